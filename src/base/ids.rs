@@ -1,0 +1,25 @@
+//! Handles. None is ever reused within the life of a broker, so a stale handle finds nothing.
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+        pub struct $name(pub u64);
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+    };
+}
+
+id!(/** One client connection; given out by the server (or a test) when a peer connects. */ ConnectionId);
+id!(/** One session of one connection; given out by the gateway at `begin`. */ SessionId);
+id!(/** Who holds a delivery: a session today, a recoverable link later. */ HolderId);
+id!(/** One consuming link (the broker sends); given out by the gateway at `attach`. */ ConsumerId);
+id!(/** One publishing link (the broker receives); given out by the gateway at `attach`. */ PublisherId);
+id!(/** One queue of a vhost, from its declaration to its deletion. */ QueueId);
+id!(/** One exchange of a vhost, from its declaration to its deletion. */ ExchangeId);
+id!(/** A message's place in its queue, kept for life: it returns to it when it comes back. */ Position);
+id!(/** Log sequence number of a journal record; may have gaps. */ Lsn);

@@ -1,0 +1,35 @@
+//! Every bound of the broker that is not a setting, with its unit and its reason.
+
+/// Deepest nesting of values that is read; deeper ones are refused before any decoding.
+pub const VALUE_DEPTH_MAX: usize = 32;
+/// Largest frame before `open` was exchanged and during SASL, in bytes.
+pub const HANDSHAKE_FRAME_BYTES_MAX: usize = 8 * 1024;
+/// Smallest max-frame-size a peer may ask for [AMQP 2.4.1], in bytes.
+pub const FRAME_BYTES_MIN: u32 = 512;
+/// The max-frame-size we announce, in bytes (as RabbitMQ).
+pub const FRAME_BYTES_DEFAULT: u32 = 131_072;
+/// The channel-max we announce (as RabbitMQ).
+pub const CHANNEL_MAX_DEFAULT: u16 = 63;
+/// The handle-max we announce (as RabbitMQ).
+pub const HANDLE_MAX_DEFAULT: u32 = 255;
+/// The incoming window of a session, in transfer frames (as RabbitMQ).
+pub const SESSION_INCOMING_WINDOW: u32 = 400;
+/// Deliveries a session may hold unsettled before it gets no more.
+pub const UNSETTLED_MAX: u32 = 65_535;
+/// Bytes assigned to one connection and not yet written to its socket; at least one message fits.
+pub const OUTBOX_BYTES_MAX: u64 = 1024 * 1024;
+/// Bytes of unsettled publishes outstanding per publishing link.
+pub const PUBLISH_CREDIT_BYTES: u64 = 4 * 1024 * 1024;
+/// Messages of credit per publishing link at most.
+pub const PUBLISH_CREDIT_MAX: u32 = 4_096;
+/// Commands applied under one hold of the core's lock.
+pub const BATCH_COMMANDS_MAX: usize = 256;
+/// Messages a consumer gets in one turn at most.
+pub const TURN_MESSAGES_MAX: u32 = 64;
+/// Messages up to this size are copied once into their own allocation, in bytes.
+pub const MESSAGE_COPY_BYTES_MAX: usize = 16 * 1024;
+/// Default largest message, in bytes (as RabbitMQ).
+pub const MESSAGE_BYTES_DEFAULT: u64 = 16_777_216;
+/// Longest name of a queue, exchange or routing key, in bytes... names in RabbitMQ may reach 256
+/// through management over AMQP; we take as many.
+pub const NAME_BYTES_MAX: usize = 256;

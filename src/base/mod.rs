@@ -1,0 +1,16 @@
+//! Floor 0: ids, time, names, limits and small containers. Imports nothing of ours.
+//!
+//! Everything here is plain data. Time is never read, only passed: see [`Now`].
+
+mod ids;
+pub mod limits;
+mod map;
+mod name;
+mod serial;
+mod time;
+
+pub use ids::{ConnectionId, ConsumerId, ExchangeId, HolderId, Lsn, Position, PublisherId, QueueId, SessionId};
+pub use map::{Map, Seed, Set};
+pub use name::Name;
+pub use serial::Serial;
+pub use time::{Millis, Now, Timestamp};

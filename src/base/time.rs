@@ -1,0 +1,43 @@
+//! The two times of the broker.
+
+/// Milliseconds on a clock that only goes forward (boot time, counting while suspended).
+/// Every deadline is of this kind.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Millis(pub u64);
+
+impl Millis {
+    /// A deadline that never comes.
+    pub const NEVER: Self = Self(u64::MAX);
+
+    /// Adds a duration in milliseconds, stopping at [`Millis::NEVER`].
+    #[must_use]
+    pub const fn plus(self, duration_ms: u64) -> Self {
+        Self(self.0.saturating_add(duration_ms))
+    }
+
+    /// Milliseconds since `earlier`, 0 if that is in the future.
+    pub const fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// Milliseconds of wall-clock time since 1970-01-01T00:00:00Z, as an AMQP `timestamp`.
+/// Goes into histories and journal stamps only, never into a deadline.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Timestamp(pub i64);
+
+/// The moment at which a command is handled: the first argument of every state machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Now {
+    /// For deadlines.
+    pub mono: Millis,
+    /// For histories.
+    pub wall: Timestamp,
+}
+
+impl Now {
+    /// Makes a moment from its two readings.
+    pub const fn new(mono: Millis, wall: Timestamp) -> Self {
+        Self { mono, wall }
+    }
+}

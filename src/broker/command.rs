@@ -1,0 +1,302 @@
+//! What can be asked of a vhost's core. A closed set.
+//!
+//! Limits are cumulative counters, so that reports that cross with assignments need no answer:
+//! a consumer's limit is "messages it may have been assigned since attach", a session's "messages
+//! assigned to it since begin", a connection's "bytes assigned to it since open".
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::base::{ConnectionId, ConsumerId, ExchangeId, Name, Position, PublisherId, SessionId};
+use crate::deaths::Evidence;
+use crate::message::{Message, Route};
+use crate::wire::Value;
+
+/// One request to the core.
+#[derive(Debug)]
+pub enum Command {
+    /// A client is there.
+    ConnectionOpen {
+        /// Its id.
+        connection: ConnectionId,
+        /// Its user.
+        user: Name,
+        /// Bytes it may be assigned from the start.
+        limit_bytes: u64,
+    },
+    /// More (or less) bytes may be assigned to the connection: bytes written + outbox bound.
+    ConnectionRoom {
+        /// Which.
+        connection: ConnectionId,
+        /// Cumulative bytes since open.
+        limit_bytes: u64,
+    },
+    /// The client is gone: all its deliveries come back as failed, its exclusive queues go.
+    ConnectionClose {
+        /// Which.
+        connection: ConnectionId,
+    },
+    /// A session began.
+    SessionOpen {
+        /// Its connection.
+        connection: ConnectionId,
+        /// Its id.
+        session: SessionId,
+        /// Messages it may be assigned from the start.
+        limit: u64,
+    },
+    /// The peer's incoming window changed.
+    SessionFlow {
+        /// Which.
+        session: SessionId,
+        /// Cumulative messages since begin.
+        limit: u64,
+    },
+    /// The session ended: its deliveries come back as failed.
+    SessionEnd {
+        /// Which.
+        session: SessionId,
+    },
+    /// A message arrived. Answered by [`super::Effect::Published`] unless settled.
+    Publish(Publish),
+    /// A consumer attached. Reply: `Consuming` or an error.
+    Consume(Consume),
+    /// A consumer's credit changed.
+    ConsumerFlow {
+        /// Which.
+        consumer: ConsumerId,
+        /// Cumulative messages since attach.
+        limit: u64,
+        /// Give what is there, then report [`super::Effect::Drained`].
+        drain: bool,
+    },
+    /// A consumer settled a delivery.
+    Settle(Settle),
+    /// A delivery that was assigned but never written to the socket: back, no count raised, and the
+    /// consumer's, session's and connection's counters step back.
+    ReturnUnsent {
+        /// Whose.
+        consumer: ConsumerId,
+        /// Which.
+        position: Position,
+    },
+    /// The consumer's link is gone: its deliveries come back, acquired-count raised only.
+    ConsumerDetach {
+        /// Which.
+        consumer: ConsumerId,
+    },
+    /// Looks up an exchange to publish to. Reply: `Exchange`, or `NotFound`, or `Internal`.
+    ExchangeResolve {
+        /// Its name; never the default exchange, which is [`ExchangeId`] 0.
+        name: Name,
+    },
+    /// Declares a queue. Reply: `QueueDeclared`.
+    QueueDeclare {
+        /// Owner if exclusive; whoever asks otherwise (exclusive queues of others are locked).
+        connection: Option<ConnectionId>,
+        /// Its name, not empty.
+        name: Name,
+        /// Survives a restart.
+        durable: bool,
+        /// Belongs to the connection and goes with it.
+        exclusive: bool,
+        /// Goes when its last consumer goes.
+        auto_delete: bool,
+        /// Typed arguments as given, duplicates removed.
+        arguments: Vec<(Name, Value)>,
+    },
+    /// Deletes a queue. Reply: `QueueDeleted` (0 messages when it was not there).
+    QueueDelete {
+        /// Who asks.
+        connection: Option<ConnectionId>,
+        /// Its name.
+        name: Name,
+        /// Refuse when it has consumers.
+        if_unused: bool,
+        /// Refuse when it has messages.
+        if_empty: bool,
+    },
+    /// Removes ready messages. Reply: `Purged`.
+    QueuePurge {
+        /// Who asks.
+        connection: Option<ConnectionId>,
+        /// Its name.
+        name: Name,
+        /// Also dead letters that wait for a target.
+        with_dead_pending: bool,
+    },
+    /// Describes a queue. Reply: `Queue`.
+    QueueGet {
+        /// Its name.
+        name: Name,
+    },
+    /// Declares an exchange. Reply: `Done`.
+    ExchangeDeclare {
+        /// Its name, not empty.
+        name: Name,
+        /// `direct`, `fanout`, `topic` or `headers`.
+        kind: Name,
+        /// Survives a restart.
+        durable: bool,
+        /// Goes when its last binding goes.
+        auto_delete: bool,
+        /// Not a publish target for clients.
+        internal: bool,
+        /// Typed arguments as given.
+        arguments: Vec<(Name, Value)>,
+    },
+    /// Deletes an exchange. Reply: `Done`, also when missing.
+    ExchangeDelete {
+        /// Its name.
+        name: Name,
+        /// Refuse when it has bindings.
+        if_unused: bool,
+    },
+    /// Binds. Reply: `Done`, also when it exists.
+    Bind {
+        /// Who asks.
+        connection: Option<ConnectionId>,
+        /// Source exchange.
+        source: Name,
+        /// Where to.
+        destination: Destination,
+        /// Binding key.
+        key: Name,
+        /// Typed arguments as given.
+        arguments: Vec<(Name, Value)>,
+    },
+    /// Unbinds. Reply: `Done`, also when missing.
+    Unbind {
+        /// Who asks.
+        connection: Option<ConnectionId>,
+        /// Source exchange.
+        source: Name,
+        /// Where to.
+        destination: Destination,
+        /// Binding key.
+        key: Name,
+        /// Arguments of the binding, equal in value.
+        arguments: Vec<(Name, Value)>,
+    },
+    /// Lists bindings. Reply: `Bindings`, sorted by source, destination, key, arguments.
+    BindingsGet {
+        /// Only from this source.
+        source: Option<Name>,
+        /// Only to this destination.
+        destination: Option<Destination>,
+        /// Only with this key.
+        key: Option<Name>,
+    },
+    /// Sets a policy (or an operator policy) and applies it. Reply: `PolicySet`.
+    PolicySet {
+        /// An operator policy.
+        operator: bool,
+        /// The policy.
+        policy: super::Policy,
+    },
+    /// Deletes a policy. Reply: `Done` or `NotFound`.
+    PolicyDelete {
+        /// An operator policy.
+        operator: bool,
+        /// Its name.
+        name: Name,
+    },
+    /// Raises or clears an alarm: publishers get no credit while one stands.
+    Alarm {
+        /// Whether it stands.
+        raised: bool,
+    },
+}
+
+/// A message to route.
+#[derive(Debug)]
+pub struct Publish {
+    /// Who.
+    pub connection: ConnectionId,
+    /// Through which link.
+    pub publisher: PublisherId,
+    /// The gateway's token for the delivery, given back in the outcome.
+    pub token: u64,
+    /// Where to.
+    pub target: Target,
+    /// Exchange and routing keys (first key, then CC).
+    pub route: Arc<Route>,
+    /// What.
+    pub message: Arc<Message>,
+    /// The publisher wants no outcome.
+    pub settled: bool,
+}
+
+/// How the exchange of a publish was named.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// Resolved when the link attached; 0 is the default exchange.
+    Attached(ExchangeId),
+    /// By the name in the route, looked up now (anonymous terminus).
+    Named,
+}
+
+/// A consumer to add.
+#[derive(Clone, Debug)]
+pub struct Consume {
+    /// Its connection.
+    pub connection: ConnectionId,
+    /// Its session, which holds its deliveries.
+    pub session: SessionId,
+    /// Its id.
+    pub consumer: ConsumerId,
+    /// Queue to consume from.
+    pub queue: Name,
+    /// Deliveries are settled when sent.
+    pub settled: bool,
+    /// Higher is served first; default 0.
+    pub priority: i32,
+    /// Refuse other consumers.
+    pub exclusive: bool,
+}
+
+/// A consumer's verdict on a delivery.
+#[derive(Debug)]
+pub struct Settle {
+    /// Who.
+    pub consumer: ConsumerId,
+    /// Which delivery.
+    pub position: Position,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Answer with [`super::Effect::Settled`] and this token when the consequences are durable.
+    pub confirm: Option<u64>,
+}
+
+/// Outcome of a delivery. [AMQP 3.4]
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// Done.
+    Accepted,
+    /// Back to its place.
+    Released,
+    /// Dead.
+    Rejected {
+        /// Error and consumer, if any.
+        evidence: Option<Box<Evidence>>,
+    },
+    /// Back or dead, annotations merged.
+    Modified {
+        /// Counts as a failed delivery.
+        delivery_failed: bool,
+        /// Dead here.
+        undeliverable_here: bool,
+        /// The encoded annotation map, as received.
+        annotations: Option<Bytes>,
+    },
+}
+
+/// Where a binding leads.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Destination {
+    /// A queue.
+    Queue(Name),
+    /// An exchange.
+    Exchange(Name),
+}

@@ -1,0 +1,97 @@
+//! What the core wants done outside. A closed set. `Effects` (collector, helper C1) keeps, in order,
+//! `(ConnectionId, Effect)` pairs, the journal records (lists of facts) and rate-limited log events.
+
+use std::sync::Arc;
+
+use crate::base::{ConsumerId, Lsn, Name, Position, PublisherId};
+use crate::message::{Message, Route};
+
+/// Something for one connection's gateway.
+#[derive(Debug)]
+pub enum Effect {
+    /// Send a message.
+    Deliver(Delivery),
+    /// All that was there under the drained credit was delivered; the rest of the credit is used up.
+    Drained {
+        /// Which.
+        consumer: ConsumerId,
+    },
+    /// A consumer was closed by the broker.
+    ConsumerEnded {
+        /// Which.
+        consumer: ConsumerId,
+        /// Why.
+        cause: ConsumerEnd,
+    },
+    /// A publish was decided.
+    Published {
+        /// Through which link.
+        publisher: PublisherId,
+        /// The token of the publish.
+        token: u64,
+        /// What became of it.
+        outcome: PublishOutcome,
+        /// Tell the publisher once this is durable (0: at once).
+        lsn: Lsn,
+    },
+    /// A settlement that asked for confirmation took effect.
+    Settled {
+        /// Whose.
+        consumer: ConsumerId,
+        /// The token of the settlement.
+        token: u64,
+        /// Tell the consumer once this is durable (0: at once).
+        lsn: Lsn,
+    },
+    /// An alarm was raised or cleared: stop or resume credit to publishers.
+    Alarm {
+        /// Whether one stands.
+        raised: bool,
+    },
+}
+
+/// One message assigned to a consumer.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// To whom.
+    pub consumer: ConsumerId,
+    /// Its place, for settling.
+    pub position: Position,
+    /// What.
+    pub message: Arc<Message>,
+    /// Exchange and keys it came by.
+    pub route: Arc<Route>,
+    /// Header first-acquirer.
+    pub first_acquirer: bool,
+    /// Header delivery-count: failures carried along and in this queue.
+    pub delivery_count: u32,
+    /// Failures in this queue (`x-delivery-count`).
+    pub failures: u32,
+    /// Returns in this queue (`x-acquired-count`).
+    pub acquired: u32,
+}
+
+/// Why the broker closed a consumer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ConsumerEnd {
+    /// Its queue was deleted or expired: detach with `amqp:resource-deleted`.
+    QueueDeleted,
+}
+
+/// What became of a publish.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PublishOutcome {
+    /// In every queue it was routed to, as safe as promised.
+    Accepted,
+    /// No queue matched.
+    Unroutable,
+    /// A queue under `reject-publish` was full.
+    QueueFull {
+        /// The first such queue.
+        queue: Name,
+    },
+    /// The exchange is not there (any more).
+    NoExchange,
+    /// The exchange is internal.
+    Internal,
+}

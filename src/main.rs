@@ -1,0 +1,3 @@
+//! The `coroner` binary.
+
+fn main() {}
