@@ -3,9 +3,17 @@
 //! The crate is laid out in rooms on floors; imports go strictly to lower floors:
 //! see `docs/ARCHITECTURE.md`.
 
+pub mod access;
 pub mod base;
 pub mod broker;
+pub mod cli;
+pub mod config;
 pub mod deaths;
+pub mod gateway;
 pub mod link;
+pub mod management;
 pub mod message;
+pub mod server;
+pub mod sim;
+pub mod store;
 pub mod wire;

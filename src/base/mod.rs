@@ -9,7 +9,9 @@ mod name;
 mod serial;
 mod time;
 
-pub use ids::{ConnectionId, ConsumerId, ExchangeId, HolderId, Lsn, Position, PublisherId, QueueId, SessionId};
+pub use ids::{
+    ConnectionId, ConsumerId, ExchangeId, HolderId, Lsn, Position, PublisherId, QueueId, SessionId,
+};
 pub use map::{Map, Seed, Set};
 pub use name::Name;
 pub use serial::Serial;

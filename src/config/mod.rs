@@ -1,0 +1,1 @@
+//! Floor 1: typed settings, defaults, validation; `load` reads file and environment.

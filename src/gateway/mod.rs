@@ -1,0 +1,1 @@
+//! Floor 7: link events to core commands, core effects to link calls; addresses.

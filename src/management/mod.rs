@@ -1,0 +1,1 @@
+//! Floor 6: typed management operations and the AMQP management node.

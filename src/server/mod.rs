@@ -1,0 +1,1 @@
+//! Floor 8: tokio: listeners, connection drivers, timers.

@@ -1,0 +1,1 @@
+//! Floor 8: seeded simulator: clock, model, checkers.
