@@ -5,4 +5,4 @@
 
 mod history;
 
-pub use history::{Death, Encoding, Entry, Evidence, History, Point, Reason};
+pub use history::{Death, Encoding, Entry, Evidence, History, HistoryError, Point, Reason};

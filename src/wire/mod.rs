@@ -3,6 +3,26 @@
 //! Promises: nothing here panics, recurses on a peer's data without a bound, or allocates more than
 //! the input justifies. Never: no IO, no state between calls, no meaning beyond the encoding.
 
+mod check;
+mod codes;
+mod decode;
+mod encode;
+mod error;
+mod reader;
+mod sections;
 mod value;
+mod writer;
 
+pub use check::{check_annotations, check_structure, value_len};
+pub use decode::decode_value;
+pub use encode::encode_value;
+pub use error::DecodeError;
+pub use reader::{Described, Descriptor, Fields, Pairs, Reader};
+pub use sections::{HeaderFields, PropertyField, Section, SectionIndex, walk};
 pub use value::{Array, Value};
+pub use writer::{
+    Mark, begin_array_map, begin_list, begin_map, begin_map_array, begin_string_array, end,
+    end_array_map, write_array_string, write_binary, write_bool, write_descriptor, write_int,
+    write_long, write_null, write_string, write_symbol, write_timestamp, write_ubyte, write_uint,
+    write_ulong, write_ushort,
+};

@@ -1,0 +1,208 @@
+//! Writing encoded values one by one, in the most compact encoding that fits. [AMQP 1.6]
+//!
+//! Compound values are begun with a mark and finished when their elements are written, so that no
+//! size needs to be known before:
+//!
+//! ```text
+//! let mark = begin_map(out);
+//! write_symbol(out, "x-exchange"); write_string(out, "");
+//! end(out, mark, 2);
+//! ```
+
+use super::codes;
+
+/// Writes null.
+pub fn write_null(out: &mut Vec<u8>) {
+    out.push(codes::NULL);
+}
+
+/// Writes a boolean.
+pub fn write_bool(out: &mut Vec<u8>, value: bool) {
+    out.push(if value { codes::TRUE } else { codes::FALSE });
+}
+
+/// Writes a ubyte.
+pub fn write_ubyte(out: &mut Vec<u8>, value: u8) {
+    out.extend_from_slice(&[codes::UBYTE, value]);
+}
+
+/// Writes a ushort.
+pub fn write_ushort(out: &mut Vec<u8>, value: u16) {
+    out.push(codes::USHORT);
+    out.extend_from_slice(&value.to_be_bytes());
+}
+
+/// Writes a uint.
+pub fn write_uint(out: &mut Vec<u8>, value: u32) {
+    match u8::try_from(value) {
+        Ok(0) => out.push(codes::UINT_0),
+        Ok(small) => out.extend_from_slice(&[codes::SMALL_UINT, small]),
+        Err(_) => {
+            out.push(codes::UINT);
+            out.extend_from_slice(&value.to_be_bytes());
+        }
+    }
+}
+
+/// Writes a ulong.
+pub fn write_ulong(out: &mut Vec<u8>, value: u64) {
+    match u8::try_from(value) {
+        Ok(0) => out.push(codes::ULONG_0),
+        Ok(small) => out.extend_from_slice(&[codes::SMALL_ULONG, small]),
+        Err(_) => {
+            out.push(codes::ULONG);
+            out.extend_from_slice(&value.to_be_bytes());
+        }
+    }
+}
+
+/// Writes an int.
+pub fn write_int(out: &mut Vec<u8>, value: i32) {
+    if let Ok(small) = i8::try_from(value) {
+        out.push(codes::SMALL_INT);
+        out.extend_from_slice(&small.to_be_bytes());
+    } else {
+        out.push(codes::INT);
+        out.extend_from_slice(&value.to_be_bytes());
+    }
+}
+
+/// Writes a long.
+pub fn write_long(out: &mut Vec<u8>, value: i64) {
+    if let Ok(small) = i8::try_from(value) {
+        out.push(codes::SMALL_LONG);
+        out.extend_from_slice(&small.to_be_bytes());
+    } else {
+        out.push(codes::LONG);
+        out.extend_from_slice(&value.to_be_bytes());
+    }
+}
+
+/// Writes a timestamp, in milliseconds since 1970.
+pub fn write_timestamp(out: &mut Vec<u8>, value_ms: i64) {
+    out.push(codes::TIMESTAMP);
+    out.extend_from_slice(&value_ms.to_be_bytes());
+}
+
+/// Writes a string.
+pub fn write_string(out: &mut Vec<u8>, value: &str) {
+    write_variable(out, codes::STRING_8, codes::STRING_32, value.as_bytes());
+}
+
+/// Writes a symbol. The text must be ASCII, or readers will refuse it.
+pub fn write_symbol(out: &mut Vec<u8>, value: &str) {
+    write_variable(out, codes::SYMBOL_8, codes::SYMBOL_32, value.as_bytes());
+}
+
+/// Writes a binary.
+pub fn write_binary(out: &mut Vec<u8>, value: &[u8]) {
+    write_variable(out, codes::BINARY_8, codes::BINARY_32, value);
+}
+
+fn write_variable(out: &mut Vec<u8>, code_8: u8, code_32: u8, bytes: &[u8]) {
+    if let Ok(len) = u8::try_from(bytes.len()) {
+        out.extend_from_slice(&[code_8, len]);
+    } else {
+        out.push(code_32);
+        out.extend_from_slice(&size_u32(bytes.len()).to_be_bytes());
+    }
+    out.extend_from_slice(bytes);
+}
+
+/// Writes the constructor of a described value with a ulong descriptor; the value must follow.
+pub fn write_descriptor(out: &mut Vec<u8>, descriptor: u64) {
+    out.push(codes::DESCRIBED);
+    write_ulong(out, descriptor);
+}
+
+/// A compound value that was begun and not yet finished.
+#[derive(Debug)]
+#[must_use = "a value that was begun must be finished with `end`"]
+pub struct Mark {
+    /// Where its type code is.
+    start: usize,
+}
+
+/// Begins a list; write its elements, then call [`end`].
+pub fn begin_list(out: &mut Vec<u8>) -> Mark {
+    begin(out, codes::LIST_8)
+}
+
+/// Begins a map; write its keys and values by turns, then call [`end`] with their number
+/// (two for each pair).
+pub fn begin_map(out: &mut Vec<u8>) -> Mark {
+    begin(out, codes::MAP_8)
+}
+
+/// Begins an array of strings; write its elements with [`write_array_string`], then call [`end`].
+pub fn begin_string_array(out: &mut Vec<u8>) -> Mark {
+    let mark = begin(out, codes::ARRAY_8);
+    out.push(codes::STRING_32);
+    mark
+}
+
+/// Writes an element of an array begun with [`begin_string_array`].
+pub fn write_array_string(out: &mut Vec<u8>, value: &str) {
+    out.extend_from_slice(&size_u32(value.len()).to_be_bytes());
+    out.extend_from_slice(value.as_bytes());
+}
+
+/// Begins an array of maps; write its elements with [`begin_array_map`], then call [`end`].
+pub fn begin_map_array(out: &mut Vec<u8>) -> Mark {
+    let mark = begin(out, codes::ARRAY_8);
+    out.push(codes::MAP_32);
+    mark
+}
+
+/// Begins one element of an array of maps; finish it with [`end_array_map`].
+pub fn begin_array_map(out: &mut Vec<u8>) -> Mark {
+    let start = out.len();
+    out.extend_from_slice(&[0; 8]);
+    Mark { start }
+}
+
+/// Finishes an element of an array of maps with the number of its keys and values.
+pub fn end_array_map(out: &mut Vec<u8>, mark: Mark, count: usize) {
+    let size = size_u32(out.len() - mark.start - 4);
+    patch(out, mark.start, &size.to_be_bytes());
+    patch(out, mark.start + 4, &size_u32(count).to_be_bytes());
+}
+
+fn begin(out: &mut Vec<u8>, code_8: u8) -> Mark {
+    let start = out.len();
+    out.extend_from_slice(&[code_8, 0, 0]);
+    Mark { start }
+}
+
+/// Finishes a list, map or array with the number of its elements: in the one-byte form if it fits,
+/// else its content moves six bytes to make room for the four-byte form.
+pub fn end(out: &mut Vec<u8>, mark: Mark, count: usize) {
+    let start = mark.start;
+    let content = out.len() - start - 3;
+    if let (Ok(size), Ok(count)) = (u8::try_from(content + 1), u8::try_from(count)) {
+        patch(out, start + 1, &[size, count]);
+        return;
+    }
+    out.extend_from_slice(&[0; 6]);
+    out.copy_within(start + 3..start + 3 + content, start + 9);
+    if let Some(code) = out.get_mut(start) {
+        *code += codes::LIST_32 - codes::LIST_8;
+    }
+    patch(out, start + 1, &size_u32(content + 4).to_be_bytes());
+    patch(out, start + 5, &size_u32(count).to_be_bytes());
+}
+
+fn patch(out: &mut [u8], at: usize, bytes: &[u8]) {
+    let hole = out.get_mut(at..at + bytes.len());
+    assert!(hole.is_some(), "a mark points at bytes that were written");
+    if let Some(hole) = hole {
+        hole.copy_from_slice(bytes);
+    }
+}
+
+/// Sizes of encoded values are four bytes; messages are far smaller.
+pub(crate) fn size_u32(size: usize) -> u32 {
+    let size = u32::try_from(size);
+    assert!(size.is_ok(), "no encoded value reaches 4 GiB");
+    size.unwrap_or(u32::MAX)
+}
