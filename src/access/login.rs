@@ -1,0 +1,179 @@
+//! Who a peer is: decisions on SASL PLAIN and ANONYMOUS.
+
+use thiserror::Error;
+
+use super::User;
+
+/// Where a peer comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Peer {
+    /// The same machine (a loopback address, or an in-process stream).
+    Loopback,
+    /// Elsewhere.
+    Remote,
+}
+
+/// What a PLAIN response says. [RFC 4616]
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    /// The user to act as; empty: the one that logs in.
+    pub authorization_id: String,
+    /// The user that logs in.
+    pub user: String,
+    /// Its password.
+    pub password: String,
+}
+
+/// Why a login was refused. The peer is told no more than SASL outcome `auth` (code 1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum LoginError {
+    /// The response is not `[authzid] NUL authcid NUL passwd`.
+    #[error("malformed PLAIN response")]
+    Malformed,
+    /// No user of that name, or another password, or a user without one.
+    #[error("unknown user or wrong password")]
+    Credentials,
+    /// The user may come from this machine only.
+    #[error("user may only log in from loopback")]
+    LoopbackOnly,
+    /// Acting as another user is not offered.
+    #[error("authorization id differs from the user")]
+    AuthorizationId,
+    /// No user is configured for anonymous peers.
+    #[error("anonymous login is not configured")]
+    NoAnonymous,
+}
+
+/// Reads a PLAIN response: `[authzid] NUL authcid NUL passwd`. [RFC 4616]
+pub fn parse_plain(response: &[u8]) -> Result<Credentials, LoginError> {
+    let text = std::str::from_utf8(response).map_err(|_| LoginError::Malformed)?;
+    let mut parts = text.split('\0');
+    let (Some(authorization_id), Some(user), Some(password), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(LoginError::Malformed);
+    };
+    if user.is_empty() {
+        return Err(LoginError::Malformed);
+    }
+    Ok(Credentials {
+        authorization_id: authorization_id.to_owned(),
+        user: user.to_owned(),
+        password: password.to_owned(),
+    })
+}
+
+/// Decides on PLAIN: `user` is the one named by the credentials, if there is one.
+pub fn plain(user: Option<&User>, credentials: &Credentials, peer: Peer) -> Result<(), LoginError> {
+    let user = user.ok_or(LoginError::Credentials)?;
+    let hash = user.password.as_ref().ok_or(LoginError::Credentials)?;
+    if user.name.as_str() != credentials.user || !hash.verify(credentials.password.as_bytes()) {
+        return Err(LoginError::Credentials);
+    }
+    let acting_as = credentials.authorization_id.as_str();
+    if !acting_as.is_empty() && acting_as != credentials.user {
+        return Err(LoginError::AuthorizationId);
+    }
+    from_allowed_place(user, peer)
+}
+
+/// Decides on ANONYMOUS (and on peers without a SASL layer): `user` is the one configured for them.
+pub fn anonymous(user: Option<&User>, peer: Peer) -> Result<(), LoginError> {
+    from_allowed_place(user.ok_or(LoginError::NoAnonymous)?, peer)
+}
+
+fn from_allowed_place(user: &User, peer: Peer) -> Result<(), LoginError> {
+    if user.loopback_only && peer == Peer::Remote {
+        return Err(LoginError::LoopbackOnly);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::{PasswordHash, UserLimits};
+    use crate::base::Name;
+
+    fn guest() -> User {
+        User {
+            name: Name::from("guest"),
+            password: Some(PasswordHash::new([7; 4], b"guest")),
+            tags: Vec::new(),
+            loopback_only: true,
+            limits: UserLimits::default(),
+        }
+    }
+
+    fn login(response: &[u8], peer: Peer) -> Result<(), LoginError> {
+        let credentials = parse_plain(response)?;
+        plain(Some(&guest()), &credentials, peer)
+    }
+
+    #[test]
+    fn plain_takes_the_right_password_from_the_right_place_only() {
+        let check = |response: &str, peer, expect| {
+            assert_eq!(
+                login(response.as_bytes(), peer),
+                expect,
+                "{response:?} {peer:?}"
+            );
+        };
+        check("\0guest\0guest", Peer::Loopback, Ok(()));
+        check("guest\0guest\0guest", Peer::Loopback, Ok(()));
+        check(
+            "\0guest\0guest",
+            Peer::Remote,
+            Err(LoginError::LoopbackOnly),
+        );
+        check("\0guest\0wrong", Peer::Remote, Err(LoginError::Credentials));
+        check(
+            "\0other\0guest",
+            Peer::Loopback,
+            Err(LoginError::Credentials),
+        );
+        check(
+            "root\0guest\0guest",
+            Peer::Loopback,
+            Err(LoginError::AuthorizationId),
+        );
+        check("guest", Peer::Loopback, Err(LoginError::Malformed));
+        check("\0\0guest", Peer::Loopback, Err(LoginError::Malformed));
+        check(
+            "\0guest\0guest\0",
+            Peer::Loopback,
+            Err(LoginError::Malformed),
+        );
+        assert_eq!(
+            login(b"\0guest\0\xff", Peer::Loopback),
+            Err(LoginError::Malformed)
+        );
+    }
+
+    #[test]
+    fn anonymous_needs_a_configured_user() {
+        assert_eq!(
+            anonymous(None, Peer::Loopback),
+            Err(LoginError::NoAnonymous)
+        );
+        assert_eq!(anonymous(Some(&guest()), Peer::Loopback), Ok(()));
+        assert_eq!(
+            anonymous(Some(&guest()), Peer::Remote),
+            Err(LoginError::LoopbackOnly)
+        );
+    }
+
+    #[test]
+    fn a_user_without_password_cannot_log_in() {
+        let user = User {
+            password: None,
+            ..guest()
+        };
+        let credentials = parse_plain(b"\0guest\0guest").unwrap();
+        assert_eq!(
+            plain(Some(&user), &credentials, Peer::Loopback),
+            Err(LoginError::Credentials)
+        );
+    }
+}

@@ -1,0 +1,148 @@
+//! What a user may do with the names of a vhost.
+
+use regex::Regex;
+use thiserror::Error;
+
+/// The three rights.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Right {
+    /// Declare and delete.
+    Configure,
+    /// Publish into; bind as destination.
+    Write,
+    /// Consume from, purge; bind as source.
+    Read,
+}
+
+impl Right {
+    /// Its word, for messages to people.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Configure => "configure",
+            Self::Write => "write",
+            Self::Read => "read",
+        }
+    }
+}
+
+/// A regular expression over names: found anywhere unless anchored; the empty one allows nothing
+/// (as RabbitMQ: it stands for `^$`).
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    text: String,
+    regex: Regex,
+}
+
+/// A pattern that is no regular expression.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("'{pattern}' is not a regular expression: {why}")]
+pub struct PatternError {
+    /// The pattern.
+    pub pattern: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl Pattern {
+    /// Compiles a pattern.
+    pub fn new(pattern: &str) -> Result<Self, PatternError> {
+        let source = if pattern.is_empty() { "^$" } else { pattern };
+        let regex = Regex::new(source).map_err(|error| PatternError {
+            pattern: pattern.to_owned(),
+            why: error.to_string(),
+        })?;
+        Ok(Self {
+            text: pattern.to_owned(),
+            regex,
+        })
+    }
+
+    /// As given.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether the name matches.
+    pub fn matches(&self, name: &str) -> bool {
+        self.regex.is_match(name)
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Pattern {}
+
+/// A user's permissions in one vhost. A user without any may not enter it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Permissions {
+    /// Names it may declare and delete.
+    pub configure: Pattern,
+    /// Names it may publish into and bind to.
+    pub write: Pattern,
+    /// Names it may consume from, purge and bind from.
+    pub read: Pattern,
+}
+
+impl Permissions {
+    /// Compiles the three patterns.
+    pub fn new(configure: &str, write: &str, read: &str) -> Result<Self, PatternError> {
+        Ok(Self {
+            configure: Pattern::new(configure)?,
+            write: Pattern::new(write)?,
+            read: Pattern::new(read)?,
+        })
+    }
+
+    /// Everything in the vhost.
+    pub fn all() -> Result<Self, PatternError> {
+        Self::new(".*", ".*", ".*")
+    }
+
+    /// Whether `right` is given on a queue or exchange of this name. The default exchange is
+    /// checked under the name `amq.default` (as RabbitMQ).
+    pub fn allow(&self, right: Right, name: &str) -> bool {
+        let pattern = match right {
+            Right::Configure => &self.configure,
+            Right::Write => &self.write,
+            Right::Read => &self.read,
+        };
+        pattern.matches(if name.is_empty() {
+            DEFAULT_EXCHANGE_NAME
+        } else {
+            name
+        })
+    }
+}
+
+/// The name by which permissions know the default exchange.
+pub const DEFAULT_EXCHANGE_NAME: &str = "amq.default";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_searched_for_and_the_empty_one_allows_nothing() {
+        let check = |pattern: &str, name: &str| Pattern::new(pattern).unwrap().matches(name);
+        assert!(check(".*", "anything"));
+        assert!(check("^mine", "mine1"));
+        assert!(!check("^mine", "other-mine"));
+        assert!(check("mine", "other-mine"), "not anchored by itself");
+        assert!(!check("", "q"));
+        assert!(!check("^$", "q"));
+        assert!(Pattern::new("(").is_err());
+    }
+
+    #[test]
+    fn default_exchange_is_checked_as_amq_default() {
+        let permissions = Permissions::new("", "^amq\\.default$", ".*").unwrap();
+        assert!(permissions.allow(Right::Write, ""));
+        assert!(!permissions.allow(Right::Write, "x"));
+        assert!(!permissions.allow(Right::Configure, ""));
+        assert!(permissions.allow(Right::Read, ""));
+    }
+}
