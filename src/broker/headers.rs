@@ -1,6 +1,6 @@
 //! Matching of headers exchanges.
 
-use crate::message::Message;
+use crate::message::{Message, Route};
 use crate::wire::Value;
 
 /// What a headers exchange looks at in a message.
@@ -11,12 +11,21 @@ pub trait Attributes {
     fn annotation(&self, key: &str) -> Option<Value>;
 }
 
-impl Attributes for Message {
+/// A message on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct OnItsWay<'a> {
+    /// What.
+    pub message: &'a Message,
+    /// The way it takes now.
+    pub route: &'a Route,
+}
+
+impl Attributes for OnItsWay<'_> {
     fn application_property(&self, key: &str) -> Option<Value> {
-        self.application_property(key)
+        self.message.application_property(key)
     }
 
     fn annotation(&self, key: &str) -> Option<Value> {
-        self.annotation(key)
+        self.message.annotation(key, self.route)
     }
 }

@@ -1,11 +1,12 @@
 //! Exchanges and bindings of one vhost, and the way of a message through them. Pure.
 
-use super::headers::Attributes;
+use crate::message::{Message, Route};
 use crate::base::{ExchangeId, Name, QueueId, Seed};
 use crate::wire::Value;
 
 use super::binding::Binding;
 use super::exchange::{Exchange, ExchangeSpec};
+use super::headers::{Attributes, OnItsWay};
 use super::{Destination, Error};
 
 /// The default exchange: routes to the queue named by the key. Always there, cannot be bound.
@@ -154,15 +155,26 @@ impl Router {
         Vec::new()
     }
 
-    /// Appends the queues that a message with these keys reaches from `exchange`, each once, to
-    /// `out`, which must be empty. Nothing for an exchange that is gone.
+    /// Appends the queues that a message reaches from `exchange` by the keys of its route, each
+    /// once, to `out`, which must be empty. Nothing for an exchange that is gone.
     pub fn route(
         &self,
         exchange: ExchangeId,
-        keys: &[Name],
-        message: &impl Attributes,
+        route: &Route,
+        message: &Message,
         out: &mut Vec<QueueId>,
     ) {
-        let _ = (exchange, keys, message, out);
+        self.route_by(exchange, &route.keys, &OnItsWay { message, route }, out);
+    }
+
+    /// [`Router::route`] for anything with attributes.
+    pub fn route_by(
+        &self,
+        exchange: ExchangeId,
+        keys: &[Name],
+        attributes: &impl Attributes,
+        out: &mut Vec<QueueId>,
+    ) {
+        let _ = (exchange, keys, attributes, out);
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 /// Any AMQP value, exact to its type. Floats and decimals are kept as bits, so that values compare
 /// and hash exactly and pass through unchanged.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Value {
     /// null
     Null,
@@ -59,7 +59,7 @@ pub enum Value {
 }
 
 /// An array: one constructor (type code, after any descriptor) for all elements.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Array {
     /// The element constructor's type code, kept so that an empty array keeps its type.
     pub code: u8,
