@@ -1,3 +1,7 @@
 //! The `coroner` binary.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    coroner::cli::main()
+}

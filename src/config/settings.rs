@@ -1,0 +1,182 @@
+//! The settings of a broker, typed, with their defaults and the checks across them.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::limits;
+
+use super::values::{
+    ByteSize, ListenAddress, LogFormat, PermissionEntry, QueueType, Span, UserEntry,
+};
+
+/// In a permission: every vhost.
+pub const ANY_VHOST: &str = "*";
+
+/// Everything that can be set. [`Settings::default`] is the one source of defaults; what each
+/// setting means is said once, in [`super::TABLE`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[allow(
+    missing_docs,
+    reason = "each field is described in config::TABLE, under its own name"
+)]
+pub struct Settings {
+    pub amqp: Vec<ListenAddress>,
+    pub data: Option<PathBuf>,
+    pub in_memory: bool,
+    pub default_vhost: String,
+    pub vhost: Vec<String>,
+    pub user: Vec<UserEntry>,
+    pub permission: Vec<PermissionEntry>,
+    pub loopback_user: Vec<String>,
+    pub anonymous_user: String,
+    pub require_sasl: bool,
+    pub max_message_size: ByteSize,
+    pub max_frame_size: ByteSize,
+    pub channel_max: u16,
+    pub idle_timeout: Span,
+    pub handshake_timeout: Span,
+    pub connections_max: u32,
+    pub unsettled_max: u32,
+    pub outbox_bytes: ByteSize,
+    pub memory_limit: ByteSize,
+    pub default_queue_type: QueueType,
+    pub auto_create: Vec<String>,
+    pub strict: bool,
+    pub node_name: String,
+    pub announce_product: String,
+    pub announce_version: String,
+    pub announce_rabbitmq: bool,
+    pub workers: u16,
+    pub shutdown_timeout: Span,
+    pub log: String,
+    pub log_format: LogFormat,
+    pub frame_trace: bool,
+    pub stats_interval: Span,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            amqp: "127.0.0.1:5672".parse().into_iter().collect(),
+            data: None,
+            in_memory: false,
+            default_vhost: "/".to_owned(),
+            vhost: Vec::new(),
+            user: "guest:guest".parse().into_iter().collect(),
+            permission: Vec::new(),
+            loopback_user: vec!["guest".to_owned()],
+            anonymous_user: "guest".to_owned(),
+            require_sasl: true,
+            max_message_size: ByteSize(limits::MESSAGE_BYTES_DEFAULT),
+            max_frame_size: ByteSize(limits::FRAME_BYTES_DEFAULT.into()),
+            channel_max: limits::CHANNEL_MAX_DEFAULT,
+            idle_timeout: Span::seconds(30),
+            handshake_timeout: Span::seconds(10),
+            connections_max: 10_000,
+            unsettled_max: limits::UNSETTLED_MAX,
+            outbox_bytes: ByteSize(limits::OUTBOX_BYTES_MAX),
+            memory_limit: ByteSize(2 << 30),
+            default_queue_type: QueueType::Classic,
+            auto_create: Vec::new(),
+            strict: false,
+            node_name: "coroner@localhost".to_owned(),
+            announce_product: "Coroner".to_owned(),
+            announce_version: env!("CARGO_PKG_VERSION").to_owned(),
+            announce_rabbitmq: false,
+            workers: 0,
+            shutdown_timeout: Span::seconds(5),
+            log: "info".to_owned(),
+            log_format: LogFormat::Text,
+            frame_trace: false,
+            stats_interval: Span::seconds(60),
+        }
+    }
+}
+
+impl Settings {
+    /// The first setting that is wrong by itself or beside another: its name and what is wrong.
+    pub(super) fn problem(&self) -> Option<(&'static str, String)> {
+        let frame = u64::from(limits::FRAME_BYTES_MIN)..=u64::from(u32::MAX);
+        if !frame.contains(&self.max_frame_size.0) {
+            return Some(("max-frame-size", "this is outside its range".to_owned()));
+        }
+        if self.max_message_size.0 == 0 {
+            return Some(("max-message-size", "no message is that small".to_owned()));
+        }
+        if self.unsettled_max == 0 {
+            return Some((
+                "unsettled-max",
+                "nothing could ever be delivered".to_owned(),
+            ));
+        }
+        if self.connections_max == 0 {
+            return Some(("connections-max", "nobody could ever connect".to_owned()));
+        }
+        if self.handshake_timeout.ms == 0 {
+            return Some((
+                "handshake-timeout",
+                "a handshake needs some time".to_owned(),
+            ));
+        }
+        if self.idle_timeout.ms > u64::from(u32::MAX) {
+            return Some(("idle-timeout", "this is too long".to_owned()));
+        }
+        if self.node_name.is_empty() {
+            return Some(("node-name", "it is empty".to_owned()));
+        }
+        self.name_problem().or_else(|| self.permission_problem())
+    }
+
+    fn name_problem(&self) -> Option<(&'static str, String)> {
+        if self.default_vhost.is_empty() {
+            return Some(("default-vhost", "the name is empty".to_owned()));
+        }
+        if self.vhost.iter().any(String::is_empty) {
+            return Some(("vhost", "a name is empty".to_owned()));
+        }
+        let bad = self.auto_create.iter().find(|pattern| {
+            let words = || pattern.split('.');
+            pattern.is_empty()
+                || pattern.starts_with('/')
+                || words().any(|word| word.len() > 1 && word.contains(['*', '#']))
+        });
+        bad.map(|pattern| {
+            (
+                "auto-create",
+                format!("'{pattern}' is not a pattern of names"),
+            )
+        })
+    }
+
+    fn permission_problem(&self) -> Option<(&'static str, String)> {
+        for entry in &self.permission {
+            if !self.user.iter().any(|user| user.name == entry.user) {
+                return Some(("permission", format!("there is no user '{}'", entry.user)));
+            }
+            let known = entry.vhost == ANY_VHOST || self.vhosts().any(|name| name == entry.vhost);
+            if !known {
+                return Some(("permission", format!("there is no vhost '{}'", entry.vhost)));
+            }
+        }
+        None
+    }
+
+    /// The default vhost and all others, each once.
+    pub fn vhosts(&self) -> impl Iterator<Item = &str> {
+        let others = self.vhost.iter().enumerate().filter(|(index, name)| {
+            **name != self.default_vhost && !self.vhost.iter().take(*index).any(|n| n == *name)
+        });
+        std::iter::once(self.default_vhost.as_str()).chain(others.map(|(_, name)| name.as_str()))
+    }
+
+    /// The user that ANONYMOUS logs in as, if there is one of that name.
+    pub fn anonymous(&self) -> Option<&str> {
+        let name = self.anonymous_user.as_str();
+        self.user
+            .iter()
+            .any(|user| user.name == name)
+            .then_some(name)
+    }
+}

@@ -1,0 +1,294 @@
+//! The names of all settings, what each means and what it takes: the one source for flags,
+//! environment variables, file keys, `--help` and error messages.
+
+/// How a setting is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// One text.
+    Text,
+    /// Several texts: a flag may be repeated, a file has an array, the environment commas.
+    List,
+    /// A whole number.
+    Integer,
+    /// `true` or `false`; the flag alone means `true`.
+    Switch,
+}
+
+/// One setting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Key {
+    /// Its name: `--NAME`, `CORONER_NAME` with `_` for `-`, `NAME = ...` in the file.
+    pub name: &'static str,
+    /// How it is written.
+    pub shape: Shape,
+    /// Stands for the value in `--help`.
+    pub value_name: &'static str,
+    /// What it takes, for error messages.
+    pub takes: &'static str,
+    /// What it means.
+    pub help: &'static str,
+}
+
+impl Key {
+    /// The environment variable of this setting.
+    pub fn variable(&self) -> String {
+        format!("CORONER_{}", self.name.replace('-', "_").to_uppercase())
+    }
+}
+
+/// The setting of that name.
+pub fn find(name: &str) -> Option<&'static Key> {
+    TABLE.iter().find(|key| key.name == name)
+}
+
+const fn key(
+    name: &'static str,
+    shape: Shape,
+    value_name: &'static str,
+    takes: &'static str,
+    help: &'static str,
+) -> Key {
+    Key {
+        name,
+        shape,
+        value_name,
+        takes,
+        help,
+    }
+}
+
+const SIZE: &str = "a number of bytes such as 131072, 64KiB, 16MiB or 2GiB";
+const SWITCH: &str = "true or false";
+
+/// Every setting, in the order of `--help`.
+pub const TABLE: &[Key] = &[
+    key(
+        "amqp",
+        Shape::List,
+        "ADDR:PORT",
+        "ADDR:PORT such as 127.0.0.1:5672; port 0 lets the system choose",
+        "Listen for AMQP 1.0 here; repeatable. Port 0 lets the system choose: the port is printed",
+    ),
+    key(
+        "data",
+        Shape::Text,
+        "DIR",
+        "a directory",
+        "Directory for durable data. Accepted and not used yet: messages live in memory",
+    ),
+    key(
+        "in-memory",
+        Shape::Switch,
+        "BOOL",
+        SWITCH,
+        "Say that it is meant that messages live in memory only, which silences the warning",
+    ),
+    key(
+        "default-vhost",
+        Shape::Text,
+        "NAME",
+        "the name of a vhost",
+        "Vhost of clients whose open.hostname is not 'vhost:NAME'",
+    ),
+    key(
+        "vhost",
+        Shape::List,
+        "NAME",
+        "names of vhosts",
+        "A vhost beside the default one; repeatable",
+    ),
+    key(
+        "user",
+        Shape::List,
+        "NAME:PASSWORD",
+        "NAME:PASSWORD",
+        "A user; repeatable. The first one given replaces the default user",
+    ),
+    key(
+        "permission",
+        Shape::List,
+        "ENTRY",
+        "USER VHOST CONFIGURE WRITE READ: a user and a vhost that exist (* for every vhost), then \
+         three regular expressions",
+        "'USER VHOST CONFIGURE WRITE READ': names that a user may declare, publish to and consume \
+         from in a vhost (* for every vhost), as regular expressions; repeatable. A user without \
+         any entry may do everything everywhere",
+    ),
+    key(
+        "loopback-user",
+        Shape::List,
+        "NAME",
+        "names of users",
+        "A user that may log in from a loopback address only; repeatable",
+    ),
+    key(
+        "anonymous-user",
+        Shape::Text,
+        "NAME",
+        "the name of a user, or nothing",
+        "User that SASL ANONYMOUS logs in as; ANONYMOUS is not offered when there is no such user",
+    ),
+    key(
+        "require-sasl",
+        Shape::Switch,
+        "BOOL",
+        SWITCH,
+        "Refuse connections that begin without SASL instead of taking them as anonymous",
+    ),
+    key(
+        "max-message-size",
+        Shape::Text,
+        "BYTES",
+        "a number of bytes above 0 such as 16777216 or 16MiB",
+        "Largest message that is taken",
+    ),
+    key(
+        "max-frame-size",
+        Shape::Text,
+        "BYTES",
+        "a number of bytes from 512 to 4294967295 such as 131072 or 128KiB",
+        "Largest frame that is taken",
+    ),
+    key(
+        "channel-max",
+        Shape::Integer,
+        "NUMBER",
+        "a number from 0 to 65535",
+        "Highest channel number of a connection: one less than its sessions",
+    ),
+    key(
+        "idle-timeout",
+        Shape::Text,
+        "TIME",
+        "a length of time such as 30s or 500ms, at most 49 days; 0 switches it off",
+        "A peer that is silent for longer than this is gone (announced as idle-time-out); 0 is off",
+    ),
+    key(
+        "handshake-timeout",
+        Shape::Text,
+        "TIME",
+        "a length of time above 0 such as 10s or 500ms",
+        "Time from connecting to a complete open",
+    ),
+    key(
+        "connections-max",
+        Shape::Integer,
+        "NUMBER",
+        "a number from 1 to 4294967295",
+        "Connections at most; more are dropped as they arrive",
+    ),
+    key(
+        "unsettled-max",
+        Shape::Integer,
+        "NUMBER",
+        "a number from 1 to 4294967295",
+        "Deliveries a session may hold unsettled before it gets no more",
+    ),
+    key(
+        "outbox-bytes",
+        Shape::Text,
+        "BYTES",
+        SIZE,
+        "Bytes assigned to one connection and not yet written; at least one message always fits",
+    ),
+    key(
+        "memory-limit",
+        Shape::Text,
+        "BYTES",
+        SIZE,
+        "Publishers get no credit while messages in one vhost take more than this; 0 is off",
+    ),
+    key(
+        "default-queue-type",
+        Shape::Text,
+        "TYPE",
+        "classic or quorum",
+        "Type of a queue that is declared without x-queue-type: classic or quorum",
+    ),
+    key(
+        "auto-create",
+        Shape::List,
+        "PATTERN",
+        "names of queues, * for one word and # for any words between dots; not beginning with /",
+        "A bare address that matches this pattern names a queue, which is created when missing; \
+         '*' is one word between dots, '#' any number; repeatable",
+    ),
+    key(
+        "strict",
+        Shape::Switch,
+        "BOOL",
+        SWITCH,
+        "Refuse annotation keys without 'x-' as RabbitMQ does; the specification allows them",
+    ),
+    key(
+        "node-name",
+        Shape::Text,
+        "NAME",
+        "a name",
+        "Name of this broker: its container id and the leader of its queues",
+    ),
+    key(
+        "announce-product",
+        Shape::Text,
+        "NAME",
+        "a name",
+        "Product announced in open.properties",
+    ),
+    key(
+        "announce-version",
+        Shape::Text,
+        "VERSION",
+        "a version",
+        "Version announced in open.properties",
+    ),
+    key(
+        "announce-rabbitmq",
+        Shape::Switch,
+        "BOOL",
+        SWITCH,
+        "Announce product RabbitMQ 4.0.5, for clients that refuse anything else; ours are then \
+         under the keys coroner_product and coroner_version",
+    ),
+    key(
+        "workers",
+        Shape::Integer,
+        "NUMBER",
+        "a number from 0 to 65535",
+        "Worker threads; 0 is one per processor",
+    ),
+    key(
+        "shutdown-timeout",
+        Shape::Text,
+        "TIME",
+        "a length of time such as 5s or 500ms",
+        "Time that clients get to answer the close at shutdown",
+    ),
+    key(
+        "log",
+        Shape::Text,
+        "FILTER",
+        "a filter such as info, debug or warn,coroner::server=debug",
+        "What is logged: a level, or levels per module",
+    ),
+    key(
+        "log-format",
+        Shape::Text,
+        "FORMAT",
+        "text",
+        "How log lines look: text",
+    ),
+    key(
+        "frame-trace",
+        Shape::Switch,
+        "BOOL",
+        SWITCH,
+        "Log every frame in both directions (bodies are left out)",
+    ),
+    key(
+        "stats-interval",
+        Shape::Text,
+        "TIME",
+        "a length of time such as 60s; 0 switches it off",
+        "How often a line of statistics is logged; 0 is off",
+    ),
+];
