@@ -279,7 +279,7 @@ pub enum Outcome {
     /// Dead.
     Rejected {
         /// Error and consumer, if any.
-        evidence: Option<Box<Evidence>>,
+        evidence: Option<Arc<Evidence>>,
     },
     /// Back or dead, annotations merged.
     Modified {

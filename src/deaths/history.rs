@@ -33,7 +33,7 @@ pub struct Death {
     /// Header ttl it had then, in milliseconds.
     pub ttl: Option<u32>,
     /// The consumer's error and identity; carried and stored, not yet shown.
-    pub evidence: Option<Box<Evidence>>,
+    pub evidence: Option<Arc<Evidence>>,
 }
 
 /// What a consumer said when it rejected, and who it was. [dead-lettering part 10]
@@ -73,7 +73,7 @@ pub struct Entry {
     /// Header ttl at the first death of this entry, in milliseconds.
     pub ttl: Option<u32>,
     /// Evidence of the latest death of this entry.
-    pub evidence: Option<Box<Evidence>>,
+    pub evidence: Option<Arc<Evidence>>,
 }
 
 /// Where and why a first or latest death was.
