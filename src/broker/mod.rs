@@ -1,20 +1,33 @@
 //! Floor 5: the routing core of one vhost: a deterministic machine without IO and without a clock.
 //!
-//! `Core::apply(now, Command, &mut Effects) -> Reply`, `Core::tick(now, budget, &mut Effects) -> More`,
-//! `Core::next_deadline() -> Option<Millis>`, `Core::restore(&Fact)`.
+//! Promises: the same seed and the same commands at the same times give the same effects; every
+//! message is ready, held, waiting dead, settled, moved or dropped with a counted cause, exactly
+//! once; every change of durable state is a [`Fact`].
+//! Never: no IO, no clock, no failure of [`Core::apply`], no iteration over a hash map, no
+//! recursion along a cascade.
+//!
+//! Read first: [`Core`], [`Command`], [`Reply`], [`Effects`].
 
 pub mod arguments;
 pub mod binding;
 mod command;
+mod core;
 mod effect;
+mod effects;
 mod error;
 pub mod exchange;
+mod fact;
 mod headers;
 pub mod policy;
 pub mod registry;
+mod reply;
 pub mod router;
 
+pub use self::core::{Core, More, Options};
 pub use command::{Command, Consume, Destination, Outcome, Publish, Settle, Target};
 pub use effect::{ConsumerEnd, Delivery, Effect, PublishOutcome};
+pub use effects::{DropCause, Effects, LogEvent};
 pub use error::{Error, Kind};
+pub use fact::{Entry, Fact, Record};
 pub use policy::Policy;
+pub use reply::{QueueInfo, Reply};

@@ -1,0 +1,86 @@
+//! The collector that the core fills and the caller empties after each batch.
+
+use crate::base::{ConnectionId, Lsn, Name};
+use crate::broker::{Effect, Record};
+use crate::deaths::Reason;
+
+/// What one batch of commands wants done outside, in order. Reused from batch to batch.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// What each connection is to do, in order.
+    pub outgoing: Vec<(ConnectionId, Effect)>,
+    /// Journal records, in the order of their LSNs.
+    pub records: Vec<Record>,
+    /// Log lines, rate-limited.
+    pub log: Vec<LogEvent>,
+}
+
+impl Effects {
+    /// An empty collector.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.outgoing.is_empty() && self.records.is_empty() && self.log.is_empty()
+    }
+
+    /// Forgets everything, keeping the room.
+    pub fn clear(&mut self) {
+        self.outgoing.clear();
+        self.records.clear();
+        self.log.clear();
+    }
+
+    /// The LSN of the last record, 0 if there is none.
+    pub fn last_lsn(&self) -> Lsn {
+        self.records.last().map_or(Lsn(0), |record| record.lsn)
+    }
+}
+
+/// Something an operator should read about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LogEvent {
+    /// Messages were dropped in a queue.
+    Dropped {
+        /// Where.
+        queue: Name,
+        /// Why they died, if they did.
+        reason: Option<Reason>,
+        /// Why they could not be kept.
+        cause: DropCause,
+        /// How many since the last such line.
+        count: u64,
+    },
+    /// A dead letter came back to a queue by itself and was dropped; once for each distinct loop.
+    Cycle {
+        /// The queues of the loop, in order.
+        path: Vec<Name>,
+    },
+}
+
+/// Why a message was dropped rather than kept or moved. Each is counted.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum DropCause {
+    /// The queue has no dead-letter exchange.
+    NoDeadLetterExchange,
+    /// The dead-letter exchange is not there.
+    ExchangeMissing,
+    /// No queue is bound for it.
+    Unroutable,
+    /// A target refused it: full under `reject-publish`.
+    TargetFull,
+    /// The loop turned by itself.
+    Cycle,
+    /// It waited for a target, and its queue went or lost its dead-letter exchange.
+    PendingAbandoned,
+    /// Its queue was purged.
+    Purged,
+    /// Its queue was deleted.
+    QueueDeleted,
+    /// Its queue expired.
+    QueueExpired,
+    /// Its bytes cannot be read.
+    Damaged,
+}

@@ -1,0 +1,163 @@
+//! What the core did to durable state, for the journal. Facts carry ids, places and absolute
+//! counts, so that applying one twice equals applying it once.
+
+use std::sync::Arc;
+
+use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
+use crate::broker::{Destination, Policy};
+use crate::deaths::Reason;
+use crate::message::{Message, Route};
+use crate::wire::Value;
+
+/// Facts that become true together.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Its place in the log, given out under the core's lock; rising, never 0.
+    pub lsn: Lsn,
+    /// Wall clock when it was made.
+    pub wall: Timestamp,
+    /// What happened, in order.
+    pub facts: Vec<Fact>,
+}
+
+/// One change of durable state. A closed set.
+#[derive(Clone, Debug)]
+pub enum Fact {
+    /// A message entered queues.
+    Inserted {
+        /// What.
+        message: Arc<Message>,
+        /// Exchange and keys it came by.
+        route: Arc<Route>,
+        /// The record that carries its bare bytes; 0: this one does.
+        body: Lsn,
+        /// Where it is now.
+        entries: Vec<Entry>,
+    },
+    /// A message left its queue: settled, dropped, or moved by this record's other facts.
+    Removed {
+        /// From where.
+        queue: QueueId,
+        /// Which.
+        position: Position,
+    },
+    /// A message came back to its place.
+    Returned {
+        /// Where.
+        queue: QueueId,
+        /// Which.
+        position: Position,
+        /// Failed deliveries in this queue.
+        failures: u32,
+        /// Returns in this queue.
+        acquired: u32,
+        /// The message with annotations merged, if they were.
+        message: Option<Arc<Message>>,
+    },
+    /// A dead letter waits in its queue for a target.
+    DeadPending {
+        /// Where.
+        queue: QueueId,
+        /// Which.
+        position: Position,
+        /// Why it died.
+        reason: Reason,
+        /// The message with its history.
+        message: Arc<Message>,
+        /// It waits for exactly these; none: for whatever it will be routed to.
+        targets: Option<Vec<QueueId>>,
+    },
+    /// Everything in front of a place is gone, but for some.
+    Purged {
+        /// Where.
+        queue: QueueId,
+        /// First position of each priority that stays, lowest priority first.
+        below: Vec<Position>,
+        /// Those in front that stay: held, or dead letters that wait.
+        kept: Vec<Position>,
+    },
+    /// A durable queue was declared.
+    QueueDeclared {
+        /// Its id, never used before.
+        queue: QueueId,
+        /// Its name.
+        name: Name,
+        /// Goes when its last consumer goes.
+        auto_delete: bool,
+        /// Typed arguments as given.
+        arguments: Vec<(Name, Value)>,
+    },
+    /// A durable queue is gone, with all in it.
+    QueueDeleted {
+        /// Which.
+        queue: QueueId,
+    },
+    /// A durable exchange was declared.
+    ExchangeDeclared {
+        /// Its name.
+        name: Name,
+        /// `direct`, `fanout`, `topic` or `headers`.
+        kind: Name,
+        /// Goes when its last binding goes.
+        auto_delete: bool,
+        /// Not a publish target for clients.
+        internal: bool,
+        /// Typed arguments as given.
+        arguments: Vec<(Name, Value)>,
+    },
+    /// A durable exchange is gone, with its bindings.
+    ExchangeDeleted {
+        /// Its name.
+        name: Name,
+    },
+    /// A binding between durable ends was made.
+    Bound {
+        /// Source exchange.
+        source: Name,
+        /// Where to.
+        destination: Destination,
+        /// Binding key.
+        key: Name,
+        /// Typed arguments as given.
+        arguments: Vec<(Name, Value)>,
+    },
+    /// Such a binding is gone.
+    Unbound {
+        /// Source exchange.
+        source: Name,
+        /// Where to.
+        destination: Destination,
+        /// Binding key.
+        key: Name,
+        /// Typed arguments as given.
+        arguments: Vec<(Name, Value)>,
+    },
+    /// A policy stands.
+    PolicySet {
+        /// An operator policy.
+        operator: bool,
+        /// The policy.
+        policy: Policy,
+    },
+    /// A policy is gone.
+    PolicyDeleted {
+        /// An operator policy.
+        operator: bool,
+        /// Its name.
+        name: Name,
+    },
+}
+
+/// A message's place in one queue, as it entered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Which queue.
+    pub queue: QueueId,
+    /// Its place.
+    pub position: Position,
+    /// Wall clock at arrival.
+    pub arrived: Timestamp,
+    /// Life of its own from arrival, in milliseconds: the smaller of header ttl and what was left
+    /// until absolute-expiry-time.
+    pub ttl_ms: Option<u64>,
+}

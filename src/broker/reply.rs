@@ -1,0 +1,100 @@
+//! What the core answers at once.
+
+use crate::base::{ExchangeId, Lsn, Name, QueueId};
+use crate::broker::Error;
+use crate::broker::binding::Binding;
+use crate::wire::Value;
+
+/// The answer to one command. Where it carries an `lsn`, the asker is told once that record is
+/// durable; 0 means at once.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Reply {
+    /// Nothing to say: what there is to report comes as effects.
+    None,
+    /// Done, or was so already.
+    Done {
+        /// The record that says so.
+        lsn: Lsn,
+    },
+    /// The consumer is attached.
+    Consuming {
+        /// The queue it reads.
+        queue: QueueId,
+    },
+    /// The exchange to publish to.
+    Exchange {
+        /// Its id.
+        exchange: ExchangeId,
+    },
+    /// The queue is there.
+    QueueDeclared {
+        /// It was made by this command.
+        created: bool,
+        /// The record that says so.
+        lsn: Lsn,
+        /// What it is.
+        info: Box<QueueInfo>,
+    },
+    /// The queue is gone.
+    QueueDeleted {
+        /// Ready messages it took along; 0 when it was not there.
+        messages: u64,
+        /// The record that says so.
+        lsn: Lsn,
+    },
+    /// Ready messages were removed.
+    Purged {
+        /// How many.
+        messages: u64,
+        /// The record that says so.
+        lsn: Lsn,
+    },
+    /// A queue.
+    Queue(Box<QueueInfo>),
+    /// Bindings, sorted by source, destination, key, arguments.
+    Bindings(Vec<Binding>),
+    /// The policy stands.
+    PolicySet {
+        /// It replaced none.
+        created: bool,
+        /// The record that says so.
+        lsn: Lsn,
+    },
+    /// Refused: nothing was changed.
+    Refused(Error),
+}
+
+impl From<Error> for Reply {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// One queue, for people and clients.
+#[derive(Clone, PartialEq, Debug)]
+pub struct QueueInfo {
+    /// Its id.
+    pub id: QueueId,
+    /// Its name.
+    pub name: Name,
+    /// `classic` or `quorum`.
+    pub kind: &'static str,
+    /// Survives a restart.
+    pub durable: bool,
+    /// Belongs to one connection.
+    pub exclusive: bool,
+    /// Goes when its last consumer goes.
+    pub auto_delete: bool,
+    /// Arguments as declared, typed, `x-queue-type` included.
+    pub arguments: Vec<(Name, Value)>,
+    /// Messages waiting for a consumer.
+    pub messages_ready: u64,
+    /// Messages held by consumers.
+    pub messages_unacknowledged: u64,
+    /// Dead letters waiting for a usable target.
+    pub messages_dead_pending: u64,
+    /// Bytes of the bare messages that are ready.
+    pub ready_bytes: u64,
+    /// Consumers attached.
+    pub consumer_count: u64,
+}
