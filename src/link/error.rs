@@ -1,0 +1,1 @@
+//! What a peer can do wrong, and what it is told.

@@ -1,0 +1,1 @@
+//! Frames and protocol headers. [AMQP 2.2, 2.3]

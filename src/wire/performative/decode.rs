@@ -1,0 +1,1 @@
+//! Performatives off the hot path, by `serde_amqp`.

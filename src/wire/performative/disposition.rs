@@ -1,0 +1,1 @@
+//! Disposition. [AMQP 2.7.6]

@@ -1,0 +1,35 @@
+//! The performatives of the transport. [AMQP 2.7]
+//!
+//! `transfer`, `disposition` and `flow` have a codec of ours, because they are the hot path. The
+//! others are the types of `fe2o3-amqp-types`, read and written by `serde_amqp`; every byte passes
+//! the structural check first (see [`decode`]).
+
+mod attach;
+mod decode;
+mod disposition;
+mod fields;
+mod flow;
+mod state;
+mod transfer;
+
+pub use fe2o3_amqp_types::definitions::{
+    AmqpError, ConnectionError, Error, ErrorCondition, Fields, Handle, LinkError,
+    ReceiverSettleMode, Role, SenderSettleMode, SessionError,
+};
+pub use fe2o3_amqp_types::messaging::{
+    Outcome as TerminusOutcome, Source, Target, TargetArchetype, TerminusDurability,
+    TerminusExpiryPolicy,
+};
+pub use fe2o3_amqp_types::performatives::{
+    Attach, Begin, ChannelMax, Close, Detach, End, MaxFrameSize, Open,
+};
+pub use fe2o3_amqp_types::transaction::Coordinator;
+pub use serde_amqp::Value as FieldValue;
+pub use serde_amqp::primitives::{Array as FieldArray, Symbol};
+
+pub use attach::{AttachAnswer, AttachFields, Terminus};
+// decode
+
+pub use fields::{error, fields, symbols};
+
+pub use state::DeliveryState;

@@ -1,0 +1,1 @@
+//! Transfer. [AMQP 2.7.5]
