@@ -6,6 +6,7 @@
 use crate::base::Name;
 use crate::wire::Value;
 
+use super::argument_value::{echoed_arguments, find, integer, same, show, text};
 use super::{Error, Kind};
 
 /// How a queue keeps its messages and orders them.
@@ -98,7 +99,7 @@ pub struct QueueArguments {
     pub expires_ms: Option<u64>,
     /// `x-delivery-limit`; negative: none.
     pub delivery_limit: Option<i64>,
-    /// `x-max-priority`, at least 1; 0 is the same as none.
+    /// `x-max-priority`, at least 1.
     pub max_priority: Option<u8>,
     /// `x-single-active-consumer`; default false.
     pub single_active_consumer: bool,
@@ -117,6 +118,29 @@ pub struct QueueProperties {
     pub auto_delete: bool,
 }
 
+impl QueueProperties {
+    /// Whether a declaration with `given` means the queue that has these.
+    ///
+    /// Errors: [`Error::Inequivalent`] names the first property that differs.
+    pub fn check_equivalent(self, name: &Name, given: Self) -> Result<(), Error> {
+        let pairs = [
+            ("durable", self.durable, given.durable),
+            ("exclusive", self.exclusive, given.exclusive),
+            ("auto_delete", self.auto_delete, given.auto_delete),
+        ];
+        let Some((field, stored, given)) = pairs.into_iter().find(|(_, a, b)| a != b) else {
+            return Ok(());
+        };
+        Err(Error::Inequivalent {
+            kind: Kind::Queue,
+            name: name.clone(),
+            field: Name::from(field),
+            stored: stored.to_string(),
+            given: given.to_string(),
+        })
+    }
+}
+
 impl QueueArguments {
     /// Checks the arguments of a declaration of the queue `name`.
     ///
@@ -127,15 +151,98 @@ impl QueueArguments {
         properties: QueueProperties,
         given: &[(Name, Value)],
     ) -> Result<Self, Error> {
-        let _ = (
-            name,
-            properties,
-            given,
-            Kind::Queue,
-            Overflow::ALL,
-            DeadLetterStrategy::ALL,
-        );
-        Ok(Self::default())
+        let mut parsed = Self::default();
+        for (argument, value) in given {
+            let refused = |why| Error::BadArgument {
+                kind: Kind::Queue,
+                name: name.clone(),
+                argument: argument.clone(),
+                why,
+            };
+            if argument == "x-dead-letter-exchange" && text(value).is_none() {
+                let shown = show(Some(value));
+                let why = format!("argument '{argument}' must be a string, not {shown}");
+                return Err(Error::BadRequest { why });
+            }
+            parsed.take(argument, value).map_err(refused)?;
+        }
+        parsed.check_together(name, properties, given)?;
+        parsed.echoed = echoed_arguments(given);
+        if find(given, QUEUE_TYPE).is_none() {
+            // RabbitMQ sorts the arguments when it adds the default type.
+            let queue_type = Value::String(parsed.queue_type.as_str().to_owned());
+            parsed.echoed.push((Name::from(QUEUE_TYPE), queue_type));
+            parsed.echoed.sort_by(|(a, _), (b, _)| a.cmp(b));
+        }
+        Ok(parsed)
+    }
+
+    fn take(&mut self, argument: &str, value: &Value) -> Result<(), String> {
+        match argument {
+            QUEUE_TYPE => self.queue_type = queue_type(value)?,
+            "x-dead-letter-exchange" => self.dead_letter_exchange = Some(read_name(value)?),
+            "x-dead-letter-routing-key" => self.dead_letter_routing_key = Some(read_name(value)?),
+            "x-dead-letter-strategy" => {
+                self.dead_letter_strategy = Some(DeadLetterStrategy::read(value)?);
+            }
+            "x-overflow" => self.overflow = Some(Overflow::read(value)?),
+            "x-max-length" => self.max_length = Some(read_count(value)?),
+            "x-max-length-bytes" => self.max_length_bytes = Some(read_count(value)?),
+            "x-message-ttl" => self.message_ttl_ms = Some(read_duration(value, 0)?),
+            "x-expires" => self.expires_ms = Some(read_duration(value, 1)?),
+            "x-delivery-limit" => self.delivery_limit = Some(read_limit(value)?),
+            "x-max-priority" => self.max_priority = read_priority(value)?,
+            "x-single-active-consumer" => match value {
+                Value::Bool(single) => self.single_active_consumer = *single,
+                other => return Err(format!("must be a boolean, not {}", show(Some(other)))),
+            },
+            other if other.starts_with("x-delayed-retry-") => {
+                return Err("delayed retries are not supported".to_owned());
+            }
+            other if STREAM_ONLY.contains(&other) => {
+                return Err("streams are not supported".to_owned());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn check_together(
+        &self,
+        name: &Name,
+        properties: QueueProperties,
+        given: &[(Name, Value)],
+    ) -> Result<(), Error> {
+        let bad_request = |property| {
+            let why = format!("quorum queue '{name}' cannot be {property}");
+            Err(Error::BadRequest { why })
+        };
+        if self.queue_type == QueueType::Quorum && !properties.durable {
+            return bad_request("declared with durable=false");
+        }
+        if self.queue_type == QueueType::Quorum && properties.exclusive {
+            return bad_request("exclusive");
+        }
+        let (refused, of_type) = match self.queue_type {
+            QueueType::Classic => (CLASSIC_REFUSES, "classic"),
+            QueueType::Quorum => (QUORUM_REFUSES, "quorum"),
+        };
+        let bad_argument = |argument: &Name, why| {
+            Err(Error::BadArgument {
+                kind: Kind::Queue,
+                name: name.clone(),
+                argument: argument.clone(),
+                why,
+            })
+        };
+        if let Some((argument, _)) = given.iter().find(|(key, _)| refused.contains(&&**key)) {
+            return bad_argument(argument, format!("{of_type} queues do not take it"));
+        }
+        if self.dead_letter_routing_key.is_some() && self.dead_letter_exchange.is_none() {
+            let why = "needs the argument x-dead-letter-exchange too".to_owned();
+            return bad_argument(&Name::from("x-dead-letter-routing-key"), why);
+        }
+        Ok(())
     }
 
     /// The arguments as answered to a client: `x-queue-type` always there.
@@ -143,14 +250,306 @@ impl QueueArguments {
         &self.echoed
     }
 
-    /// Whether a declaration with `given` means the same queue as this one, which exists.
+    /// Whether a declaration with `given` means the same queue as this one, which exists. Arguments
+    /// without a meaning are not compared (as RabbitMQ).
     ///
     /// Errors: [`Error::Inequivalent`] names the first argument that differs.
     pub fn check_equivalent(&self, name: &Name, given: &Self) -> Result<(), Error> {
-        let _ = (name, given);
+        for argument in COMPARED {
+            let stored = find(&self.echoed, argument);
+            let asked = find(&given.echoed, argument);
+            let equivalent = match (stored, asked) {
+                (Some(a), Some(b)) => same(a, b),
+                (a, b) => a.is_none() && b.is_none(),
+            };
+            if !equivalent {
+                return Err(Error::Inequivalent {
+                    kind: Kind::Queue,
+                    name: name.clone(),
+                    field: Name::from(argument),
+                    stored: show(stored),
+                    given: show(asked),
+                });
+            }
+        }
         Ok(())
     }
 }
 
+impl Overflow {
+    /// Reads the word; the error says which are right.
+    pub fn read(value: &Value) -> Result<Self, String> {
+        read_word(value, &Self::ALL, Self::as_str)
+    }
+}
+
+impl DeadLetterStrategy {
+    /// Reads the word; the error says which are right.
+    pub fn read(value: &Value) -> Result<Self, String> {
+        read_word(value, &Self::ALL, Self::as_str)
+    }
+}
+
+fn queue_type(value: &Value) -> Result<QueueType, String> {
+    if text(value) == Some("stream") {
+        return Err("streams are not supported".to_owned());
+    }
+    read_word(
+        value,
+        &[QueueType::Classic, QueueType::Quorum],
+        QueueType::as_str,
+    )
+}
+
+fn read_word<T: Copy>(value: &Value, all: &[T], word: fn(T) -> &'static str) -> Result<T, String> {
+    let found = text(value).and_then(|text| all.iter().find(|item| word(**item) == text));
+    found.copied().ok_or_else(|| {
+        let words: Vec<_> = all.iter().map(|item| word(*item)).collect();
+        let shown = show(Some(value));
+        format!("must be one of {}, not {shown}", words.join(", "))
+    })
+}
+
+/// Reads a name: string or symbol.
+pub fn read_name(value: &Value) -> Result<Name, String> {
+    let wrong = || format!("must be a string, not {}", show(Some(value)));
+    text(value).map(Name::from).ok_or_else(wrong)
+}
+
+/// Reads a number of messages or bytes: not negative.
+pub fn read_count(value: &Value) -> Result<u64, String> {
+    let wrong = || format!("must be an integer from 0, not {}", show(Some(value)));
+    let number = integer(value).ok_or_else(wrong)?;
+    u64::try_from(number).map_err(|_| wrong())
+}
+
+/// Reads a duration in milliseconds, from `min` to [`DURATION_MS_MAX`].
+pub fn read_duration(value: &Value, min: u64) -> Result<u64, String> {
+    let number = integer(value).and_then(|number| u64::try_from(number).ok());
+    let in_range = number.filter(|ms| (min..=DURATION_MS_MAX).contains(ms));
+    in_range.ok_or_else(|| {
+        let shown = show(Some(value));
+        format!("must be an integer of milliseconds from {min} to {DURATION_MS_MAX}, not {shown}")
+    })
+}
+
+/// Reads a delivery limit: any integer, a negative one means none.
+pub fn read_limit(value: &Value) -> Result<i64, String> {
+    let wrong = || format!("must be an integer, not {}", show(Some(value)));
+    let number = integer(value).ok_or_else(wrong)?;
+    i64::try_from(number).map_err(|_| wrong())
+}
+
+/// Reads the highest priority; 0 makes an ordinary queue (as RabbitMQ).
+fn read_priority(value: &Value) -> Result<Option<u8>, String> {
+    let number = integer(value).and_then(|number| u8::try_from(number).ok());
+    let wrong = || {
+        format!(
+            "must be an integer from 1 to 255, not {}",
+            show(Some(value))
+        )
+    };
+    number.map(|n| (n > 0).then_some(n)).ok_or_else(wrong)
+}
+
 /// Longest ttl and expiry, in milliseconds (as RabbitMQ: 2^32 - 1, about 49 days).
 pub const DURATION_MS_MAX: u64 = u32::MAX as u64;
+
+const QUEUE_TYPE: &str = "x-queue-type";
+
+const STREAM_ONLY: [&str; 4] = [
+    "x-initial-cluster-size",
+    "x-max-age",
+    "x-stream-filter-size-bytes",
+    "x-stream-max-segment-size-bytes",
+];
+const CLASSIC_REFUSES: &[&str] = &["x-quorum-initial-group-size"];
+const QUORUM_REFUSES: &[&str] = &["x-max-priority", "x-queue-mode", "x-queue-version"];
+
+/// Arguments that make another queue, in the order they are compared.
+const COMPARED: [&str; 16] = [
+    QUEUE_TYPE,
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-dead-letter-strategy",
+    "x-delivery-limit",
+    "x-expires",
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-max-priority",
+    "x-message-ttl",
+    "x-overflow",
+    "x-queue-leader-locator",
+    "x-queue-mode",
+    "x-queue-version",
+    "x-quorum-initial-group-size",
+    "x-single-active-consumer",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DURABLE: QueueProperties = QueueProperties {
+        durable: true,
+        exclusive: false,
+        auto_delete: false,
+    };
+
+    fn string(text: &str) -> Value {
+        Value::String(text.to_owned())
+    }
+
+    fn arguments(given: &[(&str, Value)]) -> Vec<(Name, Value)> {
+        given
+            .iter()
+            .map(|(name, value)| (Name::from(*name), value.clone()))
+            .collect()
+    }
+
+    fn parse(given: &[(&str, Value)]) -> Result<QueueArguments, Error> {
+        QueueArguments::parse(&Name::from("q"), DURABLE, &arguments(given))
+    }
+
+    #[test]
+    fn each_argument_has_its_type_and_range() {
+        let good = |argument: &str, value: Value| {
+            let parsed = parse(&[(argument, value.clone())]);
+            assert!(parsed.is_ok(), "{argument} {value:?} {parsed:?}");
+        };
+        let bad = |argument: &str, value: Value| match parse(&[(argument, value.clone())]) {
+            Err(Error::BadArgument {
+                argument: named, ..
+            }) => assert_eq!(named, argument),
+            other => panic!("{argument} {value:?} {other:?}"),
+        };
+        good("x-message-ttl", Value::Int(0));
+        good("x-message-ttl", Value::Ulong(DURATION_MS_MAX));
+        bad("x-message-ttl", Value::Ulong(DURATION_MS_MAX + 1));
+        bad("x-message-ttl", Value::Int(-1));
+        bad("x-message-ttl", string("10"));
+        good("x-expires", Value::Ubyte(1));
+        bad("x-expires", Value::Ubyte(0));
+        good("x-max-length", Value::Ulong(u64::MAX));
+        bad("x-max-length", Value::Double(1.0_f64.to_bits()));
+        bad("x-max-length-bytes", Value::Long(-1));
+        good("x-delivery-limit", Value::Long(-1));
+        bad("x-delivery-limit", Value::Ulong(u64::MAX));
+        good("x-max-priority", Value::Uint(255));
+        bad("x-max-priority", Value::Uint(256));
+        good("x-single-active-consumer", Value::Bool(true));
+        bad("x-single-active-consumer", string("true"));
+        good("x-overflow", Value::Symbol("reject-publish-dlx".to_owned()));
+        bad("x-overflow", string("explode"));
+        good("x-dead-letter-strategy", string("at-least-once"));
+        bad("x-dead-letter-strategy", string("maybe"));
+        bad("x-dead-letter-routing-key", string("k"));
+        bad("x-queue-type", string("stream"));
+        bad("x-queue-type", string("nope"));
+        bad("x-queue-type", Value::Uint(1));
+        bad("x-delayed-retry-min", Value::Uint(1));
+        bad("x-max-age", string("1D"));
+        good("x-queue-leader-locator", string("balanced"));
+        good("x-whatever", Value::Null);
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_a_bad_request() {
+        let refused = parse(&[("x-dead-letter-exchange", Value::Uint(1))]);
+        assert!(
+            matches!(refused, Err(Error::BadRequest { .. })),
+            "{refused:?}"
+        );
+        let quorum = arguments(&[("x-queue-type", string("quorum"))]);
+        for properties in [
+            QueueProperties {
+                durable: false,
+                ..DURABLE
+            },
+            QueueProperties {
+                exclusive: true,
+                ..DURABLE
+            },
+        ] {
+            let refused = QueueArguments::parse(&Name::from("q"), properties, &quorum);
+            assert!(
+                matches!(refused, Err(Error::BadRequest { .. })),
+                "{refused:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_the_type_does_not_take_is_refused_by_name() {
+        let quorum = ("x-queue-type", string("quorum"));
+        let refused = parse(&[quorum.clone(), ("x-max-priority", Value::Uint(5))]);
+        assert!(
+            matches!(refused, Err(Error::BadArgument { argument, .. }) if argument == "x-max-priority")
+        );
+        assert!(parse(&[quorum, ("x-quorum-initial-group-size", Value::Uint(3))]).is_ok());
+        assert!(parse(&[("x-quorum-initial-group-size", Value::Uint(3))]).is_err());
+    }
+
+    #[test]
+    fn every_type_takes_delivery_limit_and_strategy() {
+        let parsed = parse(&[
+            ("x-delivery-limit", Value::Uint(3)),
+            ("x-dead-letter-strategy", string("at-least-once")),
+        ])
+        .unwrap();
+        assert_eq!(parsed.delivery_limit, Some(3));
+        assert_eq!(
+            parsed.dead_letter_strategy,
+            Some(DeadLetterStrategy::AtLeastOnce)
+        );
+    }
+
+    #[test]
+    fn arguments_are_echoed_with_the_queue_type() {
+        let echoed = |given: &[(&str, Value)]| parse(given).unwrap().echoed().to_vec();
+        assert_eq!(
+            echoed(&[("x-whatever", string("v")), ("a", Value::Ulong(1))]),
+            arguments(&[
+                ("a", Value::Long(1)),
+                ("x-queue-type", string("classic")),
+                ("x-whatever", string("v")),
+            ])
+        );
+        let sent = [
+            ("x-queue-type", string("classic")),
+            ("x-max-length", Value::Uint(3)),
+        ];
+        assert_eq!(echoed(&sent), arguments(&sent), "the order sent");
+    }
+
+    #[test]
+    fn redeclaring_compares_meanings_and_names_the_difference() {
+        let name = Name::from("q");
+        let stored = parse(&[("x-max-length", Value::Ulong(10))]).unwrap();
+        let check =
+            |given: &[(&str, Value)]| stored.check_equivalent(&name, &parse(given).unwrap());
+        assert_eq!(check(&[("x-max-length", Value::Uint(10))]), Ok(()));
+        let unknown = ("x-whatever", string("v"));
+        assert_eq!(check(&[("x-max-length", Value::Uint(10)), unknown]), Ok(()));
+        let Err(Error::Inequivalent {
+            field,
+            stored,
+            given,
+            ..
+        }) = check(&[("x-max-length", Value::Uint(11))])
+        else {
+            panic!("equivalent");
+        };
+        assert_eq!(
+            (field.as_str(), stored.as_str(), given.as_str()),
+            ("x-max-length", "10", "11")
+        );
+        assert!(check(&[]).is_err(), "absent is different");
+        let transient = QueueProperties {
+            durable: false,
+            ..DURABLE
+        };
+        assert!(DURABLE.check_equivalent(&name, transient).is_err());
+        assert_eq!(DURABLE.check_equivalent(&name, DURABLE), Ok(()));
+    }
+}

@@ -8,6 +8,7 @@
 //!
 //! Read first: [`Core`], [`Command`], [`Reply`], [`Effects`].
 
+mod argument_value;
 pub mod arguments;
 pub mod binding;
 mod command;

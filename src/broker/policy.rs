@@ -7,7 +7,10 @@ use regex::Regex;
 use crate::base::Name;
 use crate::wire::Value;
 
-use super::arguments::{DeadLetterStrategy, Overflow, QueueArguments, QueueType};
+use super::arguments::{
+    DeadLetterStrategy, Overflow, QueueArguments, QueueType, read_count, read_duration, read_limit,
+    read_name,
+};
 use super::{Error, Kind};
 
 /// What a policy may apply to.
@@ -68,32 +71,125 @@ pub struct Policy {
     pub given: Vec<(Name, Value)>,
 }
 
+impl ApplyTo {
+    const ALL: [Self; 5] = [
+        Self::Queues,
+        Self::ClassicQueues,
+        Self::QuorumQueues,
+        Self::Exchanges,
+        Self::All,
+    ];
+
+    /// Its word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Queues => "queues",
+            Self::ClassicQueues => "classic_queues",
+            Self::QuorumQueues => "quorum_queues",
+            Self::Exchanges => "exchanges",
+            Self::All => "all",
+        }
+    }
+
+    /// Whether queues of this type are meant.
+    pub const fn covers_queue(self, queue_type: QueueType) -> bool {
+        match self {
+            Self::Queues | Self::All => true,
+            Self::ClassicQueues => matches!(queue_type, QueueType::Classic),
+            Self::QuorumQueues => matches!(queue_type, QueueType::Quorum),
+            Self::Exchanges => false,
+        }
+    }
+
+    /// Whether exchanges are meant.
+    pub const fn covers_exchanges(self) -> bool {
+        matches!(self, Self::Exchanges | Self::All)
+    }
+}
+
+impl Definition {
+    fn parse(operator: bool, given: &[(Name, Value)]) -> Result<Self, (Name, String)> {
+        let mut definition = Self::default();
+        for (key, value) in given {
+            if operator && !OPERATOR_KEYS.contains(&&**key) {
+                let keys = OPERATOR_KEYS.join(", ");
+                return Err((key.clone(), format!("an operator policy only takes {keys}")));
+            }
+            let taken = definition.take(key, value);
+            taken.map_err(|why| (key.clone(), why))?;
+        }
+        Ok(definition)
+    }
+
+    fn take(&mut self, key: &str, value: &Value) -> Result<(), String> {
+        match key {
+            "dead-letter-exchange" => self.dead_letter_exchange = Some(read_name(value)?),
+            "dead-letter-routing-key" => self.dead_letter_routing_key = Some(read_name(value)?),
+            "dead-letter-strategy" => {
+                self.dead_letter_strategy = Some(DeadLetterStrategy::read(value)?);
+            }
+            "overflow" => self.overflow = Some(Overflow::read(value)?),
+            "max-length" => self.max_length = Some(read_count(value)?),
+            "max-length-bytes" => self.max_length_bytes = Some(read_count(value)?),
+            "message-ttl" => self.message_ttl_ms = Some(read_duration(value, 0)?),
+            "expires" => self.expires_ms = Some(read_duration(value, 1)?),
+            "delivery-limit" => self.delivery_limit = Some(read_limit(value)?),
+            "alternate-exchange" => self.alternate_exchange = Some(read_name(value)?),
+            _ => return Err("no such policy key".to_owned()),
+        }
+        Ok(())
+    }
+}
+
+/// A policy as given, not yet checked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PolicySpec<'a> {
+    /// Its name, not empty.
+    pub name: Name,
+    /// A regular expression over names.
+    pub pattern: &'a str,
+    /// The highest matching one applies.
+    pub priority: i64,
+    /// The word of [`ApplyTo`].
+    pub apply_to: &'a str,
+    /// Keys and values, at least one.
+    pub definition: Vec<(Name, Value)>,
+}
+
 impl Policy {
-    /// Checks a policy. `operator` policies may only set limits.
+    /// Checks a policy; an `operator` policy may only set limits.
     ///
-    /// Errors: [`Error::BadArgument`] names the key, the pattern or the kind of target.
-    pub fn new(
-        operator: bool,
-        name: Name,
-        pattern: &str,
-        priority: i64,
-        apply_to: &str,
-        definition: Vec<(Name, Value)>,
-    ) -> Result<Self, Error> {
-        let _ = (operator, apply_to);
-        let bad = |why: String| Error::BadArgument {
+    /// Errors: [`Error::BadArgument`] names the part or key that is wrong.
+    pub fn new(operator: bool, spec: PolicySpec<'_>) -> Result<Self, Error> {
+        let refused = |argument: &str, why: String| Error::BadArgument {
             kind: Kind::Policy,
-            name: name.clone(),
-            argument: Name::from("pattern"),
+            name: spec.name.clone(),
+            argument: Name::from(argument),
             why,
         };
+        if spec.name.is_empty() {
+            return Err(refused("name", "must not be empty".to_owned()));
+        }
+        let pattern =
+            Regex::new(spec.pattern).map_err(|error| refused("pattern", error.to_string()))?;
+        let all = ApplyTo::ALL.iter();
+        let Some(apply_to) = all.copied().find(|one| one.as_str() == spec.apply_to) else {
+            let words = ApplyTo::ALL.map(ApplyTo::as_str).join(", ");
+            let why = format!("must be one of {words}, not '{}'", spec.apply_to);
+            return Err(refused("apply-to", why));
+        };
+        if spec.definition.is_empty() {
+            return Err(refused("definition", "must set something".to_owned()));
+        }
+        let definition = Definition::parse(operator, &spec.definition)
+            .map_err(|(key, why)| refused(&key, why))?;
         Ok(Self {
-            pattern: Regex::new(pattern).map_err(|error| bad(error.to_string()))?,
-            priority,
-            apply_to: ApplyTo::default(),
-            definition: Definition::default(),
-            given: definition,
-            name,
+            name: spec.name,
+            pattern,
+            priority: spec.priority,
+            apply_to,
+            definition,
+            given: spec.definition,
         })
     }
 }
@@ -155,21 +251,301 @@ impl Policies {
         policies.remove(name)
     }
 
+    /// All of one kind, by name.
+    pub fn list(&self, operator: bool) -> impl Iterator<Item = &Policy> {
+        if operator { &self.operator } else { &self.user }.values()
+    }
+
     /// The policy (or operator policy) that applies to a queue.
-    pub fn of_queue(&self, operator: bool, name: &Name, queue_type: QueueType) -> Option<&Policy> {
-        let _ = (operator, name, queue_type);
-        None
+    pub fn of_queue(&self, operator: bool, name: &str, queue_type: QueueType) -> Option<&Policy> {
+        highest(self.list(operator).filter(|policy| {
+            policy.apply_to.covers_queue(queue_type) && policy.pattern.is_match(name)
+        }))
     }
 
     /// The policy that applies to an exchange.
-    pub fn of_exchange(&self, name: &Name) -> Option<&Policy> {
-        let _ = name;
-        None
+    pub fn of_exchange(&self, name: &str) -> Option<&Policy> {
+        highest(
+            self.list(false).filter(|policy| {
+                policy.apply_to.covers_exchanges() && policy.pattern.is_match(name)
+            }),
+        )
     }
 
-    /// What applies to a queue in the end.
-    pub fn settings(&self, name: &Name, arguments: &QueueArguments) -> EffectiveSettings {
-        let _ = (name, arguments);
-        unreachable!()
+    /// The alternate exchange that a policy gives to an exchange; its argument beats it.
+    pub fn alternate_exchange(&self, name: &str) -> Option<&Name> {
+        let policy = self.of_exchange(name)?;
+        policy.definition.alternate_exchange.as_ref()
+    }
+
+    /// What applies to a queue in the end: arguments beat policies; of limits and times the smallest
+    /// counts. [dead-lettering parts 2, 5 and 7]
+    pub fn settings(&self, name: &str, arguments: &QueueArguments) -> EffectiveSettings {
+        let none = Definition::default();
+        let definition = |operator| {
+            let policy = self.of_queue(operator, name, arguments.queue_type);
+            policy.map_or(&none, |policy| &policy.definition)
+        };
+        let (user, operator) = (definition(false), definition(true));
+        let smallest = |values: [Option<u64>; 3]| values.into_iter().flatten().min();
+        let first = |given: &Option<Name>, policy: &Option<Name>| {
+            given.as_ref().or(policy.as_ref()).cloned()
+        };
+        EffectiveSettings {
+            queue_type: arguments.queue_type,
+            dead_letter_exchange: first(
+                &arguments.dead_letter_exchange,
+                &user.dead_letter_exchange,
+            ),
+            dead_letter_routing_key: first(
+                &arguments.dead_letter_routing_key,
+                &user.dead_letter_routing_key,
+            ),
+            dead_letter_strategy: (arguments.dead_letter_strategy)
+                .or(user.dead_letter_strategy)
+                .unwrap_or_default(),
+            overflow: (arguments.overflow)
+                .or(operator.overflow)
+                .or(user.overflow)
+                .unwrap_or_default(),
+            max_length: smallest([arguments.max_length, user.max_length, operator.max_length]),
+            max_length_bytes: smallest([
+                arguments.max_length_bytes,
+                user.max_length_bytes,
+                operator.max_length_bytes,
+            ]),
+            message_ttl_ms: smallest([
+                arguments.message_ttl_ms,
+                user.message_ttl_ms,
+                operator.message_ttl_ms,
+            ]),
+            expires_ms: smallest([arguments.expires_ms, user.expires_ms, operator.expires_ms]),
+            delivery_limit: delivery_limit(
+                arguments.queue_type,
+                [
+                    arguments.delivery_limit,
+                    user.delivery_limit,
+                    operator.delivery_limit,
+                ],
+            ),
+            max_priority: arguments.max_priority,
+            single_active_consumer: arguments.single_active_consumer,
+        }
+    }
+}
+
+/// Of equal priorities the first name wins, so that the choice is stable.
+fn highest<'a>(policies: impl Iterator<Item = &'a Policy>) -> Option<&'a Policy> {
+    policies.reduce(|best, next| {
+        if next.priority > best.priority {
+            next
+        } else {
+            best
+        }
+    })
+}
+
+/// The smallest limit counts; a negative one only if there is no other. [dead-lettering part 5]
+fn delivery_limit(queue_type: QueueType, given: [Option<i64>; 3]) -> Option<u32> {
+    let limits = given.into_iter().flatten();
+    let smallest = limits.clone().filter(|limit| *limit >= 0).min();
+    match (smallest, limits.min(), queue_type) {
+        (Some(limit), ..) => Some(u32::try_from(limit).unwrap_or(u32::MAX)),
+        (None, Some(_), _) | (None, None, QueueType::Classic) => None,
+        (None, None, QueueType::Quorum) => Some(QUORUM_DELIVERY_LIMIT_DEFAULT),
+    }
+}
+
+/// Failures a message survives in a quorum queue unless told otherwise (as RabbitMQ 4).
+pub const QUORUM_DELIVERY_LIMIT_DEFAULT: u32 = 20;
+
+const OPERATOR_KEYS: [&str; 6] = [
+    "delivery-limit",
+    "expires",
+    "max-length",
+    "max-length-bytes",
+    "message-ttl",
+    "overflow",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broker::arguments::QueueProperties;
+
+    fn string(text: &str) -> Value {
+        Value::String(text.to_owned())
+    }
+
+    fn named(pairs: &[(&str, Value)]) -> Vec<(Name, Value)> {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(key, value)| (Name::from(*key), value.clone()))
+            .collect()
+    }
+
+    fn policy(
+        operator: bool,
+        (name, pattern, priority, apply_to): (&str, &str, i64, &str),
+        definition: &[(&str, Value)],
+    ) -> Result<Policy, Error> {
+        Policy::new(
+            operator,
+            PolicySpec {
+                name: Name::from(name),
+                pattern,
+                priority,
+                apply_to,
+                definition: named(definition),
+            },
+        )
+    }
+
+    fn arguments(given: &[(&str, Value)]) -> QueueArguments {
+        let properties = QueueProperties {
+            durable: true,
+            exclusive: false,
+            auto_delete: false,
+        };
+        QueueArguments::parse(&Name::from("q"), properties, &named(given)).unwrap()
+    }
+
+    fn settings(
+        argument: &[(&str, Value)],
+        user: &[(&str, Value)],
+        operator: &[(&str, Value)],
+    ) -> EffectiveSettings {
+        let mut policies = Policies::default();
+        for (is_operator, definition) in [(false, user), (true, operator)] {
+            if !definition.is_empty() {
+                let policy = policy(is_operator, ("p", "^q$", 0, "queues"), definition).unwrap();
+                assert!(policies.set(is_operator, policy));
+            }
+        }
+        policies.settings("q", &arguments(argument))
+    }
+
+    #[test]
+    fn argument_beats_policy_key_by_key() {
+        let by_policy = [
+            ("dead-letter-exchange", string("px")),
+            ("dead-letter-routing-key", string("pk")),
+            ("overflow", string("reject-publish")),
+        ];
+        let settings = settings(&[("x-dead-letter-exchange", string("ax"))], &by_policy, &[]);
+        assert_eq!(settings.dead_letter_exchange, Some(Name::from("ax")));
+        assert_eq!(settings.dead_letter_routing_key, Some(Name::from("pk")));
+        assert_eq!(settings.overflow, Overflow::RejectPublish);
+        assert_eq!(
+            settings.dead_letter_strategy,
+            DeadLetterStrategy::AtMostOnce
+        );
+    }
+
+    #[test]
+    fn the_smallest_limit_counts() {
+        let check = |argument: Option<u64>, user: Option<u64>, operator: Option<u64>, expect| {
+            let one = |key: &'static str, value: Option<u64>| {
+                value
+                    .map(|n| (key, Value::Ulong(n)))
+                    .into_iter()
+                    .collect::<Vec<_>>()
+            };
+            let found = settings(
+                &one("x-max-length", argument),
+                &one("max-length", user),
+                &one("max-length", operator),
+            );
+            assert_eq!(found.max_length, expect);
+        };
+        check(Some(3), Some(1), None, Some(1));
+        check(Some(1), Some(3), None, Some(1));
+        check(Some(3), Some(2), Some(0), Some(0));
+        check(None, None, Some(7), Some(7));
+        check(None, None, None, None);
+    }
+
+    #[test]
+    fn a_negative_delivery_limit_only_counts_without_another() {
+        use QueueType::{Classic, Quorum};
+        let check = |queue_type, given, expect| {
+            assert_eq!(delivery_limit(queue_type, given), expect, "{given:?}");
+        };
+        check(Quorum, [None, None, None], Some(20));
+        check(Classic, [None, None, None], None);
+        check(Quorum, [Some(-1), None, None], None);
+        check(Quorum, [Some(-1), Some(-5), None], None);
+        check(Quorum, [Some(-1), Some(3), None], Some(3));
+        check(Quorum, [Some(5), Some(-1), None], Some(5));
+        check(Quorum, [Some(5), Some(1), None], Some(1));
+        check(Quorum, [None, None, Some(0)], Some(0));
+        check(Classic, [Some(i64::MAX), None, None], Some(u32::MAX));
+    }
+
+    #[test]
+    fn the_highest_priority_that_matches_applies() {
+        let mut policies = Policies::default();
+        for (name, pattern, priority, apply_to, ttl) in [
+            ("a", "^q", 1, "queues", 1),
+            ("b", "^q", 5, "classic_queues", 2),
+            ("c", "^q", 9, "quorum_queues", 3),
+            ("d", "^other", 99, "all", 4),
+            ("e", "q", 99, "exchanges", 5),
+        ] {
+            let definition = [("message-ttl", Value::Int(ttl))];
+            let policy = policy(false, (name, pattern, priority, apply_to), &definition).unwrap();
+            policies.set(false, policy);
+        }
+        let found = |queue_type| {
+            policies
+                .of_queue(false, "q1", queue_type)
+                .unwrap()
+                .name
+                .clone()
+        };
+        assert_eq!(found(QueueType::Classic), "b");
+        assert_eq!(found(QueueType::Quorum), "c");
+        assert_eq!(policies.of_exchange("q1").unwrap().name, "e");
+        assert!(policies.of_queue(false, "z", QueueType::Classic).is_none());
+        assert!(policies.of_queue(true, "q1", QueueType::Classic).is_none());
+        assert!(policies.delete(false, &Name::from("b")).is_some());
+        assert!(policies.delete(false, &Name::from("b")).is_none());
+        assert_eq!(
+            policies
+                .of_queue(false, "q1", QueueType::Classic)
+                .unwrap()
+                .name,
+            "a"
+        );
+    }
+
+    #[test]
+    fn bad_policies_are_refused_by_the_name_of_what_is_wrong() {
+        let ttl = [("message-ttl", Value::Int(1))];
+        let check = |operator, head, definition: &[(&str, Value)], expect: &str| match policy(
+            operator, head, definition,
+        ) {
+            Err(Error::BadArgument { argument, .. }) => assert_eq!(argument, expect),
+            other => panic!("{head:?} {other:?}"),
+        };
+        check(false, ("p", "(", 0, "all"), &ttl, "pattern");
+        check(false, ("p", "", 0, "streams"), &ttl, "apply-to");
+        check(false, ("", "", 0, "all"), &ttl, "name");
+        check(false, ("p", "", 0, "all"), &[], "definition");
+        check(
+            false,
+            ("p", "", 0, "all"),
+            &[("ha-mode", string("all"))],
+            "ha-mode",
+        );
+        check(
+            false,
+            ("p", "", 0, "all"),
+            &[("expires", Value::Int(0))],
+            "expires",
+        );
+        let exchange = [("dead-letter-exchange", string("x"))];
+        assert!(policy(false, ("p", "", 0, "all"), &exchange).is_ok());
+        check(true, ("p", "", 0, "all"), &exchange, "dead-letter-exchange");
     }
 }

@@ -1,7 +1,7 @@
 //! Exchanges and bindings of one vhost, and the way of a message through them. Pure.
 
-use crate::message::{Message, Route};
 use crate::base::{ExchangeId, Name, QueueId, Seed};
+use crate::message::{Message, Route};
 use crate::wire::Value;
 
 use super::binding::Binding;

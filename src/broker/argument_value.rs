@@ -1,0 +1,126 @@
+//! Values of arguments: read, compared, shown, and turned into the types that are echoed back.
+//!
+//! Recursion goes along values whose depth decoding has bounded (`limits::VALUE_DEPTH_MAX`).
+
+use crate::base::Name;
+use crate::wire::Value;
+
+/// The text of a string or symbol.
+pub fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::String(text) | Value::Symbol(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// The number of an integer of any width.
+pub fn integer(value: &Value) -> Option<i128> {
+    Some(match *value {
+        Value::Ubyte(n) => n.into(),
+        Value::Ushort(n) => n.into(),
+        Value::Uint(n) => n.into(),
+        Value::Ulong(n) => n.into(),
+        Value::Byte(n) => n.into(),
+        Value::Short(n) => n.into(),
+        Value::Int(n) => n.into(),
+        Value::Long(n) => n.into(),
+        _ => return None,
+    })
+}
+
+/// Whether two values mean the same: integers by number, texts by text, all else exactly.
+pub fn same(a: &Value, b: &Value) -> bool {
+    match (integer(a), integer(b)) {
+        (Some(a), Some(b)) => return a == b,
+        (None, None) => {}
+        _ => return false,
+    }
+    match (text(a), text(b)) {
+        (Some(a), Some(b)) => a == b,
+        _ => a == b,
+    }
+}
+
+/// A value in words, for errors.
+pub fn show(value: Option<&Value>) -> String {
+    let Some(value) = value else {
+        return "none".to_owned();
+    };
+    match (integer(value), text(value)) {
+        (Some(number), _) => number.to_string(),
+        (_, Some(text)) => format!("'{text}'"),
+        _ => match value {
+            Value::Bool(truth) => truth.to_string(),
+            Value::Null => "null".to_owned(),
+            Value::List(items) => format!("a list of {}", items.len()),
+            Value::Map(pairs) => format!("a map of {}", pairs.len()),
+            other => format!("{other:?}"),
+        },
+    }
+}
+
+/// A value in the types that RabbitMQ echoes: ulong becomes long (while it fits), symbol becomes
+/// string, the text keys of maps become symbols.
+pub fn echoed(value: &Value) -> Value {
+    match value {
+        Value::Ulong(n) => i64::try_from(*n).map_or(Value::Ulong(*n), Value::Long),
+        Value::Symbol(text) => Value::String(text.clone()),
+        Value::List(items) => Value::List(items.iter().map(echoed).collect()),
+        Value::Map(pairs) => Value::Map(
+            pairs
+                .iter()
+                .map(|(key, value)| (map_key(key), echoed(value)))
+                .collect(),
+        ),
+        other => other.clone(),
+    }
+}
+
+fn map_key(key: &Value) -> Value {
+    text(key).map_or_else(|| echoed(key), |text| Value::Symbol(text.to_owned()))
+}
+
+/// Arguments in the types that are echoed, in the order given.
+pub fn echoed_arguments(given: &[(Name, Value)]) -> Vec<(Name, Value)> {
+    given
+        .iter()
+        .map(|(name, value)| (name.clone(), echoed(value)))
+        .collect()
+}
+
+/// The argument of this name.
+pub fn find<'a>(arguments: &'a [(Name, Value)], name: &str) -> Option<&'a Value> {
+    arguments
+        .iter()
+        .find_map(|(key, value)| (key == name).then_some(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn string(text: &str) -> Value {
+        Value::String(text.to_owned())
+    }
+
+    #[test]
+    fn integers_of_any_width_and_texts_of_both_types_are_the_same() {
+        assert!(same(&Value::Ubyte(5), &Value::Long(5)));
+        assert!(same(&Value::Symbol("a".to_owned()), &string("a")));
+        assert!(!same(&Value::Int(-1), &Value::Ulong(u64::MAX)));
+        assert!(!same(&Value::Uint(1), &string("1")));
+        assert!(!same(&Value::Bool(true), &Value::Uint(1)));
+    }
+
+    #[test]
+    fn values_are_echoed_in_the_types_of_the_recordings() {
+        let given = Value::Map(vec![(string("k"), Value::Ulong(1))]);
+        let echo = Value::Map(vec![(Value::Symbol("k".to_owned()), Value::Long(1))]);
+        assert_eq!(echoed(&given), echo);
+        assert_eq!(echoed(&Value::Symbol("s".to_owned())), string("s"));
+        assert_eq!(echoed(&Value::Ulong(u64::MAX)), Value::Ulong(u64::MAX));
+        assert_eq!(echoed(&Value::Ubyte(5)), Value::Ubyte(5));
+        let list = Value::List(vec![Value::Uint(1), string("z")]);
+        assert_eq!(echoed(&list), list);
+    }
+}
