@@ -1,0 +1,522 @@
+#!/usr/bin/env python3
+"""Replays recordings/amqp-behaviour-recordings.json against a broker, frame by frame.
+
+    behaviour.py --port 5672 --vhost NAME                                Coroner: the vhost must exist and be empty
+    behaviour.py --port 5692 --vhost NAME --rabbitmq http://HOST:15692   RabbitMQ itself: no differences allowed
+
+A recording names the frames that matter; what has to happen before (an attach, a delivery) is in
+PREPARATION.  Where Coroner differs on purpose, known_differences.toml says so under the title of
+the case.  Exit status 0 = everything as recorded or as listed.
+"""
+import json
+import os
+import sys
+import time
+
+from compare import differences
+from setting import LIMITED, Setting, arguments
+from wire import VECTORS, Closed, Peer, frame, message
+from amqp10 import binary, boolean, encode_message, st, uint
+
+ANSWER_MAX_S = 6.0      # RabbitMQ drops a refused connection after three seconds
+QUIET_S = 0.15          # nothing more may come within this time
+RECEIVER_NAME = "l"
+MESSAGE_SIZE_MAX = 16777216
+
+
+# ------------------------------------------------------------ what happens before
+class Case:
+    """one connection, with what the preparations leave behind for the frames to come"""
+
+    def __init__(self, setting, admin, case):
+        self.setting, self.admin, self.case = setting, admin, case
+        self.user = "guest"
+        self.payload = message()
+        self.channel = 0
+        self.after = None           # what happens elsewhere, once everything is prepared
+        self.others = []            # connections to close at the end
+        self.peer = Peer(setting.host, setting.port)
+
+    def close(self):
+        for each in [self.peer] + self.others:
+            each.close()
+
+    def sasl(self):
+        self.peer.send_bytes(b"AMQP\x03\x01\x00\x00")
+        self.peer.header()
+
+    def authenticated(self):
+        self.peer.authenticate(self.user, self.user)
+
+    def opened(self):
+        self.peer.open(self.setting.vhost, self.user, self.user)
+
+    def begun(self):
+        self.peer.begin(self.setting.vhost, self.user, self.user)
+
+    def sending(self, address="/queues/q1", **fields):
+        self.begun()
+        self.peer.sender(address, name="l", **fields)
+
+    def receiving(self, address):
+        self.begun()
+        self.peer.receiver(address)
+
+    def one_in_queue(self):
+        """a sender on handle 0 has put one message into q1; the recording attaches handle 1"""
+        self.sending()
+        self.peer.publish(1)
+
+    def two_in_queue(self):
+        self.sending()
+        self.peer.publish(2)
+        self.peer.receiver("/queues/q1", handle=1)
+
+    def delivered(self):
+        """one message of q1 is out, unsettled, as delivery 0 of handle 1"""
+        self.one_in_queue()
+        attach = self.peer.receiver("/queues/q1", handle=1)
+        self.peer.credit(1, attach["initial-delivery-count"]["v"], 1, outgoing_id=1)
+        self.peer.expect("transfer")
+
+    def second_session(self):
+        self.begun()
+        self.channel = 64
+
+    def limited(self):
+        self.user = LIMITED
+        self.begun()
+
+    def limited_anonymous(self):
+        self.user = LIMITED
+        self.begun()
+        self.peer.sender(None)
+        self.payload = message(to="/exchanges/x1/k")
+
+    def unroutable(self):
+        self.sending("/exchanges/x1/nowhere")
+
+    def exchange_goes(self):
+        self.admin.exchange("xdel")
+        self.sending("/exchanges/xdel/k")
+        self.admin.delete_exchange("xdel")
+
+    def target_goes(self):
+        self.admin.queue("qdel")
+        self.sending("/queues/qdel")
+        self.admin.delete_queue("qdel")
+
+    def source_goes(self):
+        self.admin.queue("qdel")
+        self.receiving("/queues/qdel")
+        self.after = lambda: self.admin.delete_queue("qdel")
+
+    def exclusive_elsewhere(self):
+        other = self.setting.management()
+        self.others.append(other)
+        other.queue("qexcl", exclusive=True)
+        self.begun()
+
+    def operator(self):
+        self.opened()
+        self.after = self._operator_closes
+
+    def _operator_closes(self):
+        deadline = time.monotonic() + 15
+        while time.monotonic() < deadline:
+            mine = self.peer.sock.getsockname()[1]
+            for c in self.setting.http("GET", "/api/connections") or []:
+                if c.get("peer_port") == mine:
+                    self.setting.http("DELETE", "/api/connections/" + c["name"].replace(" ", "%20").replace(">", "%3E"))
+                    return
+            time.sleep(0.3)
+        raise AssertionError("the HTTP API does not list the connection")
+
+    def garbage(self):
+        self.sending()
+        self.payload = b"not AMQP..."[:10]
+
+    def fragment(self):
+        self.sending()
+        self.payload = encode_message({"body": [{"section": "data", "value": binary(b"f" * 45)}]})[0]
+
+
+PREPARATION = {
+    "connection closed by the operator (HTTP API DELETE of the connection)": Case.operator,
+    "two sessions on channels 0 and 64 (above channel-max 63)": Case.second_session,
+    "transfer settled on a link with snd-settle-mode unsettled":
+        lambda c: c.sending(snd_settle_mode={"t": "ubyte", "v": 0}),
+    "released outcome (unroutable)": Case.unroutable,
+    "garbage payload that is no AMQP message": Case.garbage,
+    "aborted transfer in the middle of a delivery": Case.fragment,
+    "exchange deleted while the sender is attached, then publish": Case.exchange_goes,
+    "queue deleted while the sender is attached to /queues/qdel, then publish": Case.target_goes,
+    "two links with one name in one session": Case.sending,
+    "handle that is in use": Case.sending,
+    "attach receiver with snd-settle-mode settled, then one message": Case.one_in_queue,
+    "attach receiver with max-message-size 10, then a larger message": Case.one_in_queue,
+    "delivery: transfer fields": Case.two_in_queue,
+    "disposition for a delivery-id that does not exist": Case.begun,
+    "drain with an empty queue (classic)": lambda c: c.receiving("/queues/q1"),
+    "flow with echo=true (classic)": lambda c: c.receiving("/queues/q1"),
+    "drain with an empty queue (quorum)": lambda c: c.receiving("/queues/qq"),
+    "flow with echo=true (quorum)": lambda c: c.receiving("/queues/qq"),
+    "drain with two messages and credit 5 (classic)": Case.two_in_queue,
+    "session flow with echo and no handle": Case.begun,
+    "queue deleted while a receiver is attached": Case.source_goes,
+    "exclusive queue of another connection: attach receiver": Case.exclusive_elsewhere,
+    "exclusive queue of another connection: attach sender and publish": Case.exclusive_elsewhere,
+    "management link pair: attach frames": Case.opened,
+    "anonymous terminus, to a forbidden exchange": Case.limited_anonymous,
+}
+BY_FIRST_FRAME = {
+    "sasl-init": Case.sasl, "open": Case.authenticated, "begin": Case.opened, "attach": Case.begun,
+    "transfer": Case.sending, "disposition": Case.delivered, "detach": Case.sending,
+    "end": Case.begun, "flow": Case.begun,
+}
+
+
+def preparation(heading, case):
+    if case["title"] in PREPARATION:
+        return PREPARATION[case["title"]]
+    first = next(f["frame"]["p"] for f in case["frames"] if f["dir"] == "send")
+    if heading.startswith("Permissions"):
+        return Case.limited if first == "attach" else limited_authenticated
+    return BY_FIRST_FRAME[first]
+
+
+def limited_authenticated(case):
+    case.user = LIMITED
+    case.authenticated()
+
+
+# ------------------------------------------------------------ playing a case
+def play(case, frames, until_closed):
+    """sends what the recording sends and returns the frames that came back, and whether TCP ended"""
+    received, ended = [], False
+    expected = sum(1 for f in frames if f["dir"] == "recv")
+    try:
+        if case.after:
+            case.after()
+        step = 0
+        while step < len(frames):
+            sends, receives = [], 0
+            while step < len(frames) and frames[step]["dir"] == "send":
+                sends.append(frames[step])
+                step += 1
+            while step < len(frames) and frames[step]["dir"] == "recv":
+                receives += 1
+                step += 1
+            over = any(r["frame"]["p"] == "close" for r in received)
+            for f in sends:
+                if not over:            # the recorder answered a close by itself
+                    send(case, f)
+            if not receives:
+                break
+            wanted = len(received) + receives
+            collect(case.peer, received, wanted)
+        collect(case.peer, received, expected)
+        quiet = ANSWER_MAX_S if until_closed else QUIET_S
+        while (extra := case.peer.receive(quiet)) is not None:
+            received.append(extra)
+    except Closed:
+        ended = True
+    return received, ended
+
+
+def collect(peer, received, wanted):
+    deadline = time.monotonic() + ANSWER_MAX_S
+    while len(received) < wanted and time.monotonic() < deadline:
+        r = peer.receive(deadline - time.monotonic())
+        if r is None:
+            return
+        received.append(r)
+        if r["frame"]["p"] == "sasl-outcome" and r["frame"]["code"]["v"] == 0:
+            peer.send_bytes(b"AMQP\x00\x01\x00\x00")
+            peer.header()
+
+
+def send(case, f):
+    performative = f["frame"]
+    kind = 1 if performative["p"].startswith("sasl") else 0
+    if performative["p"] == "open" or performative["p"] == "sasl-init":
+        performative = here(performative, case.setting.vhost)
+    payload = case.payload if f.get("payload-bytes") else b""
+    if performative["p"] == "transfer":
+        channel = 0
+    else:
+        channel = case.channel
+    case.peer.send(performative, payload, channel, kind)
+
+
+def here(performative, vhost):
+    """the recording's virtual host is ours"""
+    host = performative.get("hostname")
+    if host is None or host["v"] not in ("vhost:oracle-wire", "vhost:oracle"):
+        return performative
+    forbidden = host["v"] == "vhost:oracle"
+    return dict(performative, hostname=st("vhost:" + ("oracle-forbidden" if forbidden else vhost)))
+
+
+def play_bytes(case, setting):
+    """the cases that send raw bytes: everything that comes back within three seconds"""
+    peer = case.peer
+    received, ended = [], False
+    try:
+        for data in case.case["sent-hex"]:
+            if "..." in data:       # shortened in the recording: a frame header and zeros
+                raw = bytes.fromhex(data.split("...")[0])
+                raw += bytes(int(data.split("(")[1].split()[0]) - len(raw))
+            else:
+                raw = bytes.fromhex(data)
+            peer.send_bytes(raw.replace(b"\xa1\x11vhost:oracle-wire", here_bytes(setting.vhost)))
+            first = True
+            while True:
+                if peer.buffer[:4] == b"AMQP" or (first and not received):
+                    header = peer.header(1)
+                    if header is not None:
+                        received.append({"protocol-header": header.hex()})
+                        first = False
+                        continue
+                r = peer.receive(0.3)
+                if r is None:
+                    break
+                first = False
+                received.append({"frame": r["frame"]})
+        peer.receive(3)
+    except Closed:
+        ended = True
+    return received, ended
+
+
+def here_bytes(vhost):
+    """the open of the raw cases names a virtual host of 17 letters; ours must fit in its place"""
+    name = b"vhost:" + vhost.encode()
+    assert len(name) == 17, "the virtual host's name must have 11 letters: " + vhost
+    return b"\xa1\x11" + name
+
+
+# ------------------------------------------------------------ judging
+def expected_frames(case, listed):
+    """the recorded frames, or what known_differences.toml puts in their place"""
+    frames = case["frames"]
+    if listed is None:
+        return frames
+    if "frames" in listed:
+        return json.loads(listed["frames"])
+    sent = [f for f in frames if f["dir"] == "send" and f["frame"]["p"] != "close"]
+    last = sent[-1]["frame"]
+    error = next((f["frame"].get("error") for f in frames if f["frame"]["p"] in ("end", "close")), None)
+    if "condition" in listed:
+        error = {"p": "error", "condition": {"t": "symbol", "v": listed["condition"]}}
+    if error is not None:
+        error = dict(error, description=st("$TEXT"))
+    answer = {"refused": refused, "detached": detached, "ended": ended, "closed": closed,
+              "opened and closed": opened_and_closed,
+              "as to the case": None}[listed["instead"]](last, error)
+    kept = frames[:frames.index(sent[-1]) + 1]
+    return kept + [{"dir": "recv", "frame": f} for f in answer]
+
+
+def refused(attach, error):
+    """[AMQP 2.6.3]: the attach is answered with a null terminus, then detached with the error"""
+    terminus = "source" if attach["role"]["v"] else "target"
+    answer = {"p": "attach", "name": attach["name"], "handle": attach["handle"],
+              "role": boolean(not attach["role"]["v"]), "$without": terminus}
+    return [answer, detached(attach, error)[0]]
+
+
+def detached(sent, error):
+    return [{"p": "detach", "handle": sent.get("handle", uint(0)), "closed": boolean(True),
+             "error": error}]
+
+
+def ended(_sent, error):
+    return [{"p": "end", "error": error}]
+
+
+def closed(_sent, error):
+    return [{"p": "close", "error": error}]
+
+
+def opened_and_closed(_sent, error):
+    return [{"p": "open", "$any": True}, {"p": "close", "error": error}]
+
+
+def judge(wanted, observed, free):
+    """the differences between two lists of frames"""
+    names = [[f["p"] for f in frames] for frames in (wanted, observed)]
+    if names[0] != names[1]:
+        return ["recorded %s, observed %s: %s" % (names[0], names[1], json.dumps(observed)[:600])]
+    out = []
+    for want, seen in zip(wanted, observed):
+        want, seen = dict(want), dict(seen)
+        if want.pop("$any", False):
+            continue
+        missing = want.pop("$without", None)
+        if missing is not None:
+            if missing in seen:
+                out.append("the refusing attach has a %s" % missing)
+            seen = {k: seen[k] for k in want if k in seen}
+        if want["p"] == "disposition":          # an absent `last` is `first` [AMQP 2.7.6]
+            want.setdefault("last", want["first"])
+            seen.setdefault("last", seen.get("first"))
+        if want["p"] == "transfer":             # opaque, and counted up by RabbitMQ across cases
+            same_length = len(want["delivery-tag"]["v"]) == len(seen["delivery-tag"]["v"])
+            if same_length or free:
+                want["delivery-tag"] = seen["delivery-tag"]
+        if want["p"] == "open" and free:
+            want.pop("properties", None)
+            seen.pop("properties", None)
+        out += differences(want, seen, "", free)
+    return out
+
+
+def received_frames(received):
+    return [r["frame"] for r in received]
+
+
+def run(setting, admin, heading, case):
+    """the differences of one case"""
+    listed = setting.listed.get("behaviour", {}).get(case["title"])
+    free = frozenset(setting.listed.get("free_values", {}))
+    admin.purge("q1")
+    c = Case(setting, admin, case)
+    try:
+        if "sent-hex" in case:
+            return judge_bytes(setting, c, listed, free)
+        if "message-bytes" in case:
+            return large_message(c, case, listed, free)
+        if "initial-credit" in case:
+            return credit_is_renewed(c, case, free)
+        no_frames_sent = not any(f["dir"] == "send" for f in case["frames"])
+        if not no_frames_sent or case["title"] in PREPARATION:
+            preparation(heading, case)(c)
+        frames = expected_frames(case, listed)
+        until_closed = "tcp" in case and listed is None
+        received, tcp_ended = play(c, frames, until_closed)
+        wanted = [f["frame"] for f in frames if f["dir"] == "recv"]
+        out = judge(wanted, received_frames(received), free)
+        if until_closed and not tcp_ended:
+            out.append("the TCP connection is still open")
+        return out
+    finally:
+        c.close()
+
+
+def judge_bytes(setting, c, listed, free):
+    case = c.case
+    received, tcp_ended = play_bytes(c, setting)
+    wanted = case["received"]
+    if listed is not None:
+        wanted = wanted[:listed["keep"]] + json.loads(listed["then"])
+    heads = [[r.get("protocol-header") for r in frames] for frames in (wanted, received)]
+    if heads[0] != heads[1]:
+        return ["recorded %s, observed %s" % (json.dumps(wanted)[:500], json.dumps(received)[:500])]
+    out = judge([r["frame"] for r in wanted if "frame" in r],
+                [r["frame"] for r in received if "frame" in r], free)
+    # "still open" is what RabbitMQ's slowness shows; a broker that closes is as good
+    if case["tcp"].startswith("closed") and not tcp_ended:
+        out.append("the TCP connection is still open")
+    return out
+
+
+def large_message(c, case, listed, free):
+    """a message by its size alone; flow frames of the session are not listed"""
+    c.sending()
+    overhead = 8                            # a data section with a 32-bit length
+    body = b"\x00\x53\x75\xb0" + (case["message-bytes"] - overhead).to_bytes(4, "big")
+    payload = body + bytes(case["message-bytes"] - overhead)
+    wanted = [f["frame"] for f in case["frames"] if f["dir"] == "recv"]
+    if listed is not None:
+        wanted = [f["frame"] for f in json.loads(listed["frames"])]
+    received = []
+    try:
+        c.peer.transfer(payload)
+    except Closed:
+        pass
+    try:
+        while len(received) < len(wanted):
+            r = c.peer.receive(ANSWER_MAX_S)
+            if r is None:
+                break
+            if r["frame"]["p"] != "flow":
+                received.append(r)
+    except Closed:
+        pass
+    return judge(wanted, received_frames(received), free)
+
+
+def credit_is_renewed(c, case, free):
+    """200 messages one after the other never run out of credit"""
+    c.begun()
+    flow = c.peer.sender("/queues/q1")
+    granted = flow["delivery-count"]["v"] + flow["link-credit"]["v"]
+    out = []
+    if not free and flow["link-credit"]["v"] != case["initial-credit"]:
+        out.append("initial credit %d, recorded %d" % (flow["link-credit"]["v"], case["initial-credit"]))
+    for delivery_id in range(200):
+        if delivery_id >= granted:
+            out.append("no credit for message %d" % delivery_id)
+            break
+        c.peer.transfer(message(), 0, delivery_id)
+        while c.peer.receive(5)["frame"]["p"] != "disposition":
+            flow = c.peer.last_flow
+            if "handle" not in flow:
+                continue
+            granted = flow["delivery-count"]["v"] + flow["link-credit"]["v"]
+    return out
+
+
+# ------------------------------------------------------------ all of them
+def prepare(setting, admin):
+    for name, kind in (("q1", "classic"), ("q2", "classic"), ("qq", "quorum"), ("mine-q", "classic")):
+        admin.queue(name, kind)
+    for name in ("x1", "mine-x"):
+        admin.exchange(name)
+    admin.exchange("xi", internal=True)
+
+
+def skipped(setting, case):
+    reason = setting.listed.get("skipped_behaviour", {}).get(case["title"])
+    return None if setting.rabbitmq else reason
+
+
+def main():
+    options = arguments(__doc__)
+    setting = Setting(options)
+    admin = setting.management()
+    prepare(setting, admin)
+    with open(os.path.join(VECTORS, "recordings", "amqp-behaviour-recordings.json")) as f:
+        recordings = json.load(f)
+    heading, passed, failed = "", 0, 0
+    for case in recordings:
+        if "heading" in case:
+            heading = case["heading"]
+            continue
+        if options.only not in case["title"]:
+            continue
+        reason = skipped(setting, case)
+        if reason:
+            print("SKIP  %s (%s)" % (case["title"], reason))
+            continue
+        try:
+            lines = run(setting, admin, heading, case)
+        except Exception as e:      # one case must not hide the others
+            lines = ["%s: %s" % (type(e).__name__, e)]
+        if lines:
+            failed += 1
+            print("FAIL  " + case["title"])
+            for line in lines:
+                print("        " + line)
+        else:
+            passed += 1
+            print("PASS  " + case["title"])
+        sys.stdout.flush()
+    admin.close()
+    print(json.dumps({"pass": passed, "fail": failed}))
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

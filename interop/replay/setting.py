@@ -1,0 +1,110 @@
+"""The setting of a replay: which broker, its virtual hosts, its users, its queues and exchanges."""
+import argparse
+import base64
+import json
+import os
+import tomllib
+import urllib.error
+import urllib.parse
+import urllib.request
+
+from wire import HERE
+from amqp10 import AmqpError, Conn, Management, amap, boolean, st
+
+LIMITED = "limited"     # a user who may touch only names that begin with "mine"
+
+
+def arguments(description):
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=5672)
+    parser.add_argument("--vhost", required=True)
+    parser.add_argument("--only", default="", help="part of a title")
+    parser.add_argument("--rabbitmq", metavar="URL",
+                        help="the broker is a RabbitMQ with this HTTP API: set up by it, no differences allowed")
+    parser.add_argument("--differences", default=os.path.join(HERE, "..", "known_differences.toml"))
+    return parser.parse_args()
+
+
+class Setting:
+    def __init__(self, options):
+        self.options = options
+        self.host, self.port, self.vhost = options.host, options.port, options.vhost
+        self.rabbitmq = options.rabbitmq
+        self.listed = {}
+        if not self.rabbitmq:
+            with open(options.differences, "rb") as f:
+                self.listed = tomllib.load(f)
+        if self.rabbitmq:
+            self._set_up_rabbitmq()
+
+    def _set_up_rabbitmq(self):
+        vhost = urllib.parse.quote(self.vhost, safe="")
+        self.http("DELETE", "/api/vhosts/" + vhost)
+        self.http("PUT", "/api/vhosts/" + vhost, {"default_queue_type": "classic"})
+        everything = {"configure": ".*", "write": ".*", "read": ".*"}
+        self.http("PUT", "/api/permissions/%s/guest" % vhost, everything)
+        self.http("PUT", "/api/users/" + LIMITED, {"password": LIMITED, "tags": ""})
+        own = {"configure": "^mine", "write": "^mine", "read": "^mine"}
+        self.http("PUT", "/api/permissions/%s/%s" % (vhost, LIMITED), own)
+
+    def http(self, method, path, body=None):
+        request = urllib.request.Request(
+            self.rabbitmq.rstrip("/") + path, method=method,
+            data=json.dumps(body).encode() if body is not None else None,
+            headers={"Content-Type": "application/json",
+                     "Authorization": "Basic " + base64.b64encode(b"guest:guest").decode()})
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                data = answer.read()
+                return json.loads(data) if data else None
+        except urllib.error.HTTPError as e:
+            if e.code != 404:
+                raise
+            return None
+
+    def connect(self, user="guest"):
+        return Conn(self.host, self.port, user=user, password=user, hostname="vhost:" + self.vhost,
+                    container="setting")
+
+    def management(self, user="guest"):
+        return Administrator(self.connect(user))
+
+
+class Administrator:
+    """declares and deletes through /management"""
+
+    def __init__(self, conn):
+        self.conn = conn
+        self.pair = Management(conn)
+
+    def queue(self, name, kind="classic", exclusive=False):
+        return self._ask("PUT", "/queues/" + quote(name), amap([
+            (st("exclusive"), boolean(exclusive)),
+            (st("arguments"), amap([(st("x-queue-type"), st(kind))]))]))
+
+    def exchange(self, name, kind="direct", internal=False):
+        return self._ask("PUT", "/exchanges/" + quote(name), amap([
+            (st("type"), st(kind)), (st("internal"), boolean(internal))]))
+
+    def delete_queue(self, name):
+        return self._ask("DELETE", "/queues/" + quote(name))
+
+    def delete_exchange(self, name):
+        return self._ask("DELETE", "/exchanges/" + quote(name))
+
+    def purge(self, name):
+        return self._ask("DELETE", "/queues/%s/messages" % quote(name))
+
+    def close(self):
+        self.conn.close()
+
+    def _ask(self, method, path, body=None):
+        status, answer, _ = self.pair.request(method, path, body)
+        if not 200 <= status < 300:
+            raise AmqpError("%s %s: %d" % (method, path, status), answer)
+        return status
+
+
+def quote(name):
+    return urllib.parse.quote(name, safe="-._~")

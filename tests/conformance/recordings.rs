@@ -1,0 +1,50 @@
+//! The recorded frames of connections, sessions and links, and the recorded management requests,
+//! replayed over the wire.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::support::{RunningBroker, repository, run_to_end};
+
+/// The longest replay waits a few seconds in a few of its cases.
+const REPLAY_MAX: Duration = Duration::from_secs(300);
+
+/// The recordings name this virtual host, and raw bytes in them leave room for no longer name.
+const WIRE_VHOST: &str = "oracle-wire";
+const MANAGEMENT_VHOST: &str = "oracle-mgmt";
+
+#[test]
+fn recorded_connection_session_and_link_frames_hold() {
+    replay("behaviour.py", WIRE_VHOST);
+}
+
+#[test]
+fn recorded_management_requests_hold() {
+    replay("management.py", MANAGEMENT_VHOST);
+}
+
+fn replay(program: &str, vhost: &str) {
+    let configuration = repository("interop/replay/coroner.toml");
+    let mut broker = RunningBroker::start(&["--config", path(&configuration)]);
+    let output = run_to_end(
+        Command::new("python3")
+            .arg(repository("interop/replay").join(program))
+            .args(["--port", &broker.port.to_string(), "--vhost", vhost]),
+        REPLAY_MAX,
+    );
+    let report = String::from_utf8_lossy(&output.stdout);
+    let failures: Vec<&str> =
+        report.lines().filter(|line| !line.starts_with("PASS") && !line.starts_with("SKIP")).collect();
+    assert!(
+        output.status.success(),
+        "{program}:\n{}\n{}",
+        failures.join("\n"),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(broker.is_alive(), "the broker died during the replay");
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("the repository lies at a path of UTF-8")
+}

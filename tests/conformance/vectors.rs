@@ -1,0 +1,117 @@
+//! Every scenario of `interop/vectors`, in shards that run side by side.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use crate::support::{RunningBroker, repository, run_to_end};
+
+/// Scenarios mostly wait (for expiry, for silence), so shards cost little; each has a virtual
+/// host of its own because all scenarios use the same short names.
+const SHARDS: usize = 12;
+
+/// A shard has about 15 scenarios of one to ten seconds each.
+const SHARD_MAX: Duration = Duration::from_secs(420);
+
+#[test]
+fn every_vector_agrees_or_differs_as_listed() {
+    let names: Vec<String> = (0..SHARDS).map(|shard| format!("oracle-{shard}")).collect();
+    let arguments: Vec<&str> =
+        names.iter().flat_map(|name| ["--vhost", name.as_str()]).collect();
+    let mut broker = RunningBroker::start(&arguments);
+    let expectations = merged_expectations();
+    let files = scenario_files();
+
+    let reports: Vec<String> = thread::scope(|scope| {
+        let running: Vec<_> = names
+            .iter()
+            .enumerate()
+            .map(|(shard, vhost)| {
+                let files = files.iter().skip(shard).step_by(SHARDS);
+                let mut command = runner(broker.port, vhost, &expectations);
+                command.args(files);
+                scope.spawn(move || report(&mut command))
+            })
+            .collect();
+        running.into_iter().map(|shard| shard.join().expect("a shard reports")).collect()
+    });
+
+    assert!(broker.is_alive(), "the broker died during the scenarios");
+    let passed = reports.iter().flat_map(|report| report.lines()).filter(|line| is_pass(line));
+    let passed = passed.count();
+    let failures: Vec<&str> =
+        reports.iter().flat_map(|report| report.lines()).filter(|line| is_failure(line)).collect();
+    assert!(
+        failures.is_empty(),
+        "{passed} scenarios passed; these did not:\n{}",
+        failures.join("\n")
+    );
+    assert!(passed > 0, "no scenario ran:\n{}", reports.join("\n"));
+}
+
+/// What a shard printed; a shard that ended badly without naming a scenario is a failure too.
+fn report(command: &mut Command) -> String {
+    let output = run_to_end(command, SHARD_MAX);
+    let mut report = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() && !report.lines().any(is_failure) {
+        report.push_str("ERROR the runner itself: ");
+        report.push_str(&String::from_utf8_lossy(&output.stderr).replace('\n', " | "));
+        report.push('\n');
+    }
+    report
+}
+
+fn is_pass(line: &str) -> bool {
+    line.starts_with("PASS")
+}
+
+/// A failed scenario, or one of the indented lines that say what differed.
+fn is_failure(line: &str) -> bool {
+    line.starts_with("FAIL") || line.starts_with("ERROR") || line.starts_with("        ")
+}
+
+fn runner(port: u16, vhost: &str, expectations: &Path) -> Command {
+    let mut command = Command::new("python3");
+    command
+        .arg(vectors().join("runner/runner.py"))
+        .args(["run", "--compare", "semantic", "--slow", "--skip", "amqp091,policy"])
+        .args(["--port", &port.to_string(), "--vhost", vhost, "--ours"])
+        .arg(expectations);
+    command
+}
+
+/// The folder of vectors to judge with.
+pub fn vectors() -> PathBuf {
+    std::env::var_os("CORONER_VECTORS").map_or_else(|| repository("interop/vectors"), PathBuf::from)
+}
+
+pub fn scenario_files() -> Vec<PathBuf> {
+    json_files(&vectors())
+}
+
+/// The JSON files of a folder, sorted by name.
+pub fn json_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        .map(|entry| entry.expect("a folder can be listed").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .collect();
+    files.sort();
+    files
+}
+
+/// The expectations beside the vectors with our corrections (`interop/ours`) laid over them.
+fn merged_expectations() -> PathBuf {
+    let merged = Path::new(env!("CARGO_TARGET_TMPDIR")).join("expectations");
+    fs::remove_dir_all(&merged).ok();
+    fs::create_dir_all(&merged).expect("the target folder is writable");
+    for folder in [vectors().join("ours"), repository("interop/ours")] {
+        for file in json_files(&folder) {
+            let name = file.file_name().expect("a file has a name");
+            fs::copy(&file, merged.join(name)).expect("an expectation can be copied");
+        }
+    }
+    merged
+}

@@ -1,0 +1,132 @@
+//! What the integration tests share: the real binary on a free port, and programs run with a
+//! time limit.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(clippy::disallowed_methods, reason = "tests start processes, threads and clocks")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longest time a broker may take from its start to the line that names its port.
+const START_MAX: Duration = Duration::from_secs(20);
+
+/// How often a running program is asked whether it has ended.
+const POLL: Duration = Duration::from_millis(20);
+
+/// `coroner serve` on a free port of the loopback address; killed when dropped.
+pub struct RunningBroker {
+    process: Child,
+    /// The port its AMQP listener bound.
+    pub port: u16,
+}
+
+impl RunningBroker {
+    /// Starts `coroner serve --amqp 127.0.0.1:0` with `arguments` behind it.
+    ///
+    /// Panics with what the broker printed if it does not say within 20 s where it listens.
+    pub fn start(arguments: &[&str]) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_coroner"))
+            .args(["serve", "--amqp", "127.0.0.1:0"])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let (say, heard) = mpsc::channel();
+        forward_lines(process.stdout.take().expect("piped"), say.clone());
+        forward_lines(process.stderr.take().expect("piped"), say);
+        let deadline = Instant::now() + START_MAX;
+        let mut printed = Vec::new();
+        while let Ok(line) = heard.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+        {
+            if let Some(port) = listening_port(&line) {
+                return Self { process, port };
+            }
+            printed.push(line);
+        }
+        process.kill().ok();
+        process.wait().ok();
+        panic!("no listening port within {START_MAX:?}; printed:\n{}", printed.join("\n"));
+    }
+
+    /// The id of the broker's process.
+    pub fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Whether the broker is still running: a conformance run must not bring it down.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for RunningBroker {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+/// The port in a line such as `listening amqp 127.0.0.1:40123`.
+fn listening_port(line: &str) -> Option<u16> {
+    let (_, address) = line.split_once("listening amqp ")?;
+    address.split_whitespace().next()?.rsplit(':').next()?.parse().ok()
+}
+
+/// Reads a stream to its end on a thread of its own, so that the program never blocks on a
+/// full pipe; a receiver that has gone away only means that nobody wants the lines any more.
+fn forward_lines(stream: impl Read + Send + 'static, say: mpsc::Sender<String>) {
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            say.send(line).ok();
+        }
+    });
+}
+
+/// Runs a program to its end and returns what it printed.
+///
+/// Panics if it cannot be started or is still running after `limit` (it is killed then).
+pub fn run_to_end(command: &mut Command, limit: Duration) -> Output {
+    let mut process = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+    let stdout = collect(process.stdout.take().expect("piped"));
+    let stderr = collect(process.stderr.take().expect("piped"));
+    let deadline = Instant::now() + limit;
+    let status = loop {
+        if let Some(status) = process.try_wait().expect("a child can be waited for") {
+            break status;
+        }
+        if Instant::now() > deadline {
+            process.kill().ok();
+            process.wait().ok();
+            panic!("{command:?} still running after {limit:?}");
+        }
+        thread::sleep(POLL);
+    };
+    Output {
+        status,
+        stdout: stdout.join().expect("the reader ends"),
+        stderr: stderr.join().expect("the reader ends"),
+    }
+}
+
+fn collect(mut stream: impl Read + Send + 'static) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).ok();
+        bytes
+    })
+}
+
+/// A path inside the repository.
+pub fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
