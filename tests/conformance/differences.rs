@@ -19,7 +19,10 @@ fn every_vector_that_differs_is_listed_with_its_rows() {
     let files = json_files(&vectors().join("ours"));
     let names: BTreeSet<String> = files.iter().map(|file| stem(file)).collect();
     let listed_names: BTreeSet<String> = listed.keys().cloned().collect();
-    assert_eq!(listed_names, names, "left: listed; right: vectors with an expectation of ours");
+    assert_eq!(
+        listed_names, names,
+        "left: listed; right: vectors with an expectation of ours"
+    );
     for file in files {
         let expectation = json(&file);
         let rows: Vec<i64> = expectation["rows"]
@@ -41,22 +44,35 @@ fn every_scenario_that_is_not_run_is_listed_with_its_reason() {
         .filter(|file| {
             let requires = json(file)["scenario"]["requires"].clone();
             let requires = requires.as_array().cloned().unwrap_or_default();
-            requires.iter().any(|need| need == "amqp091" || need == "policy")
+            requires
+                .iter()
+                .any(|need| need == "amqp091" || need == "policy")
         })
         .map(|file| stem(file))
         .collect();
-    assert_eq!(listed, skipped, "left: listed; right: what the scenarios ask for");
+    assert_eq!(
+        listed, skipped,
+        "left: listed; right: what the scenarios ask for"
+    );
 }
 
 #[test]
 fn every_corrected_expectation_says_why() {
     let list = list();
     let listed: BTreeSet<String> = section(&list, "corrected").keys().cloned().collect();
-    let corrected: BTreeSet<String> =
-        json_files(&repository("interop/ours")).iter().map(|file| stem(file)).collect();
-    assert_eq!(listed, corrected, "left: listed; right: files of interop/ours");
+    let corrected: BTreeSet<String> = json_files(&repository("interop/ours"))
+        .iter()
+        .map(|file| stem(file))
+        .collect();
+    assert_eq!(
+        listed, corrected,
+        "left: listed; right: files of interop/ours"
+    );
     for (name, reason) in section(&list, "corrected") {
-        assert!(reason.as_str().is_some_and(|reason| reason.len() > 20), "{name}: no reason");
+        assert!(
+            reason.as_str().is_some_and(|reason| reason.len() > 20),
+            "{name}: no reason"
+        );
     }
 }
 
@@ -76,7 +92,10 @@ fn every_listed_case_exists_in_the_recordings_and_names_its_rows() {
             .filter_map(|case| case["title"].as_str())
             .collect();
         for (title, difference) in section(&list, name) {
-            assert!(titles.contains(title.as_str()), "{file} has no case `{title}`");
+            assert!(
+                titles.contains(title.as_str()),
+                "{file} has no case `{title}`"
+            );
             let explained = match difference {
                 toml::Value::String(reason) => reason.len() > 10,
                 _ => difference.get("why").is_some() || !rows_of(&difference["rows"]).is_empty(),
@@ -93,7 +112,9 @@ fn list() -> toml::Table {
 }
 
 fn section<'a>(list: &'a toml::Table, name: &str) -> &'a toml::Table {
-    list.get(name).and_then(toml::Value::as_table).unwrap_or_else(|| panic!("no section {name}"))
+    list.get(name)
+        .and_then(toml::Value::as_table)
+        .unwrap_or_else(|| panic!("no section {name}"))
 }
 
 fn rows_of(value: &toml::Value) -> Vec<i64> {
@@ -103,15 +124,22 @@ fn rows_of(value: &toml::Value) -> Vec<i64> {
         .iter()
         .map(|row| row.as_integer().expect("a row is a number"))
         .collect();
-    assert!(rows.iter().all(|row| ROWS.contains(row)), "{rows:?} are not all rows of {ROWS:?}");
+    assert!(
+        rows.iter().all(|row| ROWS.contains(row)),
+        "{rows:?} are not all rows of {ROWS:?}"
+    );
     rows
 }
 
 fn stem(file: &Path) -> String {
-    file.file_stem().expect("a file has a name").to_string_lossy().into_owned()
+    file.file_stem()
+        .expect("a file has a name")
+        .to_string_lossy()
+        .into_owned()
 }
 
 fn json(file: &Path) -> Value {
-    let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file:?}: {error}"));
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{file:?}: {error}"))
+    let text =
+        fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }

@@ -13,13 +13,15 @@ use crate::support::{RunningBroker, repository, run_to_end};
 const SHARDS: usize = 12;
 
 /// A shard has about 15 scenarios of one to ten seconds each.
-const SHARD_MAX: Duration = Duration::from_secs(420);
+const SHARD_MAX: Duration = Duration::from_mins(7);
 
 #[test]
 fn every_vector_agrees_or_differs_as_listed() {
     let names: Vec<String> = (0..SHARDS).map(|shard| format!("oracle-{shard}")).collect();
-    let arguments: Vec<&str> =
-        names.iter().flat_map(|name| ["--vhost", name.as_str()]).collect();
+    let arguments: Vec<&str> = names
+        .iter()
+        .flat_map(|name| ["--vhost", name.as_str()])
+        .collect();
     let mut broker = RunningBroker::start(&arguments);
     let expectations = merged_expectations();
     let files = scenario_files();
@@ -35,14 +37,23 @@ fn every_vector_agrees_or_differs_as_listed() {
                 scope.spawn(move || report(&mut command))
             })
             .collect();
-        running.into_iter().map(|shard| shard.join().expect("a shard reports")).collect()
+        running
+            .into_iter()
+            .map(|shard| shard.join().expect("a shard reports"))
+            .collect()
     });
 
     assert!(broker.is_alive(), "the broker died during the scenarios");
-    let passed = reports.iter().flat_map(|report| report.lines()).filter(|line| is_pass(line));
+    let passed = reports
+        .iter()
+        .flat_map(|report| report.lines())
+        .filter(|line| is_pass(line));
     let passed = passed.count();
-    let failures: Vec<&str> =
-        reports.iter().flat_map(|report| report.lines()).filter(|line| is_failure(line)).collect();
+    let failures: Vec<&str> = reports
+        .iter()
+        .flat_map(|report| report.lines())
+        .filter(|line| is_failure(line))
+        .collect();
     assert!(
         failures.is_empty(),
         "{passed} scenarios passed; these did not:\n{}",
@@ -76,7 +87,14 @@ fn runner(port: u16, vhost: &str, expectations: &Path) -> Command {
     let mut command = Command::new("python3");
     command
         .arg(vectors().join("runner/runner.py"))
-        .args(["run", "--compare", "semantic", "--slow", "--skip", "amqp091,policy"])
+        .args([
+            "run",
+            "--compare",
+            "semantic",
+            "--slow",
+            "--skip",
+            "amqp091,policy",
+        ])
         .args(["--port", &port.to_string(), "--vhost", vhost, "--ours"])
         .arg(expectations);
     command
@@ -96,7 +114,10 @@ pub fn json_files(folder: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = fs::read_dir(folder)
         .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
         .map(|entry| entry.expect("a folder can be listed").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "json")
+        })
         .collect();
     files.sort();
     files

@@ -1,7 +1,11 @@
 //! What the integration tests share: the real binary on a free port, and programs run with a
 //! time limit.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
-#![allow(clippy::disallowed_methods, reason = "tests start processes, threads and clocks")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests start processes, threads and clocks"
+)]
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -50,7 +54,10 @@ impl RunningBroker {
         }
         process.kill().ok();
         process.wait().ok();
-        panic!("no listening port within {START_MAX:?}; printed:\n{}", printed.join("\n"));
+        panic!(
+            "no listening port within {START_MAX:?}; printed:\n{}",
+            printed.join("\n")
+        );
     }
 
     /// The id of the broker's process.
@@ -74,7 +81,13 @@ impl Drop for RunningBroker {
 /// The port in a line such as `listening amqp 127.0.0.1:40123`.
 fn listening_port(line: &str) -> Option<u16> {
     let (_, address) = line.split_once("listening amqp ")?;
-    address.split_whitespace().next()?.rsplit(':').next()?.parse().ok()
+    address
+        .split_whitespace()
+        .next()?
+        .rsplit(':')
+        .next()?
+        .parse()
+        .ok()
 }
 
 /// Reads a stream to its end on a thread of its own, so that the program never blocks on a

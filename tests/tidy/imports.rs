@@ -1,0 +1,259 @@
+//! Rooms stand on floors and import strictly downwards.
+
+use crate::source::{SourceFile, rust_files};
+
+/// The floor of each room, as in docs/ARCHITECTURE.md.
+const FLOORS: &[(&str, u8)] = &[
+    ("base", 0),
+    ("wire", 1),
+    ("config", 1),
+    ("deaths", 2),
+    ("message", 3),
+    ("access", 3),
+    ("filter", 4),
+    ("link", 4),
+    ("store", 4),
+    ("broker", 5),
+    ("management", 6),
+    ("metrics", 6),
+    ("gateway", 7),
+    ("server", 8),
+    ("sim", 8),
+    ("cli", 9),
+];
+
+/// What a room may not import though its floor would allow it: (room, from, reason).
+const STRANGERS: &[(&str, &str, &str)] = &[
+    ("access", "wire", "users and permissions are plain data"),
+    ("access", "deaths", "users and permissions are plain data"),
+    (
+        "broker",
+        "link",
+        "link and broker have never heard of each other",
+    ),
+    ("broker", "config", "the core gets its options as arguments"),
+    ("broker", "store", "facts leave the core as effects"),
+    ("deaths", "config", "a history has no settings"),
+    ("link", "config", "the engine gets its options as arguments"),
+    ("link", "deaths", "a link carries bytes"),
+    ("link", "message", "a link carries bytes"),
+    ("link", "access", "the engine asks, the gateway decides"),
+    ("message", "config", "a message has no settings"),
+    (
+        "sim",
+        "config",
+        "the simulator is told everything by its seed",
+    ),
+    ("sim", "server", "the simulator replaces it"),
+    ("store", "wire", "the journal holds opaque records"),
+    ("store", "deaths", "the journal holds opaque records"),
+    ("store", "message", "the journal holds opaque records"),
+    ("store", "config", "the store gets its options as arguments"),
+];
+
+/// All the core may know of the protocol: what a value is. Arguments and annotations are values.
+const WIRE_IN_BROKER: &[&str] = &["Symbol", "Value"];
+
+/// Crates and modules with an outside: (path, rooms that may use it).
+const OUTSIDE: &[(&str, &[&str])] = &[
+    ("tokio::", &["server", "cli"]),
+    ("std::net::Tcp", &["server", "cli"]),
+    ("std::fs", &["config", "server", "store", "cli"]),
+    ("std::thread", &["server", "store"]),
+    ("clap::", &["cli"]),
+    ("figment::", &["config"]),
+    ("fe2o3_amqp_types::", &["wire"]),
+    ("serde_amqp::", &["wire"]),
+    ("uuid::", &["server", "cli"]),
+    ("chrono::", &["server", "cli"]),
+];
+
+#[test]
+fn every_room_imports_from_lower_floors_only() {
+    let mut wrong = Vec::new();
+    for file in rust_files().iter().filter(|file| room(file).is_some()) {
+        let here = room(file).expect("filtered");
+        let Some(floor) = floor(here) else {
+            wrong.push(format!(
+                "{}: room `{here}` has no floor in {}",
+                file.path,
+                file!()
+            ));
+            continue;
+        };
+        for (line, imported) in imported_rooms(file) {
+            let place = format!("{}:{line}: `{here}` imports `{imported}`", file.path);
+            match self::floor(&imported) {
+                _ if imported == here => {}
+                None => wrong.push(format!("{place}, which has no floor")),
+                Some(other) if other >= floor => {
+                    wrong.push(format!("{place}: floor {floor} may not see floor {other}"));
+                }
+                Some(_) => wrong.extend(
+                    STRANGERS
+                        .iter()
+                        .filter(|(room, from, _)| (*room, *from) == (here, imported.as_str()))
+                        .map(|(_, _, reason)| format!("{place}: {reason}")),
+                ),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_core_knows_values_and_nothing_else_of_the_protocol() {
+    let mut wrong = Vec::new();
+    for file in rust_files()
+        .iter()
+        .filter(|file| room(file) == Some("broker"))
+    {
+        for line in file.code() {
+            for rest in line.text.split("crate::wire::").skip(1) {
+                let names = match rest.strip_prefix('{') {
+                    Some(group) => top_level_names(group),
+                    None => vec![first_name(rest)],
+                };
+                wrong.extend(
+                    names
+                        .iter()
+                        .filter(|name| !WIRE_IN_BROKER.contains(&name.as_str()))
+                        .map(|name| format!("{}:{}: wire::{name}", file.path, line.number)),
+                );
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_path_climbs_out_of_its_room() {
+    let mut wrong = Vec::new();
+    for file in rust_files().iter().filter(|file| room(file).is_some()) {
+        let depth = file.path.matches('/').count() - usize::from(file.path.ends_with("mod.rs"));
+        for line in file.lines.iter().filter(|line| !line.is_comment()) {
+            // A test module at the bottom is one step deeper.
+            let steps = line.text.matches("super::").count();
+            if steps > 1 && line.text.contains("super::super::") && steps >= depth {
+                wrong.push(format!("{}:{}: write `crate::`", file.path, line.number));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn only_the_outer_rooms_touch_the_outside() {
+    let mut wrong = Vec::new();
+    for file in rust_files() {
+        let Some(here) = room(&file) else { continue };
+        for line in file.code() {
+            for (path, rooms) in OUTSIDE {
+                if uses(&line.text, path) && !rooms.contains(&here) {
+                    let place = format!("{}:{}", file.path, line.number);
+                    wrong.push(format!("{place}: `{path}` belongs to {}", rooms.join(", ")));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn imports_are_found_in_every_form() {
+    let check = |code: &str, expected: &[&str]| {
+        assert_eq!(rooms_in(code), expected, "{code}");
+    };
+    check("use crate::base::Millis;", &["base"]);
+    check("use crate::{base, wire::Value};", &["base", "wire"]);
+    check("let x = crate::link::Engine::new();", &["link"]);
+    check(
+        "pub(crate) fn f(x: &crate::base::Name) -> crate::wire::Value {",
+        &["base", "wire"],
+    );
+    check("use crate::broker::{Core, Effect};", &["broker"]);
+    check("pub(crate) struct X;", &[]);
+}
+
+/// The room a file of `src` lies in; `lib.rs` and `main.rs` lie in none.
+fn room(file: &SourceFile) -> Option<&str> {
+    let (room, _) = file.path.strip_prefix("src/")?.split_once('/')?;
+    Some(room)
+}
+
+fn floor(room: &str) -> Option<u8> {
+    FLOORS
+        .iter()
+        .find(|(name, _)| *name == room)
+        .map(|(_, floor)| *floor)
+}
+
+/// The rooms named by `crate::` paths, each with its line. A group over several lines is put
+/// together first.
+fn imported_rooms(file: &SourceFile) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut group: Option<(usize, String)> = None;
+    for line in file.lines.iter().filter(|line| !line.is_comment()) {
+        let (number, text) = match group.take() {
+            Some((number, begun)) => (number, format!("{begun} {}", line.text.trim())),
+            None => (line.number, line.text.clone()),
+        };
+        let open = text.find("crate::{").is_some_and(|start| {
+            let group = &text[start..];
+            group.matches('{').count() > group.matches('}').count()
+        });
+        if open {
+            group = Some((number, text));
+        } else {
+            found.extend(rooms_in(&text).into_iter().map(|room| (number, room)));
+        }
+    }
+    found
+}
+
+fn rooms_in(code: &str) -> Vec<String> {
+    code.split("crate::")
+        .skip(1)
+        .flat_map(|rest| match rest.strip_prefix('{') {
+            Some(group) => top_level_names(group),
+            None => vec![first_name(rest)],
+        })
+        .filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase()))
+        .collect()
+}
+
+/// The first names of `a, b::{c, d}, e}`.
+fn top_level_names(group: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let (mut depth, mut start) = (0_i32, 0);
+    for (index, character) in group.char_indices() {
+        match character {
+            '{' => depth += 1,
+            '}' if depth == 0 => {
+                names.push(first_name(group[start..index].trim()));
+                break;
+            }
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                names.push(first_name(group[start..index].trim()));
+                start = index + 1;
+            }
+            _ => {}
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+fn first_name(path: &str) -> String {
+    path.chars()
+        .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
+        .collect()
+}
+
+/// Whether a line names a path, not merely a longer word that ends like it.
+fn uses(line: &str, path: &str) -> bool {
+    line.match_indices(path).any(|(at, _)| {
+        !line[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '"')
+    })
+}
