@@ -1,0 +1,249 @@
+//! Addresses of queues and exchanges, version 2 of RabbitMQ's format.
+//!
+//! ```text
+//! /queues/:queue                     target and source
+//! /exchanges/:exchange               target, with the empty routing key
+//! /exchanges/:exchange/:routing-key  target
+//! /management                        the management node, paired links only
+//! name                               a queue, if the name matches a pattern of `auto-create`
+//! ```
+//! Every segment is percent-decoded (RFC 3986) and must be UTF-8. The default exchange cannot be
+//! named.
+
+use percent_encoding::percent_decode_str;
+use thiserror::Error;
+
+use crate::base::Name;
+use crate::base::limits::NAME_BYTES_MAX;
+
+use super::pattern::NamePatterns;
+
+/// Address of the management node.
+pub(crate) const MANAGEMENT: &str = "/management";
+
+/// What an address names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Address {
+    /// A queue.
+    Queue(Name),
+    /// A queue named by a bare name; to be declared when missing.
+    BareQueue(Name),
+    /// An exchange and the routing key for it.
+    Exchange {
+        /// The exchange, not empty.
+        exchange: Name,
+        /// The routing key, may be empty.
+        key: Name,
+    },
+}
+
+/// An address that names nothing. The peer's fault: `amqp:invalid-field`.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub(crate) enum AddressError {
+    /// Not one of the forms.
+    #[error(
+        "bad address '{address}': it takes /queues/:queue, /exchanges/:exchange or \
+         /exchanges/:exchange/:routing-key, each segment percent-encoded"
+    )]
+    Form {
+        /// As given.
+        address: String,
+    },
+    /// A `%` that is not followed by two hexadecimal digits, or bytes that are not UTF-8.
+    #[error("bad address '{address}': '{segment}' is not percent-encoded UTF-8")]
+    Encoding {
+        /// As given.
+        address: String,
+        /// The segment.
+        segment: String,
+    },
+    /// A name that is too long.
+    #[error("bad address: a name of {bytes} bytes, more than {NAME_BYTES_MAX}")]
+    Long {
+        /// Its length in bytes.
+        bytes: usize,
+    },
+    /// The default exchange by name.
+    #[error("bad address '{address}': the default exchange is reached as /queues/:queue")]
+    DefaultExchange {
+        /// As given.
+        address: String,
+    },
+    /// A bare name that no pattern allows.
+    #[error("bad address '{address}': no auto-create pattern allows a bare queue name like this")]
+    Bare {
+        /// As given.
+        address: String,
+    },
+    /// An exchange where messages are consumed.
+    #[error("bad source address '{address}': messages are consumed from /queues/:queue")]
+    NoSource {
+        /// As given.
+        address: String,
+    },
+}
+
+impl Address {
+    /// Parses an address to publish to.
+    pub(crate) fn target(text: &str, bare: &NamePatterns) -> Result<Self, AddressError> {
+        let Some(path) = text.strip_prefix('/') else {
+            return bare_queue(text, bare);
+        };
+        let mut segments = path.split('/');
+        let words = (
+            segments.next(),
+            segments.next(),
+            segments.next(),
+            segments.next(),
+        );
+        match words {
+            (Some("queues"), Some(queue), None, None) if !queue.is_empty() => {
+                Ok(Self::Queue(decode(text, queue)?))
+            }
+            (Some("exchanges"), Some(exchange), key, None) if !exchange.is_empty() => {
+                let exchange = decode(text, exchange)?;
+                if exchange == "amq.default" {
+                    return Err(AddressError::DefaultExchange {
+                        address: text.to_owned(),
+                    });
+                }
+                Ok(Self::Exchange {
+                    exchange,
+                    key: decode(text, key.unwrap_or_default())?,
+                })
+            }
+            _ => Err(AddressError::Form {
+                address: text.to_owned(),
+            }),
+        }
+    }
+
+    /// Parses an address to consume from.
+    pub(crate) fn source(text: &str, bare: &NamePatterns) -> Result<Self, AddressError> {
+        match Self::target(text, bare)? {
+            Self::Exchange { .. } => Err(AddressError::NoSource {
+                address: text.to_owned(),
+            }),
+            queue => Ok(queue),
+        }
+    }
+}
+
+fn bare_queue(text: &str, bare: &NamePatterns) -> Result<Address, AddressError> {
+    if !bare.matches(text) {
+        return Err(AddressError::Bare {
+            address: text.to_owned(),
+        });
+    }
+    if text.len() > NAME_BYTES_MAX {
+        return Err(AddressError::Long { bytes: text.len() });
+    }
+    Ok(Address::BareQueue(Name::from(text)))
+}
+
+/// Decodes one segment, strictly: the decoder itself would let a stray `%` pass.
+fn decode(address: &str, segment: &str) -> Result<Name, AddressError> {
+    let bad = || AddressError::Encoding {
+        address: address.to_owned(),
+        segment: segment.to_owned(),
+    };
+    let escapes = segment.split('%').skip(1);
+    for escape in escapes {
+        let digits = escape.as_bytes().get(..2).ok_or_else(bad)?;
+        if !digits.iter().all(u8::is_ascii_hexdigit) {
+            return Err(bad());
+        }
+    }
+    let name = percent_decode_str(segment)
+        .decode_utf8()
+        .map_err(|_| bad())?;
+    if name.len() > NAME_BYTES_MAX {
+        return Err(AddressError::Long { bytes: name.len() });
+    }
+    Ok(Name::from(&*name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(text: &str) -> Result<Address, AddressError> {
+        Address::target(
+            text,
+            &NamePatterns::new(&["q1".to_owned(), "test.#".to_owned()]),
+        )
+    }
+
+    fn exchange(exchange: &str, key: &str) -> Address {
+        Address::Exchange {
+            exchange: Name::from(exchange),
+            key: Name::from(key),
+        }
+    }
+
+    #[test]
+    fn version_2_addresses_are_percent_decoded() {
+        let check = |text: &str, expect| assert_eq!(target(text), Ok(expect), "{text}");
+        check("/queues/q1", Address::Queue(Name::from("q1")));
+        check("/queues/%C3%A4%2F", Address::Queue(Name::from("\u{e4}/")));
+        check("/exchanges/x1", exchange("x1", ""));
+        check("/exchanges/x1/", exchange("x1", ""));
+        check("/exchanges/x1/k", exchange("x1", "k"));
+        check("/exchanges/x1/a%2Fb", exchange("x1", "a/b"));
+    }
+
+    #[test]
+    fn everything_else_is_refused() {
+        let bad = [
+            "",
+            "/",
+            "/queues",
+            "/queues/",
+            "/queues/a/b",
+            "/queues/%zz",
+            "/queues/a%4",
+            "/queues/%ff",
+            "/exchanges",
+            "/exchanges/",
+            "/exchanges//k",
+            "/exchanges/x1/a/b",
+            "/exchanges/x1/%zz",
+            "/exchanges/amq.default",
+            "/exchanges/amq.default/q1",
+            "/v9/foo",
+            "/management",
+            "/queue/q1",
+            "/exchange/x1/k",
+            "/topic/a.b",
+            "/amq/queue/q1",
+            "q2",
+        ];
+        for text in bad {
+            assert!(target(text).is_err(), "{text}");
+        }
+        assert!(target(&format!("/queues/{}", "q".repeat(257))).is_err());
+    }
+
+    #[test]
+    fn bare_names_need_a_pattern() {
+        assert_eq!(target("q1"), Ok(Address::BareQueue(Name::from("q1"))));
+        assert_eq!(
+            target("test.a.b"),
+            Ok(Address::BareQueue(Name::from("test.a.b")))
+        );
+        let error = target("tset.a").unwrap_err();
+        assert_eq!(
+            error,
+            AddressError::Bare {
+                address: "tset.a".to_owned()
+            }
+        );
+    }
+
+    #[test]
+    fn exchanges_are_no_sources() {
+        let none = NamePatterns::default();
+        assert!(Address::source("/exchanges/x1", &none).is_err());
+        assert!(Address::source("/queues/q", &none).is_ok());
+    }
+}
