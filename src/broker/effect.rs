@@ -71,6 +71,18 @@ pub struct Delivery {
     pub acquired: u32,
 }
 
+impl Delivery {
+    /// What it takes of its connection's room, in bytes: core and gateway count by this alone.
+    pub fn room_bytes(&self) -> u64 {
+        room_bytes(&self.message)
+    }
+}
+
+/// What a delivery of this message takes of its connection's room, in bytes.
+pub fn room_bytes(message: &Message) -> u64 {
+    message.bare_len() as u64
+}
+
 /// Why the broker closed a consumer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConsumerEnd {

@@ -26,7 +26,7 @@ pub mod router;
 
 pub use self::core::{Core, More, Options};
 pub use command::{Command, Consume, Destination, Outcome, Publish, Settle, Target};
-pub use effect::{ConsumerEnd, Delivery, Effect, PublishOutcome};
+pub use effect::{ConsumerEnd, Delivery, Effect, PublishOutcome, room_bytes};
 pub use effects::{DropCause, Effects, LogEvent};
 pub use error::{Error, Kind};
 pub use fact::{Entry, Fact, Record};
