@@ -1,18 +1,306 @@
 //! The structural check that stands before any decoding.
 
-use super::DecodeError;
+use super::codes::{self, Shape, shape};
+use super::{DecodeError, Kind, Reader};
+use crate::base::limits::VALUE_DEPTH_MAX;
 
-/// Checks the value at the front of `input` and returns how many bytes it takes.
+/// Elements of arrays that take no bytes at all (null, true, uint 0, the empty list ...) may be as
+/// many in one input as it has bytes, and so many more: an array of them costs memory, not bytes.
+const ZERO_WIDTH_ELEMENTS_MAX: usize = 255;
+
+/// Checks the value at the front of `input` and returns how many bytes it takes. [AMQP 1.2]
+///
+/// Afterwards it is certain: every length lies inside its parent, every count is justified by bytes,
+/// nothing is nested deeper than [`VALUE_DEPTH_MAX`], every type code is known, maps are paired,
+/// strings are UTF-8 and symbols ASCII. Nothing is allocated and nothing recurses.
+///
+/// Choice: an array constructor may carry one descriptor, a symbol or a ulong; the other kinds that
+/// the grammar allows are reserved and in no use.
 pub fn check_structure(input: &[u8]) -> Result<usize, DecodeError> {
-    value_len(input)
+    let mut check = Check {
+        input,
+        at: 0,
+        levels: [Level::default(); VALUE_DEPTH_MAX],
+        depth: 0,
+        zero_width_left: input.len() + ZERO_WIDTH_ELEMENTS_MAX,
+    };
+    check.value()?;
+    Ok(check.at)
+}
+
+/// Checks that `input` is exactly one annotation map with legal keys. [AMQP 3.2.10]
+pub fn check_annotations(input: &[u8]) -> Result<(), DecodeError> {
+    let used = check_structure(input)?;
+    if used < input.len() {
+        return Err(DecodeError::BytesLeft { at: used });
+    }
+    check_annotation_keys(Reader::new(input))
+}
+
+/// Checks the keys of an annotation map whose structure is known to be right.
+pub(super) fn check_annotation_keys(mut map: Reader<'_>) -> Result<(), DecodeError> {
+    for pair in map.map()? {
+        let pair = pair?;
+        if !matches!(pair.kind_of_key(), Some(Kind::Symbol | Kind::Ulong)) {
+            return Err(DecodeError::AnnotationKey {
+                at: pair.at,
+                found: pair.key_type(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// How many bytes the value at the front of `input` takes, without looking inside.
 pub fn value_len(input: &[u8]) -> Result<usize, DecodeError> {
-    Err(DecodeError::Truncated { at: input.len() })
+    let mut reader = Reader::new(input);
+    reader.raw()?;
+    Ok(reader.at())
 }
 
-/// Checks that `input` is exactly one annotation map (keys symbols or ulongs). [AMQP 3.2.10]
-pub fn check_annotations(input: &[u8]) -> Result<(), DecodeError> {
-    check_structure(input).map(|_| ())
+/// A compound value whose elements are being checked.
+#[derive(Clone, Copy, Default)]
+struct Level {
+    /// Behind its last byte.
+    end: usize,
+    /// Elements still to come.
+    left: u32,
+    /// The constructor of all elements in an array; in lists and maps each has its own.
+    element: Option<u8>,
+    /// Whether it has a size of its own that the elements must fill (a described value has none).
+    sized: bool,
+}
+
+/// The walk through one value: open levels on a stack of fixed size.
+struct Check<'a> {
+    input: &'a [u8],
+    at: usize,
+    levels: [Level; VALUE_DEPTH_MAX],
+    depth: usize,
+    zero_width_left: usize,
+}
+
+impl Check<'_> {
+    fn value(&mut self) -> Result<(), DecodeError> {
+        self.element(self.input.len(), None)?;
+        while let Some(level) = self
+            .depth
+            .checked_sub(1)
+            .and_then(|i| self.levels.get_mut(i))
+        {
+            if let Some(left) = level.left.checked_sub(1) {
+                level.left = left;
+                let (end, element) = (level.end, level.element);
+                self.element(end, element)?;
+            } else if level.sized && self.at != level.end {
+                return Err(DecodeError::BytesLeft { at: self.at });
+            } else {
+                self.depth -= 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks one element: passes it if it is a scalar, opens a level if it is compound.
+    fn element(&mut self, end: usize, constructor: Option<u8>) -> Result<(), DecodeError> {
+        let start = self.at;
+        let code = match constructor {
+            Some(code) => code,
+            None => self.bytes::<1>(end)?[0],
+        };
+        match shape(code).ok_or(DecodeError::UnknownCode { at: start, code })? {
+            Shape::Fixed(width) => self.fixed(start, end, code, width),
+            Shape::Variable(width) => {
+                let len = self.number(end, width)?;
+                self.variable(start, end, code, len)
+            }
+            Shape::Compound(width) => self.compound(start, end, code, width),
+            Shape::Array(width) => self.array(start, end, width),
+            Shape::Described => self.push(
+                start,
+                Level {
+                    end,
+                    left: 2,
+                    element: None,
+                    sized: false,
+                },
+            ),
+        }
+    }
+
+    fn fixed(
+        &mut self,
+        start: usize,
+        end: usize,
+        code: u8,
+        width: usize,
+    ) -> Result<(), DecodeError> {
+        if code == codes::BOOLEAN && self.bytes::<1>(end)?[0] > 1 {
+            return Err(DecodeError::Invalid {
+                at: start,
+                expected: "boolean",
+            });
+        } else if code != codes::BOOLEAN {
+            self.skip(end, width)?;
+        }
+        Ok(())
+    }
+
+    fn variable(
+        &mut self,
+        start: usize,
+        end: usize,
+        code: u8,
+        len: usize,
+    ) -> Result<(), DecodeError> {
+        let from = self.at;
+        self.skip(end, len)?;
+        let content = self.input.get(from..self.at).unwrap_or_default();
+        match code {
+            codes::STRING_8 | codes::STRING_32 if std::str::from_utf8(content).is_err() => {
+                Err(DecodeError::NotUtf8 { at: start })
+            }
+            codes::SYMBOL_8 | codes::SYMBOL_32 if !content.is_ascii() => {
+                Err(DecodeError::NotAscii { at: start })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn compound(
+        &mut self,
+        start: usize,
+        end: usize,
+        code: u8,
+        width: usize,
+    ) -> Result<(), DecodeError> {
+        let (inner_end, count) = self.size_and_count(start, end, width)?;
+        if count as usize > inner_end - self.at {
+            return Err(DecodeError::Count { at: start, count });
+        }
+        if matches!(code, codes::MAP_8 | codes::MAP_32) && count % 2 == 1 {
+            return Err(DecodeError::OddMap { at: start });
+        }
+        self.push(
+            start,
+            Level {
+                end: inner_end,
+                left: count,
+                element: None,
+                sized: true,
+            },
+        )
+    }
+
+    fn array(&mut self, start: usize, end: usize, width: usize) -> Result<(), DecodeError> {
+        let (inner_end, count) = self.size_and_count(start, end, width)?;
+        let mut at = self.at;
+        let mut code = self.bytes::<1>(inner_end)?[0];
+        if code == codes::DESCRIBED {
+            self.descriptor(inner_end)?;
+            at = self.at;
+            code = self.bytes::<1>(inner_end)?[0];
+        }
+        let bytes = inner_end - self.at;
+        let width = match shape(code) {
+            None | Some(Shape::Described) => return Err(DecodeError::UnknownCode { at, code }),
+            Some(Shape::Fixed(width) | Shape::Variable(width)) => width,
+            Some(Shape::Compound(width) | Shape::Array(width)) => 2 * width,
+        };
+        let too_many = DecodeError::Count { at: start, count };
+        let level = Level {
+            end: inner_end,
+            left: count,
+            element: Some(code),
+            sized: true,
+        };
+        match bytes.checked_div(width) {
+            Some(elements_max) if count as usize > elements_max => Err(too_many),
+            Some(_) => self.push(start, level),
+            None => {
+                // The elements are their constructor: nothing is left to check but the size.
+                let left = self.zero_width_left.checked_sub(count as usize);
+                self.zero_width_left = left.ok_or(too_many)?;
+                self.push(start, Level { left: 0, ..level })
+            }
+        }
+    }
+
+    /// The descriptor in an array's constructor.
+    fn descriptor(&mut self, end: usize) -> Result<(), DecodeError> {
+        let at = self.at;
+        let code = self.input.get(at).copied().unwrap_or_default();
+        if matches!(codes::kind(code), Some(Kind::Symbol | Kind::Ulong)) {
+            return self.element(end, None);
+        }
+        let (expected, found) = ("ulong or symbol as descriptor", codes::type_name(code));
+        Err(DecodeError::Type {
+            at,
+            expected,
+            found,
+        })
+    }
+
+    /// Reads size and count of a compound value or array; returns where it ends, and its count.
+    fn size_and_count(
+        &mut self,
+        start: usize,
+        end: usize,
+        width: usize,
+    ) -> Result<(usize, u32), DecodeError> {
+        let size = self.number(end, width)?;
+        if size > end - self.at {
+            return Err(self.beyond(start, end));
+        }
+        let inner_end = self.at + size;
+        let count = self.number(inner_end, width)?;
+        Ok((inner_end, u32::try_from(count).unwrap_or(u32::MAX)))
+    }
+
+    fn push(&mut self, start: usize, level: Level) -> Result<(), DecodeError> {
+        let free = self
+            .levels
+            .get_mut(self.depth)
+            .ok_or(DecodeError::TooDeep { at: start })?;
+        *free = level;
+        self.depth += 1;
+        Ok(())
+    }
+
+    /// Reads a length or count of one or four bytes.
+    fn number(&mut self, end: usize, width: usize) -> Result<usize, DecodeError> {
+        if width == 1 {
+            Ok(self.bytes::<1>(end)?[0] as usize)
+        } else {
+            Ok(u32::from_be_bytes(self.bytes::<4>(end)?) as usize)
+        }
+    }
+
+    fn bytes<const N: usize>(&mut self, end: usize) -> Result<[u8; N], DecodeError> {
+        let bytes = self
+            .input
+            .get(self.at..end)
+            .and_then(<[u8]>::first_chunk::<N>)
+            .copied();
+        let bytes = bytes.ok_or_else(|| self.beyond(self.at, end))?;
+        self.at += N;
+        Ok(bytes)
+    }
+
+    fn skip(&mut self, end: usize, len: usize) -> Result<(), DecodeError> {
+        if len > end - self.at {
+            return Err(self.beyond(self.at, end));
+        }
+        self.at += len;
+        Ok(())
+    }
+
+    /// The error for bytes that are not there: the input ends, or only the value around it.
+    fn beyond(&self, at: usize, end: usize) -> DecodeError {
+        if end == self.input.len() {
+            DecodeError::Truncated { at }
+        } else {
+            DecodeError::BeyondParent { at }
+        }
+    }
 }

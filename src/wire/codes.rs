@@ -1,5 +1,7 @@
 //! The type codes of AMQP 1.0 and their shapes. [AMQP 1.2, 1.6]
 
+use super::Kind;
+
 pub(crate) const DESCRIBED: u8 = 0x00;
 pub(crate) const NULL: u8 = 0x40;
 pub(crate) const TRUE: u8 = 0x41;
@@ -78,34 +80,42 @@ pub(crate) const fn shape(code: u8) -> Option<Shape> {
     })
 }
 
+/// The type that a code begins, or nothing if AMQP 1.0 does not define it.
+pub(crate) const fn kind(code: u8) -> Option<Kind> {
+    Some(match code {
+        DESCRIBED => Kind::Described,
+        NULL => Kind::Null,
+        TRUE | FALSE | BOOLEAN => Kind::Boolean,
+        UBYTE => Kind::Ubyte,
+        USHORT => Kind::Ushort,
+        UINT_0 | SMALL_UINT | UINT => Kind::Uint,
+        ULONG_0 | SMALL_ULONG | ULONG => Kind::Ulong,
+        BYTE => Kind::Byte,
+        SHORT => Kind::Short,
+        SMALL_INT | INT => Kind::Int,
+        SMALL_LONG | LONG => Kind::Long,
+        FLOAT => Kind::Float,
+        DOUBLE => Kind::Double,
+        DECIMAL32 => Kind::Decimal32,
+        DECIMAL64 => Kind::Decimal64,
+        DECIMAL128 => Kind::Decimal128,
+        CHAR => Kind::Char,
+        TIMESTAMP => Kind::Timestamp,
+        UUID => Kind::Uuid,
+        BINARY_8 | BINARY_32 => Kind::Binary,
+        STRING_8 | STRING_32 => Kind::String,
+        SYMBOL_8 | SYMBOL_32 => Kind::Symbol,
+        LIST_0 | LIST_8 | LIST_32 => Kind::List,
+        MAP_8 | MAP_32 => Kind::Map,
+        ARRAY_8 | ARRAY_32 => Kind::Array,
+        _ => return None,
+    })
+}
+
 /// The name of the type that a code begins, for error messages.
 pub(crate) const fn type_name(code: u8) -> &'static str {
-    match code {
-        DESCRIBED => "described value",
-        NULL => "null",
-        TRUE | FALSE | BOOLEAN => "boolean",
-        UBYTE => "ubyte",
-        USHORT => "ushort",
-        UINT_0 | SMALL_UINT | UINT => "uint",
-        ULONG_0 | SMALL_ULONG | ULONG => "ulong",
-        BYTE => "byte",
-        SHORT => "short",
-        SMALL_INT | INT => "int",
-        SMALL_LONG | LONG => "long",
-        FLOAT => "float",
-        DOUBLE => "double",
-        DECIMAL32 => "decimal32",
-        DECIMAL64 => "decimal64",
-        DECIMAL128 => "decimal128",
-        CHAR => "char",
-        TIMESTAMP => "timestamp",
-        UUID => "uuid",
-        BINARY_8 | BINARY_32 => "binary",
-        STRING_8 | STRING_32 => "string",
-        SYMBOL_8 | SYMBOL_32 => "symbol",
-        LIST_0 | LIST_8 | LIST_32 => "list",
-        MAP_8 | MAP_32 => "map",
-        ARRAY_8 | ARRAY_32 => "array",
-        _ => "unknown type",
+    match kind(code) {
+        Some(kind) => kind.name(),
+        None => "unknown type",
     }
 }

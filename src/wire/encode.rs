@@ -1,8 +1,142 @@
 //! Values to bytes.
 
-use super::Value;
+use super::writer::{self, begin, begin_array_element, end, end_array_element, write_array_bytes};
+use super::{Array, Kind, Value, codes};
 
-/// Appends a value in the most compact encoding of its type.
+/// Appends a value in the most compact encoding of its type, as `RabbitMQ` and Proton choose it.
 pub fn encode_value(value: &Value, out: &mut Vec<u8>) {
-    let _ = (value, out);
+    match value {
+        Value::Uint(n) => writer::write_uint(out, *n),
+        Value::Ulong(n) => writer::write_ulong(out, *n),
+        Value::Int(n) => writer::write_int(out, *n),
+        Value::Long(n) => writer::write_long(out, *n),
+        Value::Bool(b) => writer::write_bool(out, *b),
+        Value::Binary(bytes) => writer::write_binary(out, bytes),
+        Value::String(text) => writer::write_string(out, text),
+        Value::Symbol(text) => writer::write_symbol(out, text),
+        Value::List(elements) if elements.is_empty() => out.push(codes::LIST_0),
+        Value::List(elements) => {
+            let mark = begin(out, codes::LIST_8);
+            for element in elements {
+                encode_value(element, out);
+            }
+            end(out, mark, elements.len());
+        }
+        Value::Map(pairs) => {
+            let mark = begin(out, codes::MAP_8);
+            encode_pairs(pairs, out);
+            end(out, mark, 2 * pairs.len());
+        }
+        Value::Array(array) => encode_array(array, out),
+        Value::Described(described) => {
+            out.push(codes::DESCRIBED);
+            encode_value(&described.0, out);
+            encode_value(&described.1, out);
+        }
+        _ => {
+            out.push(full_code(value.kind()));
+            encode_bare(value, out);
+        }
+    }
+}
+
+fn encode_pairs(pairs: &[(Value, Value)], out: &mut Vec<u8>) {
+    for (key, value) in pairs {
+        encode_value(key, out);
+        encode_value(value, out);
+    }
+}
+
+fn encode_array(array: &Array, out: &mut Vec<u8>) {
+    let mark = begin(out, codes::ARRAY_8);
+    encode_elements(array, out);
+    end(out, mark, array.elements().len());
+}
+
+/// Writes the constructor and the elements of an array.
+fn encode_elements(array: &Array, out: &mut Vec<u8>) {
+    if let Some(descriptor) = array.descriptor() {
+        out.push(codes::DESCRIBED);
+        encode_value(descriptor, out);
+    }
+    out.push(full_code(array.kind()));
+    for element in array.elements() {
+        encode_bare(element, out);
+    }
+}
+
+/// Writes a value without its type code, as it follows [`full_code`].
+fn encode_bare(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::Null => {}
+        Value::Bool(b) => out.push((*b).into()),
+        Value::Ubyte(n) => out.push(*n),
+        Value::Ushort(n) => out.extend_from_slice(&n.to_be_bytes()),
+        Value::Uint(n) | Value::Float(n) | Value::Char(n) => {
+            out.extend_from_slice(&n.to_be_bytes());
+        }
+        Value::Ulong(n) | Value::Double(n) => out.extend_from_slice(&n.to_be_bytes()),
+        Value::Byte(n) => out.extend_from_slice(&n.to_be_bytes()),
+        Value::Short(n) => out.extend_from_slice(&n.to_be_bytes()),
+        Value::Int(n) => out.extend_from_slice(&n.to_be_bytes()),
+        Value::Long(n) | Value::Timestamp(n) => out.extend_from_slice(&n.to_be_bytes()),
+        Value::Decimal32(bytes) => out.extend_from_slice(bytes),
+        Value::Decimal64(bytes) => out.extend_from_slice(bytes),
+        Value::Decimal128(bytes) | Value::Uuid(bytes) => out.extend_from_slice(bytes),
+        Value::Binary(bytes) => write_array_bytes(out, bytes),
+        Value::String(text) | Value::Symbol(text) => write_array_bytes(out, text.as_bytes()),
+        Value::List(elements) => {
+            let mark = begin_array_element(out);
+            for element in elements {
+                encode_value(element, out);
+            }
+            end_array_element(out, mark, elements.len());
+        }
+        Value::Map(pairs) => {
+            let mark = begin_array_element(out);
+            encode_pairs(pairs, out);
+            end_array_element(out, mark, 2 * pairs.len());
+        }
+        Value::Array(array) => {
+            let mark = begin_array_element(out);
+            encode_elements(array, out);
+            end_array_element(out, mark, array.elements().len());
+        }
+        // Never an element: an array carries the descriptor of its elements itself.
+        Value::Described(described) => {
+            encode_value(&described.0, out);
+            encode_value(&described.1, out);
+        }
+    }
+}
+
+/// The type code of a type in its widest form, which fits every value.
+const fn full_code(kind: Kind) -> u8 {
+    match kind {
+        Kind::Null => codes::NULL,
+        Kind::Boolean => codes::BOOLEAN,
+        Kind::Ubyte => codes::UBYTE,
+        Kind::Ushort => codes::USHORT,
+        Kind::Uint => codes::UINT,
+        Kind::Ulong => codes::ULONG,
+        Kind::Byte => codes::BYTE,
+        Kind::Short => codes::SHORT,
+        Kind::Int => codes::INT,
+        Kind::Long => codes::LONG,
+        Kind::Float => codes::FLOAT,
+        Kind::Double => codes::DOUBLE,
+        Kind::Decimal32 => codes::DECIMAL32,
+        Kind::Decimal64 => codes::DECIMAL64,
+        Kind::Decimal128 => codes::DECIMAL128,
+        Kind::Char => codes::CHAR,
+        Kind::Timestamp => codes::TIMESTAMP,
+        Kind::Uuid => codes::UUID,
+        Kind::Binary => codes::BINARY_32,
+        Kind::String => codes::STRING_32,
+        Kind::Symbol => codes::SYMBOL_32,
+        Kind::List => codes::LIST_32,
+        Kind::Map => codes::MAP_32,
+        Kind::Array => codes::ARRAY_32,
+        Kind::Described => codes::DESCRIBED,
+    }
 }

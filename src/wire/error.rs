@@ -114,4 +114,33 @@ pub enum DecodeError {
         /// Its type.
         found: &'static str,
     },
+    /// A message of 4 GiB or more.
+    #[error("message is longer than 4 GiB")]
+    TooLong,
+}
+
+impl DecodeError {
+    /// The same error for bytes that begin `offset` bytes later in a larger input.
+    #[must_use]
+    pub fn moved_by(mut self, offset: usize) -> Self {
+        match &mut self {
+            Self::Truncated { at }
+            | Self::UnknownCode { at, .. }
+            | Self::BeyondParent { at }
+            | Self::BytesLeft { at }
+            | Self::Count { at, .. }
+            | Self::TooDeep { at }
+            | Self::OddMap { at }
+            | Self::DuplicateKey { at }
+            | Self::NotUtf8 { at }
+            | Self::NotAscii { at }
+            | Self::Invalid { at, .. }
+            | Self::Type { at, .. }
+            | Self::NoSection { at }
+            | Self::SectionOrder { at, .. }
+            | Self::AnnotationKey { at, .. } => *at += offset,
+            Self::EmptyMessage | Self::TooLong => {}
+        }
+        self
+    }
 }

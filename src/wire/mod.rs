@@ -8,7 +8,9 @@ mod codes;
 mod decode;
 mod encode;
 mod error;
+mod fields;
 pub mod frame;
+mod fuzz;
 pub mod performative;
 mod reader;
 pub mod sasl;
@@ -20,12 +22,17 @@ pub use check::{check_annotations, check_structure, value_len};
 pub use decode::decode_value;
 pub use encode::encode_value;
 pub use error::DecodeError;
-pub use reader::{Described, Descriptor, Fields, Pairs, Reader};
+pub use fields::{Fields, Pair, Pairs};
+pub use fuzz::{fuzz_sections, fuzz_value};
+pub use reader::{Described, Descriptor, Reader};
 pub use sections::{HeaderFields, PropertyField, Section, SectionIndex, walk};
-pub use value::{Array, Value};
+pub use value::{Array, Kind, Value};
 pub use writer::{
-    Mark, begin_array_map, begin_list, begin_map, begin_map_array, begin_string_array, end,
-    end_array_map, write_array_string, write_binary, write_bool, write_descriptor, write_int,
+    Mark, begin_array_element, begin_list, begin_map, begin_map_array, begin_string_array, end,
+    end_array_element, write_array_string, write_binary, write_bool, write_descriptor, write_int,
     write_long, write_null, write_string, write_symbol, write_timestamp, write_ubyte, write_uint,
     write_ulong, write_ushort,
 };
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,15 @@
 //! Reading encoded values in place, without allocation.
+//!
+//! The reader checks what it touches, so it is safe on any bytes; whoever wants all of a value to be
+//! right calls [`super::check_structure`] first.
 
-use super::{DecodeError, Value};
+use super::codes::{self, Shape, shape};
+use super::{DecodeError, Fields, Kind, Pairs, Value, decode_value};
 
 /// A cursor over encoded values. Offsets in errors count from the first byte of the outermost reader.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
+    /// From the first byte of the outermost reader to the end of what this one may read.
     bytes: &'a [u8],
     at: usize,
 }
@@ -27,24 +32,15 @@ pub struct Described<'a> {
     pub value: Reader<'a>,
 }
 
-/// The fields of a list, one after the other: absent ones at the end read as null. [AMQP 1.4]
-#[derive(Clone, Copy, Debug)]
-pub struct Fields<'a> {
-    reader: Reader<'a>,
-    left: u32,
-}
-
-/// The pairs of a map: encoded key, encoded value.
-#[derive(Clone, Copy, Debug)]
-pub struct Pairs<'a> {
-    reader: Reader<'a>,
-    left: u32,
-}
-
 impl<'a> Reader<'a> {
     /// Reads from the first byte.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
+    }
+
+    /// Reads from byte `at`; offsets go on counting from the first byte.
+    pub const fn starting_at(bytes: &'a [u8], at: usize) -> Self {
+        Self { bytes, at }
     }
 
     /// Where the next byte is.
@@ -57,86 +53,261 @@ impl<'a> Reader<'a> {
         self.at >= self.bytes.len()
     }
 
+    /// What is left.
+    pub fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
+    }
+
+    /// The type of the next value; nothing at the end or before an unknown type code.
+    pub fn kind(&self) -> Option<Kind> {
+        self.bytes.get(self.at).and_then(|code| codes::kind(*code))
+    }
+
+    /// The name of the next value's type, for error messages.
+    pub fn type_name(&self) -> &'static str {
+        self.bytes
+            .get(self.at)
+            .map_or("nothing", |code| codes::type_name(*code))
+    }
+
     /// The bytes of the next value; the cursor moves behind it.
     pub fn raw(&mut self) -> Result<&'a [u8], DecodeError> {
-        Err(DecodeError::Truncated { at: self.at })
+        let start = self.at;
+        let mut values = 1_u32;
+        while values > 0 {
+            values -= 1;
+            let at = self.at;
+            let code = self.byte()?;
+            match shape(code).ok_or(DecodeError::UnknownCode { at, code })? {
+                Shape::Fixed(width) => self.take(width).map(drop)?,
+                Shape::Variable(width) | Shape::Compound(width) | Shape::Array(width) => {
+                    let len = self.number(width)?;
+                    self.take(len)?;
+                }
+                // Each descriptor takes at least one byte, so this cannot overflow.
+                Shape::Described => values += 2,
+            }
+        }
+        Ok(self.bytes.get(start..self.at).unwrap_or_default())
     }
 
-    /// The fields of a list; the cursor moves behind it.
-    pub fn list(&mut self) -> Result<Fields<'a>, DecodeError> {
-        Err(DecodeError::Truncated { at: self.at })
+    /// A boolean. [AMQP 1.6.2]
+    pub fn bool(&mut self) -> Result<bool, DecodeError> {
+        let at = self.at;
+        match self.byte()? {
+            codes::TRUE => Ok(true),
+            codes::FALSE => Ok(false),
+            codes::BOOLEAN => Ok(self.byte()? != 0),
+            code => Err(wrong_type(at, "boolean", code)),
+        }
     }
 
-    /// The pairs of a map; the cursor moves behind it.
-    pub fn map(&mut self) -> Result<Pairs<'a>, DecodeError> {
-        Err(DecodeError::Truncated { at: self.at })
+    /// A ubyte. [AMQP 1.6.3]
+    pub fn ubyte(&mut self) -> Result<u8, DecodeError> {
+        let at = self.at;
+        match self.byte()? {
+            codes::UBYTE => self.byte(),
+            code => Err(wrong_type(at, "ubyte", code)),
+        }
     }
 
-    /// A described value; the cursor moves behind it.
-    pub fn described(&mut self) -> Result<Described<'a>, DecodeError> {
-        Err(DecodeError::Truncated { at: self.at })
+    /// A ushort. [AMQP 1.6.4]
+    pub fn ushort(&mut self) -> Result<u16, DecodeError> {
+        let at = self.at;
+        match self.byte()? {
+            codes::USHORT => self.array().map(u16::from_be_bytes),
+            code => Err(wrong_type(at, "ushort", code)),
+        }
     }
-}
 
-impl<'a> Fields<'a> {
-    /// The encoded field, or nothing if it is null or absent.
-    pub fn raw(&mut self) -> Result<Option<&'a [u8]>, DecodeError> {
-        let _ = (self.left, self.reader);
-        Ok(None)
+    /// A uint. [AMQP 1.6.5]
+    pub fn uint(&mut self) -> Result<u32, DecodeError> {
+        let at = self.at;
+        match self.byte()? {
+            codes::UINT_0 => Ok(0),
+            codes::SMALL_UINT => self.byte().map(u32::from),
+            codes::UINT => self.array().map(u32::from_be_bytes),
+            code => Err(wrong_type(at, "uint", code)),
+        }
     }
-    /// A boolean.
-    pub fn bool(&mut self) -> Result<Option<bool>, DecodeError> {
-        Ok(None)
+
+    /// A ulong. [AMQP 1.6.6]
+    pub fn ulong(&mut self) -> Result<u64, DecodeError> {
+        let at = self.at;
+        match self.byte()? {
+            codes::ULONG_0 => Ok(0),
+            codes::SMALL_ULONG => self.byte().map(u64::from),
+            codes::ULONG => self.array().map(u64::from_be_bytes),
+            code => Err(wrong_type(at, "ulong", code)),
+        }
     }
-    /// A ubyte.
-    pub fn ubyte(&mut self) -> Result<Option<u8>, DecodeError> {
-        Ok(None)
+
+    /// A timestamp, in milliseconds since 1970. [AMQP 1.6.17]
+    pub fn timestamp(&mut self) -> Result<i64, DecodeError> {
+        let at = self.at;
+        match self.byte()? {
+            codes::TIMESTAMP => self.array().map(i64::from_be_bytes),
+            code => Err(wrong_type(at, "timestamp", code)),
+        }
     }
-    /// A ushort.
-    pub fn ushort(&mut self) -> Result<Option<u16>, DecodeError> {
-        Ok(None)
+
+    /// A binary. [AMQP 1.6.19]
+    pub fn binary(&mut self) -> Result<&'a [u8], DecodeError> {
+        self.variable("binary", codes::BINARY_8, codes::BINARY_32)
     }
-    /// A uint.
-    pub fn uint(&mut self) -> Result<Option<u32>, DecodeError> {
-        Ok(None)
+
+    /// A string. [AMQP 1.6.20]
+    pub fn string(&mut self) -> Result<&'a str, DecodeError> {
+        let at = self.at;
+        let bytes = self.variable("string", codes::STRING_8, codes::STRING_32)?;
+        std::str::from_utf8(bytes).map_err(|_| DecodeError::NotUtf8 { at })
     }
-    /// A ulong.
-    pub fn ulong(&mut self) -> Result<Option<u64>, DecodeError> {
-        Ok(None)
+
+    /// A symbol. [AMQP 1.6.21]
+    pub fn symbol(&mut self) -> Result<&'a str, DecodeError> {
+        let at = self.at;
+        let bytes = self.variable("symbol", codes::SYMBOL_8, codes::SYMBOL_32)?;
+        match std::str::from_utf8(bytes) {
+            Ok(text) if text.is_ascii() => Ok(text),
+            _ => Err(DecodeError::NotAscii { at }),
+        }
     }
-    /// A string.
-    pub fn string(&mut self) -> Result<Option<&'a str>, DecodeError> {
-        Ok(None)
-    }
-    /// A symbol.
-    pub fn symbol(&mut self) -> Result<Option<&'a str>, DecodeError> {
-        Ok(None)
-    }
-    /// A binary.
-    pub fn binary(&mut self) -> Result<Option<&'a [u8]>, DecodeError> {
-        Ok(None)
-    }
-    /// A timestamp, in milliseconds since 1970.
-    pub fn timestamp(&mut self) -> Result<Option<i64>, DecodeError> {
-        Ok(None)
-    }
+
     /// A value of any type.
-    pub fn value(&mut self) -> Result<Option<Value>, DecodeError> {
-        Ok(None)
+    pub fn value(&mut self) -> Result<Value, DecodeError> {
+        let (value, used) = decode_value(self.rest())?;
+        self.at += used;
+        Ok(value)
+    }
+
+    /// The fields of a list; the cursor moves behind it. [AMQP 1.6.22]
+    pub fn list(&mut self) -> Result<Fields<'a>, DecodeError> {
+        let at = self.at;
+        match self.byte()? {
+            codes::LIST_0 => Ok(Fields {
+                reader: *self,
+                left: 0,
+            }),
+            code @ (codes::LIST_8 | codes::LIST_32) => {
+                let (reader, left) = self.compound(code)?;
+                Ok(Fields { reader, left })
+            }
+            code => Err(wrong_type(at, "list", code)),
+        }
+    }
+
+    /// The pairs of a map; the cursor moves behind it. [AMQP 1.6.23]
+    pub fn map(&mut self) -> Result<Pairs<'a>, DecodeError> {
+        let at = self.at;
+        match self.byte()? {
+            code @ (codes::MAP_8 | codes::MAP_32) => {
+                let (reader, left) = self.compound(code)?;
+                Ok(Pairs { reader, left })
+            }
+            code => Err(wrong_type(at, "map", code)),
+        }
+    }
+
+    /// A described value; the cursor moves behind it. [AMQP 1.2.1]
+    pub fn described(&mut self) -> Result<Described<'a>, DecodeError> {
+        let descriptor = self.descriptor()?;
+        let at = self.at;
+        self.raw()?;
+        let bytes = self.bytes.get(..self.at).unwrap_or_default();
+        Ok(Described {
+            descriptor,
+            value: Self { bytes, at },
+        })
+    }
+
+    /// The descriptor of a described value; the cursor stands before the value. The descriptor must
+    /// be a ulong or a symbol, other types are reserved. [AMQP 1.2.1]
+    pub fn descriptor(&mut self) -> Result<Descriptor<'a>, DecodeError> {
+        let at = self.at;
+        let code = self.byte()?;
+        if code != codes::DESCRIBED {
+            return Err(wrong_type(at, "described value", code));
+        }
+        match self.kind() {
+            Some(Kind::Symbol) => self.symbol().map(Descriptor::Symbol),
+            _ => self.ulong().map(Descriptor::Code),
+        }
+    }
+
+    /// Enters a list or map behind its type code: a reader of its elements, and their number.
+    fn compound(&mut self, code: u8) -> Result<(Self, u32), DecodeError> {
+        let width = if matches!(code, codes::LIST_8 | codes::MAP_8) {
+            1
+        } else {
+            4
+        };
+        let size = self.number(width)?;
+        let start = self.at;
+        self.take(size)?;
+        let mut inner = Self {
+            bytes: self.bytes.get(..self.at).unwrap_or_default(),
+            at: start,
+        };
+        let count = inner.number(width)?;
+        Ok((inner, u32::try_from(count).unwrap_or(u32::MAX)))
+    }
+
+    fn variable(
+        &mut self,
+        expected: &'static str,
+        code_8: u8,
+        code_32: u8,
+    ) -> Result<&'a [u8], DecodeError> {
+        let at = self.at;
+        let code = self.byte()?;
+        let len = if code == code_8 {
+            self.number(1)?
+        } else if code == code_32 {
+            self.number(4)?
+        } else {
+            return Err(wrong_type(at, expected, code));
+        };
+        self.take(len)
+    }
+
+    pub(super) fn byte(&mut self) -> Result<u8, DecodeError> {
+        self.array().map(u8::from_be_bytes)
+    }
+
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let at = self.at;
+        let bytes = self
+            .rest()
+            .first_chunk::<N>()
+            .ok_or(DecodeError::Truncated { at })?;
+        self.at += N;
+        Ok(*bytes)
+    }
+
+    /// A length, size or count of one or four bytes.
+    pub(super) fn number(&mut self, width: usize) -> Result<usize, DecodeError> {
+        if width == 1 {
+            Ok(self.byte()? as usize)
+        } else {
+            Ok(u32::from_be_bytes(self.array()?) as usize)
+        }
+    }
+
+    pub(super) fn take(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
+        let at = self.at;
+        let taken = self
+            .rest()
+            .get(..len)
+            .ok_or(DecodeError::Truncated { at })?;
+        self.at += len;
+        Ok(taken)
     }
 }
 
-impl<'a> Pairs<'a> {
-    /// Number of keys and values that are left (two for each pair).
-    pub const fn left(&self) -> u32 {
-        self.left
-    }
-}
-
-impl<'a> Iterator for Pairs<'a> {
-    type Item = Result<(&'a [u8], &'a [u8]), DecodeError>;
-    fn next(&mut self) -> Option<Self::Item> {
-        let _ = self.reader;
-        None
+fn wrong_type(at: usize, expected: &'static str, code: u8) -> DecodeError {
+    DecodeError::Type {
+        at,
+        expected,
+        found: codes::type_name(code),
     }
 }

@@ -1,6 +1,7 @@
 //! The sections of a message, found in place. [AMQP 3.2]
 
-use super::DecodeError;
+use super::check::check_annotation_keys;
+use super::{DecodeError, Descriptor, Kind, Reader, check_structure};
 
 /// Where one section is: offsets from the first byte of the message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -80,8 +81,199 @@ pub enum PropertyField {
     ReplyToGroupId = 12,
 }
 
-/// Finds the sections of a message and checks their order, keys and structure.
+impl SectionIndex {
+    /// Reads the header section of `message`, the bytes that were walked.
+    pub fn read_header(&self, message: &[u8]) -> Result<HeaderFields, DecodeError> {
+        if self.header.is_absent() {
+            return Ok(HeaderFields::default());
+        }
+        let mut fields = Reader::starting_at(message, self.header.value as usize).list()?;
+        Ok(HeaderFields {
+            durable: fields.bool()?,
+            priority: fields.ubyte()?,
+            ttl_ms: fields.uint()?,
+            first_acquirer: fields.bool()?,
+            delivery_count: fields.uint()?,
+        })
+    }
+}
+
+impl Section {
+    /// Whether the message does not have it.
+    pub const fn is_absent(self) -> bool {
+        self.start == self.end
+    }
+}
+
+/// The kinds of section in the order in which they must come. [AMQP 3.2]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum SectionKind {
+    Header,
+    DeliveryAnnotations,
+    MessageAnnotations,
+    Properties,
+    ApplicationProperties,
+    Data,
+    Sequence,
+    Value,
+    Footer,
+}
+
+impl SectionKind {
+    fn from_descriptor(descriptor: Descriptor<'_>) -> Option<Self> {
+        Some(match descriptor {
+            Descriptor::Code(0x70) => Self::Header,
+            Descriptor::Code(0x71) => Self::DeliveryAnnotations,
+            Descriptor::Code(0x72) => Self::MessageAnnotations,
+            Descriptor::Code(0x73) => Self::Properties,
+            Descriptor::Code(0x74) => Self::ApplicationProperties,
+            Descriptor::Code(0x75) => Self::Data,
+            Descriptor::Code(0x76) => Self::Sequence,
+            Descriptor::Code(0x77) => Self::Value,
+            Descriptor::Code(0x78) => Self::Footer,
+            Descriptor::Code(_) => return None,
+            Descriptor::Symbol(name) => {
+                let mut all = NAMES.iter();
+                return all.find(|(_, text)| *text == name).map(|(kind, _)| *kind);
+            }
+        })
+    }
+
+    fn name(self) -> &'static str {
+        NAMES
+            .iter()
+            .find(|(kind, _)| *kind == self)
+            .map_or("", |(_, name)| name)
+    }
+
+    /// Whether this may come after `previous`: later in the order, or one more part of the same body.
+    fn may_follow(self, previous: Self) -> bool {
+        let body = Self::Data..=Self::Value;
+        if body.contains(&self) && body.contains(&previous) {
+            return self == previous && self != Self::Value;
+        }
+        self > previous
+    }
+}
+
+/// The symbolic descriptors.
+const NAMES: [(SectionKind, &str); 9] = [
+    (SectionKind::Header, "amqp:header:list"),
+    (
+        SectionKind::DeliveryAnnotations,
+        "amqp:delivery-annotations:map",
+    ),
+    (
+        SectionKind::MessageAnnotations,
+        "amqp:message-annotations:map",
+    ),
+    (SectionKind::Properties, "amqp:properties:list"),
+    (
+        SectionKind::ApplicationProperties,
+        "amqp:application-properties:map",
+    ),
+    (SectionKind::Data, "amqp:data:binary"),
+    (SectionKind::Sequence, "amqp:amqp-sequence:list"),
+    (SectionKind::Value, "amqp:amqp-value:*"),
+    (SectionKind::Footer, "amqp:footer:map"),
+];
+
+/// Finds the sections of a message and checks their order, types, keys and structure.
+///
+/// Nothing is allocated. A message without body is accepted; one without any section is not.
 pub fn walk(message: &[u8]) -> Result<SectionIndex, DecodeError> {
-    let _ = message;
-    Err(DecodeError::EmptyMessage)
+    let mut index = SectionIndex::default();
+    let mut bare = None;
+    let mut previous: Option<SectionKind> = None;
+    let mut at = 0;
+    while at < message.len() {
+        let (kind, value) = section_kind(message, at)?;
+        if previous.is_some_and(|previous| !kind.may_follow(previous)) {
+            return Err(DecodeError::SectionOrder {
+                at,
+                section: kind.name(),
+            });
+        }
+        previous = Some(kind);
+        let end = value + section_value(message, value, kind)?;
+        if kind >= SectionKind::Properties {
+            bare = bare.or(Some(at));
+        }
+        let section = Section {
+            start: offset(at)?,
+            value: offset(value)?,
+            end: offset(end)?,
+        };
+        match kind {
+            SectionKind::Header => index.header = section,
+            SectionKind::DeliveryAnnotations => index.delivery_annotations = section,
+            SectionKind::MessageAnnotations => index.message_annotations = section,
+            SectionKind::Properties => index.properties = section,
+            SectionKind::ApplicationProperties => index.application_properties = section,
+            SectionKind::Footer => index.footer = section,
+            SectionKind::Data | SectionKind::Sequence | SectionKind::Value => {
+                if index.body.is_absent() {
+                    index.body = section;
+                }
+                index.body.end = section.end;
+            }
+        }
+        at = end;
+    }
+    if previous.is_none() {
+        return Err(DecodeError::EmptyMessage);
+    }
+    index.bare = offset(bare.unwrap_or(at))?;
+    Ok(index)
+}
+
+/// Reads the descriptor of the section at `at`; also returns where its value begins.
+fn section_kind(message: &[u8], at: usize) -> Result<(SectionKind, usize), DecodeError> {
+    let no_section = DecodeError::NoSection { at };
+    let mut reader = Reader::starting_at(message, at);
+    let descriptor = reader.descriptor().map_err(|_| no_section.clone())?;
+    let kind = SectionKind::from_descriptor(descriptor).ok_or(no_section)?;
+    Ok((kind, reader.at()))
+}
+
+/// Checks type, structure and keys of a section's value; returns its length.
+fn section_value(message: &[u8], at: usize, kind: SectionKind) -> Result<usize, DecodeError> {
+    let value = message.get(at..).unwrap_or_default();
+    let length = check_structure(value).map_err(|error| error.moved_by(at))?;
+    let mut reader = Reader::starting_at(message, at);
+    match kind {
+        SectionKind::Header | SectionKind::Properties | SectionKind::Sequence => {
+            reader.list()?;
+        }
+        SectionKind::Data => {
+            reader.binary()?;
+        }
+        SectionKind::DeliveryAnnotations
+        | SectionKind::MessageAnnotations
+        | SectionKind::Footer => check_annotation_keys(reader)?,
+        SectionKind::ApplicationProperties => check_property_keys(reader)?,
+        SectionKind::Value => {}
+    }
+    Ok(length)
+}
+
+/// Application properties have keys of type string only. [AMQP 3.2.5]
+fn check_property_keys(mut map: Reader<'_>) -> Result<(), DecodeError> {
+    for pair in map.map()? {
+        let pair = pair?;
+        if pair.kind_of_key() != Some(Kind::String) {
+            let expected = "string as application property key";
+            return Err(DecodeError::Type {
+                at: pair.at,
+                expected,
+                found: pair.key_type(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Offsets are four bytes: no message reaches 4 GiB.
+fn offset(at: usize) -> Result<u32, DecodeError> {
+    u32::try_from(at).map_err(|_| DecodeError::TooLong)
 }

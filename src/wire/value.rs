@@ -1,5 +1,7 @@
 //! One AMQP value of any type. [AMQP 1.6]
 
+use std::fmt;
+
 use bytes::Bytes;
 
 /// Any AMQP value, exact to its type. Floats and decimals are kept as bits, so that values compare
@@ -49,24 +51,129 @@ pub enum Value {
     /// symbol
     Symbol(String),
     /// list
-    List(Vec<Value>),
+    List(Vec<Self>),
     /// map, in wire order; keys may repeat on the wire, which decoding refuses
-    Map(Vec<(Value, Value)>),
+    Map(Vec<(Self, Self)>),
     /// array
     Array(Array),
     /// described value: descriptor, value
-    Described(Box<(Value, Value)>),
+    Described(Box<(Self, Self)>),
 }
 
-/// An array: one constructor (type code, after any descriptor) for all elements.
+/// An array: one constructor for all elements. [AMQP 1.6.24]
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Array {
-    /// The element constructor's type code, kept so that an empty array keeps its type.
-    pub code: u8,
-    /// The descriptor in the constructor, if elements are described (elements then hold bare values).
-    pub descriptor: Option<Box<Value>>,
+    /// The type of all elements, also when there are none.
+    kind: Kind,
+    /// The descriptor in the constructor, if elements are described (they then hold bare values).
+    descriptor: Option<Box<Value>>,
+    elements: Vec<Value>,
+}
+
+impl Array {
+    /// An array of elements of one type; nothing if one is of another type, or described.
+    pub fn new(kind: Kind, elements: Vec<Value>) -> Option<Self> {
+        let alike = kind != Kind::Described && elements.iter().all(|value| value.kind() == kind);
+        alike.then_some(Self {
+            kind,
+            descriptor: None,
+            elements,
+        })
+    }
+
+    /// The same array with described elements.
+    #[must_use]
+    pub fn described_by(self, descriptor: Value) -> Self {
+        Self {
+            descriptor: Some(Box::new(descriptor)),
+            ..self
+        }
+    }
+
+    /// The type of the elements (under their descriptor).
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The descriptor of all elements.
+    pub fn descriptor(&self) -> Option<&Value> {
+        self.descriptor.as_deref()
+    }
+
     /// The elements, all of one type.
-    pub elements: Vec<Value>,
+    pub fn elements(&self) -> &[Value] {
+        &self.elements
+    }
+}
+
+/// The type of a value.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[allow(missing_docs, reason = "the names are the specification's")]
+pub enum Kind {
+    Null,
+    Boolean,
+    Ubyte,
+    Ushort,
+    Uint,
+    Ulong,
+    Byte,
+    Short,
+    Int,
+    Long,
+    Float,
+    Double,
+    Decimal32,
+    Decimal64,
+    Decimal128,
+    Char,
+    Timestamp,
+    Uuid,
+    Binary,
+    String,
+    Symbol,
+    List,
+    Map,
+    Array,
+    Described,
+}
+
+impl Kind {
+    /// Its name in the specification.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Boolean => "boolean",
+            Self::Ubyte => "ubyte",
+            Self::Ushort => "ushort",
+            Self::Uint => "uint",
+            Self::Ulong => "ulong",
+            Self::Byte => "byte",
+            Self::Short => "short",
+            Self::Int => "int",
+            Self::Long => "long",
+            Self::Float => "float",
+            Self::Double => "double",
+            Self::Decimal32 => "decimal32",
+            Self::Decimal64 => "decimal64",
+            Self::Decimal128 => "decimal128",
+            Self::Char => "char",
+            Self::Timestamp => "timestamp",
+            Self::Uuid => "uuid",
+            Self::Binary => "binary",
+            Self::String => "string",
+            Self::Symbol => "symbol",
+            Self::List => "list",
+            Self::Map => "map",
+            Self::Array => "array",
+            Self::Described => "described value",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 impl Value {
@@ -114,6 +221,37 @@ impl Value {
         }
     }
 
+    /// Its type.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Null => Kind::Null,
+            Self::Bool(_) => Kind::Boolean,
+            Self::Ubyte(_) => Kind::Ubyte,
+            Self::Ushort(_) => Kind::Ushort,
+            Self::Uint(_) => Kind::Uint,
+            Self::Ulong(_) => Kind::Ulong,
+            Self::Byte(_) => Kind::Byte,
+            Self::Short(_) => Kind::Short,
+            Self::Int(_) => Kind::Int,
+            Self::Long(_) => Kind::Long,
+            Self::Float(_) => Kind::Float,
+            Self::Double(_) => Kind::Double,
+            Self::Decimal32(_) => Kind::Decimal32,
+            Self::Decimal64(_) => Kind::Decimal64,
+            Self::Decimal128(_) => Kind::Decimal128,
+            Self::Char(_) => Kind::Char,
+            Self::Timestamp(_) => Kind::Timestamp,
+            Self::Uuid(_) => Kind::Uuid,
+            Self::Binary(_) => Kind::Binary,
+            Self::String(_) => Kind::String,
+            Self::Symbol(_) => Kind::Symbol,
+            Self::List(_) => Kind::List,
+            Self::Map(_) => Kind::Map,
+            Self::Array(_) => Kind::Array,
+            Self::Described(_) => Kind::Described,
+        }
+    }
+
     /// Whether the type is one of the eight integer types.
     pub fn is_integer(&self) -> bool {
         matches!(self, Self::Ulong(_)) || self.as_i64().is_some()
@@ -152,3 +290,50 @@ impl Value {
             .map(|(_, value)| value)
     }
 }
+
+/// Type and value for error messages: `string 'abc'`, `long 5`, `list of 3`.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind().name())?;
+        match self {
+            Self::Null | Self::Described(_) => Ok(()),
+            Self::Bool(b) => write!(f, " {b}"),
+            Self::Ubyte(_)
+            | Self::Ushort(_)
+            | Self::Uint(_)
+            | Self::Byte(_)
+            | Self::Short(_)
+            | Self::Int(_)
+            | Self::Long(_) => write!(f, " {}", self.as_i64().unwrap_or_default()),
+            Self::Ulong(n) => write!(f, " {n}"),
+            Self::Timestamp(n) => write!(f, " {n}"),
+            Self::Float(bits) => write!(f, " {}", f32::from_bits(*bits)),
+            Self::Double(bits) => write!(f, " {}", f64::from_bits(*bits)),
+            Self::Decimal32(bytes) => write_hex(f, bytes),
+            Self::Decimal64(bytes) => write_hex(f, bytes),
+            Self::Decimal128(bytes) | Self::Uuid(bytes) => write_hex(f, bytes),
+            Self::Char(n) => write!(f, " U+{n:04X}"),
+            Self::Binary(bytes) => write!(f, " of {} bytes", bytes.len()),
+            Self::String(text) | Self::Symbol(text) => write_text(f, text),
+            Self::List(elements) => write!(f, " of {}", elements.len()),
+            Self::Map(pairs) => write!(f, " of {}", pairs.len()),
+            Self::Array(array) => write!(f, " of {} {}", array.elements.len(), array.kind),
+        }
+    }
+}
+
+fn write_hex(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
+    f.write_str(" ")?;
+    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+}
+
+/// Writes text in quotes, cut so that an error message stays readable.
+fn write_text(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    match text.char_indices().nth(TEXT_SHOWN_CHARS_MAX) {
+        Some((end, _)) => write!(f, " '{}...'", text.get(..end).unwrap_or_default()),
+        None => write!(f, " '{text}'"),
+    }
+}
+
+/// Characters of a text shown in an error message.
+const TEXT_SHOWN_CHARS_MAX: usize = 100;

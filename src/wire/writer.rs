@@ -143,32 +143,42 @@ pub fn begin_string_array(out: &mut Vec<u8>) -> Mark {
 
 /// Writes an element of an array begun with [`begin_string_array`].
 pub fn write_array_string(out: &mut Vec<u8>, value: &str) {
-    out.extend_from_slice(&size_u32(value.len()).to_be_bytes());
-    out.extend_from_slice(value.as_bytes());
+    write_array_bytes(out, value.as_bytes());
 }
 
-/// Begins an array of maps; write its elements with [`begin_array_map`], then call [`end`].
+/// Writes an element of an array of strings, symbols or binaries with four-byte lengths.
+pub(super) fn write_array_bytes(out: &mut Vec<u8>, value: &[u8]) {
+    out.extend_from_slice(&size_u32(value.len()).to_be_bytes());
+    out.extend_from_slice(value);
+}
+
+/// Begins an array of maps; write its elements with [`begin_array_element`], then call [`end`].
 pub fn begin_map_array(out: &mut Vec<u8>) -> Mark {
     let mark = begin(out, codes::ARRAY_8);
     out.push(codes::MAP_32);
     mark
 }
 
-/// Begins one element of an array of maps; finish it with [`end_array_map`].
-pub fn begin_array_map(out: &mut Vec<u8>) -> Mark {
+/// Begins one element of an array of maps; finish it with [`end_array_element`].
+pub fn begin_array_element(out: &mut Vec<u8>) -> Mark {
     let start = out.len();
     out.extend_from_slice(&[0; 8]);
     Mark { start }
 }
 
 /// Finishes an element of an array of maps with the number of its keys and values.
-pub fn end_array_map(out: &mut Vec<u8>, mark: Mark, count: usize) {
-    let size = size_u32(out.len() - mark.start - 4);
-    patch(out, mark.start, &size.to_be_bytes());
-    patch(out, mark.start + 4, &size_u32(count).to_be_bytes());
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "a mark is used up: no value is finished twice"
+)]
+pub fn end_array_element(out: &mut [u8], mark: Mark, count: usize) {
+    let start = mark.start;
+    let size = size_u32(out.len() - start - 4);
+    patch(out, start, &size.to_be_bytes());
+    patch(out, start + 4, &size_u32(count).to_be_bytes());
 }
 
-fn begin(out: &mut Vec<u8>, code_8: u8) -> Mark {
+pub(super) fn begin(out: &mut Vec<u8>, code_8: u8) -> Mark {
     let start = out.len();
     out.extend_from_slice(&[code_8, 0, 0]);
     Mark { start }
@@ -176,6 +186,10 @@ fn begin(out: &mut Vec<u8>, code_8: u8) -> Mark {
 
 /// Finishes a list, map or array with the number of its elements: in the one-byte form if it fits,
 /// else its content moves six bytes to make room for the four-byte form.
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "a mark is used up: no value is finished twice"
+)]
 pub fn end(out: &mut Vec<u8>, mark: Mark, count: usize) {
     let start = mark.start;
     let content = out.len() - start - 3;
@@ -201,7 +215,7 @@ fn patch(out: &mut [u8], at: usize, bytes: &[u8]) {
 }
 
 /// Sizes of encoded values are four bytes; messages are far smaller.
-pub(crate) fn size_u32(size: usize) -> u32 {
+fn size_u32(size: usize) -> u32 {
     let size = u32::try_from(size);
     assert!(size.is_ok(), "no encoded value reaches 4 GiB");
     size.unwrap_or(u32::MAX)

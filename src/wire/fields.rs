@@ -1,0 +1,187 @@
+//! The elements of encoded lists and maps, read in place one after the other.
+
+use super::{DecodeError, Described, Kind, Reader, Value};
+
+/// The fields of a list, one after the other: absent ones at the end read as null. [AMQP 1.4]
+#[derive(Clone, Copy, Debug)]
+pub struct Fields<'a> {
+    pub(super) reader: Reader<'a>,
+    pub(super) left: u32,
+}
+
+impl<'a> Fields<'a> {
+    /// Number of fields that are left on the wire.
+    pub const fn left(&self) -> u32 {
+        self.left
+    }
+
+    /// Passes over `count` fields.
+    pub fn skip(&mut self, count: u32) -> Result<(), DecodeError> {
+        for _ in 0..count.min(self.left) {
+            self.raw()?;
+        }
+        Ok(())
+    }
+
+    /// The encoded field, or nothing if it is null or absent.
+    pub fn raw(&mut self) -> Result<Option<&'a [u8]>, DecodeError> {
+        self.field(Reader::raw)
+    }
+
+    /// A boolean.
+    pub fn bool(&mut self) -> Result<Option<bool>, DecodeError> {
+        self.field(Reader::bool)
+    }
+
+    /// A ubyte.
+    pub fn ubyte(&mut self) -> Result<Option<u8>, DecodeError> {
+        self.field(Reader::ubyte)
+    }
+
+    /// A ushort.
+    pub fn ushort(&mut self) -> Result<Option<u16>, DecodeError> {
+        self.field(Reader::ushort)
+    }
+
+    /// A uint.
+    pub fn uint(&mut self) -> Result<Option<u32>, DecodeError> {
+        self.field(Reader::uint)
+    }
+
+    /// A ulong.
+    pub fn ulong(&mut self) -> Result<Option<u64>, DecodeError> {
+        self.field(Reader::ulong)
+    }
+
+    /// A string.
+    pub fn string(&mut self) -> Result<Option<&'a str>, DecodeError> {
+        self.field(Reader::string)
+    }
+
+    /// A symbol.
+    pub fn symbol(&mut self) -> Result<Option<&'a str>, DecodeError> {
+        self.field(Reader::symbol)
+    }
+
+    /// A binary.
+    pub fn binary(&mut self) -> Result<Option<&'a [u8]>, DecodeError> {
+        self.field(Reader::binary)
+    }
+
+    /// A timestamp, in milliseconds since 1970.
+    pub fn timestamp(&mut self) -> Result<Option<i64>, DecodeError> {
+        self.field(Reader::timestamp)
+    }
+
+    /// A described value.
+    pub fn described(&mut self) -> Result<Option<Described<'a>>, DecodeError> {
+        self.field(Reader::described)
+    }
+
+    /// A value of any type.
+    pub fn value(&mut self) -> Result<Option<Value>, DecodeError> {
+        self.field(Reader::value)
+    }
+
+    fn field<T>(
+        &mut self,
+        read: impl FnOnce(&mut Reader<'a>) -> Result<T, DecodeError>,
+    ) -> Result<Option<T>, DecodeError> {
+        let Some(left) = self.left.checked_sub(1) else {
+            return Ok(None);
+        };
+        self.left = left;
+        if self.reader.kind() == Some(Kind::Null) {
+            self.reader.byte()?;
+            return Ok(None);
+        }
+        read(&mut self.reader).map(Some)
+    }
+}
+
+/// The pairs of a map, one after the other.
+#[derive(Clone, Debug)]
+pub struct Pairs<'a> {
+    pub(super) reader: Reader<'a>,
+    pub(super) left: u32,
+}
+
+/// One pair of a map in place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pair<'a> {
+    /// Offset of the key.
+    pub at: usize,
+    /// The encoded key.
+    pub key: &'a [u8],
+    /// The encoded value.
+    pub value: &'a [u8],
+}
+
+impl<'a> Pair<'a> {
+    /// The type of the key.
+    pub fn kind_of_key(&self) -> Option<Kind> {
+        Reader::new(self.key).kind()
+    }
+
+    /// The name of the key's type, for error messages.
+    pub fn key_type(&self) -> &'static str {
+        Reader::new(self.key).type_name()
+    }
+
+    /// The key, if it is a symbol.
+    pub fn symbol_key(&self) -> Option<&'a str> {
+        Reader::new(self.key).symbol().ok()
+    }
+
+    /// The key, if it is a string.
+    pub fn string_key(&self) -> Option<&'a str> {
+        Reader::new(self.key).string().ok()
+    }
+
+    /// The key, if it is a ulong.
+    pub fn ulong_key(&self) -> Option<u64> {
+        Reader::new(self.key).ulong().ok()
+    }
+}
+
+impl<'a> Pairs<'a> {
+    /// Number of keys and values that are left (two for each pair).
+    pub const fn left(&self) -> u32 {
+        self.left
+    }
+
+    /// The encoded pairs that are left, without the map around them.
+    pub fn rest(&self) -> &'a [u8] {
+        self.reader.rest()
+    }
+
+    /// Reads pairs that stand without a map around them.
+    pub const fn bare(pairs: &'a [u8], count: u32) -> Self {
+        Self {
+            reader: Reader::new(pairs),
+            left: count,
+        }
+    }
+
+    fn pair(&mut self) -> Result<Pair<'a>, DecodeError> {
+        let at = self.reader.at();
+        Ok(Pair {
+            at,
+            key: self.reader.raw()?,
+            value: self.reader.raw()?,
+        })
+    }
+}
+
+impl<'a> Iterator for Pairs<'a> {
+    type Item = Result<Pair<'a>, DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(2)?;
+        let pair = self.pair();
+        if pair.is_err() {
+            self.left = 0;
+        }
+        Some(pair)
+    }
+}
