@@ -4,6 +4,7 @@
 //! standard error. Exit codes: 0 done, 1 failed while running, 2 bad usage or configuration, 70 the
 //! broker failed itself.
 
+mod bench;
 mod serve;
 
 use std::process::ExitCode;
@@ -31,6 +32,7 @@ pub fn main() -> ExitCode {
         }
     };
     match matches.subcommand() {
+        Some(("bench", matches)) => bench::run(matches),
         Some(("serve", matches)) => serve::run(matches),
         _ => ExitCode::from(EXIT_USAGE),
     }
@@ -43,6 +45,7 @@ fn command() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
         .arg_required_else_help(true)
+        .subcommand(bench::command())
         .subcommand(serve::command())
 }
 

@@ -1,0 +1,202 @@
+//! A consuming connection: gives credit, takes deliveries, settles them in ranges.
+
+use clap::ValueEnum;
+
+use super::BenchError;
+use super::codec::{Item, Performative, code, truth, uint, write_performative};
+use super::connection::{Connection, INCOMING_WINDOW, Link, OUTGOING_WINDOW, Peer, unexpected};
+use super::tally::Tally;
+use super::template::stamp;
+
+/// What a consumer does with a delivery.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(super) enum Outcome {
+    /// accepted
+    Accept,
+    /// rejected
+    Reject,
+    /// released: the message comes again
+    Release,
+    /// modified with delivery-failed: the message comes again
+    Modified,
+    /// No outcome: kept until the connection drops at the end of the run
+    Hold,
+}
+
+impl Outcome {
+    /// Whether the message is done with after it, as far as this consumer's queue goes.
+    pub(super) fn is_final(self) -> bool {
+        matches!(self, Self::Accept | Self::Reject | Self::Hold)
+    }
+}
+
+/// How a consumer consumes.
+#[derive(Clone)]
+pub(super) struct Manner {
+    pub(super) credit: u32,
+    /// Takes deliveries settled.
+    pub(super) settled: bool,
+    /// Outcomes of consecutive deliveries, over and over; not empty.
+    pub(super) outcomes: Vec<Outcome>,
+    /// Whether a final outcome here is the end the run is about.
+    pub(super) counts: bool,
+}
+
+/// One connection with one receiving link.
+pub(super) struct Consumer {
+    pub(super) connection: Connection,
+    link: ConsumerLink,
+}
+
+struct ConsumerLink {
+    manner: Manner,
+    next_transfer: u32,
+    delivery_count: u32,
+    credit_left: u32,
+    /// Which of the outcomes is next.
+    turn: usize,
+    /// The delivery that is arriving in several transfers.
+    partial: Option<u32>,
+    /// Deliveries of one outcome, not yet settled.
+    range: Option<(u32, u32, Outcome)>,
+}
+
+impl Consumer {
+    /// Connects, attaches to the queue and gives the first credit.
+    pub(super) fn attach(peer: &Peer, queue: &str, manner: Manner) -> Result<Self, BenchError> {
+        let mut connection = Connection::open(peer, "coroner-bench-consumer")?;
+        let delivery_count = connection.attach(&Link {
+            name: "consumer",
+            handle: 0,
+            receiver: true,
+            address: &format!("/queues/{queue}"),
+            settled: manner.settled,
+            paired: false,
+        })?;
+        let mut link = ConsumerLink {
+            manner,
+            next_transfer: connection.first_transfer_id,
+            delivery_count,
+            credit_left: 0,
+            turn: 0,
+            partial: None,
+            range: None,
+        };
+        link.top_up(connection.output());
+        Ok(Self { connection, link })
+    }
+
+    /// Reads once, takes what came, settles it, and tops the credit up.
+    pub(super) fn read(&mut self, tally: &mut Tally) -> Result<(), BenchError> {
+        let Self { connection, link } = self;
+        let came = connection.read_frames(|frame, output| match frame.code {
+            code::TRANSFER => link.handle_transfer(frame, output, tally),
+            code::FLOW | code::DISPOSITION => Ok(()),
+            _ => Err(unexpected(frame)),
+        })?;
+        if came {
+            link.settle_range(connection.output());
+            // Who holds what it got takes no more than its first credit.
+            if link.manner.outcomes != [Outcome::Hold] {
+                link.top_up(connection.output());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ConsumerLink {
+    fn handle_transfer(
+        &mut self,
+        transfer: &Performative<'_>,
+        output: &mut Vec<u8>,
+        tally: &mut Tally,
+    ) -> Result<(), BenchError> {
+        self.next_transfer = self.next_transfer.wrapping_add(1);
+        let mut fields = transfer.fields.clone();
+        let id = uint(fields.nth(1)).or(self.partial);
+        let settled = truth(fields.nth(2));
+        let id = id.ok_or(BenchError::Malformed("a transfer without a delivery-id"))?;
+        if truth(fields.next()) {
+            self.partial = Some(id);
+            return Ok(());
+        }
+        self.partial = None;
+        self.delivery_count = self.delivery_count.wrapping_add(1);
+        self.credit_left = self.credit_left.saturating_sub(1);
+        tally.delivered += 1;
+        let outcome = self.next_outcome();
+        if !settled {
+            self.extend_range(id, outcome, output);
+        }
+        if self.manner.counts && (settled || outcome.is_final()) {
+            tally.finish(stamp(transfer.payload, tally.run));
+        }
+        Ok(())
+    }
+
+    fn next_outcome(&mut self) -> Outcome {
+        let outcome = self
+            .manner
+            .outcomes
+            .get(self.turn)
+            .copied()
+            .unwrap_or(Outcome::Accept);
+        self.turn = if self.turn + 1 < self.manner.outcomes.len() {
+            self.turn + 1
+        } else {
+            0
+        };
+        outcome
+    }
+
+    fn extend_range(&mut self, id: u32, outcome: Outcome, output: &mut Vec<u8>) {
+        if let Some((_, last, same)) = &mut self.range
+            && *same == outcome
+            && last.wrapping_add(1) == id
+        {
+            *last = id;
+            return;
+        }
+        self.settle_range(output);
+        self.range = Some((id, id, outcome));
+    }
+
+    fn settle_range(&mut self, output: &mut Vec<u8>) {
+        let Some((first, last, outcome)) = self.range.take() else {
+            return;
+        };
+        let state = match outcome {
+            Outcome::Hold => return,
+            Outcome::Accept => Item::Described(code::ACCEPTED, Vec::new()),
+            Outcome::Reject => Item::Described(code::REJECTED, Vec::new()),
+            Outcome::Release => Item::Described(code::RELEASED, Vec::new()),
+            Outcome::Modified => Item::Described(code::MODIFIED, vec![Item::Bool(true)]),
+        };
+        let fields = vec![
+            Item::Bool(true),
+            Item::Uint(first),
+            Item::Uint(last),
+            Item::Bool(true),
+            state,
+        ];
+        write_performative(output, 0, code::DISPOSITION, fields);
+    }
+
+    fn top_up(&mut self, output: &mut Vec<u8>) {
+        if self.credit_left > self.manner.credit / 2 {
+            return;
+        }
+        self.credit_left = self.manner.credit;
+        let flow = vec![
+            Item::Uint(self.next_transfer),
+            Item::Uint(INCOMING_WINDOW),
+            Item::Uint(0),
+            Item::Uint(OUTGOING_WINDOW),
+            Item::Uint(0),
+            Item::Uint(self.delivery_count),
+            Item::Uint(self.credit_left),
+        ];
+        write_performative(output, 0, code::FLOW, flow);
+    }
+}

@@ -1,0 +1,260 @@
+//! `coroner bench`: an AMQP 1.0 load generator on raw sockets.
+//!
+//! Promises: frames encoded once and only stamped per message, one thread, a rate that counts until
+//! the last message arrived and the last publish was confirmed. It drives any broker that speaks
+//! the version 2 addresses and `/management`, so that brokers can be compared.
+//! Never: code shared with the broker's own codec or link engine.
+//!
+//! Read [`Options`] first, then `load`.
+
+mod codec;
+mod connection;
+mod consumer;
+mod load;
+mod management;
+mod options;
+mod process;
+mod producer;
+mod report;
+mod tally;
+mod template;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+
+use super::{EXIT_FAILURE, EXIT_USAGE, complain};
+use consumer::{Consumer, Manner, Outcome};
+use load::Load;
+use management::{Management, QueueSpec};
+use options::{Options, Presettled};
+use process::Process;
+use producer::{Pace, Producer};
+use report::Report;
+use tally::Tally;
+use template::Shape;
+
+/// Why a run could not be made.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+enum BenchError {
+    /// The options do not make a run.
+    #[error("{0}")]
+    Options(&'static str),
+    /// A socket failed.
+    #[error("{doing}: {kind}")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// How it failed.
+        kind: io::ErrorKind,
+    },
+    /// The broker ended a link, a session or the connection.
+    #[error("the broker ended it: {why}")]
+    Ended {
+        /// Its error.
+        why: String,
+    },
+    /// The broker said no.
+    #[error("the broker refused {what}: {why}")]
+    Refused {
+        /// What it was asked for.
+        what: &'static str,
+        /// Its reason.
+        why: String,
+    },
+    /// The broker sent a performative nobody waited for.
+    #[error("the broker sent performative {code:#04x} out of turn")]
+    Unexpected {
+        /// Its descriptor.
+        code: u8,
+    },
+    /// The broker sent bytes that are no AMQP.
+    #[error("the broker sent {0} that cannot be read")]
+    Malformed(&'static str),
+    /// Messages were missing at the end.
+    #[error("messages are missing")]
+    Incomplete,
+}
+
+impl BenchError {
+    fn io(doing: &'static str) -> impl Fn(io::Error) -> Self {
+        move |error| Self::Io {
+            doing,
+            kind: error.kind(),
+        }
+    }
+}
+
+/// The `bench` command with its options.
+pub(super) fn command() -> Command {
+    let command = Command::new("bench")
+        .about("Loads a broker over AMQP 1.0 and measures it")
+        .long_about(
+            "Loads a broker over AMQP 1.0 and measures it.\n\n\
+             It declares its own queues through /management and deletes them afterwards. The rate \
+             counts until the last message has arrived and the last publish is confirmed.",
+        );
+    Options::augment_args(command)
+}
+
+/// Makes one run and prints its report.
+pub(super) fn run(matches: &ArgMatches) -> ExitCode {
+    let made = match Options::from_arg_matches(matches) {
+        Ok(options) => measure(&options),
+        Err(error) => {
+            complain(&error);
+            return EXIT_USAGE.into();
+        }
+    };
+    match made {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error @ BenchError::Options(_)) => {
+            complain(&error);
+            EXIT_USAGE.into()
+        }
+        Err(error) => {
+            complain(&error);
+            EXIT_FAILURE.into()
+        }
+    }
+}
+
+fn measure(options: &Options) -> Result<(), BenchError> {
+    options.check()?;
+    let mut management = Management::open(&options.peer())?;
+    if options.delete_only {
+        return options.delete_queues(&mut management);
+    }
+    if !options.use_existing {
+        options.declare_queues(&mut management)?;
+    }
+    let report = options.run_load()?;
+    let mut out = io::stdout().lock();
+    let written = if options.json {
+        report.write_json(&mut out)
+    } else {
+        report.write_table(&mut out)
+    };
+    written.map_err(BenchError::io("writing the report"))?;
+    if !options.use_existing && !options.keep {
+        options.delete_queues(&mut management)?;
+    }
+    if report.is_complete() {
+        Ok(())
+    } else {
+        Err(BenchError::Incomplete)
+    }
+}
+
+impl Options {
+    fn declare_queues(&self, management: &mut Management) -> Result<(), BenchError> {
+        for index in 0..self.queues {
+            let queue_type = &self.queue_type;
+            let dead_letter_queue = self.dead_letter_queue(index);
+            if let Some(name) = dead_letter_queue.clone() {
+                let dead_letter_queue = None;
+                let spec = QueueSpec {
+                    name,
+                    queue_type,
+                    durable: true,
+                    dead_letter_queue,
+                };
+                management.declare(&spec)?;
+            }
+            let name = self.queue(index);
+            management.declare(&QueueSpec {
+                name,
+                queue_type,
+                durable: true,
+                dead_letter_queue,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn delete_queues(&self, management: &mut Management) -> Result<(), BenchError> {
+        for index in 0..self.queues {
+            management.delete(&self.queue(index))?;
+            if let Some(name) = self.dead_letter_queue(index) {
+                management.delete(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run_load(&self) -> Result<Report, BenchError> {
+        let run = u64::from(std::process::id());
+        let mut load = Load {
+            producers: self.attach_producers(run)?,
+            consumers: self.attach_consumers()?,
+            end: self.end(),
+        };
+        let broker_before = self.pid.and_then(|pid| Process::read(Some(pid)));
+        if self.pid.is_some() && broker_before.is_none() {
+            return Err(BenchError::Options("--pid: no such process in /proc"));
+        }
+        let own_before = Process::read(None).unwrap_or_default();
+        let mut tally = Tally::start(run);
+        let complete = load.run(&mut tally)?;
+        let own = (own_before, Process::read(None).unwrap_or_default());
+        let broker_after = self.pid.and_then(|pid| Process::read(Some(pid)));
+        Ok(Report::new(
+            &tally,
+            complete,
+            own,
+            broker_before.zip(broker_after),
+        ))
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "a number of connections")]
+    fn attach_producers(&self, run: u64) -> Result<Vec<Producer>, BenchError> {
+        let settled = matches!(self.presettled, Presettled::Producers | Presettled::Both);
+        let shape = Shape {
+            size_bytes: self.size,
+            durable: self.durable,
+            settled,
+            run,
+        };
+        let count = self.producers;
+        let attach = |index: usize| {
+            let share = |messages: u64| {
+                let (each, rest) = (messages / count as u64, messages % count as u64);
+                each + u64::from((index as u64) < rest)
+            };
+            let quota = self.messages.map_or(u64::MAX, share);
+            let offset = index as f64 / count as f64;
+            let pace = self.rate.map(|rate| Pace::new(rate / count as f64, offset));
+            Producer::attach(&self.peer(), &self.queue(index), &shape, quota, pace)
+        };
+        (0..count).map(attach).collect()
+    }
+
+    fn attach_consumers(&self) -> Result<Vec<Consumer>, BenchError> {
+        let manner = Manner {
+            credit: self.credit,
+            settled: matches!(self.presettled, Presettled::Consumers | Presettled::Both),
+            outcomes: self.outcome.clone(),
+            counts: true,
+        };
+        let mut consumers = Vec::new();
+        for index in 0..self.consumers {
+            let attach = |queue: &str, manner| Consumer::attach(&self.peer(), queue, manner);
+            let queue = self.queue(index);
+            let Some(dead_letter_queue) = self.dead_letter_queue(index) else {
+                consumers.push(attach(&queue, manner.clone())?);
+                continue;
+            };
+            let outcomes = vec![Outcome::Reject];
+            let rejecting = Manner {
+                settled: false,
+                outcomes,
+                counts: false,
+                ..manner.clone()
+            };
+            consumers.push(attach(&queue, rejecting)?);
+            consumers.push(attach(&dead_letter_queue, manner.clone())?);
+        }
+        Ok(consumers)
+    }
+}

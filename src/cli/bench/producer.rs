@@ -1,0 +1,210 @@
+//! A publishing connection: keeps to the broker's credit and window, and to the pace asked for.
+
+use std::collections::VecDeque;
+
+use super::BenchError;
+use super::codec::{Performative, code, descriptor, truth, uint};
+use super::connection::{Connection, Link, Peer, unexpected};
+use super::tally::Tally;
+use super::template::{Shape, Template};
+
+/// Encoded bytes gathered before a write.
+const WRITE_BYTES: usize = 64 * 1024;
+
+/// One connection with one sending link.
+pub(super) struct Producer {
+    pub(super) connection: Connection,
+    template: Template,
+    settled: bool,
+    /// Next delivery-id, which is also the link's delivery-count.
+    next_delivery: u32,
+    delivery_limit: u32,
+    next_transfer: u32,
+    transfer_limit: u32,
+    /// Frames of the next delivery that are already out.
+    frames_out: usize,
+    /// Messages left to send.
+    quota: u64,
+    pace: Option<Pace>,
+}
+
+impl Producer {
+    /// Connects and attaches to the queue.
+    pub(super) fn attach(
+        peer: &Peer,
+        queue: &str,
+        shape: &Shape,
+        quota: u64,
+        pace: Option<Pace>,
+    ) -> Result<Self, BenchError> {
+        let mut connection = Connection::open(peer, "coroner-bench-producer")?;
+        connection.attach(&Link {
+            name: "producer",
+            handle: 0,
+            receiver: false,
+            address: &format!("/queues/{queue}"),
+            settled: shape.settled,
+            paired: false,
+        })?;
+        let template = Template::new(shape, connection.frame_bytes_max);
+        let transfer_limit = connection.incoming_window;
+        Ok(Self {
+            connection,
+            template,
+            settled: shape.settled,
+            next_delivery: 0,
+            delivery_limit: 0,
+            next_transfer: 0,
+            transfer_limit,
+            frames_out: 0,
+            quota,
+            pace,
+        })
+    }
+
+    /// Whether all it had to send is out.
+    pub(super) fn is_done(&self) -> bool {
+        self.quota == 0 && self.frames_out == 0
+    }
+
+    /// Sends nothing more than the message it is in.
+    pub(super) fn stop(&mut self) {
+        self.quota = u64::from(self.frames_out > 0);
+    }
+
+    /// When its next message is due, in nanoseconds since the run began.
+    pub(super) fn due_nanos(&self) -> Option<u64> {
+        self.pace
+            .as_ref()
+            .filter(|_| self.quota > 0)
+            .map(Pace::due_nanos)
+    }
+
+    /// Whether it could send at once, were its output empty.
+    pub(super) fn is_ready(&self) -> bool {
+        let due = self
+            .pace
+            .as_ref()
+            .is_none_or(|pace| !pace.waiting.is_empty());
+        let credit = self.frames_out > 0 || remaining(self.delivery_limit, self.next_delivery) > 0;
+        due && credit && self.quota > 0 && remaining(self.transfer_limit, self.next_transfer) > 0
+    }
+
+    /// Appends up to one write's worth of messages.
+    pub(super) fn produce(&mut self, tally: &mut Tally) {
+        if let Some(pace) = &mut self.pace {
+            pace.tick(tally.now_nanos);
+        }
+        let frames = self.template.frames();
+        while self.connection.pending_bytes() < WRITE_BYTES && self.is_ready() {
+            if self.frames_out == 0 {
+                let waited = self.pace.as_mut().and_then(|pace| pace.waiting.pop_front());
+                self.template
+                    .stamp(self.next_delivery, waited.unwrap_or(tally.now_nanos));
+            }
+            let window = remaining(self.transfer_limit, self.next_transfer);
+            let count = (frames - self.frames_out).min(window as usize);
+            self.template
+                .write(self.frames_out, count, self.connection.output());
+            self.next_transfer = self.next_transfer.wrapping_add(super::codec::length(count));
+            self.frames_out += count;
+            if self.frames_out == frames {
+                self.frames_out = 0;
+                self.next_delivery = self.next_delivery.wrapping_add(1);
+                self.quota -= 1;
+                tally.sent += 1;
+                tally.confirmed += u64::from(self.settled);
+                tally.progress_nanos = tally.now_nanos;
+            }
+        }
+    }
+
+    /// Reads what came: credit, windows, outcomes.
+    pub(super) fn read(&mut self, tally: &mut Tally) -> Result<(), BenchError> {
+        let Self {
+            connection,
+            delivery_limit,
+            transfer_limit,
+            ..
+        } = self;
+        connection.read_frames(|frame, _| {
+            match frame.code {
+                code::FLOW => handle_flow(frame, delivery_limit, transfer_limit),
+                code::DISPOSITION => handle_outcome(frame, tally),
+                _ => return Err(unexpected(frame)),
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+}
+
+/// [AMQP 2.6.7]: link-credit counts from the delivery-count its sender knew.
+fn handle_flow(flow: &Performative<'_>, delivery_limit: &mut u32, transfer_limit: &mut u32) {
+    let [next_incoming, window] = [0, 1].map(|index| uint(flow.fields.field(index)).unwrap_or(0));
+    *transfer_limit = next_incoming.wrapping_add(window);
+    if let Some(credit) = uint(flow.fields.field(6)) {
+        let count = uint(flow.fields.field(5)).unwrap_or(0);
+        *delivery_limit = count.wrapping_add(credit);
+    }
+}
+
+fn handle_outcome(disposition: &Performative<'_>, tally: &mut Tally) {
+    let mut fields = disposition.fields.clone();
+    let (receiver, first) = (truth(fields.next()), uint(fields.next()).unwrap_or(0));
+    let (last, settled) = (uint(fields.next()).unwrap_or(first), truth(fields.next()));
+    if !receiver || !settled {
+        return;
+    }
+    let count = u64::from(last.wrapping_sub(first).wrapping_add(1));
+    if descriptor(fields.next()) == Some(code::ACCEPTED) {
+        tally.confirmed += count;
+    } else {
+        tally.refused += count;
+    }
+    tally.progress_nanos = tally.now_nanos;
+}
+
+/// Serial distance up to a limit that may lie behind. [AMQP 2.6.7, RFC 1982]
+fn remaining(limit: u32, next: u32) -> u32 {
+    let distance = limit.wrapping_sub(next);
+    if distance > u32::MAX / 2 { 0 } else { distance }
+}
+
+/// When messages are due, and when those that wait for credit became due.
+pub(super) struct Pace {
+    every_nanos: f64,
+    next_nanos: f64,
+    /// Stamps of due messages. A message that had to wait for credit keeps the time it was due at.
+    waiting: VecDeque<u64>,
+}
+
+impl Pace {
+    /// `rate` messages a second; the first is due after `offset` of an interval.
+    pub(super) fn new(rate: f64, offset: f64) -> Self {
+        let every_nanos = 1e9 / rate;
+        Self {
+            every_nanos,
+            next_nanos: every_nanos * offset,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "nanoseconds of a run are positive and below 2^52"
+    )]
+    fn due_nanos(&self) -> u64 {
+        self.next_nanos as u64
+    }
+
+    /// The stamp is the time a message was noticed to be due, so that a generator that was not
+    /// scheduled in time does not count as the broker's latency.
+    fn tick(&mut self, now_nanos: u64) {
+        while self.due_nanos() <= now_nanos {
+            self.waiting.push_back(now_nanos);
+            self.next_nanos += self.every_nanos;
+        }
+    }
+}

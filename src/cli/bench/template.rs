@@ -1,0 +1,157 @@
+//! A message encoded once, and stamped anew each time it is sent.
+
+use super::codec::{Item, code, patch, write_frame};
+
+/// Bytes at the end of each body: which run sent it, and when.
+pub(super) const STAMP_BYTES: usize = 16;
+
+/// What the messages of a run look like.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    /// Bytes in the data section.
+    pub(super) size_bytes: usize,
+    pub(super) durable: bool,
+    /// Sent settled.
+    pub(super) settled: bool,
+    /// Tells this run's messages from others'.
+    pub(super) run: u64,
+}
+
+/// All frames of one message, with the places that differ from message to message.
+///
+/// ```text
+/// frame header | transfer: handle, delivery-id, delivery-tag, ... | sections ... run | nanos
+///                                  ^ ID_AT      ^ TAG_AT                               ^ the end
+/// ```
+pub(super) struct Template {
+    bytes: Vec<u8>,
+    /// Where each frame ends.
+    ends: Vec<usize>,
+}
+
+/// Offsets within a transfer frame as [`transfer`] writes it: the frame header, descriptor, list
+/// and handle come before the id; its code and that of the tag between the two.
+const ID_AT: usize = 8 + 3 + 3 + 1 + 1;
+const TAG_AT: usize = ID_AT + 4 + 2;
+/// Room kept for the frame header and the performative in each frame.
+const TRANSFER_BYTES: usize = 64;
+
+impl Template {
+    pub(super) fn new(shape: &Shape, frame_bytes_max: usize) -> Self {
+        let message = message(shape);
+        let chunks = message.chunks(frame_bytes_max - TRANSFER_BYTES);
+        let count = chunks.len();
+        let mut template = Self {
+            bytes: Vec::new(),
+            ends: Vec::with_capacity(count),
+        };
+        for (index, chunk) in chunks.enumerate() {
+            write_frame(&mut template.bytes, 0, |out| {
+                let fields = transfer(shape, index == 0, index + 1 < count);
+                Item::Described(code::TRANSFER, fields).write(out);
+                out.extend_from_slice(chunk);
+            });
+            template.ends.push(template.bytes.len());
+        }
+        template
+    }
+
+    /// Frames of the message, each one transfer of the session's window.
+    pub(super) fn frames(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Makes it delivery `id`, sent `nanos` after the run began.
+    pub(super) fn stamp(&mut self, id: u32, nanos: u64) {
+        patch(&mut self.bytes, ID_AT, id);
+        patch(&mut self.bytes, TAG_AT, id);
+        if let Some(stamp) = self.bytes.last_chunk_mut::<8>() {
+            *stamp = nanos.to_be_bytes();
+        }
+    }
+
+    /// Appends `count` frames from the `first`.
+    pub(super) fn write(&self, first: usize, count: usize, out: &mut Vec<u8>) {
+        let end = |frames: usize| frames.checked_sub(1).and_then(|last| self.ends.get(last));
+        let start = end(first).copied().unwrap_or(0);
+        let end = end(first + count).copied().unwrap_or(start);
+        out.extend_from_slice(self.bytes.get(start..end).unwrap_or_default());
+    }
+}
+
+/// When a message of this run was sent, in nanoseconds since the run began: read from the last
+/// bytes of its last frame.
+pub(super) fn stamp(payload: &[u8], run: u64) -> Option<u64> {
+    let (rest, nanos) = payload.split_last_chunk::<8>()?;
+    let sender = rest.last_chunk::<8>()?;
+    (u64::from_be_bytes(*sender) == run).then_some(u64::from_be_bytes(*nanos))
+}
+
+fn transfer(shape: &Shape, first: bool, more: bool) -> Vec<Item<'static>> {
+    let mut fields = vec![Item::Uint(0)];
+    if first {
+        // The largest id keeps the place of all four bytes.
+        fields.extend([Item::Uint(u32::MAX), Item::Binary(&[0; 4]), Item::Uint(0)]);
+    } else {
+        fields.extend([Item::Null, Item::Null, Item::Null]);
+    }
+    fields.push(Item::Bool(shape.settled));
+    if more {
+        fields.push(Item::Bool(true));
+    }
+    fields
+}
+
+/// The sections: header and data.
+fn message(shape: &Shape) -> Vec<u8> {
+    let mut out = Vec::with_capacity(shape.size_bytes + TRANSFER_BYTES);
+    Item::Described(code::HEADER, vec![Item::Bool(shape.durable)]).write(&mut out);
+    let mut body = vec![b'.'; shape.size_bytes];
+    let run_at = body.len().saturating_sub(STAMP_BYTES);
+    let run = body
+        .get_mut(run_at..)
+        .into_iter()
+        .flatten()
+        .zip(shape.run.to_be_bytes());
+    run.for_each(|(byte, new)| *byte = new);
+    Item::Section(code::DATA, Box::new(Item::Binary(&body))).write(&mut out);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::codec::{Performative, split_frame, uint};
+    use super::*;
+
+    #[test]
+    fn a_message_carries_its_id_and_stamp_in_one_frame_or_many() {
+        for (size_bytes, transfers) in [(16, 1), (100, 1), (2_000, 5)] {
+            let shape = Shape {
+                size_bytes,
+                durable: true,
+                settled: false,
+                run: 77,
+            };
+            let mut template = Template::new(&shape, 512);
+            assert_eq!(template.frames(), transfers, "{size_bytes}");
+            let mut out = Vec::new();
+            template.stamp(0x0102_0304, 99);
+            template.write(0, 1, &mut out);
+            template.write(1, transfers - 1, &mut out);
+            let (mut at, mut frames, mut last) = (0, 0, &[][..]);
+            while let Some((body, taken)) = split_frame(&out[at..]).unwrap() {
+                let transfer = Performative::read(body).unwrap().unwrap();
+                assert!(taken <= 512);
+                if frames == 0 {
+                    assert_eq!(uint(transfer.fields.field(1)), Some(0x0102_0304));
+                    let tag = transfer.fields.field(2).unwrap();
+                    assert_eq!(tag, [0xa0, 4, 1, 2, 3, 4]);
+                }
+                (at, frames, last) = (at + taken, frames + 1, transfer.payload);
+            }
+            assert_eq!((at, frames), (out.len(), transfers));
+            assert_eq!(stamp(last, 77), Some(99));
+            assert_eq!(stamp(last, 78), None, "another run's");
+        }
+    }
+}
