@@ -1,6 +1,8 @@
-//! One binding: what leads from an exchange to a queue or to another exchange.
+//! One binding, and the places that equal bindings lead to.
 
-use crate::base::Name;
+use std::collections::BTreeMap;
+
+use crate::base::{ExchangeId, Name, QueueId};
 use crate::wire::Value;
 
 use super::Destination;
@@ -16,4 +18,111 @@ pub struct Binding {
     pub key: Name,
     /// Arguments in the types that are echoed back, sorted by name.
     pub arguments: Vec<(Name, Value)>,
+}
+
+/// The destination of a binding, resolved.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Place {
+    /// A queue.
+    Queue(QueueId),
+    /// An exchange.
+    Exchange(ExchangeId),
+}
+
+/// Places in order, each with the number of bindings that lead there (they differ in arguments).
+/// Nearly always there is one, so that one costs no allocation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Places {
+    /// One place and its bindings.
+    One(Place, u32),
+    /// Any number of places.
+    Many(BTreeMap<Place, u32>),
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self::Many(BTreeMap::new())
+    }
+}
+
+impl Places {
+    /// Counts one more binding.
+    pub fn add(&mut self, place: Place) {
+        match self {
+            Self::One(only, bindings) if *only == place => *bindings += 1,
+            Self::One(only, bindings) => {
+                *self = Self::Many(BTreeMap::from([(*only, *bindings), (place, 1)]));
+            }
+            Self::Many(places) if places.is_empty() => *self = Self::One(place, 1),
+            Self::Many(places) => *places.entry(place).or_insert(0) += 1,
+        }
+    }
+
+    /// Counts one binding less; whether nothing is left.
+    pub fn remove(&mut self, place: Place) -> bool {
+        let left = match self {
+            Self::One(only, bindings) if *only == place => {
+                *bindings -= 1;
+                *bindings > 0
+            }
+            Self::One(..) => true,
+            Self::Many(places) => {
+                if let Some(bindings) = places.get_mut(&place) {
+                    *bindings -= 1;
+                    if *bindings == 0 {
+                        places.remove(&place);
+                    }
+                }
+                !places.is_empty()
+            }
+        };
+        if !left {
+            *self = Self::default();
+        }
+        !left
+    }
+
+    /// Every place once, in order.
+    pub fn for_each(&self, mut visit: impl FnMut(Place)) {
+        match self {
+            Self::One(place, _) => visit(*place),
+            Self::Many(places) => places.keys().copied().for_each(visit),
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self::Many(places) if places.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_stays_until_its_last_binding_goes() {
+        let (a, b) = (Place::Queue(QueueId(1)), Place::Exchange(ExchangeId(1)));
+        let listed = |places: &Places| {
+            let mut list = Vec::new();
+            places.for_each(|place| list.push(place));
+            list
+        };
+        let mut places = Places::default();
+        places.add(a);
+        places.add(a);
+        assert_eq!(listed(&places), [a]);
+        places.add(b);
+        assert_eq!(listed(&places), [a, b]);
+        assert!(!places.remove(a));
+        assert_eq!(listed(&places), [a, b]);
+        assert!(!places.remove(a));
+        assert_eq!(listed(&places), [b]);
+        assert!(places.remove(b));
+        assert!(places.is_empty());
+        assert!(
+            places.remove(b),
+            "removing what is not there changes nothing"
+        );
+    }
 }

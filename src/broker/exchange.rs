@@ -1,7 +1,16 @@
 //! One exchange: its properties and the table it routes by.
 
-use crate::base::{ExchangeId, Name};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::base::{ExchangeId, Map, Name, Seed};
 use crate::wire::Value;
+
+use super::argument_value::{find, show, text};
+use super::binding::{Binding, Place, Places};
+use super::headers::{Attributes, HeadersTable};
+use super::topic::TopicTree;
+use super::{Destination, Error, Kind};
 
 /// How an exchange routes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -17,15 +26,18 @@ pub enum ExchangeKind {
 }
 
 impl ExchangeKind {
-    /// The kind by its word.
-    pub fn from_word(word: &str) -> Option<Self> {
-        match word {
-            "direct" => Some(Self::Direct),
-            "fanout" => Some(Self::Fanout),
-            "topic" => Some(Self::Topic),
-            "headers" => Some(Self::Headers),
-            _ => None,
-        }
+    const ALL: [Self; 4] = [Self::Direct, Self::Fanout, Self::Topic, Self::Headers];
+
+    /// Reads the word.
+    ///
+    /// Errors: [`Error::BadRequest`] says which words are right.
+    pub fn parse(word: &str) -> Result<Self, Error> {
+        let found = Self::ALL.into_iter().find(|kind| kind.as_str() == word);
+        found.ok_or_else(|| {
+            let words = Self::ALL.map(Self::as_str).join(", ");
+            let why = format!("unknown exchange type '{word}'; it must be one of {words}");
+            Error::BadRequest { why }
+        })
     }
 
     /// Its word.
@@ -52,8 +64,68 @@ pub struct ExchangeSpec {
     pub auto_delete: bool,
     /// Not a publish target for clients.
     pub internal: bool,
-    /// Arguments in the types that are echoed back.
+    /// Arguments as given.
     pub arguments: Vec<(Name, Value)>,
+}
+
+impl ExchangeSpec {
+    /// A durable exchange without anything special.
+    pub fn plain(name: &str, kind: ExchangeKind) -> Self {
+        Self {
+            name: Name::from(name),
+            kind,
+            durable: true,
+            auto_delete: false,
+            internal: false,
+            arguments: Vec::new(),
+        }
+    }
+
+    /// The argument `alternate-exchange`.
+    ///
+    /// Errors: [`Error::BadArgument`] when it is no text.
+    pub fn alternate_exchange(&self) -> Result<Option<Name>, Error> {
+        let Some(value) = find(&self.arguments, ALTERNATE_EXCHANGE) else {
+            return Ok(None);
+        };
+        let wrong = || Error::BadArgument {
+            kind: Kind::Exchange,
+            name: self.name.clone(),
+            argument: Name::from(ALTERNATE_EXCHANGE),
+            why: format!("must be a string, not {}", show(Some(value))),
+        };
+        Ok(Some(Name::from(text(value).ok_or_else(wrong)?)))
+    }
+
+    /// Whether a declaration with `given` means the exchange that has these.
+    ///
+    /// Errors: [`Error::Inequivalent`] names the first property that differs.
+    pub fn check_equivalent(&self, given: &Self) -> Result<(), Error> {
+        let properties = |spec: &Self| {
+            [
+                ("type", spec.kind.as_str().to_owned()),
+                ("durable", spec.durable.to_string()),
+                ("auto_delete", spec.auto_delete.to_string()),
+                ("internal", spec.internal.to_string()),
+                (
+                    ALTERNATE_EXCHANGE,
+                    show(find(&spec.arguments, ALTERNATE_EXCHANGE)),
+                ),
+            ]
+        };
+        for ((field, stored), (_, given)) in properties(self).into_iter().zip(properties(given)) {
+            if stored != given {
+                return Err(Error::Inequivalent {
+                    kind: Kind::Exchange,
+                    name: self.name.clone(),
+                    field: Name::from(field),
+                    stored,
+                    given,
+                });
+            }
+        }
+        Ok(())
+    }
 }
 
 /// One exchange of a vhost.
@@ -63,4 +135,123 @@ pub struct Exchange {
     pub id: ExchangeId,
     /// As declared.
     pub spec: ExchangeSpec,
+    alternate: Option<Name>,
+    policy_alternate: Option<Name>,
+    bindings: BTreeSet<Arc<Binding>>,
+    bindings_to_exchanges: usize,
+    table: Table,
 }
+
+#[derive(Debug)]
+enum Table {
+    Direct(Map<Name, Places>),
+    Fanout(Places),
+    Topic(TopicTree),
+    Headers(HeadersTable),
+}
+
+impl Exchange {
+    /// An exchange without bindings.
+    ///
+    /// Errors: those of [`ExchangeSpec::alternate_exchange`].
+    pub fn new(id: ExchangeId, spec: ExchangeSpec, seed: Seed) -> Result<Self, Error> {
+        Ok(Self {
+            id,
+            alternate: spec.alternate_exchange()?,
+            policy_alternate: None,
+            bindings: BTreeSet::new(),
+            bindings_to_exchanges: 0,
+            table: match spec.kind {
+                ExchangeKind::Direct => Table::Direct(Map::with_hasher(seed.hasher())),
+                ExchangeKind::Fanout => Table::Fanout(Places::default()),
+                ExchangeKind::Topic => Table::Topic(TopicTree::new(seed)),
+                ExchangeKind::Headers => Table::Headers(HeadersTable::default()),
+            },
+            spec,
+        })
+    }
+
+    /// Where messages go that no binding wants: by argument, else by policy.
+    pub fn alternate(&self) -> Option<&Name> {
+        self.alternate.as_ref().or(self.policy_alternate.as_ref())
+    }
+
+    /// Sets the alternate exchange that a policy gives; whether that is another than before.
+    pub fn set_policy_alternate(&mut self, alternate: Option<Name>) -> bool {
+        let changed = self.policy_alternate != alternate;
+        self.policy_alternate = alternate;
+        changed
+    }
+
+    /// The bindings that lead from it, in order.
+    pub const fn bindings(&self) -> &BTreeSet<Arc<Binding>> {
+        &self.bindings
+    }
+
+    /// Whether messages may go on from here to other exchanges.
+    pub fn leads_to_exchanges(&self) -> bool {
+        self.bindings_to_exchanges > 0 || self.alternate().is_some()
+    }
+
+    /// Adds a binding that leads to `place`; whether it is new.
+    pub fn add(&mut self, binding: &Arc<Binding>, place: Place) -> bool {
+        if !self.bindings.insert(Arc::clone(binding)) {
+            return false;
+        }
+        if matches!(binding.destination, Destination::Exchange(_)) {
+            self.bindings_to_exchanges += 1;
+        }
+        match &mut self.table {
+            Table::Direct(keys) => keys.entry(binding.key.clone()).or_default().add(place),
+            Table::Fanout(places) => places.add(place),
+            Table::Topic(tree) => tree.add(&binding.key, place),
+            Table::Headers(table) => table.add(Arc::clone(binding), place),
+        }
+        true
+    }
+
+    /// Removes a binding that led to `place`; whether it was there.
+    pub fn remove(&mut self, binding: &Binding, place: Place) -> bool {
+        if !self.bindings.remove(binding) {
+            return false;
+        }
+        if matches!(binding.destination, Destination::Exchange(_)) {
+            self.bindings_to_exchanges -= 1;
+        }
+        match &mut self.table {
+            Table::Direct(keys) => {
+                let left_empty = keys.get_mut(&binding.key).is_some_and(|p| p.remove(place));
+                if left_empty {
+                    keys.remove(&binding.key);
+                }
+            }
+            Table::Fanout(places) => {
+                places.remove(place);
+            }
+            Table::Topic(tree) => tree.remove(&binding.key, place),
+            Table::Headers(table) => table.remove(binding),
+        }
+        true
+    }
+
+    /// Every place that a message with these keys goes to; a place may come more than once.
+    pub fn matching(
+        &self,
+        keys: &[Name],
+        attributes: &impl Attributes,
+        mut visit: impl FnMut(Place),
+    ) {
+        match &self.table {
+            Table::Direct(table) => {
+                for places in keys.iter().filter_map(|key| table.get(key)) {
+                    places.for_each(&mut visit);
+                }
+            }
+            Table::Fanout(places) => places.for_each(visit),
+            Table::Topic(tree) => keys.iter().for_each(|key| tree.matching(key, &mut visit)),
+            Table::Headers(table) => table.matching(attributes, visit),
+        }
+    }
+}
+
+const ALTERNATE_EXCHANGE: &str = "alternate-exchange";

@@ -1,13 +1,19 @@
 //! Exchanges and bindings of one vhost, and the way of a message through them. Pure.
 
-use crate::base::{ExchangeId, Name, QueueId, Seed};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::base::{ExchangeId, Map, Name, QueueId, Seed, Set};
 use crate::message::{Message, Route};
 use crate::wire::Value;
 
-use super::binding::Binding;
-use super::exchange::{Exchange, ExchangeSpec};
-use super::headers::{Attributes, OnItsWay};
-use super::{Destination, Error};
+use super::argument_value::echoed_arguments;
+use super::binding::{Binding, Place};
+use super::exchange::{Exchange, ExchangeKind, ExchangeSpec};
+use super::headers::{Attributes, OnItsWay, XMatch};
+use super::names::{RESERVED_PREFIX, check_new_name};
+use super::policy::Policies;
+use super::{Destination, Error, Kind};
 
 /// The default exchange: routes to the queue named by the key. Always there, cannot be bound.
 pub const DEFAULT_EXCHANGE: ExchangeId = ExchangeId(0);
@@ -34,85 +40,163 @@ pub struct Removed {
 #[derive(Debug)]
 pub struct Router {
     generation: u64,
+    next_exchange: u64,
+    exchanges: Map<ExchangeId, Exchange>,
+    names: BTreeMap<Name, ExchangeId>,
+    queues: Map<Name, QueueId>,
+    by_destination: Map<Destination, BTreeSet<Arc<Binding>>>,
+    /// Bindings from headers exchanges.
+    headers_bindings: usize,
+    seed: Seed,
 }
 
 impl Router {
     /// A vhost's router with its predeclared exchanges.
     pub fn new(seed: Seed) -> Self {
-        let _ = seed;
-        Self { generation: 0 }
+        let mut router = Self {
+            generation: 0,
+            next_exchange: DEFAULT_EXCHANGE.0,
+            exchanges: Map::with_hasher(seed.hasher()),
+            names: BTreeMap::new(),
+            queues: Map::with_hasher(seed.hasher()),
+            by_destination: Map::with_hasher(seed.hasher()),
+            headers_bindings: 0,
+            seed,
+        };
+        for (name, kind) in PREDECLARED {
+            let inserted = router.insert(ExchangeSpec::plain(name, kind));
+            assert!(inserted.is_ok(), "predeclared exchanges have no arguments");
+        }
+        router
     }
 
-    /// Raised by every change of topology: a route found under the same number still holds.
-    /// (Routes through a headers exchange depend on the message, too: [`Router::depends_on_message`].)
+    /// Raised by every change of topology: a route found under the same number still holds, unless
+    /// it [depends on the message](Self::depends_on_message).
     pub const fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Whether the way from this exchange depends on more than the keys: a headers exchange is
-    /// reachable from it.
+    /// Whether the way from this exchange may depend on more than the keys, because a headers
+    /// exchange may be reached. May say yes where it does not, never no where it does.
     pub fn depends_on_message(&self, exchange: ExchangeId) -> bool {
-        let _ = exchange;
-        false
+        self.headers_bindings > 0
+            && self.exchanges.get(&exchange).is_some_and(|exchange| {
+                exchange.spec.kind == ExchangeKind::Headers || exchange.leads_to_exchanges()
+            })
     }
 
     /// Makes a queue known, for the default exchange and for bindings.
     pub fn queue_added(&mut self, name: Name, queue: QueueId) {
-        let _ = (name, queue);
+        self.generation += 1;
+        self.queues.insert(name, queue);
     }
 
     /// Forgets a queue and its bindings.
     pub fn queue_removed(&mut self, name: &Name) -> Removed {
-        let _ = name;
-        Removed::default()
+        let Some(queue) = self.queues.remove(name) else {
+            return Removed::default();
+        };
+        self.generation += 1;
+        let sources =
+            self.forget_destination(&Destination::Queue(name.clone()), Place::Queue(queue));
+        Removed {
+            existed: true,
+            exchanges: self.delete_unused(sources),
+        }
     }
 
     /// The queue of this name.
     pub fn queue(&self, name: &str) -> Option<QueueId> {
-        let _ = name;
-        None
+        self.queues.get(name).copied()
     }
 
     /// Declares an exchange.
     ///
     /// Errors: `Reserved` (default exchange, new name beginning with `amq.`), `Inequivalent`,
     /// `BadArgument` (alternate-exchange no text), `BadRequest` (name too long, with line breaks).
-    pub fn declare(&mut self, spec: ExchangeSpec) -> Result<Declared, Error> {
-        let _ = spec;
-        Ok(Declared {
-            id: DEFAULT_EXCHANGE,
-            created: false,
-        })
+    pub fn declare(&mut self, mut spec: ExchangeSpec) -> Result<Declared, Error> {
+        refuse_default(&spec.name)?;
+        spec.arguments = echoed_arguments(&spec.arguments);
+        if let Some(known) = self.exchange_named(&spec.name) {
+            known.spec.check_equivalent(&spec)?;
+            return Ok(Declared {
+                id: known.id,
+                created: false,
+            });
+        }
+        check_new_name(Kind::Exchange, &spec.name)?;
+        let id = self.insert(spec)?;
+        Ok(Declared { id, created: true })
+    }
+
+    fn insert(&mut self, spec: ExchangeSpec) -> Result<ExchangeId, Error> {
+        let id = ExchangeId(self.next_exchange);
+        let name = spec.name.clone();
+        self.exchanges
+            .insert(id, Exchange::new(id, spec, self.seed)?);
+        self.names.insert(name, id);
+        self.next_exchange += 1;
+        self.generation += 1;
+        Ok(id)
     }
 
     /// Deletes an exchange and the bindings from and to it.
     ///
     /// Errors: `Reserved` (predeclared), `NotIdle` (`if_unused` and there are bindings from it).
     pub fn delete(&mut self, name: &Name, if_unused: bool) -> Result<Removed, Error> {
-        let _ = (name, if_unused);
-        Ok(Removed::default())
+        refuse_default(name)?;
+        if name.starts_with(RESERVED_PREFIX) {
+            return Err(reserved(name, "predeclared exchanges cannot be deleted"));
+        }
+        let Some(exchange) = self.exchange_named(name) else {
+            return Ok(Removed::default());
+        };
+        if if_unused && !exchange.bindings().is_empty() {
+            return Err(Error::NotIdle {
+                kind: Kind::Exchange,
+                name: name.clone(),
+                state: "in use",
+            });
+        }
+        let sources = self.remove_exchange(name);
+        Ok(Removed {
+            existed: true,
+            exchanges: self.delete_unused(sources),
+        })
     }
 
     /// The exchange of this name.
     pub fn exchange_named(&self, name: &str) -> Option<&Exchange> {
-        let _ = name;
-        None
+        self.exchanges.get(self.names.get(name)?)
     }
 
     /// The exchange of this id.
     pub fn exchange(&self, id: ExchangeId) -> Option<&Exchange> {
-        let _ = id;
-        None
+        self.exchanges.get(&id)
     }
 
     /// All exchanges, sorted by name, the default exchange first.
     pub fn exchanges(&self) -> impl Iterator<Item = &Exchange> {
-        std::iter::empty()
+        let ids = self.names.values();
+        ids.filter_map(|id| self.exchanges.get(id))
     }
 
-    /// Sets the alternate exchange that a policy gives (an argument beats it).
-    pub fn set_policy_alternate(&mut self, id: ExchangeId, alternate: Option<Name>) {
-        let _ = (id, alternate);
+    /// Gives every exchange the alternate exchange of its policy; an argument still beats it.
+    pub fn apply_policies(&mut self, policies: &Policies) {
+        for (name, id) in &self.names {
+            let alternate = policies.alternate_exchange(name).cloned();
+            if let Some(exchange) = self.exchanges.get_mut(id) {
+                self.generation += u64::from(exchange.set_policy_alternate(alternate));
+            }
+        }
+    }
+
+    /// [`Router::apply_policies`] for one exchange: after its declaration.
+    pub fn apply_policies_to(&mut self, id: ExchangeId, policies: &Policies) {
+        if let Some(exchange) = self.exchanges.get_mut(&id) {
+            let alternate = policies.alternate_exchange(&exchange.spec.name).cloned();
+            self.generation += u64::from(exchange.set_policy_alternate(alternate));
+        }
     }
 
     /// Adds a binding; whether it is new.
@@ -126,8 +210,30 @@ impl Router {
         key: &Name,
         arguments: &[(Name, Value)],
     ) -> Result<bool, Error> {
-        let _ = (source, destination, key, arguments);
-        Ok(false)
+        refuse_default(source)?;
+        let place = self.place(destination)?;
+        let Some(exchange) = (self.names.get(source)).and_then(|id| self.exchanges.get_mut(id))
+        else {
+            return Err(not_found(Kind::Exchange, source));
+        };
+        let is_headers = exchange.spec.kind == ExchangeKind::Headers;
+        let binding = Arc::new(new_binding(source, destination, key, arguments));
+        if is_headers {
+            XMatch::read(&binding.arguments).map_err(|why| Error::BadArgument {
+                kind: Kind::Exchange,
+                name: source.clone(),
+                argument: Name::from("x-match"),
+                why,
+            })?;
+        }
+        if !exchange.add(&binding, place) {
+            return Ok(false);
+        }
+        self.headers_bindings += usize::from(is_headers);
+        let bound = self.by_destination.entry(destination.clone());
+        bound.or_default().insert(binding);
+        self.generation += 1;
+        Ok(true)
     }
 
     /// Removes a binding, if it is there.
@@ -140,19 +246,56 @@ impl Router {
         key: &Name,
         arguments: &[(Name, Value)],
     ) -> Result<Removed, Error> {
-        let _ = (source, destination, key, arguments);
-        Ok(Removed::default())
+        refuse_default(source)?;
+        let Ok(place) = self.place(destination) else {
+            return Ok(Removed::default());
+        };
+        let binding = new_binding(source, destination, key, arguments);
+        if !self.remove_from_source(&binding, place) {
+            return Ok(Removed::default());
+        }
+        self.remove_from_destination(&binding);
+        Ok(Removed {
+            existed: true,
+            exchanges: self.delete_unused(BTreeSet::from([source.clone()])),
+        })
     }
 
-    /// Bindings sorted by source, destination, key and arguments; `None` matches everything.
+    /// Bindings sorted by source, destination, key and arguments; `None` matches everything. The
+    /// bindings that the default exchange has to every queue are listed only when it is asked for.
     pub fn bindings(
         &self,
         source: Option<&Name>,
         destination: Option<&Destination>,
         key: Option<&Name>,
     ) -> Vec<Binding> {
-        let _ = (source, destination, key);
-        Vec::new()
+        if let (Some(source), Some(Destination::Queue(queue))) = (source, destination)
+            && source.is_empty()
+        {
+            let implied = self.queues.contains_key(queue) && key.is_none_or(|key| key == queue);
+            let binding = || new_binding(source, &Destination::Queue(queue.clone()), queue, &[]);
+            return implied.then(binding).into_iter().collect();
+        }
+        let matches = |binding: &&Arc<Binding>| {
+            source.is_none_or(|source| *source == binding.source)
+                && destination.is_none_or(|destination| *destination == binding.destination)
+                && key.is_none_or(|key| *key == binding.key)
+        };
+        let all = |found: &mut dyn Iterator<Item = &Arc<Binding>>| {
+            found
+                .filter(matches)
+                .map(|binding| (**binding).clone())
+                .collect()
+        };
+        if let Some(destination) = destination {
+            let bound = self.by_destination.get(destination);
+            return all(&mut bound.into_iter().flatten());
+        }
+        if let Some(source) = source {
+            let exchange = self.exchange_named(source);
+            return all(&mut exchange.into_iter().flat_map(Exchange::bindings));
+        }
+        all(&mut self.exchanges().flat_map(Exchange::bindings))
     }
 
     /// Appends the queues that a message reaches from `exchange` by the keys of its route, each
@@ -175,6 +318,182 @@ impl Router {
         attributes: &impl Attributes,
         out: &mut Vec<QueueId>,
     ) {
-        let _ = (exchange, keys, attributes, out);
+        let mut seen = Set::with_hasher(self.seed.hasher());
+        let mut pending = Vec::new();
+        let mut next = Some(exchange);
+        while let Some(id) = next {
+            if id == DEFAULT_EXCHANGE {
+                out.extend(keys.iter().filter_map(|key| self.queues.get(key)));
+            } else if let Some(exchange) = self.exchanges.get(&id) {
+                let mut is_wanted = false;
+                let mut go_on = |to| {
+                    // The set is only touched (and allocated) when a second exchange appears.
+                    if seen.is_empty() {
+                        seen.insert(id);
+                    }
+                    if seen.insert(to) {
+                        pending.push(to);
+                    }
+                };
+                exchange.matching(keys, attributes, |place| {
+                    is_wanted = true;
+                    match place {
+                        Place::Queue(queue) => out.push(queue),
+                        Place::Exchange(to) => go_on(to),
+                    }
+                });
+                if !is_wanted
+                    && let Some(alternate) = exchange.alternate().and_then(|n| self.names.get(n))
+                {
+                    go_on(*alternate);
+                }
+            }
+            next = pending.pop();
+        }
+        if out.len() > 1 {
+            out.sort_unstable();
+            out.dedup();
+        }
+    }
+
+    fn place(&self, destination: &Destination) -> Result<Place, Error> {
+        match destination {
+            Destination::Queue(name) => {
+                let queue = self.queues.get(name).copied();
+                let queue = queue.ok_or_else(|| not_found(Kind::Queue, name))?;
+                Ok(Place::Queue(queue))
+            }
+            Destination::Exchange(name) => {
+                refuse_default(name)?;
+                let exchange = self.names.get(name).copied();
+                let exchange = exchange.ok_or_else(|| not_found(Kind::Exchange, name))?;
+                Ok(Place::Exchange(exchange))
+            }
+        }
+    }
+
+    /// Deletes those of the exchanges that go with their last binding and have none left, and what
+    /// that leaves unused in turn; returns what went.
+    fn delete_unused(&mut self, mut sources: BTreeSet<Name>) -> Vec<Name> {
+        let mut gone = Vec::new();
+        while let Some(name) = sources.pop_first() {
+            let unused = self.exchange_named(&name).is_some_and(|exchange| {
+                exchange.spec.auto_delete && exchange.bindings().is_empty()
+            });
+            if unused {
+                sources.extend(self.remove_exchange(&name));
+                gone.push(name);
+            }
+        }
+        gone
+    }
+
+    /// Removes an exchange and its bindings; returns the exchanges that lost a binding to it.
+    fn remove_exchange(&mut self, name: &Name) -> BTreeSet<Name> {
+        let removed = self
+            .names
+            .remove(name)
+            .and_then(|id| self.exchanges.remove(&id));
+        let Some(exchange) = removed else {
+            return BTreeSet::new();
+        };
+        self.generation += 1;
+        for binding in exchange.bindings() {
+            self.remove_from_destination(binding);
+        }
+        if exchange.spec.kind == ExchangeKind::Headers {
+            self.headers_bindings -= exchange.bindings().len();
+        }
+        self.forget_destination(
+            &Destination::Exchange(name.clone()),
+            Place::Exchange(exchange.id),
+        )
+    }
+
+    /// Removes all bindings to a destination; returns their sources.
+    fn forget_destination(&mut self, destination: &Destination, place: Place) -> BTreeSet<Name> {
+        let bindings = self.by_destination.remove(destination).unwrap_or_default();
+        for binding in &bindings {
+            self.remove_from_source(binding, place);
+        }
+        let sources = bindings.iter().map(|binding| binding.source.clone());
+        sources.collect()
+    }
+
+    fn remove_from_source(&mut self, binding: &Binding, place: Place) -> bool {
+        let id = self.names.get(&binding.source);
+        let Some(exchange) = id.and_then(|id| self.exchanges.get_mut(id)) else {
+            return false;
+        };
+        if !exchange.remove(binding, place) {
+            return false;
+        }
+        self.headers_bindings -= usize::from(exchange.spec.kind == ExchangeKind::Headers);
+        self.generation += 1;
+        true
+    }
+
+    fn remove_from_destination(&mut self, binding: &Binding) {
+        if let Some(bound) = self.by_destination.get_mut(&binding.destination) {
+            bound.remove(binding);
+            if bound.is_empty() {
+                self.by_destination.remove(&binding.destination);
+            }
+        }
     }
 }
+
+fn new_binding(
+    source: &Name,
+    destination: &Destination,
+    key: &Name,
+    arguments: &[(Name, Value)],
+) -> Binding {
+    let mut arguments = echoed_arguments(arguments);
+    arguments.sort_by(|(a, _), (b, _)| a.cmp(b));
+    Binding {
+        source: source.clone(),
+        destination: destination.clone(),
+        key: key.clone(),
+        arguments,
+    }
+}
+
+fn refuse_default(name: &Name) -> Result<(), Error> {
+    if name.is_empty() {
+        return Err(reserved(
+            name,
+            "the default exchange can be neither declared, deleted nor bound",
+        ));
+    }
+    Ok(())
+}
+
+fn reserved(name: &Name, why: &'static str) -> Error {
+    Error::Reserved {
+        kind: Kind::Exchange,
+        name: name.clone(),
+        why,
+    }
+}
+
+fn not_found(kind: Kind, name: &Name) -> Error {
+    Error::NotFound {
+        kind,
+        name: name.clone(),
+    }
+}
+
+/// The first is the default exchange, so that its id is [`DEFAULT_EXCHANGE`].
+const PREDECLARED: [(&str, ExchangeKind); 6] = [
+    ("", ExchangeKind::Direct),
+    ("amq.direct", ExchangeKind::Direct),
+    ("amq.fanout", ExchangeKind::Fanout),
+    ("amq.headers", ExchangeKind::Headers),
+    ("amq.match", ExchangeKind::Headers),
+    ("amq.topic", ExchangeKind::Topic),
+];
+
+#[cfg(test)]
+#[path = "tests/router.rs"]
+mod tests;

@@ -1,0 +1,64 @@
+//! Which names clients may give to what they declare.
+
+use crate::base::{Name, limits::NAME_BYTES_MAX};
+
+use super::{Error, Kind};
+
+/// Checks the name of a queue or exchange that a client wants to declare: not empty, at most
+/// [`NAME_BYTES_MAX`] bytes, no line breaks, not beginning with `amq.` (which belongs to the broker).
+///
+/// Errors: [`Error::BadRequest`], [`Error::Reserved`].
+pub fn check_new_name(kind: Kind, name: &Name) -> Result<(), Error> {
+    check_form(kind, name)?;
+    if name.starts_with(RESERVED_PREFIX) {
+        return Err(Error::Reserved {
+            kind,
+            name: name.clone(),
+            why: "names beginning with 'amq.' belong to the broker",
+        });
+    }
+    Ok(())
+}
+
+/// [`check_new_name`] without the rule on `amq.`: for names the broker gives itself.
+pub fn check_form(kind: Kind, name: &Name) -> Result<(), Error> {
+    let wrong = if name.is_empty() {
+        "must not be empty".to_owned()
+    } else if name.len() > NAME_BYTES_MAX {
+        format!(
+            "has {} bytes, at most {NAME_BYTES_MAX} are allowed",
+            name.len()
+        )
+    } else if name.contains(['\r', '\n']) {
+        "must not contain line breaks".to_owned()
+    } else {
+        return Ok(());
+    };
+    let why = format!("the name of the {kind} {wrong}");
+    Err(Error::BadRequest { why })
+}
+
+/// What names of the broker begin with.
+pub const RESERVED_PREFIX: &str = "amq.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_clients_have_a_form() {
+        let check = |name: &str| check_new_name(Kind::Queue, &Name::from(name));
+        assert_eq!(check("q"), Ok(()));
+        assert_eq!(check("\u{e4}/b c"), Ok(()));
+        assert_eq!(check(&"n".repeat(256)), Ok(()));
+        assert!(matches!(
+            check(&"n".repeat(257)),
+            Err(Error::BadRequest { .. })
+        ));
+        assert!(matches!(check(""), Err(Error::BadRequest { .. })));
+        assert!(matches!(check("a\nb"), Err(Error::BadRequest { .. })));
+        assert!(matches!(check("a\rb"), Err(Error::BadRequest { .. })));
+        assert!(matches!(check("amq.q"), Err(Error::Reserved { .. })));
+        assert_eq!(check_form(Kind::Queue, &Name::from("amq.gen-1")), Ok(()));
+    }
+}

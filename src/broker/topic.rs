@@ -1,0 +1,305 @@
+//! The patterns of a topic exchange as a tree of words.
+//!
+//! ```text
+//! bindings a.b, a.*.c, #.c        root --a--> 1 --b--> 2 [a.b]
+//!                                  |          `--*--> 3 --c--> 4 [a.*.c]
+//!                                  `---#--> 5 --c--> 6 [#.c]
+//! ```
+//!
+//! Words are split at '.'; `*` stands for one word, `#` for any number of them; the empty key has no
+//! words. A key is matched by walking all the nodes that its words reach so far, as one set: the work
+//! is at most words times nodes, whatever the patterns (backtracking over several `#` would be
+//! exponential).
+
+use crate::base::{Map, Seed};
+
+use super::binding::{Place, Places};
+
+/// Node 0 is the root.
+type NodeIndex = usize;
+
+/// A tree of patterns.
+#[derive(Debug)]
+pub struct TopicTree {
+    nodes: Vec<Node>,
+    free: Vec<NodeIndex>,
+    seed: Seed,
+}
+
+#[derive(Debug)]
+struct Node {
+    words: Map<Box<str>, NodeIndex>,
+    star: Option<NodeIndex>,
+    hash: Option<NodeIndex>,
+    /// Reached by `#`: stays reached whatever the next word is.
+    is_hash: bool,
+    places: Places,
+}
+
+impl Node {
+    fn new(seed: Seed, is_hash: bool) -> Self {
+        Self {
+            words: Map::with_hasher(seed.hasher()),
+            star: None,
+            hash: None,
+            is_hash,
+            places: Places::default(),
+        }
+    }
+
+    fn child(&self, word: &str) -> Option<NodeIndex> {
+        match word {
+            "*" => self.star,
+            "#" => self.hash,
+            _ => self.words.get(word).copied(),
+        }
+    }
+
+    fn set_child(&mut self, word: &str, child: Option<NodeIndex>) {
+        match (word, child) {
+            ("*", _) => self.star = child,
+            ("#", _) => self.hash = child,
+            (_, Some(child)) => {
+                self.words.insert(word.into(), child);
+            }
+            (_, None) => {
+                self.words.remove(word);
+            }
+        }
+    }
+
+    fn is_unused(&self) -> bool {
+        let leads_nowhere = self.words.is_empty() && self.star.is_none() && self.hash.is_none();
+        leads_nowhere && self.places.is_empty()
+    }
+}
+
+impl TopicTree {
+    /// A tree without patterns.
+    pub fn new(seed: Seed) -> Self {
+        Self {
+            nodes: vec![Node::new(seed, false)],
+            free: Vec::new(),
+            seed,
+        }
+    }
+
+    /// Adds a binding.
+    pub fn add(&mut self, pattern: &str, place: Place) {
+        let mut at = ROOT;
+        for word in words(pattern) {
+            let known = self.nodes.get(at).and_then(|node| node.child(word));
+            at = known.unwrap_or_else(|| self.grow(at, word));
+        }
+        if let Some(node) = self.nodes.get_mut(at) {
+            node.places.add(place);
+        }
+    }
+
+    /// Removes a binding and the nodes that only it used.
+    pub fn remove(&mut self, pattern: &str, place: Place) {
+        let mut path = Vec::new();
+        let mut at = ROOT;
+        for word in words(pattern) {
+            let Some(next) = self.nodes.get(at).and_then(|node| node.child(word)) else {
+                return;
+            };
+            path.push((at, word));
+            at = next;
+        }
+        if let Some(node) = self.nodes.get_mut(at) {
+            node.places.remove(place);
+        }
+        for (parent, word) in path.into_iter().rev() {
+            if self.nodes.get(at).is_none_or(|node| !node.is_unused()) {
+                return;
+            }
+            self.free.push(at);
+            if let Some(node) = self.nodes.get_mut(parent) {
+                node.set_child(word, None);
+            }
+            at = parent;
+        }
+    }
+
+    /// Every place whose pattern matches the key; a place may come more than once.
+    pub fn matching(&self, key: &str, mut visit: impl FnMut(Place)) {
+        let mut reached = Vec::with_capacity(8);
+        let mut next = Vec::with_capacity(8);
+        self.reach(ROOT, &mut reached);
+        for word in words(key) {
+            for node in reached
+                .drain(..)
+                .filter_map(|at| Some((at, self.nodes.get(at)?)))
+            {
+                let (at, node) = node;
+                if node.is_hash {
+                    next.push(at);
+                }
+                for child in [node.words.get(word).copied(), node.star]
+                    .into_iter()
+                    .flatten()
+                {
+                    self.reach(child, &mut next);
+                }
+            }
+            // Only `#` lets two ways lead to one node.
+            next.sort_unstable();
+            next.dedup();
+            std::mem::swap(&mut reached, &mut next);
+        }
+        for node in reached.iter().filter_map(|at| self.nodes.get(*at)) {
+            node.places.for_each(&mut visit);
+        }
+    }
+
+    /// Adds a node and those behind it that `#` reaches without a word.
+    fn reach(&self, from: NodeIndex, reached: &mut Vec<NodeIndex>) {
+        let mut at = Some(from);
+        while let Some(node) = at {
+            reached.push(node);
+            at = self.nodes.get(node).and_then(|node| node.hash);
+        }
+    }
+
+    fn grow(&mut self, parent: NodeIndex, word: &str) -> NodeIndex {
+        let node = Node::new(self.seed, word == "#");
+        let index = self.free.pop().unwrap_or(self.nodes.len());
+        match self.nodes.get_mut(index) {
+            Some(free) => *free = node,
+            None => self.nodes.push(node),
+        }
+        if let Some(parent) = self.nodes.get_mut(parent) {
+            parent.set_child(word, Some(index));
+        }
+        index
+    }
+}
+
+/// The words of a key or pattern. The empty text has none (as RabbitMQ), so `*` does not match it.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let all = if text.is_empty() {
+        None
+    } else {
+        Some(text.split('.'))
+    };
+    all.into_iter().flatten()
+}
+
+const ROOT: NodeIndex = 0;
+
+/// Whether a pattern matches a key, by the definition: for tests to compare with.
+#[cfg(test)]
+pub fn matches_naively(pattern: &str, key: &str) -> bool {
+    fn rest(pattern: &[&str], key: &[&str]) -> bool {
+        match (pattern, key) {
+            ([], []) => true,
+            (["#", more @ ..], _) => (0..=key.len()).any(|skip| rest(more, &key[skip..])),
+            (["*", more @ ..], [_, left @ ..]) => rest(more, left),
+            ([word, more @ ..], [first, left @ ..]) => word == first && rest(more, left),
+            _ => false,
+        }
+    }
+    rest(
+        &words(pattern).collect::<Vec<_>>(),
+        &words(key).collect::<Vec<_>>(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::base::QueueId;
+
+    fn found(tree: &TopicTree, key: &str) -> Vec<Place> {
+        let mut places = Vec::new();
+        tree.matching(key, |place| places.push(place));
+        places.sort();
+        places.dedup();
+        places
+    }
+
+    fn check(pattern: &str, key: &str, expect: bool) {
+        let mut tree = TopicTree::new(Seed(1));
+        tree.add(pattern, Place::Queue(QueueId(1)));
+        assert_eq!(!found(&tree, key).is_empty(), expect, "{pattern} {key}");
+        assert_eq!(
+            matches_naively(pattern, key),
+            expect,
+            "naive {pattern} {key}"
+        );
+    }
+
+    #[test]
+    fn star_is_one_word_and_hash_any_number() {
+        check("a.b", "a.b", true);
+        check("a.b", "a.b.c", false);
+        check("a.*", "a.b", true);
+        check("a.*", "a", false);
+        check("a.*", "a.", true);
+        check("*", "", false);
+        check("#", "", true);
+        check("", "", true);
+        check("", "a", false);
+        check("#", "a.b.c", true);
+        check("a.#", "a", true);
+        check("a.#.b", "a.b", true);
+        check("a.#.b", "a.x.y.b", true);
+        check("a.#.b", "a.x.y.c", false);
+        check("#.#", "", true);
+        check("#.*", "", false);
+        check("#.*.#", "a", true);
+        check("*.#.*", "a", false);
+        check("a..b", "a..b", true);
+    }
+
+    #[test]
+    fn many_hashes_cost_no_exponential_time() {
+        let mut tree = TopicTree::new(Seed(1));
+        let pattern = ["#.a"; 40].join(".");
+        tree.add(&pattern, Place::Queue(QueueId(1)));
+        let key = ["a"; 39].join(".") + &".b".repeat(80);
+        assert!(found(&tree, &key).is_empty());
+    }
+
+    #[test]
+    fn removed_patterns_leave_no_nodes() {
+        let mut tree = TopicTree::new(Seed(1));
+        let place = Place::Queue(QueueId(1));
+        let patterns = ["a.b.c", "a.b", "a.*.c", "#.c", "", "#"];
+        for pattern in patterns {
+            tree.add(pattern, place);
+        }
+        tree.remove("a.b.c.d", place);
+        for pattern in patterns {
+            tree.remove(pattern, place);
+        }
+        assert_eq!(tree.free.len() + 1, tree.nodes.len());
+        assert!(tree.nodes[ROOT].is_unused());
+    }
+
+    proptest! {
+        #[test]
+        fn the_tree_finds_what_the_definition_finds(
+            patterns in prop::collection::vec("([ab*#](\\.[ab*#]){0,4})?", 0..12),
+            removed in prop::collection::vec(any::<bool>(), 12),
+            key in "([ab](\\.[ab]?){0,5})?",
+        ) {
+            let mut tree = TopicTree::new(Seed(3));
+            let place = |n: usize| Place::Queue(QueueId(n as u64));
+            for (n, pattern) in patterns.iter().enumerate() {
+                tree.add(pattern, place(n));
+            }
+            for (n, pattern) in patterns.iter().enumerate().filter(|(n, _)| removed[*n]) {
+                tree.remove(pattern, place(n));
+            }
+            let expect: Vec<Place> = (patterns.iter().enumerate())
+                .filter(|(n, pattern)| !removed[*n] && matches_naively(pattern, &key))
+                .map(|(n, _)| place(n))
+                .collect();
+            prop_assert_eq!(found(&tree, &key), expect);
+        }
+    }
+}
