@@ -3,6 +3,17 @@
 //! Promises: one entry per (queue, reason), newest first; times never fall along one message; what
 //! is encoded is what RabbitMQ 4 writes, to the last type. Never: no clock, no routing, no IO.
 
+mod annotations;
+mod death;
+mod fuzz;
 mod history;
+mod journal;
 
-pub use history::{Death, Encoding, Entry, Evidence, History, HistoryError, Point, Reason};
+pub use annotations::{ANNOTATIONS, AnnotationError, Encoding, decode_deaths};
+pub use death::{Death, Entry, Evidence, Point, Reason};
+pub use fuzz::fuzz_deaths;
+pub use history::History;
+pub use journal::HistoryError;
+
+#[cfg(test)]
+mod tests;

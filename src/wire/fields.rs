@@ -10,6 +10,20 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
+    /// Reads values that stand one behind the other without a list around them; asking for more than
+    /// there are is an error.
+    pub const fn bare(values: &'a [u8]) -> Self {
+        Self {
+            reader: Reader::new(values),
+            left: u32::MAX,
+        }
+    }
+
+    /// Whether no byte is left.
+    pub const fn is_empty(&self) -> bool {
+        self.reader.is_empty()
+    }
+
     /// Number of fields that are left on the wire.
     pub const fn left(&self) -> u32 {
         self.left

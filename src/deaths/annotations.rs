@@ -1,0 +1,219 @@
+//! The annotations in which a message carries its deaths. [dead-lettering part 3]
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use super::{Entry, History, Reason};
+use crate::base::{Name, Timestamp};
+use crate::wire::{
+    DecodeError, Value, begin_array_element, begin_list, begin_map, begin_map_array,
+    begin_string_array, decode_value, end, end_array_element, write_array_string, write_string,
+    write_symbol, write_timestamp, write_uint, write_ulong,
+};
+
+/// How a receiver wants `x-opt-deaths` (attach property `x-opt-deaths-encoding`).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Encoding {
+    /// An array of maps, as RabbitMQ 4 writes it.
+    #[default]
+    Array,
+    /// A list of maps, for clients that cannot decode an array of maps.
+    List,
+    /// Left out.
+    None,
+}
+
+/// The names of the death annotations: whoever else sends them, they do not enter the broker.
+pub const ANNOTATIONS: [&str; 7] = [
+    DEATHS,
+    FIRST_EXCHANGE,
+    FIRST_QUEUE,
+    FIRST_REASON,
+    LAST_EXCHANGE,
+    LAST_QUEUE,
+    LAST_REASON,
+];
+
+const DEATHS: &str = "x-opt-deaths";
+const FIRST_EXCHANGE: &str = "x-first-death-exchange";
+const FIRST_QUEUE: &str = "x-first-death-queue";
+const FIRST_REASON: &str = "x-first-death-reason";
+const LAST_EXCHANGE: &str = "x-last-death-exchange";
+const LAST_QUEUE: &str = "x-last-death-queue";
+const LAST_REASON: &str = "x-last-death-reason";
+
+impl History {
+    /// Number of annotations that [`History::write_annotations`] writes (pairs).
+    pub const fn annotation_count(&self, encoding: Encoding) -> usize {
+        match encoding {
+            Encoding::Array | Encoding::List => ANNOTATIONS.len(),
+            Encoding::None => ANNOTATIONS.len() - 1,
+        }
+    }
+
+    /// Appends the death annotations as encoded keys and values, without a map around them.
+    pub fn write_annotations(&self, encoding: Encoding, out: &mut Vec<u8>) {
+        if encoding != Encoding::None {
+            write_symbol(out, DEATHS);
+            self.write_deaths(encoding, out);
+        }
+        for (key, value) in self.points() {
+            write_symbol(out, key);
+            write_string(out, value);
+        }
+    }
+
+    /// The value of one of these annotations; nothing for other names.
+    pub fn annotation(&self, name: &str) -> Option<Value> {
+        if name == DEATHS {
+            let mut encoded = Vec::new();
+            self.write_deaths(Encoding::Array, &mut encoded);
+            return decode_value(&encoded).ok().map(|(value, _)| value);
+        }
+        let mut points = self.points().into_iter();
+        points
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| Value::string(value))
+    }
+
+    /// The six text annotations, in the order in which `RabbitMQ` writes them.
+    fn points(&self) -> [(&'static str, &str); 6] {
+        let (first, last) = (self.first(), self.last());
+        [
+            (FIRST_EXCHANGE, first.exchange),
+            (FIRST_QUEUE, first.queue),
+            (FIRST_REASON, first.reason.as_str()),
+            (LAST_EXCHANGE, last.exchange),
+            (LAST_QUEUE, last.queue),
+            (LAST_REASON, last.reason.as_str()),
+        ]
+    }
+
+    /// Writes the value of `x-opt-deaths`.
+    fn write_deaths(&self, encoding: Encoding, out: &mut Vec<u8>) {
+        let entries = self.entries();
+        if encoding == Encoding::List {
+            let list = begin_list(out);
+            for entry in entries {
+                let map = begin_map(out);
+                let count = write_entry(entry, out);
+                end(out, map, count);
+            }
+            end(out, list, entries.len());
+        } else {
+            let array = begin_map_array(out);
+            for entry in entries {
+                let map = begin_array_element(out);
+                let count = write_entry(entry, out);
+                end_array_element(out, map, count);
+            }
+            end(out, array, entries.len());
+        }
+    }
+}
+
+/// Writes the keys and values of one entry; returns how many.
+fn write_entry(entry: &Entry, out: &mut Vec<u8>) -> usize {
+    write_symbol(out, "queue");
+    write_string(out, &entry.queue);
+    write_symbol(out, "reason");
+    write_symbol(out, entry.reason.as_str());
+    write_symbol(out, "count");
+    write_ulong(out, entry.count);
+    write_symbol(out, "first-time");
+    write_timestamp(out, entry.first_time.0);
+    write_symbol(out, "last-time");
+    write_timestamp(out, entry.last_time.0);
+    write_symbol(out, "exchange");
+    write_string(out, &entry.exchange);
+    write_symbol(out, "routing-keys");
+    let keys = begin_string_array(out);
+    for key in entry.routing_keys.iter() {
+        write_array_string(out, key);
+    }
+    end(out, keys, entry.routing_keys.len());
+    let Some(ttl) = entry.ttl else { return 14 };
+    write_symbol(out, "ttl");
+    write_uint(out, ttl);
+    16
+}
+
+/// Why an encoded `x-opt-deaths` cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum AnnotationError {
+    /// Its bytes are no value.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// It is neither an array nor a list of maps.
+    #[error("x-opt-deaths must be an array or list of maps, found {found}")]
+    NoEntries {
+        /// What it is.
+        found: String,
+    },
+    /// A field of an entry is missing or of another type.
+    #[error("entry {entry} of x-opt-deaths has no valid field {field}")]
+    Field {
+        /// Which entry, from 0.
+        entry: usize,
+        /// Which field.
+        field: &'static str,
+    },
+}
+
+/// Reads the entries from an encoded `x-opt-deaths` value, array or list, newest first. For tools
+/// and tests: the broker never takes a history from an annotation.
+pub fn decode_deaths(encoded: &[u8]) -> Result<Vec<Entry>, AnnotationError> {
+    let (value, _) = decode_value(encoded)?;
+    let Some(entries) = value.as_elements() else {
+        return Err(AnnotationError::NoEntries {
+            found: value.to_string(),
+        });
+    };
+    let entries = entries.iter().enumerate().map(|(place, map)| {
+        entry_from(map).map_err(|field| AnnotationError::Field {
+            entry: place,
+            field,
+        })
+    });
+    entries.collect()
+}
+
+/// Reads one entry; the error is the name of the first field that is wrong.
+fn entry_from(map: &Value) -> Result<Entry, &'static str> {
+    let string = |field| match map.get(field) {
+        Some(Value::String(text)) => Ok(Name::from(text.as_str())),
+        _ => Err(field),
+    };
+    let time = |field| match map.get(field) {
+        Some(Value::Timestamp(time)) => Ok(Timestamp(*time)),
+        _ => Err(field),
+    };
+    let reason = map
+        .get("reason")
+        .and_then(Value::as_str)
+        .and_then(Reason::from_word);
+    let keys = map
+        .get("routing-keys")
+        .and_then(Value::as_elements)
+        .ok_or("routing-keys")?;
+    let keys = keys.iter().map(|key| key.as_str().map(Name::from));
+    Ok(Entry {
+        queue: string("queue")?,
+        reason: reason.ok_or("reason")?,
+        count: map.get("count").and_then(Value::as_u64).ok_or("count")?,
+        first_time: time("first-time")?,
+        last_time: time("last-time")?,
+        exchange: string("exchange")?,
+        routing_keys: keys
+            .collect::<Option<Arc<[Name]>>>()
+            .ok_or("routing-keys")?,
+        ttl: match map.get("ttl") {
+            None => None,
+            Some(Value::Uint(ttl)) => Some(*ttl),
+            Some(_) => return Err("ttl"),
+        },
+        evidence: None,
+    })
+}

@@ -1,0 +1,192 @@
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use rstest::rstest;
+
+use super::{death, history};
+use crate::base::Name;
+use crate::deaths::{
+    ANNOTATIONS, AnnotationError, Death, Encoding, Evidence, History, HistoryError, Reason,
+    decode_deaths, fuzz_deaths,
+};
+use crate::wire::{Pairs, Value, decode_value};
+
+fn written(history: &History, encoding: Encoding) -> Vec<u8> {
+    let mut out = Vec::new();
+    history.write_annotations(encoding, &mut out);
+    out
+}
+
+/// The encoded value of one annotation.
+fn annotation<'a>(written: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let mut pairs = Pairs::bare(written, u32::MAX).map_while(Result::ok);
+    pairs
+        .find(|pair| pair.symbol_key() == Some(name))
+        .map(|pair| pair.value)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn retried() -> History {
+    history(&[
+        death("work", Reason::Rejected, 0x1a1_fd89_3f89),
+        death("retry", Reason::Expired, 0x1a1_fd89_3fdb),
+    ])
+}
+
+/// Byte for byte what `RabbitMQ` 4.0.5 wrote: the raw bytes of `vectors/retry-loop-classic.json`,
+/// first message, behind `x-routing-key`.
+#[test]
+fn array_of_maps_is_written_as_rabbitmq_writes_it() {
+    let recorded = "a30c782d6f70742d646561746873f00000010400000002d10000007c0000000ea305717565\
+        7565a1057265747279a306726561736f6ea30765787069726564a305636f756e745301a30a66697273742d7469\
+        6d6583000001a1fd893fdba3096c6173742d74696d6583000001a1fd893fdba30865786368616e6765a100a30c\
+        726f7574696e672d6b657973e00b01b10000000572657472790000007b0000000ea3057175657565a104776f72\
+        6ba306726561736f6ea30872656a6563746564a305636f756e745301a30a66697273742d74696d6583000001a1\
+        fd893f89a3096c6173742d74696d6583000001a1fd893f89a30865786368616e6765a100a30c726f7574696e67\
+        2d6b657973e00a01b100000004776f726ba316782d66697273742d64656174682d65786368616e6765a100a313\
+        782d66697273742d64656174682d7175657565a104776f726ba314782d66697273742d64656174682d72656173\
+        6f6ea10872656a6563746564a315782d6c6173742d64656174682d65786368616e6765a100a312782d6c617374\
+        2d64656174682d7175657565a1057265747279a313782d6c6173742d64656174682d726561736f6ea107657870\
+        69726564";
+    assert_eq!(hex(&written(&retried(), Encoding::Array)), recorded);
+}
+
+/// The raw bytes of `x-opt-deaths` in `vectors/ours/ttl-and-rejected-classic.json`.
+#[test]
+fn ttl_comes_last_in_an_entry() {
+    let died = Death {
+        ttl: Some(60_000),
+        ..death("src", Reason::Rejected, 0x1a1_fddb_8880)
+    };
+    let recorded = "e08901d10000008300000010a3057175657565a103737263a306726561736f6ea30872656a6563\
+        746564a305636f756e745301a30a66697273742d74696d6583000001a1fddb8880a3096c6173742d74696d6583\
+        000001a1fddb8880a30865786368616e6765a100a30c726f7574696e672d6b657973e00901b100000003737263\
+        a30374746c700000ea60";
+    let written = written(&history(&[died]), Encoding::Array);
+    assert_eq!(
+        annotation(&written, "x-opt-deaths").map(hex).as_deref(),
+        Some(recorded)
+    );
+}
+
+#[rstest]
+#[case(Encoding::Array, "array of 2 map")]
+#[case(Encoding::List, "list of 2")]
+fn both_forms_hold_the_same_entries(#[case] encoding: Encoding, #[case] shown: &str) {
+    let history = retried();
+    let written = written(&history, encoding);
+    let value = annotation(&written, "x-opt-deaths").unwrap();
+    assert_eq!(decode_value(value).unwrap().0.to_string(), shown);
+    assert_eq!(decode_deaths(value).as_deref(), Ok(history.entries()));
+}
+
+#[test]
+fn without_encoding_only_the_entries_are_left_out() {
+    let history = retried();
+    for encoding in [Encoding::Array, Encoding::List, Encoding::None] {
+        let written = written(&history, encoding);
+        let names = Pairs::bare(&written, u32::MAX).map_while(Result::ok);
+        let names = names
+            .filter_map(|pair| pair.symbol_key())
+            .collect::<Vec<_>>();
+        let skipped = usize::from(encoding == Encoding::None);
+        assert_eq!(names, ANNOTATIONS[skipped..]);
+        assert_eq!(history.annotation_count(encoding), names.len());
+    }
+}
+
+#[test]
+fn single_annotations_can_be_asked_for() {
+    let history = retried();
+    let written = written(&history, Encoding::Array);
+    for name in ANNOTATIONS {
+        let value = annotation(&written, name).map(|value| decode_value(value).unwrap().0);
+        assert_eq!(history.annotation(name), value, "{name}");
+    }
+    assert_eq!(
+        history.annotation("x-last-death-queue"),
+        Some(Value::string("retry"))
+    );
+    assert_eq!(history.annotation("x-other"), None);
+}
+
+#[test]
+fn what_is_no_list_of_deaths_is_refused_by_name() {
+    let encoded = |value: &Value| {
+        let mut out = Vec::new();
+        crate::wire::encode_value(value, &mut out);
+        out
+    };
+    let text = encoded(&Value::string("x"));
+    assert_eq!(
+        decode_deaths(&text),
+        Err(AnnotationError::NoEntries {
+            found: "string 'x'".to_owned()
+        })
+    );
+    let entry = Value::Map(vec![(Value::symbol("queue"), Value::Uint(1))]);
+    assert_eq!(
+        decode_deaths(&encoded(&Value::List(vec![entry])))
+            .unwrap_err()
+            .to_string(),
+        "entry 0 of x-opt-deaths has no valid field routing-keys"
+    );
+}
+
+fn with_evidence() -> History {
+    let evidence = Evidence {
+        condition: Some("app:poison".into()),
+        description: Some("cannot \u{e9}".into()),
+        info: Some(bytes::Bytes::from_static(&[0xc1, 1, 0])),
+        container: Some("c".into()),
+        link: None,
+        user: Some(Name::from("guest")),
+    };
+    let rejected = death("a", Reason::Rejected, -5);
+    let rejected = Death {
+        ttl: Some(0),
+        evidence: Some(Arc::new(evidence)),
+        ..rejected
+    };
+    history(&[death("b", Reason::Maxlen, 7), rejected])
+}
+
+#[test]
+fn stored_form_keeps_everything_with_the_evidence() {
+    let mut stored = Vec::new();
+    with_evidence().encode(&mut stored);
+    assert_eq!(History::decode(&stored), Ok(with_evidence()));
+    stored[0] = 2;
+    assert_eq!(History::decode(&stored), Err(HistoryError::Version(2)));
+    assert_eq!(History::decode(&[]), Err(HistoryError::Field("version")));
+}
+
+/// The journal's crash matrix in small: no cut and no changed byte may panic or be taken for whole.
+#[test]
+fn cut_stored_form_is_damage() {
+    let mut stored = Vec::new();
+    with_evidence().encode(&mut stored);
+    for end in 0..stored.len() {
+        assert!(History::decode(&stored[..end]).is_err(), "cut at {end}");
+    }
+    stored.push(0x40);
+    assert_eq!(History::decode(&stored), Err(HistoryError::Field("length")));
+}
+
+proptest! {
+    #[test]
+    fn changed_bytes_break_no_invariant(at in any::<usize>(), byte: u8) {
+        let mut stored = Vec::new();
+        with_evidence().encode(&mut stored);
+        let at = at % stored.len();
+        stored[at] = byte;
+        fuzz_deaths(&stored);
+        let mut written = written(&with_evidence(), Encoding::Array);
+        let at = at % written.len();
+        written[at] = byte;
+        fuzz_deaths(&written[14..]);
+    }
+}

@@ -1,0 +1,32 @@
+//! Claims about recording, the cycle rule and the encodings.
+
+mod cycles;
+mod encodings;
+mod recording;
+
+use std::sync::Arc;
+
+use super::{Death, History, Reason};
+use crate::base::{Name, Timestamp};
+
+/// A death in `queue` of a message that came through the default exchange under the queue's name.
+fn death(queue: &str, reason: Reason, time: i64) -> Death {
+    Death {
+        queue: queue.into(),
+        reason,
+        time: Timestamp(time),
+        exchange: Name::default(),
+        routing_keys: Arc::from([Name::from(queue)]),
+        ttl: None,
+        evidence: None,
+    }
+}
+
+/// The history after these deaths, the first one first.
+fn history(deaths: &[Death]) -> History {
+    let (first, rest) = deaths.split_first().unwrap();
+    let first = History::record(None, first);
+    rest.iter().fold(first, |history, death| {
+        History::record(Some(&history), death)
+    })
+}
