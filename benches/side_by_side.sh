@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# Measures Coroner and RabbitMQ with the same load generator, alternating, and prints medians.
+# usage: benches/side_by_side.sh [ROUNDS] [ROW...]     default 3 rounds, all rows
+# rows: transient ten-queues dead-letter fixed-rate stall
+# environment: SECONDS_EACH (5), CORONER_PORT (5673), RABBITMQ_PORT (5692), RABBITMQ_DIR, OUT (a
+#   directory that keeps each run's JSON), ONLY (coroner or rabbitmq)
+# The peer comes from ../shared/bench/rabbitmq-up, a RabbitMQ 4.0 in a chroot. Where that is missing
+# start any RabbitMQ 4 with user guest on 127.0.0.1:$RABBITMQ_PORT, for instance
+#   docker run --rm --network host -e RABBITMQ_NODE_PORT=5692 rabbitmq:4.0
+# and it is used as it is. Without a peer only Coroner is measured.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+rounds=${1:-3}
+shift || true
+rows=("$@")
+[ ${#rows[@]} -gt 0 ] || rows=(transient ten-queues dead-letter fixed-rate stall)
+seconds_each=${SECONDS_EACH:-5}
+coroner_port=${CORONER_PORT:-5673}
+rabbitmq_port=${RABBITMQ_PORT:-5692}
+rabbitmq_dir=${RABBITMQ_DIR:-../peer-rabbitmq}
+out=${OUT:-$(mktemp -d)}
+mkdir -p "$out"
+coroner=${CORONER:-target/release/coroner}
+[ -x "$coroner" ] || cargo build --release
+
+listens() { (echo >"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+# The process that listens on a port.
+listener() { ss -ltnpH "sport = :$1" | sed -n 's/.*pid=\([0-9]*\).*/\1/p' | head -1; }
+
+started=()
+trap 'for pid in "${started[@]}"; do kill "$pid" 2>/dev/null || true; done' EXIT
+
+start_coroner() {
+  listens "$coroner_port" && { echo "port $coroner_port is taken; set CORONER_PORT" >&2; exit 1; }
+  "$coroner" serve --amqp "127.0.0.1:$coroner_port" --in-memory --max-message-size 128MiB \
+    >"$out/coroner.log" 2>&1 &
+  started+=($!)
+  for _ in $(seq 50); do listens "$coroner_port" && return; sleep 0.1; done
+  echo "Coroner did not come up; see $out/coroner.log" >&2
+  exit 1
+}
+
+start_rabbitmq() {
+  listens "$rabbitmq_port" && return
+  [ -x ../shared/bench/rabbitmq-up ] || return 1
+  ../shared/bench/rabbitmq-up "$rabbitmq_dir" "$rabbitmq_port" >&2
+  started+=("$(listener "$rabbitmq_port")")
+}
+
+brokers=()
+if [ "${ONLY:-}" != rabbitmq ]; then start_coroner; brokers+=(coroner); fi
+if [ "${ONLY:-}" != coroner ]; then
+  if start_rabbitmq; then brokers+=(rabbitmq)
+  else echo "no peer on port $rabbitmq_port: see the top of $0" >&2; fi
+fi
+
+port_of() { [ "$1" = coroner ] && echo "$coroner_port" || echo "$rabbitmq_port"; }
+
+# bench BROKER OPTION...: one run against a broker.
+bench() {
+  local port; port=$(port_of "$1"); shift
+  "$coroner" bench --url "127.0.0.1:$port" --pid "$(listener "$port")" --json "$@"
+}
+
+# measure BROKER ROW OPTION...: one run, kept.
+measure() {
+  local broker=$1 row=$2; shift 2
+  bench "$broker" "$@" >>"$out/$broker.$row.jsonl" || echo "$broker: $row failed" >&2
+}
+
+# stall BROKER ROW COMMAND...: 5,000 messages a second while COMMAND runs.
+stall() {
+  local broker=$1 row=$2; shift 2
+  measure "$broker" "stall-$row" --rate 5000 --duration 8 &
+  local run=$!
+  sleep 2
+  "$@" >/dev/null || echo "$broker: stall-$row: the disturbance failed" >&2
+  wait "$run"
+}
+
+stall_rows() {
+  local broker=$1
+  stall "$broker" nothing true
+  bench "$broker" --queue-prefix stall- --consumers 0 --messages 2000000 --keep >/dev/null
+  stall "$broker" delete-2M bench "$broker" --queue-prefix stall- --delete-only
+  # A session holds at most 65,535 deliveries: two consumers of one process hold the 100,000.
+  bench "$broker" --queue-prefix stall- --consumers 0 --messages 100000 --keep >/dev/null
+  stall "$broker" drop-100k bench "$broker" --queue-prefix stall- --producers 0 --consumers 2 \
+    --credit 50000 --outcome hold --messages 100000 --use-existing
+  bench "$broker" --queue-prefix stall- --delete-only
+  # RabbitMQ takes at most 16 MiB unless told otherwise.
+  local size=67108864
+  [ "$broker" = coroner ] || size=16000000
+  stall "$broker" large bench "$broker" --queue-prefix stall- --size "$size" --messages 8 --credit 1
+}
+
+for _ in $(seq "$rounds"); do
+  for row in "${rows[@]}"; do
+    for broker in "${brokers[@]}"; do
+      case $row in
+        transient) measure "$broker" "$row" --duration "$seconds_each" ;;
+        ten-queues)
+          measure "$broker" "$row" --queues 10 --producers 10 --consumers 10 \
+            --duration "$seconds_each" ;;
+        dead-letter) measure "$broker" "$row" --dead-letter --duration "$seconds_each" ;;
+        fixed-rate) measure "$broker" "$row" --rate 5000 --duration "$seconds_each" ;;
+        stall) stall_rows "$broker" ;;
+        *) echo "no such row: $row" >&2; exit 1 ;;
+      esac
+    done
+  done
+done
+
+python3 benches/table.py "$out"
+case " ${rows[*]} " in
+  *" stall "*) echo "Not measured: a change of a queue's ttl policy; there is no way to set one yet." ;;
+esac
+echo "Each run: $out"

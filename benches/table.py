@@ -1,0 +1,74 @@
+"""Medians of the runs that side_by_side.sh kept, with ratios to RabbitMQ and to the budget."""
+
+import json
+import pathlib
+import statistics
+import sys
+
+# Row: budget of the rate and of the CPU a message, as multiples of RabbitMQ's.
+BUDGETS = {
+    "transient": (15, 40),
+    "ten-queues": (25, None),
+    "dead-letter": (20, 60),
+    "fixed-rate": (None, 4),
+}
+
+
+def runs(folder, broker, row):
+    path = folder / f"{broker}.{row}.jsonl"
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def median(runs, *path):
+    values = []
+    for run in runs:
+        for key in path:
+            run = run and run[key]
+        if run is not None:
+            values.append(run)
+    return statistics.median(values) if values else None
+
+
+def figure(value, digits=0):
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def ratio(one, other, budget):
+    if not one or not other:
+        return "-"
+    text = f"{one / other:.1f}"
+    return f"{text} of {budget}" if budget else text
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    rows = sorted({path.name.split(".")[1] for path in folder.glob("*.jsonl")})
+    print("| row | broker | messages/s | CPU us a message | p50 us | p99 us | p99.9 us | peak MiB |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for row in rows:
+        medians = {}
+        for broker in ("rabbitmq", "coroner"):
+            kept = runs(folder, broker, row)
+            if not kept:
+                continue
+            rate = median(kept, "messages_per_second")
+            cpu = median(kept, "broker", "cpu_us_per_message")
+            peak = median(kept, "broker", "rss_peak_kib")
+            medians[broker] = rate, cpu
+            latencies = (figure(median(kept, "latency_us", q)) for q in ("p50", "p99", "p999"))
+            print(
+                f"| {row} | {broker} | {figure(rate)} | {figure(cpu, 2)} | "
+                f"{' | '.join(latencies)} | {figure(peak / 1024)} |"
+            )
+        if len(medians) == 2:
+            (rabbit_rate, rabbit_cpu), (rate, cpu) = medians["rabbitmq"], medians["coroner"]
+            budget_rate, budget_cpu = BUDGETS.get(row, (None, None))
+            print(
+                f"| {row} | ratio | {ratio(rate, rabbit_rate, budget_rate)} | "
+                f"{ratio(rabbit_cpu, cpu, budget_cpu)} | | | | |"
+            )
+
+
+main()
