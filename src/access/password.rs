@@ -81,11 +81,12 @@ mod tests {
         let bytes = hash.to_bytes();
         // The example of RabbitMQ's documentation, in base64 there:
         // kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR
-        let documented: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(
-            documented,
-            "908dc60aa5b924b3096b8897d65a3b5f80fa5db62a94b83122cdf4f8fead10d515d8f391"
-        );
+        let documented = [
+            0x90, 0x8d, 0xc6, 0x0a, 0xa5, 0xb9, 0x24, 0xb3, 0x09, 0x6b, 0x88, 0x97, 0xd6, 0x5a,
+            0x3b, 0x5f, 0x80, 0xfa, 0x5d, 0xb6, 0x2a, 0x94, 0xb8, 0x31, 0x22, 0xcd, 0xf4, 0xf8,
+            0xfe, 0xad, 0x10, 0xd5, 0x15, 0xd8, 0xf3, 0x91,
+        ];
+        assert_eq!(bytes, documented);
         assert_eq!(PasswordHash::from_bytes(&bytes), Some(hash));
         assert_eq!(PasswordHash::from_bytes(&bytes[1..]), None);
     }

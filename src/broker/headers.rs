@@ -243,7 +243,7 @@ mod tests {
         let x_match = |word: &str| ("x-match", string(word));
         let death = ("x-first-death-queue", string("src"));
         check(&[], true);
-        check(&[a.clone()], true);
+        check(std::slice::from_ref(&a), true);
         check(&[a.clone(), n.clone()], true);
         check(&[b.clone(), n.clone()], false);
         check(&[x_match("any"), b.clone(), n.clone()], true);

@@ -59,13 +59,13 @@ fn declare(router: &mut Router, words: &str, arguments: &[(&str, Value)]) {
     assert!(router.declare(spec).unwrap().created);
 }
 
-fn bind(router: &mut Router, source: &str, destination: Destination, key: &str) {
-    let bound = router.bind(&Name::from(source), &destination, &Name::from(key), &[]);
+fn bind(router: &mut Router, source: &str, destination: &Destination, key: &str) {
+    let bound = router.bind(&Name::from(source), destination, &Name::from(key), &[]);
     assert_eq!(bound, Ok(true), "{source} {destination:?} {key}");
 }
 
-fn unbind(router: &mut Router, source: &str, destination: Destination, key: &str) -> Removed {
-    let unbound = router.unbind(&Name::from(source), &destination, &Name::from(key), &[]);
+fn unbind(router: &mut Router, source: &str, destination: &Destination, key: &str) -> Removed {
+    let unbound = router.unbind(&Name::from(source), destination, &Name::from(key), &[]);
     unbound.unwrap()
 }
 
@@ -90,23 +90,23 @@ fn default_exchange_routes_to_the_queue_named_by_the_key() {
 #[test]
 fn one_queue_gets_one_copy_however_many_keys_and_bindings_lead_there() {
     let mut router = router(&["d direct", "t topic", "f fanout"]);
-    bind(&mut router, "d", to_queue(1), "a");
-    bind(&mut router, "d", to_queue(1), "b");
-    bind(&mut router, "d", to_queue(2), "b");
+    bind(&mut router, "d", &to_queue(1), "a");
+    bind(&mut router, "d", &to_queue(1), "b");
+    bind(&mut router, "d", &to_queue(2), "b");
     assert_eq!(routed(&router, "d", &["a"]), [1]);
     assert_eq!(routed(&router, "d", &["a", "b"]), [1, 2]);
-    bind(&mut router, "t", to_queue(1), "#");
-    bind(&mut router, "t", to_queue(1), "*");
+    bind(&mut router, "t", &to_queue(1), "#");
+    bind(&mut router, "t", &to_queue(1), "*");
     assert_eq!(routed(&router, "t", &["a"]), [1]);
-    bind(&mut router, "f", to_queue(3), "x");
-    bind(&mut router, "f", to_queue(3), "y");
+    bind(&mut router, "f", &to_queue(3), "x");
+    bind(&mut router, "f", &to_queue(3), "y");
     assert_eq!(routed(&router, "f", &["a", "b"]), [3]);
 }
 
 #[test]
 fn binding_arguments_make_another_binding() {
     let mut router = router(&["d direct"]);
-    bind(&mut router, "d", to_queue(1), "a");
+    bind(&mut router, "d", &to_queue(1), "a");
     let (source, key) = (Name::from("d"), Name::from("a"));
     let arguments = [(Name::from("n"), Value::Ulong(1))];
     assert_eq!(
@@ -117,7 +117,7 @@ fn binding_arguments_make_another_binding() {
         router.bind(&source, &to_queue(1), &key, &arguments),
         Ok(false)
     );
-    assert!(unbind(&mut router, "d", to_queue(1), "a").existed);
+    assert!(unbind(&mut router, "d", &to_queue(1), "a").existed);
     assert_eq!(
         routed(&router, "d", &["a"]),
         [1],
@@ -141,12 +141,12 @@ fn binding_arguments_make_another_binding() {
 #[test]
 fn exchanges_lead_to_exchanges_also_in_circles() {
     let mut router = router(&["a fanout", "b direct", "c topic"]);
-    bind(&mut router, "a", to_exchange("b"), "");
-    bind(&mut router, "b", to_exchange("c"), "k.1");
-    bind(&mut router, "c", to_exchange("a"), "#");
-    bind(&mut router, "c", to_exchange("c"), "#");
-    bind(&mut router, "c", to_queue(1), "k.*");
-    bind(&mut router, "a", to_queue(2), "");
+    bind(&mut router, "a", &to_exchange("b"), "");
+    bind(&mut router, "b", &to_exchange("c"), "k.1");
+    bind(&mut router, "c", &to_exchange("a"), "#");
+    bind(&mut router, "c", &to_exchange("c"), "#");
+    bind(&mut router, "c", &to_queue(1), "k.*");
+    bind(&mut router, "a", &to_queue(2), "");
     assert_eq!(routed(&router, "a", &["k.1"]), [1, 2]);
     assert_eq!(routed(&router, "a", &["k.2"]), [2]);
     assert_eq!(routed(&router, "c", &["k.2"]), [1, 2]);
@@ -162,8 +162,8 @@ fn alternate_exchange_gets_what_nothing_wants() {
         "d direct",
         &[("alternate-exchange", string("lost"))],
     );
-    bind(&mut router, "d", to_queue(1), "k");
-    bind(&mut router, "lost", to_queue(2), "");
+    bind(&mut router, "d", &to_queue(1), "k");
+    bind(&mut router, "lost", &to_queue(2), "");
     assert_eq!(routed(&router, "d", &["k"]), [1]);
     assert_eq!(routed(&router, "d", &["other"]), [2]);
     assert_eq!(routed(&router, "d", &["k", "other"]), [1]);
@@ -199,7 +199,7 @@ fn alternate_exchange_comes_by_policy_too_and_the_argument_beats_it() {
         "own direct",
         &[("alternate-exchange", string(""))],
     );
-    bind(&mut router, "lost", to_queue(2), "");
+    bind(&mut router, "lost", &to_queue(2), "");
     let spec = PolicySpec {
         name: Name::from("p"),
         pattern: "^(plain|own)$",
@@ -227,10 +227,10 @@ fn auto_delete_exchanges_go_with_their_last_binding_and_pull_others_along() {
         "c fanout auto",
         "d fanout",
     ]);
-    bind(&mut router, "a", to_exchange("b"), "");
-    bind(&mut router, "b", to_exchange("c"), "");
-    bind(&mut router, "c", to_queue(1), "");
-    bind(&mut router, "d", to_exchange("c"), "");
+    bind(&mut router, "a", &to_exchange("b"), "");
+    bind(&mut router, "b", &to_exchange("c"), "");
+    bind(&mut router, "c", &to_queue(1), "");
+    bind(&mut router, "d", &to_exchange("c"), "");
     let removed = router.queue_removed(&queue_name(1));
     assert_eq!(removed.exchanges, ["c", "b", "a"].map(Name::from));
     assert!(removed.existed);
@@ -243,16 +243,16 @@ fn auto_delete_exchanges_go_with_their_last_binding_and_pull_others_along() {
 #[test]
 fn auto_delete_exchange_goes_when_unbound() {
     let mut router = router(&["a direct auto"]);
-    bind(&mut router, "a", to_queue(1), "x");
-    bind(&mut router, "a", to_queue(1), "y");
+    bind(&mut router, "a", &to_queue(1), "x");
+    bind(&mut router, "a", &to_queue(1), "y");
     assert!(
-        unbind(&mut router, "a", to_queue(1), "x")
+        unbind(&mut router, "a", &to_queue(1), "x")
             .exchanges
             .is_empty()
     );
-    let removed = unbind(&mut router, "a", to_queue(1), "y");
+    let removed = unbind(&mut router, "a", &to_queue(1), "y");
     assert_eq!(removed.exchanges, [Name::from("a")]);
-    assert!(!unbind(&mut router, "a", to_queue(1), "y").existed);
+    assert!(!unbind(&mut router, "a", &to_queue(1), "y").existed);
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn declarations_are_checked() {
 #[test]
 fn deleting_and_binding_are_checked() {
     let mut router = router(&["d direct"]);
-    bind(&mut router, "d", to_queue(1), "k");
+    bind(&mut router, "d", &to_queue(1), "k");
     let name = |text: &str| Name::from(text);
     let deleted = router.delete(&name("d"), true);
     assert!(matches!(deleted, Err(Error::NotIdle { .. })), "{deleted:?}");
@@ -380,7 +380,7 @@ fn bindings_are_listed_in_order_and_by_what_is_asked_for() {
         ("b", to_exchange("a"), "k1"),
         ("a", to_queue(1), "k1"),
     ] {
-        bind(&mut router, source, destination, key);
+        bind(&mut router, source, &destination, key);
     }
     let listed = |source: Option<&str>, destination: Option<&Destination>, key: Option<&str>| {
         let (source, key) = (source.map(Name::from), key.map(Name::from));
@@ -413,13 +413,13 @@ fn only_what_may_reach_a_headers_exchange_depends_on_the_message() {
     let depends =
         |router: &Router, name| router.depends_on_message(router.exchange_named(name).unwrap().id);
     assert!(!depends(&router, "h"), "it has no bindings");
-    bind(&mut router, "h", to_queue(1), "");
-    bind(&mut router, "f", to_exchange("h"), "");
+    bind(&mut router, "h", &to_queue(1), "");
+    bind(&mut router, "f", &to_exchange("h"), "");
     assert!(depends(&router, "h") && depends(&router, "f"));
     assert!(!depends(&router, "d") && !router.depends_on_message(DEFAULT_EXCHANGE));
     router.queue_removed(&queue_name(1));
     assert!(!depends(&router, "f"));
-    bind(&mut router, "h", to_queue(2), "");
+    bind(&mut router, "h", &to_queue(2), "");
     router.delete(&Name::from("h"), false).unwrap();
     assert_eq!(router.headers_bindings, 0);
 }
@@ -501,7 +501,7 @@ proptest! {
                 }
                 Change::Unbind(source, destination, key) => {
                     let to = to(destination);
-                    let removed = unbind(&mut router, EXCHANGES[source], to.clone(), KEYS[key]);
+                    let removed = unbind(&mut router, EXCHANGES[source], &to, KEYS[key]);
                     let was_bound = bound.remove(&(name(source), to, key));
                     prop_assert_eq!(removed.existed, was_bound);
                 }
