@@ -25,7 +25,7 @@ pub use error::DecodeError;
 pub use fields::{Fields, Pair, Pairs};
 pub use fuzz::{fuzz_sections, fuzz_value};
 pub use reader::{Described, Descriptor, Reader};
-pub use sections::{HeaderFields, PropertyField, Section, SectionIndex, walk};
+pub use sections::{HeaderFields, PropertyField, Section, SectionIndex, SectionKind, walk};
 pub use value::{Array, Kind, Value};
 pub use writer::{
     Mark, begin_array_element, begin_list, begin_map, begin_map_array, begin_string_array, end,

@@ -1,7 +1,7 @@
 //! The sections of a message, found in place. [AMQP 3.2]
 
 use super::check::check_annotation_keys;
-use super::{DecodeError, Descriptor, Kind, Reader, check_structure};
+use super::{DecodeError, Descriptor, Kind, Reader, Value, check_structure};
 
 /// Where one section is: offsets from the first byte of the message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -98,6 +98,20 @@ impl SectionIndex {
     }
 }
 
+impl SectionIndex {
+    /// Reads the value of the body of `message`, the bytes that were walked; nothing if the body is
+    /// absent or no `amqp-value`. [AMQP 3.2.8]
+    pub fn read_value_body(&self, message: &[u8]) -> Result<Option<Value>, DecodeError> {
+        if self.body.is_absent() {
+            return Ok(None);
+        }
+        match section_kind(message, self.body.start as usize)? {
+            (SectionKind::Value, at) => Reader::starting_at(message, at).value().map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
 impl Section {
     /// Whether the message does not have it.
     pub const fn is_absent(self) -> bool {
@@ -107,36 +121,32 @@ impl Section {
 
 /// The kinds of section in the order in which they must come. [AMQP 3.2]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum SectionKind {
-    Header,
-    DeliveryAnnotations,
-    MessageAnnotations,
-    Properties,
-    ApplicationProperties,
-    Data,
-    Sequence,
-    Value,
-    Footer,
+#[allow(missing_docs, reason = "the names are the specification's")]
+pub enum SectionKind {
+    Header = 0x70,
+    DeliveryAnnotations = 0x71,
+    MessageAnnotations = 0x72,
+    Properties = 0x73,
+    ApplicationProperties = 0x74,
+    Data = 0x75,
+    Sequence = 0x76,
+    Value = 0x77,
+    Footer = 0x78,
 }
 
 impl SectionKind {
+    /// The descriptor of such a section.
+    pub const fn code(self) -> u64 {
+        self as u64
+    }
+
     fn from_descriptor(descriptor: Descriptor<'_>) -> Option<Self> {
-        Some(match descriptor {
-            Descriptor::Code(0x70) => Self::Header,
-            Descriptor::Code(0x71) => Self::DeliveryAnnotations,
-            Descriptor::Code(0x72) => Self::MessageAnnotations,
-            Descriptor::Code(0x73) => Self::Properties,
-            Descriptor::Code(0x74) => Self::ApplicationProperties,
-            Descriptor::Code(0x75) => Self::Data,
-            Descriptor::Code(0x76) => Self::Sequence,
-            Descriptor::Code(0x77) => Self::Value,
-            Descriptor::Code(0x78) => Self::Footer,
-            Descriptor::Code(_) => return None,
-            Descriptor::Symbol(name) => {
-                let mut all = NAMES.iter();
-                return all.find(|(_, text)| *text == name).map(|(kind, _)| *kind);
-            }
-        })
+        let mut all = NAMES.iter();
+        let found = all.find(|(kind, text)| match descriptor {
+            Descriptor::Code(code) => kind.code() == code,
+            Descriptor::Symbol(name) => *text == name,
+        });
+        found.map(|(kind, _)| *kind)
     }
 
     fn name(self) -> &'static str {
