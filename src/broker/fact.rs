@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
+use crate::broker::exchange::ExchangeSpec;
 use crate::broker::{Destination, Policy};
 use crate::deaths::Reason;
 use crate::message::{Message, Route};
@@ -93,18 +94,7 @@ pub enum Fact {
         queue: QueueId,
     },
     /// A durable exchange was declared.
-    ExchangeDeclared {
-        /// Its name.
-        name: Name,
-        /// `direct`, `fanout`, `topic` or `headers`.
-        kind: Name,
-        /// Goes when its last binding goes.
-        auto_delete: bool,
-        /// Not a publish target for clients.
-        internal: bool,
-        /// Typed arguments as given.
-        arguments: Vec<(Name, Value)>,
-    },
+    ExchangeDeclared(ExchangeSpec),
     /// A durable exchange is gone, with its bindings.
     ExchangeDeleted {
         /// Its name.

@@ -40,6 +40,7 @@ pub struct Removed {
 #[derive(Debug)]
 pub struct Router {
     generation: u64,
+    keep_unused: bool,
     next_exchange: u64,
     exchanges: Map<ExchangeId, Exchange>,
     names: BTreeMap<Name, ExchangeId>,
@@ -55,6 +56,7 @@ impl Router {
     pub fn new(seed: Seed) -> Self {
         let mut router = Self {
             generation: 0,
+            keep_unused: false,
             next_exchange: DEFAULT_EXCHANGE.0,
             exchanges: Map::with_hasher(seed.hasher()),
             names: BTreeMap::new(),
@@ -68,6 +70,12 @@ impl Router {
             assert!(inserted.is_ok(), "predeclared exchanges have no arguments");
         }
         router
+    }
+
+    /// While the journal is read, exchanges go only when it says so: bindings that it does not
+    /// know may have kept them.
+    pub const fn keep_unused(&mut self, keep: bool) {
+        self.keep_unused = keep;
     }
 
     /// Raised by every change of topology: a route found under the same number still holds, unless
@@ -377,9 +385,10 @@ impl Router {
     fn delete_unused(&mut self, mut sources: BTreeSet<Name>) -> Vec<Name> {
         let mut gone = Vec::new();
         while let Some(name) = sources.pop_first() {
-            let unused = self.exchange_named(&name).is_some_and(|exchange| {
-                exchange.spec.auto_delete && exchange.bindings().is_empty()
-            });
+            let unused = !self.keep_unused
+                && self.exchange_named(&name).is_some_and(|exchange| {
+                    exchange.spec.auto_delete && exchange.bindings().is_empty()
+                });
             if unused {
                 sources.extend(self.remove_exchange(&name));
                 gone.push(name);

@@ -1,7 +1,39 @@
 //! The machine: one vhost's queues, exchanges, policies and consumers.
+//!
+//! ```text
+//!   Command --> handle --> work list --> run (bounded) --> Effects: deliveries, records, log
+//!                             ^   |                  left over: Core::tick
+//!                             +---+ a death that overflows its target, and so on
+//! ```
 
-use crate::base::{Millis, Name, Now, Seed};
-use crate::broker::{Command, Effects, Reply};
+mod admission;
+mod clients;
+mod consume;
+mod death;
+mod dispatch;
+mod publish;
+mod queues;
+mod recorder;
+mod restore;
+mod serve;
+mod settle;
+mod topology;
+mod work;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+pub use self::restore::Restoring;
+
+use self::clients::Clients;
+use self::recorder::Recorder;
+use self::work::Work;
+use super::counters::Counters;
+use super::policy::Policies;
+use super::queue::{Queue, Trash};
+use super::reply::QueueInfo;
+use super::router::Router;
+use super::{Command, Effects, Reply};
+use crate::base::{Map, Millis, Name, Now, QueueId, Seed, limits};
 
 /// How a core is made.
 #[derive(Clone, Debug)]
@@ -10,7 +42,7 @@ pub struct Options {
     pub vhost: Name,
     /// Seed of its hashers.
     pub seed: Seed,
-    /// Deliveries a session may hold unsettled; default [`crate::base::limits::UNSETTLED_MAX`].
+    /// Deliveries a session may hold unsettled; default [`limits::UNSETTLED_MAX`].
     pub unsettled_max: u32,
 }
 
@@ -20,7 +52,7 @@ impl Options {
         Self {
             vhost,
             seed,
-            unsettled_max: crate::base::limits::UNSETTLED_MAX,
+            unsettled_max: limits::UNSETTLED_MAX,
         }
     }
 }
@@ -38,12 +70,64 @@ pub enum More {
 #[derive(Debug)]
 pub struct Core {
     options: Options,
+    router: Router,
+    policies: Policies,
+    queues: Map<QueueId, Box<Queue>>,
+    names: BTreeMap<Name, QueueId>,
+    clients: Clients,
+    work: VecDeque<Work>,
+    trash: Trash,
+    /// When each queue has something to do by itself; at most one entry for each.
+    deadlines: BTreeSet<(Millis, QueueId)>,
+    /// Queues with dead letters that wait.
+    pending_queues: BTreeSet<QueueId>,
+    /// Exchanges that the journal knows.
+    durable_exchanges: BTreeSet<Name>,
+    recorder: Recorder,
+    counters: Counters,
+    next_queue: u64,
+    next_ticket: u64,
+    alarm: bool,
+    /// Loops that were logged.
+    cycles_logged: BTreeSet<Vec<Name>>,
+    /// Scratch for routing.
+    targets: Vec<QueueId>,
 }
+
+/// What one command or tick works with.
+struct Turn<'a> {
+    now: Now,
+    /// Messages that may still be touched.
+    budget: usize,
+    effects: &'a mut Effects,
+}
+
+/// Messages one command may touch beyond its own; the rest is left to [`Core::tick`].
+const COMMAND_BUDGET: usize = 128;
 
 impl Core {
     /// An empty vhost with its predeclared exchanges.
     pub fn new(options: Options) -> Self {
-        Self { options }
+        Self {
+            router: Router::new(options.seed),
+            policies: Policies::default(),
+            queues: Map::with_hasher(options.seed.hasher()),
+            names: BTreeMap::new(),
+            clients: Clients::new(options.seed, options.unsettled_max),
+            work: VecDeque::new(),
+            trash: Trash::default(),
+            deadlines: BTreeSet::new(),
+            pending_queues: BTreeSet::new(),
+            durable_exchanges: BTreeSet::new(),
+            recorder: Recorder::new(),
+            counters: Counters::default(),
+            next_queue: 1,
+            next_ticket: 1,
+            alarm: false,
+            cycles_logged: BTreeSet::new(),
+            targets: Vec::new(),
+            options,
+        }
     }
 
     /// The vhost's name.
@@ -51,24 +135,77 @@ impl Core {
         &self.options.vhost
     }
 
+    /// What happened so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Whether an alarm stands: publishers get no credit.
+    pub const fn is_alarmed(&self) -> bool {
+        self.alarm
+    }
+
+    /// Exchanges and bindings, to look at.
+    pub const fn router(&self) -> &Router {
+        &self.router
+    }
+
+    /// Policies, to look at.
+    pub const fn policies(&self) -> &Policies {
+        &self.policies
+    }
+
+    /// A queue by its name, to look at.
+    pub fn queue(&self, name: &str) -> Option<&Queue> {
+        self.queues.get(self.names.get(name)?).map(|queue| &**queue)
+    }
+
+    /// Up to `count` queues by name, behind `after`. Listings go in such pieces, so that none holds
+    /// the lock long.
+    pub fn queues_after(&self, after: Option<&Name>, count: usize) -> Vec<QueueInfo> {
+        self.names_after(after)
+            .take(count)
+            .filter_map(|(_, id)| self.queues.get(id))
+            .map(|queue| queue.info())
+            .collect()
+    }
+
     /// Handles one command. Never fails, never waits: what is refused is in the reply. Call
     /// [`Core::tick`] when [`Core::has_work`] afterwards: long work is done in slices.
-    pub fn apply(&mut self, _now: Now, _command: Command, _effects: &mut Effects) -> Reply {
-        Reply::None
+    pub fn apply(&mut self, now: Now, command: Command, effects: &mut Effects) -> Reply {
+        self.wake_due(now);
+        let mut turn = Turn {
+            now,
+            budget: COMMAND_BUDGET,
+            effects,
+        };
+        let reply = self.handle(&mut turn, command);
+        self.run(&mut turn);
+        self.recorder.finish(now, effects);
+        reply
     }
 
     /// Fires what is due and goes on with sliced work, about `budget` messages of it.
-    pub fn tick(&mut self, _now: Now, _budget: usize, _effects: &mut Effects) -> More {
-        More::No
+    pub fn tick(&mut self, now: Now, budget: usize, effects: &mut Effects) -> More {
+        self.wake_due(now);
+        let mut turn = Turn {
+            now,
+            budget,
+            effects,
+        };
+        self.run(&mut turn);
+        self.free(&mut turn);
+        self.recorder.finish(now, effects);
+        if self.has_work() { More::Yes } else { More::No }
     }
 
     /// Whether sliced work waits for a tick.
     pub fn has_work(&self) -> bool {
-        false
+        !self.work.is_empty() || !self.trash.is_empty()
     }
 
     /// When the next message or queue is due.
     pub fn next_deadline(&self) -> Option<Millis> {
-        None
+        self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 }

@@ -1,0 +1,147 @@
+//! Whether a message may enter a queue, and its entering.
+
+use std::sync::Arc;
+
+use super::{Core, Turn};
+use crate::base::{HolderId, Lsn, Millis, Now, QueueId};
+use crate::broker::Entry;
+use crate::broker::arguments::Overflow;
+use crate::broker::queue::{Queue, Slot, State};
+use crate::message::{Message, Route};
+
+/// What a queue says to one more message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Admission {
+    /// It may enter (and may cost another its place).
+    Enter,
+    /// The queue is full.
+    Refuse,
+    /// The queue is full and dead-letters what it refuses.
+    RefuseAndDie,
+}
+
+/// A message about to enter queues.
+#[derive(Debug)]
+pub(super) struct Arrival<'a> {
+    pub(super) message: &'a Arc<Message>,
+    pub(super) route: &'a Arc<Route>,
+    /// Life of its own from now, in milliseconds.
+    pub(super) ttl_ms: Option<u64>,
+    /// Bytes of its bare message.
+    pub(super) size_bytes: u32,
+    /// The record that carries its bare bytes; 0: the one being made.
+    pub(super) body: Lsn,
+}
+
+impl<'a> Arrival<'a> {
+    pub(super) fn new(
+        now: Now,
+        message: &'a Arc<Message>,
+        route: &'a Arc<Route>,
+        body: Lsn,
+    ) -> Self {
+        let size_bytes = size_bytes(message);
+        Self {
+            message,
+            route,
+            ttl_ms: own_ttl_ms(now, message),
+            size_bytes,
+            body,
+        }
+    }
+}
+
+/// A message that entered a queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entered {
+    pub(super) entry: Entry,
+    /// The journal is to know it.
+    pub(super) durable: bool,
+}
+
+/// Bytes of the bare message, as limits count them.
+pub(super) fn size_bytes(message: &Message) -> u32 {
+    u32::try_from(message.bare_len()).unwrap_or(u32::MAX)
+}
+
+/// The life a message brings along: header ttl, or what is left until absolute-expiry-time if that
+/// is in the future at arrival. [dead-lettering part 8]
+fn own_ttl_ms(now: Now, message: &Message) -> Option<u64> {
+    let header = message.ttl_ms().map(u64::from);
+    let absolute = message
+        .absolute_expiry_time()
+        .filter(|expiry| expiry.0 > now.wall.0)
+        .and_then(|expiry| u64::try_from(expiry.0.saturating_sub(now.wall.0)).ok());
+    match (header, absolute) {
+        (Some(header), Some(absolute)) => Some(header.min(absolute)),
+        (header, absolute) => header.or(absolute),
+    }
+}
+
+impl Core {
+    /// Asks a queue whether a message of this size may enter.
+    pub(super) fn admit(&mut self, turn: &mut Turn<'_>, id: QueueId, size_bytes: u32) -> Admission {
+        let may_be_full = |queue: &Queue| {
+            queue.would_overflow(size_bytes)
+                && (queue.settings.overflow != Overflow::DropHead || queue.is_full_of_pending())
+        };
+        if !self.queues.get(&id).is_some_and(|queue| may_be_full(queue)) {
+            return Admission::Enter;
+        }
+        self.serve(turn, id); // what is due goes first, and what a consumer can take
+        if !self.queues.get(&id).is_some_and(|queue| may_be_full(queue)) || self.has_taker(turn, id)
+        {
+            return Admission::Enter;
+        }
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return Admission::Refuse;
+        };
+        queue.counters.refused += 1;
+        match queue.settings.overflow {
+            Overflow::RejectPublishDlx => Admission::RefuseAndDie,
+            Overflow::RejectPublish | Overflow::DropHead => Admission::Refuse,
+        }
+    }
+
+    /// Puts a message into a queue; none if the queue is gone.
+    pub(super) fn enter(
+        &mut self,
+        now: Now,
+        id: QueueId,
+        arrival: &Arrival<'_>,
+        state: State,
+    ) -> Option<Entered> {
+        let queue = self.queues.get_mut(&id)?;
+        let durable = queue.keeps(arrival.message.durable());
+        let body = match (durable, arrival.body) {
+            (false, _) => Lsn(0),
+            (true, Lsn(0)) => self.recorder.next(),
+            (true, body) => body,
+        };
+        let slot = Slot {
+            message: arrival.message.clone(),
+            route: arrival.route.clone(),
+            arrived: now.mono,
+            deadline: arrival
+                .ttl_ms
+                .map_or(Millis::NEVER, |ttl_ms| now.mono.plus(ttl_ms)),
+            body,
+            holder: HolderId::default(),
+            size_bytes: arrival.size_bytes,
+            failures: 0,
+            acquired: 0,
+            durable,
+        };
+        let position = queue.messages.insert(slot, state);
+        queue.counters.entered += 1;
+        queue.grown = true;
+        self.schedule(id);
+        let entry = Entry {
+            queue: id,
+            position,
+            arrived: now.wall,
+            ttl_ms: arrival.ttl_ms,
+        };
+        Some(Entered { entry, durable })
+    }
+}

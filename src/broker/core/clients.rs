@@ -1,0 +1,272 @@
+//! Connections, sessions and consumers: who may be assigned how much.
+
+use std::collections::BTreeSet;
+
+use crate::base::{ConnectionId, ConsumerId, HolderId, Map, Name, QueueId, Seed, SessionId};
+
+/// All clients of the vhost, by their handles.
+#[derive(Debug)]
+pub(super) struct Clients {
+    pub(super) connections: Map<ConnectionId, Connection>,
+    pub(super) sessions: Map<SessionId, Session>,
+    pub(super) consumers: Map<ConsumerId, Consumer>,
+    unsettled_max: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) user: Name,
+    pub(super) limit_bytes: u64,
+    assigned_bytes: u64,
+    pub(super) sessions: Vec<SessionId>,
+    pub(super) exclusive_queues: BTreeSet<QueueId>,
+    /// Consumers with credit that found no room.
+    blocked: Vec<ConsumerId>,
+}
+
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) connection: ConnectionId,
+    pub(super) limit: u64,
+    assigned: u64,
+    unsettled: u32,
+    pub(super) consumers: Vec<ConsumerId>,
+    /// Consumers with credit that found the window closed or too much unsettled.
+    blocked: Vec<ConsumerId>,
+}
+
+#[derive(Debug)]
+pub(super) struct Consumer {
+    pub(super) connection: ConnectionId,
+    pub(super) session: SessionId,
+    pub(super) queue: QueueId,
+    pub(super) settled: bool,
+    pub(super) priority: i32,
+    pub(super) limit: u64,
+    pub(super) assigned: u64,
+    /// Deliveries unsettled.
+    pub(super) held: u32,
+    /// It wants to hear when all was delivered.
+    pub(super) drain: bool,
+    /// It stands in its queue's ring.
+    pub(super) waiting: bool,
+}
+
+impl Consumer {
+    /// Whether it may be assigned more, as far as its own credit goes.
+    pub(super) const fn has_credit(&self) -> bool {
+        self.assigned < self.limit
+    }
+}
+
+/// Why a consumer got nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum NoRoom {
+    /// Its credit is used up (or it is gone).
+    Credit,
+    /// The session's window is closed or it holds too much unsettled.
+    Session,
+    /// The connection has too much that is not written yet.
+    Connection,
+}
+
+/// Holder of a consumer's deliveries.
+pub(super) const fn holder(consumer: ConsumerId) -> HolderId {
+    HolderId(consumer.0)
+}
+
+impl Clients {
+    pub(super) fn new(seed: Seed, unsettled_max: u32) -> Self {
+        Self {
+            connections: Map::with_hasher(seed.hasher()),
+            sessions: Map::with_hasher(seed.hasher()),
+            consumers: Map::with_hasher(seed.hasher()),
+            unsettled_max,
+        }
+    }
+
+    pub(super) fn connect(&mut self, id: ConnectionId, user: Name, limit_bytes: u64) {
+        let connection = Connection {
+            user,
+            limit_bytes,
+            assigned_bytes: 0,
+            sessions: Vec::new(),
+            exclusive_queues: BTreeSet::new(),
+            blocked: Vec::new(),
+        };
+        self.connections.insert(id, connection);
+    }
+
+    /// All connections, in order.
+    pub(super) fn connection_ids(&self) -> Vec<ConnectionId> {
+        let mut ids: Vec<_> = self.connections.keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    pub(super) fn begin(&mut self, id: SessionId, connection: ConnectionId, limit: u64) {
+        if let Some(owner) = self.connections.get_mut(&connection) {
+            owner.sessions.push(id);
+        }
+        let session = Session {
+            connection,
+            limit,
+            assigned: 0,
+            unsettled: 0,
+            consumers: Vec::new(),
+            blocked: Vec::new(),
+        };
+        self.sessions.insert(id, session);
+    }
+
+    pub(super) fn attach(&mut self, id: ConsumerId, consumer: Consumer) {
+        if let Some(session) = self.sessions.get_mut(&consumer.session) {
+            session.consumers.push(id);
+        }
+        self.consumers.insert(id, consumer);
+    }
+
+    /// Removes a consumer; what it held no longer counts against its session.
+    pub(super) fn detach(&mut self, id: ConsumerId) -> Option<Consumer> {
+        let consumer = self.consumers.remove(&id)?;
+        if let Some(session) = self.sessions.get_mut(&consumer.session) {
+            session.unsettled = session.unsettled.saturating_sub(consumer.held);
+            session.consumers.retain(|other| *other != id);
+        }
+        Some(consumer)
+    }
+
+    /// Whether a message may be assigned to a consumer now.
+    pub(super) fn room(&self, id: ConsumerId) -> Result<(), NoRoom> {
+        let consumer = self.consumers.get(&id).ok_or(NoRoom::Credit)?;
+        if !consumer.has_credit() {
+            return Err(NoRoom::Credit);
+        }
+        let session = self.sessions.get(&consumer.session).ok_or(NoRoom::Credit)?;
+        if !session.has_room(self.unsettled_max) {
+            return Err(NoRoom::Session);
+        }
+        let connection = self
+            .connections
+            .get(&consumer.connection)
+            .ok_or(NoRoom::Credit)?;
+        if connection.has_room() {
+            Ok(())
+        } else {
+            Err(NoRoom::Connection)
+        }
+    }
+
+    /// Counts a message of this size against a consumer, its session and its connection, if all of
+    /// them have room. Any room at all is enough, so that one message always fits.
+    pub(super) fn assign(
+        &mut self,
+        id: ConsumerId,
+        size_bytes: u32,
+    ) -> Result<&mut Consumer, NoRoom> {
+        let consumer = self.consumers.get_mut(&id).ok_or(NoRoom::Credit)?;
+        if !consumer.has_credit() {
+            return Err(NoRoom::Credit);
+        }
+        let session = self
+            .sessions
+            .get_mut(&consumer.session)
+            .ok_or(NoRoom::Credit)?;
+        if !session.has_room(self.unsettled_max) {
+            return Err(NoRoom::Session);
+        }
+        let connection = self
+            .connections
+            .get_mut(&consumer.connection)
+            .ok_or(NoRoom::Credit)?;
+        if !connection.has_room() {
+            return Err(NoRoom::Connection);
+        }
+        connection.assigned_bytes += u64::from(size_bytes);
+        session.assigned += 1;
+        consumer.assigned += 1;
+        if !consumer.settled {
+            session.unsettled += 1;
+            consumer.held += 1;
+        }
+        Ok(consumer)
+    }
+
+    /// Takes an assignment back that never left: as if it had not been.
+    pub(super) fn unassign(&mut self, id: ConsumerId, size_bytes: u32) {
+        let Some(consumer) = self.consumers.get_mut(&id) else {
+            return;
+        };
+        consumer.assigned = consumer.assigned.saturating_sub(1);
+        if let Some(session) = self.sessions.get_mut(&consumer.session) {
+            session.assigned = session.assigned.saturating_sub(1);
+        }
+        if let Some(connection) = self.connections.get_mut(&consumer.connection) {
+            connection.assigned_bytes = connection
+                .assigned_bytes
+                .saturating_sub(u64::from(size_bytes));
+        }
+    }
+
+    /// A delivery was settled. Consumers that waited for that are given back, to be woken.
+    pub(super) fn release(&mut self, id: ConsumerId) -> Vec<ConsumerId> {
+        let Some(consumer) = self.consumers.get_mut(&id) else {
+            return Vec::new();
+        };
+        consumer.held = consumer.held.saturating_sub(1);
+        let Some(session) = self.sessions.get_mut(&consumer.session) else {
+            return Vec::new();
+        };
+        session.unsettled = session.unsettled.saturating_sub(1);
+        std::mem::take(&mut session.blocked)
+    }
+
+    /// Notes that a consumer with credit found no room; it is woken when there is some.
+    pub(super) fn block(&mut self, id: ConsumerId, why: NoRoom) {
+        let Some(consumer) = self.consumers.get(&id) else {
+            return;
+        };
+        let blocked = match why {
+            NoRoom::Credit => return,
+            NoRoom::Session => self
+                .sessions
+                .get_mut(&consumer.session)
+                .map(|s| &mut s.blocked),
+            NoRoom::Connection => self
+                .connections
+                .get_mut(&consumer.connection)
+                .map(|c| &mut c.blocked),
+        };
+        if let Some(blocked) = blocked
+            && !blocked.contains(&id)
+        {
+            blocked.push(id);
+        }
+    }
+
+    /// Consumers that waited for the session's window.
+    pub(super) fn take_blocked_by_session(&mut self, id: SessionId) -> Vec<ConsumerId> {
+        self.sessions
+            .get_mut(&id)
+            .map_or_else(Vec::new, |s| std::mem::take(&mut s.blocked))
+    }
+
+    /// Consumers that waited for the connection's room.
+    pub(super) fn take_blocked_by_connection(&mut self, id: ConnectionId) -> Vec<ConsumerId> {
+        self.connections
+            .get_mut(&id)
+            .map_or_else(Vec::new, |c| std::mem::take(&mut c.blocked))
+    }
+}
+
+impl Session {
+    const fn has_room(&self, unsettled_max: u32) -> bool {
+        self.assigned < self.limit && self.unsettled < unsettled_max
+    }
+}
+
+impl Connection {
+    const fn has_room(&self) -> bool {
+        self.assigned_bytes < self.limit_bytes
+    }
+}

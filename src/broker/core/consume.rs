@@ -1,0 +1,182 @@
+//! Connections, sessions and consumers come, flow and go.
+
+use super::clients::{Consumer, holder};
+use super::work::Work;
+use super::{Core, Turn};
+use crate::base::{ConnectionId, ConsumerId, Position, QueueId, SessionId};
+use crate::broker::{Consume, DropCause, Error, Reply};
+
+impl Core {
+    pub(super) fn consume(&mut self, consume: Consume) -> Reply {
+        let Some(id) = self.names.get(&consume.queue).copied() else {
+            return Reply::Refused(Self::missing_queue(&consume.queue));
+        };
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return Reply::Refused(Self::missing_queue(&consume.queue));
+        };
+        if queue
+            .exclusive
+            .is_some_and(|owner| owner != consume.connection)
+        {
+            return Reply::Refused(Error::Locked {
+                name: consume.queue,
+            });
+        }
+        if !queue.consumers.admits(consume.exclusive) {
+            return Reply::Refused(Error::InUse {
+                name: consume.queue,
+            });
+        }
+        queue
+            .consumers
+            .add(consume.consumer, consume.priority, consume.exclusive);
+        let consumer = Consumer {
+            connection: consume.connection,
+            session: consume.session,
+            queue: id,
+            settled: consume.settled,
+            priority: consume.priority,
+            limit: 0,
+            assigned: 0,
+            held: 0,
+            drain: false,
+            waiting: false,
+        };
+        self.clients.attach(consume.consumer, consumer);
+        Reply::Consuming { queue: id }
+    }
+
+    pub(super) fn consumer_flow(&mut self, id: ConsumerId, limit: u64, drain: bool) {
+        let Some(consumer) = self.clients.consumers.get_mut(&id) else {
+            return;
+        };
+        consumer.limit = limit;
+        consumer.drain = drain;
+        let queue_id = consumer.queue;
+        let Some(queue) = self.queues.get_mut(&queue_id) else {
+            return;
+        };
+        if drain {
+            queue.consumers.drain(id);
+        }
+        self.wake(id);
+        self.schedule(queue_id);
+    }
+
+    pub(super) fn session_flow(&mut self, id: SessionId, limit: u64) {
+        let Some(session) = self.clients.sessions.get_mut(&id) else {
+            return;
+        };
+        session.limit = limit;
+        for consumer in self.clients.take_blocked_by_session(id) {
+            self.wake(consumer);
+        }
+    }
+
+    pub(super) fn connection_room(&mut self, id: ConnectionId, limit_bytes: u64) {
+        let Some(connection) = self.clients.connections.get_mut(&id) else {
+            return;
+        };
+        connection.limit_bytes = limit_bytes;
+        for consumer in self.clients.take_blocked_by_connection(id) {
+            self.wake(consumer);
+        }
+    }
+
+    /// Puts a consumer into its queue's ring, if it has credit and is fed at all, and has the
+    /// queue served. Whether it has room is seen then.
+    pub(super) fn wake(&mut self, id: ConsumerId) {
+        let Some(consumer) = self.clients.consumers.get_mut(&id) else {
+            return;
+        };
+        let queue_id = consumer.queue;
+        let Some(queue) = self.queues.get_mut(&queue_id) else {
+            return;
+        };
+        if consumer.waiting || !consumer.has_credit() || !queue.consumers.is_fed(id) {
+            return;
+        }
+        consumer.waiting = true;
+        queue.consumers.wait(id, consumer.priority);
+        self.schedule(queue_id);
+    }
+
+    /// The consumer's link is gone. What it held comes back, as failed or not.
+    pub(super) fn consumer_detach(&mut self, turn: &mut Turn<'_>, id: ConsumerId, failed: bool) {
+        let Some(consumer) = self.clients.detach(id) else {
+            return;
+        };
+        let queue_id = consumer.queue;
+        let Some(queue) = self.queues.get_mut(&queue_id) else {
+            return;
+        };
+        let next = queue.consumers.remove(id);
+        if queue.consumers.is_empty() {
+            queue.unused_since = turn.now.mono;
+            if queue.auto_delete {
+                self.remove_queue(turn, queue_id, DropCause::QueueDeleted);
+                return;
+            }
+        }
+        if consumer.held > 0 {
+            let (holder, from) = (holder(id), Position(0));
+            self.work.push_back(Work::GiveBack {
+                queue: queue_id,
+                holder,
+                from,
+                left: consumer.held,
+                failed,
+            });
+        }
+        if let Some(next) = next {
+            self.wake(next);
+        }
+        self.wake_released(consumer.session);
+        self.schedule(queue_id);
+    }
+
+    pub(super) fn session_end(&mut self, turn: &mut Turn<'_>, id: SessionId) {
+        let Some(session) = self.clients.sessions.get_mut(&id) else {
+            return;
+        };
+        let connection = session.connection;
+        for consumer in std::mem::take(&mut session.consumers) {
+            self.consumer_detach(turn, consumer, true);
+        }
+        self.clients.sessions.remove(&id);
+        if let Some(connection) = self.clients.connections.get_mut(&connection) {
+            connection.sessions.retain(|other| *other != id);
+        }
+    }
+
+    pub(super) fn connection_close(&mut self, turn: &mut Turn<'_>, id: ConnectionId) {
+        let Some(connection) = self.clients.connections.get_mut(&id) else {
+            return;
+        };
+        for session in std::mem::take(&mut connection.sessions) {
+            self.session_end(turn, session);
+        }
+        let exclusive = self.clients.connections.remove(&id);
+        for queue in exclusive
+            .map(|connection| connection.exclusive_queues)
+            .unwrap_or_default()
+        {
+            self.remove_queue(turn, queue, DropCause::QueueDeleted);
+        }
+    }
+
+    /// Deliveries of a session were settled or came back: others of it may go on.
+    pub(super) fn wake_released(&mut self, session: SessionId) {
+        for consumer in self.clients.take_blocked_by_session(session) {
+            self.wake(consumer);
+        }
+    }
+
+    /// The queue a consumer reads.
+    pub(super) fn queue_of(&self, consumer: ConsumerId) -> Option<QueueId> {
+        self.clients
+            .consumers
+            .get(&consumer)
+            .map(|consumer| consumer.queue)
+    }
+}

@@ -1,0 +1,386 @@
+//! A message dies: its history, its way to the targets, and its waiting when there is none.
+
+use std::sync::Arc;
+
+use super::admission::{Admission, Arrival, size_bytes};
+use super::work::{SLICE, Work};
+use super::{Core, Turn};
+use crate::base::{Lsn, Millis, Position, QueueId};
+use crate::broker::arguments::DeadLetterStrategy;
+use crate::broker::dead_letter::{Sent, Verdict, plan, verdict};
+use crate::broker::queue::{Pending, State, Waiter};
+use crate::broker::{DropCause, Fact, LogEvent};
+use crate::deaths::{Death, Evidence, History, Reason};
+use crate::message::{Message, Route};
+
+/// A message that dies now.
+#[derive(Debug)]
+pub(super) struct Dying {
+    pub(super) queue: QueueId,
+    pub(super) position: Position,
+    /// What it was until now.
+    pub(super) from: State,
+    pub(super) reason: Reason,
+    /// What the consumer said.
+    pub(super) evidence: Option<Arc<Evidence>>,
+}
+
+/// A dead message on its way: history written, ttl gone.
+#[derive(Debug)]
+struct Letter {
+    source: QueueId,
+    position: Position,
+    from: State,
+    reason: Reason,
+    message: Arc<Message>,
+    route: Arc<Route>,
+    strategy: DeadLetterStrategy,
+    /// Its entry in the source is known to the journal, its bytes are in this record.
+    durable: bool,
+    body: Lsn,
+    /// The targets it waited for, and its turn, if it waited.
+    waited: Option<Pending>,
+}
+
+impl Core {
+    /// One death. The message leaves its queue and enters its targets in one record.
+    pub(super) fn die(&mut self, turn: &mut Turn<'_>, dying: Dying) {
+        let Dying {
+            queue: id,
+            position,
+            from,
+            reason,
+            evidence,
+        } = dying;
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return;
+        };
+        let Some(slot) = queue.messages.slot_if(position, from) else {
+            return;
+        };
+        queue.counters.dead.add(reason);
+        self.counters.dead.add(reason);
+        let Some(route) = plan(&queue.settings, &slot.route) else {
+            let cause = DropCause::NoDeadLetterExchange;
+            self.remove_dropped(turn, id, position, from, (Some(reason), cause));
+            return;
+        };
+        let death = Death {
+            queue: queue.name.clone(),
+            reason,
+            time: turn.now.wall,
+            exchange: slot.route.exchange.clone(),
+            routing_keys: slot.route.keys.clone(),
+            ttl: slot.message.ttl_ms(),
+            evidence,
+        };
+        let history = History::record(slot.message.history().map(|history| &**history), &death);
+        let count = slot
+            .message
+            .carried_delivery_count()
+            .saturating_add(slot.failures);
+        let letter = Letter {
+            source: id,
+            position,
+            from,
+            reason,
+            message: Arc::new(slot.message.died(Arc::new(history), count)),
+            route: Arc::new(route),
+            strategy: queue.settings.dead_letter_strategy,
+            durable: slot.durable,
+            body: slot.body,
+            waited: None,
+        };
+        self.send(turn, letter);
+    }
+
+    /// Tries a dead letter that waits once more.
+    pub(super) fn retry(&mut self, turn: &mut Turn<'_>, id: QueueId, position: Position) {
+        let Some(queue) = self.queues.get(&id) else {
+            return;
+        };
+        let Some(pending) = queue.pending.entry(position).cloned() else {
+            return;
+        };
+        let Some(slot) = queue.messages.slot_if(position, State::Dying) else {
+            return;
+        };
+        let Some(route) = plan(&queue.settings, &slot.route) else {
+            let cause = DropCause::PendingAbandoned;
+            self.remove_dropped(
+                turn,
+                id,
+                position,
+                State::Dying,
+                (Some(pending.reason), cause),
+            );
+            return;
+        };
+        let letter = Letter {
+            source: id,
+            position,
+            from: State::Dying,
+            reason: pending.reason,
+            message: slot.message.clone(),
+            route: Arc::new(route),
+            strategy: queue.settings.dead_letter_strategy,
+            durable: slot.durable,
+            body: slot.body,
+            waited: Some(pending),
+        };
+        self.send(turn, letter);
+    }
+
+    /// Tries a piece of a queue's dead letters that wait.
+    pub(super) fn retry_slice(&mut self, turn: &mut Turn<'_>, id: QueueId, mut from: Position) {
+        for _ in 0..SLICE.min(turn.budget.max(1)) {
+            let Some(queue) = self.queues.get(&id) else {
+                return;
+            };
+            let Some(position) = queue.pending.next(from) else {
+                return;
+            };
+            self.retry(turn, id, position);
+            turn.budget = turn.budget.saturating_sub(1);
+            from = Position(position.0 + 1);
+        }
+        self.work.push_back(Work::Retry { queue: id, from });
+    }
+
+    /// Topology or policies changed: all dead letters that wait are tried again.
+    pub(super) fn retry_all(&mut self) {
+        for id in &self.pending_queues {
+            self.work
+                .retain(|work| !matches!(work, Work::Retry { queue, .. } if queue == id));
+            self.work.push_back(Work::Retry {
+                queue: *id,
+                from: Position(0),
+            });
+        }
+    }
+
+    fn send(&mut self, turn: &mut Turn<'_>, letter: Letter) {
+        let sent = self.forward(turn, &letter);
+        if sent.accepted > 0 && letter.waited.as_ref().is_none_or(|p| p.targets.is_none()) {
+            self.counters.dead_lettered += 1;
+            if let Some(queue) = self.queues.get_mut(&letter.source) {
+                queue.counters.dead_lettered += 1;
+            }
+        }
+        let narrowed = letter
+            .waited
+            .as_ref()
+            .is_some_and(|pending| pending.targets.is_some());
+        let refused = sent.refused.clone();
+        match verdict(sent, letter.strategy, narrowed) {
+            Verdict::Moved { copies_refused } => {
+                self.counters.copies_refused += copies_refused as u64;
+                self.remove(letter.source, letter.position, letter.from);
+            }
+            Verdict::Wait { targets } => self.keep_waiting(letter, targets, &refused),
+            Verdict::Drop(cause) => {
+                let why = (Some(letter.reason), cause);
+                self.remove_dropped(turn, letter.source, letter.position, letter.from, why);
+            }
+        }
+    }
+
+    /// Gives the letter to every target that takes it. [dead-lettering parts 2 and 4]
+    fn forward(&mut self, turn: &mut Turn<'_>, letter: &Letter) -> Sent {
+        let mut sent = Sent::default();
+        let mut targets = std::mem::take(&mut self.targets);
+        targets.clear();
+        self.find_targets(letter, &mut targets, &mut sent);
+        let arrival = Arrival::new(turn.now, &letter.message, &letter.route, letter.body);
+        let mut entries = Vec::new();
+        for &target in &targets {
+            if self.is_cycle(turn, letter, target) {
+                sent.cycled += 1;
+                continue;
+            }
+            let state = match self.admit(turn, target, arrival.size_bytes) {
+                Admission::Enter => State::Ready,
+                Admission::RefuseAndDie => State::Dying,
+                Admission::Refuse => {
+                    sent.refused.push(target);
+                    continue;
+                }
+            };
+            let Some(entered) = self.enter(turn.now, target, &arrival, state) else {
+                continue;
+            };
+            sent.accepted += 1;
+            if entered.durable {
+                entries.push(entered.entry);
+            }
+            if state == State::Dying {
+                let (queue, position) = (target, entered.entry.position);
+                self.work.push_back(Work::Die {
+                    queue,
+                    position,
+                    reason: Reason::Maxlen,
+                });
+            }
+        }
+        self.targets = targets;
+        if !entries.is_empty() {
+            let (message, route) = (letter.message.clone(), letter.route.clone());
+            self.recorder.push(Fact::Inserted {
+                message,
+                route,
+                body: letter.body,
+                entries,
+            });
+        }
+        sent
+    }
+
+    fn find_targets(&self, letter: &Letter, targets: &mut Vec<QueueId>, sent: &mut Sent) {
+        if let Some(waited) = letter
+            .waited
+            .as_ref()
+            .and_then(|pending| pending.targets.as_ref())
+        {
+            targets.extend(waited.iter().filter(|id| self.queues.contains_key(id)));
+            sent.gone = waited.len() - targets.len();
+            return;
+        }
+        match self.router.exchange_named(&letter.route.exchange) {
+            Some(exchange) => {
+                self.router
+                    .route(exchange.id, &letter.route, &letter.message, targets);
+            }
+            None => sent.exchange_missing = true,
+        }
+    }
+
+    /// Whether the loop turned by itself; told in the log once for each distinct loop.
+    fn is_cycle(&mut self, turn: &mut Turn<'_>, letter: &Letter, target: QueueId) -> bool {
+        if letter.reason == Reason::Rejected {
+            return false;
+        }
+        let Some(queue) = self.queues.get(&target) else {
+            return false;
+        };
+        let Some(history) = letter.message.history() else {
+            return false;
+        };
+        if !history.is_cycle(&queue.name) {
+            return false;
+        }
+        if self.cycles_logged.len() < CYCLES_LOGGED_MAX {
+            let path = history.cycle_path(&queue.name);
+            if self.cycles_logged.insert(path.clone()) {
+                turn.effects.log.push(LogEvent::Cycle { path });
+            }
+        }
+        true
+    }
+
+    /// Leaves a dead letter in its queue, marked, until a target appears or has room.
+    fn keep_waiting(&mut self, letter: Letter, targets: Option<Vec<QueueId>>, refused: &[QueueId]) {
+        let Letter {
+            source: id,
+            position,
+            from,
+            reason,
+            message,
+            durable,
+            waited,
+            ..
+        } = letter;
+        let ticket = waited
+            .as_ref()
+            .map_or(self.next_ticket, |pending| pending.ticket);
+        if waited.is_none() {
+            self.next_ticket += 1;
+        }
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return;
+        };
+        if from != State::Dying {
+            queue.messages.kill(position, from);
+        }
+        let size_bytes = size_bytes(&message);
+        let pending = Pending {
+            reason,
+            targets: targets.clone(),
+            ticket,
+            size_bytes,
+        };
+        let is_news = waited.as_ref() != Some(&pending);
+        queue.pending.put(position, pending);
+        if let Some(slot) = queue.messages.slot_mut(position) {
+            slot.message = message.clone();
+        }
+        self.pending_queues.insert(id);
+        for target in refused {
+            if let Some(target) = self.queues.get_mut(target) {
+                target.waiters.insert(Waiter {
+                    ticket,
+                    source: id,
+                    position,
+                });
+            }
+        }
+        if durable && is_news {
+            let queue = id;
+            self.recorder.push(Fact::DeadPending {
+                queue,
+                position,
+                reason,
+                message,
+                targets,
+            });
+        }
+    }
+
+    /// Takes a message out of its queue, and out of those that wait there.
+    fn remove(&mut self, id: QueueId, position: Position, from: State) {
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return;
+        };
+        let Some(slot) = queue.messages.take(position, from) else {
+            return;
+        };
+        if queue.pending.remove(position).is_some() && queue.pending.is_empty() {
+            self.pending_queues.remove(&id);
+        }
+        if slot.durable {
+            self.recorder.push(Fact::Removed {
+                queue: id,
+                position,
+            });
+        }
+        if !queue.waiters.is_empty() {
+            self.schedule(id);
+        }
+    }
+
+    pub(super) fn remove_dropped(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: QueueId,
+        position: Position,
+        from: State,
+        (reason, cause): (Option<Reason>, DropCause),
+    ) {
+        self.remove(id, position, from);
+        if let Some(queue) = self.queues.get_mut(&id) {
+            let count = queue.counters.drops.add(turn.now.mono, reason, cause, 1);
+            if count > 0 {
+                let queue = queue.name.clone();
+                turn.effects.log.push(LogEvent::Dropped {
+                    queue,
+                    reason,
+                    cause,
+                    count,
+                });
+            }
+        }
+        self.counters.drops.add(Millis::default(), reason, cause, 1);
+    }
+}
+
+/// Distinct loops told in the log; further ones are only counted.
+const CYCLES_LOGGED_MAX: usize = 1_024;

@@ -1,0 +1,151 @@
+//! One match that shows all that can be asked.
+
+use super::{Core, Turn};
+use crate::base::Name;
+use crate::broker::arguments::QueueProperties;
+use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
+use crate::broker::{Command, Effect, Error, Kind, Reply};
+
+impl Core {
+    pub(super) fn handle(&mut self, turn: &mut Turn<'_>, command: Command) -> Reply {
+        match command {
+            Command::Publish(publish) => self.publish(turn, publish),
+            Command::Settle(settle) => self.settle(turn, settle),
+            Command::ConsumerFlow {
+                consumer,
+                limit,
+                drain,
+            } => {
+                self.consumer_flow(consumer, limit, drain);
+            }
+            Command::ConnectionRoom {
+                connection,
+                limit_bytes,
+            } => {
+                self.connection_room(connection, limit_bytes);
+            }
+            Command::SessionFlow { session, limit } => self.session_flow(session, limit),
+            Command::ReturnUnsent { consumer, position } => {
+                self.return_unsent(turn, consumer, position);
+            }
+            Command::ConnectionOpen {
+                connection,
+                user,
+                limit_bytes,
+            } => {
+                self.clients.connect(connection, user, limit_bytes);
+            }
+            Command::SessionOpen {
+                connection,
+                session,
+                limit,
+            } => {
+                self.clients.begin(session, connection, limit);
+            }
+            Command::SessionEnd { session } => self.session_end(turn, session),
+            Command::ConnectionClose { connection } => self.connection_close(turn, connection),
+            Command::ConsumerDetach { consumer } => self.consumer_detach(turn, consumer, false),
+            Command::Consume(consume) => return self.consume(consume),
+            Command::Alarm { raised } => self.raise_alarm(turn, raised),
+            other => return self.handle_topology(turn, other),
+        }
+        Reply::None
+    }
+
+    fn handle_topology(&mut self, turn: &mut Turn<'_>, command: Command) -> Reply {
+        let answer = match command {
+            Command::QueueDeclare {
+                connection,
+                name,
+                durable,
+                exclusive,
+                auto_delete,
+                arguments,
+            } => {
+                let properties = QueueProperties {
+                    durable,
+                    exclusive,
+                    auto_delete,
+                };
+                self.queue_declare(turn, connection, &name, properties, &arguments)
+            }
+            Command::QueueDelete {
+                connection,
+                name,
+                if_unused,
+                if_empty,
+            } => self.queue_delete(turn, connection, &name, if_unused, if_empty),
+            Command::QueuePurge {
+                connection,
+                name,
+                with_dead_pending,
+            } => self.queue_purge(turn, connection, &name, with_dead_pending),
+            Command::QueueGet { name } => self.queue_get(&name),
+            Command::ExchangeResolve { name } => self.exchange_resolve(&name),
+            Command::ExchangeDeclare {
+                name,
+                kind,
+                durable,
+                auto_delete,
+                internal,
+                arguments,
+            } => ExchangeKind::parse(&kind).and_then(|kind| {
+                self.exchange_declare(ExchangeSpec {
+                    name,
+                    kind,
+                    durable,
+                    auto_delete,
+                    internal,
+                    arguments,
+                })
+            }),
+            Command::ExchangeDelete { name, if_unused } => self.exchange_delete(&name, if_unused),
+            Command::Bind {
+                connection,
+                source,
+                destination,
+                key,
+                arguments,
+            } => self.bind(connection, (&source, &destination, &key, arguments)),
+            Command::Unbind {
+                connection,
+                source,
+                destination,
+                key,
+                arguments,
+            } => self.unbind(connection, (&source, &destination, &key, arguments)),
+            Command::BindingsGet {
+                source,
+                destination,
+                key,
+            } => Ok(Reply::Bindings(self.router.bindings(
+                source.as_ref(),
+                destination.as_ref(),
+                key.as_ref(),
+            ))),
+            Command::PolicySet { operator, policy } => Ok(self.policy_set(operator, policy)),
+            Command::PolicyDelete { operator, name } => self.policy_delete(operator, name),
+            _ => Ok(Reply::None),
+        };
+        answer.unwrap_or_else(Reply::Refused)
+    }
+
+    fn raise_alarm(&mut self, turn: &mut Turn<'_>, raised: bool) {
+        if self.alarm == raised {
+            return;
+        }
+        self.alarm = raised;
+        for connection in self.clients.connection_ids() {
+            turn.effects
+                .outgoing
+                .push((connection, Effect::Alarm { raised }));
+        }
+    }
+
+    pub(super) fn missing_queue(name: &Name) -> Error {
+        Error::NotFound {
+            kind: Kind::Queue,
+            name: name.clone(),
+        }
+    }
+}

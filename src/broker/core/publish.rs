@@ -1,0 +1,131 @@
+//! A message arrives from a client.
+
+use super::admission::{Admission, Arrival};
+use super::death::Dying;
+use super::{Core, Turn};
+use crate::base::{ExchangeId, Lsn, Name, Position, QueueId};
+use crate::broker::queue::State;
+use crate::broker::router::DEFAULT_EXCHANGE;
+use crate::broker::{Effect, Fact, Publish, PublishOutcome, Target};
+use crate::deaths::Reason;
+
+impl Core {
+    pub(super) fn publish(&mut self, turn: &mut Turn<'_>, publish: Publish) {
+        self.counters.published += 1;
+        let outcome = match self.publish_exchange(&publish) {
+            Ok(exchange) => self.route_publish(turn, exchange, &publish),
+            Err(outcome) => outcome,
+        };
+        match &outcome {
+            PublishOutcome::Accepted => self.counters.accepted += 1,
+            PublishOutcome::QueueFull { .. } => self.counters.refused += 1,
+            _ => self.counters.unroutable += 1,
+        }
+        if !publish.settled {
+            let Publish {
+                connection,
+                publisher,
+                token,
+                ..
+            } = publish;
+            let lsn = self.recorder.lsn();
+            let effect = Effect::Published {
+                publisher,
+                token,
+                outcome,
+                lsn,
+            };
+            turn.effects.outgoing.push((connection, effect));
+        }
+    }
+
+    fn publish_exchange(&self, publish: &Publish) -> Result<ExchangeId, PublishOutcome> {
+        let exchange = match publish.target {
+            Target::Attached(DEFAULT_EXCHANGE) => return Ok(DEFAULT_EXCHANGE),
+            Target::Named if publish.route.exchange.is_empty() => return Ok(DEFAULT_EXCHANGE),
+            Target::Attached(id) => self.router.exchange(id),
+            Target::Named => self.router.exchange_named(&publish.route.exchange),
+        };
+        match exchange {
+            None => Err(PublishOutcome::NoExchange),
+            Some(exchange) if exchange.spec.internal => Err(PublishOutcome::Internal),
+            Some(exchange) => Ok(exchange.id),
+        }
+    }
+
+    fn route_publish(
+        &mut self,
+        turn: &mut Turn<'_>,
+        exchange: ExchangeId,
+        publish: &Publish,
+    ) -> PublishOutcome {
+        let mut targets = std::mem::take(&mut self.targets);
+        targets.clear();
+        self.router
+            .route(exchange, &publish.route, &publish.message, &mut targets);
+        let outcome = if targets.is_empty() {
+            PublishOutcome::Unroutable
+        } else {
+            self.publish_into(turn, &targets, publish)
+        };
+        self.targets = targets;
+        outcome
+    }
+
+    fn publish_into(
+        &mut self,
+        turn: &mut Turn<'_>,
+        targets: &[QueueId],
+        publish: &Publish,
+    ) -> PublishOutcome {
+        let arrival = Arrival::new(turn.now, &publish.message, &publish.route, Lsn(0));
+        let mut entries = Vec::new();
+        let mut full: Option<Name> = None;
+        let mut dead: Vec<(QueueId, Position)> = Vec::new();
+        for &target in targets {
+            let admission = self.admit(turn, target, arrival.size_bytes);
+            if admission != Admission::Enter && full.is_none() {
+                full = self.queues.get(&target).map(|queue| queue.name.clone());
+            }
+            let state = match admission {
+                Admission::Enter => State::Ready,
+                Admission::RefuseAndDie => State::Dying,
+                Admission::Refuse => continue,
+            };
+            let Some(entered) = self.enter(turn.now, target, &arrival, state) else {
+                continue;
+            };
+            if entered.durable {
+                entries.push(entered.entry);
+            }
+            if state == State::Dying {
+                dead.push((target, entered.entry.position));
+            }
+        }
+        if !entries.is_empty() {
+            let (message, route) = (publish.message.clone(), publish.route.clone());
+            self.recorder.push(Fact::Inserted {
+                message,
+                route,
+                body: Lsn(0),
+                entries,
+            });
+        }
+        for (queue, position) in dead {
+            let (from, reason) = (State::Dying, Reason::Maxlen);
+            self.die(
+                turn,
+                Dying {
+                    queue,
+                    position,
+                    from,
+                    reason,
+                    evidence: None,
+                },
+            );
+        }
+        full.map_or(PublishOutcome::Accepted, |queue| {
+            PublishOutcome::QueueFull { queue }
+        })
+    }
+}

@@ -1,0 +1,271 @@
+//! Queues are declared, described, purged and deleted.
+
+use super::{Core, Turn};
+use crate::base::{ConnectionId, Lsn, Millis, Name, Position, QueueId};
+use crate::broker::arguments::{QueueArguments, QueueProperties};
+use crate::broker::names::check_new_name;
+use crate::broker::queue::{Queue, State};
+use crate::broker::{ConsumerEnd, DropCause, Effect, Error, Fact, Kind, LogEvent, Reply};
+use crate::wire::Value;
+
+impl Core {
+    pub(super) fn queue_declare(
+        &mut self,
+        turn: &mut Turn<'_>,
+        connection: Option<ConnectionId>,
+        name: &Name,
+        properties: QueueProperties,
+        arguments: &[(Name, Value)],
+    ) -> Result<Reply, Error> {
+        let existing = self.find_queue(connection, name)?;
+        let given = QueueArguments::parse(name, properties, arguments)?;
+        let Some(id) = existing else {
+            check_new_name(Kind::Queue, name)?;
+            let id = self.add_queue(turn, connection, name, properties, given, arguments);
+            return self.declared(id, name, true);
+        };
+        let queue = self
+            .queues
+            .get_mut(&id)
+            .ok_or_else(|| Self::missing_queue(name))?;
+        queue.properties().check_equivalent(name, properties)?;
+        queue.arguments.check_equivalent(name, &given)?;
+        queue.unused_since = turn.now.mono;
+        self.declared(id, name, false)
+    }
+
+    fn declared(&self, id: QueueId, name: &Name, created: bool) -> Result<Reply, Error> {
+        let queue = self
+            .queues
+            .get(&id)
+            .ok_or_else(|| Self::missing_queue(name))?;
+        let lsn = if created { self.recorder.lsn() } else { Lsn(0) };
+        Ok(Reply::QueueDeclared {
+            created,
+            lsn,
+            info: Box::new(queue.info()),
+        })
+    }
+
+    /// The queue of this name, unless it is exclusive to another connection.
+    fn find_queue(
+        &self,
+        connection: Option<ConnectionId>,
+        name: &Name,
+    ) -> Result<Option<QueueId>, Error> {
+        let Some(queue) = self.queue(name) else {
+            return Ok(None);
+        };
+        match queue.exclusive {
+            Some(owner) if Some(owner) != connection => Err(Error::Locked { name: name.clone() }),
+            _ => Ok(Some(queue.id)),
+        }
+    }
+
+    fn add_queue(
+        &mut self,
+        turn: &mut Turn<'_>,
+        connection: Option<ConnectionId>,
+        name: &Name,
+        properties: QueueProperties,
+        parsed: QueueArguments,
+        given: &[(Name, Value)],
+    ) -> QueueId {
+        let id = QueueId(self.next_queue);
+        self.next_queue += 1;
+        let QueueProperties {
+            durable,
+            exclusive,
+            auto_delete,
+        } = properties;
+        let settings = self.policies.settings(name, &parsed);
+        let mut queue = Queue::new(turn.now, id, name.clone(), parsed, settings);
+        queue.auto_delete = auto_delete;
+        queue.exclusive = connection.filter(|_| exclusive);
+        // What goes with its connection has no place in a journal.
+        queue.durable = durable && !exclusive;
+        queue.declared_durable = durable;
+        if let Some(owner) = queue.exclusive
+            && let Some(owner) = self.clients.connections.get_mut(&owner)
+        {
+            owner.exclusive_queues.insert(id);
+        }
+        if queue.durable {
+            let (name, arguments) = (name.clone(), given.to_vec());
+            self.recorder.push(Fact::QueueDeclared {
+                queue: id,
+                name,
+                auto_delete,
+                arguments,
+            });
+        }
+        self.install(queue);
+        id
+    }
+
+    /// Makes a queue part of the vhost.
+    pub(super) fn install(&mut self, queue: Queue) {
+        let (id, name) = (queue.id, queue.name.clone());
+        self.router.queue_added(name.clone(), id);
+        self.names.insert(name, id);
+        self.queues.insert(id, Box::new(queue));
+        self.schedule(id);
+        self.retry_all();
+    }
+
+    pub(super) fn queue_get(&self, name: &Name) -> Result<Reply, Error> {
+        let queue = self.queue(name).ok_or_else(|| Self::missing_queue(name))?;
+        Ok(Reply::Queue(Box::new(queue.info())))
+    }
+
+    pub(super) fn queue_delete(
+        &mut self,
+        turn: &mut Turn<'_>,
+        connection: Option<ConnectionId>,
+        name: &Name,
+        if_unused: bool,
+        if_empty: bool,
+    ) -> Result<Reply, Error> {
+        let found = self
+            .find_queue(connection, name)?
+            .and_then(|id| self.queues.get(&id));
+        let Some(queue) = found else {
+            return Ok(Reply::QueueDeleted {
+                messages: 0,
+                lsn: Lsn(0),
+            });
+        };
+        let busy = |state| Error::NotIdle {
+            kind: Kind::Queue,
+            name: name.clone(),
+            state,
+        };
+        if if_unused && !queue.consumers.is_empty() {
+            return Err(busy("in use"));
+        }
+        let messages = queue.messages.ready();
+        if if_empty && messages + queue.messages.held() + queue.pending.len() > 0 {
+            return Err(busy("not empty"));
+        }
+        let id = queue.id;
+        self.remove_queue(turn, id, DropCause::QueueDeleted);
+        Ok(Reply::QueueDeleted {
+            messages,
+            lsn: self.recorder.lsn(),
+        })
+    }
+
+    pub(super) fn queue_purge(
+        &mut self,
+        turn: &mut Turn<'_>,
+        connection: Option<ConnectionId>,
+        name: &Name,
+        with_dead_pending: bool,
+    ) -> Result<Reply, Error> {
+        let id = self
+            .find_queue(connection, name)?
+            .ok_or_else(|| Self::missing_queue(name))?;
+        let queue = self
+            .queues
+            .get_mut(&id)
+            .ok_or_else(|| Self::missing_queue(name))?;
+        let messages = queue.messages.purge(&mut self.trash);
+        if queue.durable && messages > 0 {
+            let (below, kept) = (queue.messages.ends(), queue.spared_by_purge());
+            self.recorder.push(Fact::Purged {
+                queue: id,
+                below,
+                kept,
+            });
+        }
+        if with_dead_pending {
+            self.drop_pending(turn, id);
+        }
+        self.count_drops(turn, id, DropCause::Purged, messages);
+        self.schedule(id);
+        Ok(Reply::Purged {
+            messages,
+            lsn: self.recorder.lsn(),
+        })
+    }
+
+    fn drop_pending(&mut self, turn: &mut Turn<'_>, id: QueueId) {
+        let mut from = Position(0);
+        while let Some((position, pending)) = self.queues.get(&id).and_then(|queue| {
+            queue
+                .pending
+                .next(from)
+                .map(|at| (at, queue.pending.entry(at)))
+        }) {
+            let why = (pending.map(|pending| pending.reason), DropCause::Purged);
+            self.remove_dropped(turn, id, position, State::Dying, why);
+            from = Position(position.0 + 1);
+        }
+    }
+
+    /// Counts messages that were dropped together without dying.
+    fn count_drops(&mut self, turn: &mut Turn<'_>, id: QueueId, cause: DropCause, count: u64) {
+        if count == 0 {
+            return;
+        }
+        self.counters
+            .drops
+            .add(Millis::default(), None, cause, count);
+        if let Some(queue) = self.queues.get_mut(&id) {
+            let count = queue.counters.drops.add(turn.now.mono, None, cause, count);
+            if count > 0 {
+                let (queue, reason) = (queue.name.clone(), None);
+                turn.effects.log.push(LogEvent::Dropped {
+                    queue,
+                    reason,
+                    cause,
+                    count,
+                });
+            }
+        }
+    }
+
+    /// Removes a queue with all in it: one fact now, the memory later in pieces.
+    pub(super) fn remove_queue(&mut self, turn: &mut Turn<'_>, id: QueueId, cause: DropCause) {
+        let Some(queue) = self.queues.get(&id) else {
+            return;
+        };
+        let (waiting, in_it) = (
+            queue.pending.len(),
+            queue.messages.live() - queue.pending.len(),
+        );
+        self.count_drops(turn, id, cause, in_it);
+        self.count_drops(turn, id, DropCause::PendingAbandoned, waiting);
+        let Some(queue) = self.queues.remove(&id) else {
+            return;
+        };
+        let queue = *queue;
+        self.names.remove(&queue.name);
+        self.pending_queues.remove(&id);
+        self.deadlines.remove(&(queue.registered, id));
+        for consumer in queue.consumers.ids() {
+            let Some(state) = self.clients.detach(consumer) else {
+                continue;
+            };
+            let end = Effect::ConsumerEnded {
+                consumer,
+                cause: ConsumerEnd::QueueDeleted,
+            };
+            turn.effects.outgoing.push((state.connection, end));
+            self.wake_released(state.session);
+        }
+        if let Some(owner) = queue.exclusive
+            && let Some(owner) = self.clients.connections.get_mut(&owner)
+        {
+            owner.exclusive_queues.remove(&id);
+        }
+        if queue.durable {
+            self.recorder.push(Fact::QueueDeleted { queue: id });
+        }
+        let removed = self.router.queue_removed(&queue.name);
+        self.exchanges_went(&removed.exchanges);
+        queue.messages.scrap(&mut self.trash);
+        queue.pending.scrap(&mut self.trash);
+        self.retry_all();
+    }
+}

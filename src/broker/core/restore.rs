@@ -1,0 +1,280 @@
+//! A core is rebuilt from the journal's records. Applying a fact twice equals applying it once.
+
+use std::sync::Arc;
+
+use super::{Core, Options};
+use crate::base::{HolderId, Lsn, Millis, Name, Now, Position, QueueId, Timestamp};
+use crate::broker::arguments::{QueueArguments, QueueProperties};
+use crate::broker::queue::{Pending, Queue, Slot, State, lane};
+use crate::broker::{Entry, Fact, Record};
+use crate::deaths::Reason;
+use crate::message::{Message, Route};
+use crate::wire::Value;
+
+use super::admission::size_bytes;
+
+/// Reads records into a new core, in the order of their LSNs.
+#[derive(Debug)]
+pub struct Restoring {
+    core: Core,
+    now: Now,
+    /// Milliseconds between the last stamp of the journal and now that count as passed.
+    down_ms: u64,
+    /// The last stamp of the journal.
+    stopped: Timestamp,
+}
+
+impl Restoring {
+    /// Begins. `stopped` is the last wall-clock stamp of the journal: time until `now.wall` counts
+    /// as spent down, never below 0, and above `down_max_ms` as 0. `now.mono` must be larger than
+    /// the age of any message, else that message lives as much longer.
+    pub fn new(options: Options, now: Now, stopped: Timestamp, down_max_ms: u64) -> Self {
+        let down_ms = u64::try_from(now.wall.0.saturating_sub(stopped.0)).unwrap_or(0);
+        let down_ms = if down_ms > down_max_ms { 0 } else { down_ms };
+        let mut core = Core::new(options);
+        core.router.keep_unused(true);
+        Self {
+            core,
+            now,
+            down_ms,
+            stopped,
+        }
+    }
+
+    /// Applies the facts of one record.
+    pub fn record(&mut self, record: &Record) {
+        for fact in &record.facts {
+            self.fact(record.lsn, fact);
+        }
+        self.core.recorder.resume_after(record.lsn);
+    }
+
+    /// Ends: settings are worked out, queues are scheduled to be served.
+    pub fn finish(mut self) -> Core {
+        self.core.router.keep_unused(false);
+        self.core.policies_changed();
+        for id in self.core.names.values().copied().collect::<Vec<_>>() {
+            self.core.schedule(id);
+        }
+        self.core
+    }
+
+    fn fact(&mut self, lsn: Lsn, fact: &Fact) {
+        match fact {
+            Fact::Inserted {
+                message,
+                route,
+                body,
+                entries,
+            } => {
+                let body = if *body == Lsn(0) { lsn } else { *body };
+                for entry in entries {
+                    self.insert(message, route, body, *entry);
+                }
+            }
+            Fact::Removed { queue, position } => self.remove(*queue, *position),
+            Fact::Returned {
+                queue,
+                position,
+                failures,
+                acquired,
+                message,
+            } => {
+                if let Some(slot) = self.slot(*queue, *position) {
+                    slot.failures = *failures;
+                    slot.acquired = *acquired;
+                    if let Some(message) = message {
+                        slot.message = message.clone();
+                    }
+                }
+            }
+            Fact::DeadPending {
+                queue,
+                position,
+                reason,
+                message,
+                targets,
+            } => {
+                self.dead_pending(*queue, *position, *reason, message, targets.clone());
+            }
+            Fact::Purged { queue, below, kept } => self.purge(*queue, below, kept),
+            Fact::QueueDeclared {
+                queue,
+                name,
+                auto_delete,
+                arguments,
+            } => {
+                self.declare_queue(*queue, name, *auto_delete, arguments);
+            }
+            Fact::QueueDeleted { queue } => self.delete_queue(*queue),
+            _ => self.topology(fact),
+        }
+    }
+
+    /// Topology is applied as it was; what is there already, or gone already, stays so.
+    fn topology(&mut self, fact: &Fact) {
+        let core = &mut self.core;
+        match fact {
+            Fact::ExchangeDeclared(spec) => {
+                core.durable_exchanges.insert(spec.name.clone());
+                drop(core.router.declare(spec.clone()));
+            }
+            Fact::ExchangeDeleted { name } => {
+                core.durable_exchanges.remove(name);
+                drop(core.router.delete(name, false));
+            }
+            Fact::Bound {
+                source,
+                destination,
+                key,
+                arguments,
+            } => {
+                drop(core.router.bind(source, destination, key, arguments));
+            }
+            Fact::Unbound {
+                source,
+                destination,
+                key,
+                arguments,
+            } => {
+                drop(core.router.unbind(source, destination, key, arguments));
+            }
+            Fact::PolicySet { operator, policy } => {
+                core.policies.set(*operator, policy.clone());
+            }
+            Fact::PolicyDeleted { operator, name } => {
+                core.policies.delete(*operator, name);
+            }
+            _ => {}
+        }
+    }
+
+    fn declare_queue(
+        &mut self,
+        id: QueueId,
+        name: &Name,
+        auto_delete: bool,
+        arguments: &[(Name, Value)],
+    ) {
+        if id.0 < self.core.next_queue {
+            return;
+        }
+        self.core.next_queue = id.0 + 1;
+        let properties = QueueProperties {
+            durable: true,
+            exclusive: false,
+            auto_delete,
+        };
+        let Ok(parsed) = QueueArguments::parse(name, properties, arguments) else {
+            return;
+        };
+        let settings = self.core.policies.settings(name, &parsed);
+        let mut queue = Queue::new(self.now, id, name.clone(), parsed, settings);
+        queue.durable = true;
+        queue.declared_durable = true;
+        queue.auto_delete = auto_delete;
+        self.core.install(queue);
+    }
+
+    fn delete_queue(&mut self, id: QueueId) {
+        let Some(queue) = self.core.queues.remove(&id) else {
+            return;
+        };
+        self.core.names.remove(&queue.name);
+        self.core.router.queue_removed(&queue.name);
+        self.core.pending_queues.remove(&id);
+    }
+
+    fn insert(&mut self, message: &Arc<Message>, route: &Arc<Route>, body: Lsn, entry: Entry) {
+        let age_ms = u64::try_from(self.stopped.0.saturating_sub(entry.arrived.0)).unwrap_or(0);
+        let age_ms = age_ms.saturating_add(self.down_ms);
+        let arrived = Millis(self.now.mono.0.saturating_sub(age_ms));
+        let slot = Slot {
+            message: message.clone(),
+            route: route.clone(),
+            arrived,
+            deadline: entry
+                .ttl_ms
+                .map_or(Millis::NEVER, |ttl_ms| arrived.plus(ttl_ms)),
+            body,
+            holder: HolderId::default(),
+            size_bytes: size_bytes(message),
+            failures: 0,
+            acquired: 0,
+            durable: true,
+        };
+        if let Some(queue) = self.core.queues.get_mut(&entry.queue) {
+            queue.messages.place(entry.position, slot, State::Ready);
+        }
+    }
+
+    fn slot(&mut self, queue: QueueId, position: Position) -> Option<&mut Slot> {
+        self.core
+            .queues
+            .get_mut(&queue)?
+            .messages
+            .slot_mut(position)
+    }
+
+    fn remove(&mut self, id: QueueId, position: Position) {
+        let Some(queue) = self.core.queues.get_mut(&id) else {
+            return;
+        };
+        let waited = queue.pending.remove(position).is_some();
+        queue
+            .messages
+            .take(position, if waited { State::Dying } else { State::Ready });
+        if queue.pending.is_empty() {
+            self.core.pending_queues.remove(&id);
+        }
+    }
+
+    fn dead_pending(
+        &mut self,
+        id: QueueId,
+        position: Position,
+        reason: Reason,
+        message: &Arc<Message>,
+        targets: Option<Vec<QueueId>>,
+    ) {
+        let ticket = self.core.next_ticket;
+        let Some(queue) = self.core.queues.get_mut(&id) else {
+            return;
+        };
+        let known = queue.pending.entry(position).map(|pending| pending.ticket);
+        if known.is_none() && !queue.messages.kill(position, State::Ready) {
+            return;
+        }
+        self.core.next_ticket += u64::from(known.is_none());
+        let (ticket, size_bytes) = (known.unwrap_or(ticket), size_bytes(message));
+        queue.pending.put(
+            position,
+            Pending {
+                reason,
+                targets,
+                ticket,
+                size_bytes,
+            },
+        );
+        if let Some(slot) = queue.messages.slot_mut(position) {
+            slot.message = message.clone();
+        }
+        self.core.pending_queues.insert(id);
+    }
+
+    fn purge(&mut self, id: QueueId, below: &[Position], kept: &[Position]) {
+        let Some(queue) = self.core.queues.get_mut(&id) else {
+            return;
+        };
+        let mut from = Position(0);
+        while let Some(position) = queue.messages.find(State::Ready, from, |_| true) {
+            from = Position(position.0 + 1);
+            let gone = below
+                .iter()
+                .any(|end| lane(*end) == lane(position) && position < *end);
+            if gone && kept.binary_search(&position).is_err() {
+                queue.messages.take(position, State::Ready);
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Serving one queue: who gets what, what is due, what is too much.
+
+use super::clients::{Clients, holder};
+use super::recorder::Recorder;
+use super::work::{SLICE, Work};
+use super::{Core, Turn};
+use crate::base::{ConsumerId, Millis, Now, Position, QueueId};
+use crate::broker::arguments::Overflow;
+use crate::broker::counters::Counters;
+use crate::broker::queue::{Queue, Slot, State};
+use crate::broker::{Delivery, DropCause, Effect, Fact};
+use crate::deaths::Reason;
+
+impl Core {
+    /// One piece of serving: assigns first, so that what a waiting consumer gets at once is
+    /// neither expired nor dropped; then expiry, limits, waiters, drains, the next deadline.
+    pub(super) fn serve(&mut self, turn: &mut Turn<'_>, id: QueueId) {
+        let now = turn.now;
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return;
+        };
+        queue.scheduled = false;
+        if queue.expiry() <= now.mono {
+            self.remove_queue(turn, id, DropCause::QueueExpired);
+            return;
+        }
+        let mut left = SLICE.min(turn.budget.max(1));
+        let before = left;
+        let mut dead = Vec::new();
+        let mut assigning = Assigning {
+            clients: &mut self.clients,
+            recorder: &mut self.recorder,
+            counters: &mut self.counters,
+        };
+        assigning.assign(turn, queue, &mut left, &mut dead);
+        expire(now, queue, &mut left, &mut dead);
+        enforce_limit(queue, &mut left, &mut dead);
+        turn.budget = turn.budget.saturating_sub(before - left);
+        self.work
+            .extend(dead.into_iter().map(|(position, reason)| Work::Die {
+                queue: id,
+                position,
+                reason,
+            }));
+        if left == 0 {
+            self.schedule(id);
+            return;
+        }
+        self.wake_waiter(id);
+        self.answer_drains(turn, id);
+        self.register_deadline(id);
+    }
+
+    /// A dead letter that waits for room here gets its turn; the next one follows it.
+    fn wake_waiter(&mut self, target: QueueId) {
+        while let Some(queue) = self.queues.get(&target)
+            && let Some(&waiter) = queue.waiters.first()
+        {
+            let waiting = self
+                .queues
+                .get(&waiter.source)
+                .and_then(|source| source.pending.entry(waiter.position))
+                .filter(|pending| pending.ticket == waiter.ticket);
+            if waiting.is_some_and(|pending| queue.would_overflow(pending.size_bytes)) {
+                return;
+            }
+            let found = waiting.is_some();
+            if let Some(queue) = self.queues.get_mut(&target) {
+                queue.waiters.pop_first();
+            }
+            if found {
+                self.work.push_back(Work::RetryWaiter { target, waiter });
+                return;
+            }
+        }
+    }
+
+    /// Tells consumers that drain that there is nothing more for them, when that is so.
+    fn answer_drains(&mut self, turn: &mut Turn<'_>, id: QueueId) {
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return;
+        };
+        if !queue.consumers.has_draining() {
+            return;
+        }
+        let ready = queue.messages.ready();
+        for consumer in queue.consumers.take_draining() {
+            let fed = queue.consumers.is_fed(consumer);
+            let Some(state) = self.clients.consumers.get_mut(&consumer) else {
+                continue;
+            };
+            if state.has_credit() && fed && ready > 0 {
+                queue.consumers.drain(consumer);
+                continue;
+            }
+            state.assigned = state.assigned.max(state.limit);
+            state.drain = false;
+            if std::mem::take(&mut state.waiting) {
+                queue.consumers.park(consumer);
+            }
+            turn.effects
+                .outgoing
+                .push((state.connection, Effect::Drained { consumer }));
+        }
+    }
+
+    /// Keeps the queue's next deadline in the index. A later one than registered is left alone:
+    /// it is corrected when that comes.
+    pub(super) fn register_deadline(&mut self, id: QueueId) {
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return;
+        };
+        let next = queue.next_deadline();
+        if next < queue.registered {
+            self.deadlines.remove(&(queue.registered, id));
+            queue.registered = next;
+            self.deadlines.insert((next, id));
+        }
+    }
+
+    /// Whether a message that arrived now would go to a consumer at once.
+    pub(super) fn has_taker(&mut self, turn: &mut Turn<'_>, id: QueueId) -> bool {
+        let waits = |core: &Self| {
+            core.queues
+                .get(&id)
+                .is_some_and(|queue| queue.consumers.front().is_some())
+        };
+        if !waits(self) {
+            return false;
+        }
+        self.serve(turn, id);
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return false;
+        };
+        if queue.messages.ready() > 0 {
+            return false;
+        }
+        while let Some(front) = queue.consumers.front() {
+            match self.clients.room(front) {
+                Ok(()) => return true,
+                Err(why) => self.clients.park(queue, front, why),
+            }
+        }
+        false
+    }
+}
+
+impl Clients {
+    /// Takes a consumer out of its queue's ring until it has room again.
+    fn park(&mut self, queue: &mut Queue, consumer: ConsumerId, why: super::clients::NoRoom) {
+        queue.consumers.park(consumer);
+        if let Some(state) = self.consumers.get_mut(&consumer) {
+            state.waiting = false;
+        }
+        self.block(consumer, why);
+    }
+}
+
+/// What assigning touches beside the queue.
+struct Assigning<'a> {
+    clients: &'a mut Clients,
+    recorder: &'a mut Recorder,
+    counters: &'a mut Counters,
+}
+
+impl Assigning<'_> {
+    fn assign(
+        &mut self,
+        turn: &mut Turn<'_>,
+        queue: &mut Queue,
+        left: &mut usize,
+        dead: &mut Vec<(Position, Reason)>,
+    ) {
+        while *left > 0
+            && let Some(consumer) = queue.consumers.front()
+            && let Some(position) = queue.messages.head()
+        {
+            let Some(slot) = queue.messages.slot(position) else {
+                return;
+            };
+            if is_late(turn.now, slot, queue.deadline_of(slot)) {
+                queue.messages.kill(position, State::Ready);
+                dead.push((position, Reason::Expired));
+                *left -= 1;
+                continue;
+            }
+            let taker = match self.clients.assign(consumer, slot.size_bytes) {
+                Ok(taker) => taker,
+                Err(why) => {
+                    self.clients.park(queue, consumer, why);
+                    continue;
+                }
+            };
+            *left -= 1;
+            let delivery = describe(consumer, position, slot);
+            turn.effects
+                .outgoing
+                .push((taker.connection, Effect::Deliver(delivery)));
+            let durable = slot.durable;
+            queue.consumers.served(queue.messages.ready());
+            queue.counters.delivered += 1;
+            self.counters.delivered += 1;
+            if !taker.settled {
+                queue.messages.hold(position, holder(consumer));
+                continue;
+            }
+            queue.messages.take_ready(position);
+            queue.counters.accepted += 1;
+            if durable {
+                self.recorder.push(Fact::Removed {
+                    queue: queue.id,
+                    position,
+                });
+            }
+        }
+    }
+}
+
+/// A message is late once its time has come, but for the moment in which it arrives: with a ttl of
+/// 0 it still goes to a consumer that waits.
+fn is_late(now: Now, slot: &Slot, deadline: Millis) -> bool {
+    deadline <= now.mono && slot.arrived != now.mono
+}
+
+fn describe(consumer: ConsumerId, position: Position, slot: &Slot) -> Delivery {
+    let carried = slot.message.carried_delivery_count();
+    Delivery {
+        consumer,
+        position,
+        message: slot.message.clone(),
+        route: slot.route.clone(),
+        first_acquirer: slot.acquired == 0 && slot.message.history().is_none(),
+        delivery_count: carried.saturating_add(slot.failures),
+        failures: slot.failures,
+        acquired: slot.acquired,
+    }
+}
+
+fn expire(now: Now, queue: &mut Queue, left: &mut usize, dead: &mut Vec<(Position, Reason)>) {
+    while *left > 0
+        && let Some(position) = queue.messages.due(now.mono, queue.settings.message_ttl_ms)
+    {
+        queue.messages.kill(position, State::Ready);
+        dead.push((position, Reason::Expired));
+        *left -= 1;
+    }
+}
+
+/// Drops the head while there is too much. Dead letters that wait count, but those that begin to
+/// wait only now do not: each message that is too many costs one other its place, not all.
+fn enforce_limit(queue: &mut Queue, left: &mut usize, dead: &mut Vec<(Position, Reason)>) {
+    if queue.settings.overflow == Overflow::DropHead && queue.grown {
+        while queue.overflows() {
+            if *left == 0 {
+                return;
+            }
+            let Some(position) = queue.messages.victim() else {
+                break;
+            };
+            queue.messages.kill(position, State::Ready);
+            dead.push((position, Reason::Maxlen));
+            *left -= 1;
+        }
+    }
+    queue.grown = false;
+}

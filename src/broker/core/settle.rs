@@ -1,0 +1,301 @@
+//! What consumers say of their deliveries, and what comes back. [surface, outcomes by consumers]
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::clients::holder;
+use super::death::Dying;
+use super::work::{SLICE, Work};
+use super::{Core, Turn};
+use crate::base::{ConsumerId, HolderId, Position, QueueId};
+use crate::broker::queue::State;
+use crate::broker::{Effect, Fact, Outcome, Settle};
+use crate::deaths::{Evidence, Reason};
+
+/// A delivery that comes back.
+#[derive(Clone, Copy, Debug)]
+struct GivenBack {
+    queue: QueueId,
+    position: Position,
+    failed: bool,
+    /// Its annotations were changed.
+    annotated: bool,
+}
+
+impl Core {
+    pub(super) fn settle(&mut self, turn: &mut Turn<'_>, settle: Settle) {
+        let Settle {
+            consumer,
+            position,
+            outcome,
+            confirm,
+        } = settle;
+        let Some(state) = self.clients.consumers.get(&consumer) else {
+            return;
+        };
+        let (connection, queue) = (state.connection, state.queue);
+        if self.holds(queue, position, consumer) {
+            self.settle_held(turn, queue, position, outcome);
+            for blocked in self.clients.release(consumer) {
+                self.wake(blocked);
+            }
+        }
+        if let Some(token) = confirm {
+            let lsn = self.recorder.lsn();
+            let effect = Effect::Settled {
+                consumer,
+                token,
+                lsn,
+            };
+            turn.effects.outgoing.push((connection, effect));
+        }
+    }
+
+    fn holds(&self, queue: QueueId, position: Position, consumer: ConsumerId) -> bool {
+        self.queues
+            .get(&queue)
+            .and_then(|queue| queue.messages.slot_if(position, State::Held))
+            .is_some_and(|slot| slot.holder == holder(consumer))
+    }
+
+    fn settle_held(
+        &mut self,
+        turn: &mut Turn<'_>,
+        queue: QueueId,
+        position: Position,
+        outcome: Outcome,
+    ) {
+        let annotated = matches!(
+            outcome,
+            Outcome::Modified {
+                annotations: Some(_),
+                ..
+            }
+        );
+        let back = |failed| GivenBack {
+            queue,
+            position,
+            failed,
+            annotated,
+        };
+        match outcome {
+            Outcome::Accepted => self.accept(queue, position),
+            Outcome::Released => self.give_back(turn, back(false)),
+            Outcome::Rejected { evidence } => self.reject(turn, back(true), evidence),
+            Outcome::Modified {
+                delivery_failed,
+                undeliverable_here,
+                annotations,
+            } => {
+                self.annotate(queue, position, annotations.as_ref());
+                if undeliverable_here {
+                    self.reject(turn, back(delivery_failed), None);
+                } else {
+                    self.give_back(turn, back(delivery_failed));
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self, id: QueueId, position: Position) {
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return;
+        };
+        let Some(slot) = queue.messages.take(position, State::Held) else {
+            return;
+        };
+        queue.counters.accepted += 1;
+        if slot.durable {
+            self.recorder.push(Fact::Removed {
+                queue: id,
+                position,
+            });
+        }
+    }
+
+    fn annotate(&mut self, id: QueueId, position: Position, annotations: Option<&Bytes>) {
+        let queue = self.queues.get_mut(&id);
+        if let Some(annotations) = annotations
+            && let Some(slot) = queue.and_then(|queue| queue.messages.slot_mut(position))
+        {
+            slot.message = Arc::new(slot.message.with_annotations(annotations));
+        }
+    }
+
+    fn reject(&mut self, turn: &mut Turn<'_>, back: GivenBack, evidence: Option<Arc<Evidence>>) {
+        let GivenBack {
+            queue,
+            position,
+            failed,
+            ..
+        } = back;
+        let slot = self
+            .queues
+            .get_mut(&queue)
+            .and_then(|q| q.messages.slot_mut(position));
+        if let Some(slot) = slot
+            && failed
+        {
+            slot.failures = slot.failures.saturating_add(1);
+        }
+        let (from, reason) = (State::Held, Reason::Rejected);
+        self.die(
+            turn,
+            Dying {
+                queue,
+                position,
+                from,
+                reason,
+                evidence,
+            },
+        );
+    }
+
+    /// A held message comes back to its place; or dies, if it failed too often or its time came
+    /// meanwhile: `delivery_limit` before `expired`. (`maxlen` comes last: the queue grew.)
+    fn give_back(&mut self, turn: &mut Turn<'_>, back: GivenBack) {
+        let GivenBack {
+            queue: id,
+            position,
+            failed,
+            annotated,
+        } = back;
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return;
+        };
+        queue.counters.returned += 1;
+        let Some(slot) = queue.messages.slot_mut(position) else {
+            return;
+        };
+        slot.failures = slot.failures.saturating_add(u32::from(failed));
+        slot.acquired = slot.acquired.saturating_add(1);
+        let (failures, acquired, durable) = (slot.failures, slot.acquired, slot.durable);
+        let message = annotated.then(|| slot.message.clone());
+        let deadline = queue
+            .messages
+            .slot(position)
+            .map(|slot| queue.deadline_of(slot));
+        let limit = queue.settings.delivery_limit;
+        let reason = if failed && limit.is_some_and(|limit| failures > limit) {
+            Some(Reason::DeliveryLimit)
+        } else if deadline.is_some_and(|deadline| deadline <= turn.now.mono) {
+            Some(Reason::Expired)
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            let from = State::Held;
+            self.die(
+                turn,
+                Dying {
+                    queue: id,
+                    position,
+                    from,
+                    reason,
+                    evidence: None,
+                },
+            );
+            return;
+        }
+        queue.messages.give_back(position);
+        queue.grown = true;
+        if durable {
+            let queue = id;
+            self.recorder.push(Fact::Returned {
+                queue,
+                position,
+                failures,
+                acquired,
+                message,
+            });
+        }
+        self.schedule(id);
+    }
+
+    /// A delivery was assigned but never left: it comes back as if nothing had happened. (A
+    /// consumer that settles by taking has taken it: only its counters step back.)
+    pub(super) fn return_unsent(
+        &mut self,
+        turn: &mut Turn<'_>,
+        consumer: ConsumerId,
+        position: Position,
+    ) {
+        let Some(id) = self.queue_of(consumer) else {
+            return;
+        };
+        if !self.holds(id, position, consumer) {
+            return;
+        }
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return;
+        };
+        let Some(slot) = queue.messages.slot(position) else {
+            return;
+        };
+        let size_bytes = slot.size_bytes;
+        let late = queue.deadline_of(slot) <= turn.now.mono;
+        self.clients.unassign(consumer, size_bytes);
+        let blocked = self.clients.release(consumer);
+        if late {
+            let (from, reason) = (State::Held, Reason::Expired);
+            self.die(
+                turn,
+                Dying {
+                    queue: id,
+                    position,
+                    from,
+                    reason,
+                    evidence: None,
+                },
+            );
+        } else {
+            queue.messages.give_back(position);
+            queue.grown = true;
+            self.schedule(id);
+        }
+        for consumer in blocked.into_iter().chain([consumer]) {
+            self.wake(consumer);
+        }
+    }
+
+    /// Returns a piece of what a consumer held that is gone.
+    pub(super) fn give_back_slice(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (id, holder): (QueueId, HolderId),
+        mut from: Position,
+        mut left: u32,
+        failed: bool,
+    ) {
+        for _ in 0..SLICE.min(turn.budget.max(1)) {
+            let queue = self.queues.get(&id);
+            let Some(position) = queue.and_then(|queue| queue.messages.held_by(holder, from))
+            else {
+                return;
+            };
+            self.give_back(
+                turn,
+                GivenBack {
+                    queue: id,
+                    position,
+                    failed,
+                    annotated: false,
+                },
+            );
+            turn.budget = turn.budget.saturating_sub(1);
+            from = Position(position.0 + 1);
+            left -= 1;
+            if left == 0 {
+                return;
+            }
+        }
+        self.work.push_back(Work::GiveBack {
+            queue: id,
+            holder,
+            from,
+            left,
+            failed,
+        });
+    }
+}

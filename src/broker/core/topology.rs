@@ -1,0 +1,224 @@
+//! Exchanges, bindings and policies.
+
+use super::work::{SLICE, Work};
+use super::{Core, Turn};
+use crate::base::{ConnectionId, Lsn, Name, QueueId};
+use crate::broker::exchange::ExchangeSpec;
+use crate::broker::policy::EffectiveSettings;
+use crate::broker::{Destination, Error, Fact, Kind, Policy, Reply};
+use crate::wire::Value;
+
+/// What a binding is made of.
+pub(super) type BindingParts<'a> = (&'a Name, &'a Destination, &'a Name, Vec<(Name, Value)>);
+
+impl Core {
+    pub(super) fn exchange_resolve(&self, name: &Name) -> Result<Reply, Error> {
+        let exchange = self
+            .router
+            .exchange_named(name)
+            .ok_or_else(|| Error::NotFound {
+                kind: Kind::Exchange,
+                name: name.clone(),
+            })?;
+        if exchange.spec.internal {
+            return Err(Error::Internal { name: name.clone() });
+        }
+        Ok(Reply::Exchange {
+            exchange: exchange.id,
+        })
+    }
+
+    pub(super) fn exchange_declare(&mut self, spec: ExchangeSpec) -> Result<Reply, Error> {
+        let declared = self.router.declare(spec.clone())?;
+        if !declared.created {
+            return Ok(Reply::Done { lsn: Lsn(0) });
+        }
+        self.router.apply_policies_to(declared.id, &self.policies);
+        if spec.durable {
+            self.durable_exchanges.insert(spec.name.clone());
+            self.recorder.push(Fact::ExchangeDeclared(spec));
+        }
+        self.retry_all();
+        Ok(self.done())
+    }
+
+    pub(super) fn exchange_delete(&mut self, name: &Name, if_unused: bool) -> Result<Reply, Error> {
+        let removed = self.router.delete(name, if_unused)?;
+        if removed.existed {
+            self.exchanges_went(std::slice::from_ref(name));
+            self.exchanges_went(&removed.exchanges);
+            self.retry_all();
+        }
+        Ok(self.done())
+    }
+
+    /// Tells the journal of exchanges that are gone.
+    pub(super) fn exchanges_went(&mut self, names: &[Name]) {
+        for name in names {
+            if self.durable_exchanges.remove(name) {
+                self.recorder
+                    .push(Fact::ExchangeDeleted { name: name.clone() });
+            }
+        }
+    }
+
+    pub(super) fn bind(
+        &mut self,
+        connection: Option<ConnectionId>,
+        (source, destination, key, arguments): BindingParts<'_>,
+    ) -> Result<Reply, Error> {
+        self.check_owner(connection, destination)?;
+        if !self.router.bind(source, destination, key, &arguments)? {
+            return Ok(Reply::Done { lsn: Lsn(0) });
+        }
+        if self.keeps_binding(source, destination) {
+            let (source, destination) = (source.clone(), destination.clone());
+            let key = key.clone();
+            self.recorder.push(Fact::Bound {
+                source,
+                destination,
+                key,
+                arguments,
+            });
+        }
+        self.retry_all();
+        Ok(self.done())
+    }
+
+    pub(super) fn unbind(
+        &mut self,
+        connection: Option<ConnectionId>,
+        (source, destination, key, arguments): BindingParts<'_>,
+    ) -> Result<Reply, Error> {
+        self.check_owner(connection, destination)?;
+        let kept = self.keeps_binding(source, destination);
+        let removed = self.router.unbind(source, destination, key, &arguments)?;
+        if !removed.existed {
+            return Ok(Reply::Done { lsn: Lsn(0) });
+        }
+        if kept {
+            let (source, destination) = (source.clone(), destination.clone());
+            let key = key.clone();
+            self.recorder.push(Fact::Unbound {
+                source,
+                destination,
+                key,
+                arguments,
+            });
+        }
+        self.exchanges_went(&removed.exchanges);
+        self.retry_all();
+        Ok(self.done())
+    }
+
+    /// Whether the journal keeps a binding: both its ends are durable.
+    fn keeps_binding(&self, source: &Name, destination: &Destination) -> bool {
+        let durable = |name: &Name| {
+            self.router
+                .exchange_named(name)
+                .is_some_and(|exchange| exchange.spec.durable)
+        };
+        durable(source)
+            && match destination {
+                Destination::Queue(name) => self.queue(name).is_some_and(|queue| queue.durable),
+                Destination::Exchange(name) => durable(name),
+            }
+    }
+
+    /// A queue that is exclusive to another connection is not to be bound or unbound.
+    fn check_owner(
+        &self,
+        connection: Option<ConnectionId>,
+        destination: &Destination,
+    ) -> Result<(), Error> {
+        let Destination::Queue(name) = destination else {
+            return Ok(());
+        };
+        let owner = self.queue(name).and_then(|queue| queue.exclusive);
+        if owner.is_some() && owner != connection {
+            return Err(Error::Locked { name: name.clone() });
+        }
+        Ok(())
+    }
+
+    pub(super) fn policy_set(&mut self, operator: bool, policy: Policy) -> Reply {
+        self.recorder.push(Fact::PolicySet {
+            operator,
+            policy: policy.clone(),
+        });
+        let created = self.policies.set(operator, policy);
+        self.policies_changed();
+        Reply::PolicySet {
+            created,
+            lsn: self.recorder.lsn(),
+        }
+    }
+
+    pub(super) fn policy_delete(&mut self, operator: bool, name: Name) -> Result<Reply, Error> {
+        if self.policies.delete(operator, &name).is_none() {
+            return Err(Error::NotFound {
+                kind: Kind::Policy,
+                name,
+            });
+        }
+        self.recorder.push(Fact::PolicyDeleted { operator, name });
+        self.policies_changed();
+        Ok(self.done())
+    }
+
+    /// Exchanges at once, queues in pieces; then what waits is tried again.
+    pub(super) fn policies_changed(&mut self) {
+        self.router.apply_policies(&self.policies);
+        self.work.push_back(Work::ApplyPolicies { after: None });
+    }
+
+    pub(super) fn apply_policies_slice(&mut self, turn: &mut Turn<'_>, after: Option<&Name>) {
+        let names: Vec<(Name, QueueId)> = self
+            .names_after(after)
+            .take(SLICE)
+            .map(|(name, id)| (name.clone(), *id))
+            .collect();
+        turn.budget = turn.budget.saturating_sub(names.len());
+        for (_, id) in &names {
+            let Some(queue) = self.queues.get(id) else {
+                continue;
+            };
+            let settings = self.policies.settings(&queue.name, &queue.arguments);
+            self.adopt(*id, settings);
+        }
+        match names.into_iter().last() {
+            Some((last, _)) => self
+                .work
+                .push_back(Work::ApplyPolicies { after: Some(last) }),
+            None => self.retry_all(),
+        }
+    }
+
+    /// Gives a queue new settings: what is in it is timed and limited by them from now on.
+    fn adopt(&mut self, id: QueueId, settings: EffectiveSettings) {
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return;
+        };
+        if queue.settings == settings {
+            return;
+        }
+        queue.settings = settings;
+        queue.grown = true;
+        self.schedule(id);
+    }
+
+    pub(super) fn names_after(
+        &self,
+        after: Option<&Name>,
+    ) -> impl Iterator<Item = (&Name, &QueueId)> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        self.names
+            .range::<Name, _>((after.map_or(Unbounded, Excluded), Unbounded))
+    }
+
+    fn done(&self) -> Reply {
+        Reply::Done {
+            lsn: self.recorder.lsn(),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Work that follows from a command, done in bounded pieces in the order it arose.
+
+use super::death::Dying;
+use super::{Core, Turn};
+use crate::base::{HolderId, Millis, Name, Now, Position, QueueId};
+use crate::broker::queue::{State, Waiter};
+use crate::deaths::Reason;
+
+/// One piece of work. What is longer than a piece puts the rest back at the end of the list.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// Give out messages, expire what is due, enforce limits, wake waiters.
+    Serve(QueueId),
+    /// Bring a message that is marked as dead to its targets.
+    Die {
+        /// Where it died.
+        queue: QueueId,
+        /// Its place.
+        position: Position,
+        /// Why.
+        reason: Reason,
+    },
+    /// Try the dead letters of a queue again, from a place on.
+    Retry {
+        /// Where they wait.
+        queue: QueueId,
+        /// The first to try.
+        from: Position,
+    },
+    /// Try one that waited for room in a queue.
+    RetryWaiter {
+        /// The queue that has room now.
+        target: QueueId,
+        /// Who waits.
+        waiter: Waiter,
+    },
+    /// Return what a consumer held that is gone.
+    GiveBack {
+        /// Where.
+        queue: QueueId,
+        /// Whose.
+        holder: HolderId,
+        /// The first that may be.
+        from: Position,
+        /// How many are left.
+        left: u32,
+        /// The deliveries count as failed.
+        failed: bool,
+    },
+    /// Give queues behind this name the settings that the policies say.
+    ApplyPolicies {
+        /// The last one done.
+        after: Option<Name>,
+    },
+}
+
+/// Messages that one piece may touch.
+pub(super) const SLICE: usize = 64;
+/// What freeing one block of messages counts.
+const FREE_COST: usize = 64;
+
+impl Core {
+    /// Works until the budget is used up or nothing is left.
+    pub(super) fn run(&mut self, turn: &mut Turn<'_>) {
+        while turn.budget > 0
+            && let Some(work) = self.work.pop_front()
+        {
+            turn.budget -= 1;
+            match work {
+                Work::Serve(queue) => self.serve(turn, queue),
+                Work::Die {
+                    queue,
+                    position,
+                    reason,
+                } => {
+                    let from = State::Dying;
+                    let dying = Dying {
+                        queue,
+                        position,
+                        from,
+                        reason,
+                        evidence: None,
+                    };
+                    self.die(turn, dying);
+                }
+                Work::Retry { queue, from } => self.retry_slice(turn, queue, from),
+                Work::RetryWaiter { target, waiter } => {
+                    self.retry(turn, waiter.source, waiter.position);
+                    self.schedule(target);
+                }
+                Work::GiveBack {
+                    queue,
+                    holder,
+                    from,
+                    left,
+                    failed,
+                } => {
+                    self.give_back_slice(turn, (queue, holder), from, left, failed);
+                }
+                Work::ApplyPolicies { after } => self.apply_policies_slice(turn, after.as_ref()),
+            }
+        }
+    }
+
+    /// Frees detached storage.
+    pub(super) fn free(&mut self, turn: &mut Turn<'_>) {
+        while turn.budget > 0 && !self.trash.is_empty() {
+            self.trash.free_some();
+            turn.budget = turn.budget.saturating_sub(FREE_COST);
+        }
+    }
+
+    /// Puts a queue on the work list, once.
+    pub(super) fn schedule(&mut self, id: QueueId) {
+        if let Some(queue) = self.queues.get_mut(&id)
+            && !queue.scheduled
+        {
+            queue.scheduled = true;
+            self.work.push_back(Work::Serve(id));
+        }
+    }
+
+    /// Puts the queues whose time has come on the work list.
+    pub(super) fn wake_due(&mut self, now: Now) {
+        while let Some(&(deadline, id)) = self.deadlines.first() {
+            if deadline > now.mono {
+                return;
+            }
+            self.deadlines.pop_first();
+            if let Some(queue) = self.queues.get_mut(&id) {
+                queue.registered = Millis::NEVER;
+            }
+            self.schedule(id);
+        }
+    }
+}

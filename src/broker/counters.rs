@@ -1,0 +1,160 @@
+//! What happened, as plain counts. Others read snapshots.
+
+use crate::base::Millis;
+use crate::broker::DropCause;
+use crate::deaths::Reason;
+
+/// What happened in one queue since it was declared.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct QueueCounters {
+    /// Messages that entered, dead letters included.
+    pub entered: u64,
+    /// Messages refused because the queue was full.
+    pub refused: u64,
+    /// Deliveries to consumers.
+    pub delivered: u64,
+    /// Deliveries settled as accepted, or sent settled.
+    pub accepted: u64,
+    /// Deliveries that came back, unsent ones not counted.
+    pub returned: u64,
+    /// Deaths, by reason.
+    pub dead: ByReason,
+    /// Dead letters that left for at least one target.
+    pub dead_lettered: u64,
+    /// Messages dropped.
+    pub drops: Drops,
+}
+
+/// What happened in a vhost since the core was made.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Messages published by clients.
+    pub published: u64,
+    /// Of these, accepted.
+    pub accepted: u64,
+    /// Of these, reached no queue.
+    pub unroutable: u64,
+    /// Of these, refused by a full queue.
+    pub refused: u64,
+    /// Deliveries to consumers.
+    pub delivered: u64,
+    /// Deaths, by reason.
+    pub dead: ByReason,
+    /// Dead letters that left for at least one target.
+    pub dead_lettered: u64,
+    /// Copies of dead letters that one target refused while others took theirs.
+    pub copies_refused: u64,
+    /// Messages dropped.
+    pub drops: Drops,
+}
+
+/// One count for each reason of death.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ByReason {
+    /// [`Reason::Rejected`]
+    pub rejected: u64,
+    /// [`Reason::Expired`]
+    pub expired: u64,
+    /// [`Reason::Maxlen`]
+    pub maxlen: u64,
+    /// [`Reason::DeliveryLimit`]
+    pub delivery_limit: u64,
+}
+
+impl ByReason {
+    /// Counts one death.
+    pub fn add(&mut self, reason: Reason) {
+        match reason {
+            Reason::Rejected => self.rejected += 1,
+            Reason::Expired => self.expired += 1,
+            Reason::Maxlen => self.maxlen += 1,
+            Reason::DeliveryLimit => self.delivery_limit += 1,
+        }
+    }
+
+    /// All deaths.
+    pub const fn total(&self) -> u64 {
+        self.rejected + self.expired + self.maxlen + self.delivery_limit
+    }
+}
+
+/// Dropped messages by reason of death (if they died) and cause. Few kinds ever occur in one
+/// queue, so they are kept as a short list.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Drops {
+    kinds: Vec<DropCount>,
+}
+
+/// How many messages were dropped for one reason and cause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DropCount {
+    /// Why they died, if they did.
+    pub reason: Option<Reason>,
+    /// Why they could not be kept.
+    pub cause: DropCause,
+    /// How many.
+    pub count: u64,
+    /// How many of them no log line has told yet.
+    unlogged: u64,
+    /// The next log line may come then.
+    log_again: Millis,
+}
+
+/// At most one log line in this time for each queue, reason and cause, in milliseconds.
+const LOG_EVERY_MS: u64 = 1_000;
+
+impl Drops {
+    /// Counts some; how many a log line should tell now, 0 for no line.
+    pub fn add(
+        &mut self,
+        now: Millis,
+        reason: Option<Reason>,
+        cause: DropCause,
+        count: u64,
+    ) -> u64 {
+        let at = self
+            .kinds
+            .iter()
+            .position(|kind| kind.reason == reason && kind.cause == cause);
+        let at = at.unwrap_or_else(|| {
+            let (unlogged, log_again) = (0, Millis::default());
+            self.kinds.push(DropCount {
+                reason,
+                cause,
+                count: 0,
+                unlogged,
+                log_again,
+            });
+            self.kinds.len() - 1
+        });
+        let Some(kind) = self.kinds.get_mut(at) else {
+            return 0;
+        };
+        kind.count += count;
+        kind.unlogged += count;
+        if now < kind.log_again {
+            return 0;
+        }
+        kind.log_again = now.plus(LOG_EVERY_MS);
+        std::mem::take(&mut kind.unlogged)
+    }
+
+    /// Every kind that occurred, in order of first occurrence.
+    pub fn kinds(&self) -> &[DropCount] {
+        &self.kinds
+    }
+
+    /// All drops.
+    pub fn total(&self) -> u64 {
+        self.kinds.iter().map(|kind| kind.count).sum()
+    }
+
+    /// Drops of one cause, whatever the reason.
+    pub fn of(&self, cause: DropCause) -> u64 {
+        self.kinds
+            .iter()
+            .filter(|kind| kind.cause == cause)
+            .map(|kind| kind.count)
+            .sum()
+    }
+}

@@ -1,0 +1,179 @@
+//! Dead lettering as pure decisions: where a death leads, and what becomes of the message when it
+//! was tried. [dead-lettering parts 2, 4, 6]
+
+use std::sync::Arc;
+
+use crate::base::{Name, QueueId};
+use crate::broker::DropCause;
+use crate::broker::arguments::DeadLetterStrategy;
+use crate::broker::policy::EffectiveSettings;
+use crate::message::Route;
+
+/// Where the dead of a queue go, as its settings stand at this moment; none without a dead-letter
+/// exchange. The keys are the queue's dead-letter-routing-key, else those the message came with.
+pub fn plan(settings: &EffectiveSettings, came_by: &Route) -> Option<Route> {
+    let exchange = settings.dead_letter_exchange.clone()?;
+    let keys: Arc<[Name]> = match &settings.dead_letter_routing_key {
+        Some(key) => Arc::from([key.clone()]),
+        None => came_by.keys.clone(),
+    };
+    Some(Route { exchange, keys })
+}
+
+/// What came of sending a dead letter.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Sent {
+    /// Targets that took it.
+    pub accepted: usize,
+    /// Targets that are full.
+    pub refused: Vec<QueueId>,
+    /// Targets skipped because the loop turned by itself.
+    pub cycled: usize,
+    /// Targets it waited for that are gone.
+    pub gone: usize,
+    /// The dead-letter exchange is not there.
+    pub exchange_missing: bool,
+}
+
+/// What becomes of the message in its queue.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It leaves: every target that will ever have it has it. So many targets do without.
+    Moved {
+        /// Copies that were refused or whose target is gone.
+        copies_refused: usize,
+    },
+    /// It stays and waits: for exactly these targets, or wherever it will be routed to.
+    Wait {
+        /// Who refused while others took it.
+        targets: Option<Vec<QueueId>>,
+    },
+    /// It is dropped.
+    Drop(DropCause),
+}
+
+/// Decides. `narrowed`: others took it before, and it waits for some only.
+///
+/// | accepted | refused | cycled | at-most-once       | at-least-once        |
+/// |----------|---------|--------|--------------------|----------------------|
+/// | some     | none    | any    | moved              | moved                |
+/// | some     | some    | any    | moved, copies lost | waits for the some   |
+/// | none     | some    | any    | drop: target full  | waits                |
+/// | none     | none    | some   | drop: cycle        | drop: cycle          |
+/// | none     | none    | none   | drop: no way       | waits                |
+pub fn verdict(sent: Sent, strategy: DeadLetterStrategy, narrowed: bool) -> Verdict {
+    let taken = sent.accepted > 0 || narrowed;
+    let waits = strategy == DeadLetterStrategy::AtLeastOnce;
+    if waits && !sent.refused.is_empty() {
+        return Verdict::Wait {
+            targets: taken.then_some(sent.refused),
+        };
+    }
+    if taken {
+        return Verdict::Moved {
+            copies_refused: sent.refused.len() + sent.gone,
+        };
+    }
+    if !sent.refused.is_empty() {
+        Verdict::Drop(DropCause::TargetFull)
+    } else if sent.cycled > 0 {
+        Verdict::Drop(DropCause::Cycle)
+    } else if waits {
+        Verdict::Wait { targets: None }
+    } else if sent.exchange_missing {
+        Verdict::Drop(DropCause::ExchangeMissing)
+    } else {
+        Verdict::Drop(DropCause::Unroutable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use DeadLetterStrategy::{AtLeastOnce, AtMostOnce};
+
+    use super::*;
+
+    fn sent(accepted: usize, refused: u64, cycled: usize) -> Sent {
+        let refused = (1..=refused).map(QueueId).collect();
+        Sent {
+            accepted,
+            refused,
+            cycled,
+            ..Sent::default()
+        }
+    }
+
+    fn moved(copies_refused: usize) -> Verdict {
+        Verdict::Moved { copies_refused }
+    }
+
+    fn wait(targets: &[u64]) -> Verdict {
+        let targets: Vec<_> = targets.iter().map(|id| QueueId(*id)).collect();
+        Verdict::Wait {
+            targets: (!targets.is_empty()).then_some(targets),
+        }
+    }
+
+    #[test]
+    fn one_usable_target_is_enough_at_most_once_and_all_are_wanted_at_least_once() {
+        let cases = [
+            (sent(1, 0, 0), moved(0), moved(0)),
+            (sent(1, 2, 0), moved(2), wait(&[1, 2])),
+            (
+                sent(0, 1, 0),
+                Verdict::Drop(DropCause::TargetFull),
+                wait(&[]),
+            ),
+            (
+                sent(0, 1, 1),
+                Verdict::Drop(DropCause::TargetFull),
+                wait(&[]),
+            ),
+            (
+                sent(0, 0, 1),
+                Verdict::Drop(DropCause::Cycle),
+                Verdict::Drop(DropCause::Cycle),
+            ),
+            (sent(1, 0, 1), moved(0), moved(0)),
+            (
+                sent(0, 0, 0),
+                Verdict::Drop(DropCause::Unroutable),
+                wait(&[]),
+            ),
+        ];
+        for (sent, at_most_once, at_least_once) in cases {
+            assert_eq!(
+                verdict(sent.clone(), AtMostOnce, false),
+                at_most_once,
+                "{sent:?}"
+            );
+            assert_eq!(
+                verdict(sent.clone(), AtLeastOnce, false),
+                at_least_once,
+                "{sent:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_missing_exchange_is_a_cause_of_its_own() {
+        let sent = Sent {
+            exchange_missing: true,
+            ..Sent::default()
+        };
+        let missing = Verdict::Drop(DropCause::ExchangeMissing);
+        assert_eq!(verdict(sent.clone(), AtMostOnce, false), missing);
+        assert_eq!(verdict(sent, AtLeastOnce, false), wait(&[]));
+    }
+
+    #[test]
+    fn what_others_took_waits_only_for_those_that_refused() {
+        assert_eq!(verdict(sent(0, 1, 0), AtLeastOnce, true), wait(&[1]));
+        assert_eq!(verdict(sent(0, 0, 0), AtLeastOnce, true), moved(0));
+        let gone = Sent {
+            gone: 1,
+            ..Sent::default()
+        };
+        assert_eq!(verdict(gone, AtLeastOnce, true), moved(1));
+    }
+}

@@ -1,0 +1,369 @@
+//! The messages of one queue: their places, their order, their times.
+
+use std::collections::BTreeSet;
+
+use crate::base::{HolderId, Millis, Position};
+use crate::broker::arguments::QueueType;
+use crate::message::Message;
+
+use super::block::{Slot, State};
+use super::lane::Lane;
+use super::trash::Trash;
+
+/// Messages of one queue, with a lane for each priority.
+///
+/// The queue's own ttl needs no index: in a lane the oldest ready message is the first to go. Only
+/// a deadline of the message's own is kept in `timers`; the index is exact: what leaves is removed.
+#[derive(Debug)]
+pub struct Messages {
+    lanes: Vec<Lane>,
+    order: Order,
+    ready: u64,
+    ready_bytes: u64,
+    held: u64,
+    dying: u64,
+    timers: BTreeSet<(Millis, Position)>,
+}
+
+/// Which lane is served when several have something ready.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Order {
+    /// The highest.
+    Highest,
+    /// Two of the second lane for one of the first; how many of the second went in a row.
+    TwoToOne(u8),
+}
+
+impl Messages {
+    /// No messages yet. `max_priority` is that of a classic queue.
+    pub fn new(queue_type: QueueType, max_priority: Option<u8>) -> Self {
+        let (lanes, order) = match queue_type {
+            QueueType::Classic => (1 + usize::from(max_priority.unwrap_or(0)), Order::Highest),
+            QueueType::Quorum => (2, Order::TwoToOne(0)),
+        };
+        Self {
+            lanes: std::iter::repeat_with(Lane::default).take(lanes).collect(),
+            order,
+            ready: 0,
+            ready_bytes: 0,
+            held: 0,
+            dying: 0,
+            timers: BTreeSet::new(),
+        }
+    }
+
+    /// Messages that wait for a consumer.
+    pub const fn ready(&self) -> u64 {
+        self.ready
+    }
+
+    /// Bytes of the bare messages that wait.
+    pub const fn ready_bytes(&self) -> u64 {
+        self.ready_bytes
+    }
+
+    /// Messages with consumers.
+    pub const fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Messages in whatever state.
+    pub const fn live(&self) -> u64 {
+        self.ready + self.held + self.dying
+    }
+
+    /// Puts a message at the end of its priority.
+    pub fn insert(&mut self, slot: Slot, state: State) -> Position {
+        let lane = self.lane_of(&slot.message);
+        let place = self.lanes.get(lane).map_or(0, Lane::next_place);
+        let position = pack(lane, place);
+        self.place(position, slot, state);
+        position
+    }
+
+    /// Puts a message where the journal says; false when that place was given out already.
+    pub fn place(&mut self, position: Position, slot: Slot, state: State) -> bool {
+        let (lane, place) = unpack(position);
+        let Some(lane) = self
+            .lanes
+            .get_mut(lane)
+            .filter(|lane| place >= lane.next_place())
+        else {
+            return false;
+        };
+        match state {
+            State::Ready => {
+                self.ready += 1;
+                self.ready_bytes += u64::from(slot.size_bytes);
+                if slot.deadline != Millis::NEVER {
+                    self.timers.insert((slot.deadline, position));
+                }
+            }
+            State::Held => self.held += 1,
+            State::Dying | State::Delayed => self.dying += 1,
+        }
+        lane.place(place, slot, state);
+        true
+    }
+
+    /// The message at a place.
+    pub fn slot(&self, position: Position) -> Option<&Slot> {
+        let (lane, place) = unpack(position);
+        self.lanes.get(lane)?.slot(place)
+    }
+
+    /// The message at a place, to change.
+    pub fn slot_mut(&mut self, position: Position) -> Option<&mut Slot> {
+        let (lane, place) = unpack(position);
+        self.lanes.get_mut(lane)?.slot_mut(place)
+    }
+
+    /// The message at a place if it is in that state.
+    pub fn slot_if(&self, position: Position, state: State) -> Option<&Slot> {
+        let (lane, place) = unpack(position);
+        let lane = self.lanes.get(lane)?;
+        lane.is(place, state).then(|| lane.slot(place))?
+    }
+
+    /// The message to deliver next.
+    pub fn head(&mut self) -> Option<Position> {
+        if self.ready == 0 {
+            return None;
+        }
+        let lane = self.next_lane()?;
+        Some(pack(lane, self.lanes.get_mut(lane)?.first_ready()?))
+    }
+
+    /// The message to drop next: the oldest of the lowest priority that has any.
+    pub fn victim(&mut self) -> Option<Position> {
+        let lane = self.lanes.iter().position(|lane| lane.ready() > 0)?;
+        Some(pack(lane, self.lanes.get_mut(lane)?.first_ready()?))
+    }
+
+    /// Gives a ready message to a holder.
+    pub fn hold(&mut self, position: Position, holder: HolderId) -> bool {
+        self.count_class();
+        if !self.turn(position, State::Ready, State::Held) {
+            return false;
+        }
+        if let Some(slot) = self.slot_mut(position) {
+            slot.holder = holder;
+        }
+        true
+    }
+
+    /// Takes a held message back to its place.
+    pub fn give_back(&mut self, position: Position) -> bool {
+        if !self.turn(position, State::Held, State::Ready) {
+            return false;
+        }
+        if let Some(deadline) = self.slot(position).map(|slot| slot.deadline)
+            && deadline != Millis::NEVER
+        {
+            self.timers.insert((deadline, position));
+        }
+        true
+    }
+
+    /// Marks a message as dead; it keeps its place until its copy is safe.
+    pub fn kill(&mut self, position: Position, from: State) -> bool {
+        self.turn(position, from, State::Dying)
+    }
+
+    /// Takes a ready message for a consumer that settles by taking.
+    pub fn take_ready(&mut self, position: Position) -> Option<Slot> {
+        self.count_class();
+        self.take(position, State::Ready)
+    }
+
+    /// Takes a message out; none if it was not in that state.
+    pub fn take(&mut self, position: Position, from: State) -> Option<Slot> {
+        let (lane, place) = unpack(position);
+        let slot = self.lanes.get_mut(lane)?.take(place, from)?;
+        self.uncount(from, slot.size_bytes);
+        if slot.deadline != Millis::NEVER {
+            self.timers.remove(&(slot.deadline, position));
+        }
+        Some(slot)
+    }
+
+    /// A ready message whose time has come.
+    pub fn due(&mut self, now: Millis, queue_ttl_ms: Option<u64>) -> Option<Position> {
+        if let Some(ttl_ms) = queue_ttl_ms {
+            for index in 0..self.lanes.len() {
+                let Some(lane) = self.lanes.get_mut(index) else {
+                    break;
+                };
+                if let Some(place) = lane.first_ready()
+                    && lane
+                        .slot(place)
+                        .is_some_and(|slot| slot.arrived.plus(ttl_ms) <= now)
+                {
+                    return Some(pack(index, place));
+                }
+            }
+        }
+        while let Some(&(deadline, position)) = self.timers.first() {
+            if deadline > now {
+                return None;
+            }
+            if self.slot_if(position, State::Ready).is_some() {
+                return Some(position);
+            }
+            self.timers.pop_first(); // held: looked at again when it comes back
+        }
+        None
+    }
+
+    /// When the next message is due; [`Millis::NEVER`] if none will be.
+    pub fn deadline(&mut self, queue_ttl_ms: Option<u64>) -> Millis {
+        let mut next = self
+            .timers
+            .first()
+            .map_or(Millis::NEVER, |(deadline, _)| *deadline);
+        if let Some(ttl_ms) = queue_ttl_ms
+            && self.ready > 0
+        {
+            for lane in &mut self.lanes {
+                if let Some(place) = lane.first_ready()
+                    && let Some(slot) = lane.slot(place)
+                {
+                    next = next.min(slot.arrived.plus(ttl_ms));
+                }
+            }
+        }
+        next
+    }
+
+    /// The next message of a holder at or behind a place.
+    pub fn held_by(&self, holder: HolderId, from: Position) -> Option<Position> {
+        self.find(State::Held, from, |slot| slot.holder == holder)
+    }
+
+    /// The next message in a state at or behind a place, that also meets `wanted`.
+    pub fn find(
+        &self,
+        state: State,
+        from: Position,
+        wanted: impl Fn(&Slot) -> bool,
+    ) -> Option<Position> {
+        let (first, start) = unpack(from);
+        for (index, lane) in self.lanes.iter().enumerate().skip(first) {
+            let mut place = if index == first { start } else { 0 };
+            while let Some(found) = lane.find(state, place) {
+                if lane.slot(found).is_some_and(&wanted) {
+                    return Some(pack(index, found));
+                }
+                place = found + 1;
+            }
+        }
+        None
+    }
+
+    /// The place the next message of each lane will have.
+    pub fn ends(&self) -> Vec<Position> {
+        self.lanes
+            .iter()
+            .enumerate()
+            .map(|(i, lane)| pack(i, lane.next_place()))
+            .collect()
+    }
+
+    /// Removes all ready messages; how many there were.
+    pub fn purge(&mut self, trash: &mut Trash) -> u64 {
+        let count = std::mem::take(&mut self.ready);
+        self.ready_bytes = 0;
+        for lane in &mut self.lanes {
+            lane.purge(trash);
+        }
+        trash.timers(std::mem::take(&mut self.timers));
+        count
+    }
+
+    /// Hands everything over to be freed.
+    pub fn scrap(mut self, trash: &mut Trash) {
+        for lane in &mut self.lanes {
+            lane.scrap(trash);
+        }
+        trash.timers(self.timers);
+    }
+
+    fn turn(&mut self, position: Position, from: State, to: State) -> bool {
+        let (index, place) = unpack(position);
+        let Some(lane) = self.lanes.get_mut(index) else {
+            return false;
+        };
+        if !lane.turn(place, from, to) {
+            return false;
+        }
+        let size_bytes = lane.slot(place).map_or(0, |slot| slot.size_bytes);
+        self.uncount(from, size_bytes);
+        match to {
+            State::Ready => {
+                self.ready += 1;
+                self.ready_bytes += u64::from(size_bytes);
+            }
+            State::Held => self.held += 1,
+            State::Dying | State::Delayed => self.dying += 1,
+        }
+        true
+    }
+
+    fn uncount(&mut self, from: State, size_bytes: u32) {
+        match from {
+            State::Ready => {
+                self.ready -= 1;
+                self.ready_bytes -= u64::from(size_bytes);
+            }
+            State::Held => self.held -= 1,
+            State::Dying | State::Delayed => self.dying -= 1,
+        }
+    }
+
+    fn lane_of(&self, message: &Message) -> usize {
+        match self.order {
+            Order::Highest if self.lanes.len() == 1 => 0,
+            Order::Highest => {
+                usize::from(message.priority().unwrap_or(0)).min(self.lanes.len() - 1)
+            }
+            Order::TwoToOne(_) => usize::from(message.priority().unwrap_or(4) > 4),
+        }
+    }
+
+    fn next_lane(&self) -> Option<usize> {
+        let highest = self.lanes.iter().rposition(|lane| lane.ready() > 0)?;
+        if self.order == Order::TwoToOne(2) && self.both_wait() {
+            Some(0)
+        } else {
+            Some(highest)
+        }
+    }
+
+    fn both_wait(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.ready() > 0)
+    }
+
+    /// Called before a message is given out, to keep the two-to-one order.
+    fn count_class(&mut self) {
+        if let Order::TwoToOne(run) = self.order {
+            let run = if self.both_wait() { (run + 1) % 3 } else { run };
+            self.order = Order::TwoToOne(run);
+        }
+    }
+}
+
+const LANE_SHIFT: u32 = 56;
+
+fn pack(lane: usize, place: u64) -> Position {
+    Position(((lane as u64) << LANE_SHIFT) | place)
+}
+
+/// The lane of a place: its priority.
+pub fn lane(position: Position) -> usize {
+    unpack(position).0
+}
+
+fn unpack(position: Position) -> (usize, u64) {
+    let lane = usize::try_from(position.0 >> LANE_SHIFT).unwrap_or(usize::MAX);
+    (lane, position.0 & ((1 << LANE_SHIFT) - 1))
+}

@@ -1,0 +1,197 @@
+//! One queue: its messages, its consumers, its dead letters that wait, its counts.
+//!
+//! Promises: exact limits and deadlines; a message keeps its place for life. Never: no routing, no
+//! knowledge of other queues beyond the ids of those that wait for it.
+
+mod block;
+mod consumers;
+mod lane;
+mod messages;
+mod pending;
+mod trash;
+
+use std::collections::BTreeSet;
+
+use crate::base::{ConnectionId, Millis, Name, Now, Position, QueueId};
+use crate::broker::arguments::{QueueArguments, QueueProperties, QueueType};
+use crate::broker::counters::QueueCounters;
+use crate::broker::policy::EffectiveSettings;
+use crate::broker::reply::QueueInfo;
+
+pub use block::{Slot, State};
+pub use consumers::Consumers;
+pub use messages::{Messages, lane};
+pub use pending::{Pending, PendingSet, Waiter};
+pub use trash::Trash;
+
+/// A queue of one vhost.
+#[derive(Debug)]
+pub struct Queue {
+    /// Its id, never reused.
+    pub id: QueueId,
+    /// Its name.
+    pub name: Name,
+    /// The journal knows it.
+    pub durable: bool,
+    /// Declared as durable; an exclusive queue is so in name only.
+    pub declared_durable: bool,
+    /// Goes when its last consumer goes.
+    pub auto_delete: bool,
+    /// The connection it belongs to, if exclusive.
+    pub exclusive: Option<ConnectionId>,
+    /// As declared.
+    pub arguments: QueueArguments,
+    /// What applies now: arguments and policies.
+    pub settings: EffectiveSettings,
+    /// What is in it.
+    pub messages: Messages,
+    /// Who reads it.
+    pub consumers: Consumers,
+    /// Dead letters that wait for a target.
+    pub pending: PendingSet,
+    /// Dead letters, of this and other queues, that wait for room here.
+    pub waiters: BTreeSet<Waiter>,
+    /// What happened so far.
+    pub counters: QueueCounters,
+    /// Since when nobody used it.
+    pub unused_since: Millis,
+    /// The deadline it has in the core's index; [`Millis::NEVER`] if none.
+    pub registered: Millis,
+    /// It is in the core's list of queues to serve.
+    pub scheduled: bool,
+    /// It grew since its length limit was last enforced.
+    pub grown: bool,
+}
+
+impl Queue {
+    /// A new, empty queue.
+    pub fn new(
+        now: Now,
+        id: QueueId,
+        name: Name,
+        arguments: QueueArguments,
+        settings: EffectiveSettings,
+    ) -> Self {
+        Self {
+            id,
+            name,
+            durable: false,
+            declared_durable: false,
+            auto_delete: false,
+            exclusive: None,
+            messages: Messages::new(settings.queue_type, settings.max_priority),
+            consumers: Consumers::new(settings.single_active_consumer),
+            pending: PendingSet::default(),
+            waiters: BTreeSet::new(),
+            counters: QueueCounters::default(),
+            unused_since: now.mono,
+            registered: Millis::NEVER,
+            scheduled: false,
+            grown: false,
+            arguments,
+            settings,
+        }
+    }
+
+    /// As declared, beside the arguments.
+    pub const fn properties(&self) -> QueueProperties {
+        QueueProperties {
+            durable: self.declared_durable,
+            exclusive: self.exclusive.is_some(),
+            auto_delete: self.auto_delete,
+        }
+    }
+
+    /// Whether one more message of this size would be over a limit.
+    pub fn would_overflow(&self, size_bytes: u32) -> bool {
+        self.over(1, u64::from(size_bytes))
+    }
+
+    /// Whether it is over a limit.
+    pub fn overflows(&self) -> bool {
+        self.over(0, 0)
+    }
+
+    /// Whether the dead letters that wait fill the limit alone.
+    pub fn is_full_of_pending(&self) -> bool {
+        let count = self
+            .settings
+            .max_length
+            .is_some_and(|max| self.pending.len() >= max);
+        let bytes = self
+            .settings
+            .max_length_bytes
+            .is_some_and(|max| self.pending.bytes() >= max);
+        !self.pending.is_empty() && (count || bytes)
+    }
+
+    fn over(&self, messages: u64, bytes: u64) -> bool {
+        let count = self.messages.ready() + self.pending.len() + messages;
+        let bytes = self.messages.ready_bytes() + self.pending.bytes() + bytes;
+        self.settings.max_length.is_some_and(|max| count > max)
+            || self
+                .settings
+                .max_length_bytes
+                .is_some_and(|max| bytes > max)
+    }
+
+    /// When a message ends here: by its own deadline or by the queue's ttl.
+    pub fn deadline_of(&self, slot: &Slot) -> Millis {
+        let by_queue = self
+            .settings
+            .message_ttl_ms
+            .map(|ttl_ms| slot.arrived.plus(ttl_ms));
+        by_queue.map_or(slot.deadline, |by_queue| by_queue.min(slot.deadline))
+    }
+
+    /// When something is to be done here without anybody asking.
+    pub fn next_deadline(&mut self) -> Millis {
+        let messages = self.messages.deadline(self.settings.message_ttl_ms);
+        messages.min(self.expiry())
+    }
+
+    /// When the queue itself goes for not being used. [dead-lettering part 1: `expires`]
+    pub fn expiry(&self) -> Millis {
+        match self.settings.expires_ms {
+            Some(expires_ms) if self.consumers.is_empty() => self.unused_since.plus(expires_ms),
+            _ => Millis::NEVER,
+        }
+    }
+
+    /// Whether the journal keeps a message that enters.
+    pub fn keeps(&self, message_is_durable: bool) -> bool {
+        self.durable && (message_is_durable || self.settings.queue_type == QueueType::Quorum)
+    }
+
+    /// The places in front of the ends that a purge spares, as far as the journal knows them.
+    pub fn spared_by_purge(&self) -> Vec<Position> {
+        let mut spared = Vec::new();
+        for state in [State::Held, State::Dying] {
+            let mut from = Position(0);
+            while let Some(position) = self.messages.find(state, from, |slot| slot.durable) {
+                spared.push(position);
+                from = Position(position.0 + 1);
+            }
+        }
+        spared.sort_unstable();
+        spared
+    }
+
+    /// Describes it.
+    pub fn info(&self) -> QueueInfo {
+        QueueInfo {
+            id: self.id,
+            name: self.name.clone(),
+            kind: self.settings.queue_type.as_str(),
+            durable: self.declared_durable,
+            exclusive: self.exclusive.is_some(),
+            auto_delete: self.auto_delete,
+            arguments: self.arguments.echoed().to_vec(),
+            messages_ready: self.messages.ready(),
+            messages_unacknowledged: self.messages.held(),
+            messages_dead_pending: self.pending.len(),
+            ready_bytes: self.messages.ready_bytes(),
+            consumer_count: self.consumers.len() as u64,
+        }
+    }
+}

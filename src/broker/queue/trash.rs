@@ -1,0 +1,62 @@
+//! What was detached under the lock and is freed in slices later.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::base::{Millis, Position};
+
+use super::block::{BLOCK_SLOTS, Block};
+use super::pending::Pending;
+
+/// Storage that nothing refers to any more. Detaching is one step whatever its size; freeing goes
+/// in pieces of about one block.
+#[derive(Debug, Default)]
+pub struct Trash {
+    blocks: Vec<Box<Block>>,
+    timers: Vec<BTreeSet<(Millis, Position)>>,
+    pending: Vec<BTreeMap<Position, Pending>>,
+}
+
+impl Trash {
+    pub(super) fn block(&mut self, block: Box<Block>) {
+        self.blocks.push(block);
+    }
+
+    pub(super) fn timers(&mut self, timers: BTreeSet<(Millis, Position)>) {
+        if !timers.is_empty() {
+            self.timers.push(timers);
+        }
+    }
+
+    pub(super) fn pending(&mut self, pending: BTreeMap<Position, Pending>) {
+        if !pending.is_empty() {
+            self.pending.push(pending);
+        }
+    }
+
+    /// Whether there is nothing to free.
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty() && self.timers.is_empty() && self.pending.is_empty()
+    }
+
+    /// Frees about one block's worth.
+    pub fn free_some(&mut self) {
+        if self.blocks.pop().is_some() {
+            return;
+        }
+        if let Some(timers) = self.timers.last_mut() {
+            for _ in 0..BLOCK_SLOTS {
+                timers.pop_first();
+            }
+            if timers.is_empty() {
+                self.timers.pop();
+            }
+        } else if let Some(pending) = self.pending.last_mut() {
+            for _ in 0..BLOCK_SLOTS {
+                pending.pop_first();
+            }
+            if pending.is_empty() {
+                self.pending.pop();
+            }
+        }
+    }
+}
