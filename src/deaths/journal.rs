@@ -16,8 +16,8 @@ use thiserror::Error;
 use super::{Entry, Evidence, History, Reason};
 use crate::base::{Name, Timestamp};
 use crate::wire::{
-    DecodeError, Fields, write_binary, write_bool, write_null, write_string, write_symbol,
-    write_timestamp, write_uint, write_ulong,
+    DecodeError, Fields, write_binary, write_bool, write_null, write_or_null, write_string,
+    write_symbol, write_timestamp, write_uint, write_ulong,
 };
 
 /// The version that is written.
@@ -71,10 +71,7 @@ fn encode_entry(entry: &Entry, out: &mut Vec<u8>) {
     for key in entry.routing_keys.iter() {
         write_string(out, key);
     }
-    match entry.ttl {
-        Some(ttl) => write_uint(out, ttl),
-        None => write_null(out),
-    }
+    write_or_null(out, entry.ttl, write_uint);
     write_bool(out, entry.evidence.is_some());
     if let Some(evidence) = &entry.evidence {
         encode_evidence(evidence, out);

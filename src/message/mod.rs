@@ -1,9 +1,25 @@
 //! Floor 3: a message: the bare bytes as received, an index of its sections, the broker's annotations.
 //!
-//! Promises: bare bytes are never changed. Never: no routing decision, no clock.
+//! Promises: bare bytes are never changed; names that are the broker's never come from a client.
+//! Never: no routing decision, no clock. Read first: [`Message`], [`DeliveryView`].
 
-mod body;
+mod annotations;
+mod error;
+mod fuzz;
+mod journal;
+#[allow(
+    clippy::module_inception,
+    reason = "the room is named after its main type"
+)]
+mod message;
+mod storage;
 mod view;
 
-pub use body::{KeyRule, Message, MessageError, Route};
+pub use annotations::KeyRule;
+pub use error::{MessageError, StoredMessageError};
+pub use fuzz::fuzz_message;
+pub use message::{Message, Route};
 pub use view::DeliveryView;
+
+#[cfg(test)]
+mod tests;

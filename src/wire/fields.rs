@@ -19,6 +19,11 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Offset of the next field.
+    pub const fn at(&self) -> usize {
+        self.reader.at()
+    }
+
     /// Whether no byte is left.
     pub const fn is_empty(&self) -> bool {
         self.reader.is_empty()

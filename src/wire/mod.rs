@@ -25,13 +25,16 @@ pub use error::DecodeError;
 pub use fields::{Fields, Pair, Pairs};
 pub use fuzz::{fuzz_sections, fuzz_value};
 pub use reader::{Described, Descriptor, Reader};
-pub use sections::{HeaderFields, PropertyField, Section, SectionIndex, SectionKind, walk};
+pub use sections::{
+    HeaderFields, PropertyField, Section, SectionIndex, SectionKind, begin_message_annotations, walk,
+    write_header,
+};
 pub use value::{Array, Kind, Value};
 pub use writer::{
     Mark, begin_array_element, begin_list, begin_map, begin_map_array, begin_string_array, end,
     end_array_element, write_array_string, write_binary, write_bool, write_descriptor, write_int,
-    write_long, write_null, write_string, write_symbol, write_timestamp, write_ubyte, write_uint,
-    write_ulong, write_ushort,
+    write_long, write_null, write_or_null, write_string, write_symbol, write_timestamp,
+    write_ubyte, write_uint, write_ulong, write_ushort,
 };
 
 #[cfg(test)]

@@ -1,6 +1,10 @@
 //! The sections of a message, found in place. [AMQP 3.2]
 
 use super::check::check_annotation_keys;
+use super::writer::{
+    Mark, begin_list, begin_map, end, write_bool, write_descriptor, write_or_null, write_ubyte,
+    write_uint,
+};
 use super::{DecodeError, Descriptor, Kind, Reader, Value, check_structure};
 
 /// Where one section is: offsets from the first byte of the message.
@@ -81,6 +85,24 @@ pub enum PropertyField {
     ReplyToGroupId = 12,
 }
 
+/// Writes a header section. [AMQP 3.2.1]
+pub fn write_header(out: &mut Vec<u8>, header: &HeaderFields) {
+    write_descriptor(out, SectionKind::Header.code());
+    let list = begin_list(out);
+    write_or_null(out, header.durable, write_bool);
+    write_or_null(out, header.priority, write_ubyte);
+    write_or_null(out, header.ttl_ms, write_uint);
+    write_or_null(out, header.first_acquirer, write_bool);
+    write_or_null(out, header.delivery_count, write_uint);
+    end(out, list, 5);
+}
+
+/// Begins a message-annotations section: write keys and values, then call [`end`]. [AMQP 3.2.3]
+pub fn begin_message_annotations(out: &mut Vec<u8>) -> Mark {
+    write_descriptor(out, SectionKind::MessageAnnotations.code());
+    begin_map(out)
+}
+
 impl SectionIndex {
     /// Reads the header section of `message`, the bytes that were walked.
     pub fn read_header(&self, message: &[u8]) -> Result<HeaderFields, DecodeError> {
@@ -96,9 +118,7 @@ impl SectionIndex {
             delivery_count: fields.uint()?,
         })
     }
-}
 
-impl SectionIndex {
     /// Reads the value of the body of `message`, the bytes that were walked; nothing if the body is
     /// absent or no `amqp-value`. [AMQP 3.2.8]
     pub fn read_value_body(&self, message: &[u8]) -> Result<Option<Value>, DecodeError> {

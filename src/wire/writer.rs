@@ -16,6 +16,14 @@ pub fn write_null(out: &mut Vec<u8>) {
     out.push(codes::NULL);
 }
 
+/// Writes a value with the function for its type, or null.
+pub fn write_or_null<T>(out: &mut Vec<u8>, value: Option<T>, write: fn(&mut Vec<u8>, T)) {
+    match value {
+        Some(value) => write(out, value),
+        None => write_null(out),
+    }
+}
+
 /// Writes a boolean.
 pub fn write_bool(out: &mut Vec<u8>, value: bool) {
     out.push(if value { codes::TRUE } else { codes::FALSE });

@@ -1,0 +1,46 @@
+//! Why a message is refused.
+
+use thiserror::Error;
+
+use crate::wire::DecodeError;
+
+/// Why a received message is none, or one that is refused.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum MessageError {
+    /// Its bytes are no message. (`amqp:decode-error`)
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// An annotation key that `strict` mode refuses. (`amqp:invalid-field`)
+    #[error(
+        "annotation key {key} is refused: in strict mode keys are symbols that begin with 'x-'"
+    )]
+    AnnotationKey {
+        /// The key with its type.
+        key: String,
+    },
+    /// An `x-cc` annotation that is no list of strings. (`amqp:invalid-field`)
+    #[error("annotation x-cc must be a list of strings, found {found}")]
+    Cc {
+        /// What it is.
+        found: String,
+    },
+}
+
+/// A stored message that cannot be read: damage, or a newer version.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum StoredMessageError {
+    /// Of another origin format, or written by a newer version.
+    #[error("stored message has unknown format {0}")]
+    Format(u8),
+    /// Bytes that no version wrote.
+    #[error("stored message is damaged: {0}")]
+    Damaged(#[from] DecodeError),
+    /// A history that no version wrote.
+    #[error("stored message is damaged: {0}")]
+    History(#[from] crate::deaths::HistoryError),
+    /// Values that no version wrote.
+    #[error("stored message is damaged: bad {0}")]
+    Field(&'static str),
+}

@@ -1,0 +1,274 @@
+//! The message.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::annotations::{self, Edited};
+use super::storage::Storage;
+use super::{KeyRule, MessageError};
+use crate::base::{Name, Timestamp};
+use crate::deaths::History;
+use crate::wire::{Fields, HeaderFields, Pairs, PropertyField, Reader, Value, decode_value, walk};
+
+/// Where a message was published to.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Route {
+    /// The exchange, "" for the default exchange.
+    pub exchange: Name,
+    /// The routing keys: the first key, then CC. Never empty.
+    pub keys: Arc<[Name]>,
+}
+
+impl Route {
+    /// The first routing key: what `x-routing-key` shows.
+    pub fn first_key(&self) -> &str {
+        self.keys.first().map_or("", Name::as_str)
+    }
+}
+
+/// One message: immutable, shared as `Arc<Message>`. A dead letter shares the bytes of the message
+/// that died.
+///
+/// ```text
+/// storage    [ client's annotation pairs | properties | application-properties | body | footer ]
+///              unless `edited` replaces    ^ bare       ^ ends.properties ...
+///              them
+/// ```
+///
+/// Received bytes already stand in this order, so that one copy takes them all. Header and delivery
+/// annotations are not kept as bytes: the broker writes its own header.
+#[derive(Clone, Debug)]
+pub struct Message {
+    pub(super) storage: Storage,
+    /// Where the bare message begins in the storage.
+    pub(super) bare: u32,
+    /// Where its sections end, from the beginning of the bare message.
+    pub(super) ends: Ends,
+    /// Number of keys and values before the bare message.
+    pub(super) annotation_count: u32,
+    /// The client's annotations, once they are others than those in the storage.
+    pub(super) edited: Option<Edited>,
+    pub(super) history: Option<Arc<History>>,
+    pub(super) durable: Option<bool>,
+    pub(super) priority: Option<u8>,
+    pub(super) ttl_ms: Option<u32>,
+    pub(super) carried_delivery_count: u32,
+}
+
+/// Where the sections of a bare message end; each begins where the one before it ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Ends {
+    pub(super) properties: u32,
+    pub(super) application_properties: u32,
+    pub(super) body: u32,
+}
+
+impl Message {
+    /// Takes a message from the payload of a transfer. [AMQP 3.2]
+    ///
+    /// Delivery annotations end here, as do the annotations whose names are the broker's and the
+    /// header fields first-acquirer and delivery-count. Up to `limits::MESSAGE_COPY_BYTES_MAX` bytes
+    /// are copied into an allocation of their own; a larger payload is kept as it is.
+    pub fn from_transfer(payload: Bytes, keys: KeyRule) -> Result<Self, MessageError> {
+        let index = walk(&payload)?;
+        let HeaderFields {
+            durable,
+            priority,
+            ttl_ms,
+            ..
+        } = index.read_header(&payload)?;
+        let mut start = index.bare as usize;
+        let mut annotation_count = 0;
+        let mut edited = None;
+        if !index.message_annotations.is_absent() {
+            let mut map = Reader::starting_at(&payload, index.message_annotations.value as usize);
+            let pairs = map.map()?;
+            let mut any_of_the_broker = false;
+            for pair in pairs.clone() {
+                let pair = pair?;
+                keys.check(&pair)?;
+                any_of_the_broker |= annotations::is_the_brokers(&pair);
+            }
+            if any_of_the_broker {
+                edited = Some(annotations::without_the_brokers(pairs));
+            } else {
+                annotation_count = pairs.left();
+                start -= pairs.rest().len();
+            }
+        }
+        let bare = index.bare;
+        let end_or = |section: crate::wire::Section, before: u32| {
+            if section.is_absent() {
+                before
+            } else {
+                section.end - bare
+            }
+        };
+        let properties = end_or(index.properties, 0);
+        let application_properties = end_or(index.application_properties, properties);
+        let body = end_or(index.body, application_properties);
+        let storage_start = u32::try_from(start).unwrap_or(bare);
+        Ok(Self {
+            storage: Storage::new(payload, start),
+            bare: bare - storage_start,
+            ends: Ends {
+                properties,
+                application_properties,
+                body,
+            },
+            annotation_count,
+            edited,
+            history: None,
+            durable,
+            priority,
+            ttl_ms,
+            carried_delivery_count: 0,
+        })
+    }
+
+    /// The dead letter: this message with its history after a death and the delivery-count it died
+    /// with, without ttl. [dead-lettering part 3]
+    #[must_use]
+    pub fn died(&self, history: Arc<History>, delivery_count: u32) -> Self {
+        Self {
+            history: Some(history),
+            ttl_ms: None,
+            carried_delivery_count: delivery_count,
+            ..self.clone()
+        }
+    }
+
+    /// This message with the annotations of a `modified` outcome merged in: an encoded map that
+    /// passed [`KeyRule::check_modified`]. Names of the broker are ignored; a map that cannot be read
+    /// changes nothing.
+    #[must_use]
+    pub fn with_annotations(&self, modified: &[u8]) -> Self {
+        let Ok(modified) = Reader::new(modified).map() else {
+            return self.clone();
+        };
+        let edited = Some(annotations::merge(self.client_annotations(), modified));
+        Self {
+            edited,
+            ..self.clone()
+        }
+    }
+
+    /// The bare message and the footer, as received.
+    pub fn bare(&self) -> &[u8] {
+        self.storage
+            .as_slice()
+            .get(self.bare as usize..)
+            .unwrap_or_default()
+    }
+
+    /// The same bytes as a shared slice; a small message is copied for it.
+    pub fn bare_bytes(&self) -> Bytes {
+        self.storage.bytes_from(self.bare as usize)
+    }
+
+    /// Length of [`Message::bare`], in bytes: what `max-length-bytes` counts.
+    pub fn bare_len(&self) -> usize {
+        self.bare().len()
+    }
+
+    /// The encoded body sections, as received.
+    pub fn body(&self) -> &[u8] {
+        self.section(self.ends.application_properties, self.ends.body)
+    }
+
+    /// Header durable; false if absent. [AMQP 3.2.1]
+    pub fn durable(&self) -> bool {
+        self.durable.unwrap_or(false)
+    }
+
+    /// Header priority. [AMQP 3.2.1]
+    pub const fn priority(&self) -> Option<u8> {
+        self.priority
+    }
+
+    /// Header ttl, in milliseconds. [AMQP 3.2.1]
+    pub const fn ttl_ms(&self) -> Option<u32> {
+        self.ttl_ms
+    }
+
+    /// Header delivery-count that it brought along from its last death; 0 when published.
+    pub const fn carried_delivery_count(&self) -> u32 {
+        self.carried_delivery_count
+    }
+
+    /// Its deaths so far.
+    pub const fn history(&self) -> Option<&Arc<History>> {
+        self.history.as_ref()
+    }
+
+    /// A field of the properties section, if it is there and can be read. [AMQP 3.2.4]
+    pub fn property(&self, field: PropertyField) -> Option<Value> {
+        self.property_field(field)?.value().ok()?
+    }
+
+    /// Property to, if it is text. [AMQP 3.2.4]
+    pub fn to(&self) -> Option<&str> {
+        self.property_field(PropertyField::To)?.string().ok()?
+    }
+
+    /// Property subject. [AMQP 3.2.4]
+    pub fn subject(&self) -> Option<&str> {
+        self.property_field(PropertyField::Subject)?.string().ok()?
+    }
+
+    /// Property reply-to, if it is text. [AMQP 3.2.4]
+    pub fn reply_to(&self) -> Option<&str> {
+        self.property_field(PropertyField::ReplyTo)?.string().ok()?
+    }
+
+    /// Property user-id. [AMQP 3.2.4]
+    pub fn user_id(&self) -> Option<&[u8]> {
+        self.property_field(PropertyField::UserId)?.binary().ok()?
+    }
+
+    /// Property absolute-expiry-time. [AMQP 3.2.4]
+    pub fn absolute_expiry_time(&self) -> Option<Timestamp> {
+        let field = self.property_field(PropertyField::AbsoluteExpiryTime);
+        field?.timestamp().ok()?.map(Timestamp)
+    }
+
+    /// The value of an application property. [AMQP 3.2.5]
+    pub fn application_property(&self, name: &str) -> Option<Value> {
+        let section = self.section(self.ends.properties, self.ends.application_properties);
+        let mut pairs = Reader::new(section)
+            .described()
+            .ok()?
+            .value
+            .map()
+            .ok()?
+            .flatten();
+        let pair = pairs.find(|pair| pair.string_key() == Some(name))?;
+        decode_value(pair.value).ok().map(|(value, _)| value)
+    }
+
+    /// The annotations that clients sent: the publisher's, with those of `modified` merged in.
+    pub(super) fn client_annotations(&self) -> Pairs<'_> {
+        match &self.edited {
+            Some(edited) => Pairs::bare(&edited.pairs, edited.count),
+            None => {
+                let pairs = self.storage.as_slice().get(..self.bare as usize);
+                Pairs::bare(pairs.unwrap_or_default(), self.annotation_count)
+            }
+        }
+    }
+
+    /// The fields of the properties section, from `field` on.
+    fn property_field(&self, field: PropertyField) -> Option<Fields<'_>> {
+        let section = self.section(0, self.ends.properties);
+        let mut fields = Reader::new(section).described().ok()?.value.list().ok()?;
+        fields.skip(field as u32).ok()?;
+        Some(fields)
+    }
+
+    fn section(&self, start: u32, end: u32) -> &[u8] {
+        self.bare()
+            .get(start as usize..end as usize)
+            .unwrap_or_default()
+    }
+}

@@ -1,0 +1,43 @@
+//! Where the bytes of a message live.
+
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+
+use crate::base::limits::MESSAGE_COPY_BYTES_MAX;
+
+/// The kept bytes of a message: shared by its dead letters, never changed.
+#[derive(Clone, Debug)]
+pub(super) enum Storage {
+    /// A small message in one allocation of its own, so that it holds no read buffer.
+    Copied(Arc<[u8]>),
+    /// A large message as the slice that it came in.
+    Shared(Bytes),
+}
+
+impl Storage {
+    /// Keeps what comes from byte `start` on.
+    pub(super) fn new(mut bytes: Bytes, start: usize) -> Self {
+        bytes.advance(start.min(bytes.len()));
+        if bytes.len() <= MESSAGE_COPY_BYTES_MAX {
+            Self::Copied(Arc::from(&*bytes))
+        } else {
+            Self::Shared(bytes)
+        }
+    }
+
+    pub(super) fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Copied(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
+
+    /// The bytes from `start` on as a shared slice: a copy of a small message, else the same bytes.
+    pub(super) fn bytes_from(&self, start: usize) -> Bytes {
+        match self {
+            Self::Copied(bytes) => Bytes::copy_from_slice(bytes.get(start..).unwrap_or_default()),
+            Self::Shared(bytes) => bytes.slice(start.min(bytes.len())..),
+        }
+    }
+}

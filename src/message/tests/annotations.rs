@@ -1,0 +1,183 @@
+use rstest::rstest;
+
+use super::{bytes, message, rejected, route};
+use crate::base::Name;
+use crate::message::{KeyRule, Message, MessageError};
+use crate::wire::{Value, begin_map, encode_value, end};
+
+/// An encoded map of these pairs.
+fn map(pairs: &[(Value, Value)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mark = begin_map(&mut out);
+    for (key, value) in pairs {
+        encode_value(key, &mut out);
+        encode_value(value, &mut out);
+    }
+    end(&mut out, mark, 2 * pairs.len());
+    out
+}
+
+/// A message with these message annotations and an empty data body.
+fn annotated(pairs: &[(Value, Value)], keys: KeyRule) -> Result<Message, MessageError> {
+    let payload = [&[0, 0x53, 0x72], &map(pairs)[..], &[0, 0x53, 0x75, 0xa0, 0]].concat();
+    Message::from_transfer(payload.into(), keys)
+}
+
+fn symbol(name: &str, value: impl Into<String>) -> (Value, Value) {
+    (Value::symbol(name), Value::string(value))
+}
+
+/// The client's annotations as they would be delivered.
+fn client(message: &Message) -> Vec<(Value, Value)> {
+    let decode = |encoded: &[u8]| crate::wire::decode_value(encoded).unwrap().0;
+    let pairs = message.client_annotations().map(Result::unwrap);
+    pairs
+        .map(|pair| (decode(pair.key), decode(pair.value)))
+        .collect()
+}
+
+/// [dead-lettering part 3] "what a publisher or a consumer sends under these names never enters".
+#[test]
+fn names_of_the_broker_are_removed_at_publish() {
+    let names = [
+        "x-opt-deaths",
+        "x-first-death-queue",
+        "x-first-death-reason",
+        "x-first-death-exchange",
+        "x-last-death-queue",
+        "x-last-death-reason",
+        "x-last-death-exchange",
+        "x-exchange",
+        "x-routing-key",
+        "x-delivery-count",
+        "x-acquired-count",
+    ];
+    let mut pairs = names.map(|name| symbol(name, "spoof")).to_vec();
+    pairs.push((Value::symbol("x-opt-deaths"), Value::List(vec![])));
+    let kept = [
+        symbol("x-opt-note", "n"),
+        (Value::Ulong(7), Value::Null),
+        symbol("plain", "p"),
+    ];
+    pairs.splice(3..3, kept.clone());
+    let message = annotated(&pairs, KeyRule::Specification).unwrap();
+    assert_eq!(client(&message), kept);
+    let dead = message.died(rejected(), 0);
+    let route = route("x1", &["k1", "cc"]);
+    let sees = |name: &str| dead.annotation(name, &route);
+    assert_eq!(sees("x-first-death-queue"), Some(Value::string("src")));
+    assert_eq!(sees("x-exchange"), Some(Value::string("x1")));
+    assert_eq!(sees("x-routing-key"), Some(Value::string("k1")));
+    assert_eq!(sees("x-opt-note"), Some(Value::string("n")));
+    assert_eq!(sees("x-delivery-count"), None);
+}
+
+/// [dead-lettering part 9 row 8]
+#[rstest]
+#[case(symbol("plain", "v"), "symbol 'plain'")]
+#[case((Value::Ulong(1), Value::Null), "ulong 1")]
+fn strict_mode_refuses_keys_that_rabbitmq_refuses(#[case] pair: (Value, Value), #[case] key: &str) {
+    let allowed = symbol("x-opt-a", "v");
+    let pairs = [allowed.clone(), pair];
+    let refused = MessageError::AnnotationKey {
+        key: key.to_owned(),
+    };
+    assert_eq!(
+        client(&annotated(&pairs, KeyRule::Specification).unwrap()),
+        pairs
+    );
+    assert_eq!(annotated(&pairs, KeyRule::Strict).unwrap_err(), refused);
+    assert_eq!(KeyRule::Strict.check_modified(&map(&pairs)), Err(refused));
+    assert_eq!(KeyRule::Specification.check_modified(&map(&pairs)), Ok(()));
+    assert_eq!(KeyRule::Strict.check_modified(&map(&[allowed])), Ok(()));
+}
+
+#[test]
+fn string_keys_are_refused_by_name() {
+    let string_key = [(Value::string("x-a"), Value::Null)];
+    let error = annotated(&string_key, KeyRule::Specification).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "annotation key at byte 6 is a string, not a symbol"
+    );
+    assert!(
+        KeyRule::Specification
+            .check_modified(&map(&string_key))
+            .is_err()
+    );
+    assert!(KeyRule::Specification.check_modified(&bytes("45")).is_err());
+}
+
+/// [dead-lettering part 9 row 7] "kept with their types on every queue type".
+#[test]
+fn modified_annotations_replace_add_and_keep_their_types() {
+    let published = [
+        symbol("x-opt-a", "old"),
+        symbol("x-opt-b", "kept"),
+        (Value::Ulong(1), Value::Null),
+    ];
+    let message = annotated(&published, KeyRule::Specification).unwrap();
+    let uuid = Value::Uuid([7; 16]);
+    let modified = map(&[
+        symbol("x-opt-a", "first"),
+        symbol("x-exchange", "forged"),
+        symbol("x-opt-deaths", "forged"),
+        (Value::Ulong(1), Value::Double(1)),
+        (Value::symbol("x-opt-new"), uuid.clone()),
+        symbol("x-opt-a", "last"),
+    ]);
+    let message = message.with_annotations(&modified);
+    let mut found = client(&message);
+    found.sort();
+    let mut expect = vec![
+        symbol("x-opt-b", "kept"),
+        symbol("x-opt-a", "last"),
+        (Value::symbol("x-opt-new"), uuid),
+        (Value::Ulong(1), Value::Double(1)),
+    ];
+    expect.sort();
+    assert_eq!(found, expect);
+    let again = message.with_annotations(&map(&[symbol("x-opt-b", "changed")]));
+    assert_eq!(client(&again).len(), 4);
+    assert_eq!(
+        client(&again.with_annotations(&[0xff])),
+        client(&again),
+        "garbage changes nothing"
+    );
+}
+
+/// The same key in its one-byte and its four-byte form is one key.
+#[test]
+fn keys_are_compared_by_meaning() {
+    let message = message("005372c10902 b300000001 61 5201 005375a000");
+    let message = message.with_annotations(&bytes("c10602 a30161 5202"));
+    assert_eq!(client(&message), [(Value::symbol("a"), Value::Uint(2))]);
+}
+
+/// [dead-lettering part 9 row 5] "a list of strings, anything else is refused".
+#[rstest]
+#[case(Value::List(vec![Value::string("b"), Value::string("c")]), Ok(vec!["b", "c"]))]
+#[case(Value::List(vec![]), Ok(vec![]))]
+#[case(
+    Value::string("b"),
+    Err("annotation x-cc must be a list of strings, found string 'b'")
+)]
+#[case(
+    Value::Null,
+    Err("annotation x-cc must be a list of strings, found null")
+)]
+#[case(
+    Value::List(vec![Value::string("b"), Value::Uint(1)]),
+    Err("annotation x-cc must be a list of strings, found a list with other elements")
+)]
+fn cc_is_a_list_of_strings(#[case] value: Value, #[case] expect: Result<Vec<&str>, &str>) {
+    let message = annotated(&[(Value::symbol("x-cc"), value)], KeyRule::Strict).unwrap();
+    let keys = message.cc().map_err(|error| error.to_string());
+    let expect = expect.map(|keys| keys.into_iter().map(Name::from).collect::<Vec<_>>());
+    assert_eq!(keys, expect.map_err(str::to_owned));
+}
+
+#[test]
+fn message_without_annotations_has_no_cc() {
+    assert_eq!(message("005375a000").cc(), Ok(vec![]));
+}

@@ -1,0 +1,69 @@
+//! Claims about messages.
+
+mod annotations;
+mod deliveries;
+mod stored;
+mod taken;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{DeliveryView, KeyRule, Message, Route};
+use crate::base::{Name, Timestamp};
+use crate::deaths::{Death, Encoding, History, Reason};
+
+/// Bytes from hexadecimal digits; blanks separate.
+fn bytes(text: &str) -> Bytes {
+    let digits = text
+        .chars()
+        .filter(|c| !c.is_whitespace())
+        .collect::<Vec<_>>();
+    let byte = |pair: &[char]| u8::from_str_radix(&String::from_iter(pair), 16).unwrap();
+    digits.chunks(2).map(byte).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn message(payload: &str) -> Message {
+    Message::from_transfer(bytes(payload), KeyRule::Specification).unwrap()
+}
+
+fn route(exchange: &str, keys: &[&str]) -> Route {
+    let keys = keys.iter().map(|key| Name::from(*key)).collect();
+    Route {
+        exchange: exchange.into(),
+        keys,
+    }
+}
+
+/// The prefix of a first delivery, or of a later one after failures and returns.
+fn prefix(message: &Message, route: &Route, failures: u32, acquired: u32) -> String {
+    let view = DeliveryView {
+        route,
+        first_acquirer: message.history().is_none() && acquired == 0,
+        delivery_count: message.carried_delivery_count() + failures,
+        failures,
+        acquired,
+        encoding: Encoding::Array,
+    };
+    let mut out = Vec::new();
+    message.write_prefix(&view, &mut out);
+    hex(&out)
+}
+
+/// A history of one rejection in `src`.
+fn rejected() -> Arc<History> {
+    let death = Death {
+        queue: "src".into(),
+        reason: Reason::Rejected,
+        time: Timestamp(0x1a1_fd87_458c),
+        exchange: Name::default(),
+        routing_keys: Arc::from([Name::from("src")]),
+        ttl: None,
+        evidence: None,
+    };
+    Arc::new(History::record(None, &death))
+}
