@@ -1,11 +1,21 @@
 //! Floor 6: management of one vhost: typed operations and the AMQP node `/management`.
 //!
 //! Promises: every request that is a message gets one answer, a refusal with a text that says why;
-//! rights are checked before anything is looked up or changed. Never: no links, no credit (the
-//! gateway's), no HTTP bytes, no clock.
+//! rights are checked before anything is changed. Never: no links, no credit (the gateway's), no
+//! HTTP bytes, no clock.
 //!
-//! Read first: [`handle`], [`Caller`].
+//! Read first: [`handle`], [`Operations`].
 
+mod answer;
+mod body;
 mod node;
+mod operations;
+mod path;
+mod refusal;
+mod token;
 
+pub use body::{BindingBody, ExchangeBody, QueueBody};
 pub use node::{Answer, Caller, RequestError, handle};
+pub use operations::{DeclaredQueue, Operations};
+pub use path::{BindingPath, BindingsQuery};
+pub use refusal::{Refusal, Status};

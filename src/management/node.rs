@@ -5,7 +5,13 @@ use thiserror::Error;
 use crate::access::Permissions;
 use crate::base::{ConnectionId, Lsn, Name, Now};
 use crate::broker::{Core, Effects};
-use crate::wire::DecodeError;
+use crate::wire::{DecodeError, Kind, Reader, SectionIndex, Value, walk};
+
+use super::answer::{self, Success};
+use super::body::{BindingBody, ExchangeBody, QueueBody};
+use super::operations::Operations;
+use super::path::{BindingsQuery, Path};
+use super::refusal::{Refusal, Status};
 
 /// Who asks.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +40,8 @@ pub struct Answer {
 #[error("management request is not a message: {0}")]
 pub struct RequestError(#[from] pub DecodeError);
 
-/// Carries out one request: `payload` is the whole message, as transferred.
+/// Carries out one request: `payload` is the whole message, as transferred. What is wrong with a
+/// request that is a message is said in the answer.
 pub fn handle(
     now: Now,
     caller: &Caller<'_>,
@@ -42,6 +49,177 @@ pub fn handle(
     effects: &mut Effects,
     payload: &[u8],
 ) -> Result<Answer, RequestError> {
-    let _ = (now, caller, core, effects, payload);
-    Err(RequestError(DecodeError::EmptyMessage))
+    let index = walk(payload)?;
+    let properties = Properties::read(&index, payload);
+    let message_id = properties.as_ref().ok().and_then(|p| p.message_id.clone());
+    let operations = Operations {
+        now,
+        caller,
+        core,
+        effects,
+    };
+    let result = properties
+        .and_then(|properties| Request::new(properties, &index, payload))
+        .and_then(|request| perform(request, operations));
+    let lsn = result.as_ref().map_or(Lsn::default(), |done| done.lsn);
+    Ok(Answer {
+        message: answer::write_message(result, message_id.as_ref()),
+        lsn,
+    })
 }
+
+fn perform(request: Request, mut on: Operations<'_>) -> Result<Success, Refusal> {
+    let Request { method, path, body } = request;
+    match (method, path) {
+        (Method::Put, Path::Queue(name)) => {
+            let declared = on.declare_queue(&name, QueueBody::parse(&body)?)?;
+            let body = answer::queue(&declared.info, on.core.vhost(), on.caller.node);
+            let success = Success::ok(body, declared.lsn);
+            Ok(if declared.created {
+                Success {
+                    status: Status::Created,
+                    ..success
+                }
+            } else {
+                success
+            })
+        }
+        (Method::Get, Path::Queue(name)) => {
+            let info = on.queue(&name)?;
+            let body = answer::queue(&info, on.core.vhost(), on.caller.node);
+            Ok(Success::ok(body, Lsn::default()))
+        }
+        (Method::Delete, Path::Queue(name)) => {
+            let (messages, lsn) = on.delete_queue(&name)?;
+            Ok(Success::messages(messages, lsn))
+        }
+        (Method::Delete, Path::Messages(name)) => {
+            let (messages, lsn) = on.purge_queue(&name)?;
+            Ok(Success::messages(messages, lsn))
+        }
+        (Method::Put, Path::Exchange(name)) => {
+            let lsn = on.declare_exchange(&name, ExchangeBody::parse(&body)?)?;
+            Ok(Success::no_content(lsn))
+        }
+        (Method::Delete, Path::Exchange(name)) => {
+            on.delete_exchange(&name).map(Success::no_content)
+        }
+        (Method::Post, Path::Bindings(_)) => {
+            on.bind(BindingBody::parse(&body)?).map(Success::no_content)
+        }
+        (Method::Get, Path::Bindings(query)) => {
+            let bindings = on.bindings(&BindingsQuery::parse(query.as_deref())?)?;
+            let list = bindings.into_iter().map(answer::binding).collect();
+            Ok(Success::ok(Value::List(list), Lsn::default()))
+        }
+        (Method::Delete, Path::Binding(path)) => on.unbind(&path).map(Success::no_content),
+        (Method::Put, Path::Token) => Err(Refusal::bad_request(
+            "tokens cannot be renewed: this connection did not log in with one",
+        )),
+        (method, _) => {
+            let why = format!("the method {} is not offered on this path", method.as_str());
+            Err(Refusal::not_found(why))
+        }
+    }
+}
+
+/// What can be asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Method {
+    Get,
+    Put,
+    Post,
+    Delete,
+}
+
+impl Method {
+    const ALL: [Self; 4] = [Self::Get, Self::Put, Self::Post, Self::Delete];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Put => "PUT",
+            Self::Post => "POST",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    const fn takes_a_body(self) -> bool {
+        matches!(self, Self::Put | Self::Post)
+    }
+}
+
+/// The properties of a request. [AMQP 3.2.4]
+#[derive(Debug, Default)]
+struct Properties<'a> {
+    message_id: Option<Value>,
+    to: Option<&'a str>,
+    subject: Option<&'a str>,
+    reply_to: Option<&'a str>,
+}
+
+impl<'a> Properties<'a> {
+    fn read(index: &SectionIndex, payload: &'a [u8]) -> Result<Self, Refusal> {
+        if index.properties.is_absent() {
+            return Ok(Self::default());
+        }
+        let start = index.properties.value as usize;
+        let mut fields = Reader::starting_at(payload, start).list()?;
+        let message_id = fields.value()?;
+        if let Some(id) = &message_id
+            && !MESSAGE_ID_KINDS.contains(&id.kind())
+        {
+            let why = format!("a message-id cannot be of type {}", id.kind());
+            return Err(Refusal::bad_request(why));
+        }
+        fields.skip(1)?; // user-id
+        Ok(Self {
+            message_id,
+            to: fields.string()?,
+            subject: fields.string()?,
+            reply_to: fields.string()?,
+        })
+    }
+}
+
+/// A request that is complete.
+#[derive(Debug)]
+struct Request {
+    method: Method,
+    path: Path,
+    body: Value,
+}
+
+impl Request {
+    fn new(
+        properties: Properties<'_>,
+        index: &SectionIndex,
+        payload: &[u8],
+    ) -> Result<Self, Refusal> {
+        if properties.reply_to != Some(REPLY_TO) {
+            let why = format!("the property reply-to must be '{REPLY_TO}'");
+            return Err(Refusal::bad_request(why));
+        }
+        let missing = |name| Refusal::bad_request(format!("the property {name} is missing"));
+        let subject = properties.subject.ok_or_else(|| missing("subject"))?;
+        let to = properties.to.ok_or_else(|| missing("to"))?;
+        let mut methods = Method::ALL.into_iter();
+        let method = methods
+            .find(|method| method.as_str() == subject)
+            .ok_or_else(|| {
+                let known = Method::ALL.map(Method::as_str).join(", ");
+                Refusal::bad_request(format!("unknown method '{subject}'; known are {known}"))
+            })?;
+        let path = Path::parse(to)?;
+        let no_body = || Refusal::bad_request("the body must be one amqp-value section");
+        let body = index.read_value_body(payload)?.ok_or_else(no_body)?;
+        if !method.takes_a_body() && body != Value::Null {
+            let why = format!("the body of a {subject} request must be null");
+            return Err(Refusal::bad_request(why));
+        }
+        Ok(Self { method, path, body })
+    }
+}
+
+const REPLY_TO: &str = "$me";
+const MESSAGE_ID_KINDS: [Kind; 4] = [Kind::Ulong, Kind::Uuid, Kind::Binary, Kind::String];

@@ -1,0 +1,134 @@
+//! Answers as AMQP values and as a message.
+
+use crate::base::{Lsn, Name};
+use crate::broker::binding::Binding;
+use crate::broker::{Destination, QueueInfo};
+use crate::wire::{self, Array, Kind, SectionKind, Value, encode_value};
+
+use super::path::BindingPath;
+use super::refusal::{Refusal, Status};
+use super::token::binding_token;
+
+/// What an operation answers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Success {
+    /// How it went.
+    pub status: Status,
+    /// What there is to say; null with no content.
+    pub body: Value,
+    /// To be told once this is durable.
+    pub lsn: Lsn,
+}
+
+impl Success {
+    /// Here it is.
+    pub const fn ok(body: Value, lsn: Lsn) -> Self {
+        Self {
+            status: Status::Ok,
+            body,
+            lsn,
+        }
+    }
+
+    /// Done; nothing to say.
+    pub const fn no_content(lsn: Lsn) -> Self {
+        Self {
+            status: Status::NoContent,
+            body: Value::Null,
+            lsn,
+        }
+    }
+
+    /// A number of messages that went.
+    pub fn messages(count: u64, lsn: Lsn) -> Self {
+        let count = (Value::string("message_count"), Value::Ulong(count));
+        Self::ok(Value::Map(vec![count]), lsn)
+    }
+}
+
+/// A queue as RabbitMQ describes it; `messages_dead_pending` is there when dead letters wait in it.
+pub fn queue(info: &QueueInfo, vhost: &Name, node: &str) -> Value {
+    let text = |text: &str| Value::string(text);
+    let replicas = Array::new(Kind::String, vec![text(node)]);
+    let replicas = replicas.map_or(Value::Null, Value::Array);
+    let consumers = u32::try_from(info.consumer_count).unwrap_or(u32::MAX);
+    let mut pairs = vec![
+        ("leader", text(node)),
+        ("replicas", replicas),
+        ("message_count", Value::Ulong(info.messages_ready)),
+        ("consumer_count", Value::Uint(consumers)),
+        ("name", text(&info.name)),
+        ("vhost", text(vhost)),
+        ("durable", Value::Bool(info.durable)),
+        ("auto_delete", Value::Bool(info.auto_delete)),
+        ("exclusive", Value::Bool(info.exclusive)),
+        ("type", text(info.kind)),
+        ("arguments", arguments(&info.arguments)),
+    ];
+    if info.messages_dead_pending > 0 {
+        let waiting = Value::Ulong(info.messages_dead_pending);
+        pairs.push(("messages_dead_pending", waiting));
+    }
+    map(pairs)
+}
+
+/// A binding with the path that deletes it.
+pub fn binding(binding: Binding) -> Value {
+    let destination = match &binding.destination {
+        Destination::Queue(name) => ("destination_queue", Value::string(name.as_str())),
+        Destination::Exchange(name) => ("destination_exchange", Value::string(name.as_str())),
+    };
+    let pairs = vec![
+        ("source", Value::string(binding.source.as_str())),
+        destination,
+        ("binding_key", Value::string(binding.key.as_str())),
+        ("arguments", arguments(&binding.arguments)),
+    ];
+    let path = BindingPath {
+        token: binding_token(&binding.arguments),
+        source: binding.source,
+        destination: binding.destination,
+        key: binding.key,
+    };
+    let location = ("location", Value::String(path.write()));
+    map(pairs.into_iter().chain([location]))
+}
+
+fn arguments(arguments: &[(Name, Value)]) -> Value {
+    let pairs = arguments.iter();
+    map(pairs.map(|(name, value)| (name.as_str(), value.clone())))
+}
+
+fn map<'a>(pairs: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
+    let pairs = pairs.into_iter();
+    Value::Map(
+        pairs
+            .map(|(key, value)| (Value::string(key), value))
+            .collect(),
+    )
+}
+
+/// Writes the message of an answer: properties with the status as subject and the request's
+/// message-id as correlation-id, the application property `http:response`, the body.
+pub fn write_message(result: Result<Success, Refusal>, message_id: Option<&Value>) -> Vec<u8> {
+    let (status, body) = match result {
+        Ok(success) => (success.status, success.body),
+        Err(refusal) => (refusal.status, Value::String(refusal.why)),
+    };
+    let mut out = Vec::with_capacity(256);
+    wire::write_descriptor(&mut out, SectionKind::Properties.code());
+    let fields = [
+        Value::Null, // message-id
+        Value::Null, // user-id
+        Value::Null, // to
+        Value::String(status.code().to_string()),
+        Value::Null, // reply-to
+        message_id.cloned().unwrap_or(Value::Null),
+    ];
+    encode_value(&Value::List(fields.to_vec()), &mut out);
+    wire::write_descriptor(&mut out, SectionKind::ApplicationProperties.code());
+    encode_value(&map([("http:response", Value::string("1.1"))]), &mut out);
+    wire::write_descriptor(&mut out, SectionKind::Value.code());
+    encode_value(&body, &mut out);
+    out
+}

@@ -1,0 +1,235 @@
+//! Typed operations: rights checked, then carried out on the core.
+
+use crate::access::Right;
+use crate::base::{Lsn, Name, Now};
+use crate::broker::binding::Binding;
+use crate::broker::names::check_new_name;
+use crate::broker::{Command, Core, Destination, Effects, Kind, QueueInfo, Reply};
+use crate::wire::Value;
+
+use super::Caller;
+use super::body::{BindingBody, ExchangeBody, QueueBody};
+use super::path::{BindingPath, BindingsQuery};
+use super::refusal::{Refusal, Status};
+use super::token::binding_token;
+
+/// The operations of one caller on one vhost.
+#[derive(Debug)]
+pub struct Operations<'a> {
+    /// When.
+    pub now: Now,
+    /// Who.
+    pub caller: &'a Caller<'a>,
+    /// On what.
+    pub core: &'a mut Core,
+    /// With what consequences.
+    pub effects: &'a mut Effects,
+}
+
+/// A queue that was declared.
+#[derive(Debug)]
+pub struct DeclaredQueue {
+    /// Whether it is new.
+    pub created: bool,
+    /// What it is.
+    pub info: Box<QueueInfo>,
+    /// Durable with this.
+    pub lsn: Lsn,
+}
+
+impl Operations<'_> {
+    /// Declares a queue. Rights: configure on it; when it is new and has a dead-letter-exchange,
+    /// read on it and write on that exchange.
+    pub fn declare_queue(
+        &mut self,
+        name: &Name,
+        body: QueueBody,
+    ) -> Result<DeclaredQueue, Refusal> {
+        self.require(Right::Configure, Kind::Queue, name)?;
+        check_new_name(Kind::Queue, name)?;
+        if let Some(exchange) = text_argument(&body.arguments, "x-dead-letter-exchange")
+            && self.queue(name).is_err()
+        {
+            self.require(Right::Read, Kind::Queue, name)?;
+            self.require(Right::Write, Kind::Exchange, exchange)?;
+        }
+        let reply = self.apply(Command::QueueDeclare {
+            connection: Some(self.caller.connection),
+            name: name.clone(),
+            durable: body.durable,
+            exclusive: body.exclusive,
+            auto_delete: body.auto_delete,
+            arguments: body.arguments,
+        })?;
+        match reply {
+            Reply::QueueDeclared { created, lsn, info } => Ok(DeclaredQueue { created, info, lsn }),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Describes a queue. No right is needed (as RabbitMQ).
+    pub fn queue(&mut self, name: &Name) -> Result<Box<QueueInfo>, Refusal> {
+        match self.apply(Command::QueueGet { name: name.clone() })? {
+            Reply::Queue(info) => Ok(info),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Removes the ready messages of a queue; how many. Right: read.
+    pub fn purge_queue(&mut self, name: &Name) -> Result<(u64, Lsn), Refusal> {
+        self.require(Right::Read, Kind::Queue, name)?;
+        let reply = self.apply(Command::QueuePurge {
+            connection: Some(self.caller.connection),
+            name: name.clone(),
+            with_dead_pending: false,
+        })?;
+        match reply {
+            Reply::Purged { messages, lsn } => Ok((messages, lsn)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Deletes a queue, also a missing one; how many ready messages it had. Right: configure.
+    pub fn delete_queue(&mut self, name: &Name) -> Result<(u64, Lsn), Refusal> {
+        self.require(Right::Configure, Kind::Queue, name)?;
+        let reply = self.apply(Command::QueueDelete {
+            connection: Some(self.caller.connection),
+            name: name.clone(),
+            if_unused: false,
+            if_empty: false,
+        })?;
+        match reply {
+            Reply::QueueDeleted { messages, lsn } => Ok((messages, lsn)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Declares an exchange. Rights: configure on it; with an alternate-exchange, read on it and
+    /// write on that exchange.
+    pub fn declare_exchange(&mut self, name: &Name, body: ExchangeBody) -> Result<Lsn, Refusal> {
+        self.require(Right::Configure, Kind::Exchange, name)?;
+        if let Some(alternate) = text_argument(&body.arguments, "alternate-exchange") {
+            self.require(Right::Read, Kind::Exchange, name)?;
+            self.require(Right::Write, Kind::Exchange, alternate)?;
+        }
+        self.done(Command::ExchangeDeclare {
+            name: name.clone(),
+            kind: body.kind,
+            durable: body.durable,
+            auto_delete: body.auto_delete,
+            internal: body.internal,
+            arguments: body.arguments,
+        })
+    }
+
+    /// Deletes an exchange, also a missing one. Right: configure.
+    pub fn delete_exchange(&mut self, name: &Name) -> Result<Lsn, Refusal> {
+        self.require(Right::Configure, Kind::Exchange, name)?;
+        self.done(Command::ExchangeDelete {
+            name: name.clone(),
+            if_unused: false,
+        })
+    }
+
+    /// Adds a binding. Rights: write on the destination, read on the source. What is missing or wrong
+    /// here is a bad request (as RabbitMQ).
+    pub fn bind(&mut self, body: BindingBody) -> Result<Lsn, Refusal> {
+        self.require_binding_rights(&body.source, &body.destination)?;
+        let bound = self.done(Command::Bind {
+            connection: Some(self.caller.connection),
+            source: body.source,
+            destination: body.destination,
+            key: body.key,
+            arguments: body.arguments,
+        });
+        bound.map_err(Refusal::as_bad_request)
+    }
+
+    /// Removes a binding, also a missing one. Rights as for [`Operations::bind`].
+    pub fn unbind(&mut self, path: &BindingPath) -> Result<Lsn, Refusal> {
+        self.require_binding_rights(&path.source, &path.destination)?;
+        let known = self.list_bindings(&path.source, &path.destination, &path.key)?;
+        let found = known
+            .into_iter()
+            .find(|binding| binding_token(&binding.arguments) == path.token);
+        let Some(binding) = found else {
+            return Ok(Lsn::default());
+        };
+        let unbound = self.done(Command::Unbind {
+            connection: Some(self.caller.connection),
+            source: binding.source,
+            destination: binding.destination,
+            key: binding.key,
+            arguments: binding.arguments,
+        });
+        unbound.map_err(Refusal::as_bad_request)
+    }
+
+    /// Lists bindings. No right is needed (as RabbitMQ).
+    pub fn bindings(&mut self, query: &BindingsQuery) -> Result<Vec<Binding>, Refusal> {
+        self.list_bindings(&query.source, &query.destination, &query.key)
+    }
+
+    fn list_bindings(
+        &mut self,
+        source: &Name,
+        destination: &Destination,
+        key: &Name,
+    ) -> Result<Vec<Binding>, Refusal> {
+        let reply = self.apply(Command::BindingsGet {
+            source: Some(source.clone()),
+            destination: Some(destination.clone()),
+            key: Some(key.clone()),
+        })?;
+        match reply {
+            Reply::Bindings(bindings) => Ok(bindings),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn require_binding_rights(
+        &self,
+        source: &Name,
+        destination: &Destination,
+    ) -> Result<(), Refusal> {
+        match destination {
+            Destination::Queue(name) => self.require(Right::Write, Kind::Queue, name)?,
+            Destination::Exchange(name) => self.require(Right::Write, Kind::Exchange, name)?,
+        }
+        self.require(Right::Read, Kind::Exchange, source)
+    }
+
+    fn require(&self, right: Right, kind: Kind, name: &str) -> Result<(), Refusal> {
+        if self.caller.permissions.allow(right, name) {
+            return Ok(());
+        }
+        Err(Refusal::no_right(self.caller.user, right, kind, name))
+    }
+
+    fn done(&mut self, command: Command) -> Result<Lsn, Refusal> {
+        match self.apply(command)? {
+            Reply::Done { lsn } => Ok(lsn),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn apply(&mut self, command: Command) -> Result<Reply, Refusal> {
+        match self.core.apply(self.now, command, self.effects) {
+            Reply::Refused(error) => Err(error.into()),
+            reply => Ok(reply),
+        }
+    }
+}
+
+fn text_argument<'a>(arguments: &'a [(Name, Value)], name: &str) -> Option<&'a str> {
+    let found = arguments.iter().find(|(key, _)| key == name);
+    found.and_then(|(_, value)| value.as_str())
+}
+
+/// The core answers each command in its own way; another answer is our fault.
+fn unexpected(reply: &Reply) -> Refusal {
+    Refusal {
+        status: Status::InternalError,
+        why: format!("the core gave an answer that belongs to another command: {reply:?}"),
+    }
+}
