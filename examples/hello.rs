@@ -4,6 +4,7 @@
 //! cargo run -- serve
 //! cargo run --example hello
 //! ```
+#![allow(clippy::print_stdout, reason = "an example prints")]
 
 mod common;
 

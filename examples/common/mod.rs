@@ -8,12 +8,21 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use coroner::wire::{Value, decode_value, encode_value};
+use fe2o3_amqp::Receiver;
+use fe2o3_amqp::session::SessionHandle;
+use fe2o3_amqp::types::definitions::Fields;
+use fe2o3_amqp::types::primitives::{self, Symbol};
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// `HOST:PORT` of the broker: the first argument, or where `coroner serve` listens by default.
+/// `HOST:PORT` of the broker: the first argument (a port alone is one of this machine), or where
+/// `coroner serve` listens by default.
 pub fn broker_address() -> String {
-    std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:5672".to_owned())
+    match std::env::args().nth(1) {
+        Some(address) if address.contains(':') => address,
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => "127.0.0.1:5672".to_owned(),
+    }
 }
 
 /// The same as a URL for an AMQP client.
@@ -23,14 +32,40 @@ pub fn broker_url() -> String {
 
 /// Declares a queue with these arguments; one that exists with the same arguments is as good.
 pub fn declare_queue(name: &str, arguments: &[(&str, Value)]) -> Result<()> {
-    let arguments = arguments.iter().map(|(key, value)| (Value::string(*key), value.clone()));
-    let body = Value::Map(vec![(Value::string("arguments"), Value::Map(arguments.collect()))]);
+    let arguments = arguments
+        .iter()
+        .map(|(key, value)| (Value::string(*key), value.clone()));
+    let body = Value::Map(vec![(
+        Value::string("arguments"),
+        Value::Map(arguments.collect()),
+    )]);
     let mut management = Management::connect(&broker_address())?;
     let (code, answer) = management.request("PUT", &format!("/queues/{name}"), body)?;
     if code != "200" && code != "201" {
         return Err(format!("{name} was not declared: {code} {answer:?}").into());
     }
     Ok(())
+}
+
+/// A receiver of dead letters that asks for their history as a list, or for none.
+///
+/// `x-opt-deaths` is an array of maps unless a receiver asks for something else, and `serde_amqp`
+/// 0.18 cannot decode an array of maps.
+pub async fn receive_dead_letters(
+    session: &mut SessionHandle<()>,
+    queue: &str,
+    encoding: &str,
+) -> Result<Receiver> {
+    let mut properties = Fields::new();
+    let encoding = primitives::Value::Symbol(Symbol::from(encoding));
+    properties.insert(Symbol::from("x-opt-deaths-encoding"), encoding);
+    let receiver = Receiver::builder()
+        .name(format!("dead letters of {queue}"))
+        .source(format!("/queues/{queue}"))
+        .properties(properties)
+        .attach(session)
+        .await?;
+    Ok(receiver)
 }
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -67,7 +102,10 @@ impl Management {
     fn connect(address: &str) -> Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
-        let mut management = Self { stream, delivery_id: 0 };
+        let mut management = Self {
+            stream,
+            delivery_id: 0,
+        };
         management.authenticate()?;
         management.open()?;
         Ok(management)
@@ -77,7 +115,12 @@ impl Management {
         self.header(*b"AMQP\x03\x01\x00\x00")?;
         self.await_frame(SASL_MECHANISMS)?;
         let response = Value::Binary("\0guest\0guest".into());
-        self.send(SASL_FRAME, SASL_INIT, vec![Value::symbol("PLAIN"), response], &[])?;
+        self.send(
+            SASL_FRAME,
+            SASL_INIT,
+            vec![Value::symbol("PLAIN"), response],
+            &[],
+        )?;
         let (outcome, _) = self.await_frame(SASL_OUTCOME)?;
         if outcome.first() != Some(&Value::Ubyte(0)) {
             return Err("guest was not let in".into());
@@ -89,7 +132,12 @@ impl Management {
         self.send(AMQP_FRAME, OPEN, vec![Value::string("example")], &[])?;
         self.await_frame(OPEN)?;
         let windows = [0, 2048, 2048].map(Value::Uint);
-        self.send(AMQP_FRAME, BEGIN, [&[Value::Null], &windows[..]].concat(), &[])?;
+        self.send(
+            AMQP_FRAME,
+            BEGIN,
+            [&[Value::Null], &windows[..]].concat(),
+            &[],
+        )?;
         let (begin, _) = self.await_frame(BEGIN)?;
         self.attach(REQUESTS)?;
         self.await_frame(ATTACH)?;
@@ -99,16 +147,30 @@ impl Management {
         let incoming_id = begin.get(1).cloned().unwrap_or(Value::Null);
         let delivery_count = attach.get(9).cloned().unwrap_or(Value::Null);
         let (handle, credit) = (Value::Uint(ANSWERS), Value::Uint(16));
-        let flow = [incoming_id, Value::Uint(2048), Value::Uint(0), Value::Uint(2048), handle];
-        self.send(AMQP_FRAME, FLOW, [&flow[..], &[delivery_count, credit]].concat(), &[])
+        let flow = [
+            incoming_id,
+            Value::Uint(2048),
+            Value::Uint(0),
+            Value::Uint(2048),
+            handle,
+        ];
+        self.send(
+            AMQP_FRAME,
+            FLOW,
+            [&flow[..], &[delivery_count, credit]].concat(),
+            &[],
+        )
     }
 
     /// One link of the pair; the broker knows them as one by their name and the property.
     fn attach(&mut self, handle: u32) -> Result<()> {
         let receives = handle == ANSWERS;
         let node = Value::string("/management");
-        let (source, target) =
-            if receives { (node, Value::string("me")) } else { (Value::string("me"), node) };
+        let (source, target) = if receives {
+            (node, Value::string("me"))
+        } else {
+            (Value::string("me"), node)
+        };
         let paired = Value::Map(vec![(Value::symbol("paired"), Value::Bool(true))]);
         let mut fields = vec![
             Value::string("management"),
@@ -120,7 +182,11 @@ impl Management {
             described(TARGET, Value::List(vec![target])),
             Value::Null,
             Value::Null,
-            if receives { Value::Null } else { Value::Uint(0) },
+            if receives {
+                Value::Null
+            } else {
+                Value::Uint(0)
+            },
         ];
         fields.extend([Value::Null, Value::Null, Value::Null, paired]);
         self.send(AMQP_FRAME, ATTACH, fields, &[])
@@ -128,13 +194,25 @@ impl Management {
 
     /// The code and the body of the answer.
     fn request(&mut self, method: &str, path: &str, body: Value) -> Result<(String, Value)> {
-        let (id, to, subject) = (Value::string("1"), Value::string(path), Value::string(method));
+        let (id, to, subject) = (
+            Value::string("1"),
+            Value::string(path),
+            Value::string(method),
+        );
         let properties = vec![id, Value::Null, to, subject, Value::string("$me")];
         let mut message = Vec::new();
-        encode_value(&described(PROPERTIES, Value::List(properties)), &mut message);
+        encode_value(
+            &described(PROPERTIES, Value::List(properties)),
+            &mut message,
+        );
         encode_value(&described(AMQP_VALUE, body), &mut message);
         let tag = Value::Binary("request".into());
-        let transfer = [Value::Uint(REQUESTS), Value::Uint(self.delivery_id), tag, Value::Uint(0)];
+        let transfer = [
+            Value::Uint(REQUESTS),
+            Value::Uint(self.delivery_id),
+            tag,
+            Value::Uint(0),
+        ];
         let fields = [&transfer[..], &[Value::Bool(true)]].concat();
         self.send(AMQP_FRAME, TRANSFER, fields, &message)?;
         self.delivery_id += 1;
@@ -146,7 +224,11 @@ impl Management {
             rest = rest.get(length..).unwrap_or_default();
             match take_described(section) {
                 Some((PROPERTIES, Value::List(fields))) => {
-                    code = fields.get(3).and_then(Value::as_str).unwrap_or_default().to_owned();
+                    fields
+                        .get(3)
+                        .and_then(Value::as_str)
+                        .unwrap_or_default()
+                        .clone_into(&mut code);
                 }
                 Some((AMQP_VALUE, value)) => body = value,
                 _ => {}
@@ -162,7 +244,11 @@ impl Management {
         self.stream.write_all(&ours)?;
         let mut theirs = [0; 8];
         self.stream.read_exact(&mut theirs)?;
-        if theirs == ours { Ok(()) } else { Err(format!("header {theirs:?}").into()) }
+        if theirs == ours {
+            Ok(())
+        } else {
+            Err(format!("header {theirs:?}").into())
+        }
     }
 
     fn send(&mut self, kind: u8, code: u64, fields: Vec<Value>, payload: &[u8]) -> Result<()> {
@@ -179,10 +265,14 @@ impl Management {
         loop {
             let mut size = [0; 4];
             self.stream.read_exact(&mut size)?;
-            let length = u32::from_be_bytes(size).checked_sub(4).ok_or("a frame too short")?;
+            let length = u32::from_be_bytes(size)
+                .checked_sub(4)
+                .ok_or("a frame too short")?;
             let mut rest = vec![0; usize::try_from(length)?];
             self.stream.read_exact(&mut rest)?;
-            let start = rest.first().map_or(0, |offset| usize::from(*offset) * 4 - 4);
+            let start = rest
+                .first()
+                .map_or(0, |offset| usize::from(*offset) * 4 - 4);
             let body = rest.get(start..).unwrap_or_default();
             if body.is_empty() {
                 continue; // a heartbeat
@@ -204,7 +294,9 @@ fn described(code: u64, value: Value) -> Value {
 }
 
 fn take_described(value: Value) -> Option<(u64, Value)> {
-    let Value::Described(pair) = value else { return None };
+    let Value::Described(pair) = value else {
+        return None;
+    };
     match *pair {
         (Value::Ulong(code), value) => Some((code, value)),
         _ => None,
