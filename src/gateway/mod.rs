@@ -1,8 +1,31 @@
 //! Floor 7: one connection between the link engine and the core: link events become commands,
 //! effects become link calls. Sans-IO.
 //!
-//! Promises: every answer a peer sees beyond the protocol itself is decided here or in the core.
-//! Never: no IO, no clock, no lock held across a call of the link engine.
+//! ```text
+//!            handle_bytes               run (under the core's lock)
+//!  bytes --> link engine --> events --> work --> core --> replies, effects
+//!                 ^                                              |
+//!  bytes <--------+----------- answers, deliveries <-------------+
+//!            poll_transmit      handle_answers, push_effects, handle_effects
+//! ```
+//! Promises: every answer a peer sees beyond the protocol itself is decided here or in the core;
+//! effects are handled in the order in which the core made them. Never: no IO, no clock, no lock
+//! held across a call.
+//!
+//! Read first: [`Gateway`], then `attach` (what a link may be), `publisher`, `consumer`.
 
 mod address;
+mod attach;
+mod connection;
+mod consumer;
+mod environment;
+mod errors;
+mod handshake;
+mod links;
+mod management;
 mod pattern;
+mod publisher;
+mod work;
+
+pub use connection::Gateway;
+pub use environment::{Environment, Options};

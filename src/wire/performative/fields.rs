@@ -1,5 +1,7 @@
 //! Shorthands for the types of `fe2o3-amqp-types`.
 
+use bytes::Bytes;
+
 use super::{Error, ErrorCondition, FieldArray, FieldValue, Fields, Symbol};
 
 /// An error with a description that says what was wrong. [AMQP 2.8.14]
@@ -18,4 +20,21 @@ pub fn fields<'a>(pairs: impl IntoIterator<Item = (&'a str, FieldValue)>) -> Fie
 /// A field that holds several symbols; absent if there is none. [AMQP 1.4]
 pub fn symbols(symbols: &[Symbol]) -> Option<FieldArray<Symbol>> {
     (!symbols.is_empty()).then(|| FieldArray::from(symbols.to_vec()))
+}
+
+/// The symbol of a condition. [AMQP 2.8.14]
+pub fn condition_symbol(condition: &ErrorCondition) -> Symbol {
+    match condition {
+        ErrorCondition::AmqpError(error) => Symbol::from(error),
+        ErrorCondition::ConnectionError(error) => Symbol::from(error),
+        ErrorCondition::SessionError(error) => Symbol::from(error),
+        ErrorCondition::LinkError(error) => Symbol::from(error),
+        ErrorCondition::TransactionError(error) => Symbol::from(error),
+        ErrorCondition::Custom(symbol) => symbol.clone(),
+    }
+}
+
+/// A map of fields, encoded; nothing if it cannot be.
+pub fn encode_fields(fields: &Fields) -> Option<Bytes> {
+    serde_amqp::to_vec(fields).ok().map(Bytes::from)
 }

@@ -30,6 +30,6 @@ pub use serde_amqp::primitives::{Array as FieldArray, Symbol};
 pub use attach::{AttachAnswer, AttachFields, Terminus};
 // decode
 
-pub use fields::{error, fields, symbols};
+pub use fields::{condition_symbol, encode_fields, error, fields, symbols};
 
 pub use state::DeliveryState;

@@ -1,0 +1,195 @@
+//! Consuming links: from an assigned message to a transfer, from a disposition to a settlement.
+
+use std::sync::Arc;
+
+use super::Gateway;
+use super::errors;
+use super::links::{Kind, Link, Sent};
+use super::work::Work;
+use crate::base::{ConsumerId, Name, Serial};
+use crate::broker::{Command, ConsumerEnd, Delivery, Outcome, Settle};
+use crate::deaths::Evidence;
+use crate::link::{LinkHandle, Sending, Unsendable};
+use crate::message::DeliveryView;
+use crate::wire::performative::{DeliveryState, Error, condition_symbol, encode_fields};
+
+/// Message format of an AMQP message. [AMQP 3.2.16]
+const MESSAGE_FORMAT: u32 = 0;
+
+impl Gateway {
+    /// The core assigned a message to one of our consumers.
+    pub(super) fn on_deliver(&mut self, delivery: &Delivery) {
+        let Some((handle, consumer)) = self.links.consumer(delivery.consumer) else {
+            // The link went, and with it all that the core had assigned to it.
+            self.taken_bytes += delivery.room_bytes();
+            return;
+        };
+        let view = DeliveryView {
+            route: &delivery.route,
+            first_acquirer: delivery.first_acquirer,
+            delivery_count: delivery.delivery_count,
+            failures: delivery.failures,
+            acquired: delivery.acquired,
+            encoding: consumer.encoding,
+        };
+        self.prefix.clear();
+        delivery.message.write_prefix(&view, &mut self.prefix);
+        let settled = consumer.settled;
+        let token = if settled {
+            Sent::SETTLED
+        } else {
+            self.sent.insert(delivery.consumer, delivery.position)
+        };
+        let bare = delivery.message.bare();
+        let sending = Sending {
+            token,
+            settled,
+            message_format: MESSAGE_FORMAT,
+            prefix: &self.prefix,
+            bare,
+        };
+        match self
+            .link
+            .send(handle, sending, || delivery.message.bare_bytes())
+        {
+            Ok(()) => self.taken_bytes += delivery.room_bytes(),
+            Err(unsendable) => self.return_unsent(handle, token, delivery, unsendable),
+        }
+    }
+
+    /// Gives a message back that the link cannot take: credit or link went while it was on its way.
+    fn return_unsent(
+        &mut self,
+        handle: LinkHandle,
+        token: u64,
+        delivery: &Delivery,
+        unsendable: Unsendable,
+    ) {
+        self.sent.remove(token);
+        let Delivery {
+            consumer, position, ..
+        } = *delivery;
+        if let Unsendable::TooLarge { max_bytes } = unsendable {
+            // Stop first, or the core would assign it again at once.
+            let stop = Command::ConsumerFlow {
+                consumer,
+                limit: 0,
+                drain: false,
+            };
+            self.work.push_back(Work::Command(stop));
+            self.link
+                .detach(handle, true, Some(errors::message_too_large(max_bytes)));
+        }
+        self.work
+            .push_back(Work::Command(Command::ReturnUnsent { consumer, position }));
+    }
+
+    /// The peer changed a consumer's credit.
+    pub(super) fn on_link_flow(&mut self, handle: LinkHandle, limit: u64, drain: bool) {
+        let Some(Link { id, kind, .. }) = self.links.by_handle(handle) else {
+            return;
+        };
+        match kind {
+            Kind::Consumer(_) => {
+                let consumer = id.consumer();
+                let command = Command::ConsumerFlow {
+                    consumer,
+                    limit,
+                    drain,
+                };
+                self.work.push_back(Work::Command(command));
+            }
+            // Answers are sent as they come: what could be sent was.
+            Kind::Response(_) if drain => self.link.drained(handle),
+            Kind::Response(_) | Kind::Publisher(_) | Kind::Request(_) => {}
+        }
+    }
+
+    /// The peer decided about a delivery.
+    pub(super) fn on_consumer_outcome(
+        &mut self,
+        handle: LinkHandle,
+        token: u64,
+        delivery_id: Serial,
+        state: DeliveryState,
+        settled: bool,
+    ) {
+        let Some((id, position)) = self.sent.remove(token) else {
+            return;
+        };
+        let Some((_, consumer)) = self.links.consumer(id) else {
+            return;
+        };
+        let outcome = match &state {
+            DeliveryState::Accepted => Outcome::Accepted,
+            DeliveryState::Released => Outcome::Released,
+            DeliveryState::Rejected { error } => Outcome::Rejected {
+                evidence: Some(evidence(&consumer.evidence, error.as_deref())),
+            },
+            DeliveryState::Modified {
+                delivery_failed,
+                undeliverable_here,
+                message_annotations,
+            } => Outcome::Modified {
+                delivery_failed: *delivery_failed,
+                undeliverable_here: *undeliverable_here,
+                annotations: message_annotations.clone(),
+            },
+            _ => {
+                let error = errors::not_implemented("this delivery state is not offered");
+                self.link.detach(handle, true, Some(error));
+                return;
+            }
+        };
+        let confirm = (!settled).then_some(u64::from(delivery_id.0));
+        if !settled {
+            consumer.answers.push_back((delivery_id, state));
+        }
+        let settle = Settle {
+            consumer: id,
+            position,
+            outcome,
+            confirm,
+        };
+        self.work.push_back(Work::Command(Command::Settle(settle)));
+    }
+
+    /// The core settled what a consumer wants to hear about.
+    pub(super) fn on_settled(&mut self, id: ConsumerId, token: u64) {
+        let Some((handle, consumer)) = self.links.consumer(id) else {
+            return;
+        };
+        // Nearly always the first: the core settles in order.
+        let found = consumer
+            .answers
+            .iter()
+            .position(|(id, _)| u64::from(id.0) == token);
+        if let Some((delivery_id, state)) = found.and_then(|at| consumer.answers.remove(at)) {
+            self.link.settle_sent(handle, delivery_id, state);
+        }
+    }
+
+    /// The core closed a consumer.
+    pub(super) fn on_consumer_ended(&mut self, id: ConsumerId, cause: ConsumerEnd) {
+        let Some((handle, _)) = self.links.consumer(id) else {
+            return;
+        };
+        let error = match cause {
+            ConsumerEnd::QueueDeleted => errors::queue_deleted(),
+        };
+        self.link.detach(handle, true, Some(error));
+    }
+}
+
+/// Who rejected, and the error given.
+fn evidence(consumer: &Arc<Evidence>, error: Option<&Error>) -> Arc<Evidence> {
+    let Some(error) = error else {
+        return Arc::clone(consumer);
+    };
+    Arc::new(Evidence {
+        condition: Some(Name::from(condition_symbol(&error.condition).as_str())),
+        description: error.description.as_deref().map(Name::from),
+        info: error.info.as_ref().and_then(|info| encode_fields(info)),
+        ..(**consumer).clone()
+    })
+}

@@ -1,0 +1,63 @@
+//! What all gateways of one broker share.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+
+use super::pattern::NamePatterns;
+use crate::base::{Name, Seed};
+use crate::broker::registry::Registry;
+use crate::link::{Identity, Options as LinkOptions};
+use crate::message::KeyRule;
+
+/// How gateways behave.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The link engine's options.
+    pub link: LinkOptions,
+    /// What `open` says about us.
+    pub identity: Identity,
+    /// The broker's name, for management answers.
+    pub node: Name,
+    /// User of peers without a login; none: they are refused.
+    pub anonymous_user: Option<Name>,
+    /// Largest message that is taken, in bytes.
+    pub message_bytes_max: u64,
+    /// Which annotation keys publishers may send.
+    pub key_rule: KeyRule,
+    /// Patterns of bare names that are queues, created when missing; default none.
+    pub auto_create: Vec<String>,
+    /// Bytes assigned to a connection and not yet written.
+    pub outbox_bytes: u64,
+    /// Seed of hashers.
+    pub seed: Seed,
+}
+
+/// What all gateways of one broker share: the registry, the options, the next id.
+#[derive(Debug)]
+pub struct Environment {
+    /// Vhosts, users and permissions. First in the order of locks; held for a look only.
+    pub registry: RwLock<Registry>,
+    /// How gateways behave.
+    pub options: Options,
+    pub(super) auto_create: NamePatterns,
+    ids: AtomicU64,
+}
+
+impl Environment {
+    /// An environment around a registry.
+    pub fn new(registry: Registry, options: Options) -> Self {
+        let auto_create = NamePatterns::new(&options.auto_create);
+        Self {
+            registry: RwLock::new(registry),
+            options,
+            auto_create,
+            ids: AtomicU64::new(1),
+        }
+    }
+
+    /// A number that was not given before.
+    pub fn next_id(&self) -> u64 {
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+}

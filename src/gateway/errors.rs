@@ -1,0 +1,140 @@
+//! The errors a gateway answers with: one function for each, with its AMQP condition. [AMQP 2.8.14]
+
+use std::fmt::Display;
+
+use crate::broker::Error as CoreError;
+use crate::management::RequestError;
+use crate::message::MessageError;
+use crate::wire::performative::{
+    AmqpError, DeliveryState, Error, FieldValue, LinkError, Symbol, error, fields,
+};
+
+/// `rejected` for this reason.
+pub(super) fn rejected(error: Error) -> DeliveryState {
+    DeliveryState::Rejected {
+        error: Some(Box::new(error)),
+    }
+}
+
+/// What the core refused. The one table from its errors to conditions.
+pub(super) fn core(refused: &CoreError) -> Error {
+    let condition = match refused {
+        CoreError::NotFound { .. } => AmqpError::NotFound,
+        CoreError::Inequivalent { .. }
+        | CoreError::BadArgument { .. }
+        | CoreError::NotIdle { .. } => AmqpError::PreconditionFailed,
+        CoreError::BadRequest { .. } => AmqpError::InvalidField,
+        CoreError::Reserved { .. } | CoreError::Internal { .. } => AmqpError::UnauthorizedAccess,
+        CoreError::Locked { .. } | CoreError::InUse { .. } => AmqpError::ResourceLocked,
+        CoreError::Limit { .. } => AmqpError::ResourceLimitExceeded,
+    };
+    error(condition, refused.to_string())
+}
+
+/// A payload that is no message, or one that is refused.
+pub(super) fn message(refused: &MessageError) -> Error {
+    let condition = match refused {
+        MessageError::AnnotationKey { .. } | MessageError::Cc { .. } => AmqpError::InvalidField,
+        _ => AmqpError::DecodeError,
+    };
+    error(condition, refused.to_string())
+}
+
+/// A field that cannot be so.
+pub(super) fn invalid_field(what: impl Display) -> Error {
+    error(AmqpError::InvalidField, what.to_string())
+}
+
+/// Something that is asked for and does not exist here.
+pub(super) fn not_implemented(what: &str) -> Error {
+    error(AmqpError::NotImplemented, what)
+}
+
+/// A condition of the request does not hold.
+pub(super) fn precondition(what: impl Display) -> Error {
+    error(AmqpError::PreconditionFailed, what.to_string())
+}
+
+/// A user's right that is missing.
+pub(super) fn unauthorized(what: impl Display) -> Error {
+    error(AmqpError::UnauthorizedAccess, what.to_string())
+}
+
+/// A vhost that is not there.
+pub(super) fn no_vhost(name: &str) -> Error {
+    error(AmqpError::NotFound, format!("no vhost '{name}'"))
+}
+
+/// An exchange that is not there (any more).
+pub(super) fn no_exchange(name: &str) -> Error {
+    error(
+        AmqpError::NotFound,
+        format!("no exchange '{name}' in vhost"),
+    )
+}
+
+/// An exchange that clients may not publish to.
+pub(super) fn internal_exchange(name: &str) -> Error {
+    unauthorized(format_args!("exchange '{name}' is internal"))
+}
+
+/// A message on the anonymous terminus that does not say where to.
+pub(super) fn no_to() -> Error {
+    precondition("the message has no property 'to', which the anonymous terminus needs")
+}
+
+/// A message in somebody else's name.
+pub(super) fn user_id(given: &[u8]) -> Error {
+    let given = String::from_utf8_lossy(given);
+    unauthorized(format_args!(
+        "user-id '{given}' is not the user that logged in"
+    ))
+}
+
+/// A queue that was deleted under its consumer; without a description, as RabbitMQ.
+pub(super) fn queue_deleted() -> Error {
+    Error::new(AmqpError::ResourceDeleted, None, None)
+}
+
+/// A full queue under `reject-publish`: names the queue and the reason. [dead-lettering part 7]
+pub(super) fn queue_full(queue: &str) -> Error {
+    let info = fields([
+        ("queue", FieldValue::String(queue.to_owned())),
+        ("reason", FieldValue::Symbol(Symbol::from("maxlen"))),
+    ]);
+    let description = format!("queue '{queue}' is full");
+    Error::new(
+        AmqpError::ResourceLimitExceeded,
+        Some(description),
+        Some(info),
+    )
+}
+
+/// A message larger than its consumer takes.
+pub(super) fn message_too_large(max_bytes: u64) -> Error {
+    let what = format!("a message is larger than the receiver's maximum of {max_bytes} bytes");
+    error(LinkError::MessageSizeExceeded, what)
+}
+
+/// Too many links on one connection.
+pub(super) fn too_many_links(max: usize) -> Error {
+    error(
+        AmqpError::ResourceLimitExceeded,
+        format!("at most {max} links on a connection"),
+    )
+}
+
+/// A link that is used before it was answered: the engine does not let that happen.
+pub(super) fn not_attached() -> Error {
+    internal("a message came in on a link whose target is not known")
+}
+
+/// A management request that is no message.
+pub(super) fn request(refused: &RequestError) -> Error {
+    error(AmqpError::DecodeError, refused.to_string())
+}
+
+/// A fault of ours.
+pub(super) fn internal(what: &str) -> Error {
+    error(AmqpError::InternalError, what)
+}

@@ -1,0 +1,225 @@
+//! The links of one connection, found by the engine's handle and by the core's id.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::environment::Environment;
+use super::publisher::Publisher;
+use crate::base::{ConsumerId, Map, Name, Position, PublisherId, Seed, Serial};
+use crate::deaths::{Encoding, Evidence};
+use crate::link::{LinkHandle, SessionHandle};
+use crate::wire::performative::DeliveryState;
+
+/// Number of a link in the core: its slot in the low bits, a number never given twice above.
+///
+/// ```text
+/// | 63 ..................... 16 | 15 ........... 0 |
+/// |   from Environment::next_id |  slot in `Links` |
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct LinkId(pub(super) u64);
+
+/// Bits of a [`LinkId`] that hold the slot.
+const SLOT_BITS: u32 = 16;
+/// Links of one connection at most.
+pub(super) const LINKS_MAX: usize = 1 << SLOT_BITS;
+
+impl LinkId {
+    const fn slot(self) -> usize {
+        (self.0 & ((1 << SLOT_BITS) - 1)) as usize
+    }
+
+    pub(super) const fn consumer(self) -> ConsumerId {
+        ConsumerId(self.0)
+    }
+
+    pub(super) const fn publisher(self) -> PublisherId {
+        PublisherId(self.0)
+    }
+}
+
+/// One link.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) id: LinkId,
+    pub(super) handle: LinkHandle,
+    pub(super) session: SessionHandle,
+    pub(super) name: Name,
+    pub(super) kind: Kind,
+}
+
+/// What a link is for.
+#[derive(Debug)]
+pub(super) enum Kind {
+    /// We receive messages.
+    Publisher(Box<Publisher>),
+    /// We send messages.
+    Consumer(Box<Consumer>),
+    /// We receive management requests.
+    Request(PairHalf),
+    /// We send management answers.
+    Response(PairHalf),
+}
+
+/// Our side of a consuming link.
+#[derive(Debug)]
+pub(super) struct Consumer {
+    /// Deliveries are settled when sent.
+    pub(super) settled: bool,
+    /// How it wants the death history.
+    pub(super) encoding: Encoding,
+    /// Outcomes that wait for the core before they are answered, oldest first.
+    pub(super) answers: VecDeque<(Serial, DeliveryState)>,
+    /// Who rejects without an error: shared by all such deaths.
+    pub(super) evidence: Arc<Evidence>,
+}
+
+/// One half of a management pair.
+#[derive(Debug)]
+pub(super) struct PairHalf {
+    /// The peer's own address on it; the two halves of a pair agree.
+    pub(super) address: Option<String>,
+    /// On the request half: credit the peer has left.
+    pub(super) credit: u32,
+    /// On the response half: answers on their way.
+    pub(super) pending: u32,
+}
+
+/// All links of one connection.
+#[derive(Debug)]
+pub(super) struct Links {
+    slots: Vec<Option<Link>>,
+    free: Vec<usize>,
+    by_handle: Map<LinkHandle, usize>,
+}
+
+impl Links {
+    pub(super) fn new(seed: Seed) -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_handle: Map::with_hasher(seed.hasher()),
+        }
+    }
+
+    /// Adds a link; nothing when there are [`LINKS_MAX`] already.
+    pub(super) fn add(
+        &mut self,
+        environment: &Environment,
+        (handle, session): (LinkHandle, SessionHandle),
+        name: Name,
+        kind: Kind,
+    ) -> Option<LinkId> {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None if self.slots.len() < LINKS_MAX => {
+                self.slots.push(None);
+                self.slots.len() - 1
+            }
+            None => return None,
+        };
+        let id = LinkId((environment.next_id() << SLOT_BITS) | slot as u64);
+        self.by_handle.insert(handle, slot);
+        if let Some(place) = self.slots.get_mut(slot) {
+            *place = Some(Link {
+                id,
+                handle,
+                session,
+                name,
+                kind,
+            });
+        }
+        Some(id)
+    }
+
+    /// The link of a handle.
+    pub(super) fn by_handle(&mut self, handle: LinkHandle) -> Option<&mut Link> {
+        let slot = *self.by_handle.get(&handle)?;
+        self.slots.get_mut(slot)?.as_mut()
+    }
+
+    /// The link of an id, unless it is gone.
+    pub(super) fn by_id(&mut self, id: LinkId) -> Option<&mut Link> {
+        self.slots
+            .get_mut(id.slot())?
+            .as_mut()
+            .filter(|link| link.id == id)
+    }
+
+    pub(super) fn consumer(&mut self, id: ConsumerId) -> Option<(LinkHandle, &mut Consumer)> {
+        match self.by_id(LinkId(id.0))? {
+            Link {
+                handle,
+                kind: Kind::Consumer(consumer),
+                ..
+            } => Some((*handle, consumer)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn publisher(&mut self, id: PublisherId) -> Option<(LinkHandle, &mut Publisher)> {
+        match self.by_id(LinkId(id.0))? {
+            Link {
+                handle,
+                kind: Kind::Publisher(publisher),
+                ..
+            } => Some((*handle, publisher)),
+            _ => None,
+        }
+    }
+
+    /// Takes a link out.
+    pub(super) fn remove(&mut self, handle: LinkHandle) -> Option<Link> {
+        let slot = self.by_handle.remove(&handle)?;
+        self.free.push(slot);
+        self.slots.get_mut(slot)?.take()
+    }
+
+    /// Takes out all links of a session.
+    pub(super) fn remove_session(&mut self, session: SessionHandle) {
+        let handles: Vec<LinkHandle> = self
+            .iter_mut()
+            .filter(|link| link.session == session)
+            .map(|link| link.handle)
+            .collect();
+        for handle in handles {
+            self.remove(handle);
+        }
+    }
+
+    /// All links, in the order of their slots.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Link> {
+        self.slots.iter_mut().flatten()
+    }
+}
+
+/// Deliveries sent and not settled, by the token that the engine knows them by.
+#[derive(Debug, Default)]
+pub(super) struct Sent {
+    entries: Vec<(ConsumerId, Position)>,
+    free: Vec<usize>,
+}
+
+impl Sent {
+    /// The token of deliveries that are settled when sent.
+    pub(super) const SETTLED: u64 = u64::MAX;
+
+    pub(super) fn insert(&mut self, consumer: ConsumerId, position: Position) -> u64 {
+        if let Some(index) = self.free.pop() {
+            if let Some(entry) = self.entries.get_mut(index) {
+                *entry = (consumer, position);
+            }
+            return index as u64;
+        }
+        self.entries.push((consumer, position));
+        (self.entries.len() - 1) as u64
+    }
+
+    /// Forgets a delivery; the engine names each token once.
+    pub(super) fn remove(&mut self, token: u64) -> Option<(ConsumerId, Position)> {
+        let index = usize::try_from(token).ok()?;
+        let entry = *self.entries.get(index)?;
+        self.free.push(index);
+        Some(entry)
+    }
+}

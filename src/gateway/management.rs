@@ -1,0 +1,224 @@
+//! Management pairs: two links of one name, requests in and answers out.
+
+use super::Gateway;
+use super::attach::Place;
+use super::connection::Waiting;
+use super::errors;
+use super::links::{Kind, Link, LinkId, PairHalf, Sent};
+use super::work::{Request, Work};
+use crate::base::Serial;
+use crate::link::{LinkHandle, Sending};
+use crate::management::{Answer, RequestError};
+use crate::wire::performative::{
+    Attach, AttachAnswer, Error, FieldValue, Fields, SenderSettleMode, Symbol, TargetArchetype,
+    fields,
+};
+
+/// Link property of both halves.
+const PAIRED: &str = "paired";
+/// Requests of one pair on their way at most (as RabbitMQ).
+const REQUEST_CREDIT: u32 = 8;
+
+/// Whether an attach asks for one half of a pair: `paired` is true, and the requesting half sends
+/// settled.
+pub(super) fn is_pair_half(attach: &Attach) -> bool {
+    let paired = attach
+        .properties
+        .as_ref()
+        .and_then(|map| map.get(&Symbol::from(PAIRED)));
+    matches!(paired, Some(FieldValue::Bool(true)))
+        && attach.snd_settle_mode == SenderSettleMode::Settled
+}
+
+fn pair_properties() -> Fields {
+    fields([(PAIRED, FieldValue::Bool(true))])
+}
+
+impl Gateway {
+    /// The half that requests come in on.
+    pub(super) fn attach_request(&mut self, place: Place, attach: &Attach) -> Result<(), Error> {
+        let address = attach
+            .source
+            .as_ref()
+            .and_then(|source| source.address.clone());
+        let half = PairHalf {
+            address,
+            credit: REQUEST_CREDIT,
+            pending: 0,
+        };
+        self.add_link(place, attach, Kind::Request(half))?;
+        self.link.accept_attach(
+            place.0,
+            AttachAnswer {
+                max_message_size: Some(self.environment.options.message_bytes_max),
+                properties: Some(pair_properties()),
+                ..AttachAnswer::default()
+            },
+        );
+        self.link.set_credit(place.0, REQUEST_CREDIT);
+        Ok(())
+    }
+
+    /// The half that answers go out on.
+    pub(super) fn attach_response(&mut self, place: Place, attach: &Attach) -> Result<(), Error> {
+        let address = match attach.target.as_deref() {
+            Some(TargetArchetype::Target(target)) => target.address.clone(),
+            _ => None,
+        };
+        let half = PairHalf {
+            address,
+            credit: 0,
+            pending: 0,
+        };
+        self.add_link(place, attach, Kind::Response(half))?;
+        let answer = AttachAnswer {
+            properties: Some(pair_properties()),
+            ..AttachAnswer::default()
+        };
+        self.link.accept_attach(place.0, answer);
+        Ok(())
+    }
+
+    /// A message came in on a link: a publish or a request.
+    pub(super) fn on_delivery(
+        &mut self,
+        handle: LinkHandle,
+        delivery_id: Serial,
+        settled: bool,
+        payload: bytes::Bytes,
+    ) {
+        match self.links.by_handle(handle) {
+            Some(Link {
+                kind: Kind::Request(_),
+                ..
+            }) => self.on_request(handle, settled, payload),
+            _ => self.on_message(handle, delivery_id, settled, payload),
+        }
+    }
+
+    /// A delivery was given up in the middle: it used up a credit.
+    pub(super) fn on_aborted(&mut self, handle: LinkHandle) {
+        let Some(link) = self.links.by_handle(handle) else {
+            return;
+        };
+        let id = link.id;
+        match &mut link.kind {
+            Kind::Publisher(publisher) => {
+                publisher.aborted();
+                self.give_credit(id.publisher());
+            }
+            Kind::Request(half) => half.credit = half.credit.saturating_sub(1),
+            Kind::Consumer(_) | Kind::Response(_) => {}
+        }
+    }
+
+    fn on_request(&mut self, handle: LinkHandle, settled: bool, payload: bytes::Bytes) {
+        let Some(link) = self.links.by_handle(handle) else {
+            return;
+        };
+        let request = link.id;
+        let (name, session) = (link.name.clone(), link.session);
+        let Kind::Request(half) = &mut link.kind else {
+            return;
+        };
+        let address = half.address.clone();
+        half.credit = half.credit.saturating_sub(1);
+        if half.credit <= REQUEST_CREDIT / 2 {
+            half.credit = REQUEST_CREDIT;
+            self.link.set_credit(handle, REQUEST_CREDIT);
+        }
+        if !settled {
+            let error = errors::invalid_field("a management request must be sent settled");
+            self.link.detach(handle, true, Some(error));
+            return;
+        }
+        let engine = &self.link;
+        let other = self.links.iter_mut().find_map(|link| match &mut link.kind {
+            Kind::Response(half)
+                if link.session == session && link.name == name && half.address == address =>
+            {
+                let credit = engine.credit(link.handle) > half.pending;
+                half.pending += u32::from(credit);
+                Some((link.id, credit))
+            }
+            _ => None,
+        });
+        match other {
+            Some((response, true)) => {
+                let request = Request {
+                    from: request,
+                    to: response,
+                    payload,
+                };
+                self.work.push_back(Work::Manage(request));
+            }
+            Some((_, false)) => {
+                let error = errors::precondition("the answering link of the pair has no credit");
+                self.link.detach(handle, true, Some(error));
+            }
+            None => {
+                let error = errors::precondition(
+                    "there is no answering link of the same name and address in this session",
+                );
+                self.link.detach(handle, true, Some(error));
+            }
+        }
+    }
+
+    /// A request was handled.
+    pub(super) fn on_managed(
+        &mut self,
+        request: LinkId,
+        response: LinkId,
+        result: Result<Answer, RequestError>,
+    ) {
+        match result {
+            Ok(answer) if answer.lsn <= self.durable => {
+                self.send_response(response, &answer.message);
+            }
+            Ok(answer) => {
+                self.waiting
+                    .push_back((answer.lsn, Waiting::Response(response, answer.message)));
+            }
+            Err(error) => {
+                if let Some(Link {
+                    kind: Kind::Response(half),
+                    ..
+                }) = self.links.by_id(response)
+                {
+                    half.pending = half.pending.saturating_sub(1);
+                }
+                if let Some(link) = self.links.by_id(request) {
+                    self.link
+                        .detach(link.handle, true, Some(errors::request(&error)));
+                }
+            }
+        }
+    }
+
+    /// Sends an answer on the answering link of a pair.
+    pub(super) fn send_response(&mut self, response: LinkId, message: &[u8]) {
+        let Some(link) = self.links.by_id(response) else {
+            return;
+        };
+        let Kind::Response(half) = &mut link.kind else {
+            return;
+        };
+        half.pending = half.pending.saturating_sub(1);
+        let sending = Sending {
+            token: Sent::SETTLED,
+            settled: true,
+            message_format: 0,
+            prefix: &[],
+            bare: message,
+        };
+        let handle = link.handle;
+        let sent = self
+            .link
+            .send(handle, sending, || bytes::Bytes::copy_from_slice(message));
+        if let Err(unsendable) = sent {
+            let error = errors::precondition(unsendable);
+            self.link.detach(handle, true, Some(error));
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! Publishing links: from a delivery to a publish, from its outcome to a disposition, and the
+//! credit in between.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::Gateway;
+use super::address::Address;
+use super::errors;
+use super::links::{Kind, LinkId};
+use super::work::Work;
+use crate::access::Right;
+use crate::base::limits::{PUBLISH_CREDIT_BYTES, PUBLISH_CREDIT_MAX};
+use crate::base::{ExchangeId, Name, PublisherId, Serial};
+use crate::broker::{Command, Publish, PublishOutcome, Target};
+use crate::link::LinkHandle;
+use crate::message::{Message, Route};
+use crate::wire::performative::{DeliveryState, Error};
+
+/// First credit, while the sizes of a link's messages are unknown (as RabbitMQ), in messages.
+const CREDIT_FIRST: u32 = 170;
+/// A new size counts for one part in so many in the mean.
+const MEAN_PARTS: u64 = 8;
+
+/// Our side of a publishing link.
+#[derive(Debug)]
+pub(super) struct Publisher {
+    /// Where its messages go.
+    pub(super) to: Destination,
+    /// Credit the peer has left, in messages.
+    credit: u32,
+    /// Messages whose outcome is not known yet.
+    pending: u32,
+    /// Mean size of its messages, in bytes; 0 before the first.
+    mean_bytes: u64,
+}
+
+/// Where the messages of a link go.
+#[derive(Debug)]
+pub(super) enum Destination {
+    /// To one exchange with one key, looked up at attach (the core has not answered yet while
+    /// `exchange` is absent).
+    Fixed {
+        /// The exchange.
+        exchange: Option<ExchangeId>,
+        /// Its name and the key.
+        route: Arc<Route>,
+    },
+    /// To wherever each message says: the anonymous terminus.
+    Anonymous {
+        /// The last `to` that was looked up, and what came of it.
+        last: Option<(String, Arc<Route>)>,
+    },
+}
+
+impl Publisher {
+    pub(super) const fn new(to: Destination) -> Self {
+        Self {
+            to,
+            credit: 0,
+            pending: 0,
+            mean_bytes: 0,
+        }
+    }
+
+    /// The credit to give now, if the peer's has become low.
+    pub(super) fn top_up(&mut self, alarm: bool) -> Option<u32> {
+        let window = match (alarm, self.mean_bytes) {
+            (true, _) => 0,
+            (false, 0) => u64::from(CREDIT_FIRST),
+            (false, mean) => (PUBLISH_CREDIT_BYTES / mean).clamp(1, PUBLISH_CREDIT_MAX.into()),
+        };
+        let window = u32::try_from(window).unwrap_or(PUBLISH_CREDIT_MAX);
+        let wanted = window.saturating_sub(self.pending);
+        if wanted == 0 || self.credit > wanted / 2 {
+            return None;
+        }
+        self.credit = wanted;
+        Some(wanted)
+    }
+
+    /// Takes all credit back.
+    pub(super) fn stop(&mut self) {
+        self.credit = 0;
+    }
+
+    /// Counts a message that was given up in the middle: it used up a credit.
+    pub(super) fn aborted(&mut self) {
+        self.credit = self.credit.saturating_sub(1);
+    }
+
+    /// Counts a message that used up a credit.
+    pub(super) fn arrived(&mut self, size_bytes: u64) {
+        self.credit = self.credit.saturating_sub(1);
+        self.mean_bytes = match self.mean_bytes {
+            0 => size_bytes.max(1),
+            mean => (mean * (MEAN_PARTS - 1) + size_bytes).div_ceil(MEAN_PARTS),
+        };
+    }
+}
+
+/// Why a message was not published.
+enum Refusal {
+    /// It is settled so; the link stays.
+    Outcome(DeliveryState),
+    /// It is released and the link detached.
+    Released(Error),
+    /// The link is detached.
+    Detach(Error),
+}
+
+impl Gateway {
+    /// A message came in.
+    pub(super) fn on_message(
+        &mut self,
+        handle: LinkHandle,
+        delivery_id: Serial,
+        settled: bool,
+        payload: Bytes,
+    ) {
+        let size_bytes = payload.len() as u64;
+        let Some(link) = self.links.by_handle(handle) else {
+            return;
+        };
+        let (id, kind) = (link.id, &mut link.kind);
+        let Kind::Publisher(publisher) = kind else {
+            return;
+        };
+        publisher.arrived(size_bytes);
+        match self.publish(id, delivery_id, settled, payload) {
+            Ok(()) => {
+                if let Some((_, publisher)) = self.links.publisher(id.publisher()) {
+                    publisher.pending += u32::from(!settled);
+                }
+            }
+            Err(refusal) => self.refuse_message(handle, delivery_id, settled, refusal),
+        }
+        self.give_credit(id.publisher());
+    }
+
+    fn publish(
+        &mut self,
+        id: LinkId,
+        delivery_id: Serial,
+        settled: bool,
+        payload: Bytes,
+    ) -> Result<(), Refusal> {
+        let key_rule = self.environment.options.key_rule;
+        let message = Message::from_transfer(payload, key_rule)
+            .map_err(|error| Refusal::Detach(errors::message(&error)))?;
+        self.check_user_id(&message)?;
+        let (target, route) = self.route(id, &message)?;
+        self.work.push_back(Work::Command(Command::Publish(Publish {
+            connection: self.id,
+            publisher: id.publisher(),
+            token: delivery_id.0.into(),
+            target,
+            route,
+            message: Arc::new(message),
+            settled,
+        })));
+        Ok(())
+    }
+
+    fn check_user_id(&self, message: &Message) -> Result<(), Refusal> {
+        let Some(user_id) = message.user_id() else {
+            return Ok(());
+        };
+        let allowed = self
+            .login
+            .as_ref()
+            .is_some_and(|login| login.may_send_as(user_id));
+        if allowed {
+            Ok(())
+        } else {
+            Err(Refusal::Detach(errors::user_id(user_id)))
+        }
+    }
+
+    /// Exchange and keys of a message: those of its link or of its `to`, and its CC keys.
+    fn route(&mut self, id: LinkId, message: &Message) -> Result<(Target, Arc<Route>), Refusal> {
+        let cc = message.cc();
+        let anonymous = matches!(
+            self.links.publisher(id.publisher()),
+            Some((
+                _,
+                Publisher {
+                    to: Destination::Anonymous { .. },
+                    ..
+                }
+            ))
+        );
+        let cc = cc.map_err(|error| {
+            let error = errors::message(&error);
+            if anonymous {
+                rejected(error)
+            } else {
+                Refusal::Released(error)
+            }
+        })?;
+        let (target, route) = if anonymous {
+            self.anonymous_route(id, message)?
+        } else {
+            self.fixed_route(id)?
+        };
+        if cc.is_empty() {
+            return Ok((target, route));
+        }
+        let keys = route.keys.iter().cloned().chain(cc).collect();
+        Ok((
+            target,
+            Arc::new(Route {
+                exchange: route.exchange.clone(),
+                keys,
+            }),
+        ))
+    }
+
+    fn fixed_route(&mut self, id: LinkId) -> Result<(Target, Arc<Route>), Refusal> {
+        match self.links.publisher(id.publisher()) {
+            Some((
+                _,
+                Publisher {
+                    to:
+                        Destination::Fixed {
+                            exchange: Some(exchange),
+                            route,
+                        },
+                    ..
+                },
+            )) => Ok((Target::Attached(*exchange), Arc::clone(route))),
+            _ => Err(Refusal::Detach(errors::not_attached())),
+        }
+    }
+
+    fn anonymous_route(
+        &mut self,
+        id: LinkId,
+        message: &Message,
+    ) -> Result<(Target, Arc<Route>), Refusal> {
+        let to = message.to().ok_or_else(|| rejected(errors::no_to()))?;
+        if let Some((_, publisher)) = self.links.publisher(id.publisher())
+            && let Destination::Anonymous {
+                last: Some((last, route)),
+            } = &publisher.to
+            && last == to
+        {
+            return Ok((target_of(route), Arc::clone(route)));
+        }
+        let address = Address::target(to, &self.environment.auto_create)
+            .map_err(|error| rejected(errors::precondition(&error)))?;
+        let route = self.address_route(address).map_err(Refusal::Detach)?;
+        if let Some((_, publisher)) = self.links.publisher(id.publisher()) {
+            let last = Some((to.to_owned(), Arc::clone(&route)));
+            publisher.to = Destination::Anonymous { last };
+        }
+        Ok((target_of(&route), route))
+    }
+
+    /// The route an address stands for, if the user may write there.
+    pub(super) fn address_route(&mut self, address: Address) -> Result<Arc<Route>, Error> {
+        let (exchange, key) = match address {
+            Address::Exchange { exchange, key } => (exchange, key),
+            Address::Queue(queue) => (Name::default(), queue),
+            Address::BareQueue(queue) => {
+                self.declare_bare(&queue)?;
+                (Name::default(), queue)
+            }
+        };
+        self.check_right(Right::Write, &exchange, "exchange")?;
+        Ok(Arc::new(Route {
+            exchange,
+            keys: Arc::from([key]),
+        }))
+    }
+
+    fn refuse_message(
+        &mut self,
+        handle: LinkHandle,
+        delivery_id: Serial,
+        settled: bool,
+        refusal: Refusal,
+    ) {
+        let (state, error) = match refusal {
+            Refusal::Outcome(state) => (Some(state), None),
+            Refusal::Released(error) => (Some(DeliveryState::Released), Some(error)),
+            Refusal::Detach(error) => (None, Some(error)),
+        };
+        if let Some(state) = state.filter(|_| !settled) {
+            self.link.settle_received(handle, delivery_id, state);
+        }
+        if let Some(error) = error {
+            self.link.detach(handle, true, Some(error));
+        }
+    }
+
+    /// The core decided about a publish.
+    pub(super) fn on_published(&mut self, id: PublisherId, token: u64, outcome: &PublishOutcome) {
+        let Some((handle, publisher)) = self.links.publisher(id) else {
+            return;
+        };
+        publisher.pending = publisher.pending.saturating_sub(1);
+        let (state, detach) = verdict(&publisher.to, outcome);
+        // A token is a delivery-id, see `publish`.
+        let delivery_id = Serial(u32::try_from(token).unwrap_or_default());
+        self.link.settle_received(handle, delivery_id, state);
+        match detach {
+            Some(error) => self.link.detach(handle, true, Some(error)),
+            None => self.give_credit(id),
+        }
+    }
+
+    /// Tops up a publisher's credit when it has become low.
+    pub(super) fn give_credit(&mut self, id: PublisherId) {
+        let alarm = self.alarm;
+        if let Some((handle, publisher)) = self.links.publisher(id)
+            && let Some(credit) = publisher.top_up(alarm)
+        {
+            self.link.set_credit(handle, credit);
+        }
+    }
+
+    /// An alarm was raised or cleared: publishers lose their credit or get some.
+    pub(super) fn on_alarm(&mut self, raised: bool) {
+        self.alarm = raised;
+        for link in self.links.iter_mut() {
+            let Kind::Publisher(publisher) = &mut link.kind else {
+                continue;
+            };
+            if raised {
+                publisher.stop();
+                self.link.set_credit(link.handle, 0);
+            } else if let Some(credit) = publisher.top_up(false) {
+                self.link.set_credit(link.handle, credit);
+            }
+        }
+    }
+}
+
+/// The state for an outcome, and the error to detach with.
+fn verdict(to: &Destination, outcome: &PublishOutcome) -> (DeliveryState, Option<Error>) {
+    let (exchange, anonymous) = match to {
+        Destination::Fixed { route, .. } => (&*route.exchange, false),
+        Destination::Anonymous { last } => (
+            last.as_ref().map_or("", |(_, route)| &*route.exchange),
+            true,
+        ),
+    };
+    match outcome {
+        PublishOutcome::Accepted => (DeliveryState::Accepted, None),
+        PublishOutcome::Unroutable => (DeliveryState::Released, None),
+        PublishOutcome::QueueFull { queue } => (errors::rejected(errors::queue_full(queue)), None),
+        PublishOutcome::NoExchange if anonymous => {
+            (errors::rejected(errors::no_exchange(exchange)), None)
+        }
+        PublishOutcome::NoExchange => {
+            (DeliveryState::Released, Some(errors::no_exchange(exchange)))
+        }
+        PublishOutcome::Internal => (
+            DeliveryState::Released,
+            Some(errors::internal_exchange(exchange)),
+        ),
+    }
+}
+
+fn rejected(error: Error) -> Refusal {
+    Refusal::Outcome(errors::rejected(error))
+}
+
+/// The default exchange needs no name to be looked up.
+fn target_of(route: &Route) -> Target {
+    if route.exchange.is_empty() {
+        Target::Attached(ExchangeId(0))
+    } else {
+        Target::Named
+    }
+}
