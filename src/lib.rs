@@ -17,3 +17,6 @@ pub mod server;
 pub mod sim;
 pub mod store;
 pub mod wire;
+
+pub use config::Settings;
+pub use server::{Broker, Builder, StartError, Stats};

@@ -75,11 +75,15 @@ fn flag_given(key: &'static Key, matches: &ArgMatches) -> Option<Given> {
 
 /// Runs the command.
 pub(super) fn run(matches: &ArgMatches) -> ExitCode {
-    match settings(matches) {
-        Ok(settings) => crate::server::run(settings),
+    let settings = match settings(matches) {
+        Ok(settings) => settings,
         Err(error) => {
             complain(&error);
-            ExitCode::from(EXIT_USAGE)
+            return ExitCode::from(EXIT_USAGE);
         }
-    }
+    };
+    crate::server::run(settings).unwrap_or_else(|error| {
+        complain(&error);
+        error.exit_code()
+    })
 }

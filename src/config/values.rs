@@ -26,6 +26,15 @@ impl ListenAddress {
     }
 }
 
+impl From<std::net::SocketAddr> for ListenAddress {
+    fn from(address: std::net::SocketAddr) -> Self {
+        Self {
+            host: address.ip().to_string(),
+            port: address.port(),
+        }
+    }
+}
+
 impl FromStr for ListenAddress {
     type Err = String;
 
@@ -91,7 +100,7 @@ impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unit = SIZE_UNITS
             .iter()
-            .find(|(_, factor)| self.0 > 0 && self.0 % factor == 0);
+            .find(|(_, factor)| self.0 > 0 && self.0.is_multiple_of(*factor));
         match unit {
             Some((name, factor)) => write!(f, "{}{name}", self.0 / factor),
             None => write!(f, "{}", self.0),
@@ -144,8 +153,8 @@ impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.ms {
             0 => f.write_str("0"),
-            ms if ms % 60_000 == 0 => write!(f, "{}m", ms / 60_000),
-            ms if ms % 1000 == 0 => write!(f, "{}s", ms / 1000),
+            ms if ms.is_multiple_of(60_000) => write!(f, "{}m", ms / 60_000),
+            ms if ms.is_multiple_of(1000) => write!(f, "{}s", ms / 1000),
             ms => write!(f, "{ms}ms"),
         }
     }

@@ -1,10 +1,29 @@
-//! Floor 8: tokio: listeners, connections, timers. The only room that reads a clock.
+//! Floor 8: tokio: listeners, connections, timers, the process. The only room that starts tasks and
+//! reads a clock.
+//!
+//! ```text
+//!  socket --> Driver --> Gateway --> Vhost (core behind one lock) --> Outbox --> other Drivers
+//!     ^          |  one task per connection: read, work, write
+//!     +----------+
+//! ```
+//! Promises: the core's lock is held for a batch and never across an await; effects reach each
+//! connection in the order of the core; who has nothing to do sleeps. Never: no decision about
+//! messages or the protocol.
+//!
+//! Read first: [`Broker`], then `connection` (a turn), `vhost` (a batch).
 
-use std::process::ExitCode;
+mod broker;
+mod clock;
+mod connection;
+mod errors;
+mod listener;
+mod outbox;
+mod process;
+mod setup;
+mod stats;
+mod vhost;
 
-use crate::config::Settings;
-
-/// Runs a broker until it is told to stop.
-pub fn run(_settings: Settings) -> ExitCode {
-    ExitCode::SUCCESS
-}
+pub use broker::{Broker, Builder};
+pub use errors::StartError;
+pub use process::run;
+pub use stats::{LockHolds, Stats, VhostStats};

@@ -26,11 +26,7 @@ fn annotation<'a>(written: &'a [u8], name: &str) -> Option<&'a [u8]> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap();
-    let digits = bytes
-        .iter()
-        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
-    digits.collect()
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn retried() -> History {

@@ -1,0 +1,341 @@
+//! A running broker, to be embedded or to be the process.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use super::clock::Clock;
+use super::connection::Driver;
+use super::errors::StartError;
+use super::outbox::Outbox;
+use super::stats::Stats;
+use super::vhost::Vhost;
+use super::{listener, setup};
+use crate::access::Peer;
+use crate::base::{ConnectionId, Name};
+use crate::config::{ListenAddress, PermissionEntry, Settings, Span, UserEntry};
+use crate::gateway::Environment;
+
+/// Bytes in each direction of an in-process stream before its writer has to wait.
+const STREAM_BYTES: usize = 256 * 1024;
+
+/// What all tasks of a broker share.
+pub(super) struct Shared {
+    pub(super) clock: Clock,
+    pub(super) environment: Arc<Environment>,
+    pub(super) settings: Settings,
+    vhosts: BTreeMap<Name, Arc<Vhost>>,
+    outboxes: Mutex<BTreeMap<ConnectionId, Arc<Outbox>>>,
+    tasks: Mutex<JoinSet<()>>,
+    stopping: AtomicBool,
+    connections: AtomicU32,
+    connections_total: AtomicU64,
+    connections_refused: AtomicU64,
+    failure: Arc<Notify>,
+}
+
+impl Shared {
+    pub(super) fn vhost(&self, name: &str) -> Option<Arc<Vhost>> {
+        self.vhosts.get(name).map(Arc::clone)
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Starts a task that ends with the broker.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock();
+        // Those that are done need not be kept.
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
+    }
+
+    /// Serves one peer in a task of its own; drops it when there are too many.
+    pub(super) fn serve<R, W>(self: &Arc<Self>, peer: Peer, stream: (R, W))
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let open = self.connections.fetch_add(1, Ordering::AcqRel);
+        if open >= self.settings.connections_max || self.is_stopping() {
+            self.connections.fetch_sub(1, Ordering::AcqRel);
+            self.connections_refused.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(open, "connection dropped: there are too many");
+            return;
+        }
+        self.connections_total.fetch_add(1, Ordering::Relaxed);
+        let id = ConnectionId(self.environment.next_id());
+        let outbox = Arc::new(Outbox::default());
+        self.outboxes.lock().insert(id, Arc::clone(&outbox));
+        let shared = Arc::clone(self);
+        self.spawn(async move {
+            let open = Open {
+                shared: Arc::clone(&shared),
+                id,
+            };
+            Driver::new(shared, id, peer, outbox, stream).run().await;
+            drop(open);
+        });
+    }
+
+    fn call_all(&self) {
+        let outboxes: Vec<_> = self.outboxes.lock().values().map(Arc::clone).collect();
+        for outbox in outboxes {
+            outbox.call();
+        }
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        Stats {
+            connections: self.connections.load(Ordering::Relaxed),
+            connections_total: self.connections_total.load(Ordering::Relaxed),
+            connections_refused: self.connections_refused.load(Ordering::Relaxed),
+            vhosts: self.vhosts.values().map(|vhost| vhost.stats()).collect(),
+        }
+    }
+}
+
+/// Counts an open connection; on drop, also when its task panics, no longer.
+struct Open {
+    shared: Arc<Shared>,
+    id: ConnectionId,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.shared.connections.fetch_sub(1, Ordering::AcqRel);
+        self.shared.outboxes.lock().remove(&self.id);
+    }
+}
+
+/// Makes a [`Broker`].
+///
+/// It starts with [`Settings::default`], but listens on no address: add some with
+/// [`Builder::listen`], or use [`Broker::connect`] alone.
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it is started"]
+pub struct Builder {
+    settings: Settings,
+}
+
+impl Builder {
+    /// Starts from other settings, those of a file for example. Replaces all that was set before.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Also listens on this address; port 0 lets the system choose, see [`Broker::addresses`].
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.settings.amqp.push(ListenAddress::from(address));
+        self
+    }
+
+    /// Adds a vhost beside the default one `/`.
+    pub fn vhost(mut self, name: impl Into<String>) -> Self {
+        self.settings.vhost.push(name.into());
+        self
+    }
+
+    /// Adds a user that may do everything, beside `guest` (password `guest`, from this machine only).
+    pub fn user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
+        self.settings.user.push(UserEntry {
+            name: name.into(),
+            password: password.into(),
+        });
+        self
+    }
+
+    /// Restricts a user in a vhost (`*`: in all) to names that match these regular expressions; a
+    /// user that is restricted anywhere may enter only the vhosts that are named so.
+    pub fn permission(
+        mut self,
+        user: impl Into<String>,
+        vhost: impl Into<String>,
+        [configure, write, read]: [&str; 3],
+    ) -> Self {
+        self.settings.permission.push(PermissionEntry {
+            user: user.into(),
+            vhost: vhost.into(),
+            configure: configure.to_owned(),
+            write: write.to_owned(),
+            read: read.to_owned(),
+        });
+        self
+    }
+
+    /// How long [`Broker::stop`] waits for peers. Default: 5 s.
+    pub fn shutdown_timeout(mut self, span: Span) -> Self {
+        self.settings.shutdown_timeout = span;
+        self
+    }
+
+    /// Starts the broker in the current tokio runtime.
+    ///
+    /// # Errors
+    /// When an address cannot be listened on, or a name or pattern is bad.
+    pub async fn start(self) -> Result<Broker, StartError> {
+        Broker::start(self.settings).await
+    }
+}
+
+/// A running broker. It stops when it is dropped, or politely with [`Broker::stop`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let broker = coroner::Broker::builder().listen("127.0.0.1:0".parse()?).start().await?;
+/// println!("AMQP 1.0 clients connect to {}", broker.addresses()[0]);
+/// let stream = broker.connect(); // or without a socket: bytes in, bytes out
+/// drop(stream);
+/// broker.stop().await;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a broker stops when it is dropped"]
+pub struct Broker {
+    shared: Arc<Shared>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl std::fmt::Debug for Broker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Broker")
+            .field("addresses", &self.addresses)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Broker {
+    /// Begins to make a broker.
+    pub fn builder() -> Builder {
+        Builder {
+            settings: Settings {
+                amqp: Vec::new(),
+                ..Settings::default()
+            },
+        }
+    }
+
+    pub(super) async fn start(settings: Settings) -> Result<Self, StartError> {
+        let seed = setup::seed();
+        let registry = setup::registry(&settings)?;
+        let options = setup::options(&settings, seed);
+        let clock = Clock::start();
+        let failure = Arc::new(Notify::new());
+        let vhosts = settings.vhosts().map(|name| {
+            let name = Name::from(name);
+            let vhost = Vhost::new(
+                name.clone(),
+                seed,
+                settings.unsettled_max,
+                clock,
+                Arc::clone(&failure),
+            );
+            (name, Arc::new(vhost))
+        });
+        let vhosts: BTreeMap<_, _> = vhosts.collect();
+        let mut listeners: Vec<TcpListener> = Vec::new();
+        for address in &settings.amqp {
+            listeners.push(listener::bind(address).await?);
+        }
+        let addresses = listeners
+            .iter()
+            .filter_map(|listener| listener.local_addr().ok());
+        let addresses = addresses.collect();
+        let shared = Arc::new(Shared {
+            clock,
+            environment: Arc::new(Environment::new(registry, options)),
+            settings,
+            vhosts,
+            outboxes: Mutex::default(),
+            tasks: Mutex::default(),
+            stopping: AtomicBool::new(false),
+            connections: AtomicU32::new(0),
+            connections_total: AtomicU64::new(0),
+            connections_refused: AtomicU64::new(0),
+            failure,
+        });
+        for vhost in shared.vhosts.values() {
+            shared.spawn(run_timer(Arc::clone(vhost), clock));
+        }
+        for listener in listeners {
+            shared.spawn(listener::accept(listener, Arc::clone(&shared)));
+        }
+        Ok(Self { shared, addresses })
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// The addresses it listens on, in the order in which they were given, with their real ports.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Connects without a socket: the bytes of a TCP connection from this machine. Must be called
+    /// within the tokio runtime.
+    pub fn connect(&self) -> DuplexStream {
+        let (ours, theirs) = tokio::io::duplex(STREAM_BYTES);
+        self.shared.serve(Peer::Loopback, tokio::io::split(ours));
+        theirs
+    }
+
+    /// What it counted so far.
+    pub fn stats(&self) -> Stats {
+        self.shared.stats()
+    }
+
+    /// Ready when the core of a vhost failed: nothing in it is confirmed any more, and the broker
+    /// should be stopped and made again.
+    pub async fn failed(&self) {
+        self.shared.failure.notified().await;
+    }
+
+    /// Stops: takes no more connections, closes those that are open, and waits for their peers as
+    /// long as the setting `shutdown-timeout` allows.
+    pub async fn stop(self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        self.shared.call_all();
+        let timeout = self.shared.settings.shutdown_timeout.duration();
+        let closed = async {
+            while self.shared.connections.load(Ordering::Acquire) > 0 {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        };
+        if tokio::time::timeout(timeout, closed).await.is_err() {
+            tracing::warn!("some peers did not answer the close in time");
+        }
+        // The rest happens in drop.
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        self.shared.tasks.lock().abort_all();
+    }
+}
+
+/// Fires what is due in a vhost, and does its long work in slices.
+async fn run_timer(vhost: Arc<Vhost>, clock: Clock) {
+    while let Ok(due) = vhost.tick() {
+        if due <= clock.now().mono {
+            tokio::task::yield_now().await;
+            continue;
+        }
+        tokio::select! {
+            () = tokio::time::sleep_until(clock.instant(due)) => {}
+            () = vhost.earlier() => {}
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The task of one connection: reads, lets gateway and core work, writes.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::Sleep;
+
+use super::broker::Shared;
+use super::outbox::Outbox;
+use super::vhost::Vhost;
+use crate::access::Peer;
+use crate::base::{ConnectionId, Millis};
+use crate::gateway::Gateway;
+
+/// Bytes of one read: the least, so that idle connections take little memory, and the most, to
+/// which it grows while reads fill it.
+const READ_BYTES_MIN: usize = 4 * 1024;
+const READ_BYTES_MAX: usize = 64 * 1024;
+/// A peer that does not close its side after our close gets this long to read it.
+const LINGER: Duration = Duration::from_millis(500);
+/// A write buffer that a burst made larger than this is given back, in bytes.
+const WRITE_BYTES_KEPT: usize = 256 * 1024;
+
+/// One connection. A turn: write what is there and read what has come, let gateway and core work,
+/// collect the output; sleep only when nothing of this got on.
+pub(super) struct Driver<R, W> {
+    shared: Arc<Shared>,
+    gateway: Gateway,
+    outbox: Arc<Outbox>,
+    vhost: Option<Arc<Vhost>>,
+    reader: R,
+    writer: W,
+    input: BytesMut,
+    /// Bytes of the next read.
+    read_bytes: usize,
+    output: Vec<u8>,
+    /// Bytes of `output` that are written.
+    written: usize,
+    sleep: Pin<Box<Sleep>>,
+    /// For when `sleep` is set.
+    armed: Millis,
+    closing: bool,
+}
+
+/// What a turn's waiting brought.
+#[derive(Clone, Copy, Default)]
+struct Woken {
+    progress: bool,
+    timeout: bool,
+    /// The peer's side is closed, or the socket is broken.
+    disconnected: bool,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        id: ConnectionId,
+        peer: Peer,
+        outbox: Arc<Outbox>,
+        (reader, writer): (R, W),
+    ) -> Self {
+        let now = shared.clock.now();
+        Self {
+            gateway: Gateway::new(now, id, peer, Arc::clone(&shared.environment)),
+            sleep: Box::pin(tokio::time::sleep_until(shared.clock.instant(now.mono))),
+            armed: now.mono,
+            shared,
+            outbox,
+            vhost: None,
+            reader,
+            writer,
+            input: BytesMut::new(),
+            read_bytes: READ_BYTES_MIN,
+            output: Vec::new(),
+            written: 0,
+            closing: false,
+        }
+    }
+
+    /// Serves the connection until it is over.
+    pub(super) async fn run(mut self) {
+        loop {
+            self.turn();
+            if self.written == self.output.len() && self.gateway.is_closed() {
+                self.leave();
+                self.linger().await;
+                return;
+            }
+            self.arm();
+            let woken = poll_fn(|context| self.poll_io(context)).await;
+            if woken.timeout {
+                self.gateway.handle_timeout(self.shared.clock.now());
+            }
+            if woken.disconnected {
+                self.turn();
+                self.leave();
+                return;
+            }
+        }
+    }
+
+    /// Lets gateway and core work on what has come, and collects the output.
+    fn turn(&mut self) {
+        let now = self.shared.clock.now();
+        if self.shared.is_stopping() && !self.closing {
+            self.closing = true;
+            self.gateway.close(now, Some(super::errors::stopping()));
+        }
+        if !self.input.is_empty() {
+            self.gateway.handle_bytes(now, &mut self.input);
+        }
+        loop {
+            self.work();
+            let unwritten = self.unwritten();
+            self.outbox
+                .drain(|effects| self.gateway.push_effects(effects));
+            self.gateway
+                .handle_effects(now, Vhost::durable(), unwritten);
+            self.gateway.report_room(unwritten);
+            if !self.gateway.has_work() {
+                break;
+            }
+        }
+        // An answer may have let the engine read on.
+        if !self.input.is_empty() && self.gateway.wants_input() {
+            self.gateway.handle_bytes(now, &mut self.input);
+            self.work();
+        }
+        if self.unwritten() == 0 {
+            self.output.clear();
+            self.output.shrink_to(WRITE_BYTES_KEPT);
+            self.written = 0;
+            self.gateway.poll_transmit(now, &mut self.output);
+        }
+    }
+
+    /// Does the gateway's work under the core's lock and hands it the answers.
+    fn work(&mut self) {
+        while self.gateway.has_work() {
+            if self.vhost.is_none() {
+                self.enter();
+            }
+            let Some(vhost) = &self.vhost else { return };
+            let failed = vhost.run(&mut self.gateway, &self.outbox).is_err();
+            let now = self.shared.clock.now();
+            if failed {
+                self.gateway.fail(now);
+                self.closing = true;
+                self.vhost = None;
+                return;
+            }
+            self.gateway.handle_answers(now);
+        }
+    }
+
+    fn enter(&mut self) {
+        let name = self.gateway.vhost();
+        self.vhost = name.and_then(|name| self.shared.vhost(name));
+        if let Some(vhost) = &self.vhost {
+            vhost.enter(self.gateway.id(), Arc::clone(&self.outbox));
+        }
+    }
+
+    /// Gives back to the core what it lent to this connection.
+    fn leave(&mut self) {
+        self.gateway.handle_disconnect();
+        self.work();
+        if let Some(vhost) = self.vhost.take() {
+            vhost.leave(self.gateway.id());
+        }
+    }
+
+    fn unwritten(&self) -> u64 {
+        (self.output.len() - self.written) as u64
+    }
+
+    /// Sets the timer when it would ring too late; one that rings early is set again.
+    fn arm(&mut self) {
+        let due = self.gateway.next_deadline().unwrap_or(Millis::NEVER);
+        if due < self.armed || self.sleep.is_elapsed() {
+            self.armed = due;
+            self.sleep.as_mut().reset(self.shared.clock.instant(due));
+        }
+    }
+
+    /// Writes and reads what can be without waiting; ready when anything got on.
+    fn poll_io(&mut self, context: &mut Context<'_>) -> Poll<Woken> {
+        let mut woken = Woken::default();
+        self.poll_write(context, &mut woken);
+        if self.gateway.wants_input() {
+            self.poll_read(context, &mut woken);
+        }
+        woken.progress |= self.outbox.poll_ready(context).is_ready();
+        if self.sleep.as_mut().poll(context).is_ready() {
+            woken.timeout = true;
+        }
+        if woken.progress || woken.timeout || woken.disconnected {
+            Poll::Ready(woken)
+        } else {
+            Poll::Pending
+        }
+    }
+
+    fn poll_write(&mut self, context: &mut Context<'_>, woken: &mut Woken) {
+        while let Some(rest) = self
+            .output
+            .get(self.written..)
+            .filter(|rest| !rest.is_empty())
+        {
+            match Pin::new(&mut self.writer).poll_write(context, rest) {
+                Poll::Ready(Ok(count)) if count > 0 => {
+                    self.written += count;
+                    woken.progress = true;
+                }
+                Poll::Ready(_) => {
+                    woken.disconnected = true;
+                    return;
+                }
+                Poll::Pending => return,
+            }
+        }
+    }
+
+    fn poll_read(&mut self, context: &mut Context<'_>, woken: &mut Woken) {
+        self.input.reserve(self.read_bytes);
+        match pin!(self.reader.read_buf(&mut self.input)).poll(context) {
+            Poll::Ready(Ok(count)) if count > 0 => {
+                woken.progress = true;
+                if count >= self.read_bytes {
+                    self.read_bytes = (self.read_bytes * 4).min(READ_BYTES_MAX);
+                } else if count < self.read_bytes / 4 {
+                    self.read_bytes = (self.read_bytes / 2).max(READ_BYTES_MIN);
+                }
+            }
+            Poll::Ready(_) => woken.disconnected = true,
+            Poll::Pending => {}
+        }
+    }
+
+    /// Ends our side and waits a moment for the peer's: closing a socket with unread input would
+    /// make the system drop what the peer has not read yet.
+    async fn linger(&mut self) {
+        let gone = async {
+            let _ = self.writer.shutdown().await;
+            loop {
+                self.input.clear();
+                self.input.reserve(READ_BYTES_MIN);
+                match self.reader.read_buf(&mut self.input).await {
+                    Ok(count) if count > 0 => {}
+                    _ => return,
+                }
+            }
+        };
+        let _ = tokio::time::timeout(LINGER, gone).await;
+    }
+}

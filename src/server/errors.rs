@@ -1,0 +1,68 @@
+//! What goes wrong in the server, and what peers are told.
+
+use std::net::SocketAddr;
+
+use thiserror::Error;
+
+use crate::access::PatternError;
+use crate::broker::registry::RegistryError;
+use crate::wire::performative::{ConnectionError, Error as AmqpError, error};
+
+/// Why a broker could not start. The operator's fault, or the machine's.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {why}")]
+    Listen {
+        /// Which.
+        address: String,
+        /// What the system said.
+        why: String,
+    },
+    /// A name of a vhost or user that cannot be.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// A permission that is no regular expression.
+    #[error("setting 'permission': {0}")]
+    Pattern(#[from] PatternError),
+    /// The runtime could not be made.
+    #[error("cannot start worker threads: {why}")]
+    Runtime {
+        /// What the system said.
+        why: String,
+    },
+    /// The setting `log` is no filter.
+    #[error(
+        "setting 'log' = \"{filter}\": {why}; it takes a filter such as info or \
+             warn,coroner::server=debug"
+    )]
+    LogFilter {
+        /// As given.
+        filter: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+impl StartError {
+    pub(super) fn listen(address: &impl ToString, why: &std::io::Error) -> Self {
+        Self::Listen {
+            address: address.to_string(),
+            why: why.to_string(),
+        }
+    }
+}
+
+/// The broker goes down. [AMQP 2.8.16]
+pub(super) fn stopping() -> AmqpError {
+    error(
+        ConnectionError::ConnectionForced,
+        "the broker is shutting down",
+    )
+}
+
+/// Whether this address is of the same machine.
+pub(super) fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}

@@ -1,0 +1,67 @@
+//! What the core has for one connection, and the waking of its task.
+
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+
+use crate::broker::Effect;
+
+/// The effects for one connection, in the order of the core, and signals to its task. Last in the
+/// order of locks. The task takes effects before it sleeps and leaves its waker only when there are
+/// none: so it is woken once for each sleep, however many effects come.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    effects: Vec<Effect>,
+    /// Look again though there are no effects: the broker stops or failed, or more is durable.
+    called: bool,
+    waker: Option<Waker>,
+}
+
+impl Outbox {
+    /// Appends effects. Returns who is to be woken, once no lock is held.
+    #[must_use]
+    pub(super) fn push(&self, effects: &mut Vec<Effect>) -> Option<Waker> {
+        let mut inner = self.inner.lock();
+        inner.effects.append(effects);
+        inner.waker.take()
+    }
+
+    /// Makes the task look again.
+    pub(super) fn call(&self) {
+        let waker = {
+            let mut inner = self.inner.lock();
+            inner.called = true;
+            inner.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Hands all effects over.
+    pub(super) fn drain(&self, mut take: impl FnMut(std::vec::Drain<'_, Effect>)) {
+        let mut inner = self.inner.lock();
+        if !inner.effects.is_empty() {
+            take(inner.effects.drain(..));
+        }
+    }
+
+    /// Ready when there are effects or a call.
+    pub(super) fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut inner = self.inner.lock();
+        if inner.called || !inner.effects.is_empty() {
+            inner.called = false;
+            return Poll::Ready(());
+        }
+        match &mut inner.waker {
+            Some(waker) => waker.clone_from(context.waker()),
+            none => *none = Some(context.waker().clone()),
+        }
+        Poll::Pending
+    }
+}

@@ -1,0 +1,121 @@
+//! Counters of a running broker, for people.
+
+use std::fmt;
+
+/// How long the core's lock was held, in buckets that double: bucket `n` counts holds of less than
+/// 2^n nanoseconds that are in no lower bucket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LockHolds {
+    /// Holds by length.
+    pub buckets: [u64; Self::BUCKETS],
+}
+
+impl LockHolds {
+    /// Buckets; the last one takes all that is longer (2^31 ns are two seconds).
+    pub const BUCKETS: usize = 32;
+
+    pub(super) const fn new() -> Self {
+        Self {
+            buckets: [0; Self::BUCKETS],
+        }
+    }
+
+    pub(super) fn record(&mut self, nanoseconds: u64) {
+        let bits = (u64::BITS - nanoseconds.leading_zeros()) as usize;
+        if let Some(bucket) = self.buckets.get_mut(bits.min(Self::BUCKETS - 1)) {
+            *bucket += 1;
+        }
+    }
+
+    /// Holds altogether.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// Nanoseconds below which this share of the holds (0 to 1000 per mille) was, rounded up to
+    /// a bucket's bound; 0 if there was none.
+    pub fn quantile_ns(&self, per_mille: u64) -> u64 {
+        let wanted = (self.count() * per_mille.min(1000)).div_ceil(1000);
+        let mut seen = 0;
+        for (bits, count) in self.buckets.iter().enumerate() {
+            seen += count;
+            if seen >= wanted && seen > 0 {
+                return 1 << bits;
+            }
+        }
+        0
+    }
+}
+
+/// Counters of one vhost.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VhostStats {
+    /// Its name.
+    pub name: String,
+    /// Connections in it.
+    pub connections: usize,
+    /// How long its core's lock was held.
+    pub lock_holds: LockHolds,
+    /// Its core failed: nothing works in it any more.
+    pub failed: bool,
+}
+
+/// Counters of a broker.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stats {
+    /// Connections open now.
+    pub connections: u32,
+    /// Connections taken since the start.
+    pub connections_total: u64,
+    /// Connections dropped because there were too many.
+    pub connections_refused: u64,
+    /// Each vhost, by name.
+    pub vhosts: Vec<VhostStats>,
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            connections,
+            connections_total,
+            connections_refused,
+            vhosts,
+        } = self;
+        write!(f, "connections={connections} total={connections_total}")?;
+        write!(f, " refused={connections_refused}")?;
+        for vhost in vhosts {
+            let holds = &vhost.lock_holds;
+            write!(
+                f,
+                " vhost={} connections={} lock-holds={} p50<{}ns p99<{}ns max<{}ns",
+                vhost.name,
+                vhost.connections,
+                holds.count(),
+                holds.quantile_ns(500),
+                holds.quantile_ns(990),
+                holds.quantile_ns(1000),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lock_holds_are_counted_by_powers_of_two() {
+        let mut holds = LockHolds::new();
+        assert_eq!(holds.quantile_ns(990), 0);
+        for _ in 0..99 {
+            holds.record(700);
+        }
+        holds.record(100_000);
+        holds.record(u64::MAX);
+        assert_eq!(holds.count(), 101);
+        assert_eq!(holds.quantile_ns(500), 1024);
+        assert_eq!(holds.quantile_ns(985), 131_072);
+        assert_eq!(holds.quantile_ns(1000), 1 << 31);
+    }
+}

@@ -1,0 +1,274 @@
+//! One vhost of the server: its core behind one lock, and the ways from it to the connections.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Waker;
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::Notify;
+
+use super::clock::{Clock, Stopwatch};
+use super::outbox::Outbox;
+use super::stats::{LockHolds, VhostStats};
+use crate::base::limits::BATCH_COMMANDS_MAX;
+use crate::base::{ConnectionId, Lsn, Map, Millis, Name, Now, Seed};
+use crate::broker::{Core, Effect, Effects, LogEvent, More, Options};
+use crate::gateway::Gateway;
+
+/// Messages that one tick may handle under one hold of the lock.
+const TICK_BUDGET: usize = BATCH_COMMANDS_MAX;
+
+/// The vhost's core panicked: nothing more is done in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Failed;
+
+/// One vhost. Its lock is held for a batch, never across an await; who is to be woken is woken
+/// afterwards, once per batch. Order of locks: registry, core, outbox.
+#[derive(Debug)]
+pub(super) struct Vhost {
+    name: Name,
+    clock: Clock,
+    state: Mutex<State>,
+    failed: AtomicBool,
+    /// Told when a core fails.
+    failure: Arc<Notify>,
+    /// When the timer task will look, in [`Millis`].
+    timer_due: AtomicU64,
+    timer: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    core: Core,
+    effects: Effects,
+    peers: Map<ConnectionId, Peer>,
+    /// Peers with staged effects.
+    touched: Vec<ConnectionId>,
+    holds: LockHolds,
+}
+
+#[derive(Debug)]
+struct Peer {
+    outbox: Arc<Outbox>,
+    staged: Vec<Effect>,
+}
+
+impl Vhost {
+    pub(super) fn new(
+        name: Name,
+        seed: Seed,
+        unsettled_max: u32,
+        clock: Clock,
+        failure: Arc<Notify>,
+    ) -> Self {
+        let options = Options {
+            unsettled_max,
+            ..Options::new(name.clone(), seed)
+        };
+        let state = State {
+            core: Core::new(options),
+            effects: Effects::new(),
+            peers: Map::with_hasher(seed.hasher()),
+            touched: Vec::new(),
+            holds: LockHolds::new(),
+        };
+        Self {
+            name,
+            clock,
+            state: Mutex::new(state),
+            failed: AtomicBool::new(false),
+            failure,
+            timer_due: AtomicU64::new(0),
+            timer: Notify::new(),
+        }
+    }
+
+    /// Takes a connection in: from now on its effects go to this outbox.
+    pub(super) fn enter(&self, connection: ConnectionId, outbox: Arc<Outbox>) {
+        let peer = Peer {
+            outbox,
+            staged: Vec::new(),
+        };
+        self.state.lock().peers.insert(connection, peer);
+    }
+
+    /// Forgets a connection that has said goodbye to the core.
+    pub(super) fn leave(&self, connection: ConnectionId) {
+        self.state.lock().peers.remove(&connection);
+    }
+
+    /// The last LSN that is durable. Messages live in memory: everything is as safe as it will be.
+    pub(super) const fn durable() -> Lsn {
+        Lsn(u64::MAX)
+    }
+
+    /// Does a gateway's work, at most [`BATCH_COMMANDS_MAX`] commands under one hold.
+    pub(super) fn run(&self, gateway: &mut Gateway, outbox: &Outbox) -> Result<(), Failed> {
+        let id = gateway.id();
+        let mut wakers = Vec::new();
+        while gateway.has_work() {
+            let mut state = self.lock()?;
+            let watch = Stopwatch::start();
+            let now = self.clock.now();
+            // What others caused so far comes before what this batch causes.
+            outbox.drain(|effects| gateway.push_effects(effects));
+            let State { core, effects, .. } = &mut *state;
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                gateway.run(now, core, effects, BATCH_COMMANDS_MAX);
+            }));
+            if result.is_err() {
+                return Err(self.fail(state));
+            }
+            state.distribute(Some((id, gateway)), &mut wakers);
+            self.finish(now, state, watch, &mut wakers);
+        }
+        Ok(())
+    }
+
+    /// Fires what is due. Returns when to come again.
+    pub(super) fn tick(&self) -> Result<Millis, Failed> {
+        let mut wakers = Vec::new();
+        let mut state = self.lock()?;
+        let watch = Stopwatch::start();
+        let now = self.clock.now();
+        let State { core, effects, .. } = &mut *state;
+        let ticked = catch_unwind(AssertUnwindSafe(|| core.tick(now, TICK_BUDGET, effects)));
+        let Ok(more) = ticked else {
+            return Err(self.fail(state));
+        };
+        let due = match more {
+            More::Yes => now.mono,
+            More::No => state.core.next_deadline().unwrap_or(Millis::NEVER),
+        };
+        self.timer_due.store(due.0, Ordering::Relaxed);
+        state.distribute(None, &mut wakers);
+        self.finish(now, state, watch, &mut wakers);
+        Ok(due)
+    }
+
+    /// Ready when an earlier deadline came up than the timer task sleeps for.
+    pub(super) async fn earlier(&self) {
+        self.timer.notified().await;
+    }
+
+    fn lock(&self) -> Result<MutexGuard<'_, State>, Failed> {
+        if self.failed.load(Ordering::Acquire) {
+            return Err(Failed);
+        }
+        Ok(self.state.lock())
+    }
+
+    /// Ends a hold: lets others in first, then wakes whom the batch had something for.
+    fn finish(
+        &self,
+        now: Now,
+        mut state: MutexGuard<'_, State>,
+        watch: Stopwatch,
+        wakers: &mut Vec<Waker>,
+    ) {
+        // Records have their LSNs; nothing keeps them yet.
+        state.effects.records.clear();
+        for event in state.effects.log.drain(..) {
+            log(&self.name, &event);
+        }
+        let due = if state.core.has_work() {
+            now.mono
+        } else {
+            state.core.next_deadline().unwrap_or(Millis::NEVER)
+        };
+        state.holds.record(watch.elapsed_ns());
+        MutexGuard::unlock_fair(state);
+        for waker in wakers.drain(..) {
+            waker.wake();
+        }
+        if self.timer_due.fetch_min(due.0, Ordering::Relaxed) > due.0 {
+            self.timer.notify_one();
+        }
+    }
+
+    /// The core panicked, its state is worth nothing: nobody gets at it again. [architecture D3]
+    fn fail(&self, state: MutexGuard<'_, State>) -> Failed {
+        self.failed.store(true, Ordering::Release);
+        tracing::error!(vhost = %self.name, "the core failed; its links are closed");
+        let mut outboxes: Vec<(ConnectionId, Arc<Outbox>)> = Vec::new();
+        #[allow(clippy::iter_over_hash_type, reason = "sorted below")]
+        for (id, peer) in &state.peers {
+            outboxes.push((*id, Arc::clone(&peer.outbox)));
+        }
+        drop(state);
+        outboxes.sort_by_key(|(id, _)| *id);
+        for (_, outbox) in outboxes {
+            outbox.call();
+        }
+        self.failure.notify_one();
+        Failed
+    }
+
+    pub(super) fn failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    pub(super) fn stats(&self) -> VhostStats {
+        let state = self.state.lock();
+        VhostStats {
+            name: self.name.to_string(),
+            connections: state.peers.len(),
+            lock_holds: state.holds,
+            failed: self.failed(),
+        }
+    }
+}
+
+impl State {
+    /// Gives each connection its effects: the one whose batch this is directly, the others through
+    /// their outboxes, all in the core's order.
+    fn distribute(
+        &mut self,
+        mut own: Option<(ConnectionId, &mut Gateway)>,
+        wakers: &mut Vec<Waker>,
+    ) {
+        let Self {
+            effects,
+            peers,
+            touched,
+            ..
+        } = self;
+        for (connection, effect) in effects.outgoing.drain(..) {
+            match &mut own {
+                Some((id, gateway)) if *id == connection => gateway.push_effects([effect]),
+                _ => {
+                    let Some(peer) = peers.get_mut(&connection) else {
+                        continue;
+                    };
+                    if peer.staged.is_empty() {
+                        touched.push(connection);
+                    }
+                    peer.staged.push(effect);
+                }
+            }
+        }
+        for connection in touched.drain(..) {
+            if let Some(peer) = peers.get_mut(&connection) {
+                wakers.extend(peer.outbox.push(&mut peer.staged));
+            }
+        }
+    }
+}
+
+fn log(vhost: &Name, event: &LogEvent) {
+    match event {
+        LogEvent::Dropped {
+            queue,
+            reason,
+            cause,
+            count,
+        } => {
+            tracing::warn!(%vhost, %queue, ?reason, ?cause, count, "messages dropped");
+        }
+        LogEvent::Cycle { path } => {
+            let path: Vec<&str> = path.iter().map(|name| &**name).collect();
+            tracing::warn!(%vhost, path = path.join(" -> "), "a dead letter went in a circle");
+        }
+    }
+}
