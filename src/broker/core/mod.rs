@@ -17,6 +17,8 @@ mod recorder;
 mod restore;
 mod serve;
 mod settle;
+#[cfg(test)]
+pub(crate) mod tests;
 mod topology;
 mod work;
 
@@ -207,5 +209,21 @@ impl Core {
     /// When the next message or queue is due.
     pub fn next_deadline(&self) -> Option<Millis> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// Handles a command and leaves what follows from it on the work list.
+    #[cfg(test)]
+    pub(crate) fn handle_without_running(
+        &mut self,
+        now: Now,
+        command: Command,
+        effects: &mut Effects,
+    ) -> Reply {
+        let mut turn = Turn {
+            now,
+            budget: 0,
+            effects,
+        };
+        self.handle(&mut turn, command)
     }
 }

@@ -1,0 +1,115 @@
+//! Facts and what is rebuilt from them.
+
+use super::scenario::{Scenario, draft, number, text};
+use crate::base::{Millis, Name, Now, Seed, Timestamp};
+use crate::broker::*;
+
+fn rebuild(s: &Scenario, now: Now, stopped: Timestamp) -> Core {
+    let options = Options::new(Name::from("/"), Seed(3));
+    let mut restoring = Restoring::new(options, now, stopped, u64::MAX);
+    for record in &s.records {
+        restoring.record(record);
+    }
+    restoring.finish()
+}
+
+#[test]
+fn only_durable_messages_in_durable_queues_make_facts() {
+    for (kind, durable, facts) in [
+        ("classic", true, 1),
+        ("classic", false, 0),
+        ("quorum", true, 1),
+        ("quorum", false, 1),
+    ] {
+        let mut s = Scenario::new();
+        s.queue("q", &[("x-queue-type", text(kind))]);
+        s.records.clear();
+        let mut message = draft("a");
+        message.durable = durable;
+        s.publish("q", &message);
+        assert_eq!(s.records.len(), facts, "{kind} {durable}");
+    }
+}
+
+#[test]
+fn a_move_is_one_record() {
+    let mut s = Scenario::new();
+    s.queue("dlq", &[]);
+    s.queue(
+        "q",
+        &[
+            ("x-dead-letter-exchange", text("")),
+            ("x-dead-letter-routing-key", text("dlq")),
+        ],
+    );
+    s.publish_all("q", &["a"]);
+    let delivery = s.take(1, "q", 1).remove(0);
+    s.records.clear();
+    s.reject(&delivery);
+    let facts: Vec<_> = s.records.iter().flat_map(|record| &record.facts).collect();
+    assert_eq!(s.records.len(), 1);
+    let [Fact::Inserted { body, entries, .. }, Fact::Removed { .. }] = facts[..] else {
+        panic!("{facts:?}")
+    };
+    assert!(
+        body.0 > 0 && body.0 < s.records[0].lsn.0,
+        "the body is named, not written again"
+    );
+    assert_eq!(entries.len(), 1);
+}
+
+#[test]
+fn lsns_rise_by_record() {
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    s.publish_all("q", &["a", "b", "c"]);
+    let lsns: Vec<_> = s.records.iter().map(|record| record.lsn.0).collect();
+    assert_eq!(lsns, [1, 2, 3, 4]);
+}
+
+#[test]
+fn time_spent_down_counts_and_a_clock_set_back_does_not() {
+    let mut s = Scenario::new();
+    s.queue("q", &[("x-message-ttl", number(1_000))]);
+    s.publish_all("q", &["a"]);
+    s.pass(300);
+    let stopped = s.now.wall;
+    // down for, then alive for
+    for (down_ms, left_ms) in [(0, 700), (500, 200), (-1_000_000, 700)] {
+        let now = Now::new(Millis(9_000_000_000), Timestamp(stopped.0 + down_ms));
+        let mut core = rebuild(&s, now, stopped);
+        let mut effects = Effects::new();
+        while core.tick(now, 100, &mut effects) == More::Yes {}
+        assert_eq!(
+            core.next_deadline(),
+            Some(now.mono.plus(left_ms)),
+            "down {down_ms}"
+        );
+    }
+}
+
+#[test]
+fn a_queue_that_was_deleted_does_not_come_back_and_its_id_is_not_used_again() {
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    let old = s.info("q").id;
+    let (connection, name) = (None, Name::from("q"));
+    s.apply(Command::QueueDelete {
+        connection,
+        name,
+        if_unused: false,
+        if_empty: false,
+    });
+    let mut core = rebuild(&s, s.now, s.now.wall);
+    assert!(core.queue("q").is_none());
+    let declare = Command::QueueDeclare {
+        connection: None,
+        name: Name::from("q"),
+        durable: true,
+        exclusive: false,
+        auto_delete: false,
+        arguments: Vec::new(),
+    };
+    core.apply(s.now, declare, &mut Effects::new());
+    assert!(core.queue("q").is_some_and(|queue| queue.id > old));
+}

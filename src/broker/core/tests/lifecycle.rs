@@ -1,0 +1,224 @@
+//! Queues, their owners and their ends.
+
+use super::scenario::{CONNECTION, Scenario, draft, text};
+use crate::base::{ConnectionId, ConsumerId, Name, SessionId};
+use crate::broker::*;
+
+fn declare(s: &mut Scenario, name: &str, exclusive: bool, auto_delete: bool) -> Reply {
+    s.apply(Command::QueueDeclare {
+        connection: Some(CONNECTION),
+        name: Name::from(name),
+        durable: true,
+        exclusive,
+        auto_delete,
+        arguments: Vec::new(),
+    })
+}
+
+#[test]
+fn a_redeclaration_finds_the_queue_or_names_what_differs() {
+    let mut s = Scenario::new();
+    let Reply::QueueDeclared {
+        created: true, lsn, ..
+    } = declare(&mut s, "q", false, false)
+    else {
+        panic!()
+    };
+    assert_eq!(s.records.last().map(|record| record.lsn), Some(lsn));
+    let again = declare(&mut s, "q", false, false);
+    assert!(matches!(again, Reply::QueueDeclared { created: false, .. }));
+    let other = declare(&mut s, "q", false, true);
+    assert!(
+        matches!(other, Reply::Refused(Error::Inequivalent { .. })),
+        "{other:?}"
+    );
+    let reserved = declare(&mut s, "amq.q", false, false);
+    assert!(
+        matches!(reserved, Reply::Refused(Error::Reserved { .. })),
+        "{reserved:?}"
+    );
+}
+
+#[test]
+fn an_exclusive_queue_is_locked_for_others_and_goes_with_its_connection() {
+    let mut s = Scenario::new();
+    s.connect(ConnectionId(2), SessionId(2));
+    declare(&mut s, "q", true, false);
+    let locked = Reply::Refused(Error::Locked {
+        name: Name::from("q"),
+    });
+    let other = s.consume(1, "q", |c| {
+        (c.connection, c.session) = (ConnectionId(2), SessionId(2))
+    });
+    assert_eq!(other, locked);
+    let delete = |connection| Command::QueueDelete {
+        connection,
+        name: Name::from("q"),
+        if_unused: false,
+        if_empty: false,
+    };
+    assert_eq!(s.apply(delete(Some(ConnectionId(2)))), locked);
+    assert_eq!(
+        s.publish("q", &draft("a")),
+        PublishOutcome::Accepted,
+        "publishing works"
+    );
+    s.apply(Command::ConnectionClose {
+        connection: CONNECTION,
+    });
+    assert!(s.core.queue("q").is_none());
+    assert!(s.records.is_empty(), "the journal never heard of it");
+}
+
+#[test]
+fn an_auto_delete_queue_goes_with_its_last_consumer() {
+    let mut s = Scenario::new();
+    declare(&mut s, "q", false, true);
+    let (a, b) = (s.consumer(1, "q"), s.consumer(2, "q"));
+    s.detach(a);
+    assert!(s.core.queue("q").is_some());
+    s.detach(b);
+    assert!(s.core.queue("q").is_none());
+}
+
+#[test]
+fn deleting_a_queue_ends_its_consumers_and_frees_their_session() {
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    s.publish_all("q", &["a", "b"]);
+    let taken = s.take(1, "q", 1).remove(0);
+    let delete = Command::QueueDelete {
+        connection: None,
+        name: Name::from("q"),
+        if_unused: false,
+        if_empty: false,
+    };
+    assert!(matches!(
+        s.apply(delete),
+        Reply::QueueDeleted { messages: 1, .. }
+    ));
+    let ended = Effect::ConsumerEnded {
+        consumer: ConsumerId(1),
+        cause: ConsumerEnd::QueueDeleted,
+    };
+    assert_eq!(format!("{:?}", s.others), format!("[{ended:?}]"));
+    s.settle(&taken, Outcome::Accepted);
+    assert_eq!(s.publish("q", &draft("c")), PublishOutcome::Unroutable);
+    s.queue("q", &[]);
+    assert_eq!(s.counts("q"), (0, 0, 0));
+}
+
+#[test]
+fn conditions_of_a_deletion_hold() {
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    s.publish_all("q", &["a"]);
+    let c = s.consumer(1, "q");
+    let delete = |if_unused, if_empty| Command::QueueDelete {
+        connection: None,
+        name: Name::from("q"),
+        if_unused,
+        if_empty,
+    };
+    for (if_unused, if_empty) in [(true, false), (false, true)] {
+        let reply = s.apply(delete(if_unused, if_empty));
+        assert!(
+            matches!(reply, Reply::Refused(Error::NotIdle { .. })),
+            "{reply:?}"
+        );
+    }
+    s.bodies("q");
+    s.detach(c);
+    assert!(matches!(
+        s.apply(delete(true, true)),
+        Reply::QueueDeleted { messages: 0, .. }
+    ));
+    assert!(matches!(
+        s.apply(delete(true, true)),
+        Reply::QueueDeleted { messages: 0, .. }
+    ));
+}
+
+#[test]
+fn a_purge_takes_what_is_ready_and_leaves_what_is_held() {
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    for n in 0..1_300 {
+        s.publish("q", &draft(&n.to_string()));
+    }
+    let c = s.consumer(1, "q");
+    s.credit(c, 700);
+    let (connection, name) = (None, Name::from("q"));
+    let purge = Command::QueuePurge {
+        connection,
+        name,
+        with_dead_pending: false,
+    };
+    assert!(matches!(
+        s.apply(purge),
+        Reply::Purged { messages: 600, .. }
+    ));
+    assert_eq!(s.counts("q"), (0, 700, 0));
+    s.detach(c);
+    s.publish_all("q", &["new"]);
+    let bodies = s.bodies("q");
+    assert_eq!(
+        (bodies.len(), bodies.last().map(String::as_str)),
+        (701, Some("new"))
+    );
+    assert_eq!(s.dropped("q", DropCause::Purged), 600);
+}
+
+#[test]
+fn publishing_says_what_is_wrong_with_the_exchange() {
+    let mut s = Scenario::new();
+    assert_eq!(
+        s.publish_to("missing", "", &draft("a")),
+        PublishOutcome::NoExchange
+    );
+    assert_eq!(
+        s.publish("missing", &draft("a")),
+        PublishOutcome::Unroutable
+    );
+    s.apply(Command::ExchangeDeclare {
+        name: Name::from("inner"),
+        kind: Name::from("fanout"),
+        durable: false,
+        auto_delete: false,
+        internal: true,
+        arguments: Vec::new(),
+    });
+    assert_eq!(
+        s.publish_to("inner", "", &draft("a")),
+        PublishOutcome::Internal
+    );
+    let name = Name::from("inner");
+    let resolved = s.apply(Command::ExchangeResolve { name });
+    assert!(matches!(resolved, Reply::Refused(Error::Internal { .. })));
+}
+
+#[test]
+fn deleting_two_million_messages_is_one_step_and_then_slices() {
+    let mut s = Scenario::new();
+    s.queue("q", &[("x-queue-type", text("classic"))]);
+    let mut message = draft("a");
+    message.durable = false;
+    for _ in 0..10_000 {
+        s.publish("q", &message);
+    }
+    let mut effects = Effects::new();
+    let (connection, name) = (None, Name::from("q"));
+    let delete = Command::QueueDelete {
+        connection,
+        name,
+        if_unused: false,
+        if_empty: false,
+    };
+    s.core.apply(s.now, delete, &mut effects);
+    assert!(s.core.has_work());
+    let mut ticks = 0;
+    while s.core.tick(s.now, 64, &mut effects) == More::Yes {
+        ticks += 1;
+    }
+    assert!(ticks >= 15, "{ticks}");
+}

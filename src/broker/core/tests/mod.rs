@@ -1,0 +1,11 @@
+//! The rules of the core, one claim a test.
+
+mod assignment;
+mod dead_letters;
+mod durability;
+mod lifecycle;
+mod limits;
+mod outcomes;
+pub(crate) mod scenario;
+mod times;
+mod waiting;
