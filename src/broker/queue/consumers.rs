@@ -28,8 +28,19 @@ struct Member {
 struct Ring {
     priority: i32,
     waiting: VecDeque<ConsumerId>,
+    /// Turns left in this round, that of the first included.
+    round: usize,
+    /// Messages in each turn of this round.
+    share: u32,
     /// Messages left in the turn of the first.
     turn: u32,
+}
+
+impl Ring {
+    fn end_turn(&mut self) {
+        self.round = self.round.saturating_sub(1);
+        self.turn = self.share;
+    }
 }
 
 impl Consumers {
@@ -110,6 +121,8 @@ impl Consumers {
                 Ring {
                     priority,
                     waiting: VecDeque::new(),
+                    round: 0,
+                    share: 0,
                     turn: 0,
                 },
             );
@@ -124,7 +137,7 @@ impl Consumers {
         for ring in &mut self.rings {
             if ring.waiting.front() == Some(&id) {
                 ring.waiting.pop_front();
-                ring.turn = 0;
+                ring.end_turn();
             } else {
                 ring.waiting.retain(|other| *other != id);
             }
@@ -138,19 +151,26 @@ impl Consumers {
     }
 
     /// The first got a message while `ready` (this one included) were there: its turn goes on, or
-    /// passes to the next.
+    /// passes to the next. All turns of a round are equally long, and with the last message the
+    /// round ends, so that what comes one by one is shared evenly too.
     pub fn served(&mut self, ready: u64) {
         let Some(ring) = self.rings.first_mut() else {
             return;
         };
-        if ring.turn == 0 {
-            let share = ready / ring.waiting.len().max(1) as u64;
+        if ring.round == 0 {
+            ring.round = ring.waiting.len();
+            let share = ready / ring.round.max(1) as u64;
             let share = u32::try_from(share).unwrap_or(TURN_MESSAGES_MAX);
-            ring.turn = share.clamp(1, TURN_MESSAGES_MAX);
+            ring.share = share.clamp(1, TURN_MESSAGES_MAX);
+            ring.turn = ring.share;
         }
-        ring.turn -= 1;
-        if ring.turn == 0 {
+        ring.turn = ring.turn.saturating_sub(1);
+        if ring.turn == 0 || ready == 1 {
             ring.waiting.rotate_left(1);
+            ring.end_turn();
+        }
+        if ready == 1 {
+            ring.round = 0;
         }
     }
 

@@ -235,8 +235,15 @@ fn a_full_target_that_dead_letters_what_it_refuses_passes_the_copy_on() {
     assert_eq!(s.bodies("middle"), ["a"]);
     let copy = s.take(2, "end", 1).remove(0);
     let history = copy.message.history().unwrap();
-    let entries: Vec<_> = history.entries().iter().map(|e| (&*e.queue, e.reason)).collect();
-    assert_eq!(entries, [("middle", Reason::Maxlen), ("q", Reason::Rejected)]);
+    let entries: Vec<_> = history
+        .entries()
+        .iter()
+        .map(|e| (&*e.queue, e.reason))
+        .collect();
+    assert_eq!(
+        entries,
+        [("middle", Reason::Maxlen), ("q", Reason::Rejected)]
+    );
 }
 
 #[test]
