@@ -74,7 +74,8 @@ pub enum Command {
     /// A consumer settled a delivery.
     Settle(Settle),
     /// A delivery that was assigned but never written to the socket: back, no count raised, and the
-    /// consumer's, session's and connection's counters step back.
+    /// consumer's and the session's counters step back. (The connection's does not: the gateway
+    /// counts every assignment it has done with as written.)
     ReturnUnsent {
         /// Whose.
         consumer: ConsumerId,

@@ -19,9 +19,14 @@ const MESSAGE_FORMAT: u32 = 0;
 impl Gateway {
     /// The core assigned a message to one of our consumers.
     pub(super) fn on_deliver(&mut self, delivery: &Delivery) {
+        self.taken_bytes += delivery.room_bytes();
         let Some((handle, consumer)) = self.links.consumer(delivery.consumer) else {
-            // The link went, and with it all that the core had assigned to it.
-            self.taken_bytes += delivery.room_bytes();
+            // The link went: `leave` returns what the core assigns to it until it knows.
+            let Delivery {
+                consumer, position, ..
+            } = *delivery;
+            self.work
+                .push_back(Work::Command(Command::ReturnUnsent { consumer, position }));
             return;
         };
         let view = DeliveryView {
@@ -48,12 +53,11 @@ impl Gateway {
             prefix: &self.prefix,
             bare,
         };
-        match self
+        let sent = self
             .link
-            .send(handle, sending, || delivery.message.bare_bytes())
-        {
-            Ok(()) => self.taken_bytes += delivery.room_bytes(),
-            Err(unsendable) => self.return_unsent(handle, token, delivery, unsendable),
+            .send(handle, sending, || delivery.message.bare_bytes());
+        if let Err(unsendable) = sent {
+            self.return_unsent(handle, token, delivery, unsendable);
         }
     }
 

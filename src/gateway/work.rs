@@ -111,17 +111,19 @@ impl Gateway {
             Leaving::Connection => true,
         };
         let mut unsent = Vec::new();
-        let ours = effects
-            .outgoing
-            .iter()
-            .filter(|(connection, _)| *connection == self.id);
-        for effect in self.effects.iter().chain(ours.map(|(_, effect)| effect)) {
-            if let Effect::Deliver(delivery) = effect
-                && goes(delivery)
-            {
+        let mut keep = |effect: &Effect| match effect {
+            Effect::Deliver(delivery) if goes(delivery) => {
                 unsent.push((delivery.consumer, delivery.position));
+                self.taken_bytes += delivery.room_bytes();
+                false
             }
-        }
+            _ => true,
+        };
+        self.effects.retain(&mut keep);
+        let id = self.id;
+        effects
+            .outgoing
+            .retain(|(connection, effect)| *connection != id || keep(effect));
         for (consumer, position) in unsent {
             core.apply(now, Command::ReturnUnsent { consumer, position }, effects);
         }

@@ -192,19 +192,15 @@ impl Clients {
         Ok(consumer)
     }
 
-    /// Takes an assignment back that never left: as if it had not been.
-    pub(super) fn unassign(&mut self, id: ConsumerId, size_bytes: u32) {
+    /// Takes an assignment back that never left: as if it had not been. Its connection's room stays
+    /// taken: the gateway gives it back with all else that it has done with.
+    pub(super) fn unassign(&mut self, id: ConsumerId) {
         let Some(consumer) = self.consumers.get_mut(&id) else {
             return;
         };
         consumer.assigned = consumer.assigned.saturating_sub(1);
         if let Some(session) = self.sessions.get_mut(&consumer.session) {
             session.assigned = session.assigned.saturating_sub(1);
-        }
-        if let Some(connection) = self.connections.get_mut(&consumer.connection) {
-            connection.assigned_bytes = connection
-                .assigned_bytes
-                .saturating_sub(u64::from(size_bytes));
         }
     }
 

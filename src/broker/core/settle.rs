@@ -233,9 +233,8 @@ impl Core {
         let Some(slot) = queue.messages.slot(position) else {
             return;
         };
-        let size_bytes = slot.size_bytes;
         let late = queue.deadline_of(slot) <= turn.now.mono;
-        self.clients.unassign(consumer, size_bytes);
+        self.clients.unassign(consumer);
         let blocked = self.clients.release(consumer);
         if late {
             let (from, reason) = (State::Held, Reason::Expired);
