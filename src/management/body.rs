@@ -1,6 +1,6 @@
 //! Bodies of management requests: maps with string keys, every field known by name and type.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::Name;
 use crate::broker::Destination;
@@ -155,7 +155,7 @@ impl<'a> Fields<'a> {
             Some(Value::Map(pairs)) => pairs,
             Some(other) => return Err(wrong_type("arguments", "map", other)),
         };
-        let mut names = BTreeMap::new();
+        let mut names = BTreeSet::new();
         let mut arguments = Vec::with_capacity(pairs.len());
         for (key, value) in pairs {
             let name = key.as_str().ok_or_else(|| {
@@ -164,7 +164,7 @@ impl<'a> Fields<'a> {
                 Refusal::bad_request(why)
             })?;
             // A string and a symbol of the same text are two keys of a map.
-            if names.insert(name, ()).is_some() {
+            if !names.insert(name) {
                 let why = format!("the argument '{name}' is given twice");
                 return Err(Refusal::bad_request(why));
             }

@@ -19,3 +19,6 @@ pub use node::{Answer, Caller, RequestError, handle};
 pub use operations::{DeclaredQueue, Operations};
 pub use path::{BindingPath, BindingsQuery};
 pub use refusal::{Refusal, Status};
+
+#[cfg(test)]
+mod tests;

@@ -59,9 +59,9 @@ pub fn handle(
         effects,
     };
     let result = properties
-        .and_then(|properties| Request::new(properties, &index, payload))
+        .and_then(|properties| Request::new(&properties, &index, payload))
         .and_then(|request| perform(request, operations));
-    let lsn = result.as_ref().map_or(Lsn::default(), |done| done.lsn);
+    let lsn = result.as_ref().map_or(Lsn(0), |done| done.lsn);
     Ok(Answer {
         message: answer::write_message(result, message_id.as_ref()),
         lsn,
@@ -87,7 +87,7 @@ fn perform(request: Request, mut on: Operations<'_>) -> Result<Success, Refusal>
         (Method::Get, Path::Queue(name)) => {
             let info = on.queue(&name)?;
             let body = answer::queue(&info, on.core.vhost(), on.caller.node);
-            Ok(Success::ok(body, Lsn::default()))
+            Ok(Success::ok(body, Lsn(0)))
         }
         (Method::Delete, Path::Queue(name)) => {
             let (messages, lsn) = on.delete_queue(&name)?;
@@ -110,7 +110,7 @@ fn perform(request: Request, mut on: Operations<'_>) -> Result<Success, Refusal>
         (Method::Get, Path::Bindings(query)) => {
             let bindings = on.bindings(&BindingsQuery::parse(query.as_deref())?)?;
             let list = bindings.into_iter().map(answer::binding).collect();
-            Ok(Success::ok(Value::List(list), Lsn::default()))
+            Ok(Success::ok(Value::List(list), Lsn(0)))
         }
         (Method::Delete, Path::Binding(path)) => on.unbind(&path).map(Success::no_content),
         (Method::Put, Path::Token) => Err(Refusal::bad_request(
@@ -192,7 +192,7 @@ struct Request {
 
 impl Request {
     fn new(
-        properties: Properties<'_>,
+        properties: &Properties<'_>,
         index: &SectionIndex,
         payload: &[u8],
     ) -> Result<Self, Refusal> {

@@ -153,7 +153,7 @@ impl Operations<'_> {
             .into_iter()
             .find(|binding| binding_token(&binding.arguments) == path.token);
         let Some(binding) = found else {
-            return Ok(Lsn::default());
+            return Ok(Lsn(0));
         };
         let unbound = self.done(Command::Unbind {
             connection: Some(self.caller.connection),

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::annotations::{self, Edited};
 use super::storage::Storage;
 use super::{KeyRule, MessageError};
+use crate::base::limits::MODIFIED_ANNOTATIONS_BYTES_MAX;
 use crate::base::{Name, Timestamp};
 use crate::deaths::History;
 use crate::wire::{Fields, HeaderFields, Pairs, PropertyField, Reader, Value, decode_value, walk};
@@ -140,16 +141,22 @@ impl Message {
     }
 
     /// This message with the annotations of a `modified` outcome merged in: an encoded map that
-    /// passed [`KeyRule::check_modified`]. Names of the broker are ignored; a map that cannot be read
-    /// changes nothing.
+    /// passed [`KeyRule::check_modified`]. Names of the broker are ignored. A map that cannot be
+    /// read changes nothing, nor does one that would let the annotations grow beyond
+    /// `limits::MODIFIED_ANNOTATIONS_BYTES_MAX`: a message must not grow without end by coming back.
     #[must_use]
     pub fn with_annotations(&self, modified: &[u8]) -> Self {
         let Ok(modified) = Reader::new(modified).map() else {
             return self.clone();
         };
-        let edited = Some(annotations::merge(self.client_annotations(), modified));
+        let before = self.client_annotations();
+        let merged = annotations::merge(before.clone(), modified);
+        let size_max = before.rest().len().max(MODIFIED_ANNOTATIONS_BYTES_MAX);
+        if merged.pairs.len() > size_max {
+            return self.clone();
+        }
         Self {
-            edited,
+            edited: Some(merged),
             ..self.clone()
         }
     }
@@ -249,13 +256,11 @@ impl Message {
 
     /// The annotations that clients sent: the publisher's, with those of `modified` merged in.
     pub(super) fn client_annotations(&self) -> Pairs<'_> {
-        match &self.edited {
-            Some(edited) => Pairs::bare(&edited.pairs, edited.count),
-            None => {
-                let pairs = self.storage.as_slice().get(..self.bare as usize);
-                Pairs::bare(pairs.unwrap_or_default(), self.annotation_count)
-            }
+        if let Some(edited) = &self.edited {
+            return Pairs::bare(&edited.pairs, edited.count);
         }
+        let pairs = self.storage.as_slice().get(..self.bare as usize);
+        Pairs::bare(pairs.unwrap_or_default(), self.annotation_count)
     }
 
     /// The fields of the properties section, from `field` on.

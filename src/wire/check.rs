@@ -20,11 +20,11 @@ pub fn check_structure(input: &[u8]) -> Result<usize, DecodeError> {
     let mut check = Check {
         input,
         at: 0,
-        levels: [Level::default(); VALUE_DEPTH_MAX],
-        depth: 0,
         zero_width_left: input.len() + ZERO_WIDTH_ELEMENTS_MAX,
     };
-    check.value()?;
+    if let Some(outermost) = check.element(input.len(), None)? {
+        check.levels(outermost)?;
+    }
     Ok(check.at)
 }
 
@@ -61,6 +61,8 @@ pub fn value_len(input: &[u8]) -> Result<usize, DecodeError> {
 /// A compound value whose elements are being checked.
 #[derive(Clone, Copy, Default)]
 struct Level {
+    /// Where it begins.
+    start: usize,
     /// Behind its last byte.
     end: usize,
     /// Elements still to come.
@@ -71,60 +73,65 @@ struct Level {
     sized: bool,
 }
 
-/// The walk through one value: open levels on a stack of fixed size.
+/// The walk through one value.
 struct Check<'a> {
     input: &'a [u8],
     at: usize,
-    levels: [Level; VALUE_DEPTH_MAX],
-    depth: usize,
     zero_width_left: usize,
 }
 
 impl Check<'_> {
-    fn value(&mut self) -> Result<(), DecodeError> {
-        self.element(self.input.len(), None)?;
-        while let Some(level) = self
-            .depth
-            .checked_sub(1)
-            .and_then(|i| self.levels.get_mut(i))
-        {
+    /// Checks all elements of a compound value, with the open levels on a stack of fixed size.
+    fn levels(&mut self, outermost: Level) -> Result<(), DecodeError> {
+        let mut levels = [Level::default(); VALUE_DEPTH_MAX];
+        let mut depth = 0;
+        let mut opened = Some(outermost);
+        loop {
+            if let Some(level) = opened.take() {
+                let free = levels.get_mut(depth);
+                *free.ok_or(DecodeError::TooDeep { at: level.start })? = level;
+                depth += 1;
+            }
+            let Some(level) = depth.checked_sub(1).and_then(|top| levels.get_mut(top)) else {
+                return Ok(());
+            };
             if let Some(left) = level.left.checked_sub(1) {
                 level.left = left;
-                let (end, element) = (level.end, level.element);
-                self.element(end, element)?;
+                opened = self.element(level.end, level.element)?;
             } else if level.sized && self.at != level.end {
                 return Err(DecodeError::BytesLeft { at: self.at });
             } else {
-                self.depth -= 1;
+                depth -= 1;
             }
         }
-        Ok(())
     }
 
     /// Checks one element: passes it if it is a scalar, opens a level if it is compound.
-    fn element(&mut self, end: usize, constructor: Option<u8>) -> Result<(), DecodeError> {
+    fn element(
+        &mut self,
+        end: usize,
+        constructor: Option<u8>,
+    ) -> Result<Option<Level>, DecodeError> {
         let start = self.at;
         let code = match constructor {
             Some(code) => code,
             None => self.bytes::<1>(end)?[0],
         };
         match shape(code).ok_or(DecodeError::UnknownCode { at: start, code })? {
-            Shape::Fixed(width) => self.fixed(start, end, code, width),
+            Shape::Fixed(width) => self.fixed(start, end, code, width).map(|()| None),
             Shape::Variable(width) => {
                 let len = self.number(end, width)?;
-                self.variable(start, end, code, len)
+                self.variable(start, end, code, len).map(|()| None)
             }
-            Shape::Compound(width) => self.compound(start, end, code, width),
-            Shape::Array(width) => self.array(start, end, width),
-            Shape::Described => self.push(
+            Shape::Compound(width) => self.compound(start, end, code, width).map(Some),
+            Shape::Array(width) => self.array(start, end, width).map(Some),
+            Shape::Described => Ok(Some(Level {
                 start,
-                Level {
-                    end,
-                    left: 2,
-                    element: None,
-                    sized: false,
-                },
-            ),
+                end,
+                left: 2,
+                element: None,
+                sized: false,
+            })),
         }
     }
 
@@ -173,35 +180,32 @@ impl Check<'_> {
         end: usize,
         code: u8,
         width: usize,
-    ) -> Result<(), DecodeError> {
-        let (inner_end, count) = self.size_and_count(start, end, width)?;
-        if count as usize > inner_end - self.at {
+    ) -> Result<Level, DecodeError> {
+        let (end, count) = self.size_and_count(start, end, width)?;
+        if count as usize > end - self.at {
             return Err(DecodeError::Count { at: start, count });
         }
         if matches!(code, codes::MAP_8 | codes::MAP_32) && count % 2 == 1 {
             return Err(DecodeError::OddMap { at: start });
         }
-        self.push(
+        Ok(Level {
             start,
-            Level {
-                end: inner_end,
-                left: count,
-                element: None,
-                sized: true,
-            },
-        )
+            end,
+            left: count,
+            element: None,
+            sized: true,
+        })
     }
 
-    fn array(&mut self, start: usize, end: usize, width: usize) -> Result<(), DecodeError> {
-        let (inner_end, count) = self.size_and_count(start, end, width)?;
+    fn array(&mut self, start: usize, end: usize, width: usize) -> Result<Level, DecodeError> {
+        let (end, count) = self.size_and_count(start, end, width)?;
         let mut at = self.at;
-        let mut code = self.bytes::<1>(inner_end)?[0];
+        let mut code = self.bytes::<1>(end)?[0];
         if code == codes::DESCRIBED {
-            self.descriptor(inner_end)?;
+            self.descriptor(end)?;
             at = self.at;
-            code = self.bytes::<1>(inner_end)?[0];
+            code = self.bytes::<1>(end)?[0];
         }
-        let bytes = inner_end - self.at;
         let width = match shape(code) {
             None | Some(Shape::Described) => return Err(DecodeError::UnknownCode { at, code }),
             Some(Shape::Fixed(width) | Shape::Variable(width)) => width,
@@ -209,19 +213,20 @@ impl Check<'_> {
         };
         let too_many = DecodeError::Count { at: start, count };
         let level = Level {
-            end: inner_end,
+            start,
+            end,
             left: count,
             element: Some(code),
             sized: true,
         };
-        match bytes.checked_div(width) {
+        match (end - self.at).checked_div(width) {
             Some(elements_max) if count as usize > elements_max => Err(too_many),
-            Some(_) => self.push(start, level),
+            Some(_) => Ok(level),
             None => {
                 // The elements are their constructor: nothing is left to check but the size.
                 let left = self.zero_width_left.checked_sub(count as usize);
                 self.zero_width_left = left.ok_or(too_many)?;
-                self.push(start, Level { left: 0, ..level })
+                Ok(Level { left: 0, ..level })
             }
         }
     }
@@ -231,7 +236,7 @@ impl Check<'_> {
         let at = self.at;
         let code = self.input.get(at).copied().unwrap_or_default();
         if matches!(codes::kind(code), Some(Kind::Symbol | Kind::Ulong)) {
-            return self.element(end, None);
+            return self.element(end, None).map(drop);
         }
         let (expected, found) = ("ulong or symbol as descriptor", codes::type_name(code));
         Err(DecodeError::Type {
@@ -255,16 +260,6 @@ impl Check<'_> {
         let inner_end = self.at + size;
         let count = self.number(inner_end, width)?;
         Ok((inner_end, u32::try_from(count).unwrap_or(u32::MAX)))
-    }
-
-    fn push(&mut self, start: usize, level: Level) -> Result<(), DecodeError> {
-        let free = self
-            .levels
-            .get_mut(self.depth)
-            .ok_or(DecodeError::TooDeep { at: start })?;
-        *free = level;
-        self.depth += 1;
-        Ok(())
     }
 
     /// Reads a length or count of one or four bytes.

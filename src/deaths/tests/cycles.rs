@@ -2,10 +2,10 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::{death, history};
+use crate::base::Name;
 use crate::deaths::{Death, History, Reason};
 
-/// Deaths in a short form, the first one first: `a:e` is queue a, expired (rejected, expired, maxlen,
-/// delivery_limit by their first letter).
+/// Deaths in a short form, the first one first: `a:e` is queue a, expired; reasons by first letter.
 fn deaths(text: &str) -> Vec<Death> {
     let one = |(time, word): (usize, &str)| {
         let (queue, reason) = word.split_once(':').unwrap();
@@ -22,10 +22,8 @@ fn deaths(text: &str) -> Vec<Death> {
 
 fn path(history: &History, target: &str) -> String {
     let path = history.cycle_path(target);
-    path.iter()
-        .map(|queue| queue.as_str())
-        .collect::<Vec<_>>()
-        .join(" ")
+    let path = path.iter().map(Name::as_str);
+    path.collect::<Vec<_>>().join(" ")
 }
 
 /// [dead-lettering part 4]

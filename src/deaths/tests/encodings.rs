@@ -26,7 +26,11 @@ fn annotation<'a>(written: &'a [u8], name: &str) -> Option<&'a [u8]> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap();
+    let digits = bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
+    digits.collect()
 }
 
 fn retried() -> History {
