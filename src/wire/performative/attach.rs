@@ -2,23 +2,52 @@
 
 use bytes::Bytes;
 
-use super::{Attach, Fields, Source, Symbol, Target};
+use super::{
+    Attach, Fields, PerformativeError, ReceiverSettleMode, Role, SenderSettleMode, Source, Symbol,
+    Target, TargetArchetype, codes, decode, symbols,
+};
+use crate::base::Serial;
+use crate::wire::{self, DecodeError, Reader};
 
-/// The encoded fields of an attach that an answer may repeat; empty means null or absent.
-#[derive(Clone, Debug, Default)]
+/// What the typed attach does not keep: which fields were given, and the exact bytes of the termini.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AttachFields {
     /// The snd-settle-mode, if it was given.
-    pub snd_settle_mode: Option<u8>,
+    pub snd_settle_mode: Option<SenderSettleMode>,
     /// The rcv-settle-mode, if it was given.
-    pub rcv_settle_mode: Option<u8>,
-    /// The source.
+    pub rcv_settle_mode: Option<ReceiverSettleMode>,
+    /// The encoded source; empty: null or absent.
     pub source: Bytes,
-    /// The target.
+    /// The encoded target; empty: null or absent.
     pub target: Bytes,
+    /// Source and target of the typed attach are missing because they could not be decoded: the
+    /// link is to be refused with `amqp:decode-error` and this description.
+    pub unreadable: Option<String>,
+}
+
+impl AttachFields {
+    /// Decodes an attach. What `serde_amqp` cannot read and nobody needs (properties,
+    /// capabilities, unsettled map) is dropped; termini that it cannot read are noted.
+    pub(super) fn decode(body: &[u8]) -> Result<(Attach, Self), PerformativeError> {
+        let (attach, unreadable) = match decode::typed(body, "attach", &[7, 8, 11, 12, 13]) {
+            Ok(attach) => (attach, None),
+            Err(error) => {
+                let droppable = &[5, 6, 7, 8, 11, 12, 13];
+                (decode::typed::<Attach>(body, "attach", droppable)?, Some(error.to_string()))
+            }
+        };
+        let mut list = Reader::new(body).described()?.value.list()?;
+        list.skip(3)?;
+        let snd_settle_mode = list.ubyte()?.map(|_| attach.snd_settle_mode.clone());
+        let rcv_settle_mode = list.ubyte()?.map(|_| attach.rcv_settle_mode.clone());
+        let source = Bytes::copy_from_slice(list.raw()?.unwrap_or_default());
+        let target = Bytes::copy_from_slice(list.raw()?.unwrap_or_default());
+        Ok((attach, Self { snd_settle_mode, rcv_settle_mode, source, target, unreadable }))
+    }
 }
 
 /// A terminus in our answer to an attach.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub enum Terminus<T> {
     /// Null.
     Absent,
@@ -33,7 +62,7 @@ pub enum Terminus<T> {
 }
 
 /// Our answer to an attach. The engine adds name, handle, role, settle modes and delivery-count.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct AttachAnswer {
     /// The source.
     pub source: Terminus<Source>,
@@ -48,7 +77,98 @@ pub struct AttachAnswer {
     pub properties: Option<Fields>,
 }
 
-/// Encodes `attach` with the given encoded termini.
-pub fn encode_attach(out: &mut Vec<u8>, attach: &Attach, fields: &AttachFields) {
-    let _ = (out, attach, fields);
+/// The fields of our attach that the engine knows.
+#[derive(Clone, Debug)]
+pub struct AttachFrame<'a> {
+    /// The link's name.
+    pub name: &'a str,
+    /// Our handle.
+    pub handle: u32,
+    /// Our role.
+    pub role: Role,
+    /// Settle mode of the sender; absent as the peer had it.
+    pub snd_settle_mode: Option<SenderSettleMode>,
+    /// Settle mode of the receiver; absent as the peer had it.
+    pub rcv_settle_mode: Option<ReceiverSettleMode>,
+    /// First delivery-count, where we send.
+    pub initial_delivery_count: Option<Serial>,
+    /// What the peer sent.
+    pub peer: &'a AttachFields,
+}
+
+impl AttachFrame<'_> {
+    /// Writes the attach that answers the peer's.
+    pub fn write(&self, out: &mut Vec<u8>, answer: &AttachAnswer) -> Result<(), DecodeError> {
+        wire::write_descriptor(out, codes::ATTACH);
+        let mark = wire::begin_list(out);
+        wire::write_string(out, self.name);
+        wire::write_uint(out, self.handle);
+        wire::write_bool(out, self.role == Role::Receiver);
+        write_or_null(out, self.snd_settle_mode.as_ref());
+        write_or_null(out, self.rcv_settle_mode.as_ref());
+        match &answer.source {
+            Terminus::Absent => wire::write_null(out),
+            Terminus::Echo => echo(out, &self.peer.source),
+            Terminus::EchoWithOutcomes => write_source_with_outcomes(out, &self.peer.source)?,
+            Terminus::Given(source) => decode::write(out, source),
+        }
+        match &answer.target {
+            Terminus::Absent => wire::write_null(out),
+            Terminus::Echo | Terminus::EchoWithOutcomes => echo(out, &self.peer.target),
+            Terminus::Given(target) => {
+                decode::write(out, &TargetArchetype::Target((**target).clone()));
+            }
+        }
+        wire::write_null(out);
+        wire::write_null(out);
+        write_or_null(out, self.initial_delivery_count.map(|count| count.0).as_ref());
+        write_or_null(out, answer.max_message_size.as_ref());
+        write_or_null(out, symbols(&answer.offered_capabilities).as_ref());
+        wire::write_null(out);
+        write_or_null(out, answer.properties.as_ref());
+        wire::end(out, mark, 14);
+        Ok(())
+    }
+}
+
+fn write_or_null<T: serde::Serialize>(out: &mut Vec<u8>, value: Option<&T>) {
+    match value {
+        Some(value) => decode::write(out, value),
+        None => wire::write_null(out),
+    }
+}
+
+fn echo(out: &mut Vec<u8>, encoded: &[u8]) {
+    if encoded.is_empty() {
+        wire::write_null(out);
+    } else {
+        out.extend_from_slice(encoded);
+    }
+}
+
+/// The outcomes that every source of ours supports. [AMQP 3.4]
+const OUTCOMES: [&str; 4] =
+    ["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"];
+
+/// Repeats a source, field by field, but for default-outcome (8) and outcomes (9). [AMQP 3.5.3]
+fn write_source_with_outcomes(out: &mut Vec<u8>, source: &[u8]) -> Result<(), DecodeError> {
+    let mut described = Reader::new(source).described()?;
+    let mut list = described.value.list()?;
+    wire::write_descriptor(out, codes::SOURCE);
+    let mark = wire::begin_list(out);
+    for _ in 0..8 {
+        echo(out, list.raw()?.unwrap_or_default());
+    }
+    list.skip(1)?;
+    super::DeliveryState::Released.write(out);
+    if let Some(outcomes) = list.raw()? {
+        out.extend_from_slice(outcomes);
+    } else {
+        let outcomes = OUTCOMES.map(Symbol::from);
+        write_or_null(out, symbols(&outcomes).as_ref());
+    }
+    let capabilities = list.raw()?;
+    echo(out, capabilities.unwrap_or_default());
+    wire::end(out, mark, 11);
+    Ok(())
 }

@@ -1,1 +1,189 @@
-//! Performatives off the hot path, by `serde_amqp`.
+//! Decoding of performatives; encoding of those off the hot path.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+use super::{
+    Attach, AttachFields, Begin, Close, Detach, Disposition, End, Error, Flow, Open, Transfer, codes,
+};
+use crate::wire::{self, DecodeError, Descriptor, Reader};
+
+/// A performative of the transport. [AMQP 2.7]
+#[derive(Clone, PartialEq, Debug)]
+pub enum Performative {
+    /// [AMQP 2.7.1]
+    Open(Box<Open>),
+    /// [AMQP 2.7.2]
+    Begin(Box<Begin>),
+    /// [AMQP 2.7.3]
+    Attach(Box<Attach>, Box<AttachFields>),
+    /// [AMQP 2.7.4]
+    Flow(Flow),
+    /// [AMQP 2.7.5]
+    Transfer(Transfer),
+    /// [AMQP 2.7.6]
+    Disposition(Disposition),
+    /// [AMQP 2.7.7]
+    Detach(Box<Detach>),
+    /// [AMQP 2.7.8]
+    End(Box<End>),
+    /// [AMQP 2.7.9]
+    Close(Box<Close>),
+}
+
+/// Why a frame body is no performative: the peer's fault, `amqp:decode-error`.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum PerformativeError {
+    /// Its bytes are no AMQP value.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// It is described as something else.
+    #[error("unknown performative {descriptor}")]
+    Unknown {
+        /// Its descriptor.
+        descriptor: String,
+    },
+    /// A field is missing or has another type.
+    #[error("{performative} cannot be read: {text}")]
+    Field {
+        /// Which performative.
+        performative: &'static str,
+        /// What `serde_amqp` says about it.
+        text: String,
+    },
+    /// Only a transfer has a payload.
+    #[error("{performative} is followed by {bytes} more bytes")]
+    Payload {
+        /// Which performative.
+        performative: &'static str,
+        /// How many.
+        bytes: usize,
+    },
+}
+
+/// Decodes a frame body; the second result is how many bytes the performative took, the rest is
+/// the payload of a transfer. [AMQP 2.3.2]
+///
+/// Nothing reaches `serde_amqp` before its structure was checked: every length inside its parent,
+/// counts no larger than bytes, depth bounded.
+pub fn decode(body: &[u8]) -> Result<(Performative, usize), PerformativeError> {
+    let mut reader = Reader::new(body);
+    let mut described = reader.described()?;
+    let used = reader.at();
+    let code = codes::number(described.descriptor);
+    let performative = match code {
+        codes::TRANSFER => {
+            return Ok((Performative::Transfer(Transfer::read(described.value.list()?)?), used));
+        }
+        codes::DISPOSITION => {
+            Performative::Disposition(Disposition::read(described.value.list()?)?)
+        }
+        codes::FLOW => Performative::Flow(Flow::read(described.value.list()?)?),
+        codes::OPEN => Performative::Open(Box::new(typed(body, "open", &[7, 8, 9])?)),
+        codes::BEGIN => Performative::Begin(Box::new(typed(body, "begin", &[5, 6, 7])?)),
+        codes::ATTACH => {
+            let (attach, fields) = AttachFields::decode(body)?;
+            Performative::Attach(Box::new(attach), Box::new(fields))
+        }
+        codes::DETACH => Performative::Detach(Box::new(typed(body, "detach", &[2])?)),
+        codes::END => Performative::End(Box::new(typed(body, "end", &[0])?)),
+        codes::CLOSE => Performative::Close(Box::new(typed(body, "close", &[0])?)),
+        _ => {
+            let descriptor = match described.descriptor {
+                Descriptor::Code(code) => format!("0x{code:02x}"),
+                Descriptor::Symbol(name) => name.to_owned(),
+            };
+            return Err(PerformativeError::Unknown { descriptor });
+        }
+    };
+    let bytes = body.len() - used;
+    if bytes > 0 {
+        let performative = codes::name(code).unwrap_or("performative");
+        return Err(PerformativeError::Payload { performative, bytes });
+    }
+    Ok((performative, used))
+}
+
+/// Encodes a performative behind what is in `out`.
+pub fn encode(out: &mut Vec<u8>, performative: &Performative) {
+    match performative {
+        Performative::Open(open) => write(out, &**open),
+        Performative::Begin(begin) => write(out, &**begin),
+        Performative::Attach(attach, _) => write(out, &**attach),
+        Performative::Flow(flow) => flow.write(out),
+        Performative::Transfer(transfer) => transfer.write(out),
+        Performative::Disposition(disposition) => disposition.write(out),
+        Performative::Detach(detach) => write_detach(out, detach),
+        Performative::End(end) => write(out, &**end),
+        Performative::Close(close) => write(out, &**close),
+    }
+}
+
+/// Writes a detach; `closed` is always on the wire, as RabbitMQ has it.
+fn write_detach(out: &mut Vec<u8>, detach: &Detach) {
+    wire::write_descriptor(out, codes::DETACH);
+    let mark = wire::begin_list(out);
+    wire::write_uint(out, detach.handle.0);
+    wire::write_bool(out, detach.closed);
+    let count = if let Some(error) = &detach.error {
+        write(out, error);
+        3
+    } else {
+        2
+    };
+    wire::end(out, mark, count);
+}
+
+/// Decodes a value of a type that `serde_amqp` knows. It refuses some legal values (an array of maps
+/// in version 0.18), so when it fails it is asked again with the `droppable` fields set to null:
+/// those say nothing that the engine needs.
+pub(in crate::wire) fn typed<T: DeserializeOwned>(
+    bytes: &[u8],
+    performative: &'static str,
+    droppable: &[u32],
+) -> Result<T, PerformativeError> {
+    let used = wire::check_structure(bytes)?;
+    let bytes = bytes.get(..used).unwrap_or(bytes);
+    serde_amqp::from_slice(bytes).or_else(|error| {
+        let text = error.to_string();
+        let field = |_| PerformativeError::Field { performative, text };
+        serde_amqp::from_slice(&without(bytes, droppable)?).map_err(field)
+    })
+}
+
+/// Decodes an error; an `info` that cannot be decoded is left out.
+pub(super) fn error(bytes: &[u8]) -> Result<Error, DecodeError> {
+    typed(bytes, "error", &[2]).map_err(|error| match error {
+        PerformativeError::Decode(error) => error,
+        _ => DecodeError::Invalid { at: 0, expected: "error" },
+    })
+}
+
+/// The described list in `bytes` with some of its fields set to null.
+fn without(bytes: &[u8], fields: &[u32]) -> Result<Vec<u8>, DecodeError> {
+    let mut described = Reader::new(bytes).described()?;
+    let mut list = described.value.list()?;
+    let mut out = Vec::with_capacity(bytes.len());
+    wire::write_descriptor(&mut out, codes::number(described.descriptor));
+    let mark = wire::begin_list(&mut out);
+    let count = list.left();
+    for index in 0..count {
+        match list.raw()? {
+            Some(raw) if !fields.contains(&index) => out.extend_from_slice(raw),
+            _ => wire::write_null(&mut out),
+        }
+    }
+    wire::end(&mut out, mark, count as usize);
+    Ok(out)
+}
+
+/// Appends a value of a type that `serde_amqp` knows. Encoding into memory fails only for values
+/// beyond 4 GiB, which nothing here comes near; null then, which the peer refuses.
+pub(in crate::wire) fn write<T: Serialize>(out: &mut Vec<u8>, value: &T) {
+    match serde_amqp::to_vec(value) {
+        Ok(bytes) => out.extend_from_slice(&bytes),
+        Err(_) => wire::write_null(out),
+    }
+}

@@ -5,6 +5,7 @@
 //! the structural check first (see [`decode`]).
 
 mod attach;
+mod codes;
 mod decode;
 mod disposition;
 mod fields;
@@ -27,9 +28,11 @@ pub use fe2o3_amqp_types::transaction::Coordinator;
 pub use serde_amqp::Value as FieldValue;
 pub use serde_amqp::primitives::{Array as FieldArray, Symbol};
 
-pub use attach::{AttachAnswer, AttachFields, Terminus};
-// decode
-
+pub use attach::{AttachAnswer, AttachFields, AttachFrame, Terminus};
+pub use decode::{Performative, PerformativeError, decode, encode};
+pub(in crate::wire) use decode::{typed, write as write_typed};
+pub use disposition::Disposition;
 pub use fields::{condition_symbol, encode_fields, error, fields, symbols};
-
+pub use flow::{Flow, LinkFlow};
 pub use state::DeliveryState;
+pub use transfer::{FirstTransfer, TRANSFER_BYTES_MAX, Transfer, write_transfer};

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::Error;
+use super::{Error, codes, decode, fields};
+use crate::wire::{self, DecodeError, Described, Descriptor, Fields, Reader};
 
 /// The state of a delivery at one end. [AMQP 2.7.6, 3.4]
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,8 +46,11 @@ pub enum DeliveryState {
         /// The provisional outcome, encoded.
         outcome: Option<Bytes>,
     },
-    /// A described value we do not know, encoded.
-    Unknown(Bytes),
+    /// A state we do not know.
+    Unknown {
+        /// Its descriptor, 0 if that is a name.
+        descriptor: u64,
+    },
 }
 
 impl DeliveryState {
@@ -57,4 +61,116 @@ impl DeliveryState {
             Self::Accepted | Self::Rejected { .. } | Self::Released | Self::Modified { .. }
         )
     }
+
+    pub(super) fn read(described: Described<'_>) -> Result<Self, DecodeError> {
+        let Described { descriptor, mut value } = described;
+        match codes::number(descriptor) {
+            codes::ACCEPTED => Ok(Self::Accepted),
+            codes::RELEASED => Ok(Self::Released),
+            codes::REJECTED => {
+                let error = value.list()?.raw()?.map(decode::error).transpose()?.map(Box::new);
+                Ok(Self::Rejected { error })
+            }
+            codes::MODIFIED => Self::read_modified(value.list()?),
+            codes::RECEIVED => {
+                let mut list = value.list()?;
+                let section_number = fields::required(list.uint()?, "section-number")?;
+                let section_offset = fields::required(list.ulong()?, "section-offset")?;
+                Ok(Self::Received { section_number, section_offset })
+            }
+            codes::DECLARED => {
+                let txn_id = fields::required(value.list()?.binary()?, "txn-id")?;
+                Ok(Self::Declared { txn_id: Bytes::copy_from_slice(txn_id) })
+            }
+            codes::TRANSACTIONAL_STATE => {
+                let mut list = value.list()?;
+                let txn_id = fields::required(list.binary()?, "txn-id")?;
+                let txn_id = Bytes::copy_from_slice(txn_id);
+                let outcome = list.raw()?.map(Bytes::copy_from_slice);
+                Ok(Self::Transactional { txn_id, outcome })
+            }
+            descriptor => Ok(Self::Unknown { descriptor }),
+        }
+    }
+
+    fn read_modified(mut list: Fields<'_>) -> Result<Self, DecodeError> {
+        let delivery_failed = list.bool()?.unwrap_or(false);
+        let undeliverable_here = list.bool()?.unwrap_or(false);
+        let message_annotations = list.raw()?;
+        if let Some(map) = message_annotations {
+            wire::check_annotations(map)?;
+        }
+        let message_annotations = message_annotations.map(Bytes::copy_from_slice);
+        Ok(Self::Modified { delivery_failed, undeliverable_here, message_annotations })
+    }
+
+    /// Reads one encoded state.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Self::read(Reader::new(bytes).described()?)
+    }
+
+    /// Writes it. One we do not know is written as null.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Accepted => write_empty(out, codes::ACCEPTED),
+            Self::Released => write_empty(out, codes::RELEASED),
+            Self::Rejected { error: None } => write_empty(out, codes::REJECTED),
+            Self::Rejected { error: Some(error) } => {
+                write_list(out, codes::REJECTED, |out| {
+                    decode::write(out, &**error);
+                    1
+                });
+            }
+            Self::Modified { delivery_failed, undeliverable_here, message_annotations } => {
+                write_list(out, codes::MODIFIED, |out| {
+                    wire::write_bool(out, *delivery_failed);
+                    wire::write_bool(out, *undeliverable_here);
+                    let Some(map) = message_annotations else { return 2 };
+                    out.extend_from_slice(map);
+                    3
+                });
+            }
+            Self::Received { section_number, section_offset } => {
+                write_list(out, codes::RECEIVED, |out| {
+                    wire::write_uint(out, *section_number);
+                    wire::write_ulong(out, *section_offset);
+                    2
+                });
+            }
+            Self::Declared { txn_id } => {
+                write_list(out, codes::DECLARED, |out| {
+                    wire::write_binary(out, txn_id);
+                    1
+                });
+            }
+            Self::Transactional { txn_id, outcome } => {
+                write_list(out, codes::TRANSACTIONAL_STATE, |out| {
+                    wire::write_binary(out, txn_id);
+                    let Some(outcome) = outcome else { return 1 };
+                    out.extend_from_slice(outcome);
+                    2
+                });
+            }
+            Self::Unknown { .. } => wire::write_null(out),
+        }
+    }
+}
+
+/// Whether a descriptor names a performative, for traces.
+pub(super) fn descriptor_name(descriptor: Descriptor<'_>) -> String {
+    let number = codes::number(descriptor);
+    codes::name(number).map_or_else(|| format!("{descriptor:?}"), str::to_owned)
+}
+
+fn write_empty(out: &mut Vec<u8>, code: u64) {
+    wire::write_descriptor(out, code);
+    let mark = wire::begin_list(out);
+    wire::end(out, mark, 0);
+}
+
+fn write_list(out: &mut Vec<u8>, code: u64, write: impl FnOnce(&mut Vec<u8>) -> usize) {
+    wire::write_descriptor(out, code);
+    let mark = wire::begin_list(out);
+    let count = write(out);
+    wire::end(out, mark, count);
 }

@@ -1,1 +1,147 @@
 //! Transfer. [AMQP 2.7.5]
+
+use super::{ReceiverSettleMode, codes};
+use crate::base::Serial;
+use crate::wire::frame::FRAME_HEADER_BYTES;
+use crate::wire::{self, DecodeError, Fields};
+
+/// One frame of a message. [AMQP 2.7.5]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Transfer {
+    /// The sender's handle.
+    pub handle: u32,
+    /// Its number in the session; required in the first frame.
+    pub delivery_id: Option<Serial>,
+    /// Format of the message; required in the first frame, 0 if it is not given.
+    pub message_format: Option<u32>,
+    /// The sender wants no outcome; the first frame that says so counts.
+    pub settled: Option<bool>,
+    /// More frames follow.
+    pub more: bool,
+    /// Overrides the link's mode for this delivery.
+    pub rcv_settle_mode: Option<ReceiverSettleMode>,
+    /// The message is given up; what is here is ignored.
+    pub aborted: bool,
+}
+
+impl Transfer {
+    /// Reads the fields of a transfer. Delivery tags, states and hints are passed over: links are
+    /// not resumed, and states are not negotiated in transfers.
+    pub(super) fn read(mut list: Fields<'_>) -> Result<Self, DecodeError> {
+        let handle = super::fields::required(list.uint()?, "handle of transfer")?;
+        let delivery_id = list.uint()?.map(Serial);
+        list.binary()?;
+        let message_format = list.uint()?;
+        let settled = list.bool()?;
+        let more = list.bool()?.unwrap_or(false);
+        let rcv_settle_mode = match list.ubyte()? {
+            None => None,
+            Some(0) => Some(ReceiverSettleMode::First),
+            Some(1) => Some(ReceiverSettleMode::Second),
+            Some(_) => {
+                return Err(DecodeError::Invalid { at: 0, expected: "rcv-settle-mode of transfer" });
+            }
+        };
+        list.raw()?;
+        list.bool()?;
+        let aborted = list.bool()?.unwrap_or(false);
+        Ok(Self { handle, delivery_id, message_format, settled, more, rcv_settle_mode, aborted })
+    }
+
+    /// Writes it. (Transfers of ours go by [`write_transfer`]; this is for tests of the engine.)
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        let optional = |out: &mut Vec<u8>, value: Option<u32>| match value {
+            Some(value) => wire::write_uint(out, value),
+            None => wire::write_null(out),
+        };
+        let flag = |out: &mut Vec<u8>, value: Option<bool>| match value {
+            Some(value) => wire::write_bool(out, value),
+            None => wire::write_null(out),
+        };
+        wire::write_descriptor(out, codes::TRANSFER);
+        let mark = wire::begin_list(out);
+        wire::write_uint(out, self.handle);
+        optional(out, self.delivery_id.map(|id| id.0));
+        wire::write_binary(out, &self.delivery_id.map_or([0; 4], |id| id.0.to_be_bytes()));
+        optional(out, self.message_format);
+        flag(out, self.settled);
+        wire::write_bool(out, self.more);
+        match self.rcv_settle_mode {
+            None => wire::write_null(out),
+            Some(ReceiverSettleMode::First) => wire::write_ubyte(out, 0),
+            Some(ReceiverSettleMode::Second) => wire::write_ubyte(out, 1),
+        }
+        wire::write_null(out);
+        wire::write_null(out);
+        wire::write_bool(out, self.aborted);
+        wire::end(out, mark, 10);
+    }
+}
+
+/// What the first frame of a delivery says. [AMQP 2.7.5]
+#[derive(Clone, Copy, Debug)]
+pub struct FirstTransfer {
+    /// Our handle.
+    pub handle: u32,
+    /// Its number in the session, which is its delivery-tag too unless it is settled.
+    pub delivery_id: Serial,
+    /// Format of the message.
+    pub message_format: u32,
+    /// No outcome is wanted.
+    pub settled: bool,
+}
+
+/// Most bytes that a frame header and [`write_transfer`] take together.
+pub const TRANSFER_BYTES_MAX: usize = 48;
+
+/// Writes the frame header and the performative of a frame whose payload of `payload_bytes` follows.
+/// Without `first` it continues a delivery.
+pub fn write_transfer(
+    out: &mut Vec<u8>,
+    channel: u16,
+    handle: u32,
+    first: Option<&FirstTransfer>,
+    more: bool,
+    payload_bytes: usize,
+) {
+    let start = out.len();
+    let [c0, c1] = channel.to_be_bytes();
+    let code = u8::try_from(codes::TRANSFER).unwrap_or(u8::MAX);
+    let descriptor = [0, 0x53, code];
+    // A list in its one-byte form: at most 40 bytes, so neither size nor count overflows.
+    out.extend_from_slice(&[0, 0, 0, 0, 2, 0, c0, c1]);
+    out.extend_from_slice(&descriptor);
+    let list = out.len();
+    out.extend_from_slice(&[0xc0, 0, 0]);
+    wire::write_uint(out, handle);
+    let count = if let Some(first) = first {
+        wire::write_uint(out, first.delivery_id.0);
+        if first.settled {
+            wire::write_binary(out, &[]);
+        } else {
+            wire::write_binary(out, &first.delivery_id.0.to_be_bytes());
+        }
+        wire::write_uint(out, first.message_format);
+        wire::write_bool(out, first.settled);
+        if more {
+            wire::write_bool(out, true);
+        }
+        5 + u8::from(more)
+    } else if more {
+        out.extend_from_slice(&[0x40, 0x40, 0x40, 0x40]);
+        wire::write_bool(out, true);
+        6
+    } else {
+        1
+    };
+    let list_bytes = u8::try_from(out.len() - list - 2).unwrap_or(u8::MAX);
+    let size = u32::try_from(out.len() - start + payload_bytes).unwrap_or(u32::MAX);
+    if let Some(place) = out.get_mut(list + 1..list + 3) {
+        place.copy_from_slice(&[list_bytes, count]);
+    }
+    if let Some(place) = out.get_mut(start..start + 4) {
+        place.copy_from_slice(&size.to_be_bytes());
+    }
+    debug_assert!(out.len() - start <= TRANSFER_BYTES_MAX, "the constant covers every transfer");
+    debug_assert!(out.len() - start > FRAME_HEADER_BYTES, "a transfer follows its frame header");
+}

@@ -1,0 +1,57 @@
+//! Descriptors of performatives and delivery states. [AMQP 2.7, 3.4, 4.5]
+
+use crate::wire::Descriptor;
+
+pub(super) const OPEN: u64 = 0x10;
+pub(super) const BEGIN: u64 = 0x11;
+pub(super) const ATTACH: u64 = 0x12;
+pub(super) const FLOW: u64 = 0x13;
+pub(super) const TRANSFER: u64 = 0x14;
+pub(super) const DISPOSITION: u64 = 0x15;
+pub(super) const DETACH: u64 = 0x16;
+pub(super) const END: u64 = 0x17;
+pub(super) const CLOSE: u64 = 0x18;
+pub(super) const RECEIVED: u64 = 0x23;
+pub(super) const ACCEPTED: u64 = 0x24;
+pub(super) const REJECTED: u64 = 0x25;
+pub(super) const RELEASED: u64 = 0x26;
+pub(super) const MODIFIED: u64 = 0x27;
+pub(super) const SOURCE: u64 = 0x28;
+pub(super) const DECLARED: u64 = 0x33;
+pub(super) const TRANSACTIONAL_STATE: u64 = 0x34;
+
+const NAMES: [(&str, u64); 17] = [
+    ("amqp:open:list", OPEN),
+    ("amqp:begin:list", BEGIN),
+    ("amqp:attach:list", ATTACH),
+    ("amqp:flow:list", FLOW),
+    ("amqp:transfer:list", TRANSFER),
+    ("amqp:disposition:list", DISPOSITION),
+    ("amqp:detach:list", DETACH),
+    ("amqp:end:list", END),
+    ("amqp:close:list", CLOSE),
+    ("amqp:received:list", RECEIVED),
+    ("amqp:accepted:list", ACCEPTED),
+    ("amqp:rejected:list", REJECTED),
+    ("amqp:released:list", RELEASED),
+    ("amqp:modified:list", MODIFIED),
+    ("amqp:source:list", SOURCE),
+    ("amqp:declared:list", DECLARED),
+    ("amqp:transactional-state:list", TRANSACTIONAL_STATE),
+];
+
+/// The number of a descriptor; 0, which nothing has, for a name we do not know.
+pub(super) fn number(descriptor: Descriptor<'_>) -> u64 {
+    match descriptor {
+        Descriptor::Code(code) => code,
+        Descriptor::Symbol(name) => {
+            NAMES.iter().find(|(known, _)| *known == name).map_or(0, |(_, code)| *code)
+        }
+    }
+}
+
+/// The name of a descriptor, without what is around it, for traces and error messages.
+pub(super) fn name(code: u64) -> Option<&'static str> {
+    let (name, _) = NAMES.iter().find(|(_, known)| *known == code)?;
+    name.strip_prefix("amqp:")?.strip_suffix(":list")
+}
