@@ -36,3 +36,18 @@ pub const MESSAGE_BYTES_DEFAULT: u64 = 16_777_216;
 /// Longest name of a queue, exchange or routing key, in bytes... names in RabbitMQ may reach 256
 /// through management over AMQP; we take as many.
 pub const NAME_BYTES_MAX: usize = 256;
+/// Bytes that one call of the link engine's `poll_transmit` gathers before it stops, so that large
+/// messages are encoded only as fast as the socket takes them.
+pub const TRANSMIT_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of answers (not messages) that wait to be written before the engine stops reading.
+pub const CONTROL_BYTES_MAX: usize = 256 * 1024;
+/// Messages up to this size are encoded when they are sent, larger ones when the socket takes them.
+pub const SEND_AT_ONCE_BYTES_MAX: usize = 16 * 1024;
+/// Fragments of messages below this size are copied, so that they do not keep a read buffer alive.
+pub const FRAGMENT_COPY_BYTES_MAX: usize = 2 * 1024;
+/// Shortest idle-time-out of a peer that we can keep (RabbitMQ refuses shorter ones too).
+pub const IDLE_TIME_OUT_MS_MIN: u32 = 1_000;
+/// How long we wait for the peer's `close` after ours.
+pub const CLOSE_WAIT_MS: u64 = 5_000;
+/// How long we go on discarding bytes after a close because of bytes that cannot be read.
+pub const DISCARD_MS: u64 = 500;

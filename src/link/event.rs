@@ -158,3 +158,18 @@ pub struct Fates {
     /// Taken by `send` but not begun to be written.
     pub unsent: Vec<u64>,
 }
+
+/// What a connection read and wrote so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Bytes read.
+    pub bytes_in: u64,
+    /// Bytes handed out to be written.
+    pub bytes_out: u64,
+    /// Frames read.
+    pub frames_in: u64,
+    /// Transfer frames read.
+    pub transfers_in: u64,
+    /// Transfer frames encoded.
+    pub transfers_out: u64,
+}

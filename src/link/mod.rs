@@ -11,9 +11,15 @@ mod connection;
 mod error;
 mod event;
 mod handles;
+#[allow(clippy::module_inception, reason = "the link of the specification")]
+mod link;
 mod options;
+mod output;
+mod session;
+mod trace;
+mod unsettled;
 
 pub use connection::{Connection, Sending, Unsendable};
-pub use event::{Event, Fates};
+pub use event::{Counters, Event, Fates};
 pub use handles::{LinkHandle, SessionHandle};
 pub use options::{ClientOptions, ClientSasl, Identity, Options};

@@ -6,6 +6,8 @@ use crate::wire::performative::{Fields, Symbol};
 /// Settings of one connection in the server role.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Who we say we are in `open`.
+    pub identity: Identity,
     /// SASL mechanisms in the order of our preference; never empty.
     pub mechanisms: Vec<String>,
     /// Serve a peer that begins with the AMQP header, without SASL. Default: false.
@@ -37,6 +39,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            identity: Identity::default(),
             mechanisms: vec!["PLAIN".to_owned(), "ANONYMOUS".to_owned()],
             allow_plain_amqp: false,
             max_frame_size: limits::FRAME_BYTES_DEFAULT,
@@ -60,9 +63,7 @@ pub struct ClientOptions {
     pub sasl: Option<ClientSasl>,
     /// The `hostname` of sasl-init and open.
     pub hostname: Option<String>,
-    /// Who we say we are.
-    pub identity: Identity,
-    /// The rest, as for a server.
+    /// The rest, as for a server; `mechanisms` and `allow_plain_amqp` are not used.
     pub options: Options,
 }
 

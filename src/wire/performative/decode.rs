@@ -32,6 +32,23 @@ pub enum Performative {
     Close(Box<Close>),
 }
 
+impl Performative {
+    /// Its name.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Open(_) => "open",
+            Self::Begin(_) => "begin",
+            Self::Attach(..) => "attach",
+            Self::Flow(_) => "flow",
+            Self::Transfer(_) => "transfer",
+            Self::Disposition(_) => "disposition",
+            Self::Detach(_) => "detach",
+            Self::End(_) => "end",
+            Self::Close(_) => "close",
+        }
+    }
+}
+
 /// Why a frame body is no performative: the peer's fault, `amqp:decode-error`.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
@@ -186,4 +203,34 @@ pub(in crate::wire) fn write<T: Serialize>(out: &mut Vec<u8>, value: &T) {
         Ok(bytes) => out.extend_from_slice(&bytes),
         Err(_) => wire::write_null(out),
     }
+}
+
+/// One line about a frame body, for traces.
+pub fn describe(body: &[u8]) -> String {
+    let mut reader = Reader::new(body);
+    let Ok(mut described) = reader.described() else {
+        return format!("{} bytes that are no performative", body.len());
+    };
+    let name = match described.descriptor {
+        Descriptor::Code(code) => {
+            codes::name(code).map_or_else(|| format!("0x{code:02x}"), str::to_owned)
+        }
+        Descriptor::Symbol(name) => name.to_owned(),
+    };
+    let fields = describe_fields(&mut described.value);
+    let fields = fields.unwrap_or_else(|error| format!("({error})"));
+    match body.len() - reader.at() {
+        0 => format!("{name} {fields}"),
+        bytes => format!("{name} {fields} + {bytes} bytes"),
+    }
+}
+
+fn describe_fields(value: &mut Reader<'_>) -> Result<String, DecodeError> {
+    let mut list = value.list()?;
+    let mut fields = Vec::new();
+    while list.left() > 0 {
+        let field = list.value()?;
+        fields.push(field.map_or_else(|| "null".to_owned(), |value| value.to_string()));
+    }
+    Ok(format!("[{}]", fields.join(", ")))
 }

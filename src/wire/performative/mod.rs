@@ -29,7 +29,7 @@ pub use serde_amqp::Value as FieldValue;
 pub use serde_amqp::primitives::{Array as FieldArray, Symbol};
 
 pub use attach::{AttachAnswer, AttachFields, AttachFrame, Terminus};
-pub use decode::{Performative, PerformativeError, decode, encode};
+pub use decode::{Performative, PerformativeError, decode, describe, encode};
 pub(in crate::wire) use decode::{typed, write as write_typed};
 pub use disposition::Disposition;
 pub use fields::{condition_symbol, encode_fields, error, fields, symbols};

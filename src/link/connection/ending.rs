@@ -1,0 +1,181 @@
+//! End, close, and what happens after errors. [AMQP 2.4.3, 2.5.7, 2.7.8, 2.7.9]
+
+use super::Connection;
+use super::handshake::Phase;
+use crate::base::Now;
+use crate::link::error::Violation;
+use crate::link::session::SessionState;
+use crate::link::{Event, Fates, SessionHandle};
+use crate::wire::performative::{Close, End, Error, Performative};
+
+impl Connection {
+    pub(super) fn handle_end(&mut self, channel_in: u16, end: End) -> Result<(), Violation> {
+        let index = usize::from(channel_in);
+        let channel = self.channels_in.get(index).copied().flatten();
+        let channel = channel.ok_or(Violation::NoSession { channel: channel_in })?;
+        let ending = self.session_at(channel).is_none_or(|session| {
+            session.state == SessionState::Ending
+        });
+        if !ending {
+            let event = self.undo_session(channel, end.error);
+            self.seal();
+            self.output.performative(channel, &Performative::End(Box::new(End { error: None })));
+            self.events.extend(event);
+        }
+        if let Some(place) = self.channels_in.get_mut(index) {
+            *place = None;
+        }
+        if let Some(place) = self.sessions.get_mut(usize::from(channel)) {
+            *place = None;
+        }
+        Ok(())
+    }
+
+    pub(super) fn handle_close(&mut self, now: Now, close: Close) {
+        match self.phase {
+            Phase::Open => {
+                self.undo_sessions();
+                self.seal();
+                self.stage_close(None);
+            }
+            // A client that closes before our owner answered its open.
+            _ => {
+                self.stage_open();
+                self.stage_close(None);
+            }
+        }
+        self.timers.enter_closing(now.mono, 0);
+        self.phase = Phase::Closed;
+        self.events.push_back(Event::Closed { error: close.error.map(Box::new) });
+    }
+
+    /// Ends the session on the peer's channel for something that the peer did.
+    pub(super) fn fail_session(&mut self, channel_in: u16, violation: &Violation) {
+        let channel = self.channels_in.get(usize::from(channel_in)).copied().flatten();
+        if let Some(channel) = channel {
+            self.end_session(channel, Some(violation.error()));
+        }
+    }
+
+    /// Closes the connection for something that the peer did.
+    pub(super) fn fail(&mut self, now: Now, violation: &Violation) {
+        if matches!(self.phase, Phase::Closing | Phase::Discarding | Phase::Closed) {
+            if violation.breaks_framing() {
+                self.give_up(None);
+            }
+            return;
+        }
+        if self.phase == Phase::Sasl {
+            return self.give_up(None);
+        }
+        self.close_with(now, Some(violation.error()), violation.breaks_framing());
+    }
+
+    /// Stops without a word: before AMQP is spoken there is none, and after a close it was said.
+    pub(super) fn give_up(&mut self, error: Option<Error>) {
+        if self.phase == Phase::Closed {
+            return;
+        }
+        let reported = matches!(self.phase, Phase::Closing | Phase::Discarding);
+        self.phase = Phase::Closed;
+        self.undo_sessions();
+        if !reported {
+            self.events.push_back(Event::Closed { error: error.map(Box::new) });
+        }
+    }
+
+    /// Closes with an error or none, after what was staged before.
+    fn close_with(&mut self, now: Now, error: Option<Error>, discarding: bool) {
+        if matches!(self.phase, Phase::AwaitOpen | Phase::OpenOwner) && self.client.is_none() {
+            self.stage_open();
+        }
+        self.undo_sessions();
+        self.seal();
+        self.stage_close(error.clone());
+        self.enter_closing(now, discarding);
+        self.events.push_back(Event::Closed { error: error.map(Box::new) });
+    }
+
+    fn stage_close(&mut self, error: Option<Error>) {
+        self.output.with_error(0, error, |error| {
+            Performative::Close(Box::new(Close { error }))
+        });
+    }
+
+    pub(super) fn end_session(&mut self, channel: u16, error: Option<Error>) {
+        let Some(event) = self.undo_session(channel, error.clone()) else {
+            return;
+        };
+        self.seal();
+        self.output.with_error(channel, error, |error| {
+            Performative::End(Box::new(End { error }))
+        });
+        self.events.push_back(event);
+    }
+
+    /// Undoes what is under way in a session and has it ending; nothing if it was already.
+    fn undo_session(&mut self, channel: u16, error: Option<Error>) -> Option<Event> {
+        let session = self.sessions.get_mut(usize::from(channel))?.as_deref_mut()?;
+        if session.state == SessionState::Ending {
+            return None;
+        }
+        let mut fates = Fates::default();
+        let handles: Vec<u32> = session.handles().map(|(handle, _)| handle).collect();
+        for handle in handles {
+            let (unsent, waiting_bytes, partial_bytes) = session.drop_link(handle);
+            fates.unsent.extend(unsent);
+            let output = &mut self.output;
+            output.waiting_bytes = output.waiting_bytes.saturating_sub(waiting_bytes);
+            self.partial_bytes = self.partial_bytes.saturating_sub(partial_bytes);
+        }
+        let unsettled = session.sent.remove_all(|_| true);
+        fates.unsettled = unsettled.into_iter().map(|sent| sent.token).collect();
+        session.received.remove_all(|_| true);
+        session.state = SessionState::Ending;
+        let error = error.map(Box::new);
+        Some(Event::SessionEnded { session: session.handle(), error, fates })
+    }
+
+    fn undo_sessions(&mut self) {
+        for channel in 0..=self.channel_max {
+            if usize::from(channel) >= self.sessions.len() {
+                break;
+            }
+            let event = self.undo_session(channel, None);
+            self.events.extend(event);
+        }
+        self.ring.clear();
+        self.output.waiting_bytes = 0;
+        self.partial_bytes = 0;
+    }
+}
+
+/// Commands.
+impl Connection {
+    /// Ends a session: its deliveries are undone, [`Event::SessionEnded`] follows.
+    pub fn end(&mut self, session: SessionHandle, error: Option<Error>) {
+        if self.session(session).is_some() {
+            self.end_session(session.channel, error);
+        }
+    }
+
+    /// Closes the connection; what was staged before is still written before the close.
+    pub fn close(&mut self, now: Now, error: Option<Error>) {
+        match self.phase {
+            Phase::Closing | Phase::Discarding | Phase::Closed => {}
+            Phase::Open | Phase::AwaitOpen | Phase::OpenOwner => {
+                self.close_with(now, error, false);
+            }
+            Phase::Header | Phase::Sasl | Phase::SaslOwner | Phase::AmqpHeader => {
+                self.give_up(error);
+            }
+        }
+    }
+
+    /// Input: the socket is gone. [`Event::SessionEnded`] and [`Event::Closed`] follow, unless the
+    /// connection was closed before.
+    pub fn handle_disconnect(&mut self) {
+        self.give_up(None);
+        self.output.staged.clear();
+    }
+}

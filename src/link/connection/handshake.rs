@@ -1,0 +1,283 @@
+//! Protocol headers, SASL, open. [AMQP 2.2, 2.4.1, 5.3]
+
+use bytes::{Buf, Bytes, BytesMut};
+
+use super::Connection;
+use crate::base::{Now, limits};
+use crate::link::error::Violation;
+use crate::link::{Event, Identity};
+use crate::wire::frame::{FrameHeader, FrameKind, PROTOCOL_HEADER_BYTES, Protocol};
+use crate::wire::performative::{
+    ChannelMax, Error, MaxFrameSize, Open, Performative, symbols,
+};
+use crate::wire::sasl::{SaslCode, SaslFrame};
+
+/// How far a connection is.
+///
+/// ```text
+///  server: Header ──SASL header──▶ Sasl ──init──▶ SaslOwner ──outcome ok──▶ AmqpHeader
+///             │                     ▲  ◀─challenge──┘   │                       │
+///             │ AMQP header,        └──response─────────┤ outcome not ok        │ AMQP header
+///             │ if plain is allowed                     ▼                       ▼
+///             └───────────────────────────────────▶ (Closed)                  Open?
+///                         Open? ──open──▶ OpenOwner ──open──▶ Open ──▶ Closing ──▶ Closed
+///  client: Header ──SASL header──▶ Sasl ──outcome ok──▶ AmqpHeader ──▶ Open? ──open──▶ Open
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    /// The peer's first protocol header is awaited.
+    Header,
+    /// A SASL frame is awaited.
+    Sasl,
+    /// Our owner's answer to a SASL frame is awaited.
+    SaslOwner,
+    /// The peer's AMQP header after SASL is awaited.
+    AmqpHeader,
+    /// The peer's open is awaited.
+    AwaitOpen,
+    /// Our owner's answer to the open is awaited.
+    OpenOwner,
+    /// Both opened.
+    Open,
+    /// We closed; what the peer sends is discarded until its close.
+    Closing,
+    /// As `Closing`, but the bytes cannot even be read.
+    Discarding,
+    /// Nothing is read any more.
+    Closed,
+}
+
+impl Phase {
+    pub(super) const fn awaits_owner(self) -> bool {
+        matches!(self, Self::SaslOwner | Self::OpenOwner)
+    }
+
+    pub(super) const fn awaits_header(self) -> bool {
+        matches!(self, Self::Header | Self::AmqpHeader)
+    }
+
+    /// Whether the handshake timeout runs.
+    pub(super) const fn is_handshake(self) -> bool {
+        matches!(
+            self,
+            Self::Header
+                | Self::Sasl
+                | Self::SaslOwner
+                | Self::AmqpHeader
+                | Self::AwaitOpen
+                | Self::OpenOwner
+        )
+    }
+}
+
+impl Connection {
+    /// The client speaks first.
+    pub(super) fn begin_client(&mut self) {
+        let with_sasl = self.client.as_ref().is_some_and(|client| client.sasl.is_some());
+        if with_sasl {
+            self.output.raw(&Protocol::Sasl.header());
+        } else {
+            self.phase = Phase::AmqpHeader;
+            self.output.raw(&Protocol::Amqp.header());
+            self.stage_open();
+        }
+    }
+
+    /// Reads a protocol header; false if it has not arrived whole. A header is refused as soon as
+    /// enough of it is there to see that it is another one. [AMQP 2.2]
+    ///
+    /// "If the requested protocol version is not supported, the server MUST send a protocol header
+    /// with a supported protocol version and then close the socket."
+    pub(super) fn handle_header(&mut self, input: &mut BytesMut) -> bool {
+        let plain = self.options.allow_plain_amqp || self.client.is_some();
+        let allowed: &[Protocol] = match self.phase {
+            Phase::Header if self.client.is_none() && plain => &[Protocol::Sasl, Protocol::Amqp],
+            Phase::Header => &[Protocol::Sasl],
+            _ => &[Protocol::Amqp],
+        };
+        let front = input.get(..PROTOCOL_HEADER_BYTES).unwrap_or(input);
+        if !allowed.iter().any(|protocol| protocol.header().starts_with(front)) {
+            if self.client.is_none() {
+                let supported = allowed.first().copied().unwrap_or(Protocol::Amqp);
+                self.output.raw(&supported.header());
+            }
+            input.clear();
+            self.give_up(None);
+            return true;
+        }
+        let Some(protocol) = Protocol::parse(front) else {
+            return false;
+        };
+        input.advance(PROTOCOL_HEADER_BYTES);
+        match protocol {
+            Protocol::Sasl => {
+                self.phase = Phase::Sasl;
+                if self.client.is_none() {
+                    self.output.raw(&Protocol::Sasl.header());
+                    self.stage_sasl(&SaslFrame::Mechanisms(self.options.mechanisms.clone()));
+                }
+            }
+            Protocol::Amqp => {
+                self.phase = Phase::AwaitOpen;
+                if self.client.is_none() {
+                    self.output.raw(&Protocol::Amqp.header());
+                }
+            }
+        }
+        true
+    }
+
+    /// A frame of the SASL layer, complete in `frame`.
+    pub(super) fn handle_sasl(&mut self, header: FrameHeader, frame: &[u8]) {
+        let body = frame.get(header.body..).unwrap_or_default();
+        // The SASL layer has no way to say what was wrong.
+        let Ok(sasl) = SaslFrame::decode(body) else {
+            return self.give_up(None);
+        };
+        if header.kind != FrameKind::Sasl || self.phase != Phase::Sasl {
+            return self.give_up(None);
+        }
+        match (sasl, self.client.is_some()) {
+            (SaslFrame::Init { mechanism, response, hostname }, false) => {
+                if !self.options.mechanisms.contains(&mechanism) {
+                    return self.sasl_end(SaslCode::Auth);
+                }
+                self.phase = Phase::SaslOwner;
+                self.events.push_back(Event::SaslInit { mechanism, response, hostname });
+            }
+            (SaslFrame::Response(response), false) => {
+                self.phase = Phase::SaslOwner;
+                self.events.push_back(Event::SaslResponse { response });
+            }
+            (SaslFrame::Mechanisms(mechanisms), true) => self.choose_mechanism(&mechanisms),
+            (SaslFrame::Challenge(_), true) => {
+                self.stage_sasl(&SaslFrame::Response(Bytes::new()));
+            }
+            (SaslFrame::Outcome(SaslCode::Ok), true) => {
+                self.phase = Phase::AmqpHeader;
+                self.output.raw(&Protocol::Amqp.header());
+                self.stage_open();
+            }
+            _ => self.give_up(None),
+        }
+    }
+
+    fn choose_mechanism(&mut self, mechanisms: &[String]) {
+        let client = self.client.as_ref();
+        let sasl = client.and_then(|client| client.sasl.clone());
+        let Some(sasl) = sasl.filter(|sasl| mechanisms.contains(&sasl.mechanism)) else {
+            return self.give_up(None);
+        };
+        let hostname = client.and_then(|client| client.hostname.clone());
+        let response = Some(Bytes::from(sasl.response));
+        let mechanism = sasl.mechanism;
+        self.stage_sasl(&SaslFrame::Init { mechanism, response, hostname });
+    }
+
+    fn stage_sasl(&mut self, frame: &SaslFrame) {
+        let staged = self.output.frame(FrameKind::Sasl, 0, |out| frame.encode(out));
+        if staged.is_err() {
+            self.give_up(None);
+        }
+    }
+
+    fn sasl_end(&mut self, code: SaslCode) {
+        let ok = code == SaslCode::Ok;
+        self.stage_sasl(&SaslFrame::Outcome(code));
+        self.phase = Phase::AmqpHeader;
+        if !ok {
+            self.give_up(None);
+        }
+    }
+
+    /// The peer's open. [AMQP 2.7.1]
+    pub(super) fn handle_open(&mut self, now: Now, open: Box<Open>) -> Result<(), Violation> {
+        if self.phase != Phase::AwaitOpen {
+            return Err(Violation::OpenTwice);
+        }
+        let size = open.max_frame_size.0;
+        if size < limits::FRAME_BYTES_MIN {
+            return Err(Violation::MaxFrameSize { size });
+        }
+        let idle_ms = open.idle_time_out.filter(|ms| *ms > 0);
+        if let Some(ms) = idle_ms.filter(|ms| *ms < limits::IDLE_TIME_OUT_MS_MIN) {
+            return Err(Violation::IdleTimeOut { ms });
+        }
+        self.timers.set_peer_idle(idle_ms);
+        self.channel_max = self.channel_max.min(open.channel_max.0);
+        let frame_bytes_max = size.min(limits::FRAME_BYTES_DEFAULT);
+        self.output.frame_bytes_max = frame_bytes_max as usize;
+        if self.client.is_some() {
+            self.enter_open(now);
+        } else {
+            self.phase = Phase::OpenOwner;
+        }
+        self.events.push_back(Event::Opened(open));
+        Ok(())
+    }
+
+    fn enter_open(&mut self, now: Now) {
+        self.phase = Phase::Open;
+        let patience = self.options.idle_time_out_ms.filter(|ms| *ms > 0);
+        // "peers SHOULD advertise half their actual threshold" [AMQP 2.4.5]: we wait twice as long
+        // as we say.
+        let patience = patience.map(|ms| 2 * u64::from(ms));
+        self.timers.enter_open(now.mono, patience);
+    }
+
+    /// Stages our open, for the phases in which it was not sent yet.
+    pub(super) fn stage_open(&mut self) {
+        let Identity { container_id, offered_capabilities, properties } =
+            self.options.identity.clone();
+        let open = Open {
+            container_id,
+            hostname: self.client.as_ref().and_then(|client| client.hostname.clone()),
+            max_frame_size: MaxFrameSize(self.options.max_frame_size),
+            channel_max: ChannelMax(self.channel_max),
+            idle_time_out: self.options.idle_time_out_ms.filter(|ms| *ms > 0),
+            outgoing_locales: None,
+            incoming_locales: None,
+            offered_capabilities: symbols(&offered_capabilities),
+            desired_capabilities: None,
+            properties,
+        };
+        let open = Performative::Open(Box::new(open));
+        // An identity with long properties may be larger than 512 bytes, which every peer takes; it
+        // is ours to choose, so it is sent as it is.
+        let frame_bytes_max = self.output.frame_bytes_max;
+        self.output.frame_bytes_max = frame_bytes_max.max(limits::HANDSHAKE_FRAME_BYTES_MAX);
+        self.output.performative(0, &open);
+        self.output.frame_bytes_max = frame_bytes_max;
+    }
+}
+
+/// Commands of the handshake.
+impl Connection {
+    /// Server: one step of a mechanism that has more than one.
+    pub fn sasl_challenge(&mut self, challenge: &[u8]) {
+        if self.phase == Phase::SaslOwner {
+            self.phase = Phase::Sasl;
+            self.stage_sasl(&SaslFrame::Challenge(Bytes::copy_from_slice(challenge)));
+        }
+    }
+
+    /// Server: the verdict. Anything but `Ok` closes the connection.
+    pub fn sasl_outcome(&mut self, code: SaslCode) {
+        if self.phase == Phase::SaslOwner {
+            self.sasl_end(code);
+        }
+    }
+
+    /// Answers the peer's open with the identity of our options.
+    pub fn open(&mut self, now: Now) {
+        if self.phase == Phase::OpenOwner {
+            self.stage_open();
+            self.enter_open(now);
+        }
+    }
+
+    /// Answers the peer's open with open and a close that says why.
+    pub fn refuse_open(&mut self, now: Now, error: Error) {
+        self.close(now, Some(error));
+    }
+}

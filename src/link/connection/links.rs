@@ -1,0 +1,349 @@
+//! Attach and detach. [AMQP 2.6.3 to 2.6.6, 2.7.3, 2.7.7]
+
+use super::handshake::Phase;
+use super::{Connection, Found};
+use crate::base::Serial;
+use crate::link::error::Violation;
+use crate::link::link::{Link, LinkState};
+use crate::link::session::Session;
+use crate::link::{Event, Fates, LinkHandle, SessionHandle};
+use crate::wire::frame::FrameKind;
+use crate::wire::performative::{
+    Attach, AttachAnswer, AttachFields, AttachFrame, Detach, Error, Handle, Performative,
+    ReceiverSettleMode, Role, SenderSettleMode, Terminus,
+};
+
+impl Connection {
+    pub(super) fn handle_attach(
+        &mut self,
+        channel_in: u16,
+        attach: Box<Attach>,
+        fields: Box<AttachFields>,
+    ) -> Result<(), Violation> {
+        let max = self.options.handle_max;
+        let generation = self.generation();
+        let initial_delivery_count = self.options.initial_delivery_count;
+        let Some(session) = self.session_in(channel_in)? else {
+            return Ok(());
+        };
+        let handle_in = attach.handle.0;
+        if handle_in > max {
+            return Err(Violation::Handle { handle: handle_in, max });
+        }
+        if session.handle_for(handle_in).is_some() {
+            return Err(Violation::HandleInUse { handle: handle_in });
+        }
+        if let Some(handle) = asked_by_us(session, &attach) {
+            session.map_handle(handle_in, handle);
+            let channel = session.channel;
+            self.handle_attach_answer(channel, handle, attach);
+            return Ok(());
+        }
+        let role = other(&attach.role);
+        let stolen = session.named(&attach.name, &role);
+        let mut link = Link::new(attach.name.clone(), role.clone(), LinkState::Asked, generation);
+        link.handle_in = Some(handle_in);
+        negotiate(&mut link, &attach, &fields, initial_delivery_count);
+        link.asked = Some(fields);
+        let channel = session.channel;
+        let handle = session.add_link(link, handle_in);
+        let handle = handle.ok_or(Violation::Handle { handle: handle_in, max })?;
+        let session_handle = session.handle();
+        let link = LinkHandle { channel, handle, generation };
+        if let Some(old) = stolen {
+            self.fail_link(channel, old, &Violation::Stolen);
+        }
+        if let Some(violation) = self.refusal(link, &attach) {
+            self.refuse_attach(link, violation.error());
+            return Ok(());
+        }
+        let session = session_handle;
+        self.events.push_back(Event::Attached { link, session, role, attach });
+        Ok(())
+    }
+
+    /// What is wrong with an attach whatever the owner thinks of it.
+    fn refusal(&self, link: LinkHandle, attach: &Attach) -> Option<Violation> {
+        let unreadable = self.link(link)?.asked.as_ref()?.unreadable.clone();
+        if let Some(text) = unreadable {
+            return Some(Violation::AttachUnreadable { text });
+        }
+        let count_missing = attach.role == Role::Sender && attach.initial_delivery_count.is_none();
+        count_missing.then_some(Violation::InitialDeliveryCount)
+    }
+
+    /// The server answered our attach.
+    fn handle_attach_answer(&mut self, channel: u16, handle: u32, attach: Box<Attach>) {
+        let sessions = self.sessions.get_mut(usize::from(channel));
+        let Some(session) = sessions.and_then(Option::as_deref_mut) else {
+            return;
+        };
+        let Some(link) = session.link_mut(handle) else {
+            return;
+        };
+        if link.state != LinkState::Asking {
+            return;
+        }
+        link.state = LinkState::Attached;
+        if link.role == Role::Receiver {
+            link.delivery_count = Serial(attach.initial_delivery_count.unwrap_or(0));
+        } else {
+            link.message_bytes_max = attach.max_message_size.unwrap_or(0);
+        }
+        let generation = link.generation;
+        if link.credit > 0 {
+            session.queue_flow(handle);
+            super::mark(&mut self.dirty, session);
+        }
+        let link = LinkHandle { channel, handle, generation };
+        self.events.push_back(Event::AttachAnswered { link, attach });
+    }
+
+    pub(super) fn handle_detach(
+        &mut self,
+        channel_in: u16,
+        detach: Detach,
+    ) -> Result<(), Violation> {
+        let Some(session) = self.session_in(channel_in)? else {
+            return Ok(());
+        };
+        let handle_in = detach.handle.0;
+        let handle = session.handle_for(handle_in);
+        let handle = handle.ok_or(Violation::UnattachedHandle { handle: handle_in })?;
+        let channel = session.channel;
+        let Some(link) = session.link(handle) else {
+            return Ok(());
+        };
+        let state = link.state;
+        let link = session.link_handle(handle, link);
+        if state == LinkState::Asked {
+            self.stage_refusal(link);
+        }
+        if state != LinkState::Detaching {
+            let fates = self.undo_link(channel, handle);
+            self.seal();
+            self.stage_detach(channel, handle, detach.closed, None);
+            let Detach { closed, error, .. } = detach;
+            let error = error.map(Box::new);
+            self.events.push_back(Event::Detached { link, closed, error, fates });
+        }
+        if let Some(session) = self.session_at(channel) {
+            session.remove_link(handle);
+        }
+        Ok(())
+    }
+
+    /// Detaches a link of ours for something that the peer did.
+    pub(super) fn fail_link(&mut self, channel: u16, handle: u32, violation: &Violation) {
+        let Some(session) = self.session_at(channel) else {
+            return;
+        };
+        if let Some(link) = session.link(handle) {
+            let link = session.link_handle(handle, link);
+            self.detach(link, true, Some(violation.error()));
+        }
+    }
+
+    /// Undoes what is under way on a link.
+    fn undo_link(&mut self, channel: u16, handle: u32) -> Fates {
+        let Some(session) = self.session_at(channel) else {
+            return Fates::default();
+        };
+        let (fates, waiting_bytes, partial_bytes) = session.clear_link(handle);
+        self.output.waiting_bytes = self.output.waiting_bytes.saturating_sub(waiting_bytes);
+        self.partial_bytes = self.partial_bytes.saturating_sub(partial_bytes);
+        fates
+    }
+
+    fn stage_detach(&mut self, channel: u16, handle: u32, closed: bool, error: Option<Error>) {
+        self.output.with_error(channel, error, |error| {
+            let handle = Handle(handle);
+            Performative::Detach(Box::new(Detach { handle, closed, error }))
+        });
+    }
+
+    /// Stages an attach with our terminus null: "If the link is refused, the terminus is null and a
+    /// detach follows." [AMQP 2.6.3] False if even that is too large for the peer.
+    fn stage_refusal(&mut self, handle: LinkHandle) -> bool {
+        let answer = match self.link(handle).map(|link| link.role.clone()) {
+            Some(Role::Sender) => AttachAnswer { source: Terminus::Absent, ..Default::default() },
+            _ => AttachAnswer { target: Terminus::Absent, ..Default::default() },
+        };
+        let bare = AttachAnswer {
+            source: Terminus::Absent,
+            target: Terminus::Absent,
+            ..Default::default()
+        };
+        self.stage_answer(handle, answer).is_ok() || self.stage_answer(handle, bare).is_ok()
+    }
+
+    /// Stages the attach that answers the peer's.
+    fn stage_answer(
+        &mut self,
+        handle: LinkHandle,
+        mut answer: AttachAnswer,
+    ) -> Result<(), Violation> {
+        let Some(Found { session, output, .. }) = self.find(handle) else {
+            return Ok(());
+        };
+        let Some(link) = session.link_mut(handle.handle) else {
+            return Ok(());
+        };
+        let fields = link.asked.as_deref().cloned().unwrap_or_default();
+        let sends = link.role == Role::Sender;
+        if sends {
+            answer.max_message_size = Some(link.message_bytes_max).filter(|bytes| *bytes > 0);
+        } else {
+            link.message_bytes_max = answer.max_message_size.unwrap_or(0);
+        }
+        let frame = AttachFrame {
+            name: &link.name,
+            handle: handle.handle,
+            role: link.role.clone(),
+            snd_settle_mode: if sends {
+                Some(link.snd_settle_mode.clone())
+            } else {
+                fields.snd_settle_mode.clone()
+            },
+            rcv_settle_mode: if sends {
+                fields.rcv_settle_mode.clone()
+            } else {
+                Some(link.rcv_settle_mode.clone())
+            },
+            initial_delivery_count: sends.then_some(link.delivery_count),
+            peer: &fields,
+        };
+        let mut result = Ok(());
+        output.frame(FrameKind::Amqp, handle.channel, |out| result = frame.write(out, &answer))?;
+        result.map_err(|error| Violation::AttachUnreadable { text: error.to_string() })
+    }
+}
+
+/// Commands.
+impl Connection {
+    /// Client: attaches a link. Handle and initial delivery-count are the engine's.
+    pub fn attach(&mut self, session: SessionHandle, mut attach: Attach) -> Option<LinkHandle> {
+        let generation = self.generation();
+        let initial_delivery_count = self.options.initial_delivery_count;
+        if self.phase != Phase::Open || self.session(session).is_none() {
+            return None;
+        }
+        let session = self.session_at(session.channel)?;
+        let role = attach.role.clone();
+        let mut link = Link::new(attach.name.clone(), role, LinkState::Asking, generation);
+        link.snd_settle_mode = attach.snd_settle_mode.clone();
+        link.rcv_settle_mode = attach.rcv_settle_mode.clone();
+        link.delivery_count = initial_delivery_count;
+        if link.role == Role::Receiver {
+            link.message_bytes_max = attach.max_message_size.unwrap_or(0);
+        }
+        let handle = session.add_link(link, 0)?;
+        attach.handle = Handle(handle);
+        attach.initial_delivery_count =
+            (attach.role == Role::Sender).then_some(initial_delivery_count.0);
+        let channel = session.channel;
+        let attach = Performative::Attach(Box::new(attach), Box::default());
+        self.output.performative(channel, &attach);
+        Some(LinkHandle { channel, handle, generation })
+    }
+
+    /// Accepts an attach. On a link on which we receive give credit afterwards; on one on which we
+    /// send the peer's flow follows as an event.
+    pub fn accept_attach(&mut self, link: LinkHandle, answer: AttachAnswer) {
+        let asked = self.link(link).is_some_and(|link| link.state == LinkState::Asked);
+        if !asked {
+            return;
+        }
+        if let Err(violation) = self.stage_answer(link, answer) {
+            return self.refuse_attach(link, violation.error());
+        }
+        let Some(Found { session, .. }) = self.find(link) else {
+            return;
+        };
+        let Some(state) = session.link_mut(link.handle) else {
+            return;
+        };
+        state.state = LinkState::Attached;
+        state.asked = None;
+        if let Some((flow, echo)) = state.sender.early_flow.take() {
+            self.handle_credit(link, &flow, echo);
+        }
+    }
+
+    /// Refuses an attach: it is answered with a null terminus and a detach with the error.
+    /// Frames for the link are ignored until the peer's detach. [AMQP 2.6.3]
+    pub fn refuse_attach(&mut self, link: LinkHandle, error: Error) {
+        let asked = self.link(link).is_some_and(|link| link.state == LinkState::Asked);
+        if !asked {
+            return;
+        }
+        if !self.stage_refusal(link) {
+            let max_bytes = self.output.frame_bytes_max;
+            let violation = Violation::FrameTooSmall { max_bytes };
+            return self.end_session(link.channel, Some(violation.error()));
+        }
+        self.stage_detach(link.channel, link.handle, true, Some(error));
+        if let Some(Found { session, .. }) = self.find(link)
+            && let Some(link) = session.link_mut(link.handle)
+        {
+            link.state = LinkState::Detaching;
+            link.asked = None;
+        }
+    }
+
+    /// Detaches a link: its unsettled deliveries are undone, [`Event::Detached`] follows.
+    pub fn detach(&mut self, link: LinkHandle, closed: bool, error: Option<Error>) {
+        match self.link(link).map(|link| link.state) {
+            None | Some(LinkState::Detaching) => return,
+            Some(LinkState::Asked) => {
+                self.stage_refusal(link);
+            }
+            Some(LinkState::Asking | LinkState::Attached) => {}
+        }
+        let fates = self.undo_link(link.channel, link.handle);
+        self.seal();
+        self.stage_detach(link.channel, link.handle, closed, error.clone());
+        if let Some(Found { session, events, .. }) = self.find(link)
+            && let Some(state) = session.link_mut(link.handle)
+        {
+            state.state = LinkState::Detaching;
+            state.asked = None;
+            let error = error.map(Box::new);
+            events.push_back(Event::Detached { link, closed, error, fates });
+        }
+    }
+}
+
+/// The link of ours that the peer's attach answers: a link is keyed by name and role.
+fn asked_by_us(session: &Session, attach: &Attach) -> Option<u32> {
+    let role = other(&attach.role);
+    let mut links = session.handles();
+    let found = links.find(|(_, link)| {
+        link.handle_in.is_none() && link.role == role && link.name == attach.name
+    });
+    found.map(|(handle, _)| handle)
+}
+
+fn other(role: &Role) -> Role {
+    match role {
+        Role::Sender => Role::Receiver,
+        Role::Receiver => Role::Sender,
+    }
+}
+
+/// Settle modes, limits and counts of a link that the peer attached.
+fn negotiate(link: &mut Link, attach: &Attach, fields: &AttachFields, initial: Serial) {
+    link.rcv_settle_mode = fields.rcv_settle_mode.clone().unwrap_or(ReceiverSettleMode::First);
+    if link.role == Role::Receiver {
+        link.snd_settle_mode = attach.snd_settle_mode.clone();
+        link.delivery_count = Serial(attach.initial_delivery_count.unwrap_or(0));
+        return;
+    }
+    // Choice: as RabbitMQ, we send settled when asked to, else unsettled, never mixed.
+    link.snd_settle_mode = match &attach.snd_settle_mode {
+        SenderSettleMode::Settled => SenderSettleMode::Settled,
+        _ => SenderSettleMode::Unsettled,
+    };
+    link.delivery_count = initial;
+    link.message_bytes_max = attach.max_message_size.unwrap_or(0);
+}

@@ -1,0 +1,171 @@
+//! Transfers in. [AMQP 2.6.12, 2.6.14, 2.7.5]
+
+use bytes::Bytes;
+
+use super::{Connection, Found, mark};
+use crate::base::Serial;
+use crate::link::error::{Scope, Violation};
+use crate::link::link::{Link, LinkState, Partial};
+use crate::link::session::{Received, Session};
+use crate::link::{Event, LinkHandle};
+use crate::wire::performative::{ReceiverSettleMode, Role, SenderSettleMode, Transfer};
+
+impl Connection {
+    pub(super) fn handle_transfer(
+        &mut self,
+        channel_in: u16,
+        transfer: &Transfer,
+        payload: Bytes,
+    ) -> Result<(), Violation> {
+        self.counters.transfers_in += 1;
+        let channel = self.channels_in.get(usize::from(channel_in)).copied().flatten();
+        let Some(channel) = channel else {
+            return Err(Violation::NoSession { channel: channel_in });
+        };
+        let session = self.sessions.get_mut(usize::from(channel));
+        let Some(session) = session.and_then(Option::as_deref_mut) else {
+            return Ok(());
+        };
+        if session.state == crate::link::session::SessionState::Ending {
+            return Ok(());
+        }
+        session.count_incoming()?;
+        mark(&mut self.dirty, session);
+        let handle_in = transfer.handle;
+        let handle = session.handle_for(handle_in);
+        let handle = handle.ok_or(Violation::UnattachedHandle { handle: handle_in })?;
+        let Some(link) = session.link(handle) else {
+            return Ok(());
+        };
+        if link.state == LinkState::Detaching {
+            return Ok(());
+        }
+        if link.role == Role::Sender {
+            return Err(Violation::TransferByReceiver { handle: handle_in });
+        }
+        let link = session.link_handle(handle, link);
+        match self.receive(link, transfer, payload) {
+            Err(violation) if violation.scope() == Scope::Link => {
+                self.fail_link(channel, handle, &violation);
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    /// A transfer on a link that is attached.
+    fn receive(
+        &mut self,
+        handle: LinkHandle,
+        transfer: &Transfer,
+        payload: Bytes,
+    ) -> Result<(), Violation> {
+        let budget = self.options.partial_bytes_max;
+        let partial_bytes = self.partial_bytes;
+        let Some(Found { session, events, .. }) = self.find(handle) else {
+            return Ok(());
+        };
+        let begun = session.link(handle.handle).is_some_and(|link| link.partial.is_some());
+        if !begun {
+            begin_delivery(session, handle.handle, transfer)?;
+        }
+        let Some(link) = session.link_mut(handle.handle) else {
+            return Ok(());
+        };
+        let Some(mut partial) = link.partial.take() else {
+            return Ok(());
+        };
+        let cost_before = if begun { partial.cost() } else { 0 };
+        if transfer.aborted {
+            self.partial_bytes = partial_bytes - cost_before;
+            self.events.push_back(Event::Aborted { link: handle });
+            return Ok(());
+        }
+        if let Some(id) = transfer.delivery_id.filter(|id| *id != partial.delivery_id) {
+            let current = partial.delivery_id.0;
+            return Err(Violation::DeliveryIdChanged { id: id.0, current });
+        }
+        partial.settled |= transfer.settled.unwrap_or(false);
+        let max_bytes = link.message_bytes_max;
+        if max_bytes > 0 && partial.bytes + payload.len() as u64 > max_bytes {
+            link.partial = Some(partial);
+            return Err(Violation::MessageSize { max_bytes });
+        }
+        if transfer.more {
+            partial.push(payload);
+            let total = partial_bytes - cost_before + partial.cost();
+            // One message of the largest size always fits, however small the budget is.
+            let over = total > budget.max(max_bytes.saturating_add(budget / 8));
+            link.partial = Some(partial);
+            self.partial_bytes = total;
+            return if over { Err(Violation::PartialBytes { max_bytes: budget }) } else { Ok(()) };
+        }
+        let (delivery_id, settled, second) =
+            (partial.delivery_id, partial.settled, partial.second);
+        check_settled(&link.snd_settle_mode, settled)?;
+        let message_format = partial.message_format;
+        if !settled {
+            link.unsettled += 1;
+            let received = Received { handle: handle.handle, second, decided: false };
+            session.received.push(delivery_id, received);
+        }
+        let payload = if begun {
+            partial.push(payload);
+            partial.join()
+        } else {
+            payload
+        };
+        let link = handle;
+        events.push_back(Event::Delivery { link, delivery_id, settled, message_format, payload });
+        self.partial_bytes = partial_bytes - cost_before;
+        Ok(())
+    }
+}
+
+/// Checks the first transfer of a delivery and notes the delivery on its link.
+fn begin_delivery(
+    session: &mut Session,
+    handle: u32,
+    transfer: &Transfer,
+) -> Result<(), Violation> {
+    let delivery_id = transfer.delivery_id.ok_or(Violation::DeliveryIdMissing)?;
+    let last = session.last_received_id;
+    if last.is_some_and(|last: Serial| !last.before(delivery_id)) {
+        return Err(Violation::DeliveryIdOrder { id: delivery_id.0 });
+    }
+    session.last_received_id = Some(delivery_id);
+    let Some(link) = session.link_mut(handle) else {
+        return Ok(());
+    };
+    if link.credit == 0 {
+        return Err(Violation::TransferLimit);
+    }
+    let second = second(link, transfer)?;
+    link.count_delivery();
+    link.partial = Some(Partial::new(transfer, delivery_id, second));
+    Ok(())
+}
+
+/// Whether the sender settles this delivery after us. [AMQP 2.7.5]
+///
+/// "If the negotiated link value is first, then it is illegal to set this field to second."
+fn second(link: &Link, transfer: &Transfer) -> Result<bool, Violation> {
+    match (&link.rcv_settle_mode, &transfer.rcv_settle_mode) {
+        (ReceiverSettleMode::First, Some(ReceiverSettleMode::Second)) => {
+            Err(Violation::SecondOnFirst)
+        }
+        (ReceiverSettleMode::Second, Some(ReceiverSettleMode::First))
+        | (ReceiverSettleMode::First, _) => Ok(false),
+        (ReceiverSettleMode::Second, _) => Ok(true),
+    }
+}
+
+/// Whether the link's mode allows a delivery to be settled, or not. [AMQP 2.8.2]
+fn check_settled(mode: &SenderSettleMode, settled: bool) -> Result<(), Violation> {
+    match (mode, settled) {
+        (SenderSettleMode::Unsettled, true) | (SenderSettleMode::Settled, false) => {
+            Err(Violation::SettleMode)
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,205 @@
+//! Messages out: encoded at once when small, else frame by frame as the socket takes them.
+
+use bytes::Bytes;
+
+use super::{Connection, Found};
+use crate::link::LinkHandle;
+use crate::link::link::{LinkState, Waiting};
+use crate::link::session::{Sent, Session, goes_at_once};
+use crate::wire::performative::{FirstTransfer, Role, SenderSettleMode, TRANSFER_BYTES_MAX, write_transfer};
+
+/// A message to send: `prefix` and `bare` together are its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Sending<'a> {
+    /// Comes back in [`Event::Outcome`](crate::link::Event::Outcome) and
+    /// [`Fates`](crate::link::Fates).
+    pub token: u64,
+    /// Send it settled (always so on a link with snd-settle-mode settled, never on one with
+    /// unsettled).
+    pub settled: bool,
+    /// The message format, 0 for AMQP messages.
+    pub message_format: u32,
+    /// The sections that were made for this delivery: header and annotations.
+    pub prefix: &'a [u8],
+    /// The rest, sent unchanged.
+    pub bare: &'a [u8],
+}
+
+/// Why a message cannot be sent; it was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unsendable {
+    /// The link is gone or going, or it is one on which we receive.
+    #[error("the link is not attached")]
+    NotAttached,
+    /// The receiver gave no more credit.
+    #[error("the link has no credit")]
+    NoCredit,
+    /// The message is larger than the receiver's max-message-size, in bytes.
+    #[error("the message is larger than the receiver's maximum of {max_bytes} bytes")]
+    TooLarge {
+        /// The receiver's maximum.
+        max_bytes: u64,
+    },
+}
+
+impl Connection {
+    /// Sends a message. Small ones are copied into the output at once; `owner` is asked for the bare
+    /// bytes of one that has to wait or takes many frames.
+    pub fn send(
+        &mut self,
+        handle: LinkHandle,
+        sending: Sending<'_>,
+        owner: impl FnOnce() -> Bytes,
+    ) -> Result<(), Unsendable> {
+        let Some(Found { session, output, ring, .. }) = self.find(handle) else {
+            return Err(Unsendable::NotAttached);
+        };
+        let window_open = session.remote_incoming_window > 0;
+        let Some(link) = session.link_mut(handle.handle) else {
+            return Err(Unsendable::NotAttached);
+        };
+        if link.state != LinkState::Attached || link.role != Role::Sender {
+            return Err(Unsendable::NotAttached);
+        }
+        if link.credit == 0 {
+            return Err(Unsendable::NoCredit);
+        }
+        let bytes = sending.prefix.len() + sending.bare.len();
+        let max_bytes = link.message_bytes_max;
+        if max_bytes > 0 && bytes as u64 > max_bytes {
+            return Err(Unsendable::TooLarge { max_bytes });
+        }
+        let settled = match link.snd_settle_mode {
+            SenderSettleMode::Settled => true,
+            SenderSettleMode::Unsettled => false,
+            SenderSettleMode::Mixed => sending.settled,
+        };
+        link.count_delivery();
+        link.sender.taken += 1;
+        let in_turn = link.sender.waiting.is_empty();
+        if window_open && in_turn && goes_at_once(bytes, output.frame_bytes_max) {
+            session.taken += 1;
+            let Sending { token, message_format, .. } = sending;
+            let first = begin_delivery(session, handle.handle, token, message_format, settled);
+            write_transfer(
+                &mut output.staged,
+                session.channel,
+                handle.handle,
+                Some(&first),
+                false,
+                bytes,
+            );
+            output.staged.extend_from_slice(sending.prefix);
+            output.staged.extend_from_slice(sending.bare);
+            session.count_outgoing();
+            self.counters.transfers_out += 1;
+            return Ok(());
+        }
+        link.sender.waiting.push_back(Waiting::new(&sending, settled, owner()));
+        // With the window closed it joins when the window opens.
+        let joins = window_open && !link.sender.in_ring;
+        link.sender.in_ring |= joins;
+        session.taken += 1;
+        session.waiting += 1;
+        output.waiting_bytes += bytes as u64;
+        if joins {
+            ring.push_back((session.channel, handle.handle));
+        }
+        Ok(())
+    }
+
+    /// Encodes one frame of the message whose turn it is behind what is in `out`; false if no link
+    /// may send.
+    pub(super) fn transmit_waiting(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some((channel, handle)) = self.ring.pop_front() else {
+            return false;
+        };
+        let frame_bytes_max = self.output.frame_bytes_max;
+        let session = self.sessions.get_mut(usize::from(channel));
+        let Some(session) = session.and_then(Option::as_deref_mut) else {
+            return true;
+        };
+        let window_open = session.remote_incoming_window > 0;
+        let Some(link) = session.link_mut(handle) else {
+            return true;
+        };
+        link.sender.in_ring = false;
+        if !window_open {
+            // It comes back when the window opens.
+            return true;
+        }
+        let Some(mut waiting) = link.sender.waiting.pop_front() else {
+            return true;
+        };
+        let mut first = None;
+        if waiting.delivery_id.is_none() {
+            session.waiting = session.waiting.saturating_sub(1);
+            let Waiting { token, message_format, settled, .. } = waiting;
+            let begun = begin_delivery(session, handle, token, message_format, settled);
+            waiting.delivery_id = Some(begun.delivery_id);
+            first = Some(begun);
+        }
+        let room = frame_bytes_max.saturating_sub(TRANSFER_BYTES_MAX);
+        let left = waiting.bytes_left();
+        let count = usize::try_from(left).unwrap_or(usize::MAX).min(room);
+        let more = (count as u64) < left;
+        write_transfer(out, channel, handle, first.as_ref(), more, count);
+        waiting.write(out, count);
+        session.count_outgoing();
+        self.output.waiting_bytes = self.output.waiting_bytes.saturating_sub(count as u64);
+        self.counters.transfers_out += 1;
+        let Some(link) = session.link_mut(handle) else {
+            return true;
+        };
+        if more {
+            link.sender.waiting.push_front(waiting);
+        }
+        if !link.sender.waiting.is_empty() {
+            link.sender.in_ring = true;
+            self.ring.push_back((channel, handle));
+        }
+        true
+    }
+
+    /// Lets the links of a session whose window opened send again.
+    pub(super) fn resume(&mut self, channel: u16) {
+        let session = self.sessions.get_mut(usize::from(channel));
+        let Some(session) = session.and_then(Option::as_deref_mut) else {
+            return;
+        };
+        if session.remote_incoming_window == 0 {
+            return;
+        }
+        let handles: Vec<u32> = session.handles().map(|(handle, _)| handle).collect();
+        for handle in handles {
+            let Some(link) = session.link_mut(handle) else {
+                continue;
+            };
+            if !link.sender.waiting.is_empty() && !link.sender.in_ring {
+                link.sender.in_ring = true;
+                self.ring.push_back((channel, handle));
+            }
+        }
+    }
+}
+
+/// Gives a delivery its id and notes it as unsettled.
+fn begin_delivery(
+    session: &mut Session,
+    handle: u32,
+    token: u64,
+    message_format: u32,
+    settled: bool,
+) -> FirstTransfer {
+    let delivery_id = session.next_delivery_id;
+    session.next_delivery_id = delivery_id.plus(1);
+    if !settled {
+        let sent = Sent { handle, token, decided: false };
+        session.sent.push(delivery_id, sent);
+        if let Some(link) = session.link_mut(handle) {
+            link.unsettled += 1;
+        }
+    }
+    FirstTransfer { handle, delivery_id, message_format, settled }
+}

@@ -1,0 +1,51 @@
+//! Frames out.
+
+use super::Connection;
+use crate::base::{Now, limits};
+use crate::link::output::Output;
+use crate::link::trace;
+
+impl Connection {
+    /// Appends frames to `out` until it holds about `base::limits::TRANSMIT_BYTES_MAX` bytes, and
+    /// returns whether something was appended. Call it when earlier bytes were written (messages
+    /// that are sent in many frames are encoded only then), so that a slow peer costs no memory.
+    ///
+    /// The order of a turn is fixed: what was staged, in the order of the commands; frames of large
+    /// messages, by turns; dispositions; flows, which so tell of everything before them. A detach,
+    /// an end and a close seal what was before them: see `seal`.
+    pub fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> bool {
+        let start = out.len();
+        self.output.take_staged(out);
+        while out.len() < limits::TRANSMIT_BYTES_MAX && self.transmit_waiting(out) {}
+        self.seal();
+        self.output.take_staged(out);
+        let appended = out.len() > start;
+        if appended {
+            self.timers.last_sent = now.mono;
+            self.counters.bytes_out += (out.len() - start) as u64;
+            trace::sent(out.get(start..).unwrap_or_default());
+        }
+        appended
+    }
+
+    /// Stages dispositions and flows, so that they leave before whatever is staged next.
+    pub(super) fn seal(&mut self) {
+        for channel in std::mem::take(&mut self.dirty) {
+            let session = self.sessions.get_mut(usize::from(channel));
+            let Some(session) = session.and_then(Option::as_deref_mut) else {
+                continue;
+            };
+            session.in_dirty = false;
+            session.flush(&mut self.output);
+            super::mark(&mut self.dirty, session);
+        }
+    }
+}
+
+impl Output {
+    /// Whether nothing is staged and nothing waits.
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.staged.is_empty() && self.waiting_bytes == 0
+    }
+}

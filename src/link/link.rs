@@ -1,0 +1,241 @@
+//! One link of a session.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use super::Sending;
+use crate::base::{Serial, limits};
+use crate::wire::performative::{
+    AttachFields, LinkFlow, ReceiverSettleMode, Role, SenderSettleMode, Transfer,
+};
+
+/// State of a link at our end. [AMQP 2.6.3, 2.6.4]
+///
+/// ```text
+///  peer's attach ──▶ Asked ──accept──▶ Attached ──peer's detach, answered──▶ (gone)
+///                      │                 │
+///                      └─refuse──▶ Detaching ◀── our detach
+///                                        └──peer's detach──▶ (gone)
+///  our attach ──▶ Asking ──peer's attach──▶ Attached
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum LinkState {
+    /// The peer attached and waits for our answer.
+    Asked,
+    /// We attached and wait for the peer's answer.
+    Asking,
+    /// Both attached.
+    Attached,
+    /// We detached; what the peer sends is ignored until its detach.
+    Detaching,
+}
+
+/// One link.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) name: String,
+    /// Our role.
+    pub(super) role: Role,
+    pub(super) state: LinkState,
+    pub(super) generation: u32,
+    /// The peer's handle.
+    pub(super) handle_in: Option<u32>,
+    pub(super) snd_settle_mode: SenderSettleMode,
+    pub(super) rcv_settle_mode: ReceiverSettleMode,
+    /// What the peer's attach said exactly, until it is answered.
+    pub(super) asked: Option<Box<AttachFields>>,
+    /// Largest message, in bytes: the peer's limit where we send, ours where we receive; 0 is none.
+    pub(super) message_bytes_max: u64,
+    /// Deliveries of the link so far, as both ends count them. [AMQP 2.6.7]
+    pub(super) delivery_count: Serial,
+    /// Deliveries that may follow.
+    pub(super) credit: u32,
+    /// The receiver wants unused credit used up.
+    pub(super) drain: bool,
+    /// The next flow of ours asks for an answer or says that it drains.
+    pub(super) flow_due: bool,
+    /// Unsettled deliveries in the session's window.
+    pub(super) unsettled: u32,
+    /// We receive.
+    pub(super) partial: Option<Partial>,
+    /// We send.
+    pub(super) sender: Sender,
+}
+
+/// What a link needs where we send.
+#[derive(Debug, Default)]
+pub(super) struct Sender {
+    /// Messages taken since the attach, drained credit counted in: the base of cumulative limits.
+    pub(super) taken: u64,
+    pub(super) available: u32,
+    /// Messages that wait, the first perhaps begun.
+    pub(super) waiting: VecDeque<Waiting>,
+    /// The link is in the ring of those that have something to send.
+    pub(super) in_ring: bool,
+    /// A flow that came before the attach was answered.
+    pub(super) early_flow: Option<(LinkFlow, bool)>,
+}
+
+/// A delivery of which not all frames have arrived. [AMQP 2.6.14]
+#[derive(Debug)]
+pub(super) struct Partial {
+    pub(super) delivery_id: Serial,
+    pub(super) message_format: u32,
+    pub(super) settled: bool,
+    pub(super) second: bool,
+    fragments: Vec<Bytes>,
+    /// Payload so far, in bytes.
+    pub(super) bytes: u64,
+}
+
+/// A message that waits to be encoded frame by frame.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) token: u64,
+    pub(super) settled: bool,
+    pub(super) message_format: u32,
+    prefix: Vec<u8>,
+    bare: Bytes,
+    /// Bytes of both that are encoded.
+    sent: usize,
+    /// Its number, once it was begun.
+    pub(super) delivery_id: Option<Serial>,
+}
+
+impl Link {
+    pub(super) fn new(name: String, role: Role, state: LinkState, generation: u32) -> Self {
+        Self {
+            name,
+            role,
+            state,
+            generation,
+            handle_in: None,
+            snd_settle_mode: SenderSettleMode::Mixed,
+            rcv_settle_mode: ReceiverSettleMode::First,
+            asked: None,
+            message_bytes_max: 0,
+            delivery_count: Serial(0),
+            credit: 0,
+            drain: false,
+            flow_due: false,
+            unsettled: 0,
+            partial: None,
+            sender: Sender::default(),
+        }
+    }
+
+    /// Counts one delivery against the credit.
+    pub(super) fn count_delivery(&mut self) {
+        self.delivery_count = self.delivery_count.plus(1);
+        self.credit = self.credit.saturating_sub(1);
+    }
+
+    /// Takes over the credit that a receiver gives. [AMQP 2.6.7]
+    ///
+    /// "link-credit_snd := delivery-count_rcv + link-credit_rcv - delivery-count_snd."
+    pub(super) fn take_credit(&mut self, flow: &LinkFlow, initial: Serial) {
+        let count = flow.delivery_count.unwrap_or(initial);
+        let in_flight = self.delivery_count.distance_from(count);
+        // Less than what is in flight is none; so is a count that is ahead of ours, which is wrong.
+        self.credit = flow.link_credit.unwrap_or(0).saturating_sub(in_flight);
+        self.drain = flow.drain;
+    }
+
+    /// Messages that may have been taken since the attach.
+    pub(super) const fn limit(&self) -> u64 {
+        self.sender.taken + self.credit as u64
+    }
+
+    /// Our part of a flow.
+    pub(super) fn flow(&self, handle: u32) -> LinkFlow {
+        let sends = self.role == Role::Sender;
+        // A receiver that has not seen the sender's attach does not know the delivery-count.
+        let knows_count = sends || self.state != LinkState::Asking;
+        LinkFlow {
+            handle,
+            delivery_count: knows_count.then_some(self.delivery_count),
+            link_credit: Some(self.credit),
+            available: sends.then_some(self.sender.available),
+            drain: self.drain,
+        }
+    }
+
+    /// Forgets what waits, for a link that goes: tokens not begun, bytes not encoded.
+    pub(super) fn clear(&mut self) -> (Vec<u64>, u64) {
+        self.credit = 0;
+        self.partial = None;
+        let waiting = std::mem::take(&mut self.sender.waiting);
+        let bytes = waiting.iter().map(Waiting::bytes_left).sum();
+        let unsent = waiting.iter().filter(|waiting| waiting.delivery_id.is_none());
+        (unsent.map(|waiting| waiting.token).collect(), bytes)
+    }
+}
+
+impl Partial {
+    /// Memory that a fragment costs beyond its bytes, in bytes.
+    const FRAGMENT_BYTES: u64 = 64;
+
+    pub(super) fn new(transfer: &Transfer, delivery_id: Serial, second: bool) -> Self {
+        Self {
+            delivery_id,
+            message_format: transfer.message_format.unwrap_or(0),
+            settled: false,
+            second,
+            fragments: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Adds a fragment. A small one is copied, so that it does not keep its read buffer alive.
+    pub(super) fn push(&mut self, payload: Bytes) {
+        self.bytes += payload.len() as u64;
+        self.fragments
+            .push(if payload.len() < limits::FRAGMENT_COPY_BYTES_MAX {
+                Bytes::copy_from_slice(&payload)
+            } else {
+                payload
+            });
+    }
+
+    /// What it counts against the connection's budget, in bytes.
+    pub(super) fn cost(&self) -> u64 {
+        self.bytes + self.fragments.len() as u64 * Self::FRAGMENT_BYTES
+    }
+
+    /// The whole payload: the only copy that is made of a large message.
+    pub(super) fn join(self) -> Bytes {
+        self.fragments.concat().into()
+    }
+}
+
+impl Waiting {
+    pub(super) fn new(sending: &Sending<'_>, settled: bool, bare: Bytes) -> Self {
+        Self {
+            token: sending.token,
+            settled,
+            message_format: sending.message_format,
+            prefix: sending.prefix.to_vec(),
+            bare,
+            sent: 0,
+            delivery_id: None,
+        }
+    }
+
+    /// Bytes that are not encoded yet.
+    pub(super) fn bytes_left(&self) -> u64 {
+        (self.prefix.len() + self.bare.len() - self.sent) as u64
+    }
+
+    /// Appends the next `count` bytes to `out`.
+    pub(super) fn write(&mut self, out: &mut Vec<u8>, count: usize) {
+        let end = self.sent + count;
+        let split = self.prefix.len();
+        let prefix = self.prefix.get(self.sent..end.min(split));
+        out.extend_from_slice(prefix.unwrap_or_default());
+        let from = self.sent.max(split) - split;
+        let bare = self.bare.get(from..end.max(split) - split);
+        out.extend_from_slice(bare.unwrap_or_default());
+        self.sent = end;
+    }
+}

@@ -1,0 +1,408 @@
+//! One session of a connection.
+
+use super::error::Violation;
+use super::link::{Link, LinkState, Partial};
+use super::output::Output;
+use super::unsettled::Unsettled;
+use super::{Fates, LinkHandle, SessionHandle};
+use crate::base::{Serial, limits};
+use crate::wire::frame::FrameKind;
+use crate::wire::performative::{DeliveryState, Disposition, Flow, LinkFlow, Role, TRANSFER_BYTES_MAX};
+
+/// State of a session at our end. [AMQP 2.5.5]
+///
+/// ```text
+///  peer's begin, answered ──▶ Mapped ──peer's end, answered──▶ (gone)
+///                               └──our end──▶ Ending ──peer's end──▶ (gone)
+///  our begin ──▶ Beginning ──peer's begin──▶ Mapped
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SessionState {
+    /// We began and wait for the peer's answer.
+    Beginning,
+    /// Both began.
+    Mapped,
+    /// We ended; what the peer sends is discarded until its end.
+    Ending,
+}
+
+/// One session: two windows, two unsettled sets, its links. [AMQP 2.5.6]
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) channel: u16,
+    pub(super) generation: u32,
+    pub(super) state: SessionState,
+    pub(super) channel_in: Option<u16>,
+    /// Transfer-id of our next transfer frame.
+    pub(super) next_outgoing_id: Serial,
+    /// Transfer frames that the peer can take.
+    pub(super) remote_incoming_window: u32,
+    /// Transfer-id of the peer's next transfer frame.
+    pub(super) next_incoming_id: Serial,
+    /// Transfer frames that the peer may still send.
+    pub(super) incoming_window: u32,
+    incoming_window_max: u32,
+    /// Highest handle that the peer takes.
+    pub(super) remote_handle_max: u32,
+    /// Delivery-id of our next delivery.
+    pub(super) next_delivery_id: Serial,
+    /// Delivery-id of the peer's latest delivery.
+    pub(super) last_received_id: Option<Serial>,
+    /// Messages taken by `send` since begin.
+    pub(super) taken: u64,
+    /// Those that wait to be begun.
+    pub(super) waiting: u32,
+    /// Links by our handle.
+    links: Vec<Option<Box<Link>>>,
+    /// Our handle by the peer's.
+    handles_in: Vec<Option<u32>>,
+    pub(super) sent: Unsettled<Sent>,
+    pub(super) received: Unsettled<Received>,
+    /// Dispositions to be sent, in order, neighbours joined.
+    dispositions: Vec<Disposition>,
+    /// A flow without link is due.
+    pub(super) flow_due: bool,
+    /// Links whose flow is due, by our handle.
+    flows_due: Vec<u32>,
+    /// It is in the connection's list of sessions that have something to flush.
+    pub(super) in_dirty: bool,
+}
+
+/// A delivery that we sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    /// Our handle of its link.
+    pub(super) handle: u32,
+    pub(super) token: u64,
+    /// Its outcome was reported and waits for `settle_sent`.
+    pub(super) decided: bool,
+}
+
+/// A delivery that we received.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Received {
+    /// Our handle of its link.
+    pub(super) handle: u32,
+    /// The sender settles, after our answer.
+    pub(super) second: bool,
+    /// We answered.
+    pub(super) decided: bool,
+}
+
+/// First ids and the incoming window of a session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SessionStart {
+    pub(super) outgoing_id: Serial,
+    pub(super) delivery_id: Serial,
+    pub(super) incoming_window: u32,
+}
+
+impl Session {
+    pub(super) fn new(
+        channel: u16,
+        generation: u32,
+        state: SessionState,
+        start: SessionStart,
+    ) -> Self {
+        Self {
+            channel,
+            generation,
+            state,
+            channel_in: None,
+            next_outgoing_id: start.outgoing_id,
+            remote_incoming_window: 0,
+            next_incoming_id: Serial(0),
+            incoming_window: start.incoming_window,
+            incoming_window_max: start.incoming_window,
+            remote_handle_max: 0,
+            next_delivery_id: start.delivery_id,
+            last_received_id: None,
+            taken: 0,
+            waiting: 0,
+            links: Vec::new(),
+            handles_in: Vec::new(),
+            sent: Unsettled::new(),
+            received: Unsettled::new(),
+            dispositions: Vec::new(),
+            flow_due: false,
+            flows_due: Vec::new(),
+            in_dirty: false,
+        }
+    }
+
+    pub(super) const fn handle(&self) -> SessionHandle {
+        SessionHandle {
+            channel: self.channel,
+            generation: self.generation,
+        }
+    }
+
+    pub(super) const fn link_handle(&self, handle: u32, link: &Link) -> LinkHandle {
+        LinkHandle {
+            channel: self.channel,
+            handle,
+            generation: link.generation,
+        }
+    }
+
+    /// Messages that may have been taken since begin: those taken, and room in the peer's window that
+    /// no waiting message will use. Deliveries whose ids are half the number space apart could not
+    /// be told from each other, so nothing is sent then.
+    pub(super) fn limit(&self) -> u64 {
+        let room = self.remote_incoming_window.saturating_sub(self.waiting);
+        let too_far = self.sent.span_to(self.next_delivery_id) > u32::MAX / 4;
+        self.taken + if too_far { 0 } else { u64::from(room) }
+    }
+}
+
+/// Links.
+impl Session {
+    pub(super) fn link(&self, handle: u32) -> Option<&Link> {
+        self.links.get(handle as usize)?.as_deref()
+    }
+
+    pub(super) fn link_mut(&mut self, handle: u32) -> Option<&mut Link> {
+        self.links.get_mut(handle as usize)?.as_deref_mut()
+    }
+
+    /// Our handle for the peer's.
+    pub(super) fn handle_for(&self, handle_in: u32) -> Option<u32> {
+        self.handles_in.get(handle_in as usize).copied().flatten()
+    }
+
+    /// Our handles, in order.
+    pub(super) fn handles(&self) -> impl Iterator<Item = (u32, &Link)> {
+        let links = (0..).zip(&self.links);
+        links.filter_map(|(handle, link)| Some((handle, link.as_deref()?)))
+    }
+
+    /// The link of this name and role that is attached or about to be: a link is keyed by both, so
+    /// that a sender and a receiver may have one name. [AMQP 2.6.1]
+    pub(super) fn named(&self, name: &str, role: &Role) -> Option<u32> {
+        let mut links = self.handles();
+        let found = links.find(|(_, link)| {
+            link.name == name && link.role == *role && link.state != LinkState::Detaching
+        });
+        found.map(|(handle, _)| handle)
+    }
+
+    /// Adds a link: at the wanted handle if that is free, else at the lowest free one, if the peer
+    /// takes it.
+    pub(super) fn add_link(&mut self, link: Link, wanted: u32) -> Option<u32> {
+        let free = |handle: &u32| self.link(*handle).is_none();
+        let lowest = || (0..=self.remote_handle_max).find(free);
+        let wanted = (wanted <= self.remote_handle_max).then_some(wanted);
+        let handle = wanted.filter(free).or_else(lowest)?;
+        let index = handle as usize;
+        if self.links.len() <= index {
+            self.links.resize_with(index + 1, || None);
+        }
+        let handle_in = link.handle_in;
+        *self.links.get_mut(index)? = Some(Box::new(link));
+        if let Some(handle_in) = handle_in {
+            self.map_handle(handle_in, handle);
+        }
+        Some(handle)
+    }
+
+    /// Notes the peer's handle of a link; the caller checked it against handle-max.
+    pub(super) fn map_handle(&mut self, handle_in: u32, handle: u32) {
+        let index = handle_in as usize;
+        if self.handles_in.len() <= index {
+            self.handles_in.resize(index + 1, None);
+        }
+        if let Some(place) = self.handles_in.get_mut(index) {
+            *place = Some(handle);
+        }
+        if let Some(link) = self.link_mut(handle) {
+            link.handle_in = Some(handle_in);
+        }
+    }
+
+    /// Forgets a link that both ends detached.
+    pub(super) fn remove_link(&mut self, handle: u32) {
+        let Some(link) = self.links.get_mut(handle as usize).and_then(Option::take) else {
+            return;
+        };
+        let handle_in = link.handle_in.map(|handle_in| handle_in as usize);
+        if let Some(place) = handle_in.and_then(|index| self.handles_in.get_mut(index)) {
+            *place = None;
+        }
+    }
+
+    /// Undoes what is under way on a link that goes; the second result is the waiting bytes that are
+    /// dropped, the third the partial ones.
+    pub(super) fn clear_link(&mut self, handle: u32) -> (Fates, u64, u64) {
+        let Some(link) = self.link_mut(handle) else {
+            return (Fates::default(), 0, 0);
+        };
+        let partial_bytes = link.partial.as_ref().map_or(0, Partial::cost);
+        let (unsent, waiting_bytes) = link.clear();
+        let had_unsettled = std::mem::take(&mut link.unsettled) > 0;
+        let role = link.role.clone();
+        self.waiting = self
+            .waiting
+            .saturating_sub(u32::try_from(unsent.len()).unwrap_or(u32::MAX));
+        let mut unsettled = Vec::new();
+        if had_unsettled && role == Role::Sender {
+            let sent = self.sent.remove_all(|sent| sent.handle == handle);
+            unsettled = sent.iter().map(|sent| sent.token).collect();
+        } else if had_unsettled {
+            self.received.remove_all(|received| received.handle == handle);
+        }
+        (Fates { unsettled, unsent }, waiting_bytes, partial_bytes)
+    }
+}
+
+/// The end of a session.
+impl Session {
+    /// Drops a link with its session: tokens not begun, waiting bytes, partial bytes.
+    pub(super) fn drop_link(&mut self, handle: u32) -> (Vec<u64>, u64, u64) {
+        let Some(link) = self.link_mut(handle) else {
+            return (Vec::new(), 0, 0);
+        };
+        let partial_bytes = link.partial.as_ref().map_or(0, Partial::cost);
+        let (unsent, waiting_bytes) = link.clear();
+        self.remove_link(handle);
+        (unsent, waiting_bytes, partial_bytes)
+    }
+}
+
+/// What is flushed once a turn.
+impl Session {
+    /// Queues a disposition; joined with the one before if it continues it.
+    pub(super) fn queue_disposition(
+        &mut self,
+        role: Role,
+        id: Serial,
+        settled: bool,
+        state: DeliveryState,
+    ) {
+        if let Some(last) = self.dispositions.last_mut()
+            && last.last.plus(1) == id
+            && last.settled == settled
+            && last.role == role
+            && last.state.as_ref() == Some(&state)
+        {
+            last.last = id;
+            return;
+        }
+        let state = Some(state);
+        self.dispositions.push(Disposition {
+            role,
+            first: id,
+            last: id,
+            settled,
+            state,
+        });
+    }
+
+    /// Has a flow of the link sent at the end of the turn.
+    pub(super) fn queue_flow(&mut self, handle: u32) {
+        if let Some(link) = self.link_mut(handle)
+            && !link.flow_due
+        {
+            link.flow_due = true;
+            self.flows_due.push(handle);
+        }
+    }
+
+    /// Counts a transfer frame of the peer against the incoming window. [AMQP 2.5.6]
+    pub(super) fn count_incoming(&mut self) -> Result<(), Violation> {
+        let Some(left) = self.incoming_window.checked_sub(1) else {
+            return Err(Violation::WindowViolation);
+        };
+        self.incoming_window = left;
+        self.next_incoming_id = self.next_incoming_id.plus(1);
+        self.flow_due |= left <= self.incoming_window_max / 2;
+        Ok(())
+    }
+
+    /// Counts a transfer frame of ours against the peer's window.
+    pub(super) fn count_outgoing(&mut self) {
+        self.next_outgoing_id = self.next_outgoing_id.plus(1);
+        self.remote_incoming_window = self.remote_incoming_window.saturating_sub(1);
+    }
+
+    /// Takes over the peer's window. [AMQP 2.5.6]
+    ///
+    /// "remote-incoming-window = next-incoming-id_flow + incoming-window_flow -
+    /// next-outgoing-id_endpoint"
+    pub(super) fn take_window(&mut self, flow: &Flow, initial: Serial) {
+        let next = flow.next_incoming_id.unwrap_or(initial);
+        let in_flight = self.next_outgoing_id.distance_from(next);
+        self.remote_incoming_window = flow.incoming_window.saturating_sub(in_flight);
+    }
+
+    /// Whether there is something to flush.
+    pub(super) fn has_pending(&self) -> bool {
+        self.flow_due || !self.flows_due.is_empty() || !self.dispositions.is_empty()
+    }
+
+    /// Stages dispositions, then flows, which so carry the ids behind all transfers before them.
+    pub(super) fn flush(&mut self, output: &mut Output) {
+        for disposition in self.dispositions.drain(..) {
+            stage_disposition(output, self.channel, disposition);
+        }
+        let mut kept = Vec::new();
+        for handle in std::mem::take(&mut self.flows_due) {
+            let Some(link) = self.link_mut(handle).filter(|link| link.flow_due) else {
+                continue;
+            };
+            if !link.sender.waiting.is_empty() {
+                // The delivery-count would run ahead of the deliveries.
+                kept.push(handle);
+                continue;
+            }
+            link.flow_due = false;
+            let flow = link.flow(handle);
+            if link.state != LinkState::Detaching {
+                self.stage_flow(output, Some(flow));
+            }
+        }
+        self.flows_due = kept;
+        if self.flow_due {
+            self.stage_flow(output, None);
+        }
+    }
+
+    fn stage_flow(&mut self, output: &mut Output, link: Option<LinkFlow>) {
+        self.incoming_window = self.incoming_window_max;
+        self.flow_due = false;
+        let flow = Flow {
+            next_incoming_id: self.channel_in.map(|_| self.next_incoming_id),
+            incoming_window: self.incoming_window,
+            next_outgoing_id: self.next_outgoing_id,
+            outgoing_window: u32::MAX,
+            link,
+            echo: false,
+        };
+        let staged = output.frame(FrameKind::Amqp, self.channel, |out| flow.write(out));
+        debug_assert!(staged.is_ok(), "a flow fits the smallest frame");
+    }
+}
+
+/// Stages a disposition; one whose state is too large for the peer goes with the bare outcome.
+fn stage_disposition(output: &mut Output, channel: u16, mut disposition: Disposition) {
+    let write = |disposition: &Disposition, output: &mut Output| {
+        output.frame(FrameKind::Amqp, channel, |out| disposition.write(out))
+    };
+    if write(&disposition, output).is_ok() {
+        return;
+    }
+    match &mut disposition.state {
+        Some(DeliveryState::Rejected { error }) => *error = None,
+        Some(DeliveryState::Modified {
+            message_annotations,
+            ..
+        }) => *message_annotations = None,
+        _ => {}
+    }
+    let staged = write(&disposition, output);
+    debug_assert!(staged.is_ok(), "a bare outcome fits the smallest frame");
+}
+
+/// Whether a message of this length is encoded at once, in one frame.
+pub(super) const fn goes_at_once(bytes: usize, frame_bytes_max: usize) -> bool {
+    bytes <= limits::SEND_AT_ONCE_BYTES_MAX && bytes + TRANSFER_BYTES_MAX <= frame_bytes_max
+}

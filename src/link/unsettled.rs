@@ -1,0 +1,194 @@
+//! The unsettled window of one direction of a session.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::base::Serial;
+
+/// Deliveries by delivery-id, in the order of their ids. [AMQP 2.6.12]
+///
+/// ```text
+///  front                                   back
+///  | 7 A | 8 - | 9 C | 10 D | 13 - | 14 F |        - settled, waits for its turn to be dropped
+/// ```
+///
+/// Ids are usually without gaps, then a delivery is found by its distance from the front; else by
+/// halving. Settled entries go when they reach the front, and all of them when they outnumber the
+/// others, so memory follows the number of unsettled deliveries. A range given by a peer is clamped
+/// to what is here before anything is iterated.
+#[derive(Debug)]
+pub(super) struct Unsettled<T> {
+    entries: VecDeque<(Serial, Option<T>)>,
+    live: usize,
+}
+
+impl<T> Unsettled<T> {
+    pub(super) const fn new() -> Self {
+        Self {
+            entries: VecDeque::new(),
+            live: 0,
+        }
+    }
+
+    /// Deliveries that are unsettled.
+    pub(super) const fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Adds a delivery, whose id comes after all others.
+    pub(super) fn push(&mut self, id: Serial, delivery: T) {
+        self.entries.push_back((id, Some(delivery)));
+        self.live += 1;
+    }
+
+    /// How far `id` is from the oldest unsettled one.
+    pub(super) fn span_to(&self, id: Serial) -> u32 {
+        let front = self.entries.front();
+        front.map_or(0, |(front, _)| id.distance_from(*front))
+    }
+
+    /// An unsettled delivery.
+    pub(super) fn get_mut(&mut self, id: Serial) -> Option<&mut T> {
+        let index = self.range(id, id).next()?;
+        self.at(index)
+    }
+
+    /// The unsettled delivery at an index of a [`range`](Self::range).
+    pub(super) fn at(&mut self, index: usize) -> Option<&mut T> {
+        self.entries.get_mut(index)?.1.as_mut()
+    }
+
+    /// The id at an index of a [`range`](Self::range).
+    pub(super) fn id(&self, index: usize) -> Serial {
+        self.entries.get(index).map_or(Serial(0), |entry| entry.0)
+    }
+
+    /// The indexes of `first..=last`, clamped to what is here; stays valid until
+    /// [`tidy`](Self::tidy).
+    pub(super) fn range(&self, first: Serial, last: Serial) -> Range<usize> {
+        let Some((front, _)) = self.entries.front() else {
+            return 0..0;
+        };
+        if last.before(*front) || last.before(first) {
+            return 0..0;
+        }
+        let start = if first.before(*front) {
+            0
+        } else {
+            self.index_from(first.distance_from(*front), *front)
+        };
+        let end = if first == last {
+            start + usize::from(self.entries.get(start).is_some_and(|entry| entry.0 == last))
+        } else {
+            self.index_from(last.distance_from(*front).saturating_add(1), *front)
+        };
+        start..end
+    }
+
+    /// The first index whose id is at least `distance` after the front.
+    fn index_from(&self, distance: u32, front: Serial) -> usize {
+        let guess = distance as usize;
+        if let Some((id, _)) = self.entries.get(guess)
+            && id.distance_from(front) == distance
+        {
+            return guess;
+        }
+        self.entries
+            .partition_point(|(id, _)| id.distance_from(front) < distance)
+    }
+
+    /// Takes the delivery at an index out; call [`tidy`](Self::tidy) after the last one.
+    pub(super) fn take(&mut self, index: usize) -> Option<T> {
+        let delivery = self.entries.get_mut(index)?.1.take();
+        self.live -= usize::from(delivery.is_some());
+        delivery
+    }
+
+    /// Takes one delivery out.
+    pub(super) fn remove(&mut self, id: Serial) -> Option<T> {
+        let index = self.range(id, id).next()?;
+        let delivery = self.take(index);
+        self.tidy();
+        delivery
+    }
+
+    /// Takes all deliveries out that `which` picks, in order.
+    pub(super) fn remove_all(&mut self, mut which: impl FnMut(&T) -> bool) -> Vec<T> {
+        let mut removed = Vec::new();
+        for (_, entry) in &mut self.entries {
+            if entry.as_ref().is_some_and(&mut which) {
+                removed.extend(entry.take());
+            }
+        }
+        self.live -= removed.len();
+        self.tidy();
+        removed
+    }
+
+    /// Drops settled entries.
+    pub(super) fn tidy(&mut self) {
+        while let Some((_, None)) = self.entries.front() {
+            self.entries.pop_front();
+        }
+        if self.entries.len() > 64 && self.entries.len() > 4 * self.live {
+            self.entries.retain(|(_, delivery)| delivery.is_some());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(first: u32, count: u32) -> Unsettled<u32> {
+        let mut unsettled = Unsettled::new();
+        for n in 0..count {
+            unsettled.push(Serial(first).plus(n), n);
+        }
+        unsettled
+    }
+
+    fn check(unsettled: &Unsettled<u32>, first: u32, last: u32, expect: Range<usize>) {
+        let range = unsettled.range(Serial(first), Serial(last));
+        assert_eq!(range.len(), expect.len(), "{first}..={last}");
+        assert!(range.is_empty() || range == expect, "{first}..={last}: {range:?}");
+    }
+
+    #[test]
+    fn ranges_of_a_peer_are_clamped_across_the_wrap() {
+        let unsettled = filled(u32::MAX - 2, 6);
+        check(&unsettled, u32::MAX - 2, 2, 0..6);
+        check(&unsettled, u32::MAX - 100, 1000, 0..6);
+        check(&unsettled, u32::MAX, 0, 2..4);
+        check(&unsettled, 2, 0x7fff_0000, 5..6);
+        check(&unsettled, 3, 9, 0..0);
+        check(&unsettled, 0, u32::MAX, 0..0);
+        check(&unsettled, 1, 1, 4..5);
+        check(&Unsettled::new(), 0, 5, 0..0);
+    }
+
+    #[test]
+    fn gaps_are_found_by_halving() {
+        let mut unsettled = filled(10, 3);
+        unsettled.push(Serial(20), 3);
+        unsettled.push(Serial(25), 4);
+        check(&unsettled, 13, 19, 0..0);
+        check(&unsettled, 12, 20, 2..4);
+        check(&unsettled, 15, 15, 0..0);
+        check(&unsettled, 20, 40, 3..5);
+        assert_eq!(unsettled.remove(Serial(25)), Some(4));
+        assert_eq!(unsettled.remove(Serial(25)), None);
+    }
+
+    #[test]
+    fn one_delivery_held_for_long_keeps_no_memory_for_the_settled_ones() {
+        let mut unsettled = filled(0, 1);
+        for id in 1..100_000 {
+            unsettled.push(Serial(id), id);
+            assert_eq!(unsettled.remove(Serial(id)), Some(id));
+        }
+        assert_eq!(unsettled.len(), 1);
+        assert!(unsettled.entries.len() <= 65);
+        assert_eq!(unsettled.get_mut(Serial(0)), Some(&mut 0));
+    }
+}
