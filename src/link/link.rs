@@ -167,7 +167,9 @@ impl Link {
         self.partial = None;
         let waiting = std::mem::take(&mut self.sender.waiting);
         let bytes = waiting.iter().map(Waiting::bytes_left).sum();
-        let unsent = waiting.iter().filter(|waiting| waiting.delivery_id.is_none());
+        let unsent = waiting
+            .iter()
+            .filter(|waiting| waiting.delivery_id.is_none());
         (unsent.map(|waiting| waiting.token).collect(), bytes)
     }
 }

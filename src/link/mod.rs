@@ -23,3 +23,6 @@ pub use connection::{Connection, Sending, Unsendable};
 pub use event::{Counters, Event, Fates};
 pub use handles::{LinkHandle, SessionHandle};
 pub use options::{ClientOptions, ClientSasl, Identity, Options};
+
+#[cfg(test)]
+mod tests;

@@ -85,7 +85,10 @@ impl Output {
     ) {
         loop {
             let performative = make(error.clone());
-            if self.frame(FrameKind::Amqp, channel, |out| encode(out, &performative)).is_ok() {
+            if self
+                .frame(FrameKind::Amqp, channel, |out| encode(out, &performative))
+                .is_ok()
+            {
                 return;
             }
             // Each round leaves something out, so this ends.

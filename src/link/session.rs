@@ -7,7 +7,9 @@ use super::unsettled::Unsettled;
 use super::{Fates, LinkHandle, SessionHandle};
 use crate::base::{Serial, limits};
 use crate::wire::frame::FrameKind;
-use crate::wire::performative::{DeliveryState, Disposition, Flow, LinkFlow, Role, TRANSFER_BYTES_MAX};
+use crate::wire::performative::{
+    DeliveryState, Disposition, Flow, LinkFlow, Role, TRANSFER_BYTES_MAX,
+};
 
 /// State of a session at our end. [AMQP 2.5.5]
 ///
@@ -248,7 +250,8 @@ impl Session {
             let sent = self.sent.remove_all(|sent| sent.handle == handle);
             unsettled = sent.iter().map(|sent| sent.token).collect();
         } else if had_unsettled {
-            self.received.remove_all(|received| received.handle == handle);
+            self.received
+                .remove_all(|received| received.handle == handle);
         }
         (Fates { unsettled, unsent }, waiting_bytes, partial_bytes)
     }

@@ -35,7 +35,10 @@ fn describe(bytes: &[u8]) -> (String, usize) {
         return (format!("header {header:02x?}"), header.len());
     }
     let Ok(Some(header)) = FrameHeader::parse(bytes, bytes.len()) else {
-        return (format!("{} bytes that are no frame", bytes.len()), bytes.len());
+        return (
+            format!("{} bytes that are no frame", bytes.len()),
+            bytes.len(),
+        );
     };
     let body = bytes.get(header.body..header.size).unwrap_or_default();
     let text = match header.kind {
@@ -54,13 +57,18 @@ mod tests {
     #[test]
     fn traces_name_frames_and_hide_what_is_in_sasl() {
         let check = |bytes: &[u8], expect: &str| assert_eq!(describe(bytes).0, expect);
-        check(b"AMQP\x00\x01\x00\x00", "header [41, 4d, 51, 50, 00, 01, 00, 00]");
+        check(
+            b"AMQP\x00\x01\x00\x00",
+            "header [41, 4d, 51, 50, 00, 01, 00, 00]",
+        );
         check(&[0, 0, 0, 8, 2, 0, 0, 0], "0 heartbeat");
         check(&[0, 0, 0, 9, 2, 1, 0, 0, 1], "0 sasl");
         check(&[1, 2, 3], "3 bytes that are no frame");
         check(
-            &[0, 0, 0, 20, 2, 0, 0, 5, 0, 0x53, 0x14, 0xc0, 2, 1, 0x43, 1, 2, 3, 4, 5],
-            "5 transfer [0] + 5 bytes",
+            &[
+                0, 0, 0, 20, 2, 0, 0, 5, 0, 0x53, 0x14, 0xc0, 2, 1, 0x43, 1, 2, 3, 4, 5,
+            ],
+            "5 transfer [uint 0] + 5 bytes",
         );
     }
 }

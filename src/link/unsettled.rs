@@ -31,7 +31,8 @@ impl<T> Unsettled<T> {
     }
 
     /// Deliveries that are unsettled.
-    pub(super) const fn len(&self) -> usize {
+    #[cfg(test)]
+    const fn len(&self) -> usize {
         self.live
     }
 
@@ -151,7 +152,10 @@ mod tests {
     fn check(unsettled: &Unsettled<u32>, first: u32, last: u32, expect: Range<usize>) {
         let range = unsettled.range(Serial(first), Serial(last));
         assert_eq!(range.len(), expect.len(), "{first}..={last}");
-        assert!(range.is_empty() || range == expect, "{first}..={last}: {range:?}");
+        assert!(
+            range.is_empty() || range == expect,
+            "{first}..={last}: {range:?}"
+        );
     }
 
     #[test]

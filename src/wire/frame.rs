@@ -33,7 +33,9 @@ impl Protocol {
 
     /// What `header` announces, if it is one of ours.
     pub fn parse(header: &[u8]) -> Option<Self> {
-        [Self::Amqp, Self::Sasl].into_iter().find(|protocol| protocol.header() == header)
+        [Self::Amqp, Self::Sasl]
+            .into_iter()
+            .find(|protocol| protocol.header() == header)
     }
 }
 
@@ -104,7 +106,10 @@ impl FrameHeader {
             return Err(FrameError::TooSmall { size });
         }
         if size > size_max {
-            return Err(FrameError::TooLarge { size, max: size_max });
+            return Err(FrameError::TooLarge {
+                size,
+                max: size_max,
+            });
         }
         let body = usize::from(doff) * 4;
         if body < FRAME_HEADER_BYTES || body > size {
@@ -116,7 +121,12 @@ impl FrameHeader {
             kind => return Err(FrameError::Kind { kind }),
         };
         let channel = u16::from_be_bytes([c0, c1]);
-        Ok(Some(Self { size, body, kind, channel }))
+        Ok(Some(Self {
+            size,
+            body,
+            kind,
+            channel,
+        }))
     }
 }
 
@@ -164,18 +174,47 @@ mod tests {
     // and frame body. The frame is malformed if the size is less than the size of the frame header."
     #[test]
     fn frame_headers_are_checked_before_their_body_arrives() {
-        let header = |size, body, kind, channel| FrameHeader { size, body, kind, channel };
+        let header = |size, body, kind, channel| FrameHeader {
+            size,
+            body,
+            kind,
+            channel,
+        };
         check(&[], Ok(None));
         check(&[0, 0, 0, 8, 2, 0, 0], Ok(None));
-        check(&[0, 0, 0, 8, 2, 0, 0, 7], Ok(Some(header(8, 8, FrameKind::Amqp, 7))));
-        check(&[0, 0, 0, 12, 3, 1, 1, 0], Ok(Some(header(12, 12, FrameKind::Sasl, 256))));
-        check(&[0, 0, 0, 7, 2, 0, 0, 0], Err(FrameError::TooSmall { size: 7 }));
-        check(&[0, 0, 2, 1, 2, 0, 0, 0], Err(FrameError::TooLarge { size: 513, max: 512 }));
+        check(
+            &[0, 0, 0, 8, 2, 0, 0, 7],
+            Ok(Some(header(8, 8, FrameKind::Amqp, 7))),
+        );
+        check(
+            &[0, 0, 0, 12, 3, 1, 1, 0],
+            Ok(Some(header(12, 12, FrameKind::Sasl, 256))),
+        );
+        check(
+            &[0, 0, 0, 7, 2, 0, 0, 0],
+            Err(FrameError::TooSmall { size: 7 }),
+        );
+        check(
+            &[0, 0, 2, 1, 2, 0, 0, 0],
+            Err(FrameError::TooLarge {
+                size: 513,
+                max: 512,
+            }),
+        );
         check(&[255, 255, 255, 255, 2, 0, 0, 0], {
-            Err(FrameError::TooLarge { size: 0xffff_ffff, max: 512 })
+            Err(FrameError::TooLarge {
+                size: 0xffff_ffff,
+                max: 512,
+            })
         });
-        check(&[0, 0, 0, 8, 1, 0, 0, 0], Err(FrameError::DataOffset { doff: 1, size: 8 }));
-        check(&[0, 0, 0, 8, 3, 0, 0, 0], Err(FrameError::DataOffset { doff: 3, size: 8 }));
+        check(
+            &[0, 0, 0, 8, 1, 0, 0, 0],
+            Err(FrameError::DataOffset { doff: 1, size: 8 }),
+        );
+        check(
+            &[0, 0, 0, 8, 3, 0, 0, 0],
+            Err(FrameError::DataOffset { doff: 3, size: 8 }),
+        );
         check(&[0, 0, 0, 8, 2, 2, 0, 0], Err(FrameError::Kind { kind: 2 }));
     }
 
@@ -186,7 +225,12 @@ mod tests {
         out.extend_from_slice(b"body");
         end_frame(&mut out, mark);
         check(&out[1..], {
-            Ok(Some(FrameHeader { size: 12, body: 8, kind: FrameKind::Sasl, channel: 3 }))
+            Ok(Some(FrameHeader {
+                size: 12,
+                body: 8,
+                kind: FrameKind::Sasl,
+                channel: 3,
+            }))
         });
     }
 }

@@ -2,9 +2,7 @@
 
 use bytes::Bytes;
 pub use fe2o3_amqp_types::sasl::SaslCode;
-use fe2o3_amqp_types::sasl::{
-    SaslChallenge, SaslInit, SaslMechanisms, SaslOutcome, SaslResponse,
-};
+use fe2o3_amqp_types::sasl::{SaslChallenge, SaslInit, SaslMechanisms, SaslOutcome, SaslResponse};
 use serde_amqp::primitives::{Binary, Symbol};
 
 use super::performative::{FieldArray, PerformativeError, typed, write_typed};
@@ -41,7 +39,9 @@ impl SaslFrame {
             Descriptor::Code(0x40) | Descriptor::Symbol("amqp:sasl-mechanisms:list") => {
                 let frame: SaslMechanisms = typed(body, "sasl-mechanisms", &[])?;
                 let symbols = frame.sasl_server_mechanisms.0;
-                Ok(Self::Mechanisms(symbols.into_iter().map(Symbol::into_inner).collect()))
+                Ok(Self::Mechanisms(
+                    symbols.into_iter().map(Symbol::into_inner).collect(),
+                ))
             }
             Descriptor::Code(0x41) | Descriptor::Symbol("amqp:sasl-init:list") => {
                 let frame: SaslInit = typed(body, "sasl-init", &[])?;
@@ -63,7 +63,9 @@ impl SaslFrame {
                 let frame: SaslOutcome = typed(body, "sasl-outcome", &[])?;
                 Ok(Self::Outcome(frame.code))
             }
-            descriptor => Err(PerformativeError::Unknown { descriptor: format!("{descriptor:?}") }),
+            descriptor => Err(PerformativeError::Unknown {
+                descriptor: format!("{descriptor:?}"),
+            }),
         }
     }
 
@@ -74,9 +76,18 @@ impl SaslFrame {
             Self::Mechanisms(names) => {
                 let symbols = names.iter().map(|name| Symbol::from(name.as_str()));
                 let sasl_server_mechanisms = FieldArray::from(symbols.collect::<Vec<_>>());
-                write_typed(out, &SaslMechanisms { sasl_server_mechanisms });
+                write_typed(
+                    out,
+                    &SaslMechanisms {
+                        sasl_server_mechanisms,
+                    },
+                );
             }
-            Self::Init { mechanism, response, hostname } => {
+            Self::Init {
+                mechanism,
+                response,
+                hostname,
+            } => {
                 let init = SaslInit {
                     mechanism: Symbol::from(mechanism.as_str()),
                     initial_response: response.as_ref().map(binary),
@@ -85,13 +96,26 @@ impl SaslFrame {
                 write_typed(out, &init);
             }
             Self::Challenge(challenge) => {
-                write_typed(out, &SaslChallenge { challenge: binary(challenge) });
+                write_typed(
+                    out,
+                    &SaslChallenge {
+                        challenge: binary(challenge),
+                    },
+                );
             }
             Self::Response(response) => {
-                write_typed(out, &SaslResponse { response: binary(response) });
+                write_typed(
+                    out,
+                    &SaslResponse {
+                        response: binary(response),
+                    },
+                );
             }
             Self::Outcome(code) => {
-                let outcome = SaslOutcome { code: code.clone(), additional_data: None };
+                let outcome = SaslOutcome {
+                    code: code.clone(),
+                    additional_data: None,
+                };
                 write_typed(out, &outcome);
             }
         }

@@ -12,14 +12,17 @@ impl Connection {
     pub(super) fn handle_end(&mut self, channel_in: u16, end: End) -> Result<(), Violation> {
         let index = usize::from(channel_in);
         let channel = self.channels_in.get(index).copied().flatten();
-        let channel = channel.ok_or(Violation::NoSession { channel: channel_in })?;
-        let ending = self.session_at(channel).is_none_or(|session| {
-            session.state == SessionState::Ending
-        });
+        let channel = channel.ok_or(Violation::NoSession {
+            channel: channel_in,
+        })?;
+        let ending = self
+            .session_at(channel)
+            .is_none_or(|session| session.state == SessionState::Ending);
         if !ending {
             let event = self.undo_session(channel, end.error);
             self.seal();
-            self.output.performative(channel, &Performative::End(Box::new(End { error: None })));
+            self.output
+                .performative(channel, &Performative::End(Box::new(End { error: None })));
             self.events.extend(event);
         }
         if let Some(place) = self.channels_in.get_mut(index) {
@@ -46,12 +49,18 @@ impl Connection {
         }
         self.timers.enter_closing(now.mono, 0);
         self.phase = Phase::Closed;
-        self.events.push_back(Event::Closed { error: close.error.map(Box::new) });
+        self.events.push_back(Event::Closed {
+            error: close.error.map(Box::new),
+        });
     }
 
     /// Ends the session on the peer's channel for something that the peer did.
     pub(super) fn fail_session(&mut self, channel_in: u16, violation: &Violation) {
-        let channel = self.channels_in.get(usize::from(channel_in)).copied().flatten();
+        let channel = self
+            .channels_in
+            .get(usize::from(channel_in))
+            .copied()
+            .flatten();
         if let Some(channel) = channel {
             self.end_session(channel, Some(violation.error()));
         }
@@ -59,7 +68,10 @@ impl Connection {
 
     /// Closes the connection for something that the peer did.
     pub(super) fn fail(&mut self, now: Now, violation: &Violation) {
-        if matches!(self.phase, Phase::Closing | Phase::Discarding | Phase::Closed) {
+        if matches!(
+            self.phase,
+            Phase::Closing | Phase::Discarding | Phase::Closed
+        ) {
             if violation.breaks_framing() {
                 self.give_up(None);
             }
@@ -80,7 +92,9 @@ impl Connection {
         self.phase = Phase::Closed;
         self.undo_sessions();
         if !reported {
-            self.events.push_back(Event::Closed { error: error.map(Box::new) });
+            self.events.push_back(Event::Closed {
+                error: error.map(Box::new),
+            });
         }
     }
 
@@ -93,7 +107,9 @@ impl Connection {
         self.seal();
         self.stage_close(error.clone());
         self.enter_closing(now, discarding);
-        self.events.push_back(Event::Closed { error: error.map(Box::new) });
+        self.events.push_back(Event::Closed {
+            error: error.map(Box::new),
+        });
     }
 
     fn stage_close(&mut self, error: Option<Error>) {
@@ -115,7 +131,10 @@ impl Connection {
 
     /// Undoes what is under way in a session and has it ending; nothing if it was already.
     fn undo_session(&mut self, channel: u16, error: Option<Error>) -> Option<Event> {
-        let session = self.sessions.get_mut(usize::from(channel))?.as_deref_mut()?;
+        let session = self
+            .sessions
+            .get_mut(usize::from(channel))?
+            .as_deref_mut()?;
         if session.state == SessionState::Ending {
             return None;
         }
@@ -133,7 +152,11 @@ impl Connection {
         session.received.remove_all(|_| true);
         session.state = SessionState::Ending;
         let error = error.map(Box::new);
-        Some(Event::SessionEnded { session: session.handle(), error, fates })
+        Some(Event::SessionEnded {
+            session: session.handle(),
+            error,
+            fates,
+        })
     }
 
     fn undo_sessions(&mut self) {

@@ -21,15 +21,21 @@ impl Connection {
         if flow.echo && flow.link.is_none() {
             session.flow_due = true;
         }
-        let found = flow.link.as_ref().map(|link| (link, session.handle_for(link.handle)));
+        let found = flow
+            .link
+            .as_ref()
+            .map(|link| (link, session.handle_for(link.handle)));
         if changed {
-            self.events.push_back(Event::SessionFlow { session: handle });
+            self.events
+                .push_back(Event::SessionFlow { session: handle });
         }
         self.resume(channel);
         self.mark_channel(channel);
         match found {
             None => Ok(()),
-            Some((link, None)) => Err(Violation::UnattachedHandle { handle: link.handle }),
+            Some((link, None)) => Err(Violation::UnattachedHandle {
+                handle: link.handle,
+            }),
             Some((link, Some(handle))) => {
                 self.handle_link_flow(channel, handle, link, flow.echo);
                 Ok(())
@@ -45,7 +51,11 @@ impl Connection {
             return;
         };
         let generation = link.generation;
-        let named = LinkHandle { channel, handle, generation };
+        let named = LinkHandle {
+            channel,
+            handle,
+            generation,
+        };
         match (&link.role, link.state) {
             (_, LinkState::Detaching) => {}
             (Role::Sender, LinkState::Asked) => {
@@ -59,7 +69,13 @@ impl Connection {
     /// A receiver's flow for a link on which we send.
     pub(super) fn handle_credit(&mut self, link: LinkHandle, flow: &LinkFlow, echo: bool) {
         let initial = self.options.initial_delivery_count;
-        let Some(Found { session, events, dirty, .. }) = self.find(link) else {
+        let Some(Found {
+            session,
+            events,
+            dirty,
+            ..
+        }) = self.find(link)
+        else {
             return;
         };
         let Some(state) = session.link_mut(link.handle) else {
@@ -73,7 +89,12 @@ impl Connection {
             session.queue_flow(link.handle);
             mark(dirty, session);
         }
-        events.push_back(Event::LinkFlow { link, limit, drain, echo });
+        events.push_back(Event::LinkFlow {
+            link,
+            limit,
+            drain,
+            echo,
+        });
     }
 
     /// A sender's flow for a link on which we receive. [AMQP 2.6.7]
@@ -81,7 +102,13 @@ impl Connection {
     /// "The receiver's value is calculated based on the last known value from the sender and any
     /// subsequent messages received on the link."
     fn handle_sender_flow(&mut self, link: LinkHandle, flow: &LinkFlow, echo: bool) {
-        let Some(Found { session, events, dirty, .. }) = self.find(link) else {
+        let Some(Found {
+            session,
+            events,
+            dirty,
+            ..
+        }) = self.find(link)
+        else {
             return;
         };
         let Some(state) = session.link_mut(link.handle) else {
@@ -102,7 +129,11 @@ impl Connection {
             mark(dirty, session);
         }
         let available = flow.available;
-        events.push_back(Event::SenderFlow { link, available, drained });
+        events.push_back(Event::SenderFlow {
+            link,
+            available,
+            drained,
+        });
     }
 
     pub(super) fn mark_channel(&mut self, channel: u16) {

@@ -7,9 +7,7 @@ use crate::base::{Now, limits};
 use crate::link::error::Violation;
 use crate::link::{Event, Identity};
 use crate::wire::frame::{FrameHeader, FrameKind, PROTOCOL_HEADER_BYTES, Protocol};
-use crate::wire::performative::{
-    ChannelMax, Error, MaxFrameSize, Open, Performative, symbols,
-};
+use crate::wire::performative::{ChannelMax, Error, MaxFrameSize, Open, Performative, symbols};
 use crate::wire::sasl::{SaslCode, SaslFrame};
 
 /// How far a connection is.
@@ -73,7 +71,10 @@ impl Phase {
 impl Connection {
     /// The client speaks first.
     pub(super) fn begin_client(&mut self) {
-        let with_sasl = self.client.as_ref().is_some_and(|client| client.sasl.is_some());
+        let with_sasl = self
+            .client
+            .as_ref()
+            .is_some_and(|client| client.sasl.is_some());
         if with_sasl {
             self.output.raw(&Protocol::Sasl.header());
         } else {
@@ -96,7 +97,10 @@ impl Connection {
             _ => &[Protocol::Amqp],
         };
         let front = input.get(..PROTOCOL_HEADER_BYTES).unwrap_or(input);
-        if !allowed.iter().any(|protocol| protocol.header().starts_with(front)) {
+        if !allowed
+            .iter()
+            .any(|protocol| protocol.header().starts_with(front))
+        {
             if self.client.is_none() {
                 let supported = allowed.first().copied().unwrap_or(Protocol::Amqp);
                 self.output.raw(&supported.header());
@@ -138,12 +142,23 @@ impl Connection {
             return self.give_up(None);
         }
         match (sasl, self.client.is_some()) {
-            (SaslFrame::Init { mechanism, response, hostname }, false) => {
+            (
+                SaslFrame::Init {
+                    mechanism,
+                    response,
+                    hostname,
+                },
+                false,
+            ) => {
                 if !self.options.mechanisms.contains(&mechanism) {
                     return self.sasl_end(SaslCode::Auth);
                 }
                 self.phase = Phase::SaslOwner;
-                self.events.push_back(Event::SaslInit { mechanism, response, hostname });
+                self.events.push_back(Event::SaslInit {
+                    mechanism,
+                    response,
+                    hostname,
+                });
             }
             (SaslFrame::Response(response), false) => {
                 self.phase = Phase::SaslOwner;
@@ -171,11 +186,17 @@ impl Connection {
         let hostname = client.and_then(|client| client.hostname.clone());
         let response = Some(Bytes::from(sasl.response));
         let mechanism = sasl.mechanism;
-        self.stage_sasl(&SaslFrame::Init { mechanism, response, hostname });
+        self.stage_sasl(&SaslFrame::Init {
+            mechanism,
+            response,
+            hostname,
+        });
     }
 
     fn stage_sasl(&mut self, frame: &SaslFrame) {
-        let staged = self.output.frame(FrameKind::Sasl, 0, |out| frame.encode(out));
+        let staged = self
+            .output
+            .frame(FrameKind::Sasl, 0, |out| frame.encode(out));
         if staged.is_err() {
             self.give_up(None);
         }
@@ -227,11 +248,17 @@ impl Connection {
 
     /// Stages our open, for the phases in which it was not sent yet.
     pub(super) fn stage_open(&mut self) {
-        let Identity { container_id, offered_capabilities, properties } =
-            self.options.identity.clone();
+        let Identity {
+            container_id,
+            offered_capabilities,
+            properties,
+        } = self.options.identity.clone();
         let open = Open {
             container_id,
-            hostname: self.client.as_ref().and_then(|client| client.hostname.clone()),
+            hostname: self
+                .client
+                .as_ref()
+                .and_then(|client| client.hostname.clone()),
             max_frame_size: MaxFrameSize(self.options.max_frame_size),
             channel_max: ChannelMax(self.channel_max),
             idle_time_out: self.options.idle_time_out_ms.filter(|ms| *ms > 0),

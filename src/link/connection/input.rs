@@ -117,9 +117,7 @@ impl Connection {
             Performative::Attach(attach, fields) => self.handle_attach(channel, attach, fields),
             Performative::Flow(flow) => self.handle_flow(channel, &flow),
             Performative::Transfer(transfer) => self.handle_transfer(channel, &transfer, payload),
-            Performative::Disposition(disposition) => {
-                self.handle_disposition(channel, disposition)
-            }
+            Performative::Disposition(disposition) => self.handle_disposition(channel, disposition),
             Performative::Detach(detach) => self.handle_detach(channel, *detach),
             Performative::End(end) => self.handle_end(channel, *end),
             Performative::Close(close) => {

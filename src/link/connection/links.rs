@@ -28,7 +28,10 @@ impl Connection {
         };
         let handle_in = attach.handle.0;
         if handle_in > max {
-            return Err(Violation::Handle { handle: handle_in, max });
+            return Err(Violation::Handle {
+                handle: handle_in,
+                max,
+            });
         }
         if session.handle_for(handle_in).is_some() {
             return Err(Violation::HandleInUse { handle: handle_in });
@@ -41,15 +44,27 @@ impl Connection {
         }
         let role = other(&attach.role);
         let stolen = session.named(&attach.name, &role);
-        let mut link = Link::new(attach.name.clone(), role.clone(), LinkState::Asked, generation);
+        let mut link = Link::new(
+            attach.name.clone(),
+            role.clone(),
+            LinkState::Asked,
+            generation,
+        );
         link.handle_in = Some(handle_in);
         negotiate(&mut link, &attach, &fields, initial_delivery_count);
         link.asked = Some(fields);
         let channel = session.channel;
         let handle = session.add_link(link, handle_in);
-        let handle = handle.ok_or(Violation::Handle { handle: handle_in, max })?;
+        let handle = handle.ok_or(Violation::Handle {
+            handle: handle_in,
+            max,
+        })?;
         let session_handle = session.handle();
-        let link = LinkHandle { channel, handle, generation };
+        let link = LinkHandle {
+            channel,
+            handle,
+            generation,
+        };
         if let Some(old) = stolen {
             self.fail_link(channel, old, &Violation::Stolen);
         }
@@ -58,7 +73,12 @@ impl Connection {
             return Ok(());
         }
         let session = session_handle;
-        self.events.push_back(Event::Attached { link, session, role, attach });
+        self.events.push_back(Event::Attached {
+            link,
+            session,
+            role,
+            attach,
+        });
         Ok(())
     }
 
@@ -95,8 +115,13 @@ impl Connection {
             session.queue_flow(handle);
             super::mark(&mut self.dirty, session);
         }
-        let link = LinkHandle { channel, handle, generation };
-        self.events.push_back(Event::AttachAnswered { link, attach });
+        let link = LinkHandle {
+            channel,
+            handle,
+            generation,
+        };
+        self.events
+            .push_back(Event::AttachAnswered { link, attach });
     }
 
     pub(super) fn handle_detach(
@@ -125,7 +150,12 @@ impl Connection {
             self.stage_detach(channel, handle, detach.closed, None);
             let Detach { closed, error, .. } = detach;
             let error = error.map(Box::new);
-            self.events.push_back(Event::Detached { link, closed, error, fates });
+            self.events.push_back(Event::Detached {
+                link,
+                closed,
+                error,
+                fates,
+            });
         }
         if let Some(session) = self.session_at(channel) {
             session.remove_link(handle);
@@ -158,7 +188,11 @@ impl Connection {
     fn stage_detach(&mut self, channel: u16, handle: u32, closed: bool, error: Option<Error>) {
         self.output.with_error(channel, error, |error| {
             let handle = Handle(handle);
-            Performative::Detach(Box::new(Detach { handle, closed, error }))
+            Performative::Detach(Box::new(Detach {
+                handle,
+                closed,
+                error,
+            }))
         });
     }
 
@@ -166,8 +200,14 @@ impl Connection {
     /// detach follows." [AMQP 2.6.3] False if even that is too large for the peer.
     fn stage_refusal(&mut self, handle: LinkHandle) -> bool {
         let answer = match self.link(handle).map(|link| link.role.clone()) {
-            Some(Role::Sender) => AttachAnswer { source: Terminus::Absent, ..Default::default() },
-            _ => AttachAnswer { target: Terminus::Absent, ..Default::default() },
+            Some(Role::Sender) => AttachAnswer {
+                source: Terminus::Absent,
+                ..Default::default()
+            },
+            _ => AttachAnswer {
+                target: Terminus::Absent,
+                ..Default::default()
+            },
         };
         let bare = AttachAnswer {
             source: Terminus::Absent,
@@ -183,7 +223,10 @@ impl Connection {
         handle: LinkHandle,
         mut answer: AttachAnswer,
     ) -> Result<(), Violation> {
-        let Some(Found { session, output, .. }) = self.find(handle) else {
+        let Some(Found {
+            session, output, ..
+        }) = self.find(handle)
+        else {
             return Ok(());
         };
         let Some(link) = session.link_mut(handle.handle) else {
@@ -214,8 +257,12 @@ impl Connection {
             peer: &fields,
         };
         let mut result = Ok(());
-        output.frame(FrameKind::Amqp, handle.channel, |out| result = frame.write(out, &answer))?;
-        result.map_err(|error| Violation::AttachUnreadable { text: error.to_string() })
+        output.frame(FrameKind::Amqp, handle.channel, |out| {
+            result = frame.write(out, &answer)
+        })?;
+        result.map_err(|error| Violation::AttachUnreadable {
+            text: error.to_string(),
+        })
     }
 }
 
@@ -244,13 +291,19 @@ impl Connection {
         let channel = session.channel;
         let attach = Performative::Attach(Box::new(attach), Box::default());
         self.output.performative(channel, &attach);
-        Some(LinkHandle { channel, handle, generation })
+        Some(LinkHandle {
+            channel,
+            handle,
+            generation,
+        })
     }
 
     /// Accepts an attach. On a link on which we receive give credit afterwards; on one on which we
     /// send the peer's flow follows as an event.
     pub fn accept_attach(&mut self, link: LinkHandle, answer: AttachAnswer) {
-        let asked = self.link(link).is_some_and(|link| link.state == LinkState::Asked);
+        let asked = self
+            .link(link)
+            .is_some_and(|link| link.state == LinkState::Asked);
         if !asked {
             return;
         }
@@ -273,7 +326,9 @@ impl Connection {
     /// Refuses an attach: it is answered with a null terminus and a detach with the error.
     /// Frames for the link are ignored until the peer's detach. [AMQP 2.6.3]
     pub fn refuse_attach(&mut self, link: LinkHandle, error: Error) {
-        let asked = self.link(link).is_some_and(|link| link.state == LinkState::Asked);
+        let asked = self
+            .link(link)
+            .is_some_and(|link| link.state == LinkState::Asked);
         if !asked {
             return;
         }
@@ -303,13 +358,20 @@ impl Connection {
         let fates = self.undo_link(link.channel, link.handle);
         self.seal();
         self.stage_detach(link.channel, link.handle, closed, error.clone());
-        if let Some(Found { session, events, .. }) = self.find(link)
+        if let Some(Found {
+            session, events, ..
+        }) = self.find(link)
             && let Some(state) = session.link_mut(link.handle)
         {
             state.state = LinkState::Detaching;
             state.asked = None;
             let error = error.map(Box::new);
-            events.push_back(Event::Detached { link, closed, error, fates });
+            events.push_back(Event::Detached {
+                link,
+                closed,
+                error,
+                fates,
+            });
         }
     }
 }
@@ -333,7 +395,10 @@ fn other(role: &Role) -> Role {
 
 /// Settle modes, limits and counts of a link that the peer attached.
 fn negotiate(link: &mut Link, attach: &Attach, fields: &AttachFields, initial: Serial) {
-    link.rcv_settle_mode = fields.rcv_settle_mode.clone().unwrap_or(ReceiverSettleMode::First);
+    link.rcv_settle_mode = fields
+        .rcv_settle_mode
+        .clone()
+        .unwrap_or(ReceiverSettleMode::First);
     if link.role == Role::Receiver {
         link.snd_settle_mode = attach.snd_settle_mode.clone();
         link.delivery_count = Serial(attach.initial_delivery_count.unwrap_or(0));

@@ -170,9 +170,7 @@ impl Connection {
 /// Finding things by handle.
 impl Connection {
     fn session_at(&mut self, channel: u16) -> Option<&mut Session> {
-        self.sessions
-            .get_mut(usize::from(channel))?
-            .as_deref_mut()
+        self.sessions.get_mut(usize::from(channel))?.as_deref_mut()
     }
 
     /// The session of a handle, unless it is ending.

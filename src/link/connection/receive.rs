@@ -18,9 +18,15 @@ impl Connection {
         payload: Bytes,
     ) -> Result<(), Violation> {
         self.counters.transfers_in += 1;
-        let channel = self.channels_in.get(usize::from(channel_in)).copied().flatten();
+        let channel = self
+            .channels_in
+            .get(usize::from(channel_in))
+            .copied()
+            .flatten();
         let Some(channel) = channel else {
-            return Err(Violation::NoSession { channel: channel_in });
+            return Err(Violation::NoSession {
+                channel: channel_in,
+            });
         };
         let session = self.sessions.get_mut(usize::from(channel));
         let Some(session) = session.and_then(Option::as_deref_mut) else {
@@ -62,10 +68,15 @@ impl Connection {
     ) -> Result<(), Violation> {
         let budget = self.options.partial_bytes_max;
         let partial_bytes = self.partial_bytes;
-        let Some(Found { session, events, .. }) = self.find(handle) else {
+        let Some(Found {
+            session, events, ..
+        }) = self.find(handle)
+        else {
             return Ok(());
         };
-        let begun = session.link(handle.handle).is_some_and(|link| link.partial.is_some());
+        let begun = session
+            .link(handle.handle)
+            .is_some_and(|link| link.partial.is_some());
         if !begun {
             begin_delivery(session, handle.handle, transfer)?;
         }
@@ -98,15 +109,22 @@ impl Connection {
             let over = total > budget.max(max_bytes.saturating_add(budget / 8));
             link.partial = Some(partial);
             self.partial_bytes = total;
-            return if over { Err(Violation::PartialBytes { max_bytes: budget }) } else { Ok(()) };
+            return if over {
+                Err(Violation::PartialBytes { max_bytes: budget })
+            } else {
+                Ok(())
+            };
         }
-        let (delivery_id, settled, second) =
-            (partial.delivery_id, partial.settled, partial.second);
+        let (delivery_id, settled, second) = (partial.delivery_id, partial.settled, partial.second);
         check_settled(&link.snd_settle_mode, settled)?;
         let message_format = partial.message_format;
         if !settled {
             link.unsettled += 1;
-            let received = Received { handle: handle.handle, second, decided: false };
+            let received = Received {
+                handle: handle.handle,
+                second,
+                decided: false,
+            };
             session.received.push(delivery_id, received);
         }
         let payload = if begun {
@@ -116,7 +134,13 @@ impl Connection {
             payload
         };
         let link = handle;
-        events.push_back(Event::Delivery { link, delivery_id, settled, message_format, payload });
+        events.push_back(Event::Delivery {
+            link,
+            delivery_id,
+            settled,
+            message_format,
+            payload,
+        });
         self.partial_bytes = partial_bytes - cost_before;
         Ok(())
     }

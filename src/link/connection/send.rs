@@ -6,7 +6,9 @@ use super::{Connection, Found};
 use crate::link::LinkHandle;
 use crate::link::link::{LinkState, Waiting};
 use crate::link::session::{Sent, Session, goes_at_once};
-use crate::wire::performative::{FirstTransfer, Role, SenderSettleMode, TRANSFER_BYTES_MAX, write_transfer};
+use crate::wire::performative::{
+    FirstTransfer, Role, SenderSettleMode, TRANSFER_BYTES_MAX, write_transfer,
+};
 
 /// A message to send: `prefix` and `bare` together are its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +54,13 @@ impl Connection {
         sending: Sending<'_>,
         owner: impl FnOnce() -> Bytes,
     ) -> Result<(), Unsendable> {
-        let Some(Found { session, output, ring, .. }) = self.find(handle) else {
+        let Some(Found {
+            session,
+            output,
+            ring,
+            ..
+        }) = self.find(handle)
+        else {
             return Err(Unsendable::NotAttached);
         };
         let window_open = session.remote_incoming_window > 0;
@@ -80,7 +88,11 @@ impl Connection {
         let in_turn = link.sender.waiting.is_empty();
         if window_open && in_turn && goes_at_once(bytes, output.frame_bytes_max) {
             session.taken += 1;
-            let Sending { token, message_format, .. } = sending;
+            let Sending {
+                token,
+                message_format,
+                ..
+            } = sending;
             let first = begin_delivery(session, handle.handle, token, message_format, settled);
             write_transfer(
                 &mut output.staged,
@@ -96,7 +108,9 @@ impl Connection {
             self.counters.transfers_out += 1;
             return Ok(());
         }
-        link.sender.waiting.push_back(Waiting::new(&sending, settled, owner()));
+        link.sender
+            .waiting
+            .push_back(Waiting::new(&sending, settled, owner()));
         // With the window closed it joins when the window opens.
         let joins = window_open && !link.sender.in_ring;
         link.sender.in_ring |= joins;
@@ -135,7 +149,12 @@ impl Connection {
         let mut first = None;
         if waiting.delivery_id.is_none() {
             session.waiting = session.waiting.saturating_sub(1);
-            let Waiting { token, message_format, settled, .. } = waiting;
+            let Waiting {
+                token,
+                message_format,
+                settled,
+                ..
+            } = waiting;
             let begun = begin_delivery(session, handle, token, message_format, settled);
             waiting.delivery_id = Some(begun.delivery_id);
             first = Some(begun);
@@ -195,11 +214,20 @@ fn begin_delivery(
     let delivery_id = session.next_delivery_id;
     session.next_delivery_id = delivery_id.plus(1);
     if !settled {
-        let sent = Sent { handle, token, decided: false };
+        let sent = Sent {
+            handle,
+            token,
+            decided: false,
+        };
         session.sent.push(delivery_id, sent);
         if let Some(link) = session.link_mut(handle) {
             link.unsettled += 1;
         }
     }
-    FirstTransfer { handle, delivery_id, message_format, settled }
+    FirstTransfer {
+        handle,
+        delivery_id,
+        message_format,
+        settled,
+    }
 }

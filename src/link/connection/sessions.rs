@@ -10,31 +10,52 @@ use crate::wire::performative::{Begin, Handle, Performative};
 
 impl Connection {
     /// The session of the peer's channel: none if it is ending, when all but its end is discarded.
-    pub(super) fn session_in(&mut self, channel_in: u16) -> Result<Option<&mut Session>, Violation> {
-        let no_session = Violation::NoSession { channel: channel_in };
-        let channel = self.channels_in.get(usize::from(channel_in)).copied().flatten();
+    pub(super) fn session_in(
+        &mut self,
+        channel_in: u16,
+    ) -> Result<Option<&mut Session>, Violation> {
+        let no_session = Violation::NoSession {
+            channel: channel_in,
+        };
+        let channel = self
+            .channels_in
+            .get(usize::from(channel_in))
+            .copied()
+            .flatten();
         let session = channel.and_then(|channel| self.session_at(channel));
         let session = session.ok_or(no_session)?;
         Ok(Some(session).filter(|session| session.state != SessionState::Ending))
     }
 
-    pub(super) fn handle_begin(
-        &mut self,
-        channel_in: u16,
-        begin: &Begin,
-    ) -> Result<(), Violation> {
+    pub(super) fn handle_begin(&mut self, channel_in: u16, begin: &Begin) -> Result<(), Violation> {
         let max = self.channel_max;
         if channel_in > max {
-            return Err(Violation::Channel { channel: channel_in, max });
+            return Err(Violation::Channel {
+                channel: channel_in,
+                max,
+            });
         }
-        if self.channels_in.get(usize::from(channel_in)).copied().flatten().is_some() {
-            return Err(Violation::ChannelInUse { channel: channel_in });
+        if self
+            .channels_in
+            .get(usize::from(channel_in))
+            .copied()
+            .flatten()
+            .is_some()
+        {
+            return Err(Violation::ChannelInUse {
+                channel: channel_in,
+            });
         }
         let (channel, answers) = match begin.remote_channel {
             Some(channel) => (self.begun_by_us(channel)?, true),
             None => {
                 let channel = self.add_session(channel_in, SessionState::Mapped);
-                (channel.ok_or(Violation::ChannelInUse { channel: channel_in })?, false)
+                (
+                    channel.ok_or(Violation::ChannelInUse {
+                        channel: channel_in,
+                    })?,
+                    false,
+                )
             }
         };
         let index = usize::from(channel_in);
@@ -60,7 +81,8 @@ impl Connection {
             self.stage_begin(channel, Some(channel_in));
         }
         if !ending {
-            self.events.push_back(Event::SessionBegun { session: handle });
+            self.events
+                .push_back(Event::SessionBegun { session: handle });
         }
         Ok(())
     }
@@ -69,14 +91,22 @@ impl Connection {
     fn begun_by_us(&mut self, channel: u16) -> Result<u16, Violation> {
         let session = self.session_at(channel);
         let waits = session.is_some_and(|session| session.channel_in.is_none());
-        if waits { Ok(channel) } else { Err(Violation::NoSession { channel }) }
+        if waits {
+            Ok(channel)
+        } else {
+            Err(Violation::NoSession { channel })
+        }
     }
 
     /// Makes a session on the wanted channel, or on the lowest free one.
     fn add_session(&mut self, wanted: u16, state: SessionState) -> Option<u16> {
         let generation = self.generation();
         let sessions = &mut self.sessions;
-        let free = |channel: &u16| sessions.get(usize::from(*channel)).is_none_or(Option::is_none);
+        let free = |channel: &u16| {
+            sessions
+                .get(usize::from(*channel))
+                .is_none_or(Option::is_none)
+        };
         let wanted = Some(wanted).filter(free);
         let channel = wanted.or_else(|| (0..=self.channel_max).find(free))?;
         let start = SessionStart {
@@ -104,7 +134,8 @@ impl Connection {
             desired_capabilities: None,
             properties: None,
         };
-        self.output.performative(channel, &Performative::Begin(Box::new(begin)));
+        self.output
+            .performative(channel, &Performative::Begin(Box::new(begin)));
     }
 
     /// Client: begins a session, if a channel is free and the connection is open.

@@ -13,9 +13,15 @@ impl Connection {
         channel_in: u16,
         disposition: Disposition,
     ) -> Result<(), Violation> {
-        let channel = self.channels_in.get(usize::from(channel_in)).copied().flatten();
+        let channel = self
+            .channels_in
+            .get(usize::from(channel_in))
+            .copied()
+            .flatten();
         let Some(channel) = channel else {
-            return Err(Violation::NoSession { channel: channel_in });
+            return Err(Violation::NoSession {
+                channel: channel_in,
+            });
         };
         let session = self.sessions.get_mut(usize::from(channel));
         let Some(session) = session.and_then(Option::as_deref_mut) else {
@@ -26,7 +32,13 @@ impl Connection {
         }
         match disposition.role {
             Role::Receiver => {
-                let Disposition { first, last, settled, state, .. } = disposition;
+                let Disposition {
+                    first,
+                    last,
+                    settled,
+                    state,
+                    ..
+                } = disposition;
                 // Choice: as RabbitMQ, a state that is no outcome ends the session, also for a
                 // delivery that nobody knows.
                 let state = state.ok_or(Violation::StateMissing)?;
@@ -47,8 +59,13 @@ impl Connection {
                     };
                     link.unsettled = link.unsettled.saturating_sub(1);
                     let generation = link.generation;
-                    let link = LinkHandle { channel, handle: received.handle, generation };
-                    self.events.push_back(Event::SenderSettled { link, delivery_id });
+                    let link = LinkHandle {
+                        channel,
+                        handle: received.handle,
+                        generation,
+                    };
+                    self.events
+                        .push_back(Event::SenderSettled { link, delivery_id });
                 }
                 session.received.tidy();
             }
@@ -91,9 +108,19 @@ impl Connection {
                 continue;
             }
             let generation = link.generation;
-            let link = LinkHandle { channel, handle, generation };
+            let link = LinkHandle {
+                channel,
+                handle,
+                generation,
+            };
             let state = state.clone();
-            self.events.push_back(Event::Outcome { link, token, delivery_id, state, settled });
+            self.events.push_back(Event::Outcome {
+                link,
+                token,
+                delivery_id,
+                state,
+                settled,
+            });
         }
         session.sent.tidy();
     }
@@ -125,12 +152,7 @@ impl Connection {
     }
 
     /// Settles a delivery that we sent, after an [`Event::Outcome`] that was not settled.
-    pub fn settle_sent(
-        &mut self,
-        handle: LinkHandle,
-        delivery_id: Serial,
-        state: DeliveryState,
-    ) {
+    pub fn settle_sent(&mut self, handle: LinkHandle, delivery_id: Serial, state: DeliveryState) {
         let Some(Found { session, dirty, .. }) = self.find(handle) else {
             return;
         };

@@ -64,7 +64,10 @@ impl Connection {
         let open = self.phase == Phase::Open;
         let silence_end = self.timers.silence_end().filter(|_| open);
         let heartbeat_at = self.timers.heartbeat_at().filter(|_| open);
-        [phase_end, silence_end, heartbeat_at].into_iter().flatten().min()
+        [phase_end, silence_end, heartbeat_at]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Does what is due: heartbeats, the idle and the handshake timeout.
@@ -84,7 +87,11 @@ impl Connection {
             let ms = at.since(self.timers.last_received);
             return self.fail(now, &Violation::Silent { ms });
         }
-        if self.timers.heartbeat_at().is_some_and(|heartbeat| at >= heartbeat) {
+        if self
+            .timers
+            .heartbeat_at()
+            .is_some_and(|heartbeat| at >= heartbeat)
+        {
             if self.output.staged.is_empty() {
                 frame::write_heartbeat(&mut self.output.staged);
             }
@@ -100,8 +107,16 @@ impl Connection {
 
     /// Starts the wait for the peer's close.
     pub(super) fn enter_closing(&mut self, now: Now, discarding: bool) {
-        let wait_ms = if discarding { limits::DISCARD_MS } else { limits::CLOSE_WAIT_MS };
-        self.phase = if discarding { Phase::Discarding } else { Phase::Closing };
+        let wait_ms = if discarding {
+            limits::DISCARD_MS
+        } else {
+            limits::CLOSE_WAIT_MS
+        };
+        self.phase = if discarding {
+            Phase::Discarding
+        } else {
+            Phase::Closing
+        };
         self.timers.enter_closing(now.mono, wait_ms);
     }
 }

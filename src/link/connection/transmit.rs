@@ -2,7 +2,6 @@
 
 use super::Connection;
 use crate::base::{Now, limits};
-use crate::link::output::Output;
 use crate::link::trace;
 
 impl Connection {
@@ -39,13 +38,5 @@ impl Connection {
             session.flush(&mut self.output);
             super::mark(&mut self.dirty, session);
         }
-    }
-}
-
-impl Output {
-    /// Whether nothing is staged and nothing waits.
-    #[cfg(test)]
-    pub(super) fn is_idle(&self) -> bool {
-        self.staged.is_empty() && self.waiting_bytes == 0
     }
 }

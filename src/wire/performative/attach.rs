@@ -33,7 +33,10 @@ impl AttachFields {
             Ok(attach) => (attach, None),
             Err(error) => {
                 let droppable = &[5, 6, 7, 8, 11, 12, 13];
-                (decode::typed::<Attach>(body, "attach", droppable)?, Some(error.to_string()))
+                (
+                    decode::typed::<Attach>(body, "attach", droppable)?,
+                    Some(error.to_string()),
+                )
             }
         };
         let mut list = Reader::new(body).described()?.value.list()?;
@@ -42,7 +45,16 @@ impl AttachFields {
         let rcv_settle_mode = list.ubyte()?.map(|_| attach.rcv_settle_mode.clone());
         let source = Bytes::copy_from_slice(list.raw()?.unwrap_or_default());
         let target = Bytes::copy_from_slice(list.raw()?.unwrap_or_default());
-        Ok((attach, Self { snd_settle_mode, rcv_settle_mode, source, target, unreadable }))
+        Ok((
+            attach,
+            Self {
+                snd_settle_mode,
+                rcv_settle_mode,
+                source,
+                target,
+                unreadable,
+            },
+        ))
     }
 }
 
@@ -121,7 +133,10 @@ impl AttachFrame<'_> {
         }
         wire::write_null(out);
         wire::write_null(out);
-        write_or_null(out, self.initial_delivery_count.map(|count| count.0).as_ref());
+        write_or_null(
+            out,
+            self.initial_delivery_count.map(|count| count.0).as_ref(),
+        );
         write_or_null(out, answer.max_message_size.as_ref());
         write_or_null(out, symbols(&answer.offered_capabilities).as_ref());
         wire::write_null(out);
@@ -147,8 +162,12 @@ fn echo(out: &mut Vec<u8>, encoded: &[u8]) {
 }
 
 /// The outcomes that every source of ours supports. [AMQP 3.4]
-const OUTCOMES: [&str; 4] =
-    ["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"];
+const OUTCOMES: [&str; 4] = [
+    "amqp:accepted:list",
+    "amqp:rejected:list",
+    "amqp:released:list",
+    "amqp:modified:list",
+];
 
 /// Repeats a source, field by field, but for default-outcome (8) and outcomes (9). [AMQP 3.5.3]
 fn write_source_with_outcomes(out: &mut Vec<u8>, source: &[u8]) -> Result<(), DecodeError> {

@@ -44,9 +44,10 @@ const NAMES: [(&str, u64); 17] = [
 pub(super) fn number(descriptor: Descriptor<'_>) -> u64 {
     match descriptor {
         Descriptor::Code(code) => code,
-        Descriptor::Symbol(name) => {
-            NAMES.iter().find(|(known, _)| *known == name).map_or(0, |(_, code)| *code)
-        }
+        Descriptor::Symbol(name) => NAMES
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map_or(0, |(_, code)| *code),
     }
 }
 

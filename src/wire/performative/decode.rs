@@ -5,7 +5,8 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use super::{
-    Attach, AttachFields, Begin, Close, Detach, Disposition, End, Error, Flow, Open, Transfer, codes,
+    Attach, AttachFields, Begin, Close, Detach, Disposition, End, Error, Flow, Open, Transfer,
+    codes,
 };
 use crate::wire::{self, DecodeError, Descriptor, Reader};
 
@@ -92,7 +93,10 @@ pub fn decode(body: &[u8]) -> Result<(Performative, usize), PerformativeError> {
     let code = codes::number(described.descriptor);
     let performative = match code {
         codes::TRANSFER => {
-            return Ok((Performative::Transfer(Transfer::read(described.value.list()?)?), used));
+            return Ok((
+                Performative::Transfer(Transfer::read(described.value.list()?)?),
+                used,
+            ));
         }
         codes::DISPOSITION => {
             Performative::Disposition(Disposition::read(described.value.list()?)?)
@@ -118,7 +122,10 @@ pub fn decode(body: &[u8]) -> Result<(Performative, usize), PerformativeError> {
     let bytes = body.len() - used;
     if bytes > 0 {
         let performative = codes::name(code).unwrap_or("performative");
-        return Err(PerformativeError::Payload { performative, bytes });
+        return Err(PerformativeError::Payload {
+            performative,
+            bytes,
+        });
     }
     Ok((performative, used))
 }
@@ -174,7 +181,10 @@ pub(in crate::wire) fn typed<T: DeserializeOwned>(
 pub(super) fn error(bytes: &[u8]) -> Result<Error, DecodeError> {
     typed(bytes, "error", &[2]).map_err(|error| match error {
         PerformativeError::Decode(error) => error,
-        _ => DecodeError::Invalid { at: 0, expected: "error" },
+        _ => DecodeError::Invalid {
+            at: 0,
+            expected: "error",
+        },
     })
 }
 

@@ -26,7 +26,13 @@ impl Disposition {
         let last = list.uint()?.map_or(first, Serial);
         let settled = list.bool()?.unwrap_or(false);
         let state = list.described()?.map(DeliveryState::read).transpose()?;
-        Ok(Self { role, first, last, settled, state })
+        Ok(Self {
+            role,
+            first,
+            last,
+            settled,
+            state,
+        })
     }
 
     /// Writes it.

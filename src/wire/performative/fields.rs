@@ -13,7 +13,9 @@ pub fn error(condition: impl Into<ErrorCondition>, description: impl Into<String
 /// A map with symbol keys, such as the properties of an open.
 pub fn fields<'a>(pairs: impl IntoIterator<Item = (&'a str, FieldValue)>) -> Fields {
     let pairs = pairs.into_iter();
-    pairs.map(|(key, value)| (Symbol::from(key), value)).collect()
+    pairs
+        .map(|(key, value)| (Symbol::from(key), value))
+        .collect()
 }
 
 /// A field that holds several symbols; absent if there is none. [AMQP 1.4]
@@ -40,11 +42,19 @@ pub fn encode_fields(fields: &Fields) -> Option<Bytes> {
 
 /// The value of a mandatory field.
 pub(super) fn required<T>(value: Option<T>, expected: &'static str) -> Result<T, DecodeError> {
-    value.ok_or(DecodeError::Type { at: 0, expected, found: "null" })
+    value.ok_or(DecodeError::Type {
+        at: 0,
+        expected,
+        found: "null",
+    })
 }
 
 /// The role that a boolean stands for. [AMQP 2.8.1]
 pub(super) fn role(value: Option<bool>, expected: &'static str) -> Result<Role, DecodeError> {
     let receiver = required(value, expected)?;
-    Ok(if receiver { Role::Receiver } else { Role::Sender })
+    Ok(if receiver {
+        Role::Receiver
+    } else {
+        Role::Sender
+    })
 }

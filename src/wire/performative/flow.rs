@@ -48,10 +48,22 @@ impl Flow {
         let available = list.uint()?;
         let drain = list.bool()?.unwrap_or(false);
         let echo = list.bool()?.unwrap_or(false);
-        let link =
-            handle.map(|handle| LinkFlow { handle, delivery_count, link_credit, available, drain });
+        let link = handle.map(|handle| LinkFlow {
+            handle,
+            delivery_count,
+            link_credit,
+            available,
+            drain,
+        });
         let next_outgoing_id = Serial(next_outgoing_id);
-        Ok(Self { next_incoming_id, incoming_window, next_outgoing_id, outgoing_window, link, echo })
+        Ok(Self {
+            next_incoming_id,
+            incoming_window,
+            next_outgoing_id,
+            outgoing_window,
+            link,
+            echo,
+        })
     }
 
     /// Writes it.
@@ -68,7 +80,11 @@ impl Flow {
         write_optional(out, link.link_credit);
         write_optional(out, link.available);
         let flag = |out: &mut Vec<u8>, set: bool| {
-            if set { wire::write_bool(out, true) } else { wire::write_null(out) }
+            if set {
+                wire::write_bool(out, true)
+            } else {
+                wire::write_null(out)
+            }
         };
         flag(out, link.drain);
         flag(out, self.echo);

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{Error, codes, decode, fields};
-use crate::wire::{self, DecodeError, Described, Descriptor, Fields, Reader};
+use crate::wire::{self, DecodeError, Described, Fields, Reader};
 
 /// The state of a delivery at one end. [AMQP 2.7.6, 3.4]
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,12 +63,20 @@ impl DeliveryState {
     }
 
     pub(super) fn read(described: Described<'_>) -> Result<Self, DecodeError> {
-        let Described { descriptor, mut value } = described;
+        let Described {
+            descriptor,
+            mut value,
+        } = described;
         match codes::number(descriptor) {
             codes::ACCEPTED => Ok(Self::Accepted),
             codes::RELEASED => Ok(Self::Released),
             codes::REJECTED => {
-                let error = value.list()?.raw()?.map(decode::error).transpose()?.map(Box::new);
+                let error = value
+                    .list()?
+                    .raw()?
+                    .map(decode::error)
+                    .transpose()?
+                    .map(Box::new);
                 Ok(Self::Rejected { error })
             }
             codes::MODIFIED => Self::read_modified(value.list()?),
@@ -76,11 +84,16 @@ impl DeliveryState {
                 let mut list = value.list()?;
                 let section_number = fields::required(list.uint()?, "section-number")?;
                 let section_offset = fields::required(list.ulong()?, "section-offset")?;
-                Ok(Self::Received { section_number, section_offset })
+                Ok(Self::Received {
+                    section_number,
+                    section_offset,
+                })
             }
             codes::DECLARED => {
                 let txn_id = fields::required(value.list()?.binary()?, "txn-id")?;
-                Ok(Self::Declared { txn_id: Bytes::copy_from_slice(txn_id) })
+                Ok(Self::Declared {
+                    txn_id: Bytes::copy_from_slice(txn_id),
+                })
             }
             codes::TRANSACTIONAL_STATE => {
                 let mut list = value.list()?;
@@ -101,7 +114,11 @@ impl DeliveryState {
             wire::check_annotations(map)?;
         }
         let message_annotations = message_annotations.map(Bytes::copy_from_slice);
-        Ok(Self::Modified { delivery_failed, undeliverable_here, message_annotations })
+        Ok(Self::Modified {
+            delivery_failed,
+            undeliverable_here,
+            message_annotations,
+        })
     }
 
     /// Reads one encoded state.
@@ -121,16 +138,25 @@ impl DeliveryState {
                     1
                 });
             }
-            Self::Modified { delivery_failed, undeliverable_here, message_annotations } => {
+            Self::Modified {
+                delivery_failed,
+                undeliverable_here,
+                message_annotations,
+            } => {
                 write_list(out, codes::MODIFIED, |out| {
                     wire::write_bool(out, *delivery_failed);
                     wire::write_bool(out, *undeliverable_here);
-                    let Some(map) = message_annotations else { return 2 };
+                    let Some(map) = message_annotations else {
+                        return 2;
+                    };
                     out.extend_from_slice(map);
                     3
                 });
             }
-            Self::Received { section_number, section_offset } => {
+            Self::Received {
+                section_number,
+                section_offset,
+            } => {
                 write_list(out, codes::RECEIVED, |out| {
                     wire::write_uint(out, *section_number);
                     wire::write_ulong(out, *section_offset);
@@ -154,12 +180,6 @@ impl DeliveryState {
             Self::Unknown { .. } => wire::write_null(out),
         }
     }
-}
-
-/// Whether a descriptor names a performative, for traces.
-pub(super) fn descriptor_name(descriptor: Descriptor<'_>) -> String {
-    let number = codes::number(descriptor);
-    codes::name(number).map_or_else(|| format!("{descriptor:?}"), str::to_owned)
 }
 
 fn write_empty(out: &mut Vec<u8>, code: u64) {

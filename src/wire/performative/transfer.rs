@@ -39,13 +39,24 @@ impl Transfer {
             Some(0) => Some(ReceiverSettleMode::First),
             Some(1) => Some(ReceiverSettleMode::Second),
             Some(_) => {
-                return Err(DecodeError::Invalid { at: 0, expected: "rcv-settle-mode of transfer" });
+                return Err(DecodeError::Invalid {
+                    at: 0,
+                    expected: "rcv-settle-mode of transfer",
+                });
             }
         };
         list.raw()?;
         list.bool()?;
         let aborted = list.bool()?.unwrap_or(false);
-        Ok(Self { handle, delivery_id, message_format, settled, more, rcv_settle_mode, aborted })
+        Ok(Self {
+            handle,
+            delivery_id,
+            message_format,
+            settled,
+            more,
+            rcv_settle_mode,
+            aborted,
+        })
     }
 
     /// Writes it. (Transfers of ours go by [`write_transfer`]; this is for tests of the engine.)
@@ -62,7 +73,10 @@ impl Transfer {
         let mark = wire::begin_list(out);
         wire::write_uint(out, self.handle);
         optional(out, self.delivery_id.map(|id| id.0));
-        wire::write_binary(out, &self.delivery_id.map_or([0; 4], |id| id.0.to_be_bytes()));
+        wire::write_binary(
+            out,
+            &self.delivery_id.map_or([0; 4], |id| id.0.to_be_bytes()),
+        );
         optional(out, self.message_format);
         flag(out, self.settled);
         wire::write_bool(out, self.more);
@@ -142,6 +156,12 @@ pub fn write_transfer(
     if let Some(place) = out.get_mut(start..start + 4) {
         place.copy_from_slice(&size.to_be_bytes());
     }
-    debug_assert!(out.len() - start <= TRANSFER_BYTES_MAX, "the constant covers every transfer");
-    debug_assert!(out.len() - start > FRAME_HEADER_BYTES, "a transfer follows its frame header");
+    debug_assert!(
+        out.len() - start <= TRANSFER_BYTES_MAX,
+        "the constant covers every transfer"
+    );
+    debug_assert!(
+        out.len() - start > FRAME_HEADER_BYTES,
+        "a transfer follows its frame header"
+    );
 }

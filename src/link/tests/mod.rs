@@ -1,0 +1,4 @@
+//! The engine against itself and against peers that send single, even illegal, performatives.
+
+mod pump;
+mod support;
