@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 use super::pattern::NamePatterns;
 use crate::base::{Name, Seed};
 use crate::broker::registry::Registry;
-use crate::link::{Identity, Options as LinkOptions};
+use crate::link::Options as LinkOptions;
 use crate::message::KeyRule;
 
 /// How gateways behave.
@@ -15,8 +15,6 @@ use crate::message::KeyRule;
 pub struct Options {
     /// The link engine's options.
     pub link: LinkOptions,
-    /// What `open` says about us.
-    pub identity: Identity,
     /// The broker's name, for management answers.
     pub node: Name,
     /// User of peers without a login; none: they are refused.

@@ -103,10 +103,9 @@ impl Gateway {
     }
 
     pub(super) fn on_opened(&mut self, now: Now, open: &Open) {
-        let identity = self.environment.options.identity.clone();
         match self.enter(open) {
             Ok((vhost, login)) => {
-                self.link.open(now, identity);
+                self.link.open(now);
                 self.work.push_back(Work::Command(Command::ConnectionOpen {
                     connection: self.id,
                     user: login.user.clone(),
@@ -116,7 +115,7 @@ impl Gateway {
                 self.vhost = Some(vhost);
                 self.login = Some(login);
             }
-            Err(error) => self.link.refuse_open(now, identity, error),
+            Err(error) => self.link.refuse_open(now, error),
         }
     }
 

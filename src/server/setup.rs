@@ -82,6 +82,7 @@ pub(super) fn options(settings: &Settings, seed: Seed) -> Options {
     mechanisms.extend(anonymous_user.is_some().then(|| "ANONYMOUS".to_owned()));
     let idle = u32(settings.idle_timeout.ms);
     let link = LinkOptions {
+        identity: identity(settings),
         mechanisms,
         allow_plain_amqp: !settings.require_sasl,
         max_frame_size: u32(settings.max_frame_size.0),
@@ -93,7 +94,6 @@ pub(super) fn options(settings: &Settings, seed: Seed) -> Options {
     };
     Options {
         link,
-        identity: identity(settings),
         node: Name::from(&*settings.node_name),
         anonymous_user,
         message_bytes_max: settings.max_message_size.0,
