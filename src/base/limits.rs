@@ -28,9 +28,9 @@ pub const BATCH_COMMANDS_MAX: usize = 256;
 pub const TURN_MESSAGES_MAX: u32 = 64;
 /// Messages up to this size are copied once into their own allocation, in bytes.
 pub const MESSAGE_COPY_BYTES_MAX: usize = 16 * 1024;
-/// Annotations that `modified` outcomes may pile up on one message, in bytes of encoded pairs; larger
-/// ones of a publisher stay as they are.
-pub const MODIFIED_ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
+/// Annotations of a message and of a `modified` outcome that are merged, in bytes of encoded pairs
+/// together: a message must not grow without end by coming back, nor hold up the core.
+pub const MERGED_ANNOTATIONS_BYTES_MAX: usize = 128 * 1024;
 /// Default largest message, in bytes (as RabbitMQ).
 pub const MESSAGE_BYTES_DEFAULT: u64 = 16_777_216;
 /// Longest name of a queue, exchange or routing key, in bytes... names in RabbitMQ may reach 256

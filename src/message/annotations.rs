@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Message, MessageError, Route};
 use crate::base::Name;
 use crate::deaths;
-use crate::wire::{Pair, Pairs, Reader, Value, check_annotations, decode_value};
+use crate::wire::{Pair, Pairs, Reader, SectionIndex, Value, check_annotations, decode_value};
 
 /// The annotation with further routing keys. [dead-lettering part 9 row 5]
 const CC: &str = "x-cc";
@@ -61,6 +61,19 @@ pub(super) fn is_the_brokers(pair: &Pair<'_>) -> bool {
     })
 }
 
+/// The annotations of a received message: where the kept ones are.
+#[derive(Debug)]
+pub(super) struct Taken {
+    /// Where the kept bytes of the payload begin: annotation pairs, then the bare message.
+    pub(super) start: usize,
+    /// Length of these pairs, in bytes.
+    pub(super) length: u32,
+    /// How many keys and values they are.
+    pub(super) count: u32,
+    /// The client's annotations instead, if some of what was received belongs to the broker.
+    pub(super) edited: Option<Edited>,
+}
+
 /// Annotation pairs of a client, without a map around them.
 #[derive(Clone, Debug)]
 pub(super) struct Edited {
@@ -70,19 +83,40 @@ pub(super) struct Edited {
     pub(super) count: u32,
 }
 
-/// Copies the pairs that are not the broker's.
-pub(super) fn without_the_brokers(pairs: Pairs<'_>) -> Edited {
-    let mut out = Vec::with_capacity(pairs.rest().len());
-    let mut count = 0;
-    for pair in pairs.flatten().filter(|pair| !is_the_brokers(pair)) {
-        out.extend_from_slice(pair.key);
-        out.extend_from_slice(pair.value);
-        count += 2;
+/// Checks the message annotations of a payload that was walked, and finds those to keep: as a rule
+/// all, and then they stand right before the bare message.
+pub(super) fn take(
+    payload: &[u8],
+    index: &SectionIndex,
+    keys: KeyRule,
+) -> Result<Taken, MessageError> {
+    let bare = index.bare as usize;
+    let mut taken = Taken {
+        start: bare,
+        length: 0,
+        count: 0,
+        edited: None,
+    };
+    if index.message_annotations.is_absent() {
+        return Ok(taken);
     }
-    Edited {
-        pairs: out.into(),
-        count,
+    let pairs = Reader::starting_at(payload, index.message_annotations.value as usize).map()?;
+    let mut any_of_the_broker = false;
+    for pair in pairs.clone() {
+        let pair = pair?;
+        keys.check(&pair)?;
+        any_of_the_broker |= is_the_brokers(&pair);
     }
+    if any_of_the_broker {
+        let kept = pairs.flatten().filter(|pair| !is_the_brokers(pair));
+        taken.edited = Some(kept.collect());
+    } else {
+        let length = pairs.rest().len();
+        taken.start = bare - length;
+        taken.length = u32::try_from(length).unwrap_or(index.bare);
+        taken.count = pairs.left();
+    }
+    Ok(taken)
 }
 
 /// Merges two sets of pairs: what `modified` brings replaces what has the same key, its last pair
@@ -95,16 +129,21 @@ pub(super) fn merge(pairs: Pairs<'_>, modified: Pairs<'_>) -> Edited {
     let kept = pairs
         .flatten()
         .filter(|pair| !changes.contains_key(&Key::of(pair)));
-    let mut out = Vec::new();
-    let mut count = 0;
-    for pair in kept.chain(changes.values().copied()) {
-        out.extend_from_slice(pair.key);
-        out.extend_from_slice(pair.value);
-        count += 2;
-    }
-    Edited {
-        pairs: out.into(),
-        count,
+    kept.chain(changes.values().copied()).collect()
+}
+
+impl<'a> FromIterator<Pair<'a>> for Edited {
+    fn from_iter<T: IntoIterator<Item = Pair<'a>>>(all: T) -> Self {
+        let (mut pairs, mut count) = (Vec::new(), 0);
+        for pair in all {
+            pairs.extend_from_slice(pair.key);
+            pairs.extend_from_slice(pair.value);
+            count += 2;
+        }
+        Self {
+            pairs: pairs.into(),
+            count,
+        }
     }
 }
 

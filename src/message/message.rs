@@ -7,10 +7,12 @@ use bytes::Bytes;
 use super::annotations::{self, Edited};
 use super::storage::Storage;
 use super::{KeyRule, MessageError};
-use crate::base::limits::MODIFIED_ANNOTATIONS_BYTES_MAX;
+use crate::base::limits::MERGED_ANNOTATIONS_BYTES_MAX;
 use crate::base::{Name, Timestamp};
 use crate::deaths::History;
-use crate::wire::{Fields, HeaderFields, Pairs, PropertyField, Reader, Value, decode_value, walk};
+use crate::wire::{
+    Fields, Pairs, PropertyField, Reader, Section, SectionIndex, Value, decode_value, walk,
+};
 
 /// Where a message was published to.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -65,6 +67,26 @@ pub(super) struct Ends {
     pub(super) body: u32,
 }
 
+impl Ends {
+    fn of(index: &SectionIndex) -> Self {
+        let end_or = |section: Section, before: u32| {
+            if section.is_absent() {
+                before
+            } else {
+                section.end - index.bare
+            }
+        };
+        let properties = end_or(index.properties, 0);
+        let application_properties = end_or(index.application_properties, properties);
+        let body = end_or(index.body, application_properties);
+        Self {
+            properties,
+            application_properties,
+            body,
+        }
+    }
+}
+
 impl Message {
     /// Takes a message from the payload of a transfer. [AMQP 3.2]
     ///
@@ -73,57 +95,19 @@ impl Message {
     /// are copied into an allocation of their own; a larger payload is kept as it is.
     pub fn from_transfer(payload: Bytes, keys: KeyRule) -> Result<Self, MessageError> {
         let index = walk(&payload)?;
-        let HeaderFields {
-            durable,
-            priority,
-            ttl_ms,
-            ..
-        } = index.read_header(&payload)?;
-        let mut start = index.bare as usize;
-        let mut annotation_count = 0;
-        let mut edited = None;
-        if !index.message_annotations.is_absent() {
-            let mut map = Reader::starting_at(&payload, index.message_annotations.value as usize);
-            let pairs = map.map()?;
-            let mut any_of_the_broker = false;
-            for pair in pairs.clone() {
-                let pair = pair?;
-                keys.check(&pair)?;
-                any_of_the_broker |= annotations::is_the_brokers(&pair);
-            }
-            if any_of_the_broker {
-                edited = Some(annotations::without_the_brokers(pairs));
-            } else {
-                annotation_count = pairs.left();
-                start -= pairs.rest().len();
-            }
-        }
-        let bare = index.bare;
-        let end_or = |section: crate::wire::Section, before: u32| {
-            if section.is_absent() {
-                before
-            } else {
-                section.end - bare
-            }
-        };
-        let properties = end_or(index.properties, 0);
-        let application_properties = end_or(index.application_properties, properties);
-        let body = end_or(index.body, application_properties);
-        let storage_start = u32::try_from(start).unwrap_or(bare);
+        let header = index.read_header(&payload)?;
+        let annotations = annotations::take(&payload, &index, keys)?;
+        let storage = Storage::new(payload, annotations.start);
         Ok(Self {
-            storage: Storage::new(payload, start),
-            bare: bare - storage_start,
-            ends: Ends {
-                properties,
-                application_properties,
-                body,
-            },
-            annotation_count,
-            edited,
+            bare: annotations.length,
+            ends: Ends::of(&index),
+            annotation_count: annotations.count,
+            edited: annotations.edited,
+            storage,
             history: None,
-            durable,
-            priority,
-            ttl_ms,
+            durable: header.durable,
+            priority: header.priority,
+            ttl_ms: header.ttl_ms,
             carried_delivery_count: 0,
         })
     }
@@ -141,22 +125,19 @@ impl Message {
     }
 
     /// This message with the annotations of a `modified` outcome merged in: an encoded map that
-    /// passed [`KeyRule::check_modified`]. Names of the broker are ignored. A map that cannot be
-    /// read changes nothing, nor does one that would let the annotations grow beyond
-    /// `limits::MODIFIED_ANNOTATIONS_BYTES_MAX`: a message must not grow without end by coming back.
+    /// passed [`KeyRule::check_modified`]. Names of the broker are ignored. Nothing changes if the map
+    /// cannot be read, or if both together are larger than `limits::MERGED_ANNOTATIONS_BYTES_MAX`.
     #[must_use]
     pub fn with_annotations(&self, modified: &[u8]) -> Self {
         let Ok(modified) = Reader::new(modified).map() else {
             return self.clone();
         };
         let before = self.client_annotations();
-        let merged = annotations::merge(before.clone(), modified);
-        let size_max = before.rest().len().max(MODIFIED_ANNOTATIONS_BYTES_MAX);
-        if merged.pairs.len() > size_max {
+        if before.rest().len() + modified.rest().len() > MERGED_ANNOTATIONS_BYTES_MAX {
             return self.clone();
         }
         Self {
-            edited: Some(merged),
+            edited: Some(annotations::merge(before, modified)),
             ..self.clone()
         }
     }
