@@ -1,6 +1,7 @@
 //! Claims about values, the structural check and the sections of a message.
 
 mod check;
+mod readers;
 mod sections;
 mod values;
 
