@@ -6,6 +6,7 @@ mod ids;
 pub mod limits;
 mod map;
 mod name;
+mod percent;
 mod serial;
 mod time;
 

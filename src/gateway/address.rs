@@ -10,7 +10,6 @@
 //! Every segment is percent-decoded (RFC 3986) and must be UTF-8. The default exchange cannot be
 //! named.
 
-use percent_encoding::percent_decode_str;
 use thiserror::Error;
 
 use crate::base::Name;
@@ -141,26 +140,17 @@ fn bare_queue(text: &str, bare: &NamePatterns) -> Result<Address, AddressError> 
     Ok(Address::BareQueue(Name::from(text)))
 }
 
-/// Decodes one segment, strictly: the decoder itself would let a stray `%` pass.
+/// Decodes one segment.
 fn decode(address: &str, segment: &str) -> Result<Name, AddressError> {
     let bad = || AddressError::Encoding {
         address: address.to_owned(),
         segment: segment.to_owned(),
     };
-    let escapes = segment.split('%').skip(1);
-    for escape in escapes {
-        let digits = escape.as_bytes().get(..2).ok_or_else(bad)?;
-        if !digits.iter().all(u8::is_ascii_hexdigit) {
-            return Err(bad());
-        }
-    }
-    let name = percent_decode_str(segment)
-        .decode_utf8()
-        .map_err(|_| bad())?;
+    let name = Name::percent_decoded(segment).ok_or_else(bad)?;
     if name.len() > NAME_BYTES_MAX {
         return Err(AddressError::Long { bytes: name.len() });
     }
-    Ok(Name::from(&*name))
+    Ok(name)
 }
 
 #[cfg(test)]

@@ -8,8 +8,6 @@
 //! Names are percent-encoded UTF-8 (RFC 3986). `dste` in place of `dstq` names an exchange. A query on
 //! any other path is ignored.
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-
 use crate::base::Name;
 use crate::broker::Destination;
 
@@ -132,7 +130,7 @@ impl BindingPath {
             Destination::Queue(name) => ("dstq", name),
             Destination::Exchange(name) => ("dste", name),
         };
-        let [source, name, key] = [&self.source, name, &self.key].map(|text| encoded(text));
+        let [source, name, key] = [&self.source, name, &self.key].map(Name::percent_encoded);
         let token = &self.token;
         format!("/bindings/src={source};{to}={name};key={key};args={token}")
     }
@@ -178,28 +176,8 @@ impl BindingsQuery {
 
 fn decoded(segment: &str) -> Result<Name, Refusal> {
     let bad = || Refusal::bad_request(format!("'{segment}' is not percent-encoded UTF-8"));
-    let mut escapes = segment.split('%');
-    let _ = escapes.next();
-    let is_escape = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
-    if !escapes.all(is_escape) {
-        return Err(bad());
-    }
-    let name = percent_decode_str(segment)
-        .decode_utf8()
-        .map_err(|_| bad())?;
-    Ok(Name::from(&*name))
+    Name::percent_decoded(segment).ok_or_else(bad)
 }
-
-fn encoded(text: &str) -> String {
-    utf8_percent_encode(text, RESERVED).to_string()
-}
-
-/// Everything but the unreserved characters. [RFC 3986 2.3]
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
 
 #[cfg(test)]
 mod tests {
