@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::base::{ConnectionId, ConsumerId, HolderId, Map, Name, QueueId, Seed, SessionId};
+use crate::base::{ConnectionId, ConsumerId, HolderId, Map, QueueId, Seed, SessionId};
 
 /// All clients of the vhost, by their handles.
 #[derive(Debug)]
@@ -15,7 +15,6 @@ pub(super) struct Clients {
 
 #[derive(Debug)]
 pub(super) struct Connection {
-    pub(super) user: Name,
     pub(super) limit_bytes: u64,
     assigned_bytes: u64,
     pub(super) sessions: Vec<SessionId>,
@@ -85,9 +84,8 @@ impl Clients {
         }
     }
 
-    pub(super) fn connect(&mut self, id: ConnectionId, user: Name, limit_bytes: u64) {
+    pub(super) fn connect(&mut self, id: ConnectionId, limit_bytes: u64) {
         let connection = Connection {
-            user,
             limit_bytes,
             assigned_bytes: 0,
             sessions: Vec::new(),

@@ -30,10 +30,10 @@ impl Core {
             }
             Command::ConnectionOpen {
                 connection,
-                user,
                 limit_bytes,
+                ..
             } => {
-                self.clients.connect(connection, user, limit_bytes);
+                self.clients.connect(connection, limit_bytes);
             }
             Command::SessionOpen {
                 connection,
@@ -47,13 +47,16 @@ impl Core {
             Command::ConsumerDetach { consumer } => self.consumer_detach(turn, consumer, false),
             Command::Consume(consume) => return self.consume(consume),
             Command::Alarm { raised } => self.raise_alarm(turn, raised),
-            other => return self.handle_topology(turn, other),
+            other => {
+                let answer = self.handle_queue(turn, other);
+                return answer.unwrap_or_else(Reply::Refused);
+            }
         }
         Reply::None
     }
 
-    fn handle_topology(&mut self, turn: &mut Turn<'_>, command: Command) -> Reply {
-        let answer = match command {
+    fn handle_queue(&mut self, turn: &mut Turn<'_>, command: Command) -> Result<Reply, Error> {
+        match command {
             Command::QueueDeclare {
                 connection,
                 name,
@@ -81,6 +84,12 @@ impl Core {
                 with_dead_pending,
             } => self.queue_purge(turn, connection, &name, with_dead_pending),
             Command::QueueGet { name } => self.queue_get(&name),
+            other => self.handle_exchange(other),
+        }
+    }
+
+    fn handle_exchange(&mut self, command: Command) -> Result<Reply, Error> {
+        match command {
             Command::ExchangeResolve { name } => self.exchange_resolve(&name),
             Command::ExchangeDeclare {
                 name,
@@ -126,8 +135,7 @@ impl Core {
             Command::PolicySet { operator, policy } => Ok(self.policy_set(operator, policy)),
             Command::PolicyDelete { operator, name } => self.policy_delete(operator, name),
             _ => Ok(Reply::None),
-        };
-        answer.unwrap_or_else(Reply::Refused)
+        }
     }
 
     fn raise_alarm(&mut self, turn: &mut Turn<'_>, raised: bool) {

@@ -21,13 +21,14 @@ impl Core {
             PublishOutcome::QueueFull { .. } => self.counters.refused += 1,
             _ => self.counters.unroutable += 1,
         }
-        if !publish.settled {
-            let Publish {
-                connection,
-                publisher,
-                token,
-                ..
-            } = publish;
+        let Publish {
+            connection,
+            publisher,
+            token,
+            settled,
+            ..
+        } = publish;
+        if !settled {
             let lsn = self.recorder.lsn();
             let effect = Effect::Published {
                 publisher,

@@ -44,13 +44,6 @@ impl Lane {
         self.next
     }
 
-    /// Gives a message its place, at the end.
-    pub fn push(&mut self, slot: Slot, state: State) -> u64 {
-        let place = self.next;
-        self.place(place, slot, state);
-        place
-    }
-
     /// Puts a message at a place that the journal names, at or behind the end.
     pub fn place(&mut self, place: u64, slot: Slot, state: State) {
         assert!(place >= self.next, "a place is given out once");

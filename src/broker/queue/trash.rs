@@ -11,6 +11,10 @@ use super::pending::Pending;
 /// in pieces of about one block.
 #[derive(Debug, Default)]
 pub struct Trash {
+    #[allow(
+        clippy::vec_box,
+        reason = "blocks are moved here, not copied, while the lock is held"
+    )]
     blocks: Vec<Box<Block>>,
     timers: Vec<BTreeSet<(Millis, Position)>>,
     pending: Vec<BTreeMap<Position, Pending>>,
