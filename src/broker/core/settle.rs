@@ -225,6 +225,11 @@ impl Core {
             return;
         };
         if !self.holds(id, position, consumer) {
+            let state = self.clients.consumers.get(&consumer);
+            if state.is_some_and(|state| state.settled) {
+                self.clients.unassign(consumer);
+                self.wake(consumer);
+            }
             return;
         }
         let Some(queue) = self.queues.get_mut(&id) else {
