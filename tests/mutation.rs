@@ -35,6 +35,11 @@ fn mutated_sections_break_no_invariant() {
 }
 
 #[test]
+fn mutated_messages_keep_their_bare_bytes_through_storage_and_delivery() {
+    check("sections", coroner::message::fuzz_message);
+}
+
+#[test]
 fn mutated_death_histories_break_no_invariant() {
     check("deaths", coroner::deaths::fuzz_deaths);
 }
