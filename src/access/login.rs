@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::User;
+use super::{PasswordHash, User};
 
 /// Where a peer comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,11 +66,11 @@ pub fn parse_plain(response: &[u8]) -> Result<Credentials, LoginError> {
 
 /// Decides on PLAIN: `user` is the one named by the credentials, if there is one.
 pub fn plain(user: Option<&User>, credentials: &Credentials, peer: Peer) -> Result<(), LoginError> {
+    // An unknown user costs as much time as a wrong password, so that time tells nobody who exists.
+    let hash = user.and_then(|user| user.password.as_ref());
+    let matches = (hash.unwrap_or(&PasswordHash::NOBODY)).verify(credentials.password.as_bytes());
+    let user = user.filter(|user| matches && user.name == credentials.user.as_str());
     let user = user.ok_or(LoginError::Credentials)?;
-    let hash = user.password.as_ref().ok_or(LoginError::Credentials)?;
-    if user.name.as_str() != credentials.user || !hash.verify(credentials.password.as_bytes()) {
-        return Err(LoginError::Credentials);
-    }
     let acting_as = credentials.authorization_id.as_str();
     if !acting_as.is_empty() && acting_as != credentials.user {
         return Err(LoginError::AuthorizationId);
@@ -93,7 +93,7 @@ fn from_allowed_place(user: &User, peer: Peer) -> Result<(), LoginError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::{PasswordHash, UserLimits};
+    use crate::access::UserLimits;
     use crate::base::Name;
 
     fn guest() -> User {

@@ -14,6 +14,12 @@ pub struct PasswordHash {
 }
 
 impl PasswordHash {
+    /// The hash of no known password.
+    pub(super) const NOBODY: Self = Self {
+        salt: [0; SALT_BYTES],
+        digest: [0; DIGEST_BYTES],
+    };
+
     /// Hashes a password with a salt that the caller drew at random.
     pub fn new(salt: [u8; SALT_BYTES], password: &[u8]) -> Self {
         Self {

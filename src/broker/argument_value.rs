@@ -41,23 +41,29 @@ pub fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// A value in words, for errors.
+/// A value in words, for errors; a long text is cut.
 pub fn show(value: Option<&Value>) -> String {
     let Some(value) = value else {
         return "none".to_owned();
     };
-    match (integer(value), text(value)) {
-        (Some(number), _) => number.to_string(),
-        (_, Some(text)) => format!("'{text}'"),
-        _ => match value {
-            Value::Bool(truth) => truth.to_string(),
-            Value::Null => "null".to_owned(),
-            Value::List(items) => format!("a list of {}", items.len()),
-            Value::Map(pairs) => format!("a map of {}", pairs.len()),
-            other => format!("{other:?}"),
-        },
+    if let Some(number) = integer(value) {
+        return number.to_string();
+    }
+    if let Some(text) = text(value) {
+        let mut shown: String = text.chars().take(SHOWN_CHARS_MAX).collect();
+        if shown.len() < text.len() {
+            shown.push_str("...");
+        }
+        return format!("'{shown}'");
+    }
+    match value {
+        Value::Bool(truth) => truth.to_string(),
+        other => format!("a value of type {}", other.kind()),
     }
 }
+
+/// Characters of a text that an error repeats at most.
+const SHOWN_CHARS_MAX: usize = 64;
 
 /// A value in the types that RabbitMQ echoes: ulong becomes long (while it fits), symbol becomes
 /// string, the text keys of maps become symbols.
@@ -110,6 +116,20 @@ mod tests {
         assert!(!same(&Value::Int(-1), &Value::Ulong(u64::MAX)));
         assert!(!same(&Value::Uint(1), &string("1")));
         assert!(!same(&Value::Bool(true), &Value::Uint(1)));
+    }
+
+    #[test]
+    fn values_are_shown_in_few_words() {
+        let check = |value: Value, expect: &str| assert_eq!(show(Some(&value)), expect);
+        check(Value::Ubyte(5), "5");
+        check(string("a"), "'a'");
+        check(Value::Bool(true), "true");
+        check(Value::List(Vec::new()), "a value of type list");
+        check(
+            string(&"\u{e4}".repeat(100)),
+            &format!("'{}...'", "\u{e4}".repeat(64)),
+        );
+        assert_eq!(show(None), "none");
     }
 
     #[test]

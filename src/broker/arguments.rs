@@ -4,6 +4,7 @@
 //! text may be a string or a symbol.
 
 use crate::base::Name;
+use crate::base::limits::NAME_BYTES_MAX;
 use crate::wire::Value;
 
 use super::argument_value::{echoed_arguments, find, integer, same, show, text};
@@ -310,10 +311,14 @@ fn read_word<T: Copy>(value: &Value, all: &[T], word: fn(T) -> &'static str) -> 
     })
 }
 
-/// Reads a name: string or symbol.
+/// Reads a name: string or symbol of at most [`NAME_BYTES_MAX`] bytes.
 pub fn read_name(value: &Value) -> Result<Name, String> {
-    let wrong = || format!("must be a string, not {}", show(Some(value)));
-    text(value).map(Name::from).ok_or_else(wrong)
+    let name = text(value).filter(|text| text.len() <= NAME_BYTES_MAX);
+    let wrong = || {
+        let shown = show(Some(value));
+        format!("must be a string of at most {NAME_BYTES_MAX} bytes, not {shown}")
+    };
+    name.map(Name::from).ok_or_else(wrong)
 }
 
 /// Reads a number of messages or bytes: not negative.
@@ -444,6 +449,7 @@ mod tests {
         good("x-dead-letter-strategy", string("at-least-once"));
         bad("x-dead-letter-strategy", string("maybe"));
         bad("x-dead-letter-routing-key", string("k"));
+        bad("x-dead-letter-exchange", string(&"n".repeat(257)));
         bad("x-queue-type", string("stream"));
         bad("x-queue-type", string("nope"));
         bad("x-queue-type", Value::Uint(1));

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::base::{ExchangeId, Map, Name, Seed};
 use crate::wire::Value;
 
-use super::argument_value::{find, show, text};
+use super::argument_value::{find, show};
+use super::arguments::read_name;
 use super::binding::{Binding, Place, Places};
 use super::headers::{Attributes, HeadersTable};
 use super::topic::TopicTree;
@@ -83,18 +84,18 @@ impl ExchangeSpec {
 
     /// The argument `alternate-exchange`.
     ///
-    /// Errors: [`Error::BadArgument`] when it is no text.
+    /// Errors: [`Error::BadArgument`] when it is no name.
     pub fn alternate_exchange(&self) -> Result<Option<Name>, Error> {
         let Some(value) = find(&self.arguments, ALTERNATE_EXCHANGE) else {
             return Ok(None);
         };
-        let wrong = || Error::BadArgument {
+        let name = read_name(value).map_err(|why| Error::BadArgument {
             kind: Kind::Exchange,
             name: self.name.clone(),
             argument: Name::from(ALTERNATE_EXCHANGE),
-            why: format!("must be a string, not {}", show(Some(value))),
-        };
-        Ok(Some(Name::from(text(value).ok_or_else(wrong)?)))
+            why,
+        })?;
+        Ok(Some(name))
     }
 
     /// Whether a declaration with `given` means the exchange that has these.

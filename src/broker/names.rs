@@ -38,6 +38,18 @@ pub fn check_form(kind: Kind, name: &Name) -> Result<(), Error> {
     Err(Error::BadRequest { why })
 }
 
+/// Checks a binding key: at most [`NAME_BYTES_MAX`] bytes.
+///
+/// Errors: [`Error::BadRequest`].
+pub fn check_key(key: &Name) -> Result<(), Error> {
+    if key.len() <= NAME_BYTES_MAX {
+        return Ok(());
+    }
+    let bytes = key.len();
+    let why = format!("the binding key has {bytes} bytes, at most {NAME_BYTES_MAX} are allowed");
+    Err(Error::BadRequest { why })
+}
+
 /// What names of the broker begin with.
 pub const RESERVED_PREFIX: &str = "amq.";
 

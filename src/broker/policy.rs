@@ -146,7 +146,7 @@ impl Definition {
 pub struct PolicySpec<'a> {
     /// Its name, not empty.
     pub name: Name,
-    /// A regular expression over names.
+    /// A regular expression over names, without look-around (which the `regex` crate leaves out).
     pub pattern: &'a str,
     /// The highest matching one applies.
     pub priority: i64,

@@ -11,7 +11,7 @@ use super::argument_value::echoed_arguments;
 use super::binding::{Binding, Place};
 use super::exchange::{Exchange, ExchangeKind, ExchangeSpec};
 use super::headers::{Attributes, OnItsWay, XMatch};
-use super::names::{RESERVED_PREFIX, check_new_name};
+use super::names::{RESERVED_PREFIX, check_key, check_new_name};
 use super::policy::Policies;
 use super::{Destination, Error, Kind};
 
@@ -210,7 +210,7 @@ impl Router {
     /// Adds a binding; whether it is new.
     ///
     /// Errors: `NotFound` (source or destination), `Reserved` (default exchange), `BadArgument`
-    /// (x-match on a headers exchange).
+    /// (x-match on a headers exchange), `BadRequest` (key too long).
     pub fn bind(
         &mut self,
         source: &Name,
@@ -219,6 +219,7 @@ impl Router {
         arguments: &[(Name, Value)],
     ) -> Result<bool, Error> {
         refuse_default(source)?;
+        check_key(key)?;
         let place = self.place(destination)?;
         let Some(exchange) = (self.names.get(source)).and_then(|id| self.exchanges.get_mut(id))
         else {
@@ -289,21 +290,17 @@ impl Router {
                 && destination.is_none_or(|destination| *destination == binding.destination)
                 && key.is_none_or(|key| *key == binding.key)
         };
-        let all = |found: &mut dyn Iterator<Item = &Arc<Binding>>| {
-            found
-                .filter(matches)
-                .map(|binding| (**binding).clone())
-                .collect()
-        };
         if let Some(destination) = destination {
-            let bound = self.by_destination.get(destination);
-            return all(&mut bound.into_iter().flatten());
+            let bound = self.by_destination.get(destination).into_iter().flatten();
+            return bound.filter(matches).map(copied).collect();
         }
         if let Some(source) = source {
-            let exchange = self.exchange_named(source);
-            return all(&mut exchange.into_iter().flat_map(Exchange::bindings));
+            let exchange = self.exchange_named(source).into_iter();
+            let bound = exchange.flat_map(Exchange::bindings);
+            return bound.filter(matches).map(copied).collect();
         }
-        all(&mut self.exchanges().flat_map(Exchange::bindings))
+        let bound = self.exchanges().flat_map(Exchange::bindings);
+        bound.filter(matches).map(copied).collect()
     }
 
     /// Appends the queues that a message reaches from `exchange` by the keys of its route, each
@@ -450,6 +447,10 @@ impl Router {
             }
         }
     }
+}
+
+fn copied(binding: &Arc<Binding>) -> Binding {
+    Binding::clone(binding)
 }
 
 fn new_binding(

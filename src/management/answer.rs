@@ -113,7 +113,10 @@ fn map<'a>(pairs: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
 pub fn write_message(result: Result<Success, Refusal>, message_id: Option<&Value>) -> Vec<u8> {
     let (status, body) = match result {
         Ok(success) => (success.status, success.body),
-        Err(refusal) => (refusal.status, Value::String(refusal.why)),
+        Err(refusal) => {
+            let why = refusal.why.chars().take(WHY_CHARS_MAX).collect();
+            (refusal.status, Value::String(why))
+        }
     };
     let mut out = Vec::with_capacity(256);
     wire::write_descriptor(&mut out, SectionKind::Properties.code());
@@ -132,3 +135,6 @@ pub fn write_message(result: Result<Success, Refusal>, message_id: Option<&Value
     encode_value(&body, &mut out);
     out
 }
+
+/// Characters of a refusal's text: it may repeat what was asked, and the request may be large.
+const WHY_CHARS_MAX: usize = 1024;

@@ -424,6 +424,30 @@ fn only_what_may_reach_a_headers_exchange_depends_on_the_message() {
     assert_eq!(router.headers_bindings, 0);
 }
 
+#[test]
+fn a_hundred_thousand_bindings_are_added_found_and_removed() {
+    const BINDINGS: u64 = 100_000;
+    let mut router = router(&["d direct", "f fanout", "t topic"]);
+    for n in 0..BINDINGS {
+        router.queue_added(Name::from(format!("many{n}")), QueueId(100 + n));
+    }
+    let to = |n: u64| Destination::Queue(Name::from(format!("many{n}")));
+    for n in 0..BINDINGS / 4 {
+        bind(&mut router, "d", &to(n), &format!("k{n}"));
+        bind(&mut router, "d", &to(0), &format!("other{n}"));
+        bind(&mut router, "f", &to(n), "");
+        bind(&mut router, "t", &to(n), &format!("a.{n}.*"));
+    }
+    assert_eq!(routed(&router, "d", &["k7"]), [107]);
+    assert_eq!(routed(&router, "t", &["a.7.b"]), [107]);
+    assert_eq!(routed(&router, "f", &["k"]).len() as u64, BINDINGS / 4);
+    for n in 0..BINDINGS {
+        router.queue_removed(&Name::from(format!("many{n}")));
+    }
+    assert!(router.bindings(None, None, None).is_empty());
+    assert!(routed(&router, "f", &["k"]).is_empty());
+}
+
 /// What a router should find, by the definitions, from the list of its bindings.
 fn routed_naively(router: &Router, start: &str, key: &str) -> Vec<u64> {
     let (mut seen, mut at) = (vec![start.to_owned()], 0);
