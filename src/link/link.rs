@@ -205,8 +205,13 @@ impl Partial {
         self.bytes + self.fragments.len() as u64 * Self::FRAGMENT_BYTES
     }
 
-    /// The whole payload: the only copy that is made of a large message.
-    pub(super) fn join(self) -> Bytes {
+    /// The whole payload with its last fragment. Joining is the only copy that is made of a large
+    /// message, a message in one frame is not copied at all.
+    pub(super) fn finish(mut self, last: Bytes) -> Bytes {
+        if self.fragments.is_empty() {
+            return last;
+        }
+        self.fragments.push(last);
         self.fragments.concat().into()
     }
 }

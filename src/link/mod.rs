@@ -10,6 +10,7 @@
 mod connection;
 mod error;
 mod event;
+mod fuzz;
 mod handles;
 #[allow(clippy::module_inception, reason = "the link of the specification")]
 mod link;
@@ -21,6 +22,7 @@ mod unsettled;
 
 pub use connection::{Connection, Sending, Unsendable};
 pub use event::{Counters, Event, Fates};
+pub use fuzz::{fuzz_connection, fuzz_frame};
 pub use handles::{LinkHandle, SessionHandle};
 pub use options::{ClientOptions, ClientSasl, Identity, Options};
 

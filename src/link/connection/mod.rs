@@ -198,6 +198,7 @@ impl Connection {
             events: &mut self.events,
             output: &mut self.output,
             ring: &mut self.ring,
+            partial_bytes: &mut self.partial_bytes,
         })
     }
 
@@ -214,6 +215,7 @@ struct Found<'a> {
     events: &'a mut VecDeque<Event>,
     output: &'a mut Output,
     ring: &'a mut VecDeque<(u16, u32)>,
+    partial_bytes: &'a mut u64,
 }
 
 /// Has the session flushed at the end of the turn.

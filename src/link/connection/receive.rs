@@ -67,9 +67,11 @@ impl Connection {
         payload: Bytes,
     ) -> Result<(), Violation> {
         let budget = self.options.partial_bytes_max;
-        let partial_bytes = self.partial_bytes;
         let Some(Found {
-            session, events, ..
+            session,
+            events,
+            partial_bytes,
+            ..
         }) = self.find(handle)
         else {
             return Ok(());
@@ -86,10 +88,9 @@ impl Connection {
         let Some(mut partial) = link.partial.take() else {
             return Ok(());
         };
-        let cost_before = if begun { partial.cost() } else { 0 };
+        *partial_bytes = partial_bytes.saturating_sub(partial.cost());
         if transfer.aborted {
-            self.partial_bytes = partial_bytes - cost_before;
-            self.events.push_back(Event::Aborted { link: handle });
+            events.push_back(Event::Aborted { link: handle });
             return Ok(());
         }
         if let Some(id) = transfer.delivery_id.filter(|id| *id != partial.delivery_id) {
@@ -99,25 +100,25 @@ impl Connection {
         partial.settled |= transfer.settled.unwrap_or(false);
         let max_bytes = link.message_bytes_max;
         if max_bytes > 0 && partial.bytes + payload.len() as u64 > max_bytes {
-            link.partial = Some(partial);
             return Err(Violation::MessageSize { max_bytes });
         }
         if transfer.more {
             partial.push(payload);
-            let total = partial_bytes - cost_before + partial.cost();
+            *partial_bytes += partial.cost();
             // One message of the largest size always fits, however small the budget is.
-            let over = total > budget.max(max_bytes.saturating_add(budget / 8));
+            let over = *partial_bytes > budget.max(max_bytes.saturating_add(max_bytes / 8));
             link.partial = Some(partial);
-            self.partial_bytes = total;
-            return if over {
-                Err(Violation::PartialBytes { max_bytes: budget })
-            } else {
-                Ok(())
-            };
+            let violation = Violation::PartialBytes { max_bytes: budget };
+            return if over { Err(violation) } else { Ok(()) };
         }
-        let (delivery_id, settled, second) = (partial.delivery_id, partial.settled, partial.second);
-        check_settled(&link.snd_settle_mode, settled)?;
-        let message_format = partial.message_format;
+        check_settled(&link.snd_settle_mode, partial.settled)?;
+        let Partial {
+            delivery_id,
+            settled,
+            second,
+            message_format,
+            ..
+        } = partial;
         if !settled {
             link.unsettled += 1;
             let received = Received {
@@ -127,12 +128,7 @@ impl Connection {
             };
             session.received.push(delivery_id, received);
         }
-        let payload = if begun {
-            partial.push(payload);
-            partial.join()
-        } else {
-            payload
-        };
+        let payload = partial.finish(payload);
         let link = handle;
         events.push_back(Event::Delivery {
             link,
@@ -141,7 +137,6 @@ impl Connection {
             message_format,
             payload,
         });
-        self.partial_bytes = partial_bytes - cost_before;
         Ok(())
     }
 }

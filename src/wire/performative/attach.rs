@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{
     Attach, Fields, PerformativeError, ReceiverSettleMode, Role, SenderSettleMode, Source, Symbol,
-    Target, TargetArchetype, codes, decode, symbols,
+    Target, TargetArchetype, codes, symbols, typed, write_typed,
 };
 use crate::base::Serial;
 use crate::wire::{self, DecodeError, Reader};
@@ -29,12 +29,12 @@ impl AttachFields {
     /// Decodes an attach. What `serde_amqp` cannot read and nobody needs (properties,
     /// capabilities, unsettled map) is dropped; termini that it cannot read are noted.
     pub(super) fn decode(body: &[u8]) -> Result<(Attach, Self), PerformativeError> {
-        let (attach, unreadable) = match decode::typed(body, "attach", &[7, 8, 11, 12, 13]) {
+        let (attach, unreadable) = match typed(body, "attach", &[7, 8, 11, 12, 13]) {
             Ok(attach) => (attach, None),
             Err(error) => {
                 let droppable = &[5, 6, 7, 8, 11, 12, 13];
                 (
-                    decode::typed::<Attach>(body, "attach", droppable)?,
+                    typed::<Attach>(body, "attach", droppable)?,
                     Some(error.to_string()),
                 )
             }
@@ -122,13 +122,13 @@ impl AttachFrame<'_> {
             Terminus::Absent => wire::write_null(out),
             Terminus::Echo => echo(out, &self.peer.source),
             Terminus::EchoWithOutcomes => write_source_with_outcomes(out, &self.peer.source)?,
-            Terminus::Given(source) => decode::write(out, source),
+            Terminus::Given(source) => write_typed(out, source),
         }
         match &answer.target {
             Terminus::Absent => wire::write_null(out),
             Terminus::Echo | Terminus::EchoWithOutcomes => echo(out, &self.peer.target),
             Terminus::Given(target) => {
-                decode::write(out, &TargetArchetype::Target((**target).clone()));
+                write_typed(out, &TargetArchetype::Target((**target).clone()));
             }
         }
         wire::write_null(out);
@@ -148,7 +148,7 @@ impl AttachFrame<'_> {
 
 fn write_or_null<T: serde::Serialize>(out: &mut Vec<u8>, value: Option<&T>) {
     match value {
-        Some(value) => decode::write(out, value),
+        Some(value) => write_typed(out, value),
         None => wire::write_null(out),
     }
 }

@@ -1,12 +1,10 @@
 //! Decoding of performatives; encoding of those off the hot path.
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use super::{
-    Attach, AttachFields, Begin, Close, Detach, Disposition, End, Error, Flow, Open, Transfer,
-    codes,
+    Attach, AttachFields, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer, codes,
+    typed, write_typed,
 };
 use crate::wire::{self, DecodeError, Descriptor, Reader};
 
@@ -133,15 +131,15 @@ pub fn decode(body: &[u8]) -> Result<(Performative, usize), PerformativeError> {
 /// Encodes a performative behind what is in `out`.
 pub fn encode(out: &mut Vec<u8>, performative: &Performative) {
     match performative {
-        Performative::Open(open) => write(out, &**open),
-        Performative::Begin(begin) => write(out, &**begin),
-        Performative::Attach(attach, _) => write(out, &**attach),
+        Performative::Open(open) => write_typed(out, &**open),
+        Performative::Begin(begin) => write_typed(out, &**begin),
+        Performative::Attach(attach, _) => write_typed(out, &**attach),
         Performative::Flow(flow) => flow.write(out),
         Performative::Transfer(transfer) => transfer.write(out),
         Performative::Disposition(disposition) => disposition.write(out),
         Performative::Detach(detach) => write_detach(out, detach),
-        Performative::End(end) => write(out, &**end),
-        Performative::Close(close) => write(out, &**close),
+        Performative::End(end) => write_typed(out, &**end),
+        Performative::Close(close) => write_typed(out, &**close),
     }
 }
 
@@ -152,67 +150,12 @@ fn write_detach(out: &mut Vec<u8>, detach: &Detach) {
     wire::write_uint(out, detach.handle.0);
     wire::write_bool(out, detach.closed);
     let count = if let Some(error) = &detach.error {
-        write(out, error);
+        write_typed(out, error);
         3
     } else {
         2
     };
     wire::end(out, mark, count);
-}
-
-/// Decodes a value of a type that `serde_amqp` knows. It refuses some legal values (an array of maps
-/// in version 0.18), so when it fails it is asked again with the `droppable` fields set to null:
-/// those say nothing that the engine needs.
-pub(in crate::wire) fn typed<T: DeserializeOwned>(
-    bytes: &[u8],
-    performative: &'static str,
-    droppable: &[u32],
-) -> Result<T, PerformativeError> {
-    let used = wire::check_structure(bytes)?;
-    let bytes = bytes.get(..used).unwrap_or(bytes);
-    serde_amqp::from_slice(bytes).or_else(|error| {
-        let text = error.to_string();
-        let field = |_| PerformativeError::Field { performative, text };
-        serde_amqp::from_slice(&without(bytes, droppable)?).map_err(field)
-    })
-}
-
-/// Decodes an error; an `info` that cannot be decoded is left out.
-pub(super) fn error(bytes: &[u8]) -> Result<Error, DecodeError> {
-    typed(bytes, "error", &[2]).map_err(|error| match error {
-        PerformativeError::Decode(error) => error,
-        _ => DecodeError::Invalid {
-            at: 0,
-            expected: "error",
-        },
-    })
-}
-
-/// The described list in `bytes` with some of its fields set to null.
-fn without(bytes: &[u8], fields: &[u32]) -> Result<Vec<u8>, DecodeError> {
-    let mut described = Reader::new(bytes).described()?;
-    let mut list = described.value.list()?;
-    let mut out = Vec::with_capacity(bytes.len());
-    wire::write_descriptor(&mut out, codes::number(described.descriptor));
-    let mark = wire::begin_list(&mut out);
-    let count = list.left();
-    for index in 0..count {
-        match list.raw()? {
-            Some(raw) if !fields.contains(&index) => out.extend_from_slice(raw),
-            _ => wire::write_null(&mut out),
-        }
-    }
-    wire::end(&mut out, mark, count as usize);
-    Ok(out)
-}
-
-/// Appends a value of a type that `serde_amqp` knows. Encoding into memory fails only for values
-/// beyond 4 GiB, which nothing here comes near; null then, which the peer refuses.
-pub(in crate::wire) fn write<T: Serialize>(out: &mut Vec<u8>, value: &T) {
-    match serde_amqp::to_vec(value) {
-        Ok(bytes) => out.extend_from_slice(&bytes),
-        Err(_) => wire::write_null(out),
-    }
 }
 
 /// One line about a frame body, for traces.

@@ -2,7 +2,7 @@
 //!
 //! `transfer`, `disposition` and `flow` have a codec of ours, because they are the hot path. The
 //! others are the types of `fe2o3-amqp-types`, read and written by `serde_amqp`; every byte passes
-//! the structural check first (see [`decode`]).
+//! the structural check first (see `typed`).
 
 mod attach;
 mod codes;
@@ -12,6 +12,7 @@ mod fields;
 mod flow;
 mod state;
 mod transfer;
+mod typed;
 
 pub use fe2o3_amqp_types::definitions::{
     AmqpError, ConnectionError, Error, ErrorCondition, Fields, Handle, LinkError,
@@ -30,9 +31,13 @@ pub use serde_amqp::primitives::{Array as FieldArray, Symbol};
 
 pub use attach::{AttachAnswer, AttachFields, AttachFrame, Terminus};
 pub use decode::{Performative, PerformativeError, decode, describe, encode};
-pub(in crate::wire) use decode::{typed, write as write_typed};
 pub use disposition::Disposition;
 pub use fields::{condition_symbol, encode_fields, error, fields, symbols};
 pub use flow::{Flow, LinkFlow};
 pub use state::DeliveryState;
+pub(in crate::wire) use typed::{typed, write_typed};
+
 pub use transfer::{FirstTransfer, TRANSFER_BYTES_MAX, Transfer, write_transfer};
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::{Error, codes, decode, fields};
+use super::typed::{read_error, write_typed};
+use super::{Error, codes, fields};
 use crate::wire::{self, DecodeError, Described, Fields, Reader};
 
 /// The state of a delivery at one end. [AMQP 2.7.6, 3.4]
@@ -74,7 +75,7 @@ impl DeliveryState {
                 let error = value
                     .list()?
                     .raw()?
-                    .map(decode::error)
+                    .map(read_error)
                     .transpose()?
                     .map(Box::new);
                 Ok(Self::Rejected { error })
@@ -134,7 +135,7 @@ impl DeliveryState {
             Self::Rejected { error: None } => write_empty(out, codes::REJECTED),
             Self::Rejected { error: Some(error) } => {
                 write_list(out, codes::REJECTED, |out| {
-                    decode::write(out, &**error);
+                    write_typed(out, &**error);
                     1
                 });
             }
