@@ -1,4 +1,5 @@
-//! Management against the recordings of RabbitMQ 4.0.5, with our differences listed.
+//! Management against the recordings of RabbitMQ 4.0.5, the rights it needs, and garbage.
 
 mod recordings;
+mod rights;
 mod typed;

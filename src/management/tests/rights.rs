@@ -1,0 +1,149 @@
+//! Which rights each operation needs, one missing at a time; and requests that are garbage.
+
+use proptest::prelude::*;
+use rstest::rstest;
+use serde_json::json;
+
+use super::typed::message;
+use crate::access::Permissions;
+use crate::base::{ConnectionId, Name, Now, Seed};
+use crate::broker::{Core, Effects, Options};
+use crate::management::{Caller, handle};
+use crate::wire::{Reader, walk};
+
+/// What one request is answered: the status, as text.
+fn ask(core: &mut Core, permissions: &Permissions, payload: &[u8]) -> Option<String> {
+    let user = Name::from("someone");
+    let caller = Caller {
+        user: &user,
+        permissions,
+        connection: ConnectionId(1),
+        node: "node",
+    };
+    let mut effects = Effects::new();
+    let answer = handle(Now::default(), &caller, core, &mut effects, payload).ok()?;
+    let index = walk(&answer.message).unwrap();
+    let mut fields = Reader::starting_at(&answer.message, index.properties.value as usize)
+        .list()
+        .unwrap();
+    fields.skip(3).unwrap();
+    Some(fields.string().unwrap().unwrap().to_owned())
+}
+
+fn request(method: &str, path: &str, fields: &[(&str, serde_json::Value)]) -> Vec<u8> {
+    let text = |text: &str| json!({"t": "string", "v": text});
+    let pairs: Vec<_> = fields
+        .iter()
+        .map(|(key, value)| json!([text(key), value]))
+        .collect();
+    let body = if matches!(method, "PUT" | "POST") {
+        json!({"t": "map", "v": pairs})
+    } else {
+        json!({"t": "null"})
+    };
+    message(&json!({
+        "properties": {"to": text(path), "subject": text(method), "reply-to": text("$me")},
+        "body": [{"section": "amqp-value", "value": body}],
+    }))
+}
+
+fn new_core() -> Core {
+    let mut core = Core::new(Options::new(Name::from("v"), Seed(1)));
+    let all = Permissions::all().unwrap();
+    for (method, path) in [
+        ("PUT", "/queues/q"),
+        ("PUT", "/exchanges/x"),
+        ("PUT", "/exchanges/y"),
+    ] {
+        let status = ask(&mut core, &all, &request(method, path, &[])).unwrap();
+        assert!(status.starts_with('2'), "{path} {status}");
+    }
+    core
+}
+
+/// The arguments of a declaration: one string.
+fn argument(name: &str, value: &str) -> Vec<(&'static str, serde_json::Value)> {
+    let text = |text: &str| json!({"t": "string", "v": text});
+    vec![(
+        "arguments",
+        json!({"t": "map", "v": [[text(name), text(value)]]}),
+    )]
+}
+
+fn binding(destination: &'static str, name: &str) -> Vec<(&'static str, serde_json::Value)> {
+    let text = |text: &str| json!({"t": "string", "v": text});
+    vec![
+        ("source", text("x")),
+        (destination, text(name)),
+        ("binding_key", text("k")),
+        ("arguments", json!({"t": "map", "v": []})),
+    ]
+}
+
+/// The rights are `configure write read` patterns that just suffice; each of them is then taken away.
+#[rstest]
+#[case("PUT", "/queues/n", &[], ["^n$", "", ""])]
+#[case("PUT", "/queues/n", &argument("x-dead-letter-exchange", "x"), ["^n$", "^x$", "^n$"])]
+#[case("PUT", "/queues/n", &argument("x-dead-letter-exchange", ""), ["^n$", "^amq.default$", "^n$"])]
+#[case("DELETE", "/queues/q", &[], ["^q$", "", ""])]
+#[case("DELETE", "/queues/q/messages", &[], ["", "", "^q$"])]
+#[case("GET", "/queues/q", &[], ["", "", ""])]
+#[case("PUT", "/exchanges/n", &[], ["^n$", "", ""])]
+#[case("PUT", "/exchanges/n", &argument("alternate-exchange", "x"), ["^n$", "^x$", "^n$"])]
+#[case("DELETE", "/exchanges/x", &[], ["^x$", "", ""])]
+#[case("POST", "/bindings", &binding("destination_queue", "q"), ["", "^q$", "^x$"])]
+#[case("POST", "/bindings", &binding("destination_exchange", "y"), ["", "^y$", "^x$"])]
+#[case("GET", "/bindings?src=x&dstq=q&key=k", &[], ["", "", ""])]
+#[case("DELETE", "/bindings/src=x;dstq=q;key=k;args=", &[], ["", "^q$", "^x$"])]
+fn operations_need_exactly_their_rights(
+    #[case] method: &str,
+    #[case] path: &str,
+    #[case] fields: &[(&str, serde_json::Value)],
+    #[case] rights: [&str; 3],
+) {
+    let with = |[configure, write, read]: [&str; 3]| {
+        let permissions = Permissions::new(configure, write, read).unwrap();
+        ask(
+            &mut new_core(),
+            &permissions,
+            &request(method, path, fields),
+        )
+        .unwrap()
+    };
+    let status = with(rights);
+    assert!(status.starts_with('2'), "with {rights:?}: {status}");
+    for missing in (0..3).filter(|right| !rights[*right].is_empty()) {
+        let mut fewer = rights;
+        fewer[missing] = "";
+        assert_eq!(with(fewer), "403", "with {fewer:?}");
+    }
+}
+
+#[test]
+fn tokens_cannot_be_renewed() {
+    let renewal = request("PUT", "/auth/tokens", &[]);
+    let all = Permissions::all().unwrap();
+    assert_eq!(ask(&mut new_core(), &all, &renewal), Some("400".to_owned()));
+}
+
+proptest! {
+    #[test]
+    fn mutated_requests_are_answered_or_no_messages(
+        which in 0..4_usize,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let mut payload = match which {
+            0 => request("PUT", "/queues/n", &argument("x-max-length", "x")),
+            1 => request("POST", "/bindings", &binding("destination_queue", "q")),
+            2 => request("GET", "/bindings?src=x&dstq=q&key=k", &[]),
+            _ => request("DELETE", "/bindings/src=x;dstq=q;key=k;args=", &[]),
+        };
+        for (at, byte) in changes {
+            let at = at.index(payload.len());
+            payload[at] = byte;
+        }
+        if let Some(status) = ask(&mut new_core(), &Permissions::all().unwrap(), &payload) {
+            prop_assert_ne!(status, "500");
+        }
+    }
+}
