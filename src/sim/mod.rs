@@ -1,1 +1,22 @@
-//! Floor 8: seeded simulator: clock, model, checkers.
+//! Floor 8: a seeded simulator: random topologies and commands against the core, an explicit clock,
+//! a naive model of the same rules, and a core rebuilt from the facts after every step.
+//!
+//! Promises: one seed gives one run; what fails names its seed and its last commands.
+//! Never: no clock, no thread, no shortcut past the core's public face.
+//!
+//! Read first: [`World`], [`Model`].
+
+mod durable;
+mod model;
+mod model_serve;
+mod plan;
+mod random;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+pub use durable::{DurableState, durable_state};
+pub use model::Model;
+pub use random::Random;
+pub use world::{Failure, World};

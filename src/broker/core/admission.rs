@@ -89,8 +89,7 @@ impl Core {
             return Admission::Enter;
         }
         self.serve(turn, id); // what is due goes first, and what a consumer can take
-        if !self.queues.get(&id).is_some_and(|queue| may_be_full(queue)) || self.has_taker(turn, id)
-        {
+        if !self.queues.get(&id).is_some_and(|queue| may_be_full(queue)) || self.has_taker(id) {
             return Admission::Enter;
         }
         let Some(queue) = self.queues.get_mut(&id) else {

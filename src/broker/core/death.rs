@@ -311,7 +311,8 @@ impl Core {
         let is_news = waited.as_ref() != Some(&pending);
         queue.pending.put(position, pending);
         if let Some(slot) = queue.messages.slot_mut(position) {
-            slot.message = message.clone();
+            slot.message = message.clone(); // its header carries the counts from now on
+            (slot.failures, slot.acquired) = (0, 0);
         }
         self.pending_queues.insert(id);
         for target in refused {

@@ -162,6 +162,14 @@ impl Core {
         self.queues.get(self.names.get(name)?).map(|queue| &**queue)
     }
 
+    /// All queues by name, to look at. Not for use under a lock: see [`Core::queues_after`].
+    pub fn queues(&self) -> impl Iterator<Item = &Queue> {
+        self.names
+            .values()
+            .filter_map(|id| self.queues.get(id))
+            .map(|queue| &**queue)
+    }
+
     /// Up to `count` queues by name, behind `after`. Listings go in such pieces, so that none holds
     /// the lock long.
     pub fn queues_after(&self, after: Option<&Name>, count: usize) -> Vec<QueueInfo> {

@@ -41,6 +41,11 @@ impl Restoring {
         }
     }
 
+    /// What was rebuilt so far, to look at.
+    pub const fn core(&self) -> &Core {
+        &self.core
+    }
+
     /// Applies the facts of one record.
     pub fn record(&mut self, record: &Record) {
         for fact in &record.facts {
@@ -258,6 +263,7 @@ impl Restoring {
         );
         if let Some(slot) = queue.messages.slot_mut(position) {
             slot.message = message.clone();
+            (slot.failures, slot.acquired) = (0, 0);
         }
         self.core.pending_queues.insert(id);
     }

@@ -118,17 +118,9 @@ impl Core {
         }
     }
 
-    /// Whether a message that arrived now would go to a consumer at once.
-    pub(super) fn has_taker(&mut self, turn: &mut Turn<'_>, id: QueueId) -> bool {
-        let waits = |core: &Self| {
-            core.queues
-                .get(&id)
-                .is_some_and(|queue| queue.consumers.front().is_some())
-        };
-        if !waits(self) {
-            return false;
-        }
-        self.serve(turn, id);
+    /// Whether a message that arrived now would go to a consumer at once. The queue was served just
+    /// before.
+    pub(super) fn has_taker(&mut self, id: QueueId) -> bool {
         let Some(queue) = self.queues.get_mut(&id) else {
             return false;
         };

@@ -186,11 +186,11 @@ impl Core {
             let settings = self.policies.settings(&queue.name, &queue.arguments);
             self.adopt(*id, settings);
         }
-        match names.into_iter().last() {
-            Some((last, _)) => self
-                .work
-                .push_back(Work::ApplyPolicies { after: Some(last) }),
-            None => self.retry_all(),
+        if names.len() < SLICE {
+            self.retry_all();
+        } else if let Some((last, _)) = names.into_iter().last() {
+            self.work
+                .push_back(Work::ApplyPolicies { after: Some(last) });
         }
     }
 

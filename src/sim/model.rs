@@ -1,0 +1,395 @@
+//! A naive model of one vhost: plain vectors, looked through from the front every time.
+//!
+//! It shares no code with the queues: no blocks, no bits, no timer index, no waiters. What it takes
+//! from the core is not under test here: settings worked out from arguments and policies, and
+//! routing (both have tests of their own).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::base::{ConsumerId, Now, Position, QueueId};
+use crate::broker::policy::EffectiveSettings;
+use crate::broker::{Core, DropCause, Outcome};
+use crate::deaths::Reason;
+
+/// One death in a message's history: queue, reason, how often.
+pub(super) type Deaths = Vec<(String, Reason, u64)>;
+
+/// What a message in a queue is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum ModelState {
+    Ready,
+    Held(ConsumerId),
+    Dying,
+    Pending {
+        reason: Reason,
+        targets: Option<Vec<QueueId>>,
+    },
+}
+
+/// One message in one queue.
+#[derive(Clone, Debug)]
+pub(super) struct ModelMessage {
+    pub(super) position: Position,
+    pub(super) state: ModelState,
+    /// What was published, to build and route it again.
+    pub(super) message: std::sync::Arc<crate::message::Message>,
+    pub(super) route: std::sync::Arc<crate::message::Route>,
+    pub(super) arrived_ms: u64,
+    /// Its own end, on the mono clock.
+    pub(super) ends_ms: Option<u64>,
+    pub(super) failures: u32,
+    pub(super) acquired: u32,
+    pub(super) carried: u32,
+    pub(super) deaths: Deaths,
+    pub(super) size: u64,
+}
+
+/// A consumer as the model knows it.
+#[derive(Clone, Debug)]
+pub(super) struct ModelConsumer {
+    pub(super) id: ConsumerId,
+    pub(super) limit: u64,
+    pub(super) assigned: u64,
+    pub(super) draining: bool,
+    pub(super) settled: bool,
+}
+
+/// One queue.
+#[derive(Clone, Debug)]
+pub(super) struct ModelQueue {
+    pub(super) name: String,
+    pub(super) settings: EffectiveSettings,
+    pub(super) messages: Vec<ModelMessage>,
+    pub(super) consumers: Vec<ModelConsumer>,
+    /// How many messages each priority ever had.
+    pub(super) places: BTreeMap<u64, u64>,
+    /// High ones in a row, in a quorum queue.
+    pub(super) run: u8,
+    pub(super) grown: bool,
+    pub(super) scheduled: bool,
+    pub(super) unused_since_ms: u64,
+    pub(super) auto_delete: bool,
+}
+
+/// Work that follows, first in, first out, as the core promises.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum ModelWork {
+    Serve(QueueId),
+    Die(QueueId, Position, Reason),
+    Retry(QueueId),
+    RetryWaiter(QueueId, QueueId, Position),
+    GiveBack(QueueId, ConsumerId, bool),
+    ApplyPolicies,
+}
+
+/// Everything the model keeps.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    pub(super) queues: BTreeMap<QueueId, ModelQueue>,
+    pub(super) work: VecDeque<ModelWork>,
+    /// Dead letters that wait for room: by target, in order of their first waiting.
+    pub(super) waiters: BTreeMap<QueueId, Vec<(u64, QueueId, Position)>>,
+    pub(super) tickets: BTreeMap<(QueueId, Position), u64>,
+    pub(super) next_ticket: u64,
+    pub(super) drops: BTreeMap<(Option<Reason>, DropCause), u64>,
+    pub(super) deaths: u64,
+    pub(super) dead_lettered: u64,
+    pub(super) copies_refused: u64,
+    /// Deliveries the core made in this step, by place: to whom. All must be foretold.
+    pub(super) observed: BTreeMap<(QueueId, Position), ConsumerId>,
+    /// Deliveries the model foretold that the core did not make, and other contradictions.
+    pub(super) complaints: Vec<String>,
+}
+
+/// What the model needs to decide.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene<'a> {
+    /// The moment.
+    pub now: Now,
+    /// The core, for routing and settings only.
+    pub core: &'a Core,
+}
+
+impl ModelQueue {
+    pub(super) fn index(&self, position: Position) -> Option<usize> {
+        self.messages
+            .iter()
+            .position(|message| message.position == position)
+    }
+
+    pub(super) fn count(&self, wanted: impl Fn(&ModelState) -> bool) -> u64 {
+        self.messages
+            .iter()
+            .filter(|message| wanted(&message.state))
+            .count() as u64
+    }
+
+    pub(super) fn ready(&self) -> u64 {
+        self.count(|state| *state == ModelState::Ready)
+    }
+
+    pub(super) fn lane(&self, message: &crate::message::Message) -> u64 {
+        use crate::broker::arguments::QueueType;
+        let priority = u64::from(message.priority().unwrap_or(0));
+        match (self.settings.queue_type, self.settings.max_priority) {
+            (QueueType::Quorum, _) => u64::from(message.priority().unwrap_or(4) > 4),
+            (QueueType::Classic, max) => priority.min(u64::from(max.unwrap_or(0))),
+        }
+    }
+
+    /// Messages and bytes that count for the limits.
+    pub(super) fn load(&self) -> (u64, u64) {
+        let counts =
+            |m: &&ModelMessage| matches!(m.state, ModelState::Ready | ModelState::Pending { .. });
+        let counted = self.messages.iter().filter(counts);
+        counted.fold((0, 0), |(count, bytes), m| (count + 1, bytes + m.size))
+    }
+
+    pub(super) fn is_over(&self, (count, bytes): (u64, u64)) -> bool {
+        self.settings.max_length.is_some_and(|max| count > max)
+            || self
+                .settings
+                .max_length_bytes
+                .is_some_and(|max| bytes > max)
+    }
+
+    pub(super) fn would_overflow(&self, size: u64) -> bool {
+        let (count, bytes) = self.load();
+        self.is_over((count + 1, bytes + size))
+    }
+
+    pub(super) fn is_full_of_pending(&self) -> bool {
+        let pending = |m: &&ModelMessage| matches!(m.state, ModelState::Pending { .. });
+        let count = self.messages.iter().filter(pending).count() as u64;
+        let bytes: u64 = self.messages.iter().filter(pending).map(|m| m.size).sum();
+        count > 0
+            && (self.settings.max_length.is_some_and(|max| count >= max)
+                || self
+                    .settings
+                    .max_length_bytes
+                    .is_some_and(|max| bytes >= max))
+    }
+
+    /// When a message ends here.
+    pub(super) fn end_of(&self, message: &ModelMessage) -> Option<u64> {
+        let by_queue = self
+            .settings
+            .message_ttl_ms
+            .map(|ttl_ms| message.arrived_ms + ttl_ms);
+        match (by_queue, message.ends_ms) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Whether someone could take a message now.
+    pub(super) fn takers(&self) -> impl Iterator<Item = &ModelConsumer> {
+        let single = self.settings.single_active_consumer;
+        let fed = self
+            .consumers
+            .iter()
+            .take(if single { 1 } else { usize::MAX });
+        fed.filter(|consumer| consumer.assigned < consumer.limit)
+    }
+}
+
+impl Model {
+    /// A consumer settled a delivery.
+    pub fn settle(
+        &mut self,
+        scene: Scene<'_>,
+        queue: QueueId,
+        position: Position,
+        consumer: ConsumerId,
+        outcome: &Outcome,
+    ) {
+        let Some(at) = self.held_at(queue, position, consumer) else {
+            return;
+        };
+        match outcome {
+            Outcome::Accepted => {
+                if let Some(queue) = self.queues.get_mut(&queue) {
+                    queue.messages.remove(at);
+                }
+            }
+            Outcome::Released => self.give_back(scene, queue, position, false),
+            Outcome::Rejected { .. } => self.reject(scene, queue, position, true),
+            Outcome::Modified {
+                delivery_failed,
+                undeliverable_here: true,
+                ..
+            } => {
+                self.reject(scene, queue, position, *delivery_failed);
+            }
+            Outcome::Modified {
+                delivery_failed, ..
+            } => {
+                self.give_back(scene, queue, position, *delivery_failed);
+            }
+        }
+    }
+
+    fn held_at(&self, queue: QueueId, position: Position, consumer: ConsumerId) -> Option<usize> {
+        let queue = self.queues.get(&queue)?;
+        let at = queue.index(position)?;
+        (queue.messages.get(at)?.state == ModelState::Held(consumer)).then_some(at)
+    }
+
+    fn reject(&mut self, scene: Scene<'_>, queue: QueueId, position: Position, failed: bool) {
+        if let Some(message) = self.message_mut(queue, position) {
+            message.failures += u32::from(failed);
+        }
+        self.die(scene, queue, position, Reason::Rejected);
+    }
+
+    pub(super) fn message_mut(
+        &mut self,
+        queue: QueueId,
+        position: Position,
+    ) -> Option<&mut ModelMessage> {
+        let queue = self.queues.get_mut(&queue)?;
+        let at = queue.index(position)?;
+        queue.messages.get_mut(at)
+    }
+
+    pub(super) fn give_back(
+        &mut self,
+        scene: Scene<'_>,
+        id: QueueId,
+        position: Position,
+        failed: bool,
+    ) {
+        let Some(message) = self.message_mut(id, position) else {
+            return;
+        };
+        message.failures += u32::from(failed);
+        message.acquired += 1;
+        let failures = message.failures;
+        let Some(queue) = self.queues.get(&id) else {
+            return;
+        };
+        let end = queue
+            .index(position)
+            .and_then(|at| queue.end_of(queue.messages.get(at)?));
+        let limit = queue.settings.delivery_limit;
+        if failed && limit.is_some_and(|limit| failures > limit) {
+            self.die(scene, id, position, Reason::DeliveryLimit);
+        } else if end.is_some_and(|end| end <= scene.now.mono.0) {
+            self.die(scene, id, position, Reason::Expired);
+        } else {
+            if let Some(message) = self.message_mut(id, position) {
+                message.state = ModelState::Ready;
+            }
+            if let Some(queue) = self.queues.get_mut(&id) {
+                queue.grown = true;
+            }
+            self.schedule(id);
+        }
+    }
+
+    /// A consumer is gone; what it held comes back.
+    pub fn detach(&mut self, scene: Scene<'_>, id: QueueId, consumer: ConsumerId, failed: bool) {
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return;
+        };
+        queue.consumers.retain(|other| other.id != consumer);
+        if queue.consumers.is_empty() {
+            queue.unused_since_ms = scene.now.mono.0;
+            if queue.auto_delete {
+                self.remove_queue(id, DropCause::QueueDeleted);
+                return;
+            }
+        }
+        if queue.count(|state| *state == ModelState::Held(consumer)) > 0 {
+            self.work
+                .push_back(ModelWork::GiveBack(id, consumer, failed));
+        }
+        self.schedule(id);
+    }
+
+    /// A queue is gone with all in it.
+    pub fn remove_queue(&mut self, id: QueueId, cause: DropCause) {
+        let Some(queue) = self.queues.remove(&id) else {
+            return;
+        };
+        let pending = queue.count(|state| matches!(state, ModelState::Pending { .. }));
+        self.drop_some(None, cause, queue.messages.len() as u64 - pending);
+        self.drop_some(None, DropCause::PendingAbandoned, pending);
+        self.retry_all();
+    }
+
+    /// Ready messages are removed.
+    pub fn purge(&mut self, id: QueueId, with_dead_pending: bool) {
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return;
+        };
+        let ready = queue.ready();
+        queue
+            .messages
+            .retain(|message| message.state != ModelState::Ready);
+        if with_dead_pending {
+            let mut dropped = Vec::new();
+            queue.messages.retain(|message| match message.state {
+                ModelState::Pending { reason, .. } => {
+                    dropped.push(reason);
+                    false
+                }
+                _ => true,
+            });
+            for reason in dropped {
+                self.drop_some(Some(reason), DropCause::Purged, 1);
+            }
+        }
+        self.drop_some(None, DropCause::Purged, ready);
+        self.schedule(id);
+    }
+
+    pub(super) fn drop_some(&mut self, reason: Option<Reason>, cause: DropCause, count: u64) {
+        if count > 0 {
+            *self.drops.entry((reason, cause)).or_default() += count;
+        }
+    }
+
+    pub(super) fn schedule(&mut self, id: QueueId) {
+        if let Some(queue) = self.queues.get_mut(&id)
+            && !std::mem::replace(&mut queue.scheduled, true)
+        {
+            self.work.push_back(ModelWork::Serve(id));
+        }
+    }
+
+    /// Topology or policies changed.
+    pub fn retry_all(&mut self) {
+        for (id, queue) in &self.queues {
+            if queue.count(|state| matches!(state, ModelState::Pending { .. })) > 0 {
+                self.work.retain(|work| *work != ModelWork::Retry(*id));
+                self.work.push_back(ModelWork::Retry(*id));
+            }
+        }
+    }
+
+    /// Queues in which something is due are served.
+    pub fn wake_due(&mut self, now_ms: u64) {
+        let due = |queue: &ModelQueue| {
+            let mut ready = queue
+                .messages
+                .iter()
+                .filter(|m| m.state == ModelState::Ready);
+            ready.any(|message| queue.end_of(message).is_some_and(|end| end <= now_ms))
+        };
+        let due: Vec<_> = self
+            .queues
+            .iter()
+            .filter(|(_, q)| due(q))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in due {
+            self.schedule(id);
+        }
+    }
+
+    /// Policies changed: all queues get their settings, then what waits is tried again.
+    pub fn policies_changed(&mut self) {
+        self.work.push_back(ModelWork::ApplyPolicies);
+    }
+}

@@ -1,0 +1,377 @@
+//! What may happen: random commands over a small world of names, so that they meet often.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::Random;
+use crate::base::{ConnectionId, ConsumerId, Name, Position, PublisherId};
+use crate::broker::policy::{Policy, PolicySpec};
+use crate::broker::{Command, Destination, Outcome, Publish, Target};
+use crate::message::{KeyRule, Message, Route};
+use crate::wire::Value;
+
+/// One thing that happens.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Time passes, in milliseconds; what is due happens on time.
+    Pass(u64),
+    /// A consumer attaches.
+    Consume { queue: Name, settled: bool },
+    /// A consumer's credit grows by this.
+    Credit {
+        consumer: ConsumerId,
+        more: u64,
+        drain: bool,
+    },
+    /// A consumer detaches.
+    Detach(ConsumerId),
+    /// The connection goes, and another comes.
+    Reconnect,
+    /// A delivery is settled, or was settled before.
+    Settle {
+        consumer: ConsumerId,
+        position: Position,
+        outcome: Outcome,
+    },
+    /// Anything that needs nothing but itself.
+    Plain(Command),
+}
+
+impl Step {
+    /// The step in one line.
+    pub(super) fn told(&self) -> String {
+        let Self::Plain(Command::Publish(publish)) = self else {
+            return format!("{self:?}");
+        };
+        let Publish {
+            token,
+            route,
+            message,
+            ..
+        } = publish;
+        let (durable, priority, ttl) = (message.durable(), message.priority(), message.ttl_ms());
+        let (exchange, key) = (&route.exchange, route.keys.first());
+        format!("publish {token} {exchange}/{key:?} durable {durable} {priority:?} ttl {ttl:?}")
+    }
+}
+
+const QUEUES: [&str; 6] = ["q0", "q1", "q2", "q3", "q4", "q5"];
+const EXCHANGES: [&str; 2] = ["x0", "x1"];
+
+/// Draws steps.
+#[derive(Debug)]
+pub(super) struct Plan {
+    random: Random,
+    published: u64,
+    /// Consumers attached, and deliveries they were given.
+    pub(super) consumers: Vec<ConsumerId>,
+    pub(super) deliveries: Vec<(ConsumerId, Position)>,
+}
+
+impl Plan {
+    pub(super) fn new(seed: u64) -> Self {
+        let random = Random::new(seed);
+        Self {
+            random,
+            published: 0,
+            consumers: Vec::new(),
+            deliveries: Vec::new(),
+        }
+    }
+
+    pub(super) fn next(&mut self, wall_ms: i64, connection: ConnectionId) -> Step {
+        match self.random.below(100) {
+            0..35 => Step::Plain(self.publish(wall_ms, connection)),
+            35..55 => self.settle(),
+            55..67 => self.credit(),
+            67..75 => Step::Pass(self.amount(&[0, 1, 2, 5, 20, 200])),
+            75..80 => Step::Consume {
+                queue: self.queue(),
+                settled: self.random.one_in(4),
+            },
+            80..83 => self.detach(),
+            83..88 => Step::Plain(self.declare(connection)),
+            88..90 => Step::Plain(self.topology(connection)),
+            90..92 => Step::Plain(self.bind(connection)),
+            92..95 => Step::Plain(self.policy()),
+            95..97 => Step::Plain(self.purge(connection)),
+            97 => Step::Reconnect,
+            _ => Step::Plain(self.delete(connection)),
+        }
+    }
+
+    fn name(&mut self, of: &[&str]) -> Name {
+        Name::from(*self.random.pick(of).unwrap_or(&""))
+    }
+
+    fn queue(&mut self) -> Name {
+        self.name(&QUEUES)
+    }
+
+    fn amount(&mut self, of: &[u64]) -> u64 {
+        *self.random.pick(of).unwrap_or(&0)
+    }
+
+    fn publish(&mut self, wall_ms: i64, connection: ConnectionId) -> Command {
+        self.published += 1;
+        let exchange = if self.random.one_in(3) {
+            self.name(&EXCHANGES)
+        } else {
+            Name::from("")
+        };
+        let keys = Arc::from([self.queue()]);
+        let priority = self
+            .random
+            .one_in(2)
+            .then(|| self.amount(&[0, 1, 2, 4, 5, 9]));
+        let ttl = self
+            .random
+            .one_in(4)
+            .then(|| self.amount(&[0, 1, 3, 10, 100]));
+        let expiry = self.amount(&[0, 1, 5, 50]);
+        let expiry = self
+            .random
+            .one_in(8)
+            .then(|| wall_ms + i64::try_from(expiry).unwrap_or(0));
+        let durable = self.random.one_in(2);
+        let payload = payload(self.published, durable, (priority, ttl, expiry));
+        let message = Message::from_transfer(Bytes::from(payload), KeyRule::default());
+        let Ok(message) = message else {
+            return Command::Alarm { raised: false };
+        };
+        Command::Publish(Publish {
+            connection,
+            publisher: PublisherId(1),
+            token: self.published,
+            target: Target::Named,
+            route: Arc::new(Route { exchange, keys }),
+            message: Arc::new(message),
+            settled: false,
+        })
+    }
+
+    fn settle(&mut self) -> Step {
+        let outcome = match self.random.below(7) {
+            0 => Outcome::Accepted,
+            1 => Outcome::Released,
+            2 | 3 => Outcome::Rejected { evidence: None },
+            n => Outcome::Modified {
+                delivery_failed: n != 4,
+                undeliverable_here: n == 6,
+                annotations: None,
+            },
+        };
+        let delivery = self.random.pick(&self.deliveries).copied();
+        let Some((consumer, position)) = delivery else {
+            return Step::Pass(0);
+        };
+        if !self.random.one_in(10) {
+            self.deliveries
+                .retain(|other| *other != (consumer, position));
+        }
+        Step::Settle {
+            consumer,
+            position,
+            outcome,
+        }
+    }
+
+    fn credit(&mut self) -> Step {
+        let Some(consumer) = self.random.pick(&self.consumers).copied() else {
+            return Step::Pass(0);
+        };
+        let more = self.amount(&[0, 1, 2, 3, 10]);
+        Step::Credit {
+            consumer,
+            more,
+            drain: self.random.one_in(4),
+        }
+    }
+
+    fn detach(&mut self) -> Step {
+        let consumer = self.random.pick(&self.consumers).copied();
+        consumer.map_or(Step::Pass(0), Step::Detach)
+    }
+
+    fn declare(&mut self, connection: ConnectionId) -> Command {
+        let mut arguments = Vec::new();
+        let mut add = |name: &str, value: Value| arguments.push((Name::from(name), value));
+        if self.random.one_in(3) {
+            add("x-queue-type", Value::String("quorum".to_owned()));
+        }
+        for (key, value) in self.definition() {
+            add(&format!("x-{key}"), value);
+        }
+        if self.random.one_in(5) {
+            add("x-max-priority", Value::Ubyte(3));
+        }
+        if self.random.one_in(6) {
+            add("x-single-active-consumer", Value::Bool(true));
+        }
+        Command::QueueDeclare {
+            connection: Some(connection),
+            name: self.queue(),
+            durable: !self.random.one_in(4),
+            exclusive: false,
+            auto_delete: self.random.one_in(6),
+            arguments,
+        }
+    }
+
+    /// Settings as a policy writes them; as an argument, each gets `x-` in front.
+    fn definition(&mut self) -> Vec<(Name, Value)> {
+        let text = |value: &str| Value::String(value.to_owned());
+        let mut definition = Vec::new();
+        let mut add = |name: &str, value: Value| definition.push((Name::from(name), value));
+        if !self.random.one_in(4) {
+            let exchange = self.name(&["", "", "x0", "x1", "missing"]);
+            add("dead-letter-exchange", text(&exchange));
+            if exchange.is_empty() || self.random.one_in(2) {
+                add("dead-letter-routing-key", text(&self.queue()));
+            }
+            if self.random.one_in(2) {
+                add("dead-letter-strategy", text("at-least-once"));
+            }
+        }
+        if self.random.one_in(2) {
+            add("max-length", Value::Ulong(self.amount(&[0, 1, 2, 3, 8])));
+        }
+        if self.random.one_in(5) {
+            add(
+                "max-length-bytes",
+                Value::Ulong(self.amount(&[10, 60, 200])),
+            );
+        }
+        if self.random.one_in(2) {
+            let overflow = ["drop-head", "reject-publish", "reject-publish-dlx"];
+            add("overflow", text(&self.name(&overflow)));
+        }
+        if self.random.one_in(3) {
+            add(
+                "message-ttl",
+                Value::Ulong(self.amount(&[0, 1, 5, 30, 100])),
+            );
+        }
+        if self.random.one_in(3) {
+            add("delivery-limit", Value::Ulong(self.amount(&[0, 1, 2])));
+        }
+        definition
+    }
+
+    fn topology(&mut self, _connection: ConnectionId) -> Command {
+        let name = self.name(&EXCHANGES);
+        if self.random.one_in(4) {
+            return Command::ExchangeDelete {
+                name,
+                if_unused: false,
+            };
+        }
+        Command::ExchangeDeclare {
+            name,
+            kind: Name::from("fanout"),
+            durable: !self.random.one_in(4),
+            auto_delete: false,
+            internal: false,
+            arguments: Vec::new(),
+        }
+    }
+
+    fn bind(&mut self, connection: ConnectionId) -> Command {
+        let (connection, source) = (Some(connection), self.name(&EXCHANGES));
+        let destination = Destination::Queue(self.queue());
+        let (key, arguments) = (Name::from(""), Vec::new());
+        if self.random.one_in(4) {
+            return Command::Unbind {
+                connection,
+                source,
+                destination,
+                key,
+                arguments,
+            };
+        }
+        Command::Bind {
+            connection,
+            source,
+            destination,
+            key,
+            arguments,
+        }
+    }
+
+    fn policy(&mut self) -> Command {
+        let operator = false;
+        let name = self.name(&["p0", "p1"]);
+        let definition = self.definition();
+        let spec = PolicySpec {
+            name: name.clone(),
+            pattern: if self.random.one_in(2) {
+                "^q[0-2]$"
+            } else {
+                "^q[2-5]$"
+            },
+            priority: i64::try_from(self.random.below(3)).unwrap_or(0),
+            apply_to: "all",
+            definition,
+        };
+        match Policy::new(operator, spec) {
+            Ok(policy) if !self.random.one_in(3) => Command::PolicySet { operator, policy },
+            _ => Command::PolicyDelete { operator, name },
+        }
+    }
+
+    fn purge(&mut self, connection: ConnectionId) -> Command {
+        let with_dead_pending = self.random.one_in(3);
+        Command::QueuePurge {
+            connection: Some(connection),
+            name: self.queue(),
+            with_dead_pending,
+        }
+    }
+
+    fn delete(&mut self, connection: ConnectionId) -> Command {
+        Command::QueueDelete {
+            connection: Some(connection),
+            name: self.queue(),
+            if_unused: self.random.one_in(3),
+            if_empty: self.random.one_in(3),
+        }
+    }
+}
+
+/// Encodes a message: header, properties with absolute-expiry-time, a number as body. [AMQP 3.2]
+fn payload(
+    number: u64,
+    durable: bool,
+    (priority, ttl_ms, expiry): (Option<u64>, Option<u64>, Option<i64>),
+) -> Vec<u8> {
+    let mut header = vec![if durable { 0x41 } else { 0x42 }];
+    match priority.and_then(|priority| u8::try_from(priority).ok()) {
+        Some(priority) => header.extend([0x50, priority]),
+        None => header.push(0x40),
+    }
+    match ttl_ms.and_then(|ttl_ms| u32::try_from(ttl_ms).ok()) {
+        Some(ttl_ms) => {
+            header.push(0x70);
+            header.extend(ttl_ms.to_be_bytes());
+        }
+        None => header.push(0x40),
+    }
+    let mut payload = section(0x70, 3, &header);
+    if let Some(expiry) = expiry {
+        let mut properties = vec![0x40; 8];
+        properties.push(0x83);
+        properties.extend(expiry.to_be_bytes());
+        payload.extend(section(0x73, 9, &properties));
+    }
+    payload.extend([0x00, 0x53, 0x75, 0xa0, 8]);
+    payload.extend(number.to_be_bytes());
+    payload
+}
+
+fn section(descriptor: u8, count: u8, fields: &[u8]) -> Vec<u8> {
+    let size = u8::try_from(fields.len() + 1).unwrap_or(u8::MAX);
+    let mut bytes = vec![0x00, 0x53, descriptor, 0xc0, size, count];
+    bytes.extend(fields);
+    bytes
+}

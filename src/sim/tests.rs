@@ -1,0 +1,44 @@
+//! Runs of the simulator. `CORONER_SIM_SECONDS` makes them longer, `CORONER_SIM_SEED` repeats one.
+
+use super::World;
+
+/// Steps of one run: enough for queues to fill, policies to change and connections to go.
+const STEPS: u64 = 400;
+
+fn run(seed: u64) -> World {
+    let mut world = World::new(seed);
+    for _ in 0..STEPS {
+        if let Err(failure) = world.step() {
+            panic!("{failure}");
+        }
+    }
+    world
+}
+
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the length of a test run is in real time"
+)]
+fn every_message_is_in_one_place_or_counted_and_facts_rebuild_the_core() {
+    if let Some(seed) = variable("CORONER_SIM_SEED") {
+        eprintln!("{}", run(seed).summary());
+        return;
+    }
+    let seconds = variable("CORONER_SIM_SECONDS").unwrap_or(3);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
+    let mut seed = 1;
+    while std::time::Instant::now() < end {
+        run(seed);
+        seed += 1;
+    }
+}
+
+#[test]
+fn one_seed_gives_one_run() {
+    assert_eq!(run(42).summary(), run(42).summary());
+}

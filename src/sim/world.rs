@@ -1,0 +1,583 @@
+//! A core, the model beside it, and two cores rebuilt from its facts.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::durable::durable_state;
+use super::model::{Model, ModelConsumer, ModelQueue, ModelState, Scene};
+use super::plan::{Plan, Step};
+use crate::base::{
+    ConnectionId, ConsumerId, HolderId, Millis, Name, Now, Position, QueueId, Seed, SessionId,
+    Timestamp,
+};
+use crate::broker::queue::{Queue, State};
+use crate::broker::{
+    Command, Consume, Core, Effect, Effects, Options, Publish, PublishOutcome, Reply, Restoring,
+    Settle,
+};
+
+/// What went wrong, and how to see it again.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The seed of the run.
+    pub seed: u64,
+    /// Which step.
+    pub step: u64,
+    /// The last commands, oldest first.
+    pub commands: Vec<String>,
+    /// What differs.
+    pub what: String,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "seed {} step {}:", self.seed, self.step)?;
+        for command in &self.commands {
+            writeln!(f, "  {command}")?;
+        }
+        f.write_str(&self.what)
+    }
+}
+
+/// One run.
+#[derive(Debug)]
+pub struct World {
+    seed: u64,
+    steps: u64,
+    now: Now,
+    core: Core,
+    model: Model,
+    plan: Plan,
+    effects: Effects,
+    /// Rebuilt with every fact once, and with every fact twice.
+    once: Restoring,
+    twice: Restoring,
+    connection: ConnectionId,
+    session: SessionId,
+    next_id: u64,
+    history: VecDeque<String>,
+    /// Where each consumer reads.
+    reads: BTreeMap<ConsumerId, QueueId>,
+}
+
+/// Commands told on failure.
+const HISTORY_MAX: usize = 30;
+
+impl World {
+    /// An empty vhost and nothing done yet.
+    pub fn new(seed: u64) -> Self {
+        let options = || Options::new(Name::from("sim"), Seed(seed));
+        let now = Now::new(Millis(10_000_000), Timestamp(1_700_000_000_000));
+        let restoring = || Restoring::new(options(), now, now.wall, u64::MAX);
+        let mut world = Self {
+            seed,
+            steps: 0,
+            now,
+            core: Core::new(options()),
+            model: Model::default(),
+            plan: Plan::new(seed),
+            effects: Effects::new(),
+            once: restoring(),
+            twice: restoring(),
+            connection: ConnectionId(0),
+            session: SessionId(0),
+            next_id: 1,
+            history: VecDeque::new(),
+            reads: BTreeMap::new(),
+        };
+        world.connect();
+        world
+    }
+
+    /// Does one random thing and compares everything.
+    pub fn step(&mut self) -> Result<(), Failure> {
+        self.steps += 1;
+        let step = self.plan.next(self.now.wall.0, self.connection);
+        self.history
+            .push_back(format!("at {}: {}", self.now.mono.0, step.told()));
+        if self.history.len() > HISTORY_MAX {
+            self.history.pop_front();
+        }
+        self.act(step);
+        let checked = self.check_model().and_then(|()| self.check_rebuilt());
+        checked.map_err(|what| Failure {
+            seed: self.seed,
+            step: self.steps,
+            commands: self.history.iter().cloned().collect(),
+            what,
+        })
+    }
+
+    /// Messages that ever entered a queue, were dropped, died: to see that a run did something.
+    pub fn summary(&self) -> String {
+        let counters = self.core.counters();
+        let (dead, drops) = (counters.dead.total(), counters.drops.total());
+        let Self { steps, .. } = self;
+        let (published, lettered) = (counters.published, counters.dead_lettered);
+        format!(
+            "{steps} steps: {published} published, {dead} died, {lettered} moved, {drops} dropped"
+        )
+    }
+
+    fn act(&mut self, step: Step) {
+        match step {
+            Step::Pass(ms) => self.pass(ms),
+            Step::Consume { queue, settled } => self.consume(queue, settled),
+            Step::Credit {
+                consumer,
+                more,
+                drain,
+            } => self.credit(consumer, more, drain),
+            Step::Detach(consumer) => {
+                self.apply(Command::ConsumerDetach { consumer });
+                self.forget_consumer(consumer, false);
+            }
+            Step::Reconnect => self.reconnect(),
+            Step::Settle {
+                consumer,
+                position,
+                outcome,
+            } => {
+                let settle = Settle {
+                    consumer,
+                    position,
+                    outcome: outcome.clone(),
+                    confirm: None,
+                };
+                self.apply(Command::Settle(settle));
+                if let Some(&queue) = self.reads.get(&consumer) {
+                    let scene = Scene {
+                        now: self.now,
+                        core: &self.core,
+                    };
+                    self.model
+                        .settle(scene, queue, position, consumer, &outcome);
+                }
+            }
+            Step::Plain(command) => self.plain(command),
+        }
+        self.run_model();
+        let model = &self.model;
+        self.reads
+            .retain(|_, queue| model.queues.contains_key(queue));
+        let reads = &self.reads;
+        self.plan
+            .consumers
+            .retain(|consumer| reads.contains_key(consumer));
+    }
+
+    fn run_model(&mut self) {
+        self.model.run(Scene {
+            now: self.now,
+            core: &self.core,
+        });
+    }
+
+    fn apply(&mut self, command: Command) -> Reply {
+        let reply = self.core.apply(self.now, command, &mut self.effects);
+        while self.core.has_work() {
+            self.core.tick(self.now, 1_000, &mut self.effects);
+        }
+        self.collect();
+        reply
+    }
+
+    fn collect(&mut self) {
+        for (_, effect) in self.effects.outgoing.drain(..) {
+            if let Effect::Deliver(delivery) = effect
+                && let Some(&queue) = self.reads.get(&delivery.consumer)
+            {
+                let place = (queue, delivery.position);
+                self.model.observed.insert(place, delivery.consumer);
+                self.plan
+                    .deliveries
+                    .push((delivery.consumer, delivery.position));
+            }
+        }
+        for record in self.effects.records.drain(..) {
+            self.once.record(&record);
+            for fact in &record.facts {
+                let mut single = record.clone();
+                single.facts = vec![fact.clone(), fact.clone()];
+                self.twice.record(&single);
+            }
+        }
+        self.effects.clear();
+    }
+
+    fn connect(&mut self) {
+        (self.connection, self.session) = (ConnectionId(self.next_id), SessionId(self.next_id));
+        self.next_id += 1;
+        let (connection, session) = (self.connection, self.session);
+        let user = Name::from("sim");
+        self.apply(Command::ConnectionOpen {
+            connection,
+            user,
+            limit_bytes: u64::MAX,
+        });
+        self.apply(Command::SessionOpen {
+            connection,
+            session,
+            limit: u64::MAX,
+        });
+    }
+
+    fn reconnect(&mut self) {
+        self.apply(Command::ConnectionClose {
+            connection: self.connection,
+        });
+        let consumers: Vec<_> = self.reads.keys().copied().collect();
+        for consumer in consumers {
+            self.forget_consumer(consumer, true);
+        }
+        self.run_model();
+        self.connect();
+    }
+
+    fn forget_consumer(&mut self, consumer: ConsumerId, failed: bool) {
+        if let Some(queue) = self.reads.remove(&consumer) {
+            let scene = Scene {
+                now: self.now,
+                core: &self.core,
+            };
+            self.model.detach(scene, queue, consumer, failed);
+        }
+    }
+
+    /// Stops at every deadline on the way.
+    fn pass(&mut self, ms: u64) {
+        let end = self.now.mono.plus(ms);
+        loop {
+            let due = self.core.next_deadline().filter(|due| *due <= end);
+            let passed = due.unwrap_or(end).since(self.now.mono);
+            let wall = self.now.wall.0 + i64::try_from(passed).unwrap_or(0);
+            self.now = Now::new(self.now.mono.plus(passed), Timestamp(wall));
+            loop {
+                self.core.tick(self.now, 1_000, &mut self.effects);
+                if !self.core.has_work() {
+                    break;
+                }
+            }
+            self.collect();
+            self.model.wake_due(self.now.mono.0);
+            self.run_model();
+            if due.is_none() {
+                return;
+            }
+        }
+    }
+
+    fn consume(&mut self, queue: Name, settled: bool) {
+        let consumer = ConsumerId(self.next_id);
+        self.next_id += 1;
+        let (connection, session) = (self.connection, self.session);
+        let (priority, exclusive) = (0, false);
+        let reply = self.apply(Command::Consume(Consume {
+            connection,
+            session,
+            consumer,
+            queue,
+            settled,
+            priority,
+            exclusive,
+        }));
+        let Reply::Consuming { queue } = reply else {
+            return;
+        };
+        self.reads.insert(consumer, queue);
+        self.plan.consumers.push(consumer);
+        if let Some(queue) = self.model.queues.get_mut(&queue) {
+            let (id, limit, assigned, draining) = (consumer, 0, 0, false);
+            queue.consumers.push(ModelConsumer {
+                id,
+                limit,
+                assigned,
+                draining,
+                settled,
+            });
+        }
+    }
+
+    fn credit(&mut self, consumer: ConsumerId, more: u64, drain: bool) {
+        let Some(&queue) = self.reads.get(&consumer) else {
+            return;
+        };
+        let Some(queue) = self.model.queues.get_mut(&queue) else {
+            return;
+        };
+        let Some(state) = queue.consumers.iter_mut().find(|c| c.id == consumer) else {
+            return;
+        };
+        state.limit = state.limit.max(state.assigned) + more;
+        state.draining |= drain;
+        let limit = state.limit;
+        self.apply(Command::ConsumerFlow {
+            consumer,
+            limit,
+            drain,
+        });
+        if let Some(&queue) = self.reads.get(&consumer) {
+            self.model.schedule(queue);
+        }
+    }
+
+    fn plain(&mut self, command: Command) {
+        match command {
+            Command::Publish(publish) => self.publish(publish),
+            Command::QueueDelete { .. } => {
+                let before: Vec<_> = self.model.queues.keys().copied().collect();
+                self.apply(command);
+                self.queues_gone(&before);
+            }
+            Command::QueuePurge {
+                ref name,
+                with_dead_pending,
+                ..
+            } => {
+                let id = self.core.queue(name).map(|queue| queue.id);
+                self.apply(command);
+                if let Some(id) = id {
+                    self.model.purge(id, with_dead_pending);
+                }
+            }
+            Command::QueueDeclare { auto_delete, .. } => {
+                let reply = self.apply(command);
+                if let Reply::QueueDeclared {
+                    created: true,
+                    info,
+                    ..
+                } = reply
+                {
+                    self.queue_made(info.id, &info.name, auto_delete);
+                }
+            }
+            Command::PolicySet { .. } | Command::PolicyDelete { .. } => {
+                let refused = matches!(self.apply(command), Reply::Refused(_));
+                if !refused {
+                    self.model.policies_changed();
+                }
+            }
+            other => {
+                let generation = self.core.router().generation();
+                self.apply(other);
+                if self.core.router().generation() != generation {
+                    self.model.retry_all();
+                }
+            }
+        }
+    }
+
+    fn publish(&mut self, publish: Publish) {
+        let (message, route) = (publish.message.clone(), publish.route.clone());
+        let exchange = self
+            .core
+            .router()
+            .exchange_named(&route.exchange)
+            .map(|x| x.id);
+        let mut targets = Vec::new();
+        if let Some(exchange) = exchange {
+            self.core
+                .router()
+                .route(exchange, &route, &message, &mut targets);
+        }
+        self.core
+            .apply(self.now, Command::Publish(publish), &mut self.effects);
+        while self.core.has_work() {
+            self.core.tick(self.now, 1_000, &mut self.effects);
+        }
+        let outcome = self
+            .effects
+            .outgoing
+            .iter()
+            .find_map(|(_, effect)| match effect {
+                Effect::Published { outcome, .. } => Some(outcome.clone()),
+                _ => None,
+            });
+        self.collect();
+        let scene = Scene {
+            now: self.now,
+            core: &self.core,
+        };
+        let all = self.model.publish(scene, &message, &route, &targets);
+        let expected = match (exchange, targets.is_empty(), all) {
+            (None, _, _) => matches!(outcome, Some(PublishOutcome::NoExchange)),
+            (_, true, _) => matches!(outcome, Some(PublishOutcome::Unroutable)),
+            (_, _, true) => matches!(outcome, Some(PublishOutcome::Accepted)),
+            (_, _, false) => matches!(outcome, Some(PublishOutcome::QueueFull { .. })),
+        };
+        if !expected {
+            self.model
+                .complaints
+                .push(format!("publish: {outcome:?}, all took it: {all}"));
+        }
+    }
+
+    fn queue_made(&mut self, id: QueueId, name: &Name, auto_delete: bool) {
+        let Some(real) = self.core.queue(name) else {
+            return;
+        };
+        let queue = ModelQueue {
+            name: name.to_string(),
+            settings: real.settings.clone(),
+            messages: Vec::new(),
+            consumers: Vec::new(),
+            places: BTreeMap::new(),
+            run: 0,
+            grown: false,
+            scheduled: false,
+            unused_since_ms: self.now.mono.0,
+            auto_delete,
+        };
+        self.model.queues.insert(id, queue);
+        self.model.schedule(id);
+        self.model.retry_all();
+    }
+
+    fn queues_gone(&mut self, before: &[QueueId]) {
+        let cause = crate::broker::DropCause::QueueDeleted;
+        for id in before {
+            if !self.core.queues().any(|queue| queue.id == *id) {
+                self.model.remove_queue(*id, cause);
+            }
+        }
+    }
+
+    fn check_model(&mut self) -> Result<(), String> {
+        if !self.model.complaints.is_empty() {
+            return Err(self.model.complaints.join("\n"));
+        }
+        let real: Vec<QueueId> = self.core.queues().map(|queue| queue.id).collect();
+        if real.len() != self.model.queues.len() {
+            return Err(format!(
+                "queues {real:?}, model {:?}",
+                self.model.queues.keys()
+            ));
+        }
+        for queue in self.core.queues() {
+            let model = self
+                .model
+                .queues
+                .get(&queue.id)
+                .ok_or("a queue the model lacks")?;
+            same(
+                "messages",
+                &queue.name,
+                &real_messages(queue),
+                &model_messages(model),
+            )?;
+        }
+        let counters = self.core.counters();
+        let drops: BTreeMap<_, _> = counters
+            .drops
+            .kinds()
+            .iter()
+            .map(|kind| ((kind.reason, kind.cause), kind.count))
+            .collect();
+        same("drops", "", &drops, &self.model.drops)?;
+        let real = (
+            counters.dead.total(),
+            counters.dead_lettered,
+            counters.copies_refused,
+        );
+        let model = (
+            self.model.deaths,
+            self.model.dead_lettered,
+            self.model.copies_refused,
+        );
+        same("deaths, moved, copies refused", "", &real, &model)
+    }
+
+    fn check_rebuilt(&self) -> Result<(), String> {
+        let live = durable_state(&self.core);
+        for (what, rebuilt) in [("facts", &self.once), ("doubled facts", &self.twice)] {
+            let rebuilt = durable_state(rebuilt.core());
+            if live != rebuilt {
+                let differences = live.differences(&rebuilt).join("\n");
+                return Err(format!("live, and rebuilt from {what}:\n{differences}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    name: &str,
+    real: &T,
+    expected: &T,
+) -> Result<(), String> {
+    if real == expected {
+        return Ok(());
+    }
+    Err(format!(
+        "{what} {name}\n  is       {real:?}\n  expected {expected:?}"
+    ))
+}
+
+/// One message as both sides describe it.
+type Shown = (String, u32, u32, u32, Vec<(String, String, u64)>);
+
+fn real_messages(queue: &Queue) -> BTreeMap<Position, Shown> {
+    let mut shown = BTreeMap::new();
+    for state in [State::Ready, State::Held, State::Dying] {
+        let mut from = Position(0);
+        while let Some(position) = queue.messages.find(state, from, |_| true) {
+            from = Position(position.0 + 1);
+            let Some(slot) = queue.messages.slot(position) else {
+                continue;
+            };
+            let pending = queue.pending.entry(position);
+            let name = match (state, pending) {
+                (State::Held, _) => format!("held by {}", slot.holder.0),
+                (State::Dying, Some(p)) => format!("pending {:?} {:?}", p.reason, p.targets),
+                (state, _) => format!("{state:?}"),
+            };
+            let entries = slot
+                .message
+                .history()
+                .map(|history| history.entries().to_vec());
+            let deaths = entries.unwrap_or_default().into_iter();
+            let deaths = deaths
+                .map(|entry| {
+                    (
+                        entry.queue.to_string(),
+                        format!("{:?}", entry.reason),
+                        entry.count,
+                    )
+                })
+                .collect();
+            let carried = slot.message.carried_delivery_count();
+            shown.insert(
+                position,
+                (name, slot.failures, slot.acquired, carried, deaths),
+            );
+        }
+    }
+    shown
+}
+
+fn model_messages(queue: &ModelQueue) -> BTreeMap<Position, Shown> {
+    let show = |message: &super::model::ModelMessage| {
+        let name = match &message.state {
+            ModelState::Held(consumer) => format!("held by {}", HolderId(consumer.0)),
+            ModelState::Pending { reason, targets } => format!("pending {reason:?} {targets:?}"),
+            other => format!("{other:?}"),
+        };
+        let deaths = message
+            .deaths
+            .iter()
+            .map(|(queue, reason, count)| (queue.clone(), format!("{reason:?}"), *count))
+            .collect();
+        (
+            name,
+            message.failures,
+            message.acquired,
+            message.carried,
+            deaths,
+        )
+    };
+    queue
+        .messages
+        .iter()
+        .map(|message| (message.position, show(message)))
+        .collect()
+}
