@@ -3,7 +3,7 @@
 use crate::source::{rust_files, text_files};
 
 /// Calls that panic on what others sent; tests may use them.
-const PANICKING: &[&str] = &[".unwrap()", ".expect("];
+const PANICKING: &[&str] = &[".unwrap()", ".expect(\""];
 
 /// Marks of unfinished work.
 const UNFINISHED: &[&str] = &[
