@@ -136,9 +136,10 @@ impl Link {
     /// "link-credit_snd := delivery-count_rcv + link-credit_rcv - delivery-count_snd."
     pub(super) fn take_credit(&mut self, flow: &LinkFlow, initial: Serial) {
         let count = flow.delivery_count.unwrap_or(initial);
-        let in_flight = self.delivery_count.distance_from(count);
-        // Less than what is in flight is none; so is a count that is ahead of ours, which is wrong.
-        self.credit = flow.link_credit.unwrap_or(0).saturating_sub(in_flight);
+        // Signed: rhea counts from 0 whatever our initial-delivery-count, so it may be ahead of ours.
+        let in_flight = self.delivery_count.distance_from(count).cast_signed();
+        let credit = i64::from(flow.link_credit.unwrap_or(0)) - i64::from(in_flight);
+        self.credit = u32::try_from(credit.max(0)).unwrap_or(u32::MAX);
         self.drain = flow.drain;
     }
 
