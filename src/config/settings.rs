@@ -97,7 +97,7 @@ impl Default for Settings {
 
 impl Settings {
     /// The first setting that is wrong by itself or beside another: its name and what is wrong.
-    pub(super) fn problem(&self) -> Option<(&'static str, String)> {
+    pub fn problem(&self) -> Option<(&'static str, String)> {
         let frame = u64::from(limits::FRAME_BYTES_MIN)..=u64::from(u32::MAX);
         if !frame.contains(&self.max_frame_size.0) {
             return Some(("max-frame-size", "this is outside its range".to_owned()));

@@ -226,6 +226,9 @@ impl Broker {
     }
 
     pub(super) async fn start(settings: Settings) -> Result<Self, StartError> {
+        if let Some((name, why)) = settings.problem() {
+            return Err(StartError::Setting { name, why });
+        }
         let seed = setup::seed();
         let registry = setup::registry(&settings)?;
         let options = setup::options(&settings, seed);

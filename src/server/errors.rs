@@ -20,6 +20,14 @@ pub enum StartError {
         /// What the system said.
         why: String,
     },
+    /// A setting that is wrong by itself or beside another.
+    #[error("setting '{name}': {why}")]
+    Setting {
+        /// Which.
+        name: &'static str,
+        /// What is wrong.
+        why: String,
+    },
     /// A name of a vhost or user that cannot be.
     #[error(transparent)]
     Registry(#[from] RegistryError),
