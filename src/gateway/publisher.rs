@@ -30,6 +30,8 @@ pub(super) struct Publisher {
     pub(super) to: Destination,
     /// Credit the peer has left, in messages.
     credit: u32,
+    /// Credit it was given last; more comes when half of it is used.
+    given: u32,
     /// Messages whose outcome is not known yet.
     pending: u32,
     /// Mean size of its messages, in bytes; 0 before the first.
@@ -59,6 +61,7 @@ impl Publisher {
         Self {
             to,
             credit: 0,
+            given: 0,
             pending: 0,
             mean_bytes: 0,
         }
@@ -73,16 +76,16 @@ impl Publisher {
         };
         let window = u32::try_from(window).unwrap_or(PUBLISH_CREDIT_MAX);
         let wanted = window.saturating_sub(self.pending);
-        if wanted == 0 || self.credit > wanted / 2 {
+        if wanted <= self.credit || self.credit > self.given / 2 {
             return None;
         }
-        self.credit = wanted;
+        (self.credit, self.given) = (wanted, wanted);
         Some(wanted)
     }
 
     /// Takes all credit back.
     pub(super) fn stop(&mut self) {
-        self.credit = 0;
+        (self.credit, self.given) = (0, 0);
     }
 
     /// Counts a message that was given up in the middle: it used up a credit.
