@@ -51,3 +51,8 @@ pub const IDLE_TIME_OUT_MS_MIN: u32 = 1_000;
 pub const CLOSE_WAIT_MS: u64 = 5_000;
 /// How long we go on discarding bytes after a close because of bytes that cannot be read.
 pub const DISCARD_MS: u64 = 500;
+/// Memory of a waiting message beside its bare bytes, about, in bytes: its slot, its allocation, its
+/// index of sections.
+pub const MESSAGE_OVERHEAD_BYTES: u64 = 256;
+/// Queues looked at under one hold of the core's lock when objects are listed or counted.
+pub const LISTING_SLICE: usize = 256;

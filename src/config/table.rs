@@ -196,7 +196,7 @@ pub const TABLE: &[Key] = &[
         Shape::Text,
         "BYTES",
         SIZE,
-        "Publishers get no credit while messages in one vhost take more than this; 0 is off",
+        "Publishers get no credit while messages take more memory than this; 0 is off",
     ),
     key(
         "default-queue-type",

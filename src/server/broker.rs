@@ -17,7 +17,7 @@ use super::errors::StartError;
 use super::outbox::Outbox;
 use super::stats::Stats;
 use super::vhost::Vhost;
-use super::{listener, setup};
+use super::{listener, memory, setup};
 use crate::access::Peer;
 use crate::base::{ConnectionId, Name};
 use crate::config::{ListenAddress, PermissionEntry, Settings, Span, UserEntry};
@@ -269,6 +269,10 @@ impl Broker {
         });
         for vhost in shared.vhosts.values() {
             shared.spawn(run_timer(Arc::clone(vhost), clock));
+        }
+        if shared.settings.memory_limit.0 > 0 {
+            let vhosts = shared.vhosts.values().map(Arc::clone).collect();
+            shared.spawn(memory::watch(vhosts, shared.settings.memory_limit.0));
         }
         for listener in listeners {
             shared.spawn(listener::accept(listener, Arc::clone(&shared)));

@@ -17,6 +17,7 @@ mod clock;
 mod connection;
 mod errors;
 mod listener;
+mod memory;
 mod outbox;
 mod process;
 mod setup;

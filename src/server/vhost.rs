@@ -11,9 +11,9 @@ use tokio::sync::Notify;
 use super::clock::{Clock, Stopwatch};
 use super::outbox::Outbox;
 use super::stats::{LockHolds, VhostStats};
-use crate::base::limits::BATCH_COMMANDS_MAX;
+use crate::base::limits::{BATCH_COMMANDS_MAX, LISTING_SLICE};
 use crate::base::{ConnectionId, Lsn, Map, Millis, Name, Now, Seed};
-use crate::broker::{Core, Effect, Effects, LogEvent, More, Options};
+use crate::broker::{Command, Core, Effect, Effects, LogEvent, More, Options};
 use crate::gateway::Gateway;
 
 /// Messages that one tick may handle under one hold of the lock.
@@ -145,6 +145,38 @@ impl Vhost {
         state.distribute(None, &mut wakers);
         self.finish(now, state, watch, &mut wakers);
         Ok(due)
+    }
+
+    /// Memory that all messages take, about, in bytes. Looks at some queues at a time.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let mut bytes = 0;
+        let mut after: Option<Name> = None;
+        while let Ok(state) = self.lock() {
+            let (some, last) = state.core.memory_after(after.as_ref(), LISTING_SLICE);
+            MutexGuard::unlock_fair(state);
+            bytes += some;
+            if last.is_none() {
+                break;
+            }
+            after = last;
+        }
+        bytes
+    }
+
+    /// Raises or clears the alarm that stops publishers.
+    pub(super) fn set_alarm(&self, raised: bool) -> Result<(), Failed> {
+        let mut wakers = Vec::new();
+        let mut state = self.lock()?;
+        let watch = Stopwatch::start();
+        let now = self.clock.now();
+        let State { core, effects, .. } = &mut *state;
+        let command = Command::Alarm { raised };
+        if catch_unwind(AssertUnwindSafe(|| core.apply(now, command, effects))).is_err() {
+            return Err(self.fail(state));
+        }
+        state.distribute(None, &mut wakers);
+        self.finish(now, state, watch, &mut wakers);
+        Ok(())
     }
 
     /// Ready when an earlier deadline came up than the timer task sleeps for.

@@ -180,6 +180,21 @@ impl Core {
             .collect()
     }
 
+    /// Memory that the messages of up to `count` queues behind `after` take, about, in bytes; and
+    /// the last of these queues, if there may be more. A message in several queues counts in each.
+    pub fn memory_after(&self, after: Option<&Name>, count: usize) -> (u64, Option<Name>) {
+        let mut bytes = 0;
+        let mut last = None;
+        for (index, (name, id)) in self.names_after(after).take(count).enumerate() {
+            let messages = self.queues.get(id).map(|queue| &queue.messages);
+            bytes += messages.map_or(0, |messages| {
+                messages.live_bytes() + messages.live() * limits::MESSAGE_OVERHEAD_BYTES
+            });
+            last = (index + 1 == count).then(|| name.clone());
+        }
+        (bytes, last)
+    }
+
     /// Handles one command. Never fails, never waits: what is refused is in the reply. Call
     /// [`Core::tick`] when [`Core::has_work`] afterwards: long work is done in slices.
     pub fn apply(&mut self, now: Now, command: Command, effects: &mut Effects) -> Reply {

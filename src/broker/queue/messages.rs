@@ -20,6 +20,7 @@ pub struct Messages {
     order: Order,
     ready: u64,
     ready_bytes: u64,
+    live_bytes: u64,
     held: u64,
     dying: u64,
     timers: BTreeSet<(Millis, Position)>,
@@ -46,6 +47,7 @@ impl Messages {
             order,
             ready: 0,
             ready_bytes: 0,
+            live_bytes: 0,
             held: 0,
             dying: 0,
             timers: BTreeSet::new(),
@@ -60,6 +62,11 @@ impl Messages {
     /// Bytes of the bare messages that wait.
     pub const fn ready_bytes(&self) -> u64 {
         self.ready_bytes
+    }
+
+    /// Bytes of the bare messages in whatever state.
+    pub const fn live_bytes(&self) -> u64 {
+        self.live_bytes
     }
 
     /// Messages with consumers.
@@ -91,6 +98,7 @@ impl Messages {
         else {
             return false;
         };
+        self.live_bytes += u64::from(slot.size_bytes);
         match state {
             State::Ready => {
                 self.ready += 1;
@@ -180,6 +188,7 @@ impl Messages {
     pub fn take(&mut self, position: Position, from: State) -> Option<Slot> {
         let (lane, place) = unpack(position);
         let slot = self.lanes.get_mut(lane)?.take(place, from)?;
+        self.live_bytes -= u64::from(slot.size_bytes);
         self.uncount(from, slot.size_bytes);
         if slot.deadline != Millis::NEVER {
             self.timers.remove(&(slot.deadline, position));
@@ -272,7 +281,7 @@ impl Messages {
     /// Removes all ready messages; how many there were.
     pub fn purge(&mut self, trash: &mut Trash) -> u64 {
         let count = std::mem::take(&mut self.ready);
-        self.ready_bytes = 0;
+        self.live_bytes -= std::mem::take(&mut self.ready_bytes);
         for lane in &mut self.lanes {
             lane.purge(trash);
         }
