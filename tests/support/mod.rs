@@ -7,6 +7,9 @@
 )]
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
+pub mod mutator;
+pub mod raw;
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

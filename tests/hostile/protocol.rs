@@ -1,0 +1,151 @@
+//! Whole frames that ask for what nobody may have.
+
+use std::time::{Duration, Instant};
+
+use crate::support::raw::{self, Raw, null, performative, truth, uint};
+use crate::under_attack;
+
+/// A range of four billion must not be walked.
+const RANGE_MAX: Duration = Duration::from_secs(2);
+
+fn disposition(receiver: bool, first: u32, last: u32, state: u8) -> [Vec<u8>; 5] {
+    let state = performative(state, &[]);
+    [truth(receiver), uint(first), uint(last), truth(true), state]
+}
+
+/// "first ... last" is clamped to what is unsettled. [AMQP 2.7.6]
+#[test]
+fn a_disposition_of_everything_settles_what_there_is() {
+    under_attack(&[], |broker| {
+        Raw::declare(broker.port, "range");
+        let mut raw = Raw::begun(broker.port);
+        raw.attach_sender(0, "range");
+        raw.wait_for(raw::FLOW);
+        raw.attach_receiver(1, "range");
+        let start = Instant::now();
+        for round in 0..20 {
+            for state in [0x24, 0x25, 0x26, 0x27] {
+                for receiver in [true, false] {
+                    let everything = disposition(receiver, 0, u32::MAX, state);
+                    raw.perform(raw::DISPOSITION, &everything);
+                    let backwards = disposition(receiver, u32::MAX, round, state);
+                    raw.perform(raw::DISPOSITION, &backwards);
+                }
+            }
+        }
+        raw.publish(0, 0, false, b"after the ranges");
+        let outcome = raw.wait_for(raw::DISPOSITION);
+        assert!(!outcome.says("amqp:"), "{outcome:x?}");
+        raw.credit(1, 0xffff_fffb, 10);
+        raw.wait_for(raw::TRANSFER);
+        assert!(start.elapsed() < RANGE_MAX, "took {:?}", start.elapsed());
+    });
+}
+
+/// Each frame is sent on a begun session; the broker must answer with `code`, saying `condition`.
+fn refusals() -> Vec<(&'static str, Vec<u8>, u8, &'static str)> {
+    let on = |channel: u16, code: u8, fields: &[Vec<u8>]| {
+        raw::frame(0, channel, &performative(code, fields))
+    };
+    let flow_to = |handle: u32| {
+        let start = [null(), uint(1), uint(0), uint(1), uint(handle)];
+        [&start[..], &[uint(0), uint(1)]].concat()
+    };
+    let begin = [null(), uint(0), uint(9), uint(9)];
+    let attach = |handle| raw::attach(handle, false, "/queues/canary");
+    let twice = [on(0, raw::ATTACH, &attach(3)), {
+        let mut other = attach(3);
+        other[0] = raw::text("another");
+        on(0, raw::ATTACH, &other)
+    }];
+    vec![
+        (
+            "a handle above handle-max",
+            on(0, raw::ATTACH, &attach(70_000)),
+            raw::CLOSE,
+            "amqp:connection:framing-error",
+        ),
+        (
+            "a handle in use",
+            twice.concat(),
+            raw::END,
+            "amqp:session:handle-in-use",
+        ),
+        (
+            "a transfer on a handle without a link",
+            on(0, raw::TRANSFER, &[uint(9), uint(0)]),
+            raw::END,
+            "amqp:session:unattached-handle",
+        ),
+        (
+            "a flow on a handle without a link",
+            on(0, raw::FLOW, &flow_to(9)),
+            raw::END,
+            "amqp:session:unattached-handle",
+        ),
+        (
+            "a detach of a handle without a link",
+            on(0, raw::DETACH, &[uint(9)]),
+            raw::END,
+            "amqp:session:unattached-handle",
+        ),
+        (
+            "a channel above channel-max",
+            on(60_000, raw::BEGIN, &begin),
+            raw::CLOSE,
+            "amqp:",
+        ),
+        (
+            "a begin on a begun channel",
+            on(0, raw::BEGIN, &begin),
+            raw::CLOSE,
+            "amqp:",
+        ),
+        (
+            "an attach on a channel that was never begun",
+            on(7, raw::ATTACH, &attach(0)),
+            raw::CLOSE,
+            "amqp:",
+        ),
+        (
+            "a second open",
+            on(0, raw::OPEN, &[raw::text("again")]),
+            raw::CLOSE,
+            "amqp:",
+        ),
+    ]
+}
+
+/// Abuse of handles and channels is answered in the narrowest scope. [AMQP 2.5.6, 2.6.2, 2.6.3]
+#[test]
+fn abuse_of_handles_and_channels_is_answered() {
+    under_attack(&[], |broker| {
+        for (name, frame, code, condition) in refusals() {
+            let mut raw = Raw::begun(broker.port);
+            raw.send(&frame);
+            let answer = raw.wait_for(code);
+            assert!(answer.says(condition), "{name}: {answer:x?}");
+        }
+    });
+}
+
+/// As many sessions and links as are allowed, on many connections, and then gone without a word.
+#[test]
+fn a_flood_of_links_leaves_nothing_behind() {
+    under_attack(&[], |broker| {
+        for _ in 0..4 {
+            let mut raw = Raw::begun(broker.port);
+            for channel in 1..64 {
+                raw.begin(channel);
+            }
+            for handle in 0..256 {
+                let mut attach = raw::attach(handle, handle % 2 == 0, "/queues/canary");
+                attach[0] = raw::text(&format!("flood-{handle}"));
+                raw.perform(raw::ATTACH, &attach);
+            }
+            for _ in 0..256 {
+                raw.wait_for(raw::ATTACH);
+            }
+        }
+    });
+}

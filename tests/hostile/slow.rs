@@ -1,0 +1,148 @@
+//! Peers that do too little: they never finish, never read, never settle.
+
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use crate::support::raw::{self, Raw, transfer};
+use crate::support::run_to_end;
+use crate::under_attack;
+
+/// Longest a load may take.
+const LOAD_MAX: Duration = Duration::from_mins(5);
+
+/// [AMQP 2.4.1]: `open` is the first frame; who does not get there is dropped.
+#[test]
+fn handshakes_that_never_end_are_dropped() {
+    let peak = under_attack(&["--handshake-timeout=1s"], |broker| {
+        let beginnings = [
+            &[][..],
+            b"AMQP",
+            raw::SASL_HEADER,
+            b"AMQP\x03\x01\x00\x00\x00\x00",
+        ];
+        let mut slow: Vec<Raw> = (0..100)
+            .map(|count| {
+                let mut raw = Raw::connect(broker.port);
+                raw.send(beginnings[count % beginnings.len()]);
+                raw
+            })
+            .collect();
+        slow.push(Raw::authenticated(broker.port));
+        for raw in &mut slow {
+            raw.send(&[0]);
+            assert!(raw.is_closed_within(Duration::from_secs(10)));
+        }
+    });
+    assert!(peak < 200);
+}
+
+/// Its own outcomes and echoed flows pile up until the broker stops reading it.
+#[test]
+fn a_peer_that_writes_and_never_reads_is_not_buffered_without_bound() {
+    let peak = under_attack(&[], |broker| {
+        Raw::declare(broker.port, "deaf");
+        let mut raw = Raw::begun(broker.port);
+        raw.attach_sender(0, "deaf");
+        raw.wait_for(raw::FLOW);
+        raw.stream
+            .set_write_timeout(Some(Duration::from_secs(2)))
+            .expect("a socket");
+        let echo = [
+            raw::uint(0xffff_fffc),
+            raw::uint(9),
+            raw::uint(0),
+            raw::uint(9),
+            raw::null(),
+            raw::null(),
+            raw::null(),
+            raw::null(),
+            raw::null(),
+            raw::truth(true),
+        ];
+        let flow = raw::frame(0, 0, &raw::performative(raw::FLOW, &echo));
+        let flows = flow.repeat(1_000);
+        for _ in 0..1_000 {
+            use std::io::Write;
+            if raw.stream.write_all(&flows).is_err() {
+                break;
+            }
+        }
+    });
+    assert!(peak < 200);
+}
+
+/// A reader with all the credit in the world that does not read, before `messages` of 100 bytes.
+fn reader_stops(messages: u32) -> u64 {
+    under_attack(&[], |broker| {
+        fill(broker.port, messages, "100");
+        let mut raw = Raw::begun(broker.port);
+        raw.attach_receiver(0, "hostile-0");
+        raw.credit(0, 0xffff_fffb, 0x7fff_ffff);
+        raw.wait_for(raw::TRANSFER);
+        thread::sleep(Duration::from_secs(2));
+    })
+}
+
+#[test]
+fn a_reader_that_stops_is_not_read_ahead_for() {
+    assert!(reader_stops(20_000) < 200);
+}
+
+#[test]
+#[ignore = "takes a release build"]
+fn a_reader_that_stops_before_a_million_is_not_read_ahead_for() {
+    assert!(reader_stops(1_000_000) < 700);
+}
+
+/// Publishers that each send a part of a message of 10 MB and then nothing more.
+fn partial_publishers(publishers: usize, part_bytes: usize) -> u64 {
+    under_attack(&[], |broker| {
+        Raw::declare(broker.port, "parts");
+        let part = vec![b'.'; 60_000];
+        let stalled: Vec<Raw> = (0..publishers)
+            .map(|_| {
+                let mut raw = Raw::begun(broker.port);
+                raw.attach_sender(0, "parts");
+                let section = [0x00, 0x53, 0x75, 0xb0, 0x00, 0x98, 0x96, 0x80];
+                let first = [&transfer(0, 0, false, true), &section[..], &part].concat();
+                raw.send(&raw::frame(0, 0, &first));
+                let more = [&transfer(0, 0, false, true), &part[..]].concat();
+                let more = raw::frame(0, 0, &more);
+                raw.stream
+                    .set_write_timeout(Some(Duration::from_millis(200)))
+                    .expect("a socket");
+                for _ in 1..part_bytes / part.len() {
+                    raw.send(&more);
+                }
+                raw
+            })
+            .collect();
+        thread::sleep(Duration::from_secs(2));
+        drop(stalled);
+    })
+}
+
+#[test]
+fn parts_of_messages_are_bounded_over_all_connections() {
+    assert!(partial_publishers(40, 9_000_000) < 400);
+}
+
+#[test]
+#[ignore = "takes a release build"]
+fn a_thousand_publishers_of_10_mb_are_bounded() {
+    assert!(partial_publishers(1_000, 9_000_000) < 1_500);
+}
+
+/// Fills the queue `hostile-0`.
+fn fill(port: u16, messages: u32, size: &str) {
+    let url = format!("127.0.0.1:{port}");
+    let output = run_to_end(
+        Command::new(env!("CARGO_BIN_EXE_coroner"))
+            .args(["bench", "--url", &url, "--queue-prefix", "hostile-"])
+            .args(["--consumers", "0", "--keep", "--size", size])
+            .args(["--messages", &messages.to_string()]),
+        LOAD_MAX,
+    );
+    assert!(output.status.success(), "{output:?}");
+}
