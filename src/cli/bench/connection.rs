@@ -217,6 +217,16 @@ impl Connection {
             .map_err(BenchError::io("setting non-blocking"))
     }
 
+    /// Ends the connection so that nothing it said is lost on the way: waits for the peer's close.
+    pub(super) fn close(&mut self) -> Result<(), BenchError> {
+        let blocking = self.stream.set_nonblocking(false);
+        blocking.map_err(BenchError::io("setting blocking"))?;
+        write_performative(&mut self.output, 0, code::CLOSE, Vec::new());
+        self.flush_all()?;
+        while self.answer(|frame| frame.code)? != code::CLOSE {}
+        Ok(())
+    }
+
     /// The socket, to wait on.
     pub(super) fn stream(&self) -> &TcpStream {
         &self.stream

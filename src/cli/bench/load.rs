@@ -65,6 +65,11 @@ impl Load {
         }
     }
 
+    /// Closes all connections.
+    pub(super) fn close(&mut self) -> Result<(), BenchError> {
+        self.connections().try_for_each(Connection::close)
+    }
+
     fn connections(&mut self) -> impl Iterator<Item = &mut Connection> {
         let producers = self
             .producers

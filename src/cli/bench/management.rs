@@ -24,13 +24,16 @@ pub(super) struct QueueSpec<'a> {
 pub(super) struct Management {
     connection: Connection,
     requests: u32,
+    /// The answer link's delivery-count before the first answer.
+    first_delivery_count: u32,
 }
 
 impl Management {
     pub(super) fn open(peer: &Peer) -> Result<Self, BenchError> {
         let mut connection = Connection::open(peer, "coroner-bench-management")?;
+        let mut first_delivery_count = 0;
         for (handle, receiver) in [(REQUESTS, false), (ANSWERS, true)] {
-            connection.attach(&Link {
+            first_delivery_count = connection.attach(&Link {
                 name: "management",
                 handle,
                 receiver,
@@ -42,6 +45,7 @@ impl Management {
         Ok(Self {
             connection,
             requests: 0,
+            first_delivery_count,
         })
     }
 
@@ -65,12 +69,25 @@ impl Management {
         self.request("DELETE", &format!("/queues/{name}"), Item::Null)
     }
 
+    /// One credit for the answer to request `number`: each answer before it was one transfer.
+    fn credit(&self, number: u32) -> Vec<Item<'static>> {
+        vec![
+            Item::Uint(self.connection.first_transfer_id.wrapping_add(number)),
+            Item::Uint(INCOMING_WINDOW),
+            Item::Uint(number),
+            Item::Uint(OUTGOING_WINDOW),
+            Item::Uint(ANSWERS),
+            Item::Uint(self.first_delivery_count.wrapping_add(number)),
+            Item::Uint(1),
+        ]
+    }
+
     fn request(&mut self, method: &str, path: &str, body: Item<'_>) -> Result<(), BenchError> {
         let number = self.requests;
         self.requests += 1;
-        let first_transfer_id = self.connection.first_transfer_id;
+        let credit = self.credit(number);
         let output = self.connection.output();
-        write_performative(output, 0, code::FLOW, credit(first_transfer_id, number));
+        write_performative(output, 0, code::FLOW, credit);
         write_frame(output, 0, |out| {
             let tag = number.to_be_bytes();
             let transfer = vec![
@@ -112,19 +129,6 @@ impl Management {
             }
         }
     }
-}
-
-/// One credit for the answer to request `number`: each answer before it was one transfer.
-fn credit(first_transfer_id: u32, number: u32) -> Vec<Item<'static>> {
-    vec![
-        Item::Uint(first_transfer_id.wrapping_add(number)),
-        Item::Uint(INCOMING_WINDOW),
-        Item::Uint(number),
-        Item::Uint(OUTGOING_WINDOW),
-        Item::Uint(ANSWERS),
-        Item::Uint(number),
-        Item::Uint(1),
-    ]
 }
 
 /// The subject of the answer's properties, which is its first section.

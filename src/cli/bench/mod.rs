@@ -198,6 +198,7 @@ impl Options {
         let mut tally = Tally::start(run);
         let complete = load.run(&mut tally)?;
         let own = (own_before, Process::read(None).unwrap_or_default());
+        load.close()?;
         let broker_after = self.pid.and_then(|pid| Process::read(Some(pid)));
         Ok(Report::new(
             &tally,
