@@ -33,6 +33,9 @@ pub const MESSAGE_COPY_BYTES_MAX: usize = 16 * 1024;
 pub const MERGED_ANNOTATIONS_BYTES_MAX: usize = 128 * 1024;
 /// Default largest message, in bytes (as RabbitMQ).
 pub const MESSAGE_BYTES_DEFAULT: u64 = 16_777_216;
+/// Bytes of messages that have begun to arrive and are not complete, over all connections; two
+/// messages of the largest size always fit. Who goes on beyond it is closed.
+pub const PARTIAL_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Longest name of a queue, exchange or routing key, in bytes... names in RabbitMQ may reach 256
 /// through management over AMQP; we take as many.
 pub const NAME_BYTES_MAX: usize = 256;

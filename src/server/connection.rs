@@ -12,9 +12,10 @@ use tokio::time::Sleep;
 
 use super::broker::Shared;
 use super::outbox::Outbox;
+use super::partial::PartialShare;
 use super::vhost::Vhost;
 use crate::access::Peer;
-use crate::base::{ConnectionId, Millis};
+use crate::base::{ConnectionId, Millis, Now};
 use crate::gateway::Gateway;
 
 /// Bytes of one read: the least, so that idle connections take little memory, and the most, to
@@ -33,6 +34,7 @@ pub(super) struct Driver<R, W> {
     gateway: Gateway,
     outbox: Arc<Outbox>,
     vhost: Option<Arc<Vhost>>,
+    partial: PartialShare,
     reader: R,
     writer: W,
     input: BytesMut,
@@ -69,6 +71,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             gateway: Gateway::new(now, id, peer, Arc::clone(&shared.environment)),
             sleep: Box::pin(tokio::time::sleep_until(shared.clock.instant(now.mono))),
             armed: now.mono,
+            partial: shared.partial.share(),
             shared,
             outbox,
             vhost: None,
@@ -112,7 +115,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             self.gateway.close(now, Some(super::errors::stopping()));
         }
         if !self.input.is_empty() {
-            self.gateway.handle_bytes(now, &mut self.input);
+            self.take_input(now);
         }
         loop {
             self.work();
@@ -128,7 +131,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
         // An answer may have let the engine read on.
         if !self.input.is_empty() && self.gateway.wants_input() {
-            self.gateway.handle_bytes(now, &mut self.input);
+            self.take_input(now);
             self.work();
         }
         if self.unwritten() == 0 {
@@ -136,6 +139,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             self.output.shrink_to(WRITE_BYTES_KEPT);
             self.written = 0;
             self.gateway.poll_transmit(now, &mut self.output);
+        }
+    }
+
+    /// Hands over what has come, unless too much of it is beginnings of messages.
+    fn take_input(&mut self, now: Now) {
+        self.gateway.handle_bytes(now, &mut self.input);
+        if !self.partial.set(self.gateway.partial_bytes()) && !self.closing {
+            self.closing = true;
+            let error = super::errors::too_many_partial();
+            self.gateway.close(now, Some(error));
         }
     }
 

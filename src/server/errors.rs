@@ -6,7 +6,9 @@ use thiserror::Error;
 
 use crate::access::PatternError;
 use crate::broker::registry::RegistryError;
-use crate::wire::performative::{ConnectionError, Error as AmqpError, error};
+use crate::wire::performative::{
+    AmqpError as AmqpCondition, ConnectionError, Error as AmqpError, error,
+};
 
 /// Why a broker could not start. The operator's fault, or the machine's.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -67,6 +69,16 @@ pub(super) fn stopping() -> AmqpError {
     error(
         ConnectionError::ConnectionForced,
         "the broker is shutting down",
+    )
+}
+
+/// All connections together hold more beginnings of messages than [`limits::PARTIAL_BYTES_MAX`].
+///
+/// [`limits::PARTIAL_BYTES_MAX`]: crate::base::limits::PARTIAL_BYTES_MAX
+pub(super) fn too_many_partial() -> AmqpError {
+    error(
+        AmqpCondition::ResourceLimitExceeded,
+        "too many messages have begun to arrive and are not complete",
     )
 }
 

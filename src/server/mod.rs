@@ -19,6 +19,7 @@ mod errors;
 mod listener;
 mod memory;
 mod outbox;
+mod partial;
 mod process;
 mod setup;
 mod stats;

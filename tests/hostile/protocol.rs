@@ -62,7 +62,7 @@ fn refusals() -> Vec<(&'static str, Vec<u8>, u8, &'static str)> {
         (
             "a handle above handle-max",
             on(0, raw::ATTACH, &attach(70_000)),
-            raw::CLOSE,
+            raw::END,
             "amqp:connection:framing-error",
         ),
         (
