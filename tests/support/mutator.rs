@@ -11,7 +11,7 @@ use std::path::Path;
 /// Longest input made, in bytes.
 const INPUT_BYTES_MAX: usize = 16 * 1024;
 /// Mutations of one input at most.
-const MUTATIONS_MAX: u64 = 8;
+const MUTATIONS_MAX: usize = 8;
 /// The committed inputs, in the order of their names.
 pub fn corpus(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -58,7 +58,7 @@ impl<'a> Mutator<'a> {
     pub fn input(&mut self) -> Vec<u8> {
         let choice = self.below(self.corpus.len());
         let mut input = self.corpus[choice].clone();
-        for _ in 0..=self.below(MUTATIONS_MAX as usize) {
+        for _ in 0..=self.below(MUTATIONS_MAX) {
             self.mutate(&mut input);
         }
         input.truncate(INPUT_BYTES_MAX);

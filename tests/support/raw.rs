@@ -283,7 +283,7 @@ impl Raw {
     }
 
     fn fill(&mut self, limit: Duration) -> bool {
-        let mut chunk = [0; 64 * 1024];
+        let mut chunk = [0; 8 * 1024];
         self.stream.set_read_timeout(Some(limit)).expect("a socket");
         match self.stream.read(&mut chunk) {
             Ok(0) => false,
@@ -298,9 +298,10 @@ impl Raw {
 
 /// The fields of an attach with a version 2 address.
 pub fn attach(handle: u32, receiver: bool, address: &str) -> Vec<Vec<u8>> {
-    let (source, target) = match receiver {
-        true => (list(&[text(address)]), list(&[])),
-        false => (list(&[]), list(&[text(address)])),
+    let (source, target) = if receiver {
+        (list(&[text(address)]), list(&[]))
+    } else {
+        (list(&[]), list(&[text(address)]))
     };
     vec![
         text(&format!("link-{handle}")),

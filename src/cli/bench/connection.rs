@@ -115,12 +115,12 @@ impl Connection {
         begin.extend(windows);
         write_performative(&mut self.output, 0, code::BEGIN, begin);
         self.flush_all()?;
-        let (frame_bytes_max, idle) = self.expect(code::OPEN, |open| {
+        let (frame_bytes_max, idle) = self.wait_for(code::OPEN, |open| {
             (uint(open.fields.field(2)), uint(open.fields.field(4)))
         })?;
         self.frame_bytes_max = frame_bytes_max.unwrap_or(u32::MAX).min(FRAME_BYTES_MAX) as usize;
         self.idle_timeout = idle.map(|ms| Duration::from_millis(ms.into()));
-        let (first, window) = self.expect(code::BEGIN, |begin| {
+        let (first, window) = self.wait_for(code::BEGIN, |begin| {
             (uint(begin.fields.field(1)), uint(begin.fields.field(2)))
         })?;
         self.first_transfer_id = first.unwrap_or(0);
@@ -151,7 +151,7 @@ impl Connection {
         link.write(&mut self.output);
         self.flush_all()?;
         let terminus = if link.receiver { 5 } else { 6 };
-        let (there, count) = self.expect(code::ATTACH, |attach| {
+        let (there, count) = self.wait_for(code::ATTACH, |attach| {
             let there = described(attach.fields.field(terminus)).is_some();
             (there, uint(attach.fields.field(9)))
         })?;
@@ -159,7 +159,7 @@ impl Connection {
             return Ok(count.unwrap_or(0));
         }
         // A refused link is attached without its terminus and then detached with the reason.
-        self.expect(code::DETACH, |_| ())?;
+        self.wait_for(code::DETACH, |_| ())?;
         Err(BenchError::Refused {
             what: "a link",
             why: link.address.to_owned(),
@@ -188,7 +188,7 @@ impl Connection {
     }
 
     /// Waits for one performative; flows before it are passed over, an error ends the wait.
-    fn expect<T>(
+    fn wait_for<T>(
         &mut self,
         wanted: u8,
         read: impl FnOnce(&Performative<'_>) -> T,
