@@ -1,6 +1,6 @@
 //! What a user may do with the names of a vhost.
 
-use regex::Regex;
+use fancy_regex::{Regex, RegexBuilder};
 use thiserror::Error;
 
 /// The three rights.
@@ -25,8 +25,8 @@ impl Right {
     }
 }
 
-/// A regular expression over names: found anywhere unless anchored; the empty one allows nothing
-/// (as RabbitMQ: it stands for `^$`).
+/// A regular expression over names, with look-around as RabbitMQ's users write it: found anywhere
+/// unless anchored.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,
@@ -44,10 +44,20 @@ pub struct PatternError {
 }
 
 impl Pattern {
-    /// Compiles a pattern.
+    /// Compiles a permission: the empty one allows nothing (as RabbitMQ: it stands for `^$`).
     pub fn new(pattern: &str) -> Result<Self, PatternError> {
-        let source = if pattern.is_empty() { "^$" } else { pattern };
-        let regex = Regex::new(source).map_err(|error| PatternError {
+        Self::compile(pattern, if pattern.is_empty() { "^$" } else { pattern })
+    }
+
+    /// Compiles a pattern of names: the empty one matches every name.
+    pub fn of_names(pattern: &str) -> Result<Self, PatternError> {
+        Self::compile(pattern, pattern)
+    }
+
+    fn compile(pattern: &str, source: &str) -> Result<Self, PatternError> {
+        let mut builder = RegexBuilder::new(source);
+        let regex = builder.backtrack_limit(BACKTRACKS_MAX).build();
+        let regex = regex.map_err(|error| PatternError {
             pattern: pattern.to_owned(),
             why: error.to_string(),
         })?;
@@ -62,9 +72,10 @@ impl Pattern {
         &self.text
     }
 
-    /// Whether the name matches.
+    /// Whether the name matches. A pattern that backtracks too long over it does not: what cannot
+    /// be decided in bounded time is not allowed.
     pub fn matches(&self, name: &str) -> bool {
-        self.regex.is_match(name)
+        self.regex.is_match(name).unwrap_or(false)
     }
 }
 
@@ -118,6 +129,9 @@ impl Permissions {
     }
 }
 
+/// Steps back that one match may take, only of use to patterns with look-around.
+const BACKTRACKS_MAX: usize = 10_000;
+
 /// The name by which permissions know the default exchange.
 pub const DEFAULT_EXCHANGE_NAME: &str = "amq.default";
 
@@ -135,6 +149,20 @@ mod tests {
         assert!(!check("", "q"));
         assert!(!check("^$", "q"));
         assert!(Pattern::new("(").is_err());
+    }
+
+    #[test]
+    fn patterns_may_look_around_as_policies_of_rabbitmq_users_do() {
+        let pattern = Pattern::of_names(r"^(?!amq\.).*").unwrap();
+        assert!(pattern.matches("orders"));
+        assert!(!pattern.matches("amq.gen-1"));
+        assert!(Pattern::of_names("").unwrap().matches("any"));
+    }
+
+    #[test]
+    fn a_pattern_that_backtracks_without_end_matches_nothing() {
+        let pattern = Pattern::new(r"^(?=(a+)+$)(a|a)*\1b").unwrap();
+        assert!(!pattern.matches(&"a".repeat(200)));
     }
 
     #[test]

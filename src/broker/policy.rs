@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use regex::Regex;
-
+use crate::access::Pattern;
 use crate::base::Name;
 use crate::wire::Value;
 
@@ -60,7 +59,7 @@ pub struct Policy {
     /// Its name, unique in its vhost and kind.
     pub name: Name,
     /// Names it matches (anywhere in the name unless anchored).
-    pub pattern: Regex,
+    pub pattern: Pattern,
     /// The highest matching one applies.
     pub priority: i64,
     /// To what.
@@ -146,7 +145,7 @@ impl Definition {
 pub struct PolicySpec<'a> {
     /// Its name, not empty.
     pub name: Name,
-    /// A regular expression over names, without look-around (which the `regex` crate leaves out).
+    /// A regular expression over names; see [`Pattern`].
     pub pattern: &'a str,
     /// The highest matching one applies.
     pub priority: i64,
@@ -171,7 +170,7 @@ impl Policy {
             return Err(refused("name", "must not be empty".to_owned()));
         }
         let pattern =
-            Regex::new(spec.pattern).map_err(|error| refused("pattern", error.to_string()))?;
+            Pattern::of_names(spec.pattern).map_err(|error| refused("pattern", error.why))?;
         let all = ApplyTo::ALL.iter();
         let Some(apply_to) = all.copied().find(|one| one.as_str() == spec.apply_to) else {
             let words = ApplyTo::ALL.map(ApplyTo::as_str).join(", ");
@@ -259,7 +258,7 @@ impl Policies {
     /// The policy (or operator policy) that applies to a queue.
     pub fn of_queue(&self, operator: bool, name: &str, queue_type: QueueType) -> Option<&Policy> {
         highest(self.list(operator).filter(|policy| {
-            policy.apply_to.covers_queue(queue_type) && policy.pattern.is_match(name)
+            policy.apply_to.covers_queue(queue_type) && policy.pattern.matches(name)
         }))
     }
 
@@ -267,7 +266,7 @@ impl Policies {
     pub fn of_exchange(&self, name: &str) -> Option<&Policy> {
         highest(
             self.list(false).filter(|policy| {
-                policy.apply_to.covers_exchanges() && policy.pattern.is_match(name)
+                policy.apply_to.covers_exchanges() && policy.pattern.matches(name)
             }),
         )
     }
