@@ -361,8 +361,8 @@ impl Model {
     /// Topology or policies changed.
     pub fn retry_all(&mut self) {
         for (id, queue) in &self.queues {
-            if queue.count(|state| matches!(state, ModelState::Pending { .. })) > 0 {
-                self.work.retain(|work| *work != ModelWork::Retry(*id));
+            let waits = queue.count(|state| matches!(state, ModelState::Pending { .. })) > 0;
+            if waits && !self.work.contains(&ModelWork::Retry(*id)) {
                 self.work.push_back(ModelWork::Retry(*id));
             }
         }

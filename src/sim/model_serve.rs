@@ -327,7 +327,7 @@ impl Model {
             carried: message.carried,
             deaths: message.deaths.clone(),
         };
-        self.send(scene, (id, position), reason, letter, Some(targets));
+        self.send(scene, (id, position), reason, letter, targets);
     }
 
     fn send(
@@ -336,9 +336,8 @@ impl Model {
         (id, position): (QueueId, Position),
         reason: Reason,
         letter: Letter,
-        waited: Option<Option<Vec<QueueId>>>,
+        only: Option<Vec<QueueId>>,
     ) {
-        let only = waited.flatten();
         let narrowed = only.is_some();
         let mut gone = 0;
         let (exchange_missing, targets) = if let Some(only) = only {

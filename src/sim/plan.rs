@@ -57,12 +57,15 @@ impl Step {
 }
 
 const QUEUES: [&str; 6] = ["q0", "q1", "q2", "q3", "q4", "q5"];
+/// Steps in the beginning that declare and bind, so that there is something to play with.
+const OPENING: u64 = 9;
 const EXCHANGES: [&str; 2] = ["x0", "x1"];
 
 /// Draws steps.
 #[derive(Debug)]
 pub(super) struct Plan {
     random: Random,
+    drawn: u64,
     published: u64,
     /// Consumers attached, and deliveries they were given.
     pub(super) consumers: Vec<ConsumerId>,
@@ -74,6 +77,7 @@ impl Plan {
         let random = Random::new(seed);
         Self {
             random,
+            drawn: 0,
             published: 0,
             consumers: Vec::new(),
             deliveries: Vec::new(),
@@ -81,7 +85,12 @@ impl Plan {
     }
 
     pub(super) fn next(&mut self, wall_ms: i64, connection: ConnectionId) -> Step {
-        match self.random.below(100) {
+        self.drawn += 1;
+        match if self.drawn <= OPENING {
+            82 + self.drawn
+        } else {
+            self.random.below(100)
+        } {
             0..35 => Step::Plain(self.publish(wall_ms, connection)),
             35..55 => self.settle(),
             55..67 => self.credit(),
@@ -225,7 +234,7 @@ impl Plan {
         let mut definition = Vec::new();
         let mut add = |name: &str, value: Value| definition.push((Name::from(name), value));
         if !self.random.one_in(4) {
-            let exchange = self.name(&["", "", "x0", "x1", "missing"]);
+            let exchange = self.name(&["", "", "", "x0", "x1", "missing"]);
             add("dead-letter-exchange", text(&exchange));
             if exchange.is_empty() || self.random.one_in(2) {
                 add("dead-letter-routing-key", text(&self.queue()));

@@ -132,30 +132,42 @@ impl Core {
     }
 
     /// Tries a piece of a queue's dead letters that wait.
-    pub(super) fn retry_slice(&mut self, turn: &mut Turn<'_>, id: QueueId, mut from: Position) {
+    pub(super) fn retry_slice(&mut self, turn: &mut Turn<'_>, id: QueueId) {
+        let taken = self
+            .queues
+            .get_mut(&id)
+            .and_then(|queue| queue.retry_from.take());
+        let Some(mut from) = taken else {
+            return;
+        };
         for _ in 0..SLICE.min(turn.budget.max(1)) {
-            let Some(queue) = self.queues.get(&id) else {
-                return;
-            };
-            let Some(position) = queue.pending.next(from) else {
+            let next = self
+                .queues
+                .get(&id)
+                .and_then(|queue| queue.pending.next(from));
+            let Some(position) = next else {
                 return;
             };
             self.retry(turn, id, position);
             turn.budget = turn.budget.saturating_sub(1);
             from = Position(position.0 + 1);
         }
-        self.work.push_back(Work::Retry { queue: id, from });
+        self.retry_from(id, from);
     }
 
-    /// Topology or policies changed: all dead letters that wait are tried again.
+    /// Topology or policies changed: all dead letters that wait are tried again. (A pass that is
+    /// under way begins anew.)
     pub(super) fn retry_all(&mut self) {
-        for id in &self.pending_queues {
-            self.work
-                .retain(|work| !matches!(work, Work::Retry { queue, .. } if queue == id));
-            self.work.push_back(Work::Retry {
-                queue: *id,
-                from: Position(0),
-            });
+        for id in self.pending_queues.clone() {
+            self.retry_from(id, Position(0));
+        }
+    }
+
+    fn retry_from(&mut self, id: QueueId, from: Position) {
+        if let Some(queue) = self.queues.get_mut(&id)
+            && queue.retry_from.replace(from).is_none()
+        {
+            self.work.push_back(Work::Retry(id));
         }
     }
 

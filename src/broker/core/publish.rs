@@ -10,10 +10,10 @@ use crate::broker::{Effect, Fact, Publish, PublishOutcome, Target};
 use crate::deaths::Reason;
 
 impl Core {
-    pub(super) fn publish(&mut self, turn: &mut Turn<'_>, publish: Publish) {
+    pub(super) fn publish(&mut self, turn: &mut Turn<'_>, publish: &Publish) {
         self.counters.published += 1;
-        let outcome = match self.publish_exchange(&publish) {
-            Ok(exchange) => self.route_publish(turn, exchange, &publish),
+        let outcome = match self.publish_exchange(publish) {
+            Ok(exchange) => self.route_publish(turn, exchange, publish),
             Err(outcome) => outcome,
         };
         match &outcome {
@@ -27,7 +27,7 @@ impl Core {
             token,
             settled,
             ..
-        } = publish;
+        } = *publish;
         if !settled {
             let lsn = self.recorder.lsn();
             let effect = Effect::Published {

@@ -1,5 +1,6 @@
 //! Queues are declared, described, purged and deleted.
 
+use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::{ConnectionId, Lsn, Millis, Name, Position, QueueId};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
@@ -179,7 +180,8 @@ impl Core {
             });
         }
         if with_dead_pending {
-            self.drop_pending(turn, id);
+            let before_ticket = self.next_ticket;
+            self.drop_pending_slice(turn, id, Position(0), before_ticket);
         }
         self.count_drops(turn, id, DropCause::Purged, messages);
         self.schedule(id);
@@ -189,18 +191,35 @@ impl Core {
         })
     }
 
-    fn drop_pending(&mut self, turn: &mut Turn<'_>, id: QueueId) {
-        let mut from = Position(0);
-        while let Some((position, pending)) = self.queues.get(&id).and_then(|queue| {
-            queue
-                .pending
-                .next(from)
-                .map(|at| (at, queue.pending.entry(at)))
-        }) {
-            let why = (pending.map(|pending| pending.reason), DropCause::Purged);
-            self.remove_dropped(turn, id, position, State::Dying, why);
+    /// Drops a piece of the dead letters that waited when the queue was purged.
+    pub(super) fn drop_pending_slice(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: QueueId,
+        mut from: Position,
+        before_ticket: u64,
+    ) {
+        for _ in 0..SLICE.min(turn.budget.max(1)) {
+            let Some(queue) = self.queues.get(&id) else {
+                return;
+            };
+            let Some(position) = queue.pending.next(from) else {
+                return;
+            };
+            let pending = queue.pending.entry(position);
+            let purged = pending.filter(|pending| pending.ticket < before_ticket);
+            if let Some(reason) = purged.map(|pending| pending.reason) {
+                let why = (Some(reason), DropCause::Purged);
+                self.remove_dropped(turn, id, position, State::Dying, why);
+            }
+            turn.budget = turn.budget.saturating_sub(1);
             from = Position(position.0 + 1);
         }
+        self.work.push_back(Work::DropPending {
+            queue: id,
+            from,
+            before_ticket,
+        });
     }
 
     /// Counts messages that were dropped together without dying.

@@ -20,12 +20,16 @@ pub(super) enum Work {
         /// Why.
         reason: Reason,
     },
-    /// Try the dead letters of a queue again, from a place on.
-    Retry {
+    /// Try the dead letters of a queue again, from [`crate::broker::queue::Queue::retry_from`] on.
+    Retry(QueueId),
+    /// Drop the dead letters of a queue that were purged.
+    DropPending {
         /// Where they wait.
         queue: QueueId,
-        /// The first to try.
+        /// The first that may be meant.
         from: Position,
+        /// Only those that began to wait before this ticket was given out.
+        before_ticket: u64,
     },
     /// Try one that waited for room in a queue.
     RetryWaiter {
@@ -56,6 +60,8 @@ pub(super) enum Work {
 
 /// Messages that one piece may touch.
 pub(super) const SLICE: usize = 64;
+/// Queues whose time has come that one command or tick puts on the list; the next one goes on.
+const WAKE_MAX: usize = 256;
 /// What freeing one block of messages counts.
 const FREE_COST: usize = 64;
 
@@ -83,7 +89,12 @@ impl Core {
                     };
                     self.die(turn, dying);
                 }
-                Work::Retry { queue, from } => self.retry_slice(turn, queue, from),
+                Work::Retry(queue) => self.retry_slice(turn, queue),
+                Work::DropPending {
+                    queue,
+                    from,
+                    before_ticket,
+                } => self.drop_pending_slice(turn, queue, from, before_ticket),
                 Work::RetryWaiter { target, waiter } => {
                     self.retry(turn, waiter.source, waiter.position);
                     self.schedule(target);
@@ -122,10 +133,11 @@ impl Core {
 
     /// Puts the queues whose time has come on the work list.
     pub(super) fn wake_due(&mut self, now: Now) {
-        while let Some(&(deadline, id)) = self.deadlines.first() {
-            if deadline > now.mono {
+        for _ in 0..WAKE_MAX {
+            let due = self.deadlines.first().copied();
+            let Some((_, id)) = due.filter(|(deadline, _)| *deadline <= now.mono) else {
                 return;
-            }
+            };
             self.deadlines.pop_first();
             if let Some(queue) = self.queues.get_mut(&id) {
                 queue.registered = Millis::NEVER;

@@ -59,6 +59,8 @@ pub struct Queue {
     pub registered: Millis,
     /// It is in the core's list of queues to serve.
     pub scheduled: bool,
+    /// A pass over its waiting dead letters is under way, and here next.
+    pub retry_from: Option<Position>,
     /// It grew since its length limit was last enforced.
     pub grown: bool,
 }
@@ -88,6 +90,7 @@ impl Queue {
             registered: Millis::NEVER,
             scheduled: false,
             grown: false,
+            retry_from: None,
             arguments,
             settings,
         }

@@ -184,9 +184,7 @@ fn a_reader_with_huge_credit_stays_within_the_room_of_its_connection() {
         session,
         limit: u64::MAX,
     });
-    s.consume(1, "q", |c| {
-        (c.connection, c.session) = (connection, session)
-    });
+    s.consume(1, "q", |c| c.of(connection, session));
     s.credit(ConsumerId(1), 1 << 31);
     let bytes: usize = s.deliveries.iter().map(|d| d.message.bare_len()).sum();
     assert!(

@@ -105,7 +105,8 @@ fn a_range_of_rejections_keeps_its_order() {
 #[test]
 fn a_death_without_a_usable_target_is_a_counted_drop() {
     type Arrange = fn(&mut Scenario);
-    let cases: [(Vec<(&str, Value)>, Arrange, DropCause); 4] = [
+    type Case = (Vec<(&'static str, Value)>, Arrange, DropCause);
+    let cases: [Case; 4] = [
         (vec![], |_| {}, DropCause::NoDeadLetterExchange),
         (
             dead_lettering("dlx", None),

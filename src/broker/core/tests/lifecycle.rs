@@ -47,9 +47,7 @@ fn an_exclusive_queue_is_locked_for_others_and_goes_with_its_connection() {
     let locked = Reply::Refused(Error::Locked {
         name: Name::from("q"),
     });
-    let other = s.consume(1, "q", |c| {
-        (c.connection, c.session) = (ConnectionId(2), SessionId(2))
-    });
+    let other = s.consume(1, "q", |c| c.of(ConnectionId(2), SessionId(2)));
     assert_eq!(other, locked);
     let delete = |connection| Command::QueueDelete {
         connection,
@@ -198,7 +196,7 @@ fn publishing_says_what_is_wrong_with_the_exchange() {
 }
 
 #[test]
-fn deleting_two_million_messages_is_one_step_and_then_slices() {
+fn deleting_a_long_queue_is_one_step_and_then_slices() {
     let mut s = Scenario::new();
     s.queue("q", &[("x-queue-type", text("classic"))]);
     let mut message = draft("a");

@@ -1,6 +1,6 @@
 //! The table of outcomes in `surface.md`, line by line.
 
-use super::scenario::{CONNECTION, SESSION, Scenario, draft, number, text};
+use super::scenario::{Scenario, draft, number, text};
 use crate::base::{ConnectionId, SessionId};
 use crate::broker::*;
 
@@ -18,9 +18,7 @@ fn redelivered(queue_type: &str, act: impl FnOnce(&mut Scenario, &Delivery)) -> 
     s.queue("q", &[("x-queue-type", text(queue_type))]);
     s.connect(ConnectionId(2), SessionId(2));
     s.publish_all("q", &["a"]);
-    s.consume(1, "q", |c| {
-        (c.connection, c.session) = (ConnectionId(2), SessionId(2))
-    });
+    s.consume(1, "q", |c| c.of(ConnectionId(2), SessionId(2)));
     s.credit(crate::base::ConsumerId(1), 1);
     let first = s.deliveries.remove(0);
     assert!(first.first_acquirer && first.delivery_count == 0 && first.acquired == 0);
@@ -210,9 +208,7 @@ fn what_a_connection_held_comes_back_in_slices() {
     for n in 0..2_000 {
         s.publish("q", &draft(&n.to_string()));
     }
-    s.consume(1, "q", |c| {
-        (c.connection, c.session) = (ConnectionId(2), SessionId(2))
-    });
+    s.consume(1, "q", |c| c.of(ConnectionId(2), SessionId(2)));
     s.credit(crate::base::ConsumerId(1), 2_000);
     let mut effects = Effects::new();
     let close = Command::ConnectionClose {
@@ -223,5 +219,4 @@ fn what_a_connection_held_comes_back_in_slices() {
     assert!(held >= 1_500, "one command does not do it all: {held}");
     while s.core.tick(s.now, 100, &mut effects) == More::Yes {}
     assert_eq!(s.counts("q"), (2_000, 0, 0));
-    let _ = (CONNECTION, SESSION);
 }

@@ -340,6 +340,14 @@ impl Scenario {
     }
 }
 
+impl Consume {
+    /// Makes it a consumer of another connection.
+    pub(crate) const fn of(&mut self, connection: ConnectionId, session: SessionId) {
+        self.connection = connection;
+        self.session = session;
+    }
+}
+
 fn owned(arguments: &[(&str, Value)]) -> Vec<(Name, Value)> {
     arguments
         .iter()
