@@ -44,6 +44,16 @@ fn mutated_death_histories_break_no_invariant() {
     check("deaths", coroner::deaths::fuzz_deaths);
 }
 
+#[test]
+fn mutated_frames_break_no_invariant() {
+    check("frame", coroner::link::fuzz_frame);
+}
+
+#[test]
+fn mutated_conversations_break_no_invariant() {
+    check("connection", coroner::link::fuzz_connection);
+}
+
 /// Runs the target on the whole corpus, then on mutations of it until the time is up.
 fn check(target: &str, run: fn(&[u8])) {
     let corpus = corpus(target);
@@ -66,8 +76,6 @@ fn check(target: &str, run: fn(&[u8])) {
 }
 
 fn run_one(target: &str, run: fn(&[u8]), input: &[u8]) {
-    if catch_unwind(AssertUnwindSafe(|| run(input))).is_err() {
-        let hex: String = input.iter().map(|byte| format!("{byte:02x}")).collect();
-        panic!("{target} broke on {hex}");
-    }
+    let outcome = catch_unwind(AssertUnwindSafe(|| run(input)));
+    assert!(outcome.is_ok(), "{target} broke on {input:02x?}");
 }

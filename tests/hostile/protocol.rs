@@ -42,22 +42,23 @@ fn a_disposition_of_everything_settles_what_there_is() {
     });
 }
 
-/// Each frame is sent on a begun session; the broker must answer with `code`, saying `condition`.
-fn refusals() -> Vec<(&'static str, Vec<u8>, u8, &'static str)> {
-    let on = |channel: u16, code: u8, fields: &[Vec<u8>]| {
-        raw::frame(0, channel, &performative(code, fields))
-    };
-    let flow_to = |handle: u32| {
-        let start = [null(), uint(1), uint(0), uint(1), uint(handle)];
-        [&start[..], &[uint(0), uint(1)]].concat()
-    };
-    let begin = [null(), uint(0), uint(9), uint(9)];
-    let attach = |handle| raw::attach(handle, false, "/queues/canary");
-    let twice = [on(0, raw::ATTACH, &attach(3)), {
-        let mut other = attach(3);
-        other[0] = raw::text("another");
-        on(0, raw::ATTACH, &other)
-    }];
+/// A frame to send on a begun session, and the answer: a performative that names a condition.
+type Refusal = (&'static str, Vec<u8>, u8, &'static str);
+
+fn on(channel: u16, code: u8, fields: &[Vec<u8>]) -> Vec<u8> {
+    raw::frame(0, channel, &performative(code, fields))
+}
+
+fn attach(handle: u32) -> Vec<Vec<u8>> {
+    raw::attach(handle, false, "/queues/canary")
+}
+
+fn refusals_of_handles() -> Vec<Refusal> {
+    let flow = [null(), uint(1), uint(0), uint(1), uint(9), uint(0), uint(1)];
+    let mut another = attach(3);
+    another[0] = raw::text("another");
+    let twice = [on(0, raw::ATTACH, &attach(3)), on(0, raw::ATTACH, &another)];
+    let unattached = "amqp:session:unattached-handle";
     vec![
         (
             "a handle above handle-max",
@@ -75,20 +76,26 @@ fn refusals() -> Vec<(&'static str, Vec<u8>, u8, &'static str)> {
             "a transfer on a handle without a link",
             on(0, raw::TRANSFER, &[uint(9), uint(0)]),
             raw::END,
-            "amqp:session:unattached-handle",
+            unattached,
         ),
         (
             "a flow on a handle without a link",
-            on(0, raw::FLOW, &flow_to(9)),
+            on(0, raw::FLOW, &flow),
             raw::END,
-            "amqp:session:unattached-handle",
+            unattached,
         ),
         (
             "a detach of a handle without a link",
             on(0, raw::DETACH, &[uint(9)]),
             raw::END,
-            "amqp:session:unattached-handle",
+            unattached,
         ),
+    ]
+}
+
+fn refusals_of_channels() -> Vec<Refusal> {
+    let begin = [null(), uint(0), uint(9), uint(9)];
+    vec![
         (
             "a channel above channel-max",
             on(60_000, raw::BEGIN, &begin),
@@ -120,7 +127,9 @@ fn refusals() -> Vec<(&'static str, Vec<u8>, u8, &'static str)> {
 #[test]
 fn abuse_of_handles_and_channels_is_answered() {
     under_attack(&[], |broker| {
-        for (name, frame, code, condition) in refusals() {
+        for (name, frame, code, condition) in
+            [refusals_of_handles(), refusals_of_channels()].concat()
+        {
             let mut raw = Raw::begun(broker.port);
             raw.send(&frame);
             let answer = raw.wait_for(code);
