@@ -51,7 +51,7 @@ pub(super) enum Violation {
     #[error("handle {handle} is not attached")]
     UnattachedHandle { handle: u32 },
     #[error("transfer beyond the incoming window")]
-    WindowViolation,
+    WindowExceeded,
     #[error("transfer on handle {handle}, on which the peer receives")]
     TransferByReceiver { handle: u32 },
     #[error("the first transfer of a delivery has no delivery-id")]
@@ -104,7 +104,7 @@ impl Violation {
             Self::Handle { .. } => (Session, ConnectionError::FramingError.into()),
             Self::HandleInUse { .. } => (Session, SessionError::HandleInUse.into()),
             Self::UnattachedHandle { .. } => (Session, SessionError::UnattachedHandle.into()),
-            Self::WindowViolation => (Session, SessionError::WindowViolation.into()),
+            Self::WindowExceeded => (Session, SessionError::WindowViolation.into()),
             Self::TransferByReceiver { .. } => (Session, AmqpError::NotAllowed.into()),
             Self::DeliveryIdMissing
             | Self::DeliveryIdOrder { .. }

@@ -13,11 +13,11 @@ use crate::wire::performative::{
 /// State of a link at our end. [AMQP 2.6.3, 2.6.4]
 ///
 /// ```text
-///  peer's attach ──▶ Asked ──accept──▶ Attached ──peer's detach, answered──▶ (gone)
-///                      │                 │
-///                      └─refuse──▶ Detaching ◀── our detach
-///                                        └──peer's detach──▶ (gone)
-///  our attach ──▶ Asking ──peer's attach──▶ Attached
+///  peer's attach --> Asked --accept--> Attached --peer's detach, answered--> (gone)
+///                      |                  |
+///                      '--refuse--> Detaching <-- our detach
+///                                         '--peer's detach--> (gone)
+///  our attach --> Asking --peer's attach--> Attached
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LinkState {

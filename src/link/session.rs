@@ -14,9 +14,9 @@ use crate::wire::performative::{
 /// State of a session at our end. [AMQP 2.5.5]
 ///
 /// ```text
-///  peer's begin, answered ──▶ Mapped ──peer's end, answered──▶ (gone)
-///                               └──our end──▶ Ending ──peer's end──▶ (gone)
-///  our begin ──▶ Beginning ──peer's begin──▶ Mapped
+///  peer's begin, answered --> Mapped --peer's end, answered--> (gone)
+///                               '--our end--> Ending --peer's end--> (gone)
+///  our begin --> Beginning --peer's begin--> Mapped
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SessionState {
@@ -313,7 +313,7 @@ impl Session {
     /// Counts a transfer frame of the peer against the incoming window. [AMQP 2.5.6]
     pub(super) fn count_incoming(&mut self) -> Result<(), Violation> {
         let Some(left) = self.incoming_window.checked_sub(1) else {
-            return Err(Violation::WindowViolation);
+            return Err(Violation::WindowExceeded);
         };
         self.incoming_window = left;
         self.next_incoming_id = self.next_incoming_id.plus(1);

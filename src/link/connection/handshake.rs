@@ -13,13 +13,15 @@ use crate::wire::sasl::{SaslCode, SaslFrame};
 /// How far a connection is.
 ///
 /// ```text
-///  server: Header ──SASL header──▶ Sasl ──init──▶ SaslOwner ──outcome ok──▶ AmqpHeader
-///             │                     ▲  ◀─challenge──┘   │                       │
-///             │ AMQP header,        └──response─────────┤ outcome not ok        │ AMQP header
-///             │ if plain is allowed                     ▼                       ▼
-///             └───────────────────────────────────▶ (Closed)                  Open?
-///                         Open? ──open──▶ OpenOwner ──open──▶ Open ──▶ Closing ──▶ Closed
-///  client: Header ──SASL header──▶ Sasl ──outcome ok──▶ AmqpHeader ──▶ Open? ──open──▶ Open
+///  server: Header --SASL header--> Sasl --init--> SaslOwner --outcome ok--> AmqpHeader
+///             |                     ^  <-challenge--'   |                       |
+///             | AMQP header,        '----response-------| outcome not ok        | AMQP header
+///             | if plain is allowed                     v                       v
+///             '------------------------------------> (Closed)               AwaitOpen
+///
+///          AwaitOpen --open--> OpenOwner --open--> Open --close--> Closing --close--> Closed
+///
+///  client: Header --SASL header--> Sasl --outcome ok--> AmqpHeader --> AwaitOpen --open--> Open
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {

@@ -258,7 +258,7 @@ impl Connection {
         };
         let mut result = Ok(());
         output.frame(FrameKind::Amqp, handle.channel, |out| {
-            result = frame.write(out, &answer)
+            result = frame.write(out, &answer);
         })?;
         result.map_err(|error| Violation::AttachUnreadable {
             text: error.to_string(),

@@ -77,15 +77,13 @@ impl Connection {
             return Ok(());
         };
         let begun = session
-            .link(handle.handle)
-            .is_some_and(|link| link.partial.is_some());
-        if !begun {
-            begin_delivery(session, handle.handle, transfer)?;
-        }
-        let Some(link) = session.link_mut(handle.handle) else {
-            return Ok(());
+            .link_mut(handle.handle)
+            .and_then(|link| link.partial.take());
+        let mut partial = match begun {
+            Some(partial) => partial,
+            None => begin_delivery(session, handle.handle, transfer)?,
         };
-        let Some(mut partial) = link.partial.take() else {
+        let Some(link) = session.link_mut(handle.handle) else {
             return Ok(());
         };
         *partial_bytes = partial_bytes.saturating_sub(partial.cost());
@@ -93,20 +91,15 @@ impl Connection {
             events.push_back(Event::Aborted { link: handle });
             return Ok(());
         }
-        if let Some(id) = transfer.delivery_id.filter(|id| *id != partial.delivery_id) {
-            let current = partial.delivery_id.0;
-            return Err(Violation::DeliveryIdChanged { id: id.0, current });
-        }
-        partial.settled |= transfer.settled.unwrap_or(false);
-        let max_bytes = link.message_bytes_max;
-        if max_bytes > 0 && partial.bytes + payload.len() as u64 > max_bytes {
-            return Err(Violation::MessageSize { max_bytes });
-        }
+        check_fragment(link, &mut partial, transfer, payload.len())?;
         if transfer.more {
             partial.push(payload);
             *partial_bytes += partial.cost();
             // One message of the largest size always fits, however small the budget is.
-            let over = *partial_bytes > budget.max(max_bytes.saturating_add(max_bytes / 8));
+            let largest = link
+                .message_bytes_max
+                .saturating_add(link.message_bytes_max / 8);
+            let over = *partial_bytes > budget.max(largest);
             link.partial = Some(partial);
             let violation = Violation::PartialBytes { max_bytes: budget };
             return if over { Err(violation) } else { Ok(()) };
@@ -141,28 +134,41 @@ impl Connection {
     }
 }
 
-/// Checks the first transfer of a delivery and notes the delivery on its link.
+/// Checks that a transfer continues its delivery and that the message does not become too large.
+fn check_fragment(
+    link: &Link,
+    partial: &mut Partial,
+    transfer: &Transfer,
+    payload_bytes: usize,
+) -> Result<(), Violation> {
+    if let Some(id) = transfer.delivery_id.filter(|id| *id != partial.delivery_id) {
+        let current = partial.delivery_id.0;
+        return Err(Violation::DeliveryIdChanged { id: id.0, current });
+    }
+    partial.settled |= transfer.settled.unwrap_or(false);
+    let max_bytes = link.message_bytes_max;
+    if max_bytes > 0 && partial.bytes + payload_bytes as u64 > max_bytes {
+        return Err(Violation::MessageSize { max_bytes });
+    }
+    Ok(())
+}
+
+/// Checks the first transfer of a delivery and counts the delivery.
 fn begin_delivery(
     session: &mut Session,
     handle: u32,
     transfer: &Transfer,
-) -> Result<(), Violation> {
+) -> Result<Partial, Violation> {
     let delivery_id = transfer.delivery_id.ok_or(Violation::DeliveryIdMissing)?;
-    let last = session.last_received_id;
+    let last = session.last_received_id.replace(delivery_id);
     if last.is_some_and(|last: Serial| !last.before(delivery_id)) {
         return Err(Violation::DeliveryIdOrder { id: delivery_id.0 });
     }
-    session.last_received_id = Some(delivery_id);
-    let Some(link) = session.link_mut(handle) else {
-        return Ok(());
-    };
-    if link.credit == 0 {
-        return Err(Violation::TransferLimit);
-    }
+    let link = session.link_mut(handle).filter(|link| link.credit > 0);
+    let link = link.ok_or(Violation::TransferLimit)?;
     let second = second(link, transfer)?;
     link.count_delivery();
-    link.partial = Some(Partial::new(transfer, delivery_id, second));
-    Ok(())
+    Ok(Partial::new(transfer, delivery_id, second))
 }
 
 /// Whether the sender settles this delivery after us. [AMQP 2.7.5]

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{Connection, Found};
 use crate::link::LinkHandle;
-use crate::link::link::{LinkState, Waiting};
+use crate::link::link::{Link, LinkState, Waiting};
 use crate::link::session::{Sent, Session, goes_at_once};
 use crate::wire::performative::{
     FirstTransfer, Role, SenderSettleMode, TRANSFER_BYTES_MAX, write_transfer,
@@ -67,22 +67,8 @@ impl Connection {
         let Some(link) = session.link_mut(handle.handle) else {
             return Err(Unsendable::NotAttached);
         };
-        if link.state != LinkState::Attached || link.role != Role::Sender {
-            return Err(Unsendable::NotAttached);
-        }
-        if link.credit == 0 {
-            return Err(Unsendable::NoCredit);
-        }
         let bytes = sending.prefix.len() + sending.bare.len();
-        let max_bytes = link.message_bytes_max;
-        if max_bytes > 0 && bytes as u64 > max_bytes {
-            return Err(Unsendable::TooLarge { max_bytes });
-        }
-        let settled = match link.snd_settle_mode {
-            SenderSettleMode::Settled => true,
-            SenderSettleMode::Unsettled => false,
-            SenderSettleMode::Mixed => sending.settled,
-        };
+        let settled = admit(link, &sending, bytes as u64)?;
         link.count_delivery();
         link.sender.taken += 1;
         let in_turn = link.sender.waiting.is_empty();
@@ -201,6 +187,25 @@ impl Connection {
             }
         }
     }
+}
+
+/// Whether a link can take a message now, and whether it goes settled.
+fn admit(link: &Link, sending: &Sending<'_>, bytes: u64) -> Result<bool, Unsendable> {
+    if link.state != LinkState::Attached || link.role != Role::Sender {
+        return Err(Unsendable::NotAttached);
+    }
+    if link.credit == 0 {
+        return Err(Unsendable::NoCredit);
+    }
+    let max_bytes = link.message_bytes_max;
+    if max_bytes > 0 && bytes > max_bytes {
+        return Err(Unsendable::TooLarge { max_bytes });
+    }
+    Ok(match link.snd_settle_mode {
+        SenderSettleMode::Settled => true,
+        SenderSettleMode::Unsettled => false,
+        SenderSettleMode::Mixed => sending.settled,
+    })
 }
 
 /// Gives a delivery its id and notes it as unsettled.

@@ -46,17 +46,14 @@ impl Connection {
                 channel: channel_in,
             });
         }
-        let (channel, answers) = match begin.remote_channel {
-            Some(channel) => (self.begun_by_us(channel)?, true),
-            None => {
-                let channel = self.add_session(channel_in, SessionState::Mapped);
-                (
-                    channel.ok_or(Violation::ChannelInUse {
-                        channel: channel_in,
-                    })?,
-                    false,
-                )
-            }
+        let (channel, answers) = if let Some(channel) = begin.remote_channel {
+            (self.begun_by_us(channel)?, true)
+        } else {
+            let channel = self.add_session(channel_in, SessionState::Mapped);
+            let in_use = Violation::ChannelInUse {
+                channel: channel_in,
+            };
+            (channel.ok_or(in_use)?, false)
         };
         let index = usize::from(channel_in);
         if self.channels_in.len() <= index {

@@ -291,6 +291,8 @@ pub(super) struct Raw {
     pub(super) now: Now,
     pub(super) input: BytesMut,
     pub(super) events: Vec<Event>,
+    /// The max-message-size that links of the server announce.
+    pub(super) message_bytes_max: Option<u64>,
 }
 
 /// What a server wrote.
@@ -309,6 +311,7 @@ impl Raw {
             now: at(0),
             input: BytesMut::new(),
             events: Vec::new(),
+            message_bytes_max: None,
         }
     }
 
@@ -370,7 +373,10 @@ impl Raw {
                     Event::Attached { link, role, .. } => {
                         let answer = match role {
                             Role::Sender => consumer_answer(),
-                            Role::Receiver => AttachAnswer::default(),
+                            Role::Receiver => AttachAnswer {
+                                max_message_size: self.message_bytes_max,
+                                ..AttachAnswer::default()
+                            },
                         };
                         self.server.accept_attach(*link, answer);
                     }
@@ -410,10 +416,18 @@ impl Raw {
 
     /// What the server wrote since the last time.
     pub(super) fn take(&mut self) -> Vec<Seen> {
-        let mut out = Vec::new();
-        while self.server.poll_transmit(self.now, &mut out) {}
-        seen(&out)
+        seen(&written(&mut self.server, self.now))
     }
+}
+
+/// All that an engine writes to a socket that takes everything.
+pub(super) fn written(connection: &mut Connection, now: Now) -> Vec<u8> {
+    let mut all = Vec::new();
+    let mut out = Vec::new();
+    while connection.poll_transmit(now, &mut out) {
+        all.append(&mut out);
+    }
+    all
 }
 
 /// Parses what an engine wrote.
@@ -447,7 +461,7 @@ pub(super) fn seen(mut bytes: &[u8]) -> Vec<Seen> {
 /// The performatives of what was seen, by name, with conditions of errors.
 pub(super) fn names(seen: &[Seen]) -> Vec<String> {
     let with_error = |name: &str, error: &Option<crate::wire::performative::Error>| {
-        let condition = error.as_ref().map(|error| condition(error));
+        let condition = error.as_ref().map(condition);
         condition.map_or_else(
             || name.to_owned(),
             |condition| format!("{name} {condition}"),
