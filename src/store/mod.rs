@@ -1,48 +1,53 @@
-//! Floor 4: where journal records go. What is in them is the broker's business: a record is opaque
-//! here, and stays structured until it is written.
+//! Floor 4: the journal of opaque records.
 //!
-//! Promises: records are kept in the order of their LSNs; what is durable never becomes less.
-//! Never: no routing, no knowledge of queues.
+//! Promises: what [`Journal::durable_lsn`] says is on the device (under the default policy), in order,
+//! whole, whatever crashes; a record is given back by its LSN until it is released; start is never
+//! refused for damage. Never does: know what a record means, read a clock, start a thread, retry a
+//! failed write or sync.
+//!
+//! Read first: `docs/STORE_FORMAT.md`; then [`Journal`] (what everybody asks of
+//! one) and [`DiskJournal`] (the handle on ours), [`Writer`]
+//! (the one thread's), [`open`] (from a directory to both), [`Disk`] (the door to the files).
 
-use crate::base::Lsn;
-
-/// Takes records of type `R`.
-pub trait Journal<R> {
-    /// Takes a record. LSNs rise, gaps are allowed.
-    fn append(&mut self, lsn: Lsn, record: R);
-
-    /// Records up to this one survive a crash, as far as this journal can promise it. Never falls.
-    fn durable_lsn(&self) -> Lsn;
-}
-
-/// A journal that forgets: whatever it is given counts as durable at once, and is gone. Messages
-/// live in memory only.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Forgetful {
-    last: Lsn,
-}
-
-impl<R> Journal<R> for Forgetful {
-    fn append(&mut self, lsn: Lsn, _record: R) {
-        assert!(lsn > self.last, "LSNs rise");
-        self.last = lsn;
-    }
-
-    fn durable_lsn(&self) -> Lsn {
-        self.last
-    }
-}
+mod buffer;
+mod contract;
+mod disk;
+mod error;
+mod examine;
+mod file_disk;
+mod format;
+mod format_file;
+mod index;
+mod journal;
+mod load;
+mod maintain;
+mod options;
+mod prepare;
+mod random;
+mod reader;
+mod recovery;
+mod rewrite;
+mod scan;
+mod segments;
+pub mod sim_disk;
+mod spill;
+mod stats;
+mod writer;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
+mod tests;
 
-    #[test]
-    fn what_is_forgotten_counts_as_durable() {
-        let mut journal = Forgetful::default();
-        assert_eq!(Journal::<&str>::durable_lsn(&journal), Lsn(0));
-        journal.append(Lsn(1), "a");
-        journal.append(Lsn(7), "b");
-        assert_eq!(Journal::<&str>::durable_lsn(&journal), Lsn(7));
-    }
-}
+pub use buffer::{Body, Payload, Reservation, Wake};
+pub use contract::{Forgetful, Journal, StoreState};
+pub use disk::{Disk, DiskFile};
+pub use error::{DiskError, DiskErrorKind, DiskOperation, ReadError, StoreError};
+pub use examine::{Cut, Damage};
+pub use file_disk::{FileDisk, Missing, StoreFile};
+pub use journal::DiskJournal;
+pub use maintain::Maintained;
+pub use options::{COMMIT_BYTES, Options, PIECE_BYTES_MAX, SyncPolicy};
+pub use random::Random;
+pub use recovery::{Recovery, Restored, Restoring, open};
+pub use spill::is_spilled;
+pub use stats::{SYNC_BUCKETS_US, StoreStats};
+pub use writer::{Writer, Wrote};

@@ -1,0 +1,359 @@
+//! What waits to be written: structured records in LSN order, behind a short lock.
+//!
+//! ```text
+//!  append ─▶ | facts | gone | piece | mark's | reserved ...... | facts | ─▶ next
+//!              ▲ take (the writer) stops here ─┘ until it is filled
+//!              └ withdraw: settled before it was written
+//! ```
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use super::format::Checkpoint;
+use super::options::COMMIT_BYTES;
+use crate::base::Lsn;
+
+/// LSNs in one reservation; what is not used is given back.
+const RESERVED_LSNS: u64 = 1 << 20;
+
+/// What the broker puts into a record. Encoded on the writer's thread, not where it is appended.
+pub trait Payload: Send + 'static {
+    /// About how many bytes [`Payload::encode`] will write; decides when a commit is worth it.
+    fn size_hint(&self) -> usize;
+    /// Whether later records may name it.
+    fn body(&self) -> Body;
+    /// Appends the bytes.
+    fn encode(&self, out: &mut Vec<u8>);
+}
+
+/// Whether a record can be named later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Body {
+    /// It carries a body: kept until its LSN is released.
+    Carried,
+    /// It carries none: kept until a checkpoint covers it.
+    None,
+}
+
+/// What the writer's thread should do after an append.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wake {
+    /// It is at work or counting already.
+    No,
+    /// This is the first that waits: wake it.
+    First,
+    /// [`COMMIT_BYTES`] wait: commit now.
+    Full,
+}
+
+/// LSNs for the records of one batch of commands. Nothing behind them is written before it is
+/// filled, so hold it for a batch only.
+#[derive(PartialEq, Eq, Debug)]
+#[must_use = "nothing is written behind a reservation until it is filled"]
+pub struct Reservation {
+    first: Lsn,
+}
+
+impl Reservation {
+    /// The first LSN to use; use them in order.
+    pub const fn first(&self) -> Lsn {
+        self.first
+    }
+}
+
+impl From<Lsn> for Reservation {
+    fn from(first: Lsn) -> Self {
+        Self { first }
+    }
+}
+
+/// One record that waits.
+#[derive(Debug)]
+pub(super) enum Slot<P> {
+    /// Withdrawn.
+    Gone,
+    Facts(P),
+    Piece(Bytes),
+    Body {
+        pieces: Box<[Lsn]>,
+        bytes: Bytes,
+    },
+    Block(P),
+    End(Checkpoint),
+}
+
+/// A checkpoint on its way.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub checkpoint: Checkpoint,
+    /// Blocks it wrote itself; released if it is given up.
+    pub own: Vec<Lsn>,
+    /// The copying is done.
+    pub copied: bool,
+    /// The LSN of the end record once it is appended.
+    pub end: Option<Lsn>,
+}
+
+#[derive(Debug)]
+pub(super) struct Buffer<P> {
+    slots: VecDeque<(Lsn, Slot<P>)>,
+    /// Given out next.
+    next: Lsn,
+    /// Up to here the writer has taken everything.
+    taken: Lsn,
+    /// First LSNs of reservations that are not filled, rising.
+    reserved: Vec<Lsn>,
+    pub waiting_bytes: usize,
+    pub waiting_records: u64,
+    /// `(after, body)`: the body may go once `after` is durable.
+    pub releases: VecDeque<(Lsn, Lsn)>,
+    pub running: Option<Running>,
+}
+
+/// Records taken for writing.
+#[derive(Debug)]
+pub(super) struct Batch<P> {
+    pub slots: VecDeque<(Lsn, Slot<P>)>,
+    /// An LSN for the mark that closes it; with this one written, everything up to it is.
+    pub mark: Lsn,
+}
+
+impl<P: Payload> Buffer<P> {
+    pub fn new(first: Lsn) -> Self {
+        Self {
+            slots: VecDeque::new(),
+            next: first,
+            taken: Lsn(first.0.saturating_sub(1)),
+            reserved: Vec::new(),
+            waiting_bytes: 0,
+            waiting_records: 0,
+            releases: VecDeque::new(),
+            running: None,
+        }
+    }
+
+    /// The LSN that is given out next.
+    pub const fn next(&self) -> Lsn {
+        self.next
+    }
+
+    pub fn push(&mut self, slot: Slot<P>) -> (Lsn, Wake) {
+        let lsn = self.next;
+        self.next = Lsn(lsn.0 + 1);
+        let wake = self.count(&slot);
+        self.slots.push_back((lsn, slot));
+        (lsn, wake)
+    }
+
+    /// Reserves LSNs, and one before them for a mark.
+    pub fn reserve(&mut self) -> Reservation {
+        let first = Lsn(self.next.0 + 1);
+        self.next = Lsn(first.0 + RESERVED_LSNS);
+        self.reserved.push(first);
+        first.into()
+    }
+
+    /// Fills a reservation; what is not used becomes a gap, or is given back.
+    pub fn fill(
+        &mut self,
+        reservation: &Reservation,
+        records: impl Iterator<Item = (Lsn, P)>,
+    ) -> Wake {
+        let first = reservation.first;
+        let end = Lsn(first.0 + RESERVED_LSNS);
+        self.reserved.retain(|open| *open != first);
+        let begin = self.slots.partition_point(|(lsn, _)| *lsn < first);
+        let mut free = first;
+        let mut wake = Wake::No;
+        for (at, (lsn, payload)) in (begin..).zip(records) {
+            assert!(
+                free <= lsn && lsn < end,
+                "records use the LSNs of their reservation in order"
+            );
+            free = Lsn(lsn.0 + 1);
+            let slot = Slot::Facts(payload);
+            wake = wake.or(self.count(&slot));
+            if at == self.slots.len() {
+                self.slots.push_back((lsn, slot));
+            } else {
+                self.slots.insert(at, (lsn, slot));
+            }
+        }
+        if self.next == end {
+            let unused = if free == first {
+                Lsn(first.0 - 1)
+            } else {
+                free
+            };
+            self.next = unused.max(Lsn(self.taken.0 + 1));
+        }
+        wake
+    }
+
+    /// Takes a facts record back that is not written yet, unless a running checkpoint counts on it.
+    pub fn withdraw(&mut self, lsn: Lsn) -> Option<P> {
+        let copied = self.running.as_ref().map(|running| running.checkpoint.seen);
+        if copied.is_some_and(|seen| lsn <= seen) {
+            return None;
+        }
+        let number = self.slots.binary_search_by_key(&lsn, |(lsn, _)| *lsn);
+        let (_, slot) = self.slots.get_mut(number.ok()?)?;
+        if !matches!(slot, Slot::Facts(_)) {
+            return None;
+        }
+        let Slot::Facts(payload) = std::mem::replace(slot, Slot::Gone) else {
+            return None;
+        };
+        self.waiting_bytes = self.waiting_bytes.saturating_sub(payload.size_hint());
+        self.waiting_records -= 1;
+        Some(payload)
+    }
+
+    /// Takes all that waits before the first open reservation. `spare` is an empty deque to reuse.
+    pub fn take(&mut self, spare: VecDeque<(Lsn, Slot<P>)>) -> Batch<P> {
+        let batch = match self.reserved.first() {
+            Some(open) => {
+                let mark = Lsn(open.0 - 1);
+                let count = self.slots.partition_point(|(lsn, _)| *lsn < mark);
+                let mut slots = spare;
+                slots.extend(self.slots.drain(..count));
+                Batch { slots, mark }
+            }
+            None if self.slots.is_empty() => Batch {
+                slots: spare,
+                mark: Lsn(self.next.0 - 1),
+            },
+            None => Batch {
+                slots: std::mem::replace(&mut self.slots, spare),
+                mark: self.take_lsn(),
+            },
+        };
+        self.taken = self.taken.max(batch.mark);
+        let rest = self.slots.iter().map(|(_, slot)| slot);
+        let (mut bytes, mut records) = (0, 0);
+        for slot in rest.filter(|slot| !matches!(slot, Slot::Gone)) {
+            bytes += slot.size_hint();
+            records += 1;
+        }
+        self.waiting_bytes = bytes;
+        self.waiting_records = records;
+        batch
+    }
+
+    /// An LSN for a record that does not wait.
+    pub fn take_lsn(&mut self) -> Lsn {
+        let lsn = self.next;
+        self.next = Lsn(lsn.0 + 1);
+        lsn
+    }
+
+    /// A checkpoint looked at the state of now.
+    pub fn saw(&mut self) {
+        let seen = Lsn(self.next.0.saturating_sub(1));
+        if let Some(running) = &mut self.running {
+            running.checkpoint.seen = seen;
+        }
+    }
+
+    fn count(&mut self, slot: &Slot<P>) -> Wake {
+        let before = self.waiting_bytes;
+        self.waiting_bytes += slot.size_hint();
+        self.waiting_records += 1;
+        if before < COMMIT_BYTES && self.waiting_bytes >= COMMIT_BYTES {
+            Wake::Full
+        } else if self.waiting_records == 1 {
+            Wake::First
+        } else {
+            Wake::No
+        }
+    }
+}
+
+impl Wake {
+    /// The more urgent of both.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Full, _) | (_, Self::Full) => Self::Full,
+            (Self::First, _) | (_, Self::First) => Self::First,
+            _ => Self::No,
+        }
+    }
+}
+
+impl<P: Payload> Slot<P> {
+    fn size_hint(&self) -> usize {
+        match self {
+            Self::Gone => 0,
+            Self::Facts(payload) | Self::Block(payload) => payload.size_hint(),
+            Self::Piece(bytes) => bytes.len(),
+            Self::Body { pieces, bytes } => bytes.len() + pieces.len() * 8,
+            Self::End(checkpoint) => checkpoint.blocks.len() * 8,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Word(&'static str);
+
+    impl Payload for Word {
+        fn size_hint(&self) -> usize {
+            self.0.len()
+        }
+        fn body(&self) -> Body {
+            Body::None
+        }
+        fn encode(&self, out: &mut Vec<u8>) {
+            out.extend_from_slice(self.0.as_bytes());
+        }
+    }
+
+    fn taken(buffer: &mut Buffer<Word>) -> (Vec<&'static str>, u64) {
+        let batch = buffer.take(VecDeque::new());
+        let words = batch.slots.iter().filter_map(|(_, slot)| match slot {
+            Slot::Facts(word) => Some(word.0),
+            _ => None,
+        });
+        (words.collect(), batch.mark.0)
+    }
+
+    #[test]
+    fn nothing_behind_an_open_reservation_is_taken() {
+        let mut buffer = Buffer::new(Lsn(1));
+        buffer.push(Slot::Facts(Word("a")));
+        let first = buffer.reserve();
+        let second = buffer.reserve();
+        buffer.push(Slot::Facts(Word("d")));
+        assert_eq!(taken(&mut buffer), (vec!["a"], first.first().0 - 1));
+        assert_eq!(buffer.waiting_records, 1);
+        let c = (second.first(), Word("c"));
+        buffer.fill(&second, [c].into_iter());
+        assert_eq!(taken(&mut buffer).0, Vec::<&str>::new());
+        let b = (first.first(), Word("b"));
+        buffer.fill(&first, [b].into_iter());
+        let (words, mark) = taken(&mut buffer);
+        assert_eq!(words, ["b", "c", "d"]);
+        assert_eq!(buffer.next(), Lsn(mark + 1));
+    }
+
+    #[test]
+    fn what_a_reservation_does_not_use_is_given_back() {
+        let mut buffer = Buffer::new(Lsn(1));
+        let unused = buffer.reserve();
+        buffer.fill(&unused, std::iter::empty());
+        assert_eq!(buffer.next(), Lsn(1));
+        let used = buffer.reserve();
+        let lsn = used.first();
+        buffer.fill(&used, [(lsn, Word("a"))].into_iter());
+        assert_eq!(buffer.next(), Lsn(3));
+        let open = buffer.reserve();
+        // The writer uses the LSN before it for its mark.
+        assert_eq!(taken(&mut buffer), (vec!["a"], 3));
+        buffer.fill(&open, std::iter::empty());
+        assert_eq!(buffer.next(), Lsn(4));
+    }
+}

@@ -1,0 +1,119 @@
+//! What can go wrong, and whose fault it is.
+
+use thiserror::Error;
+
+use crate::base::Lsn;
+
+/// What the disk was asked to do when it failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DiskOperation {
+    /// Making or opening the data directory, or taking its lock.
+    Enter,
+    /// Listing it.
+    List,
+    /// Making a file.
+    Create,
+    /// Opening a file.
+    Open,
+    /// Renaming a file.
+    Rename,
+    /// Removing a file.
+    Remove,
+    /// Reserving space.
+    Preallocate,
+    /// Cutting a file.
+    Truncate,
+    /// Writing.
+    Write,
+    /// Reading.
+    Read,
+    /// Waiting until data is on the device.
+    Sync,
+    /// The same for directory entries.
+    SyncDirectory,
+}
+
+/// Why the disk failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DiskErrorKind {
+    /// No space left (ENOSPC, EDQUOT).
+    Full,
+    /// There is no such file.
+    NotFound,
+    /// Not permitted, or a read-only file system.
+    Denied,
+    /// Another process holds the directory.
+    InUse,
+    /// Anything else; most of all EIO.
+    Failed,
+}
+
+/// A failed disk operation.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("disk: {operation:?} of {name}: {message}")]
+pub struct DiskError {
+    /// What was tried.
+    pub operation: DiskOperation,
+    /// On which file.
+    pub name: String,
+    /// What class of failure.
+    pub kind: DiskErrorKind,
+    /// In the words of the system.
+    pub message: String,
+}
+
+/// Why the store cannot go on, or cannot be opened.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Another process uses the directory. (operator)
+    #[error("data directory {directory} is in use by another process")]
+    InUse {
+        /// Which directory.
+        directory: String,
+    },
+    /// It was written by a newer version. (operator)
+    #[error("{name} has store format {found}, this program reads up to {supported}")]
+    NewerVersion {
+        /// Which file.
+        name: String,
+        /// Its version.
+        found: u32,
+        /// Ours.
+        supported: u32,
+    },
+    /// The directory cannot be written. (operator)
+    #[error("data directory is not writable: {0}")]
+    NotWritable(DiskError),
+    /// The disk failed. (disk)
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// A write or sync failed before: nothing is confirmed any more. (disk)
+    #[error("the store stopped after an error: {0}")]
+    Poisoned(DiskError),
+    /// A record does not fit into an empty segment. (ourselves)
+    #[error("record of {bytes} bytes exceeds the {max} a segment can hold")]
+    RecordTooLarge {
+        /// Its size in bytes.
+        bytes: usize,
+        /// The most a segment of this size takes.
+        max: usize,
+    },
+}
+
+/// Why a record was not read.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum ReadError {
+    /// Nothing of that LSN is kept.
+    #[error("no record {0}")]
+    Unknown(Lsn),
+    /// It was given out but not written yet: its bytes are still with whoever appended it.
+    #[error("record {0} is not written yet")]
+    NotWritten(Lsn),
+    /// Its bytes do not check.
+    #[error("record {0} is damaged")]
+    Damaged(Lsn),
+    /// The disk failed.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}

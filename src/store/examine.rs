@@ -1,0 +1,173 @@
+//! Decides what holds: which checkpoint, where the tail is cut, what is damage.
+//! Part 8 of `docs/STORE_FORMAT.md`. Changes nothing.
+
+use std::collections::BTreeSet;
+
+use super::disk::DiskFile;
+use super::error::DiskError;
+use super::format::Checkpoint;
+use super::load::{Directory, Loaded};
+use super::prepare::segment_name;
+use crate::base::{Lsn, Timestamp};
+
+/// Records that had been durable and cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Damage {
+    /// In which file.
+    pub file: String,
+    /// From this offset.
+    pub from: u64,
+    /// To this one.
+    pub to: u64,
+    /// The last good record before.
+    pub after: Lsn,
+    /// The first good one behind, if it is known.
+    pub before: Option<Lsn>,
+}
+
+/// Where the log ends because what follows was never confirmed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cut {
+    /// In which file.
+    pub file: String,
+    /// At which offset.
+    pub offset: u64,
+    /// The last record that stays.
+    pub after: Lsn,
+    /// Number of the segment in LSN order.
+    pub(super) segment: usize,
+}
+
+/// What holds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Verdict {
+    /// The end record of the checkpoint that counts.
+    pub end: Lsn,
+    pub checkpoint: Checkpoint,
+    pub damage: Vec<Damage>,
+    pub cut: Option<Cut>,
+    /// The last record that stays.
+    pub last: Lsn,
+    /// The highest LSN seen anywhere, cut or not.
+    pub seen: Lsn,
+    /// The last wall time in the log.
+    pub stamp: Option<Timestamp>,
+    /// Whether the log ends with an orderly stop.
+    pub closed: bool,
+}
+
+/// Finds the newest checkpoint that holds, and with it what follows.
+pub(super) fn examine<F: DiskFile>(directory: &mut Directory<F>) -> Result<Verdict, DiskError> {
+    let mut damage = Vec::new();
+    let mut candidates: BTreeSet<Lsn> = BTreeSet::new();
+    for segment in &directory.segments {
+        candidates.extend(segment.trailer.iter().map(|trailer| trailer.checkpoint));
+        candidates.extend(segment.scan.iter().flat_map(|scan| &scan.ends));
+    }
+    while let Some(end) = candidates.pop_last().filter(|end| *end > Lsn(0)) {
+        let Some(checkpoint) = directory.checkpoint(end)? else {
+            damage.push(Damage {
+                file: "checkpoint".to_owned(),
+                from: 0,
+                to: 0,
+                after: Lsn(end.0 - 1),
+                before: None,
+            });
+            continue;
+        };
+        directory.scan_from(checkpoint.begin)?;
+        let mut verdict = judge(&directory.segments, checkpoint.begin);
+        if verdict.cut.as_ref().is_some_and(|cut| cut.after < end) {
+            candidates.insert(checkpoint.previous);
+            continue;
+        }
+        verdict.end = end;
+        verdict.checkpoint = checkpoint;
+        verdict.damage.append(&mut damage);
+        return Ok(verdict);
+    }
+    directory.scan_from(Lsn(0))?;
+    let mut verdict = judge(&directory.segments, Lsn(0));
+    verdict.damage.append(&mut damage);
+    Ok(verdict)
+}
+
+/// Tells damage from the tail in all that was scanned.
+fn judge<F: DiskFile>(segments: &[Loaded<F>], begin: Lsn) -> Verdict {
+    let durable = known_durable(segments);
+    let mut verdict = Verdict {
+        seen: highest(segments),
+        ..Verdict::default()
+    };
+    for (number, segment) in segments.iter().enumerate() {
+        let header = &segment.header;
+        let previous = verdict.last;
+        // What a checkpoint covers may be gone on purpose, with whole segments.
+        if header.continues > previous && header.continues >= begin {
+            if durable <= previous {
+                verdict.cut = Some(cut_at(segments, number, 0, previous));
+                return verdict;
+            }
+            verdict.damage.push(Damage {
+                file: segment_name(header.id),
+                from: 0,
+                to: 0,
+                after: previous,
+                before: Some(header.base),
+            });
+        }
+        if let Some(scan) = &segment.scan {
+            for bad in &scan.bad {
+                let covered = bad.next.is_some_and(|next| next <= begin);
+                if durable <= bad.after && header.generation == 0 && !covered {
+                    let offset = bad.offset.into();
+                    verdict.cut = Some(cut_at(segments, number, offset, bad.after));
+                    verdict.last = bad.after;
+                    return verdict;
+                }
+                verdict.damage.push(Damage {
+                    file: segment_name(header.id),
+                    from: bad.offset.into(),
+                    to: bad.end.into(),
+                    after: bad.after,
+                    before: bad.next,
+                });
+            }
+            verdict.stamp = verdict.stamp.max(scan.stamp);
+            verdict.closed = scan.closed;
+        }
+        verdict.last = segment.last.max(verdict.last);
+    }
+    verdict
+}
+
+fn known_durable<F>(segments: &[Loaded<F>]) -> Lsn {
+    let trailers = segments
+        .iter()
+        .filter_map(|segment| segment.trailer.as_ref())
+        .map(|trailer| trailer.durable);
+    let marks = segments
+        .iter()
+        .filter_map(|segment| segment.scan.as_ref())
+        .map(|scan| scan.durable);
+    trailers.chain(marks).max().unwrap_or_default()
+}
+
+fn highest<F>(segments: &[Loaded<F>]) -> Lsn {
+    let lasts = segments.iter().flat_map(|segment| {
+        let scanned = segment.scan.as_ref().map(|scan| scan.last);
+        [Some(segment.last), scanned, Some(segment.header.base)]
+    });
+    lasts.flatten().max().unwrap_or_default()
+}
+
+fn cut_at<F>(segments: &[Loaded<F>], number: usize, offset: u64, after: Lsn) -> Cut {
+    Cut {
+        file: segments
+            .get(number)
+            .map_or_else(String::new, |segment| segment_name(segment.header.id)),
+        offset,
+        after,
+        segment: number,
+    }
+}

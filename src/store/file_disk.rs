@@ -1,0 +1,259 @@
+//! The real disk. No other file of this crate's store calls the file system.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+use super::disk::{Disk, DiskFile};
+use super::error::{DiskError, DiskErrorKind, DiskOperation};
+
+/// A data directory, locked for as long as this lives.
+#[derive(Debug)]
+pub struct FileDisk {
+    directory: PathBuf,
+    /// Open so that its entries can be synced.
+    handle: File,
+    /// The lock goes with the handle, also when the process is killed.
+    _lock: File,
+}
+
+/// Whether a missing data directory is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Missing {
+    /// Make it, parents too.
+    Create,
+    /// Fail with [`DiskErrorKind::NotFound`].
+    Refuse,
+}
+
+impl FileDisk {
+    /// Enters a data directory and locks it. Fails with [`DiskErrorKind::InUse`] when another
+    /// process has, [`DiskErrorKind::Denied`] when it cannot be written.
+    pub fn enter(directory: &Path, missing: Missing) -> Result<Self, DiskError> {
+        let fail = |error: &io::Error| {
+            failure(
+                DiskOperation::Enter,
+                &directory.display().to_string(),
+                error,
+            )
+        };
+        if missing == Missing::Create {
+            fs::create_dir_all(directory).map_err(|error| fail(&error))?;
+        }
+        let handle = open_directory(directory).map_err(|error| fail(&error))?;
+        let lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(directory.join(LOCK_NAME))
+            .map_err(|error| fail(&error))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(DiskError {
+                    operation: DiskOperation::Enter,
+                    name: directory.display().to_string(),
+                    kind: DiskErrorKind::InUse,
+                    message: "in use by another process".to_owned(),
+                });
+            }
+            Err(TryLockError::Error(error)) => return Err(fail(&error)),
+        }
+        Ok(Self {
+            directory: directory.to_owned(),
+            handle,
+            _lock: lock,
+        })
+    }
+
+    /// Bytes free for us on its file system.
+    pub fn free_bytes(&self) -> Result<u64, DiskError> {
+        let figures = rustix::fs::fstatvfs(&self.handle)
+            .map_err(|errno| failure(DiskOperation::Enter, "file system", &errno.into()))?;
+        Ok(figures.f_bavail.saturating_mul(figures.f_frsize))
+    }
+
+    fn file(&self, name: &str, create: bool) -> io::Result<StoreFile> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(create)
+            .truncate(create)
+            .open(self.directory.join(name))?;
+        Ok(StoreFile {
+            name: name.to_owned(),
+            file,
+        })
+    }
+}
+
+impl Disk for FileDisk {
+    type File = StoreFile;
+
+    fn list(&self) -> Result<Vec<String>, DiskError> {
+        let fail = |error: io::Error| failure(DiskOperation::List, "data directory", &error);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.directory).map_err(fail)? {
+            // A name that is no text is none of ours.
+            if let Ok(name) = entry.map_err(fail)?.file_name().into_string() {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    fn create(&self, name: &str) -> Result<StoreFile, DiskError> {
+        self.file(name, true)
+            .map_err(|error| failure(DiskOperation::Create, name, &error))
+    }
+
+    fn open(&self, name: &str) -> Result<StoreFile, DiskError> {
+        self.file(name, false)
+            .map_err(|error| failure(DiskOperation::Open, name, &error))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
+        fs::rename(self.directory.join(from), self.directory.join(to))
+            .map_err(|error| failure(DiskOperation::Rename, from, &error))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), DiskError> {
+        fs::remove_file(self.directory.join(name))
+            .map_err(|error| failure(DiskOperation::Remove, name, &error))
+    }
+
+    fn sync_directory(&self) -> Result<(), DiskError> {
+        self.handle
+            .sync_all()
+            .map_err(|error| failure(DiskOperation::SyncDirectory, "data directory", &error))
+    }
+}
+
+/// A file of a [`FileDisk`].
+#[derive(Debug)]
+pub struct StoreFile {
+    name: String,
+    file: File,
+}
+
+impl StoreFile {
+    fn fail(&self, operation: DiskOperation, error: &io::Error) -> DiskError {
+        failure(operation, &self.name, error)
+    }
+}
+
+impl DiskFile for StoreFile {
+    fn size(&self) -> Result<u64, DiskError> {
+        let metadata = self
+            .file
+            .metadata()
+            .map_err(|error| self.fail(DiskOperation::Read, &error))?;
+        Ok(metadata.len())
+    }
+
+    fn preallocate(&self, size: u64) -> Result<(), DiskError> {
+        let reserved = rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, size);
+        match reserved {
+            Ok(()) => Ok(()),
+            // Some file systems cannot reserve; writing zeros does the same, slower.
+            Err(Errno::OPNOTSUPP) => write_zeros(&self.file, size)
+                .map_err(|error| self.fail(DiskOperation::Preallocate, &error)),
+            Err(errno) => Err(self.fail(DiskOperation::Preallocate, &errno.into())),
+        }
+    }
+
+    fn truncate(&self, size: u64) -> Result<(), DiskError> {
+        self.file
+            .set_len(size)
+            .map_err(|error| self.fail(DiskOperation::Truncate, &error))
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), DiskError> {
+        self.file
+            .write_all_at(bytes, offset)
+            .map_err(|error| self.fail(DiskOperation::Write, &error))
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, DiskError> {
+        let mut read = 0;
+        while let Some(rest) = buffer.get_mut(read..)
+            && !rest.is_empty()
+        {
+            match self.file.read_at(rest, offset + read as u64) {
+                Ok(0) => break,
+                Ok(count) => read += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.fail(DiskOperation::Read, &error)),
+            }
+        }
+        Ok(read)
+    }
+
+    fn sync(&self) -> Result<(), DiskError> {
+        self.file
+            .sync_data()
+            .map_err(|error| self.fail(DiskOperation::Sync, &error))
+    }
+}
+
+const LOCK_NAME: &str = "LOCK";
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "this is the store's disk, where the ban points to"
+)]
+fn open_directory(directory: &Path) -> io::Result<File> {
+    File::open(directory)
+}
+
+fn write_zeros(file: &File, size: u64) -> io::Result<()> {
+    let zeros = vec![0; 64 * 1024];
+    let mut offset = 0;
+    while offset < size {
+        let step = (size - offset).min(zeros.len() as u64);
+        let count = usize::try_from(step).unwrap_or(zeros.len());
+        file.write_all_at(zeros.get(..count).unwrap_or(&zeros), offset)?;
+        offset += step;
+    }
+    Ok(())
+}
+
+fn failure(operation: DiskOperation, name: &str, error: &io::Error) -> DiskError {
+    let kind = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => DiskErrorKind::Full,
+        io::ErrorKind::NotFound => DiskErrorKind::NotFound,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            DiskErrorKind::Denied
+        }
+        _ => DiskErrorKind::Failed,
+    };
+    DiskError {
+        operation,
+        name: name.to_owned(),
+        kind,
+        message: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_in_use_is_refused() {
+        let directory = std::env::temp_dir().join(format!("coroner-lock-{}", std::process::id()));
+        let first = FileDisk::enter(&directory, Missing::Create).unwrap();
+        let second = FileDisk::enter(&directory, Missing::Refuse).unwrap_err();
+        assert_eq!(second.kind, DiskErrorKind::InUse);
+        drop(first);
+        FileDisk::enter(&directory, Missing::Refuse).unwrap();
+        fs::remove_dir_all(&directory).unwrap();
+        let gone = FileDisk::enter(&directory, Missing::Refuse).unwrap_err();
+        assert_eq!(gone.kind, DiskErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,462 @@
+//! Segment header, frames, index and trailer as bytes: parts 3 and 4 of `docs/STORE_FORMAT.md`.
+
+use crate::base::{Lsn, Timestamp};
+
+/// The format this program writes, and the newest it reads.
+pub const VERSION: u16 = 1;
+/// Bytes of a segment header.
+pub const HEADER_BYTES: usize = 64;
+/// Bytes of a frame before its payload.
+pub const FRAME_BYTES: usize = 16;
+/// Bytes of a trailer.
+pub const TRAILER_BYTES: usize = 48;
+/// Payload bytes of a mark.
+pub const MARK_BYTES: usize = 16;
+/// Frames begin at multiples of this.
+pub const ALIGNMENT: usize = 8;
+/// Frame flag: kept until released.
+pub const FLAG_NAMED: u8 = 1;
+/// Frame flag: the last mark of an orderly stop.
+pub const FLAG_CLOSED: u8 = 2;
+
+const HEADER_MAGIC: [u8; 8] = *b"CORONSEG";
+const TRAILER_MAGIC: [u8; 8] = *b"CORONEND";
+const HEADER_FLAG_REWRITTEN: u32 = 1;
+
+/// What a record is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Closes a commit.
+    Mark,
+    /// Facts, perhaps with a body.
+    Facts,
+    /// A body written ahead, or the last piece of one.
+    Body,
+    /// An earlier piece of a body.
+    Piece,
+    /// A slice of a checkpoint.
+    Block,
+    /// A checkpoint is complete.
+    End,
+}
+
+impl Kind {
+    /// Its byte.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Mark => 1,
+            Self::Facts => 2,
+            Self::Body => 3,
+            Self::Piece => 4,
+            Self::Block => 5,
+            Self::End => 6,
+        }
+    }
+
+    /// The kind of this byte.
+    pub const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            1 => Some(Self::Mark),
+            2 => Some(Self::Facts),
+            3 => Some(Self::Body),
+            4 => Some(Self::Piece),
+            5 => Some(Self::Block),
+            6 => Some(Self::End),
+            _ => None,
+        }
+    }
+}
+
+/// A segment header.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Segment id; the file's name.
+    pub id: u64,
+    /// Frames count their LSN from here.
+    pub base: Lsn,
+    /// LSN of the last record before this segment.
+    pub continues: Lsn,
+    /// When it was opened.
+    pub wall: Timestamp,
+    /// Random.
+    pub seed: u32,
+    /// How often it was rewritten.
+    pub generation: u32,
+}
+
+/// Why a header was not read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HeaderError {
+    /// All zeros, or no bytes at all: a prepared segment.
+    Blank,
+    /// It does not check.
+    Damaged,
+    /// A version above ours.
+    Newer(u16),
+}
+
+impl Header {
+    /// The bytes, and the CRC that every other CRC of the segment continues from.
+    pub fn encode(&self) -> ([u8; HEADER_BYTES], u32) {
+        let flags = if self.generation > 0 {
+            HEADER_FLAG_REWRITTEN
+        } else {
+            0
+        };
+        let mut bytes = [0; HEADER_BYTES];
+        let mut out = Filler(&mut bytes);
+        out.put(&HEADER_MAGIC);
+        out.put(&VERSION.to_le_bytes());
+        out.put(&HEADER_LENGTH.to_le_bytes());
+        out.put(&flags.to_le_bytes());
+        out.put(&self.id.to_le_bytes());
+        out.put(&self.base.0.to_le_bytes());
+        out.put(&self.continues.0.to_le_bytes());
+        out.put(&self.wall.0.to_le_bytes());
+        out.put(&self.seed.to_le_bytes());
+        out.put(&self.generation.to_le_bytes());
+        out.put(&[0; 4]);
+        let (covered, _) = bytes.split_at(HEADER_BYTES - 4);
+        let crc = crc32c::crc32c(covered);
+        Filler(&mut bytes[HEADER_BYTES - 4..]).put(&crc.to_le_bytes());
+        (bytes, crc)
+    }
+
+    /// Reads a header from the beginning of a segment; gives its CRC too.
+    pub fn decode(input: &[u8]) -> Result<(Self, u32), HeaderError> {
+        let Some(head) = input.get(..HEADER_BYTES) else {
+            let blank = input.iter().all(|byte| *byte == 0);
+            return Err(if blank {
+                HeaderError::Blank
+            } else {
+                HeaderError::Damaged
+            });
+        };
+        if head.iter().all(|byte| *byte == 0) {
+            return Err(HeaderError::Blank);
+        }
+        let mut reader = Cursor(head);
+        let read = Self::read(&mut reader).ok_or(HeaderError::Damaged)?;
+        let (covered, _) = head.split_at(HEADER_BYTES - 4);
+        let crc = crc32c::crc32c(covered);
+        let (header, version, found) = read;
+        if found != crc {
+            return Err(HeaderError::Damaged);
+        }
+        if version > VERSION {
+            return Err(HeaderError::Newer(version));
+        }
+        Ok((header, crc))
+    }
+
+    fn read(reader: &mut Cursor<'_>) -> Option<(Self, u16, u32)> {
+        if reader.take(8)? != HEADER_MAGIC {
+            return None;
+        }
+        let version = reader.u16()?;
+        let _length_and_flags = reader.take(6)?;
+        let header = Self {
+            id: reader.u64()?,
+            base: Lsn(reader.u64()?),
+            continues: Lsn(reader.u64()?),
+            wall: Timestamp(reader.i64()?),
+            seed: reader.u32()?,
+            generation: reader.u32()?,
+        };
+        let _reserved = reader.u32()?;
+        Some((header, version, reader.u32()?))
+    }
+}
+
+const HEADER_LENGTH: u16 = 64;
+
+/// What stands before a payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Frame {
+    /// LSN minus the segment's base.
+    pub delta: u32,
+    /// What it is.
+    pub kind: Kind,
+    /// [`FLAG_NAMED`], [`FLAG_CLOSED`].
+    pub flags: u8,
+    /// Bytes of payload.
+    pub length: u32,
+    crc: u32,
+}
+
+impl Frame {
+    /// Whether the record is kept until released.
+    pub const fn named(&self) -> bool {
+        self.flags & FLAG_NAMED != 0
+    }
+
+    /// Bytes it takes in the file: head, payload, padding.
+    pub const fn span(&self) -> usize {
+        frame_span(self.length as usize)
+    }
+
+    /// Reads the head of a frame; `None` when there is none that can be trusted.
+    pub fn decode(segment_crc: u32, input: &[u8]) -> Option<Self> {
+        let head = input.get(..FRAME_BYTES)?;
+        let kind = Kind::from_code(*head.get(12)?)?;
+        let mut reader = Cursor(head);
+        let crc = reader.u32()?;
+        let length = reader.u32()?;
+        let delta = reader.u32()?;
+        let flags = *reader.take(2)?.get(1)?;
+        let check = reader.u16()?;
+        let trusted = low_half(crc32c::crc32c_append(segment_crc, head.get(4..14)?)) == check;
+        trusted.then_some(Self {
+            delta,
+            kind,
+            flags,
+            length,
+            crc,
+        })
+    }
+
+    /// The payload behind the head at the beginning of `input`, if it checks.
+    pub fn payload<'a>(&self, segment_crc: u32, input: &'a [u8]) -> Option<&'a [u8]> {
+        let covered = input.get(4..FRAME_BYTES + self.length as usize)?;
+        if crc32c::crc32c_append(segment_crc, covered) != self.crc {
+            return None;
+        }
+        covered.get(FRAME_BYTES - 4..)
+    }
+}
+
+/// Bytes a frame with so much payload takes in the file.
+pub const fn frame_span(payload_bytes: usize) -> usize {
+    (FRAME_BYTES + payload_bytes).next_multiple_of(ALIGNMENT)
+}
+
+/// Leaves room for a frame's head at the end of `out`; [`end_frame`] fills it in.
+pub fn begin_frame(out: &mut Vec<u8>) -> usize {
+    let start = out.len();
+    out.resize(start + FRAME_BYTES, 0);
+    start
+}
+
+/// Closes the frame that began at `start`, whose payload is now behind it.
+pub fn end_frame(
+    out: &mut Vec<u8>,
+    start: usize,
+    segment_crc: u32,
+    delta: u32,
+    kind: Kind,
+    flags: u8,
+) {
+    let length = out.len().saturating_sub(start + FRAME_BYTES);
+    assert!(
+        u32::try_from(length).is_ok(),
+        "a record is limited by its segment, which is below 4 GiB"
+    );
+    let length_bytes = (length as u64).to_le_bytes();
+    let Some((head, payload)) = out
+        .get_mut(start..)
+        .and_then(|frame| frame.split_at_mut_checked(FRAME_BYTES))
+    else {
+        return;
+    };
+    let [_, _, _, _, checked @ ..] = head else {
+        return;
+    };
+    let mut fill = Filler(checked);
+    fill.put(&length_bytes[..4]);
+    fill.put(&delta.to_le_bytes());
+    fill.put(&[kind.code(), flags]);
+    let check = low_half(crc32c::crc32c_append(
+        segment_crc,
+        checked.get(..10).unwrap_or_default(),
+    ));
+    if let Some(place) = checked.get_mut(10..12) {
+        place.copy_from_slice(&check.to_le_bytes());
+    }
+    let crc = crc32c::crc32c_append(crc32c::crc32c_append(segment_crc, checked), payload);
+    Filler(head).put(&crc.to_le_bytes());
+    out.resize(out.len().next_multiple_of(ALIGNMENT), 0);
+}
+
+/// Closes a commit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mark {
+    /// When it was written.
+    pub wall: Timestamp,
+    /// Up to here the disk was known durable before.
+    pub durable: Lsn,
+}
+
+impl Mark {
+    /// Its payload.
+    pub fn encode(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.wall.0.to_le_bytes());
+        out.extend_from_slice(&self.durable.0.to_le_bytes());
+    }
+
+    /// Reads the payload.
+    pub fn decode(payload: &[u8]) -> Option<Self> {
+        let mut reader = Cursor(payload);
+        Some(Self {
+            wall: Timestamp(reader.i64()?),
+            durable: Lsn(reader.u64()?),
+        })
+    }
+}
+
+/// The payload of an end record: a complete checkpoint.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Checkpoint {
+    /// Facts from here on are replayed over the blocks.
+    pub begin: Lsn,
+    /// The highest LSN given out when its last block was copied.
+    pub seen: Lsn,
+    /// The end record before.
+    pub previous: Lsn,
+    /// Its blocks in the order in which they are restored.
+    pub blocks: Vec<Lsn>,
+}
+
+impl Checkpoint {
+    /// Its payload.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.begin.0.to_le_bytes());
+        out.extend_from_slice(&self.seen.0.to_le_bytes());
+        out.extend_from_slice(&self.previous.0.to_le_bytes());
+        encode_list(&self.blocks, out);
+    }
+
+    /// Reads the payload.
+    pub fn decode(payload: &[u8]) -> Option<Self> {
+        let mut reader = Cursor(payload);
+        Some(Self {
+            begin: Lsn(reader.u64()?),
+            seen: Lsn(reader.u64()?),
+            previous: Lsn(reader.u64()?),
+            blocks: reader.list()?,
+        })
+    }
+}
+
+/// Writes a counted list of LSNs.
+pub fn encode_list(list: &[Lsn], out: &mut Vec<u8>) {
+    let count = u32::try_from(list.len()).unwrap_or(u32::MAX);
+    out.extend_from_slice(&count.to_le_bytes());
+    for lsn in list.iter().take(count as usize) {
+        out.extend_from_slice(&lsn.0.to_le_bytes());
+    }
+}
+
+/// What stands at the end of a sealed segment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Trailer {
+    /// LSN of the segment's last record.
+    pub last: Lsn,
+    /// The newest checkpoint end up to there.
+    pub checkpoint: Lsn,
+    /// Known durable when it was sealed.
+    pub durable: Lsn,
+    /// Where the index begins.
+    pub data_end: u32,
+    /// CRC of the index.
+    pub index_crc: u32,
+}
+
+impl Trailer {
+    /// Its bytes.
+    pub fn encode(&self, segment_crc: u32) -> [u8; TRAILER_BYTES] {
+        let mut bytes = [0; TRAILER_BYTES];
+        let mut out = Filler(&mut bytes);
+        out.put(&TRAILER_MAGIC);
+        out.put(&self.last.0.to_le_bytes());
+        out.put(&self.checkpoint.0.to_le_bytes());
+        out.put(&self.durable.0.to_le_bytes());
+        out.put(&self.data_end.to_le_bytes());
+        out.put(&[0; 4]);
+        out.put(&self.index_crc.to_le_bytes());
+        let (covered, _) = bytes.split_at(TRAILER_BYTES - 4);
+        let crc = crc32c::crc32c_append(segment_crc, covered);
+        Filler(&mut bytes[TRAILER_BYTES - 4..]).put(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// Reads the last bytes of a file; `None` when it is not sealed.
+    pub fn decode(segment_crc: u32, input: &[u8]) -> Option<Self> {
+        let mut reader = Cursor(input);
+        if reader.take(8)? != TRAILER_MAGIC {
+            return None;
+        }
+        let last = Lsn(reader.u64()?);
+        let checkpoint = Lsn(reader.u64()?);
+        let durable = Lsn(reader.u64()?);
+        let data_end = reader.u32()?;
+        let _reserved = reader.u32()?;
+        let index_crc = reader.u32()?;
+        let crc = crc32c::crc32c_append(segment_crc, input.get(..TRAILER_BYTES - 4)?);
+        (reader.u32()? == crc).then_some(Self {
+            last,
+            checkpoint,
+            durable,
+            data_end,
+            index_crc,
+        })
+    }
+}
+
+/// Reads numbers from the front of a slice.
+#[derive(Debug)]
+pub struct Cursor<'a>(pub &'a [u8]);
+
+impl<'a> Cursor<'a> {
+    /// The next `count` bytes.
+    pub fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    /// The next number of two bytes.
+    pub fn u16(&mut self) -> Option<u16> {
+        Some(u16::from_le_bytes(self.take(2)?.try_into().ok()?))
+    }
+
+    /// The next number of four bytes.
+    pub fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
+    }
+
+    /// The next number of eight bytes.
+    pub fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    /// The next signed number of eight bytes.
+    pub fn i64(&mut self) -> Option<i64> {
+        Some(i64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    /// A counted list of LSNs; the count is believed only as far as there are bytes.
+    pub fn list(&mut self) -> Option<Vec<Lsn>> {
+        let count = self.u32()? as usize;
+        let bytes = self.take(count.checked_mul(8)?)?;
+        let numbers = bytes.chunks_exact(8).filter_map(|n| n.try_into().ok());
+        Some(numbers.map(|n| Lsn(u64::from_le_bytes(n))).collect())
+    }
+}
+
+/// Fills a fixed buffer from its front.
+struct Filler<'a>(&'a mut [u8]);
+
+impl Filler<'_> {
+    fn put(&mut self, bytes: &[u8]) {
+        let buffer = std::mem::take(&mut self.0);
+        if let Some((place, rest)) = buffer.split_at_mut_checked(bytes.len()) {
+            place.copy_from_slice(bytes);
+            self.0 = rest;
+        }
+    }
+}
+
+fn low_half(crc: u32) -> u16 {
+    let [low, high, ..] = crc.to_le_bytes();
+    u16::from_le_bytes([low, high])
+}

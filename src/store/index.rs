@@ -1,0 +1,280 @@
+//! Where the records of one segment lie, and which of them are still named.
+//!
+//! One block for every 8 KiB or 64 LSNs: 24 bytes of memory, a record is found by reading its block.
+
+use std::collections::BTreeMap;
+
+use super::format::{Cursor, encode_list};
+use crate::base::Lsn;
+
+/// A block ends after so many bytes: what one lookup reads at least.
+const BLOCK_BYTES: u32 = 8 * 1024;
+/// A block ends when the LSN has risen so far: one bit each.
+const BLOCK_LSNS: u32 = 64;
+
+/// The index of one segment.
+#[derive(Clone, Debug, Default)]
+pub struct Index {
+    blocks: Vec<Block>,
+    /// Bodies in pieces: the pieces before the last, by the body.
+    pieces: BTreeMap<u32, Box<[Lsn]>>,
+    live_records: u32,
+    live_bytes: u64,
+}
+
+/// One block as seen from outside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockView {
+    /// Where it begins in the file.
+    pub from: u32,
+    /// Where it ends.
+    pub to: u32,
+    /// Records in it that are named and not released.
+    pub live_records: u32,
+    first: u32,
+    live: u64,
+}
+
+impl BlockView {
+    /// Whether record `delta` is in it and live.
+    pub fn is_live(&self, delta: u32) -> bool {
+        delta
+            .checked_sub(self.first)
+            .and_then(|shift| 1u64.checked_shl(shift))
+            .is_some_and(|bit| self.live & bit != 0)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    first: u32,
+    offset: u32,
+    records: u16,
+    live: u64,
+}
+
+impl Index {
+    /// Adds a record behind all others. `delta` is its LSN minus the segment's base.
+    pub fn push(&mut self, delta: u32, offset: u32) {
+        if let Some(block) = self.blocks.last_mut()
+            && delta - block.first < BLOCK_LSNS
+            && offset - block.offset < BLOCK_BYTES
+        {
+            block.records += 1;
+            return;
+        }
+        self.blocks.push(Block {
+            first: delta,
+            offset,
+            records: 1,
+            live: 0,
+        });
+    }
+
+    /// Forgets what comes after `delta`.
+    pub fn cut(&mut self, delta: u32) {
+        self.blocks.retain(|block| block.first <= delta);
+        self.pieces.retain(|body, _| *body <= delta);
+    }
+
+    /// Notes that the body `delta` has these pieces before its own bytes.
+    pub fn push_pieces(&mut self, delta: u32, pieces: Box<[Lsn]>) {
+        if !pieces.is_empty() {
+            self.pieces.insert(delta, pieces);
+        }
+    }
+
+    /// The pieces before the bytes of body `delta`.
+    pub fn pieces(&self, delta: u32) -> &[Lsn] {
+        self.pieces.get(&delta).map_or(&[], |pieces| pieces)
+    }
+
+    /// Where in the file to look for record `delta`: from, to.
+    pub fn place(&self, delta: u32, data_end: u32) -> Option<(u32, u32)> {
+        let number = self.block_of(delta)?;
+        let block = self.blocks.get(number)?;
+        Some((block.offset, self.block_end(number, data_end)))
+    }
+
+    /// The block of this number, in file order.
+    pub fn block(&self, number: usize, data_end: u32) -> Option<BlockView> {
+        let block = self.blocks.get(number)?;
+        Some(BlockView {
+            from: block.offset,
+            to: self.block_end(number, data_end),
+            live_records: block.live.count_ones(),
+            first: block.first,
+            live: block.live,
+        })
+    }
+
+    /// Marks every record as named that is in `other`, which has them all.
+    pub fn retain_from(&mut self, other: &Self, data_end: u32) {
+        for block in &other.blocks {
+            let mut live = block.live;
+            while live != 0 {
+                self.retain(block.first + live.trailing_zeros(), data_end);
+                live &= live - 1;
+            }
+        }
+    }
+
+    /// Marks `delta` as named; false if it was, or is not here.
+    pub fn retain(&mut self, delta: u32, data_end: u32) -> bool {
+        self.set(delta, data_end, true)
+    }
+
+    /// Marks `delta` as released; false if it was, or is not here.
+    pub fn release(&mut self, delta: u32, data_end: u32) -> bool {
+        self.set(delta, data_end, false)
+    }
+
+    fn set(&mut self, delta: u32, data_end: u32, live: bool) -> bool {
+        let Some(number) = self.block_of(delta) else {
+            return false;
+        };
+        let span = self.block_end(number, data_end);
+        let Some(block) = self.blocks.get_mut(number) else {
+            return false;
+        };
+        let bit = bit(block, delta);
+        if (block.live & bit != 0) == live {
+            return false;
+        }
+        block.live ^= bit;
+        // Sizes of single records are not kept: each counts as the mean of its block.
+        let mean = u64::from(span.saturating_sub(block.offset)) / u64::from(block.records.max(1));
+        if live {
+            self.live_records += 1;
+            self.live_bytes += mean;
+        } else {
+            self.live_records -= 1;
+            self.live_bytes = self.live_bytes.saturating_sub(mean);
+        }
+        true
+    }
+
+    /// Counts anew once the end of the last block is known.
+    pub fn recount(&mut self, data_end: u32) {
+        let mut bytes = 0;
+        for (number, block) in self.blocks.iter().enumerate() {
+            let span = self
+                .block_end(number, data_end)
+                .saturating_sub(block.offset);
+            bytes += u64::from(span) * u64::from(block.live.count_ones())
+                / u64::from(block.records.max(1));
+        }
+        self.live_bytes = bytes;
+    }
+
+    /// Records that are named and not released.
+    pub const fn live_records(&self) -> u32 {
+        self.live_records
+    }
+
+    /// About how many bytes they take.
+    pub const fn live_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+
+    /// Bytes that [`Index::encode`] will write, with one block more for what comes.
+    pub fn encoded_bytes_max(&self) -> usize {
+        let pieces: usize = self.pieces.values().map(|p| 8 + p.len() * 8).sum();
+        8 + (self.blocks.len() + 1) * 12 + pieces
+    }
+
+    /// The index as it stands in a sealed segment.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let count = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
+        out.extend_from_slice(&count.to_le_bytes());
+        for block in &self.blocks {
+            out.extend_from_slice(&block.first.to_le_bytes());
+            out.extend_from_slice(&block.offset.to_le_bytes());
+            out.extend_from_slice(&block.records.to_le_bytes());
+            out.extend_from_slice(&[0; 2]);
+        }
+        let count = u32::try_from(self.pieces.len()).unwrap_or(u32::MAX);
+        out.extend_from_slice(&count.to_le_bytes());
+        for (delta, pieces) in &self.pieces {
+            out.extend_from_slice(&delta.to_le_bytes());
+            encode_list(pieces, out);
+        }
+    }
+
+    /// Reads an index; nothing in it is live.
+    pub fn decode(input: &[u8]) -> Option<Self> {
+        let mut reader = Cursor(input);
+        let mut index = Self::default();
+        for _ in 0..reader.u32()? {
+            let (first, offset) = (reader.u32()?, reader.u32()?);
+            let (records, _reserved) = (reader.u16()?, reader.u16()?);
+            if let Some(last) = index.blocks.last()
+                && (first <= last.first || offset <= last.offset)
+            {
+                return None;
+            }
+            index.blocks.push(Block {
+                first,
+                offset,
+                records,
+                live: 0,
+            });
+        }
+        for _ in 0..reader.u32()? {
+            let delta = reader.u32()?;
+            index.push_pieces(delta, reader.list()?.into());
+        }
+        Some(index)
+    }
+
+    fn block_of(&self, delta: u32) -> Option<usize> {
+        let number = self
+            .blocks
+            .partition_point(|block| block.first <= delta)
+            .checked_sub(1)?;
+        let block = self.blocks.get(number)?;
+        (delta - block.first < BLOCK_LSNS).then_some(number)
+    }
+
+    fn block_end(&self, number: usize, data_end: u32) -> u32 {
+        self.blocks
+            .get(number + 1)
+            .map_or(data_end, |next| next.offset)
+    }
+}
+
+fn bit(block: &Block, delta: u32) -> u64 {
+    1u64.checked_shl(delta - block.first).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_found_in_its_block_whatever_the_gaps() {
+        let mut index = Index::default();
+        let deltas = [0, 1, 63, 64, 200, 201, 5_000_000];
+        let mut offset = 64;
+        for delta in deltas {
+            index.push(delta, offset);
+            offset += 3000;
+        }
+        let mut bytes = Vec::new();
+        index.encode(&mut bytes);
+        assert!(bytes.len() <= index.encoded_bytes_max());
+        let mut index = Index::decode(&bytes).unwrap();
+        for (number, delta) in deltas.iter().enumerate() {
+            let (from, to) = index.place(*delta, offset).unwrap();
+            let at = 64 + 3000 * u32::try_from(number).unwrap();
+            assert!(from <= at && at < to, "{delta}");
+            assert!(index.retain(*delta, offset));
+            assert!(!index.retain(*delta, offset));
+        }
+        assert_eq!(index.live_bytes(), u64::from(offset - 64));
+        assert!(index.place(400, offset).is_none());
+        assert!(index.release(64, offset));
+        assert!(!index.release(64, offset));
+        assert_eq!(index.live_records(), 6);
+    }
+}

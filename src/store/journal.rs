@@ -1,0 +1,224 @@
+//! The handle that everybody holds: append, withdraw, release, and what is durable.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+
+use super::buffer::{Buffer, Payload, Reservation, Running, Slot, Wake};
+use super::contract::{Journal, StoreState};
+use super::disk::Disk;
+use super::error::{DiskError, ReadError};
+use super::format::Checkpoint;
+use super::segments::Segments;
+use super::spill::Spill;
+use super::stats::{Counters, StoreStats};
+use crate::base::Lsn;
+
+/// A journal. Clones share it. Appends are cheap: the work is done by the one
+/// [`super::writer::Writer`].
+pub struct DiskJournal<P, D: Disk> {
+    pub(super) shared: Arc<Shared<P, D>>,
+}
+
+pub(super) struct Shared<P, D: Disk> {
+    pub disk: D,
+    pub buffer: Mutex<Buffer<P>>,
+    pub segments: RwLock<Segments<D::File>>,
+    /// What confirmations wait for, under the sync policy.
+    pub durable: AtomicU64,
+    pub state: AtomicU8,
+    pub poison: Mutex<Option<DiskError>>,
+    pub counters: Counters,
+    pub spill: Spill<D::File>,
+    pub spilled_bytes: AtomicU64,
+}
+
+impl<P: Payload, D: Disk> DiskJournal<P, D> {
+    /// Appends one record of facts under the next LSN.
+    pub fn append(&self, payload: P) -> (Lsn, Wake) {
+        self.shared.buffer.lock().push(Slot::Facts(payload))
+    }
+
+    /// Appends an earlier piece of a large body, at most [`super::options::PIECE_BYTES_MAX`] long.
+    /// If its body is never finished, release it.
+    pub fn append_piece(&self, bytes: Bytes) -> (Lsn, Wake) {
+        self.shared.buffer.lock().push(Slot::Piece(bytes))
+    }
+
+    /// Appends a body ahead of the facts that will name it by this LSN: its `pieces` before, in
+    /// order, and its last bytes. Releasing it releases the pieces.
+    pub fn append_body(&self, pieces: Box<[Lsn]>, bytes: Bytes) -> (Lsn, Wake) {
+        self.shared.buffer.lock().push(Slot::Body { pieces, bytes })
+    }
+
+    /// What poisoned it.
+    pub fn poison(&self) -> Option<DiskError> {
+        self.shared.poison.lock().clone()
+    }
+
+    /// Bytes that wait to be written.
+    pub fn waiting_bytes(&self) -> usize {
+        self.shared.buffer.lock().waiting_bytes
+    }
+
+    /// Begins a checkpoint: from now on the caller copies its state in slices. False if one runs.
+    pub fn begin_checkpoint(&self) -> bool {
+        let mut buffer = self.shared.buffer.lock();
+        if buffer.running.is_some() {
+            return false;
+        }
+        let begin = buffer.next();
+        buffer.running = Some(Running {
+            checkpoint: Checkpoint {
+                begin,
+                seen: Lsn(begin.0.saturating_sub(1)),
+                previous: Lsn(0),
+                blocks: Vec::new(),
+            },
+            own: Vec::new(),
+            copied: false,
+            end: None,
+        });
+        true
+    }
+
+    /// Appends one slice, as it is now; call it under the lock that keeps the slice from changing.
+    /// The LSN names the block, so that the next checkpoint can keep it.
+    pub fn append_block(&self, payload: P) -> (Lsn, Wake) {
+        let mut buffer = self.shared.buffer.lock();
+        let (lsn, wake) = buffer.push(Slot::Block(payload));
+        buffer.saw();
+        if let Some(running) = &mut buffer.running {
+            running.checkpoint.blocks.push(lsn);
+            running.own.push(lsn);
+        }
+        (lsn, wake)
+    }
+
+    /// Takes over a block of the checkpoint before that still says the same.
+    pub fn keep_block(&self, block: Lsn) {
+        let mut buffer = self.shared.buffer.lock();
+        buffer.saw();
+        if let Some(running) = &mut buffer.running {
+            running.checkpoint.blocks.push(block);
+        }
+    }
+
+    /// All is copied. The checkpoint counts from when it is durable.
+    pub fn end_checkpoint(&self) -> Wake {
+        let mut buffer = self.shared.buffer.lock();
+        if let Some(running) = &mut buffer.running {
+            running.copied = true;
+        }
+        Wake::First
+    }
+
+    /// Gives the running checkpoint up; the one before goes on counting.
+    pub fn abandon_checkpoint(&self) {
+        let mut buffer = self.shared.buffer.lock();
+        let Some(running) = buffer.running.take_if(|running| running.end.is_none()) else {
+            return;
+        };
+        for block in running.own {
+            buffer.releases.push_back((block, block));
+        }
+    }
+
+    /// Whether a checkpoint is on its way.
+    pub fn checkpoint_runs(&self) -> bool {
+        self.shared.buffer.lock().running.is_some()
+    }
+
+    /// A snapshot of the figures.
+    pub fn stats(&self) -> StoreStats {
+        let mut stats = self.shared.counters.snapshot();
+        {
+            let segments = self.shared.segments.read();
+            (stats.live_bytes, stats.segment_bytes) = segments.bytes();
+            stats.segments = segments.list.len() as u64;
+        }
+        {
+            let buffer = self.shared.buffer.lock();
+            stats.waiting_records = buffer.waiting_records;
+            stats.waiting_bytes = buffer.waiting_bytes as u64;
+        }
+        stats.spilled_bytes = self.shared.spilled_bytes.load(Ordering::Relaxed);
+        stats
+    }
+}
+
+impl<P: Payload, D: Disk> Journal<P> for DiskJournal<P, D> {
+    fn reserve(&self) -> Reservation {
+        self.shared.buffer.lock().reserve()
+    }
+
+    fn fill(&self, reservation: Reservation, records: impl IntoIterator<Item = (Lsn, P)>) -> Wake {
+        let mut buffer = self.shared.buffer.lock();
+        buffer.fill(&reservation, records.into_iter())
+    }
+
+    fn withdraw(&self, lsn: Lsn) -> Option<P> {
+        let payload = self.shared.buffer.lock().withdraw(lsn);
+        if payload.is_some() {
+            Counters::add(&self.shared.counters.elided, 1);
+        }
+        payload
+    }
+
+    fn release(&self, body: Lsn, after: Lsn) {
+        let mut buffer = self.shared.buffer.lock();
+        buffer.releases.push_back((after, body));
+    }
+
+    fn durable_lsn(&self) -> Lsn {
+        Lsn(self.shared.durable.load(Ordering::Acquire))
+    }
+
+    fn state(&self) -> StoreState {
+        self.shared.state()
+    }
+
+    fn read_batch(&self, lsns: &[Lsn]) -> Vec<Result<Bytes, ReadError>> {
+        self.read_many(lsns)
+    }
+}
+
+impl<P, D: Disk> Shared<P, D> {
+    pub fn state(&self) -> StoreState {
+        match self.state.load(Ordering::Acquire) {
+            STATE_OPEN => StoreState::Open,
+            STATE_FULL => StoreState::Full,
+            _ => StoreState::Poisoned,
+        }
+    }
+
+    pub fn set_state(&self, state: StoreState) {
+        let code = match state {
+            StoreState::Open => STATE_OPEN,
+            StoreState::Full => STATE_FULL,
+            StoreState::Poisoned => STATE_POISONED,
+        };
+        self.state.store(code, Ordering::Release);
+    }
+}
+
+impl<P, D: Disk> Clone for DiskJournal<P, D> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<P, D: Disk> fmt::Debug for DiskJournal<P, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DiskJournal").finish_non_exhaustive()
+    }
+}
+
+const STATE_OPEN: u8 = 0;
+const STATE_FULL: u8 = 1;
+const STATE_POISONED: u8 = 2;

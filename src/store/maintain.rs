@@ -1,0 +1,169 @@
+//! What the writer does between commits: prepare, let go, complete a checkpoint, remove, rewrite.
+
+use super::buffer::{Payload, Running, Slot};
+use super::disk::Disk;
+use super::error::StoreError;
+use super::prepare::segment_name;
+use super::segments::Segment;
+use super::stats::Counters;
+use super::writer::{Current, Writer};
+use crate::base::Lsn;
+
+/// Releases applied in one call at most.
+const RELEASES_MAX: usize = 65_536;
+
+/// What [`Writer::maintain`] leaves to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Maintained {
+    /// Nothing until something is written or released.
+    Idle,
+    /// Call it again soon.
+    More,
+}
+
+impl<P: Payload, D: Disk> Writer<P, D> {
+    /// One step of housekeeping; call it after each commit and now and then. Rewriting reads and
+    /// writes about `io_bytes` at most.
+    pub fn maintain(&mut self, io_bytes: usize) -> Result<Maintained, StoreError> {
+        self.check()?;
+        self.prepare_segments();
+        let released_all = self.apply_releases();
+        let checkpoint_waits = self.advance_checkpoint()?;
+        let removed = self.remove_dead();
+        let rewriting = self.rewrite_step(io_bytes);
+        let more = !released_all || checkpoint_waits || removed || rewriting;
+        Ok(if more {
+            Maintained::More
+        } else {
+            Maintained::Idle
+        })
+    }
+
+    /// Applies the releases whose reason is durable. False if some of those are left.
+    fn apply_releases(&mut self) -> bool {
+        let synced = self.progress.synced;
+        let mut due = Vec::new();
+        let all = {
+            let mut buffer = self.shared.buffer.lock();
+            while due.len() < RELEASES_MAX
+                && let Some((_, body)) = buffer.releases.pop_front_if(|(after, _)| *after <= synced)
+            {
+                due.push(body);
+            }
+            due.len() < RELEASES_MAX
+        };
+        if !due.is_empty() {
+            let mut segments = self.shared.segments.write();
+            for body in due {
+                segments.release(body);
+            }
+        }
+        all
+    }
+
+    /// Appends the end of a checkpoint when the log is durable past all it saw, and puts it in
+    /// force when the end is durable. True if there is something to write or sync for it.
+    fn advance_checkpoint(&mut self) -> Result<bool, StoreError> {
+        let waits = {
+            let buffer = self.shared.buffer.lock();
+            buffer
+                .running
+                .as_ref()
+                .is_some_and(|running| running.copied)
+        };
+        if !waits {
+            return Ok(false);
+        }
+        // Whatever the policy: what replaces history must be on the device before history goes.
+        if self.is_unsynced() {
+            self.sync()?;
+        }
+        let synced = self.progress.synced;
+        let done = {
+            let mut buffer = self.shared.buffer.lock();
+            let Some(running) = &mut buffer.running else {
+                return Ok(false);
+            };
+            match running.end {
+                None if running.checkpoint.seen <= synced => {
+                    running.checkpoint.previous = self.current.end;
+                    let checkpoint = running.checkpoint.clone();
+                    let (end, _) = buffer.push(Slot::End(checkpoint));
+                    if let Some(running) = &mut buffer.running {
+                        running.end = Some(end);
+                    }
+                    None
+                }
+                Some(end) if end <= synced => buffer.running.take(),
+                _ => None,
+            }
+        };
+        let Some(running) = done else {
+            return Ok(true);
+        };
+        self.put_in_force(running);
+        Ok(false)
+    }
+
+    fn put_in_force(&mut self, running: Running) {
+        let new = Current {
+            end: running.end.unwrap_or_default(),
+            checkpoint: running.checkpoint,
+            newest_end: self.current.newest_end,
+        };
+        let old = std::mem::replace(&mut self.current, new);
+        let mut kept: Vec<Lsn> = self.current.checkpoint.blocks.clone();
+        kept.sort_unstable();
+        let mut segments = self.shared.segments.write();
+        for block in old.checkpoint.blocks {
+            if kept.binary_search(&block).is_err() {
+                segments.release(block);
+            }
+        }
+        segments.release(old.end);
+        Counters::add(&self.shared.counters.checkpoints, 1);
+    }
+
+    /// Facts below this are covered by the checkpoint in force.
+    pub(super) fn covered(&self) -> Lsn {
+        self.current.checkpoint.begin
+    }
+
+    /// Removes segments nobody needs. True if there were any.
+    fn remove_dead(&mut self) -> bool {
+        let covered = self.covered();
+        if !self.has_dead(covered) {
+            return false;
+        }
+        let mut dead: Vec<Segment<D::File>> = Vec::new();
+        {
+            let mut segments = self.shared.segments.write();
+            dead.extend(
+                segments
+                    .list
+                    .extract_if(.., |segment| segment.is_dead(covered)),
+            );
+        }
+        for segment in &dead {
+            if self
+                .rewrite
+                .as_ref()
+                .is_some_and(|rewrite| rewrite.id() == segment.id)
+            {
+                self.abandon_rewrite();
+            }
+            // If it stays or comes back, the next start finds it dead again.
+            if let Err(error) = self.shared.disk.remove(&segment_name(segment.id)) {
+                tracing::warn!(%error, "a dead journal segment was not removed");
+            }
+            Counters::add(&self.shared.counters.segments_removed, 1);
+        }
+        self.no_room = false;
+        true
+    }
+
+    fn has_dead(&self, covered: Lsn) -> bool {
+        let segments = self.shared.segments.read();
+        segments.list.iter().any(|segment| segment.is_dead(covered))
+    }
+}

@@ -1,0 +1,90 @@
+//! Segments prepared before they are needed, and what happens when the disk has no room for one.
+
+use super::buffer::Payload;
+use super::contract::StoreState;
+use super::disk::{Disk, DiskFile};
+use super::error::DiskError;
+use super::writer::Writer;
+
+/// A blank segment whose space is reserved.
+#[derive(Debug)]
+pub(super) struct Prepared<F> {
+    pub id: u64,
+    pub file: F,
+}
+
+impl<P: Payload, D: Disk> Writer<P, D> {
+    /// Prepares segments until enough are reserved, or the disk is full.
+    pub(super) fn prepare_segments(&mut self) {
+        while !self.no_room && self.prepared.len() < self.options.reserved_segments {
+            self.prepare_one();
+        }
+    }
+
+    /// Prepares one segment. A failure changes the state to full and leaves nothing behind.
+    pub(super) fn prepare_one(&mut self) {
+        let id = self.next_id;
+        let name = segment_name(id);
+        match prepare(&self.shared.disk, &name, self.options.segment_bytes) {
+            Ok(file) => {
+                self.next_id += 1;
+                self.no_room = false;
+                self.prepared.push_back(Prepared { id, file });
+                if self.prepared.len() >= self.options.reserved_segments
+                    && self.shared.state() == StoreState::Full
+                {
+                    self.shared.set_state(StoreState::Open);
+                    tracing::info!("there is room for the journal again: publishers go on");
+                }
+            }
+            Err(error) => {
+                // A leftover is found blank at the next start, and removed then.
+                let _ = self.shared.disk.remove(&name);
+                self.no_room = true;
+                if self.shared.state() == StoreState::Open {
+                    self.shared.set_state(StoreState::Full);
+                    tracing::warn!(%error, "no room for another journal segment: publishers stop");
+                }
+            }
+        }
+    }
+
+    /// Tells that there may be room again: the next [`Writer::maintain`] tries. Call it now and
+    /// then while the state is full.
+    pub fn retry_room(&mut self) {
+        self.no_room = false;
+    }
+}
+
+fn prepare<D: Disk>(disk: &D, name: &str, bytes: u32) -> Result<D::File, DiskError> {
+    let file = disk.create(name)?;
+    file.preallocate(u64::from(bytes))?;
+    file.sync()?;
+    disk.sync_directory()?;
+    Ok(file)
+}
+
+/// The file name of a segment.
+pub(super) fn segment_name(id: u64) -> String {
+    format!("{id:016x}{SEGMENT_SUFFIX}")
+}
+
+/// The file name of a segment while it is rewritten.
+pub(super) fn temporary_name(id: u64) -> String {
+    format!("{id:016x}{TEMPORARY_SUFFIX}")
+}
+
+/// The id in the file name of a segment.
+pub(super) fn segment_id(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(SEGMENT_SUFFIX)?;
+    let lower = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    if digits.len() != 16 || !digits.bytes().all(lower) {
+        return None;
+    }
+    u64::from_str_radix(digits, 16).ok()
+}
+
+/// How names of segments end.
+pub(super) const SEGMENT_SUFFIX: &str = ".seg";
+/// How names of segments being rewritten end.
+pub(super) const TEMPORARY_SUFFIX: &str = ".tmp";

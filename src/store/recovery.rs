@@ -1,0 +1,353 @@
+//! Opening a data directory: decide, cut, seal, replay, begin anew.
+//!
+//! ```text
+//!  open ─▶ blocks and facts to `restore` ─▶ Restoring ─▶ retain(lsn)... ─▶ start ─▶ Journal, Writer
+//! ```
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64};
+
+use parking_lot::{Mutex, RwLock};
+
+use super::buffer::{Buffer, Payload};
+use super::disk::{Disk, DiskFile};
+use super::error::{DiskErrorKind, StoreError};
+use super::examine::{Cut, Damage, Verdict, examine};
+use super::format::{HEADER_BYTES, Kind, Trailer};
+use super::format_file;
+use super::journal::{DiskJournal, Shared};
+use super::load::{DAMAGED_SUFFIX, Directory, Loaded, load};
+use super::options::Options;
+use super::prepare::segment_name;
+use super::random::Random;
+use super::scan::{Ending, Found, Scanner};
+use super::segments::{Segment, Segments};
+use super::spill::Spill;
+use super::stats::Counters;
+use super::writer::{Current, Progress, Writer, seal_bytes};
+use crate::base::{Lsn, Timestamp};
+
+/// One thing to restore, in this order: all blocks, then all facts by LSN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Restored<'a> {
+    /// A slice of the checkpoint.
+    Block {
+        /// Its LSN: the next checkpoint may keep it.
+        lsn: Lsn,
+        /// As it was appended.
+        payload: &'a [u8],
+    },
+    /// Facts that came after the checkpoint began; some may stand in its blocks already.
+    Facts {
+        /// Their LSN, which also names the body they carry.
+        lsn: Lsn,
+        /// As they were appended.
+        payload: &'a [u8],
+    },
+}
+
+/// What opening found and did.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Recovery {
+    /// Segments kept.
+    pub segments: usize,
+    /// Blocks of the checkpoint restored.
+    pub blocks: u64,
+    /// Facts replayed.
+    pub facts: u64,
+    /// Bytes read from the device.
+    pub bytes_read: u64,
+    /// The wall time of the last commit: how long the broker was down follows from it.
+    pub stamp: Option<Timestamp>,
+    /// Whether the last run stopped in order.
+    pub closed: bool,
+    /// What had been durable and cannot be read.
+    pub damage: Vec<Damage>,
+    /// What was cut off because it had never been confirmed.
+    pub cut: Option<Cut>,
+}
+
+/// A store whose facts are restored: say which bodies they name, then start it.
+pub struct Restoring<P, D: Disk> {
+    journal: DiskJournal<P, D>,
+    writer: Writer<P, D>,
+    recovery: Recovery,
+}
+
+/// Opens the store in a data directory and hands everything in it to `restore`. Bodies are not read.
+/// `seed`: random.
+pub fn open<P: Payload, D: Disk>(
+    disk: D,
+    options: Options,
+    seed: u64,
+    mut restore: impl FnMut(Restored<'_>),
+) -> Result<Restoring<P, D>, StoreError> {
+    format_file::check_or_write(&disk).map_err(denied)?;
+    let mut directory = load(&disk)?;
+    let verdict = examine(&mut directory)?;
+    settle(&disk, &mut directory, &verdict).map_err(denied)?;
+    let mut recovery = Recovery {
+        stamp: verdict.stamp,
+        closed: verdict.closed,
+        damage: verdict.damage.clone(),
+        cut: verdict.cut.clone(),
+        ..Recovery::default()
+    };
+    replay(&mut directory, &verdict, &mut recovery, &mut restore)?;
+    recovery.segments = directory.segments.len();
+    recovery.bytes_read = directory.bytes_read;
+    recovery.log();
+    Ok(assemble(disk, options, seed, directory, verdict, recovery))
+}
+
+impl<P: Payload, D: Disk> Restoring<P, D> {
+    /// What was found.
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// Says that a body is named by what was restored. Everything not named here is let go.
+    /// False if it is not there: its message will be a damaged one. Fastest in LSN order.
+    pub fn retain(&mut self, body: Lsn) -> bool {
+        self.journal.shared.segments.write().retain(body)
+    }
+
+    /// All is named: the handle for everybody, and the writer for its one thread.
+    pub fn start(self) -> (DiskJournal<P, D>, Writer<P, D>) {
+        (self.journal, self.writer)
+    }
+}
+
+/// Makes the directory agree with the verdict: nothing is left that was cut, all is sealed.
+fn settle<D: Disk>(
+    disk: &D,
+    directory: &mut Directory<D::File>,
+    verdict: &Verdict,
+) -> Result<(), StoreError> {
+    for name in directory.leftovers.drain(..) {
+        disk.remove(&name)?;
+    }
+    for name in directory.unreadable.drain(..) {
+        disk.rename(&name, &format!("{name}{DAMAGED_SUFFIX}"))?;
+    }
+    if let Some(cut) = &verdict.cut {
+        apply_cut(disk, directory, cut)?;
+    }
+    for segment in &mut directory.segments {
+        // What the last process wrote may be with the operating system only.
+        if segment.is_open() {
+            segment.seal(verdict)?;
+        }
+        if segment.scan.is_some() {
+            segment.file.sync()?;
+        }
+    }
+    disk.sync_directory()?;
+    Ok(())
+}
+
+/// Removes what comes after the cut: from the end, so that a crash in between cuts at the same place.
+fn apply_cut<D: Disk>(
+    disk: &D,
+    directory: &mut Directory<D::File>,
+    cut: &Cut,
+) -> Result<(), StoreError> {
+    let keeps_head = directory.segments.get(cut.segment).is_some_and(|segment| {
+        cut.offset > HEADER_BYTES as u64 && cut.after >= segment.header.base
+    });
+    let kept = cut.segment + usize::from(keeps_head);
+    while directory.segments.len() > kept
+        && let Some(segment) = directory.segments.pop()
+    {
+        disk.remove(&segment_name(segment.header.id))?;
+        disk.sync_directory()?;
+    }
+    if keeps_head && let Some(segment) = directory.segments.get_mut(cut.segment) {
+        segment.file.truncate(cut.offset)?;
+        segment.file.sync()?;
+        segment.trailer = None;
+        segment.last = cut.after;
+        segment.data_end = u32::try_from(cut.offset).unwrap_or(u32::MAX);
+        let delta = cut.after.0.saturating_sub(segment.header.base.0);
+        segment.index.cut(u32::try_from(delta).unwrap_or(u32::MAX));
+    }
+    Ok(())
+}
+
+impl<F: DiskFile> Loaded<F> {
+    fn seal(&mut self, verdict: &Verdict) -> Result<(), StoreError> {
+        let trailer = Trailer {
+            last: self.last,
+            checkpoint: if verdict.end <= self.last {
+                verdict.end
+            } else {
+                Lsn(0)
+            },
+            durable: self.header.continues,
+            data_end: self.data_end,
+            index_crc: 0,
+        };
+        let tail = seal_bytes(&self.index, self.crc, &trailer);
+        let end = u64::from(self.data_end) + tail.len() as u64;
+        self.file.write_at(self.data_end.into(), &tail)?;
+        self.file.truncate(end)?;
+        self.trailer = Some(trailer);
+        Ok(())
+    }
+}
+
+/// Hands blocks and facts over.
+fn replay<F: DiskFile>(
+    directory: &mut Directory<F>,
+    verdict: &Verdict,
+    recovery: &mut Recovery,
+    restore: &mut impl FnMut(Restored<'_>),
+) -> Result<(), StoreError> {
+    for lsn in &verdict.checkpoint.blocks {
+        let record = directory.read(*lsn)?;
+        let Some((_, payload)) = record.filter(|(kind, _)| *kind == Kind::Block) else {
+            recovery.damage.push(Damage {
+                file: "checkpoint block".to_owned(),
+                from: 0,
+                to: 0,
+                after: Lsn(lsn.0.saturating_sub(1)),
+                before: None,
+            });
+            continue;
+        };
+        recovery.blocks += 1;
+        directory.bytes_read += payload.len() as u64;
+        restore(Restored::Block {
+            lsn: *lsn,
+            payload: &payload,
+        });
+    }
+    let begin = verdict.checkpoint.begin;
+    for segment in &directory.segments {
+        if segment.last < begin {
+            continue;
+        }
+        let bytes = segment.frames()?;
+        for found in Scanner::new(&bytes, segment.crc, HEADER_BYTES, Ending::Blank) {
+            let Found::Frame { frame, payload, .. } = found else {
+                continue;
+            };
+            let lsn = segment.lsn(frame.delta);
+            if frame.kind == Kind::Facts && lsn >= begin && lsn <= segment.last {
+                recovery.facts += 1;
+                restore(Restored::Facts { lsn, payload });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn assemble<P: Payload, D: Disk>(
+    disk: D,
+    options: Options,
+    seed: u64,
+    directory: Directory<D::File>,
+    verdict: Verdict,
+    recovery: Recovery,
+) -> Restoring<P, D> {
+    let mut segments = Segments::default();
+    let newest_end = verdict.end;
+    for loaded in directory.segments {
+        segments.list.push(Segment {
+            id: loaded.header.id,
+            base: loaded.header.base,
+            continues: loaded.header.continues,
+            last: loaded.last,
+            crc: loaded.crc,
+            generation: loaded.header.generation,
+            file: loaded.file,
+            data_end: loaded.data_end,
+            sealed: true,
+            damaged: false,
+            checkpoint: loaded.trailer.map_or(Lsn(0), |trailer| trailer.checkpoint),
+            index: loaded.index,
+        });
+    }
+    segments.retain(verdict.end);
+    for block in &verdict.checkpoint.blocks {
+        segments.retain(*block);
+    }
+    let upto = verdict.seen;
+    let next = Lsn(upto.0.saturating_add(1));
+    let shared = Arc::new(Shared {
+        disk,
+        buffer: Mutex::new(Buffer::new(next)),
+        segments: RwLock::new(segments),
+        durable: AtomicU64::new(upto.0),
+        state: AtomicU8::new(0),
+        poison: Mutex::new(None),
+        counters: Counters::default(),
+        spill: Spill::default(),
+        spilled_bytes: AtomicU64::new(0),
+    });
+    let progress = Progress {
+        written: upto,
+        written_record: verdict.last,
+        synced: upto,
+        synced_record: verdict.last,
+    };
+    let current = Current {
+        end: verdict.end,
+        checkpoint: verdict.checkpoint,
+        newest_end,
+    };
+    let writer = Writer::new(
+        Arc::clone(&shared),
+        options,
+        Random(seed),
+        directory.next_id,
+        progress,
+        current,
+    );
+    Restoring {
+        journal: DiskJournal { shared },
+        writer,
+        recovery,
+    }
+}
+
+impl Recovery {
+    fn log(&self) {
+        for damage in &self.damage {
+            tracing::error!(
+                file = damage.file,
+                from = damage.from,
+                to = damage.to,
+                after = damage.after.0,
+                "damage in the journal: records that had been durable are lost"
+            );
+        }
+        if let Some(cut) = &self.cut {
+            tracing::info!(
+                file = cut.file,
+                offset = cut.offset,
+                after = cut.after.0,
+                "the journal ends here: what follows was never confirmed"
+            );
+        }
+    }
+}
+
+impl<P, D: Disk> fmt::Debug for Restoring<P, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Restoring")
+            .field("recovery", &self.recovery)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A disk that refuses to be written is the operator's to repair.
+fn denied(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Disk(error) if error.kind == DiskErrorKind::Denied => {
+            StoreError::NotWritable(error)
+        }
+        other => other,
+    }
+}

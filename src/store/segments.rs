@@ -1,0 +1,157 @@
+//! The table of segments that hold records: what readers look places up in.
+
+use std::sync::Arc;
+
+use super::index::Index;
+use crate::base::Lsn;
+
+/// One segment with records.
+#[derive(Debug)]
+pub struct Segment<F> {
+    /// Its id.
+    pub id: u64,
+    /// What its frames count from; the LSN of its first record or less.
+    pub base: Lsn,
+    /// The last record before it.
+    pub continues: Lsn,
+    /// Its last record.
+    pub last: Lsn,
+    /// Its CRC, which all others in it continue from.
+    pub crc: u32,
+    /// How often it was rewritten.
+    pub generation: u32,
+    /// Open for reading; also after it was replaced or removed.
+    pub file: Arc<F>,
+    /// Bytes of header and frames.
+    pub data_end: u32,
+    /// Whether nothing more is written to it.
+    pub sealed: bool,
+    /// Whether rewriting it failed because its bytes are bad: it stays as it is.
+    pub damaged: bool,
+    /// The newest checkpoint end in it or before it.
+    pub checkpoint: Lsn,
+    /// Its records.
+    pub index: Index,
+}
+
+impl<F> Segment<F> {
+    /// LSN minus base, if it can belong here.
+    pub fn delta(&self, lsn: Lsn) -> Option<u32> {
+        if lsn > self.last {
+            return None;
+        }
+        u32::try_from(lsn.0.checked_sub(self.base.0)?).ok()
+    }
+
+    /// Whether nothing in it is needed any more: facts below `covered` stand in a checkpoint.
+    pub fn is_dead(&self, covered: Lsn) -> bool {
+        self.sealed && self.last < covered && self.index.live_records() == 0
+    }
+}
+
+/// All segments with records, in LSN order.
+#[derive(Debug)]
+pub struct Segments<F> {
+    /// Sorted by base; LSN ranges do not overlap.
+    pub list: Vec<Segment<F>>,
+}
+
+impl<F> Default for Segments<F> {
+    fn default() -> Self {
+        Self { list: Vec::new() }
+    }
+}
+
+/// Where to look for one record.
+#[derive(Debug)]
+pub struct Place<F> {
+    /// In which file.
+    pub file: Arc<F>,
+    /// Of which segment.
+    pub segment: u64,
+    /// With which CRC.
+    pub crc: u32,
+    /// From this offset.
+    pub from: u32,
+    /// To this one.
+    pub to: u32,
+    /// LSN minus base.
+    pub delta: u32,
+}
+
+impl<F> Segments<F> {
+    /// The segment that may hold `lsn`.
+    pub fn find(&self, lsn: Lsn) -> Option<&Segment<F>> {
+        self.list.get(self.number(lsn)?)
+    }
+
+    /// The same, to change it.
+    pub fn find_mut(&mut self, lsn: Lsn) -> Option<&mut Segment<F>> {
+        let number = self.number(lsn)?;
+        self.list.get_mut(number)
+    }
+
+    fn number(&self, lsn: Lsn) -> Option<usize> {
+        self.list
+            .partition_point(|segment| segment.base <= lsn)
+            .checked_sub(1)
+    }
+
+    /// Where `lsn` is, if it was written.
+    pub fn place(&self, lsn: Lsn) -> Option<Place<F>> {
+        let segment = self.find(lsn)?;
+        let delta = segment.delta(lsn)?;
+        let (from, to) = segment.index.place(delta, segment.data_end)?;
+        Some(Place {
+            file: Arc::clone(&segment.file),
+            segment: segment.id,
+            crc: segment.crc,
+            from,
+            to,
+            delta,
+        })
+    }
+
+    /// Keeps a record and its pieces. False if it is not here.
+    pub fn retain(&mut self, lsn: Lsn) -> bool {
+        self.change(lsn, Index::retain)
+    }
+
+    /// Lets a record and its pieces go. False if it is not here, or was let go before.
+    pub fn release(&mut self, lsn: Lsn) -> bool {
+        self.change(lsn, Index::release)
+    }
+
+    fn change(&mut self, lsn: Lsn, change: fn(&mut Index, u32, u32) -> bool) -> bool {
+        let Some(segment) = self.find_mut(lsn) else {
+            return false;
+        };
+        let Some(delta) = segment.delta(lsn) else {
+            return false;
+        };
+        let changed = change(&mut segment.index, delta, segment.data_end);
+        if !changed {
+            return false;
+        }
+        let pieces = segment.index.pieces(delta).to_vec();
+        for piece in pieces {
+            if let Some(segment) = self.find_mut(piece)
+                && let Some(delta) = segment.delta(piece)
+            {
+                change(&mut segment.index, delta, segment.data_end);
+            }
+        }
+        true
+    }
+
+    /// Bytes of live records (estimated) and of all.
+    pub fn bytes(&self) -> (u64, u64) {
+        let mut live = 0;
+        let mut all = 0;
+        for segment in &self.list {
+            live += segment.index.live_bytes();
+            all += u64::from(segment.data_end);
+        }
+        (live, all)
+    }
+}

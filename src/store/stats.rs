@@ -1,0 +1,114 @@
+//! Figures of the store: plain counters, read as a snapshot.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Upper bounds of the buckets of the sync histogram, in microseconds; the last bucket is open.
+pub const SYNC_BUCKETS_US: [u64; 11] = [
+    50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 50_000, 200_000, 1_000_000,
+];
+
+/// A snapshot of a store's figures, since it was opened.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct StoreStats {
+    /// Bytes of payload appended and written.
+    pub payload_bytes: u64,
+    /// Bytes handed to the device for records, frames, marks, indices and checkpoints.
+    pub written_bytes: u64,
+    /// Bytes written by rewriting sparse segments.
+    pub rewritten_bytes: u64,
+    /// Records written.
+    pub records: u64,
+    /// Records that were withdrawn before they were written.
+    pub elided: u64,
+    /// Commits written.
+    pub commits: u64,
+    /// Syncs of data.
+    pub syncs: u64,
+    /// How long they took: counts per bucket of [`SYNC_BUCKETS_US`], the last for longer ones.
+    pub sync_buckets: [u64; SYNC_BUCKETS_US.len() + 1],
+    /// All their microseconds.
+    pub sync_us: u64,
+    /// Checkpoints completed.
+    pub checkpoints: u64,
+    /// Segments removed because nothing in them was needed.
+    pub segments_removed: u64,
+    /// Segments rewritten.
+    pub segments_rewritten: u64,
+    /// Records that could not be read back.
+    pub damaged: u64,
+    /// Segments with records now.
+    pub segments: u64,
+    /// Bytes in them now.
+    pub segment_bytes: u64,
+    /// About how many of those are still named.
+    pub live_bytes: u64,
+    /// Records waiting to be written now.
+    pub waiting_records: u64,
+    /// About how many bytes they take.
+    pub waiting_bytes: u64,
+    /// Bytes spilled and not released now.
+    pub spilled_bytes: u64,
+}
+
+impl StoreStats {
+    /// Bytes written, rewriting included, per hundred bytes of payload; 0 before the first.
+    pub fn written_percent(&self) -> u64 {
+        let written = self.written_bytes + self.rewritten_bytes;
+        (written * 100).checked_div(self.payload_bytes).unwrap_or(0)
+    }
+}
+
+/// The counters behind a snapshot, shared by writer, journal and readers.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub payload_bytes: AtomicU64,
+    pub written_bytes: AtomicU64,
+    pub rewritten_bytes: AtomicU64,
+    pub records: AtomicU64,
+    pub elided: AtomicU64,
+    pub commits: AtomicU64,
+    pub syncs: AtomicU64,
+    pub sync_buckets: [AtomicU64; SYNC_BUCKETS_US.len() + 1],
+    pub sync_us: AtomicU64,
+    pub checkpoints: AtomicU64,
+    pub segments_removed: AtomicU64,
+    pub segments_rewritten: AtomicU64,
+    pub damaged: AtomicU64,
+}
+
+impl Counters {
+    pub fn add(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub fn observe_sync(&self, duration_us: u64) {
+        let bucket = SYNC_BUCKETS_US.partition_point(|bound| *bound < duration_us);
+        if let Some(bucket) = self.sync_buckets.get(bucket) {
+            Self::add(bucket, 1);
+        }
+        Self::add(&self.sync_us, duration_us);
+    }
+
+    pub fn snapshot(&self) -> StoreStats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut stats = StoreStats {
+            payload_bytes: read(&self.payload_bytes),
+            written_bytes: read(&self.written_bytes),
+            rewritten_bytes: read(&self.rewritten_bytes),
+            records: read(&self.records),
+            elided: read(&self.elided),
+            commits: read(&self.commits),
+            syncs: read(&self.syncs),
+            sync_us: read(&self.sync_us),
+            checkpoints: read(&self.checkpoints),
+            segments_removed: read(&self.segments_removed),
+            segments_rewritten: read(&self.segments_rewritten),
+            damaged: read(&self.damaged),
+            ..StoreStats::default()
+        };
+        for (to, from) in stats.sync_buckets.iter_mut().zip(&self.sync_buckets) {
+            *to = read(from);
+        }
+        stats
+    }
+}

@@ -1,0 +1,162 @@
+//! Failing, full and decaying disks.
+
+use super::super::sim_disk::Crash;
+use super::*;
+
+#[test]
+fn a_failed_write_or_sync_poisons_and_is_never_tried_again() {
+    let (mut failed, mut operation) = (0, 0);
+    loop {
+        operation += 1;
+        let disk = SimDisk::default();
+        let mut world = World::open(&disk, options(), 1).unwrap();
+        world.writer.maintain(0).unwrap();
+        disk.set_faults(Faults {
+            fail_operation: Some((operation, DiskErrorKind::Failed)),
+            ..Faults::default()
+        });
+        world.publish(10);
+        if world.commit().is_ok() {
+            break;
+        }
+        failed += 1;
+        assert_eq!(world.journal.state(), StoreState::Poisoned);
+        let durable = world.journal.durable_lsn();
+        let operations = disk.operations();
+        assert!(matches!(world.commit(), Err(StoreError::Poisoned(_))));
+        assert!(matches!(
+            world.writer.maintain(1),
+            Err(StoreError::Poisoned(_))
+        ));
+        assert_eq!(disk.operations(), operations);
+        assert_eq!(world.journal.durable_lsn(), durable);
+        let image = disk.crash(Crash::Power, &mut Random(operation));
+        world.reopen(&image, "after poison");
+    }
+    assert_eq!(failed, 2);
+}
+
+#[test]
+fn a_full_disk_is_drained_to_empty_and_recovers_by_itself() {
+    let disk = SimDisk::default();
+    disk.set_faults(Faults {
+        capacity_bytes: Some(64 * 1024),
+        ..Faults::default()
+    });
+    let mut world = World::open(&disk, options(), 1).unwrap();
+    for round in 0..10_000 {
+        world.publish(300);
+        world.commit().unwrap();
+        world.writer.maintain(4096).unwrap();
+        if round % 20 == 0 && world.journal.state() == StoreState::Open {
+            world.checkpoint().unwrap();
+        }
+        if world.journal.state() == StoreState::Full {
+            break;
+        }
+    }
+    assert_eq!(world.journal.state(), StoreState::Full);
+    assert!(world.entries.len() > 100);
+    // Publishers have stopped; consumers go on with what is reserved.
+    let keys: Vec<u32> = world.entries.keys().copied().collect();
+    for (number, key) in keys.iter().enumerate() {
+        world.settle(*key);
+        world.commit().unwrap();
+        world.writer.maintain(4096).unwrap();
+        if number % 20 == 19 {
+            world.checkpoint().unwrap();
+            world.maintain_all().unwrap();
+        }
+    }
+    world.writer.retry_room();
+    world.maintain_all().unwrap();
+    assert!(world.entries.is_empty());
+    assert_eq!(world.journal.state(), StoreState::Open);
+    world.publish(300);
+    world.commit().unwrap();
+    world.reopen(&disk, "drained");
+}
+
+#[test]
+fn without_any_room_records_wait_and_nothing_is_confirmed() {
+    let disk = SimDisk::default();
+    disk.set_faults(Faults {
+        capacity_bytes: Some(9000),
+        ..Faults::default()
+    });
+    let mut world = World::open(&disk, options(), 1).unwrap();
+    for _ in 0..40 {
+        world.publish(300);
+    }
+    let wrote = world.writer.write(Timestamp(1)).unwrap();
+    world.writer.sync().unwrap();
+    assert!(wrote.stalled);
+    assert!(world.writer.has_work());
+    let confirmed = world.journal.durable_lsn();
+    assert!(confirmed > Lsn(0) && confirmed < *world.history.keys().next_back().unwrap());
+    world.reopen(&disk.crash(Crash::Power, &mut Random(1)), "stalled");
+    disk.set_faults(Faults::default());
+    world.writer.retry_room();
+    world.commit().unwrap();
+    assert!(world.journal.durable_lsn() >= *world.history.keys().next_back().unwrap());
+    world.reopen(&disk, "room again");
+}
+
+#[test]
+fn a_bad_record_in_the_middle_costs_only_itself() {
+    let disk = SimDisk::default();
+    let mut world = World::open(&disk, options(), 1).unwrap();
+    for _ in 0..30 {
+        world.publish(100);
+        world.commit().unwrap();
+    }
+    let files = disk.files();
+    for (name, content) in files.iter().filter(|(name, _)| is_segment(name)) {
+        for offset in (70..content.len().min(3500)).step_by(37) {
+            if content[offset..].iter().all(|byte| *byte == 0) {
+                break;
+            }
+            let image = disk.crash(Crash::Process, &mut Random(0));
+            image.damage(name, offset, 0x10);
+            let found = World::open(&image, options(), 1).unwrap();
+            let lost = world.entries.len() - found.entries.len();
+            assert!(lost <= 1, "{name} {offset}: {lost} lost");
+            let reported = found.recovery.damage.len() + usize::from(found.recovery.cut.is_some());
+            assert!(reported <= 1, "{name} {offset}");
+            assert!(lost == 0 || reported == 1, "{name} {offset}");
+            found.check_bodies(&world.bodies, name);
+        }
+    }
+}
+
+#[test]
+fn damage_below_the_checkpoint_is_found_when_it_is_read() {
+    let disk = SimDisk::default();
+    let mut world = World::open(&disk, options(), 1).unwrap();
+    for _ in 0..30 {
+        world.publish(100);
+        world.commit().unwrap();
+    }
+    world.checkpoint().unwrap();
+    let name = disk.list().unwrap().into_iter().min().unwrap();
+    assert!(is_segment(&name), "{name}");
+    disk.damage(&name, 120, 1);
+    let found = World::open(&disk, options(), 1).unwrap();
+    assert_eq!(found.entries, world.entries);
+    let first = *found.entries.values().next().unwrap();
+    assert_eq!(found.journal.read(first), Err(ReadError::Damaged(first)));
+    assert_eq!(found.journal.stats().damaged, 1);
+}
+
+#[test]
+fn a_newer_version_is_refused() {
+    let disk = SimDisk::default();
+    disk.put("FORMAT", b"coroner store\nversion 2\n");
+    let error = World::open(&disk, options(), 1).err().unwrap();
+    let expected = StoreError::NewerVersion {
+        name: "FORMAT".to_owned(),
+        found: 2,
+        supported: 1,
+    };
+    assert_eq!(error, expected);
+}
