@@ -1,9 +1,9 @@
 //! What waits to be written: structured records in LSN order, behind a short lock.
 //!
 //! ```text
-//!  append ─▶ | facts | gone | piece | mark's | reserved ...... | facts | ─▶ next
-//!              ▲ take (the writer) stops here ─┘ until it is filled
-//!              └ withdraw: settled before it was written
+//!  append -> | facts | gone | piece | mark's | reserved ...... | facts | -> next
+//!              ^ take (the writer) stops here -+ until it is filled
+//!              + withdraw: settled before it was written
 //! ```
 
 use std::collections::VecDeque;

@@ -1,7 +1,7 @@
 //! Opening a data directory: decide, cut, seal, replay, begin anew.
 //!
 //! ```text
-//!  open ─▶ blocks and facts to `restore` ─▶ Restoring ─▶ retain(lsn)... ─▶ start ─▶ Journal, Writer
+//!  open -> blocks and facts to `restore` -> Restoring -> retain(lsn)... -> start -> Journal, Writer
 //! ```
 
 use std::fmt;

@@ -1,9 +1,9 @@
 //! Rewriting of one sparse segment under the same LSNs.
 //!
 //! ```text
-//!  choose ─▶ copy live frames block by block into ID.tmp ─▶ index, trailer, sync ─▶ rename ID.seg
-//!    ▲           │ bad bytes, disk error, segment died             directory sync, table swapped
-//!    └───────────┴─▶ abandoned: ID.tmp removed, the old segment goes on
+//!  choose -> copy live frames block by block into ID.tmp -> index, trailer, sync -> rename ID.seg
+//!    ^           | bad bytes, disk error, segment died             directory sync, table swapped
+//!    +-----------+-> abandoned: ID.tmp removed, the old segment goes on
 //! ```
 
 use std::sync::Arc;

@@ -123,8 +123,8 @@ pub fn is_blank(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::{Kind, begin_frame, end_frame};
     use super::*;
+    use crate::store::format::{Kind, begin_frame, end_frame};
 
     const CRC: u32 = 0x1234_5678;
 

@@ -1,8 +1,8 @@
 //! A simulated disk: what was written, what was synced, and a crash in between.
 //!
 //! ```text
-//!  write_at ──▶ live image + list of unsynced changes ──sync──▶ durable image
-//!  create, rename, remove ──▶ live names ──sync_directory──▶ durable names
+//!  write_at --> live image + list of unsynced changes --sync--> durable image
+//!  create, rename, remove --> live names --sync_directory--> durable names
 //!
 //!  crash(Process) = live image, live names           (kill -9: the system still has it all)
 //!  crash(Power)   = durable image + any part of the unsynced changes, each whole, lost, cut or

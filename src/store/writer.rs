@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!            write(wall)                    sync()
-//!  waiting ─────────────▶ written, a mark ─────────▶ durable LSN moves; maintain() does the rest
-//!               │
-//!               └─ segment full: seal it (index, trailer, cut), open a prepared one
+//!  waiting -------------> written, a mark ---------> durable LSN moves; maintain() does the rest
+//!               |
+//!               +- segment full: seal it (index, trailer, cut), open a prepared one
 //! ```
 //!
 //! It reads no clock and starts no thread: whoever drives it does, and measures.

@@ -1,7 +1,7 @@
 //! Checkpoints, deletion and rewriting.
 
-use super::super::sim_disk::Crash;
 use super::*;
+use crate::store::sim_disk::Crash;
 
 fn filled(messages: usize) -> World {
     let disk = SimDisk::default();

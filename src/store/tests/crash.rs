@@ -1,7 +1,7 @@
 //! The crash matrix: whatever the moment, what was confirmed is there, once, and whole.
 
-use super::super::sim_disk::Crash;
 use super::*;
+use crate::store::sim_disk::Crash;
 
 /// Runs a world until the disk goes off or the steps are done.
 fn run(seed: u64, faults: Faults, steps: usize) -> (SimDisk, Option<World>) {

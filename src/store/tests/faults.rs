@@ -1,7 +1,7 @@
 //! Failing, full and decaying disks.
 
-use super::super::sim_disk::Crash;
 use super::*;
+use crate::store::sim_disk::Crash;
 
 #[test]
 fn a_failed_write_or_sync_poisons_and_is_never_tried_again() {
