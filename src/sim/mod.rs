@@ -6,8 +6,10 @@
 //!
 //! Read first: [`World`], [`Model`].
 
+mod check;
 mod durable;
 mod model;
+mod model_death;
 mod model_serve;
 mod plan;
 mod random;

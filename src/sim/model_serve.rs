@@ -1,32 +1,10 @@
-//! The model's queues at work: serving, dying, entering, waiting.
+//! The model's queues at work.
 
-use std::sync::Arc;
-
-use super::model::{Deaths, Model, ModelMessage, ModelState, ModelWork, Scene};
-use crate::base::{Name, Position, QueueId};
+use super::model::{Model, ModelMessage, ModelQueue, ModelState, ModelWork, Scene};
+use crate::base::{Position, QueueId};
 use crate::broker::DropCause;
-use crate::broker::arguments::{DeadLetterStrategy, Overflow};
+use crate::broker::arguments::{Overflow, QueueType};
 use crate::deaths::Reason;
-use crate::message::{Message, Route};
-
-/// A message about to enter queues.
-pub(super) struct Letter {
-    pub(super) message: Arc<Message>,
-    pub(super) route: Arc<Route>,
-    pub(super) ttl_ms: Option<u64>,
-    pub(super) carried: u32,
-    pub(super) deaths: Deaths,
-}
-
-/// What came of offering a message to queues.
-#[derive(Default)]
-pub(super) struct Offered {
-    pub(super) accepted: usize,
-    pub(super) refused: Vec<QueueId>,
-    /// Full queues that took what was published only to kill it.
-    pub(super) killed: Vec<(QueueId, Position)>,
-    cycled: usize,
-}
 
 impl Model {
     /// Works until nothing is left to do.
@@ -106,7 +84,7 @@ impl Model {
         self.retry_all();
     }
 
-    fn serve(&mut self, scene: Scene<'_>, id: QueueId) {
+    pub(super) fn serve(&mut self, scene: Scene<'_>, id: QueueId) {
         let now_ms = scene.now.mono.0;
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
@@ -266,317 +244,10 @@ impl Model {
         let message = queue.messages.get(queue.index(position)?)?;
         matches!(message.state, ModelState::Pending { .. }).then_some(message.size)
     }
-
-    /// A message dies: recorded, sent on, dropped or left waiting.
-    pub(super) fn die(&mut self, scene: Scene<'_>, id: QueueId, position: Position, why: Reason) {
-        let Some(queue) = self.queues.get(&id) else {
-            return;
-        };
-        let Some(message) = queue.index(position).and_then(|at| queue.messages.get(at)) else {
-            return;
-        };
-        self.deaths += 1;
-        let Some(exchange) = queue.settings.dead_letter_exchange.clone() else {
-            return self.drop_message(id, position, why, DropCause::NoDeadLetterExchange);
-        };
-        let mut deaths = message.deaths.clone();
-        let known = deaths
-            .iter()
-            .position(|(q, reason, _)| *q == queue.name && *reason == why);
-        let count = known.map_or(0, |at| deaths.remove(at).2);
-        deaths.insert(0, (queue.name.clone(), why, count + 1));
-        let letter = Letter {
-            message: message.message.clone(),
-            route: self.dead_route(id, &exchange, &message.route),
-            ttl_ms: absolute_ttl_ms(scene, &message.message),
-            carried: message.carried + message.failures,
-            deaths,
-        };
-        self.send(scene, (id, position), why, letter, None);
-    }
-
-    fn dead_route(&self, id: QueueId, exchange: &Name, came_by: &Route) -> Arc<Route> {
-        let key = self
-            .queues
-            .get(&id)
-            .and_then(|q| q.settings.dead_letter_routing_key.clone());
-        let keys = key.map_or_else(|| came_by.keys.clone(), |key| Arc::from([key]));
-        Arc::new(Route {
-            exchange: exchange.clone(),
-            keys,
-        })
-    }
-
-    fn retry(&mut self, scene: Scene<'_>, id: QueueId, position: Position) {
-        let Some(queue) = self.queues.get(&id) else {
-            return;
-        };
-        let Some(message) = queue.index(position).and_then(|at| queue.messages.get(at)) else {
-            return;
-        };
-        let ModelState::Pending { reason, targets } = message.state.clone() else {
-            return;
-        };
-        let Some(exchange) = queue.settings.dead_letter_exchange.clone() else {
-            return self.drop_message(id, position, reason, DropCause::PendingAbandoned);
-        };
-        let letter = Letter {
-            message: message.message.clone(),
-            route: self.dead_route(id, &exchange, &message.route),
-            ttl_ms: absolute_ttl_ms(scene, &message.message),
-            carried: message.carried,
-            deaths: message.deaths.clone(),
-        };
-        self.send(scene, (id, position), reason, letter, targets);
-    }
-
-    fn send(
-        &mut self,
-        scene: Scene<'_>,
-        (id, position): (QueueId, Position),
-        reason: Reason,
-        letter: Letter,
-        only: Option<Vec<QueueId>>,
-    ) {
-        let narrowed = only.is_some();
-        let mut gone = 0;
-        let (exchange_missing, targets) = if let Some(only) = only {
-            let there: Vec<_> = only
-                .iter()
-                .copied()
-                .filter(|id| self.queues.contains_key(id))
-                .collect();
-            gone = only.len() - there.len();
-            (false, there)
-        } else {
-            find_targets(scene, &letter)
-        };
-        let offered = self.offer(scene, &letter, &targets, Some(reason));
-        let taken = offered.accepted > 0 || narrowed;
-        self.dead_lettered += u64::from(offered.accepted > 0 && !narrowed);
-        let strategy = self
-            .queues
-            .get(&id)
-            .map(|q| q.settings.dead_letter_strategy);
-        let waits = strategy == Some(DeadLetterStrategy::AtLeastOnce);
-        let none_way = !taken && offered.refused.is_empty() && offered.cycled == 0;
-        if waits && (!offered.refused.is_empty() || none_way) {
-            let targets = taken.then(|| offered.refused.clone());
-            self.keep((id, position), letter, reason, targets, &offered.refused);
-        } else if taken {
-            self.copies_refused += (offered.refused.len() + gone) as u64;
-            self.forget(id, position);
-        } else if !offered.refused.is_empty() {
-            self.drop_message(id, position, reason, DropCause::TargetFull);
-        } else if offered.cycled > 0 {
-            self.drop_message(id, position, reason, DropCause::Cycle);
-        } else if exchange_missing {
-            self.drop_message(id, position, reason, DropCause::ExchangeMissing);
-        } else {
-            self.drop_message(id, position, reason, DropCause::Unroutable);
-        }
-    }
-
-    fn keep(
-        &mut self,
-        place: (QueueId, Position),
-        letter: Letter,
-        reason: Reason,
-        targets: Option<Vec<QueueId>>,
-        refused: &[QueueId],
-    ) {
-        let next = &mut self.next_ticket;
-        let ticket = *self.tickets.entry(place).or_insert_with(|| {
-            *next += 1;
-            *next
-        });
-        if let Some(message) = self.message_mut(place.0, place.1) {
-            if !matches!(message.state, ModelState::Pending { .. }) {
-                message.carried = letter.carried;
-            }
-            (message.failures, message.acquired) = (0, 0);
-            message.deaths = letter.deaths;
-            message.state = ModelState::Pending { reason, targets };
-        }
-        for target in refused {
-            let waiters = self.waiters.entry(*target).or_default();
-            waiters.push((ticket, place.0, place.1));
-            waiters.sort_unstable();
-            waiters.dedup();
-        }
-    }
-
-    fn forget(&mut self, id: QueueId, position: Position) {
-        self.tickets.remove(&(id, position));
-        let waited_for = self
-            .waiters
-            .get(&id)
-            .is_some_and(|waiters| !waiters.is_empty());
-        if let Some(queue) = self.queues.get_mut(&id) {
-            queue
-                .messages
-                .retain(|message| message.position != position);
-        }
-        if waited_for {
-            self.schedule(id);
-        }
-    }
-
-    fn drop_message(&mut self, id: QueueId, position: Position, why: Reason, cause: DropCause) {
-        self.forget(id, position);
-        self.drop_some(Some(why), cause, 1);
-    }
-
-    /// A message arrives from a client; whether every queue took it.
-    pub fn publish(
-        &mut self,
-        scene: Scene<'_>,
-        message: &Arc<Message>,
-        route: &Arc<Route>,
-        targets: &[QueueId],
-    ) -> bool {
-        let own = message.ttl_ms().map(u64::from);
-        let absolute = absolute_ttl_ms(scene, message);
-        let letter = Letter {
-            message: message.clone(),
-            route: route.clone(),
-            ttl_ms: own.into_iter().chain(absolute).min(),
-            carried: 0,
-            deaths: Deaths::new(),
-        };
-        let offered = self.offer(scene, &letter, targets, None);
-        let all = offered.refused.is_empty() && offered.killed.is_empty();
-        for (queue, position) in offered.killed {
-            self.die(scene, queue, position, Reason::Maxlen);
-        }
-        all
-    }
-
-    /// Offers a message to queues, one after the other.
-    pub(super) fn offer(
-        &mut self,
-        scene: Scene<'_>,
-        letter: &Letter,
-        targets: &[QueueId],
-        reason: Option<Reason>,
-    ) -> Offered {
-        let mut offered = Offered::default();
-        let size = letter.message.bare_len() as u64;
-        for &target in targets {
-            if reason.is_some_and(|why| why != Reason::Rejected) && self.loops(letter, target) {
-                offered.cycled += 1;
-                continue;
-            }
-            let Some(queue) = self.queues.get(&target) else {
-                continue;
-            };
-            let full = |queue: &super::model::ModelQueue| {
-                let overflow = queue.settings.overflow;
-                queue.would_overflow(size)
-                    && (overflow != Overflow::DropHead || queue.is_full_of_pending())
-            };
-            let overflow = queue.settings.overflow;
-            let refuses = full(queue) && {
-                self.serve(scene, target);
-                let queue = self.queues.get(&target);
-                queue.is_some_and(|queue| {
-                    full(queue) && (queue.takers().next().is_none() || queue.ready() > 0)
-                })
-            };
-            if refuses && overflow != Overflow::RejectPublishDlx {
-                offered.refused.push(target);
-                continue;
-            }
-            let state = if refuses {
-                ModelState::Dying
-            } else {
-                ModelState::Ready
-            };
-            let Some(position) = self.enter(scene, target, letter, state) else {
-                continue;
-            };
-            offered.accepted += 1;
-            match (refuses, reason) {
-                (false, _) => {}
-                (true, None) => offered.killed.push((target, position)),
-                (true, Some(_)) => {
-                    let work = ModelWork::Die(target, position, Reason::Maxlen);
-                    self.work.push_back(work);
-                }
-            }
-        }
-        offered
-    }
-
-    fn loops(&self, letter: &Letter, target: QueueId) -> bool {
-        let Some(queue) = self.queues.get(&target) else {
-            return false;
-        };
-        let upto = letter
-            .deaths
-            .iter()
-            .position(|(name, _, _)| *name == queue.name);
-        upto.is_some_and(|at| {
-            letter
-                .deaths
-                .iter()
-                .take(at + 1)
-                .all(|(_, reason, _)| *reason != Reason::Rejected)
-        })
-    }
-
-    fn enter(
-        &mut self,
-        scene: Scene<'_>,
-        id: QueueId,
-        letter: &Letter,
-        state: ModelState,
-    ) -> Option<Position> {
-        let now_ms = scene.now.mono.0;
-        let queue = self.queues.get_mut(&id)?;
-        let lane = queue.lane(&letter.message);
-        let place = queue.places.entry(lane).or_default();
-        let position = Position((lane << 56) | *place);
-        *place += 1;
-        queue.messages.push(ModelMessage {
-            position,
-            state,
-            message: letter.message.clone(),
-            route: letter.route.clone(),
-            arrived_ms: now_ms,
-            ends_ms: letter.ttl_ms.map(|ttl_ms| now_ms + ttl_ms),
-            failures: 0,
-            acquired: 0,
-            carried: letter.carried,
-            deaths: letter.deaths.clone(),
-            size: letter.message.bare_len() as u64,
-        });
-        queue.grown = true;
-        self.schedule(id);
-        Some(position)
-    }
-}
-
-fn find_targets(scene: Scene<'_>, letter: &Letter) -> (bool, Vec<QueueId>) {
-    let mut targets = Vec::new();
-    let router = scene.core.router();
-    let Some(exchange) = router.exchange_named(&letter.route.exchange) else {
-        return (true, targets);
-    };
-    router.route(exchange.id, &letter.route, &letter.message, &mut targets);
-    (false, targets)
-}
-
-/// What is left of a message's absolute expiry, if that is in the future.
-pub(super) fn absolute_ttl_ms(scene: Scene<'_>, message: &Message) -> Option<u64> {
-    let expiry = message.absolute_expiry_time()?;
-    u64::try_from(expiry.0 - scene.now.wall.0)
-        .ok()
-        .filter(|left| *left > 0)
 }
 
 /// The highest priority first, the oldest within it; a quorum queue gives two high for one normal.
-fn next_to_deliver(queue: &super::model::ModelQueue) -> Option<usize> {
+fn next_to_deliver(queue: &ModelQueue) -> Option<usize> {
     let ready = |lane: Option<u64>| {
         let candidates = queue.messages.iter().filter(move |m| {
             m.state == ModelState::Ready && lane.is_none_or(|lane| m.position.0 >> 56 == lane)
@@ -584,13 +255,13 @@ fn next_to_deliver(queue: &super::model::ModelQueue) -> Option<usize> {
         candidates.map(|m| m.position)
     };
     let highest = ready(None).map(|position| position.0 >> 56).max()?;
-    let quorum = queue.settings.queue_type == crate::broker::arguments::QueueType::Quorum;
+    let quorum = queue.settings.queue_type == QueueType::Quorum;
     let turn_of_normal = quorum && queue.run == 2 && ready(Some(0)).next().is_some();
     let lane = if turn_of_normal { 0 } else { highest };
     queue.index(ready(Some(lane)).min()?)
 }
 
-fn advance_run(queue: &mut super::model::ModelQueue) {
+fn advance_run(queue: &mut ModelQueue) {
     let waits = |lane: u64| {
         let mut ready = queue
             .messages
@@ -603,11 +274,7 @@ fn advance_run(queue: &mut super::model::ModelQueue) {
     }
 }
 
-fn kill(
-    queue: &mut super::model::ModelQueue,
-    at: usize,
-    reason: Reason,
-) -> Option<(Position, Reason)> {
+fn kill(queue: &mut ModelQueue, at: usize, reason: Reason) -> Option<(Position, Reason)> {
     let message = queue.messages.get_mut(at)?;
     message.state = ModelState::Dying;
     Some((message.position, reason))

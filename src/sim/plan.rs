@@ -35,13 +35,16 @@ pub(super) enum Step {
         outcome: Outcome,
     },
     /// Anything that needs nothing but itself.
-    Plain(Command),
+    Plain(Box<Command>),
 }
 
 impl Step {
     /// The step in one line.
     pub(super) fn told(&self) -> String {
-        let Self::Plain(Command::Publish(publish)) = self else {
+        let Self::Plain(command) = self else {
+            return format!("{self:?}");
+        };
+        let Command::Publish(publish) = &**command else {
             return format!("{self:?}");
         };
         let Publish {
@@ -91,7 +94,7 @@ impl Plan {
         } else {
             self.random.below(100)
         } {
-            0..35 => Step::Plain(self.publish(wall_ms, connection)),
+            0..35 => Step::Plain(Box::new(self.publish(wall_ms, connection))),
             35..55 => self.settle(),
             55..67 => self.credit(),
             67..75 => Step::Pass(self.amount(&[0, 1, 2, 5, 20, 200])),
@@ -100,13 +103,13 @@ impl Plan {
                 settled: self.random.one_in(4),
             },
             80..83 => self.detach(),
-            83..88 => Step::Plain(self.declare(connection)),
-            88..90 => Step::Plain(self.topology(connection)),
-            90..92 => Step::Plain(self.bind(connection)),
-            92..95 => Step::Plain(self.policy()),
-            95..97 => Step::Plain(self.purge(connection)),
+            83..88 => Step::Plain(Box::new(self.declare(connection))),
+            88..90 => Step::Plain(Box::new(self.topology(connection))),
+            90..92 => Step::Plain(Box::new(self.bind(connection))),
+            92..95 => Step::Plain(Box::new(self.policy())),
+            95..97 => Step::Plain(Box::new(self.purge(connection))),
             97 => Step::Reconnect,
-            _ => Step::Plain(self.delete(connection)),
+            _ => Step::Plain(Box::new(self.delete(connection))),
         }
     }
 

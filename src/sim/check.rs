@@ -1,0 +1,153 @@
+//! Comparing: the core with the model, and with what was rebuilt from its facts.
+
+use std::collections::BTreeMap;
+
+use super::World;
+use super::durable::durable_state;
+use super::model::{ModelMessage, ModelQueue, ModelState};
+use crate::base::{HolderId, Position, QueueId};
+use crate::broker::queue::{Queue, State};
+
+impl World {
+    /// Every message of every queue, and every count, as the model has it.
+    pub(super) fn check_model(&self) -> Result<(), String> {
+        if !self.model.complaints.is_empty() {
+            return Err(self.model.complaints.join("\n"));
+        }
+        let real: Vec<QueueId> = self.core.queues().map(|queue| queue.id).collect();
+        if real.len() != self.model.queues.len() {
+            return Err(format!(
+                "queues {real:?}, model {:?}",
+                self.model.queues.keys()
+            ));
+        }
+        for queue in self.core.queues() {
+            let model = self
+                .model
+                .queues
+                .get(&queue.id)
+                .ok_or("a queue the model lacks")?;
+            same(
+                "messages",
+                &queue.name,
+                &real_messages(queue),
+                &model_messages(model),
+            )?;
+        }
+        let counters = self.core.counters();
+        let drops: BTreeMap<_, _> = counters
+            .drops
+            .kinds()
+            .iter()
+            .map(|kind| ((kind.reason, kind.cause), kind.count))
+            .collect();
+        same("drops", "", &drops, &self.model.drops)?;
+        let real = (
+            counters.dead.total(),
+            counters.dead_lettered,
+            counters.copies_refused,
+        );
+        let model = (
+            self.model.deaths,
+            self.model.dead_lettered,
+            self.model.copies_refused,
+        );
+        same("deaths, moved, copies refused", "", &real, &model)
+    }
+
+    /// The durable part, rebuilt from the facts applied once and twice.
+    pub(super) fn check_rebuilt(&self) -> Result<(), String> {
+        let live = durable_state(&self.core);
+        for (what, rebuilt) in [("facts", &self.once), ("doubled facts", &self.twice)] {
+            let rebuilt = durable_state(rebuilt.core());
+            if live != rebuilt {
+                let differences = live.differences(&rebuilt).join("\n");
+                return Err(format!("live, and rebuilt from {what}:\n{differences}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    name: &str,
+    real: &T,
+    expected: &T,
+) -> Result<(), String> {
+    if real == expected {
+        return Ok(());
+    }
+    Err(format!(
+        "{what} {name}\n  is       {real:?}\n  expected {expected:?}"
+    ))
+}
+
+/// One message as both sides describe it.
+type Shown = (String, u32, u32, u32, Vec<(String, String, u64)>);
+
+fn real_messages(queue: &Queue) -> BTreeMap<Position, Shown> {
+    let mut shown = BTreeMap::new();
+    for state in [State::Ready, State::Held, State::Dying] {
+        let mut from = Position(0);
+        while let Some(position) = queue.messages.find(state, from, |_| true) {
+            from = Position(position.0 + 1);
+            let Some(slot) = queue.messages.slot(position) else {
+                continue;
+            };
+            let pending = queue.pending.entry(position);
+            let name = match (state, pending) {
+                (State::Held, _) => format!("held by {}", slot.holder.0),
+                (State::Dying, Some(p)) => format!("pending {:?} {:?}", p.reason, p.targets),
+                (state, _) => format!("{state:?}"),
+            };
+            let entries = slot
+                .message
+                .history()
+                .map(|history| history.entries().to_vec());
+            let deaths = entries.unwrap_or_default().into_iter();
+            let deaths = deaths
+                .map(|entry| {
+                    (
+                        entry.queue.to_string(),
+                        format!("{:?}", entry.reason),
+                        entry.count,
+                    )
+                })
+                .collect();
+            let carried = slot.message.carried_delivery_count();
+            shown.insert(
+                position,
+                (name, slot.failures, slot.acquired, carried, deaths),
+            );
+        }
+    }
+    shown
+}
+
+fn model_messages(queue: &ModelQueue) -> BTreeMap<Position, Shown> {
+    let show = |message: &ModelMessage| {
+        let name = match &message.state {
+            ModelState::Held(consumer) => format!("held by {}", HolderId(consumer.0)),
+            ModelState::Pending { reason, targets } => format!("pending {reason:?} {targets:?}"),
+            other => format!("{other:?}"),
+        };
+        let deaths = message
+            .deaths
+            .iter()
+            .map(|(queue, reason, count)| (queue.clone(), format!("{reason:?}"), *count))
+            .collect();
+        (
+            name,
+            message.failures,
+            message.acquired,
+            message.carried,
+            deaths,
+        )
+    };
+    queue
+        .messages
+        .iter()
+        .map(|message| (message.position, show(message)))
+        .collect()
+}
