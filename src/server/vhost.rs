@@ -45,6 +45,8 @@ struct State {
     peers: Map<ConnectionId, Peer>,
     /// Peers with staged effects.
     touched: Vec<ConnectionId>,
+    /// Who is to be woken once the lock is free.
+    wakers: Vec<Waker>,
     holds: LockHolds,
 }
 
@@ -71,6 +73,7 @@ impl Vhost {
             effects: Effects::new(),
             peers: Map::with_hasher(seed.hasher()),
             touched: Vec::new(),
+            wakers: Vec::new(),
             holds: LockHolds::new(),
         };
         Self {
@@ -105,46 +108,57 @@ impl Vhost {
 
     /// Does a gateway's work, at most [`BATCH_COMMANDS_MAX`] commands under one hold.
     pub(super) fn run(&self, gateway: &mut Gateway, outbox: &Outbox) -> Result<(), Failed> {
-        let id = gateway.id();
-        let mut wakers = Vec::new();
         while gateway.has_work() {
-            let mut state = self.lock()?;
-            let watch = Stopwatch::start();
-            let now = self.clock.now();
-            // What others caused so far comes before what this batch causes.
-            outbox.drain(|effects| gateway.push_effects(effects));
-            let State { core, effects, .. } = &mut *state;
-            let result = catch_unwind(AssertUnwindSafe(|| {
-                gateway.run(now, core, effects, BATCH_COMMANDS_MAX);
-            }));
-            if result.is_err() {
-                return Err(self.fail(state));
-            }
-            state.distribute(Some((id, gateway)), &mut wakers);
-            self.finish(now, state, watch, &mut wakers);
+            self.hold(Some(gateway), |now, core, effects, gateway| {
+                if let Some(gateway) = gateway {
+                    // What others caused so far comes before what this batch causes.
+                    outbox.drain(|effects| gateway.push_effects(effects));
+                    gateway.run(now, core, effects, BATCH_COMMANDS_MAX);
+                }
+            })?;
         }
         Ok(())
     }
 
     /// Fires what is due. Returns when to come again.
     pub(super) fn tick(&self) -> Result<Millis, Failed> {
-        let mut wakers = Vec::new();
+        self.hold(None, |now, core, effects, _| {
+            let due = match core.tick(now, TICK_BUDGET, effects) {
+                More::Yes => now.mono,
+                More::No => core.next_deadline().unwrap_or(Millis::NEVER),
+            };
+            self.timer_due.store(due.0, Ordering::Relaxed);
+            due
+        })
+    }
+
+    /// Raises or clears the alarm that stops publishers.
+    pub(super) fn set_alarm(&self, raised: bool) -> Result<(), Failed> {
+        self.hold(None, |now, core, effects, _| {
+            core.apply(now, Command::Alarm { raised }, effects);
+        })
+    }
+
+    /// One hold of the lock: `work` on the core, then its effects to where they belong. The gateway
+    /// whose work it is gets its own at once.
+    fn hold<T>(
+        &self,
+        mut own: Option<&mut Gateway>,
+        work: impl FnOnce(Now, &mut Core, &mut Effects, Option<&mut Gateway>) -> T,
+    ) -> Result<T, Failed> {
         let mut state = self.lock()?;
         let watch = Stopwatch::start();
         let now = self.clock.now();
         let State { core, effects, .. } = &mut *state;
-        let ticked = catch_unwind(AssertUnwindSafe(|| core.tick(now, TICK_BUDGET, effects)));
-        let Ok(more) = ticked else {
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            work(now, core, effects, own.as_deref_mut())
+        }));
+        let Ok(result) = result else {
             return Err(self.fail(state));
         };
-        let due = match more {
-            More::Yes => now.mono,
-            More::No => state.core.next_deadline().unwrap_or(Millis::NEVER),
-        };
-        self.timer_due.store(due.0, Ordering::Relaxed);
-        state.distribute(None, &mut wakers);
-        self.finish(now, state, watch, &mut wakers);
-        Ok(due)
+        state.distribute(own);
+        self.finish(now, state, watch);
+        Ok(result)
     }
 
     /// Memory that all messages take, about, in bytes. Looks at some queues at a time.
@@ -163,22 +177,6 @@ impl Vhost {
         bytes
     }
 
-    /// Raises or clears the alarm that stops publishers.
-    pub(super) fn set_alarm(&self, raised: bool) -> Result<(), Failed> {
-        let mut wakers = Vec::new();
-        let mut state = self.lock()?;
-        let watch = Stopwatch::start();
-        let now = self.clock.now();
-        let State { core, effects, .. } = &mut *state;
-        let command = Command::Alarm { raised };
-        if catch_unwind(AssertUnwindSafe(|| core.apply(now, command, effects))).is_err() {
-            return Err(self.fail(state));
-        }
-        state.distribute(None, &mut wakers);
-        self.finish(now, state, watch, &mut wakers);
-        Ok(())
-    }
-
     /// Ready when an earlier deadline came up than the timer task sleeps for.
     pub(super) async fn earlier(&self) {
         self.timer.notified().await;
@@ -192,13 +190,7 @@ impl Vhost {
     }
 
     /// Ends a hold: lets others in first, then wakes whom the batch had something for.
-    fn finish(
-        &self,
-        now: Now,
-        mut state: MutexGuard<'_, State>,
-        watch: Stopwatch,
-        wakers: &mut Vec<Waker>,
-    ) {
+    fn finish(&self, now: Now, mut state: MutexGuard<'_, State>, watch: Stopwatch) {
         // Records have their LSNs; nothing keeps them yet.
         state.effects.records.clear();
         for event in state.effects.log.drain(..) {
@@ -210,8 +202,9 @@ impl Vhost {
             state.core.next_deadline().unwrap_or(Millis::NEVER)
         };
         state.holds.record(watch.elapsed_ns());
+        let wakers = std::mem::take(&mut state.wakers);
         MutexGuard::unlock_fair(state);
-        for waker in wakers.drain(..) {
+        for waker in wakers {
             waker.wake();
         }
         if self.timer_due.fetch_min(due.0, Ordering::Relaxed) > due.0 {
@@ -255,20 +248,17 @@ impl Vhost {
 impl State {
     /// Gives each connection its effects: the one whose batch this is directly, the others through
     /// their outboxes, all in the core's order.
-    fn distribute(
-        &mut self,
-        mut own: Option<(ConnectionId, &mut Gateway)>,
-        wakers: &mut Vec<Waker>,
-    ) {
+    fn distribute(&mut self, mut own: Option<&mut Gateway>) {
         let Self {
             effects,
             peers,
             touched,
+            wakers,
             ..
         } = self;
         for (connection, effect) in effects.outgoing.drain(..) {
             match &mut own {
-                Some((id, gateway)) if *id == connection => gateway.push_effects([effect]),
+                Some(gateway) if gateway.id() == connection => gateway.push_effects([effect]),
                 _ => {
                     let Some(peer) = peers.get_mut(&connection) else {
                         continue;
@@ -302,5 +292,67 @@ fn log(vhost: &Name, event: &LogEvent) {
             let path: Vec<&str> = path.iter().map(|name| &**name).collect();
             tracing::warn!(%vhost, path = path.join(" -> "), "a dead letter went in a circle");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::Context;
+
+    use super::*;
+    use crate::base::{ConsumerId, Timestamp};
+
+    fn vhost() -> (Vhost, Arc<Notify>) {
+        let failure = Arc::new(Notify::new());
+        let notify = Arc::clone(&failure);
+        (
+            Vhost::new(Name::from("v"), Seed(1), 10, Clock::start(), notify),
+            failure,
+        )
+    }
+
+    #[test]
+    fn panic_in_the_core_fails_the_vhost_and_calls_everyone() {
+        let (vhost, failure) = vhost();
+        let outbox = Arc::new(Outbox::default());
+        vhost.enter(ConnectionId(7), Arc::clone(&outbox));
+        let result = vhost.hold(None, |_, _, _, _| assert_eq!(Timestamp(0), Timestamp(1)));
+        assert_eq!(result, Err(Failed));
+        assert!(vhost.failed());
+        assert_eq!(vhost.tick(), Err(Failed), "nobody gets at the core again");
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(outbox.poll_ready(&mut context).is_ready());
+        assert!(pin!(failure.notified()).poll(&mut context).is_ready());
+    }
+
+    #[test]
+    fn effects_reach_each_connection_in_order_and_wake_it_once() {
+        let (vhost, _) = vhost();
+        let outbox = Arc::new(Outbox::default());
+        vhost.enter(ConnectionId(7), Arc::clone(&outbox));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(outbox.poll_ready(&mut context).is_pending());
+        let drained = |consumer| Effect::Drained {
+            consumer: ConsumerId(consumer),
+        };
+        for batch in [[1, 2], [3, 4]] {
+            let result = vhost.hold(None, |_, _, effects, _| {
+                for consumer in batch {
+                    effects.outgoing.push((ConnectionId(7), drained(consumer)));
+                    effects.outgoing.push((ConnectionId(8), drained(consumer)));
+                }
+            });
+            assert_eq!(result, Ok(()));
+        }
+        let mut seen = Vec::new();
+        outbox.drain(|effects| {
+            seen.extend(effects.map(|effect| match effect {
+                Effect::Drained { consumer } => consumer.0,
+                other => panic!("{other:?}"),
+            }));
+        });
+        assert_eq!(seen, [1, 2, 3, 4]);
     }
 }
