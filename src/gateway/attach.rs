@@ -324,7 +324,7 @@ fn exclusive(attach: &Attach) -> Result<bool, Error> {
     }
 }
 
-fn deaths_encoding(attach: &Attach) -> Result<Encoding, Error> {
+pub(super) fn deaths_encoding(attach: &Attach) -> Result<Encoding, Error> {
     let word = match property(attach, DEATHS_ENCODING) {
         None | Some(FieldValue::Null) => return Ok(Encoding::default()),
         Some(FieldValue::String(word)) => word.as_str(),

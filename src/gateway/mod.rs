@@ -27,5 +27,8 @@ mod pattern;
 mod publisher;
 mod work;
 
+#[cfg(test)]
+mod tests;
+
 pub use connection::Gateway;
 pub use environment::{Environment, Options};

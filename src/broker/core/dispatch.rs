@@ -34,6 +34,10 @@ impl Core {
                 ..
             } => {
                 self.clients.connect(connection, limit_bytes);
+                if self.alarm {
+                    let alarm = Effect::Alarm { raised: true };
+                    turn.effects.outgoing.push((connection, alarm));
+                }
             }
             Command::SessionOpen {
                 connection,

@@ -1,0 +1,265 @@
+//! What a link may be. [AMQP 2.6.3]
+
+use super::support::{Scene, receiver, section, sender};
+use crate::base::{ConnectionId, Name};
+use crate::broker::Command;
+use crate::deaths::Encoding;
+use crate::link::Event;
+use crate::wire::performative::{Attach, FieldValue, Source, Target, TargetArchetype, fields};
+
+fn check(scene: &mut Scene, client: usize, what: &str, attach: Attach, expect: &str) {
+    let (link, result) = scene.attach(client, attach);
+    let expect = if expect.is_empty() {
+        Ok(())
+    } else {
+        Err(expect.to_owned())
+    };
+    assert_eq!(result, expect, "{what}");
+    if result.is_ok() {
+        scene.clients[client].engine.detach(link, true, None);
+        scene.drive();
+    }
+}
+
+#[test]
+fn refused_links_name_the_condition_and_leave_the_session_alive() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    scene.exchange("x", false);
+    scene.exchange("inner", true);
+    let targets = [
+        ("/queues/q", ""),
+        ("/exchanges/x", ""),
+        ("/exchanges/x/key", ""),
+        ("/queues/nosuch", "amqp:not-found"),
+        ("/exchanges/nosuch/k", "amqp:not-found"),
+        ("/exchanges/inner/k", "amqp:unauthorized-access"),
+        ("/queues/", "amqp:invalid-field"),
+        ("/exchanges/amq.default/q", "amqp:invalid-field"),
+        ("/management", "amqp:invalid-field"),
+        ("q", "amqp:invalid-field"),
+        ("auto.q", ""),
+    ];
+    for (address, expect) in targets {
+        check(
+            &mut scene,
+            client,
+            address,
+            sender("s", Some(address)),
+            expect,
+        );
+    }
+    let sources = [
+        ("/queues/q", ""),
+        ("/queues/nosuch", "amqp:not-found"),
+        ("/exchanges/x", "amqp:invalid-field"),
+        ("auto.q", ""),
+        ("", "amqp:invalid-field"),
+    ];
+    for (address, expect) in sources {
+        check(&mut scene, client, address, receiver("r", address), expect);
+    }
+    assert_eq!(scene.counts("auto.q"), (0, 0), "the bare name made a queue");
+}
+
+#[test]
+fn what_is_not_offered_is_refused_at_the_link() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    let dynamic = Target {
+        dynamic: true,
+        ..Target::default()
+    };
+    let target = Some(Box::new(TargetArchetype::Target(dynamic)));
+    let attach = Attach {
+        target,
+        ..sender("s", None)
+    };
+    check(
+        &mut scene,
+        client,
+        "dynamic target",
+        attach,
+        "amqp:not-implemented",
+    );
+    let dynamic = Source {
+        dynamic: true,
+        ..Source::default()
+    };
+    let attach = Attach {
+        source: Some(Box::new(dynamic)),
+        ..receiver("r", "")
+    };
+    check(
+        &mut scene,
+        client,
+        "dynamic source",
+        attach,
+        "amqp:not-implemented",
+    );
+    let attach = Attach {
+        target: None,
+        ..sender("s", None)
+    };
+    check(
+        &mut scene,
+        client,
+        "no target",
+        attach,
+        "amqp:invalid-field",
+    );
+    let with = |key: &str, value: FieldValue| Attach {
+        properties: Some(fields([(key, value)])),
+        ..receiver("r", "/queues/q")
+    };
+    let bad = FieldValue::String("bad".to_owned());
+    for key in ["rabbitmq:priority", "exclusive", "x-opt-deaths-encoding"] {
+        check(
+            &mut scene,
+            client,
+            key,
+            with(key, bad.clone()),
+            "amqp:invalid-field",
+        );
+    }
+}
+
+#[test]
+fn deaths_encoding_is_an_attach_property() {
+    for (word, expect) in [
+        ("array", Encoding::Array),
+        ("list", Encoding::List),
+        ("none", Encoding::None),
+    ] {
+        let value = FieldValue::String(word.to_owned());
+        let properties = Some(fields([("x-opt-deaths-encoding", value)]));
+        let attach = Attach {
+            properties,
+            ..receiver("r", "/queues/q")
+        };
+        assert_eq!(super::super::attach::deaths_encoding(&attach), Ok(expect));
+    }
+}
+
+#[test]
+fn permissions_are_checked_by_name() {
+    let mut scene = Scene::new();
+    let client = scene.client_as("limited", "limited", None);
+    for name in ["q", "mine-q"] {
+        scene.queue(name, &[]);
+    }
+    for name in ["x", "mine-x"] {
+        scene.exchange(name, false);
+    }
+    let senders = [
+        ("/exchanges/mine-x/k", ""),
+        ("/exchanges/x/k", "amqp:unauthorized-access"),
+        // The default exchange itself may not be written to.
+        ("/queues/mine-q", "amqp:unauthorized-access"),
+    ];
+    for (address, expect) in senders {
+        check(
+            &mut scene,
+            client,
+            address,
+            sender("s", Some(address)),
+            expect,
+        );
+    }
+    let receivers = [
+        ("/queues/mine-q", ""),
+        ("/queues/q", "amqp:unauthorized-access"),
+        ("/queues/nosuch", "amqp:not-found"),
+    ];
+    for (address, expect) in receivers {
+        check(&mut scene, client, address, receiver("r", address), expect);
+    }
+}
+
+#[test]
+fn exclusive_queue_of_another_connection_is_locked_for_consumers_only() {
+    let mut scene = Scene::new();
+    let (owner, other) = (scene.client(), scene.client());
+    scene.ask(Command::QueueDeclare {
+        connection: Some(ConnectionId(owner as u64 + 1)),
+        name: Name::from("own"),
+        durable: false,
+        exclusive: true,
+        auto_delete: false,
+        arguments: Vec::new(),
+    });
+    check(&mut scene, owner, "owner", receiver("r", "/queues/own"), "");
+    check(
+        &mut scene,
+        other,
+        "other",
+        receiver("r", "/queues/own"),
+        "amqp:resource-locked",
+    );
+    check(
+        &mut scene,
+        other,
+        "other",
+        sender("s", Some("/queues/own")),
+        "",
+    );
+}
+
+#[test]
+fn unknown_vhost_and_vhost_without_permission_are_told_by_a_close() {
+    let check = |hostname: &str, expect: &str| {
+        let mut scene = Scene::new();
+        let client = scene.client_as("guest", "guest", Some(hostname));
+        let closed = scene.take(client, |event| matches!(event, Event::Closed { .. }));
+        let Some(Event::Closed { error }) = closed else {
+            panic!("{hostname} not closed")
+        };
+        assert_eq!(
+            super::support::condition(error.as_deref()),
+            expect,
+            "{hostname}"
+        );
+    };
+    check("vhost:nosuch", "amqp:not-found");
+    check("vhost:closed", "amqp:unauthorized-access");
+    let mut scene = Scene::new();
+    let client = scene.client_as("guest", "guest", Some("localhost"));
+    assert_eq!(
+        scene.clients[client].gateway.vhost(),
+        Some(&Name::from("/"))
+    );
+}
+
+#[test]
+fn wrong_password_is_told_after_a_pause() {
+    let mut scene = Scene::new();
+    let client = scene.client_as("guest", "wrong", None);
+    assert!(!scene.clients[client].gateway.is_closed());
+    let due = scene.clients[client].gateway.next_deadline().unwrap();
+    scene.now.mono = due;
+    let now = scene.now;
+    scene.clients[client].gateway.handle_timeout(now);
+    scene.drive();
+    assert!(scene.clients[client].gateway.is_closed());
+    assert_eq!(scene.clients[client].gateway.user(), None);
+}
+
+#[test]
+fn payload_of_a_management_request_needs_a_whole_pair() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    let paired = |attach| Attach {
+        snd_settle_mode: crate::wire::performative::SenderSettleMode::Settled,
+        properties: Some(fields([("paired", FieldValue::Bool(true))])),
+        ..attach
+    };
+    let (link, result) = scene.attach(client, paired(sender("pair", Some("/management"))));
+    assert_eq!(result, Ok(()));
+    scene.send_settled(client, link, &section(0x77, &crate::wire::Value::Null));
+    assert_eq!(
+        scene.detached(client, link).as_deref(),
+        Some("amqp:precondition-failed")
+    );
+}

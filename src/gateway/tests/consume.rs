@@ -1,0 +1,201 @@
+//! Deliveries, settlements and what comes back.
+
+use super::support::{Scene, message, options, receiver};
+use crate::base::Name;
+use crate::broker::Command;
+use crate::gateway::Options;
+use crate::link::Event;
+use crate::wire::performative::{Attach, DeliveryState};
+
+fn fill(scene: &mut Scene, client: usize, queue: &str, count: usize) {
+    let link = scene.publisher(client, Some(&format!("/queues/{queue}")));
+    for _ in 0..count {
+        assert_eq!(
+            scene.publish(client, link, &message(b"m")).as_deref(),
+            Some("accepted")
+        );
+    }
+}
+
+#[test]
+fn unsettled_disposition_is_answered_with_a_settled_one() {
+    // [AMQP 2.6.12] and rule 7 of the link engine.
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    fill(&mut scene, client, "q", 2);
+    let link = scene.consumer(client, "q", 2);
+    let got = scene.deliveries(client);
+    assert_eq!(got.len(), 2);
+    for (_, delivery_id, _) in got {
+        let engine = &mut scene.clients[client].engine;
+        engine.decide_received(link, delivery_id, DeliveryState::Accepted);
+    }
+    scene.drive();
+    let settled = |event: &Event| matches!(event, Event::SenderSettled { .. });
+    assert!(scene.take(client, settled).is_some());
+    assert!(scene.take(client, settled).is_some());
+    assert_eq!(scene.counts("q"), (0, 0));
+}
+
+#[test]
+fn detach_returns_what_was_sent_and_counts_it_as_acquired() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    fill(&mut scene, client, "q", 1);
+    let link = scene.consumer(client, "q", 1);
+    assert_eq!(scene.counts("q"), (0, 1));
+    scene.clients[client].engine.detach(link, true, None);
+    scene.drive();
+    assert_eq!(scene.counts("q"), (1, 0));
+    scene.deliveries(client);
+    scene.consumer(client, "q", 1);
+    let (_, _, payload) = scene.deliveries(client).remove(0);
+    let text = String::from_utf8_lossy(&payload).into_owned();
+    assert!(text.contains("x-acquired-count"), "{text:?}");
+}
+
+#[test]
+fn message_that_never_left_comes_back_uncounted() {
+    // [architecture D6] "what was never written to the socket returns with no count raised"
+    let mut scene = Scene::new();
+    let (reader, other) = (scene.client(), scene.client());
+    scene.queue("q", &[]);
+    fill(&mut scene, other, "q", 1);
+    scene.clients[reader].blocked = true;
+    let owner = &mut scene.clients[reader];
+    let link = owner
+        .engine
+        .attach(owner.session.unwrap(), receiver("r", "/queues/q"))
+        .unwrap();
+    scene.drive();
+    scene.clients[reader].engine.set_credit(link, 1);
+    scene.drive();
+    assert_eq!(
+        scene.counts("q"),
+        (0, 1),
+        "assigned, and stuck in the gateway"
+    );
+    scene.clients[reader].gateway.handle_disconnect();
+    scene.drive();
+    assert_eq!(scene.counts("q"), (1, 0));
+    scene.consumer(other, "q", 1);
+    let (_, _, payload) = scene.deliveries(other).remove(0);
+    let text = String::from_utf8_lossy(&payload).into_owned();
+    assert!(
+        !text.contains("x-acquired-count") && !text.contains("x-delivery-count"),
+        "{text:?}"
+    );
+}
+
+#[test]
+fn peer_that_does_not_read_is_assigned_no_more_than_its_room() {
+    let mut scene = Scene::with(Options {
+        outbox_bytes: 100,
+        ..options()
+    });
+    let (reader, other) = (scene.client(), scene.client());
+    scene.queue("q", &[]);
+    let link = scene.publisher(other, Some("/queues/q"));
+    for _ in 0..50 {
+        scene.publish(other, link, &message(&[0; 20]));
+    }
+    let consumer = scene.consumer(reader, "q", 0);
+    scene.clients[reader].blocked = true;
+    scene.clients[reader].engine.set_credit(consumer, 1 << 31);
+    scene.drive();
+    let (ready, held) = scene.counts("q");
+    assert!(held <= 10, "{held} are with a peer that does not read");
+    assert_eq!(ready + held, 50);
+    scene.clients[reader].blocked = false;
+    scene.drive();
+    assert_eq!(
+        scene.counts("q"),
+        (0, 50),
+        "room comes back with the reading"
+    );
+}
+
+#[test]
+fn message_larger_than_the_consumer_takes_detaches_it_and_stays() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    fill(&mut scene, client, "q", 1);
+    let attach = Attach {
+        max_message_size: Some(3),
+        ..receiver("r", "/queues/q")
+    };
+    let (link, result) = scene.attach(client, attach);
+    assert_eq!(result, Ok(()));
+    scene.clients[client].engine.set_credit(link, 5);
+    scene.drive();
+    let error = scene.detached(client, link);
+    assert_eq!(error.as_deref(), Some("amqp:link:message-size-exceeded"));
+    assert_eq!(scene.counts("q"), (1, 0));
+}
+
+#[test]
+fn drain_delivers_what_is_there_and_uses_up_the_rest() {
+    // [AMQP 2.6.7]
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    fill(&mut scene, client, "q", 2);
+    let link = scene.consumer(client, "q", 0);
+    scene.clients[client].engine.drain(link, 5);
+    scene.drive();
+    assert_eq!(scene.deliveries(client).len(), 2);
+    let drained = |event: &Event| matches!(event, Event::SenderFlow { drained: true, .. });
+    assert!(scene.take(client, drained).is_some());
+    assert_eq!(scene.clients[client].engine.credit(link), 0);
+}
+
+#[test]
+fn queue_deleted_under_its_consumer_detaches_it() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    let link = scene.consumer(client, "q", 1);
+    scene.ask(Command::QueueDelete {
+        connection: None,
+        name: Name::from("q"),
+        if_unused: false,
+        if_empty: false,
+    });
+    assert_eq!(
+        scene.detached(client, link).as_deref(),
+        Some("amqp:resource-deleted")
+    );
+}
+
+#[test]
+fn ten_messages_and_two_waiting_consumers_give_five_and_five() {
+    let mut scene = Scene::new();
+    let (publisher, one, two) = (scene.client(), scene.client(), scene.client());
+    scene.queue("q", &[]);
+    scene.consumer(one, "q", 10);
+    scene.consumer(two, "q", 10);
+    fill(&mut scene, publisher, "q", 10);
+    assert_eq!(scene.deliveries(one).len(), 5);
+    assert_eq!(scene.deliveries(two).len(), 5);
+}
+
+#[test]
+fn connection_that_fails_with_its_core_is_closed_with_an_internal_error() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    let now = scene.now;
+    scene.clients[client].gateway.fail(now);
+    scene.drive();
+    let closed = scene.take(client, |event| matches!(event, Event::Closed { .. }));
+    let Some(Event::Closed { error }) = closed else {
+        panic!("not closed")
+    };
+    assert_eq!(
+        super::support::condition(error.as_deref()),
+        "amqp:internal-error"
+    );
+    assert!(!scene.clients[client].gateway.has_work());
+}

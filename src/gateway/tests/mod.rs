@@ -1,0 +1,6 @@
+//! Gateways between client engines and a core, all in memory under a fake clock.
+
+mod attach;
+mod consume;
+mod publish;
+mod support;

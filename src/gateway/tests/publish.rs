@@ -1,0 +1,231 @@
+//! Outcomes and credit of publishers.
+
+use super::support::{Scene, addressed, message, options, section};
+use crate::base::limits::PUBLISH_CREDIT_BYTES;
+use crate::base::{Lsn, Name};
+use crate::broker::Command;
+use crate::gateway::Options;
+use crate::wire::Value;
+
+#[test]
+fn anonymous_terminus_answers_each_message_by_its_own_address() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    let link = scene.publisher(client, None);
+    let cases = [
+        (Some("/queues/q"), "accepted"),
+        (Some("/exchanges/amq.fanout"), "released"),
+        (Some("/queues/nosuch"), "released"),
+        (Some("/exchanges/nosuch/k"), "rejected amqp:not-found"),
+        (Some("/queues/"), "rejected amqp:precondition-failed"),
+        (None, "rejected amqp:precondition-failed"),
+        (Some("auto.q"), "accepted"),
+    ];
+    for (to, expect) in cases {
+        let outcome = scene.publish(client, link, &addressed(to, None));
+        assert_eq!(outcome.as_deref(), Some(expect), "{to:?}");
+    }
+}
+
+#[test]
+fn message_in_another_users_name_is_unauthorized() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    let link = scene.publisher(client, Some("/queues/q"));
+    let own = scene.publish(client, link, &addressed(None, Some("guest")));
+    assert_eq!(own.as_deref(), Some("accepted"));
+    assert_eq!(
+        scene.publish(client, link, &addressed(None, Some("root"))),
+        None
+    );
+    assert_eq!(
+        scene.detached(client, link).as_deref(),
+        Some("amqp:unauthorized-access")
+    );
+}
+
+#[test]
+fn bad_cc_is_released_and_detached_or_rejected_on_the_anonymous_terminus() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    let cc = Value::Map(vec![(Value::symbol("x-cc"), Value::string("k"))]);
+    let mut bad = section(0x72, &cc);
+    bad.extend(addressed(Some("/queues/q"), None));
+    let link = scene.publisher(client, Some("/queues/q"));
+    assert_eq!(
+        scene.publish(client, link, &bad).as_deref(),
+        Some("released")
+    );
+    assert_eq!(
+        scene.detached(client, link).as_deref(),
+        Some("amqp:invalid-field")
+    );
+    let link = scene.publisher(client, None);
+    assert_eq!(
+        scene.publish(client, link, &bad).as_deref(),
+        Some("rejected amqp:invalid-field")
+    );
+    assert_eq!(scene.detached(client, link), None);
+}
+
+#[test]
+fn deleted_queue_releases_and_deleted_exchange_detaches() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    scene.exchange("x", false);
+    let to_queue = scene.publisher(client, Some("/queues/q"));
+    let to_exchange = scene.publisher(client, Some("/exchanges/x/k"));
+    scene.ask(Command::QueueDelete {
+        connection: None,
+        name: Name::from("q"),
+        if_unused: false,
+        if_empty: false,
+    });
+    scene.ask(Command::ExchangeDelete {
+        name: Name::from("x"),
+        if_unused: false,
+    });
+    assert_eq!(
+        scene.publish(client, to_queue, &message(b"m")).as_deref(),
+        Some("released")
+    );
+    assert_eq!(scene.detached(client, to_queue), None);
+    assert_eq!(
+        scene
+            .publish(client, to_exchange, &message(b"m"))
+            .as_deref(),
+        Some("released")
+    );
+    assert_eq!(
+        scene.detached(client, to_exchange).as_deref(),
+        Some("amqp:not-found")
+    );
+}
+
+#[test]
+fn full_queue_is_named_with_the_reason() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    let limits = [
+        ("x-max-length", Value::Uint(1)),
+        ("x-overflow", Value::string("reject-publish")),
+    ];
+    scene.queue("full", &limits);
+    let link = scene.publisher(client, Some("/queues/full"));
+    assert_eq!(
+        scene.publish(client, link, &message(b"1")).as_deref(),
+        Some("accepted")
+    );
+    let second = scene.publish(client, link, &message(b"2"));
+    assert_eq!(
+        second.as_deref(),
+        Some("rejected amqp:resource-limit-exceeded")
+    );
+}
+
+#[test]
+fn garbage_is_no_message() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    let link = scene.publisher(client, Some("/queues/q"));
+    assert_eq!(scene.publish(client, link, b"garbage"), None);
+    assert_eq!(
+        scene.detached(client, link).as_deref(),
+        Some("amqp:decode-error")
+    );
+}
+
+#[test]
+fn credit_is_given_by_bytes() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    let link = scene.publisher(client, Some("/queues/q"));
+    assert_eq!(
+        scene.clients[client].engine.credit(link),
+        170,
+        "sizes are unknown"
+    );
+    let large = message(&vec![0; 256 * 1024]);
+    for _ in 0..86 {
+        assert_eq!(
+            scene.publish(client, link, &large).as_deref(),
+            Some("accepted")
+        );
+    }
+    let credit = u64::from(scene.clients[client].engine.credit(link));
+    assert!(
+        credit * large.len() as u64 <= 85 * large.len() as u64,
+        "not topped up to 170"
+    );
+    for _ in 0..80 {
+        assert_eq!(
+            scene.publish(client, link, &large).as_deref(),
+            Some("accepted")
+        );
+    }
+    let credit = u64::from(scene.clients[client].engine.credit(link));
+    assert!(
+        (1..=PUBLISH_CREDIT_BYTES / (256 * 1024)).contains(&credit),
+        "{credit}"
+    );
+}
+
+#[test]
+fn alarm_takes_credit_and_gives_it_back() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    let link = scene.publisher(client, Some("/queues/q"));
+    scene.ask(Command::Alarm { raised: true });
+    assert_eq!(scene.clients[client].engine.credit(link), 0);
+    let late = scene.client();
+    let stopped = scene.publisher(late, Some("/queues/q"));
+    assert_eq!(
+        scene.clients[late].engine.credit(stopped),
+        0,
+        "those who come later too"
+    );
+    scene.ask(Command::Alarm { raised: false });
+    assert_eq!(scene.clients[client].engine.credit(link), 170);
+    assert_eq!(scene.clients[late].engine.credit(stopped), 170);
+}
+
+#[test]
+fn accepted_waits_until_its_record_is_durable() {
+    let mut scene = Scene::new();
+    scene.durable = Lsn(0);
+    let client = scene.client();
+    scene.queue("q", &[("x-queue-type", Value::string("quorum"))]);
+    let link = scene.publisher(client, Some("/queues/q"));
+    assert_eq!(scene.publish(client, link, &message(b"m")), None);
+    assert_eq!(scene.counts("q"), (1, 0), "deliveries do not wait");
+    scene.durable = Lsn(u64::MAX);
+    scene.drive();
+    assert_eq!(scene.outcome(client).as_deref(), Some("accepted"));
+}
+
+#[test]
+fn strict_mode_refuses_keys_without_x() {
+    let key_rule = crate::message::KeyRule::Strict;
+    let mut scene = Scene::with(Options {
+        key_rule,
+        ..options()
+    });
+    let client = scene.client();
+    scene.queue("q", &[]);
+    let link = scene.publisher(client, Some("/queues/q"));
+    let key = Value::Map(vec![(Value::symbol("colour"), Value::string("red"))]);
+    let mut bad = section(0x72, &key);
+    bad.extend(message(b"m"));
+    assert_eq!(scene.publish(client, link, &bad), None);
+    assert_eq!(
+        scene.detached(client, link).as_deref(),
+        Some("amqp:invalid-field")
+    );
+}

@@ -1,0 +1,453 @@
+//! A broker of one vhost without server: client engines, their gateways, one core.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+
+use crate::access::{PasswordHash, Peer, Permissions, User, UserLimits};
+use crate::base::{ConnectionId, Lsn, Millis, Name, Now, Seed, Timestamp};
+use crate::broker::registry::Registry;
+use crate::broker::{Command, Core, Effects, Options as CoreOptions, Reply};
+use crate::gateway::{Environment, Gateway, Options};
+use crate::link::{
+    ClientOptions, ClientSasl, Connection, Event, Identity, LinkHandle, Options as LinkOptions,
+    Sending, SessionHandle,
+};
+use crate::message::KeyRule;
+use crate::wire::performative::{
+    Attach, DeliveryState, Error, Handle, ReceiverSettleMode, Role, SenderSettleMode, Source,
+    Target, TargetArchetype, condition_symbol,
+};
+use crate::wire::{Value, encode_value, write_descriptor};
+
+/// A core and the clients on it.
+pub(super) struct Scene {
+    pub(super) core: Core,
+    effects: Effects,
+    environment: Arc<Environment>,
+    pub(super) clients: Vec<Client>,
+    pub(super) now: Now,
+    /// What is durable.
+    pub(super) durable: Lsn,
+}
+
+/// One client, its gateway and the pipes between them.
+pub(super) struct Client {
+    pub(super) engine: Connection,
+    pub(super) gateway: Gateway,
+    pub(super) events: Vec<Event>,
+    pub(super) session: Option<SessionHandle>,
+    /// The peer does not read: what the gateway writes stays unwritten.
+    pub(super) blocked: bool,
+    inbound: BytesMut,
+    outbound: BytesMut,
+}
+
+/// Who may do what: `guest` everything, `limited` names that begin with `mine`.
+fn registry() -> Registry {
+    let mut registry = Registry::new();
+    let default = registry.default_vhost().clone();
+    for (name, pattern) in [("guest", ".*"), ("limited", "^mine")] {
+        let name = Name::from(name);
+        let user = User {
+            name: name.clone(),
+            password: Some(PasswordHash::new([0; 4], name.as_bytes())),
+            tags: Vec::new(),
+            loopback_only: true,
+            limits: UserLimits::default(),
+        };
+        registry.set_user(user).unwrap();
+        let permissions = Permissions::new(pattern, pattern, pattern).unwrap();
+        registry
+            .set_permissions(&default, &name, permissions)
+            .unwrap();
+    }
+    registry.add_vhost(Name::from("closed")).unwrap();
+    registry
+}
+
+pub(super) fn options() -> Options {
+    let identity = Identity {
+        container_id: "server".to_owned(),
+        ..Identity::default()
+    };
+    Options {
+        link: LinkOptions {
+            identity,
+            ..LinkOptions::default()
+        },
+        node: Name::from("node"),
+        anonymous_user: None,
+        message_bytes_max: 1 << 24,
+        key_rule: KeyRule::Specification,
+        auto_create: vec!["auto.#".to_owned()],
+        outbox_bytes: 1 << 20,
+        seed: Seed(1),
+    }
+}
+
+impl Scene {
+    pub(super) fn new() -> Self {
+        Self::with(options())
+    }
+
+    pub(super) fn with(options: Options) -> Self {
+        Self {
+            core: Core::new(CoreOptions::new(Name::from("/"), Seed(1))),
+            effects: Effects::new(),
+            environment: Arc::new(Environment::new(registry(), options)),
+            clients: Vec::new(),
+            now: Now::new(Millis(1), Timestamp(0)),
+            durable: Lsn(u64::MAX),
+        }
+    }
+
+    /// A client that logged in as `guest` and began a session.
+    pub(super) fn client(&mut self) -> usize {
+        self.client_as("guest", "guest", None)
+    }
+
+    pub(super) fn client_as(
+        &mut self,
+        user: &str,
+        password: &str,
+        hostname: Option<&str>,
+    ) -> usize {
+        let identity = Identity {
+            container_id: "client".to_owned(),
+            ..Identity::default()
+        };
+        let options = ClientOptions {
+            sasl: Some(ClientSasl::plain(user, password)),
+            hostname: hostname.map(str::to_owned),
+            options: LinkOptions {
+                identity,
+                ..LinkOptions::default()
+            },
+        };
+        let id = ConnectionId(self.clients.len() as u64 + 1);
+        let environment = Arc::clone(&self.environment);
+        self.clients.push(Client {
+            engine: Connection::client(self.now, options),
+            gateway: Gateway::new(self.now, id, Peer::Loopback, environment),
+            events: Vec::new(),
+            session: None,
+            blocked: false,
+            inbound: BytesMut::new(),
+            outbound: BytesMut::new(),
+        });
+        let index = self.clients.len() - 1;
+        self.drive();
+        let client = &mut self.clients[index];
+        client.session = client.engine.begin();
+        self.drive();
+        index
+    }
+
+    /// Moves bytes, works and hands out effects until nothing moves.
+    pub(super) fn drive(&mut self) {
+        for _ in 0..1_000 {
+            let mut moved = false;
+            for index in 0..self.clients.len() {
+                moved |= self.turn(index);
+            }
+            if !moved {
+                return;
+            }
+        }
+        panic!("they never become quiet");
+    }
+
+    fn turn(&mut self, index: usize) -> bool {
+        let (now, client) = (self.now, &mut self.clients[index]);
+        let mut out = Vec::new();
+        let mut moved = client.engine.poll_transmit(now, &mut out);
+        client.outbound.extend_from_slice(&out);
+        client.gateway.handle_bytes(now, &mut client.outbound);
+        while self.clients[index].gateway.has_work() {
+            moved = true;
+            let gateway = &mut self.clients[index].gateway;
+            gateway.run(now, &mut self.core, &mut self.effects, 256);
+            self.hand_out();
+            let client = &mut self.clients[index];
+            client.gateway.handle_answers(now);
+            client
+                .gateway
+                .handle_effects(now, self.durable, unwritten(client));
+            client.gateway.report_room(unwritten(client));
+        }
+        let client = &mut self.clients[index];
+        client
+            .gateway
+            .handle_effects(now, self.durable, unwritten(client));
+        if client.blocked {
+            return moved | client.gateway.has_work();
+        }
+        let mut out = Vec::new();
+        moved |= client.gateway.poll_transmit(now, &mut out);
+        client.gateway.report_room(0);
+        client.inbound.extend_from_slice(&out);
+        client.engine.handle_bytes(now, &mut client.inbound);
+        while let Some(event) = client.engine.poll_event() {
+            moved = true;
+            client.events.push(event);
+        }
+        moved | client.gateway.has_work()
+    }
+
+    /// Gives each gateway what the core has for it.
+    fn hand_out(&mut self) {
+        for (id, effect) in self.effects.outgoing.drain(..) {
+            let owner = usize::try_from(id.0 - 1).unwrap();
+            self.clients[owner].gateway.push_effects([effect]);
+        }
+        self.effects.clear();
+    }
+
+    /// Asks the core directly.
+    pub(super) fn ask(&mut self, command: Command) -> Reply {
+        let reply = self.core.apply(self.now, command, &mut self.effects);
+        self.hand_out();
+        self.drive();
+        reply
+    }
+
+    pub(super) fn queue(&mut self, name: &str, arguments: &[(&str, Value)]) {
+        let arguments = arguments
+            .iter()
+            .map(|(key, value)| (Name::from(*key), value.clone()));
+        let reply = self.ask(Command::QueueDeclare {
+            connection: None,
+            name: Name::from(name),
+            durable: true,
+            exclusive: false,
+            auto_delete: false,
+            arguments: arguments.collect(),
+        });
+        assert!(matches!(reply, Reply::QueueDeclared { .. }), "{reply:?}");
+    }
+
+    pub(super) fn exchange(&mut self, name: &str, internal: bool) {
+        let reply = self.ask(Command::ExchangeDeclare {
+            name: Name::from(name),
+            kind: Name::from("fanout"),
+            durable: true,
+            auto_delete: false,
+            internal,
+            arguments: Vec::new(),
+        });
+        assert!(matches!(reply, Reply::Done { .. }), "{reply:?}");
+    }
+
+    /// Ready and held messages of a queue.
+    pub(super) fn counts(&mut self, queue: &str) -> (u64, u64) {
+        match self.ask(Command::QueueGet {
+            name: Name::from(queue),
+        }) {
+            Reply::Queue(info) => (info.messages_ready, info.messages_unacknowledged),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Attaches a link and waits for what comes of it: the condition of a refusal.
+    pub(super) fn attach(
+        &mut self,
+        client: usize,
+        attach: Attach,
+    ) -> (LinkHandle, Result<(), String>) {
+        let owner = &mut self.clients[client];
+        let link = owner.engine.attach(owner.session.unwrap(), attach).unwrap();
+        self.drive();
+        let refused = self.detached(client, link);
+        (link, refused.map_or(Ok(()), Err))
+    }
+
+    /// A link to publish on.
+    pub(super) fn publisher(&mut self, client: usize, address: Option<&str>) -> LinkHandle {
+        let name = format!("out {address:?}");
+        let (link, result) = self.attach(client, sender(&name, address));
+        assert_eq!(result, Ok(()), "{address:?}");
+        link
+    }
+
+    /// A link to consume on, with credit.
+    pub(super) fn consumer(&mut self, client: usize, queue: &str, credit: u32) -> LinkHandle {
+        let address = format!("/queues/{queue}");
+        let (link, result) = self.attach(client, receiver(&format!("in {queue}"), &address));
+        assert_eq!(result, Ok(()), "{address}");
+        self.clients[client].engine.set_credit(link, credit);
+        self.drive();
+        link
+    }
+
+    /// Publishes a message and waits for its outcome; nothing if none came.
+    pub(super) fn publish(
+        &mut self,
+        client: usize,
+        link: LinkHandle,
+        message: &[u8],
+    ) -> Option<String> {
+        self.send(client, link, message);
+        self.drive();
+        self.outcome(client)
+    }
+
+    pub(super) fn send(&mut self, client: usize, link: LinkHandle, message: &[u8]) {
+        let sending = Sending {
+            token: 1,
+            settled: false,
+            message_format: 0,
+            prefix: &[],
+            bare: message,
+        };
+        let engine = &mut self.clients[client].engine;
+        engine
+            .send(link, sending, || Bytes::copy_from_slice(message))
+            .unwrap();
+    }
+
+    /// Sends a message settled.
+    pub(super) fn send_settled(&mut self, client: usize, link: LinkHandle, message: &[u8]) {
+        let sending = Sending {
+            token: 1,
+            settled: true,
+            message_format: 0,
+            prefix: &[],
+            bare: message,
+        };
+        let engine = &mut self.clients[client].engine;
+        engine
+            .send(link, sending, || Bytes::copy_from_slice(message))
+            .unwrap();
+        self.drive();
+    }
+
+    /// The next outcome that a publisher was told, with the condition of a rejection.
+    pub(super) fn outcome(&mut self, client: usize) -> Option<String> {
+        let found = self.take(client, |event| matches!(event, Event::Outcome { .. }))?;
+        let Event::Outcome { state, .. } = found else {
+            return None;
+        };
+        Some(match state {
+            DeliveryState::Accepted => "accepted".to_owned(),
+            DeliveryState::Released => "released".to_owned(),
+            DeliveryState::Rejected { error } => {
+                format!("rejected {}", condition(error.as_deref()))
+            }
+            other => format!("{other:?}"),
+        })
+    }
+
+    /// The condition a link was detached with.
+    pub(super) fn detached(&mut self, client: usize, link: LinkHandle) -> Option<String> {
+        let found = self.take(client, |event| match event {
+            Event::Detached { link: other, .. } => *other == link,
+            _ => false,
+        })?;
+        let Event::Detached { error, .. } = found else {
+            return None;
+        };
+        Some(condition(error.as_deref()))
+    }
+
+    /// Takes the first event of a client that fits.
+    pub(super) fn take(&mut self, client: usize, fits: impl Fn(&Event) -> bool) -> Option<Event> {
+        let events = &mut self.clients[client].events;
+        let index = events.iter().position(fits)?;
+        Some(events.remove(index))
+    }
+
+    /// All messages a client got, in order: link, delivery-id, bytes.
+    pub(super) fn deliveries(
+        &mut self,
+        client: usize,
+    ) -> Vec<(LinkHandle, crate::base::Serial, Bytes)> {
+        let mut found = Vec::new();
+        self.clients[client].events.retain(|event| match event {
+            Event::Delivery {
+                link,
+                delivery_id,
+                payload,
+                ..
+            } => {
+                found.push((*link, *delivery_id, payload.clone()));
+                false
+            }
+            _ => true,
+        });
+        found
+    }
+}
+
+fn unwritten(client: &Client) -> u64 {
+    // A blocked peer is one whose socket took nothing of much.
+    if client.blocked { 1 << 30 } else { 0 }
+}
+
+/// The condition of an error, empty without one.
+pub(super) fn condition(error: Option<&Error>) -> String {
+    error.map_or_else(String::new, |error| {
+        condition_symbol(&error.condition).to_string()
+    })
+}
+
+/// The attach of a sender to an address.
+pub(super) fn sender(name: &str, address: Option<&str>) -> Attach {
+    Attach {
+        name: name.to_owned(),
+        handle: Handle(0),
+        role: Role::Sender,
+        snd_settle_mode: SenderSettleMode::Mixed,
+        rcv_settle_mode: ReceiverSettleMode::First,
+        source: Some(Box::new(Source::default())),
+        target: Some(Box::new(TargetArchetype::Target(Target {
+            address: address.map(Into::into),
+            ..Target::default()
+        }))),
+        unsettled: None,
+        incomplete_unsettled: false,
+        initial_delivery_count: Some(0),
+        max_message_size: None,
+        offered_capabilities: None,
+        desired_capabilities: None,
+        properties: None,
+    }
+}
+
+/// The attach of a receiver from an address.
+pub(super) fn receiver(name: &str, address: &str) -> Attach {
+    Attach {
+        role: Role::Receiver,
+        initial_delivery_count: None,
+        source: Some(Box::new(Source {
+            address: Some(address.into()),
+            ..Source::default()
+        })),
+        target: Some(Box::new(TargetArchetype::Target(Target::default()))),
+        ..sender(name, None)
+    }
+}
+
+/// A message of one data section.
+pub(super) fn message(body: &[u8]) -> Vec<u8> {
+    section(0x75, &Value::Binary(Bytes::copy_from_slice(body)))
+}
+
+/// An encoded section.
+pub(super) fn section(descriptor: u64, value: &Value) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_descriptor(&mut out, descriptor);
+    encode_value(value, &mut out);
+    out
+}
+
+/// A message with a property `to`, and perhaps a `user-id`.
+pub(super) fn addressed(to: Option<&str>, user_id: Option<&str>) -> Vec<u8> {
+    let user_id = user_id.map_or(Value::Null, |id| {
+        Value::Binary(Bytes::copy_from_slice(id.as_bytes()))
+    });
+    let to = to.map_or(Value::Null, Value::string);
+    let mut out = section(0x73, &Value::List(vec![Value::Null, user_id, to]));
+    out.extend(message(b"m"));
+    out
+}
