@@ -3,7 +3,7 @@
 //! Promises: checks are functions of data; comparing passwords takes the same time for every wrong
 //! one of a length. Never: no clock, no random number (salts are arguments), no lookup by itself.
 //!
-//! Read first: [`User`], [`Permissions`], [`login`].
+//! Read first: [`User`], [`Permissions`], [`plain`].
 
 mod login;
 mod password;

@@ -15,6 +15,10 @@ use crate::wire::Value;
 
 /// One request to the core.
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "the large variants set policies, which is rare; a command is made and taken in place"
+)]
 pub enum Command {
     /// A client is there.
     ConnectionOpen {

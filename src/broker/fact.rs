@@ -23,6 +23,10 @@ pub struct Record {
 
 /// One change of durable state. A closed set.
 #[derive(Clone, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "the large variants set policies, which is rare; facts are not kept in memory"
+)]
 pub enum Fact {
     /// A message entered queues.
     Inserted {

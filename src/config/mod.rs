@@ -7,7 +7,7 @@
 //! refused with its name, its value, where it was given and what would be right. Never: no effect
 //! beyond reading the one file it is told to read.
 //!
-//! Read first: [`Settings`], then [`load`].
+//! Read first: [`Settings`], then [`load()`].
 
 mod error;
 mod load;

@@ -148,6 +148,10 @@ pub fn begin_frame(out: &mut Vec<u8>, kind: FrameKind, channel: u16) -> FrameMar
 }
 
 /// Fills in the size of the frame.
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "a mark is used up by the end of its frame"
+)]
 pub fn end_frame(out: &mut [u8], mark: FrameMark) {
     let size = u32::try_from(out.len().saturating_sub(mark.0)).unwrap_or(u32::MAX);
     if let Some(place) = out.get_mut(mark.0..mark.0 + 4) {

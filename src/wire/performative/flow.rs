@@ -81,9 +81,9 @@ impl Flow {
         write_optional(out, link.available);
         let flag = |out: &mut Vec<u8>, set: bool| {
             if set {
-                wire::write_bool(out, true)
+                wire::write_bool(out, true);
             } else {
-                wire::write_null(out)
+                wire::write_null(out);
             }
         };
         flag(out, link.drain);

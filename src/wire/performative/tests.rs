@@ -253,7 +253,7 @@ fn outcomes_that_were_asked_for_are_repeated() {
     assert_eq!(given[9], symbol("amqp:accepted:list"));
 }
 
-/// Values of every kind, also such as serde_amqp cannot read.
+/// Values of every kind, also such as `serde_amqp` cannot read.
 struct Generator(u64);
 
 impl Generator {
@@ -272,8 +272,8 @@ impl Generator {
             1 => Value::Bool(byte & 1 == 0),
             2 => Value::Ubyte(byte),
             3 => Value::Ushort(byte.into()),
-            4 => Value::Uint(u32::from(byte) << (byte & 24)),
-            5 => Value::Ulong(u64::from(byte) << (byte & 56)),
+            4 => Value::Uint(u32::from(byte) << (byte & 0x18)),
+            5 => Value::Ulong(u64::from(byte) << (byte & 0x38)),
             6 => Value::Byte(-3),
             7 => Value::Int(-300),
             8 => Value::Long(-1),
