@@ -59,6 +59,8 @@ pub struct Gateway {
     /// Room, in bytes since open: deliveries taken from the core, and the limit it was told.
     pub(super) taken_bytes: u64,
     room_told_bytes: u64,
+    /// Management links whose credit waits until the peer reads its answers.
+    pub(super) starved: Vec<LinkHandle>,
     /// Header and annotations of the delivery being sent.
     pub(super) prefix: Vec<u8>,
     closed: bool,
@@ -101,6 +103,7 @@ impl Gateway {
             alarm: false,
             taken_bytes: 0,
             room_told_bytes: environment.options.outbox_bytes,
+            starved: Vec::new(),
             prefix: Vec::new(),
             closed: false,
             failed: false,
@@ -131,6 +134,11 @@ impl Gateway {
         }
         self.link.handle_timeout(now);
         self.handle_events(now);
+    }
+
+    /// Notes that bytes may have come which are not read for now: the peer is not silent.
+    pub fn note_unread(&mut self, now: Now) {
+        self.link.note_unread(now);
     }
 
     /// Takes effects from the core, in order. [`Gateway::handle_effects`] handles them.
@@ -164,13 +172,23 @@ impl Gateway {
                 None => break,
             }
         }
-        while self.link.bytes_pending() + unwritten_bytes < ENCODED_BYTES_MAX {
+        while self.can_encode(unwritten_bytes) {
             let Some(effect) = self.effects.pop_front() else {
                 break;
             };
             self.on_effect(effect);
         }
+        if self.can_encode(unwritten_bytes) {
+            for handle in std::mem::take(&mut self.starved) {
+                self.give_request_credit(handle);
+            }
+        }
         self.handle_events(now);
+    }
+
+    /// Whether so little waits to be written that more may be encoded.
+    pub(super) fn can_encode(&self, unwritten_bytes: u64) -> bool {
+        self.link.bytes_pending() + unwritten_bytes < ENCODED_BYTES_MAX
     }
 
     /// The peer's socket is gone.
@@ -251,6 +269,13 @@ impl Gateway {
     /// Whether the connection is over once everything is written.
     pub fn is_closed(&self) -> bool {
         self.link.is_closed()
+    }
+
+    /// Whether it has consumers.
+    pub fn is_consuming(&self) -> bool {
+        self.links
+            .iter()
+            .any(|link| matches!(link.kind, Kind::Consumer(_)))
     }
 
     /// Bytes of messages that have begun to arrive and are not complete.

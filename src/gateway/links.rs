@@ -187,6 +187,11 @@ impl Links {
         }
     }
 
+    /// All links, to look at.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Link> {
+        self.slots.iter().flatten()
+    }
+
     /// All links, in the order of their slots.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Link> {
         self.slots.iter_mut().flatten()

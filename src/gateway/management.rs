@@ -123,9 +123,10 @@ impl Gateway {
         };
         let address = half.address.clone();
         half.credit = half.credit.saturating_sub(1);
-        if half.credit <= REQUEST_CREDIT / 2 {
-            half.credit = REQUEST_CREDIT;
-            self.link.set_credit(handle, REQUEST_CREDIT);
+        if self.can_encode(0) {
+            self.give_request_credit(handle);
+        } else {
+            self.starved.push(handle);
         }
         if !settled {
             let error = errors::invalid_field("a management request must be sent settled");
@@ -162,6 +163,19 @@ impl Gateway {
                 );
                 self.link.detach(handle, true, Some(error));
             }
+        }
+    }
+
+    /// Lets a peer ask more once it has used half of its credit.
+    pub(super) fn give_request_credit(&mut self, handle: LinkHandle) {
+        if let Some(Link {
+            kind: Kind::Request(half),
+            ..
+        }) = self.links.by_handle(handle)
+            && half.credit <= REQUEST_CREDIT / 2
+        {
+            half.credit = REQUEST_CREDIT;
+            self.link.set_credit(handle, REQUEST_CREDIT);
         }
     }
 

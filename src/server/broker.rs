@@ -16,6 +16,7 @@ use super::connection::Driver;
 use super::errors::StartError;
 use super::outbox::Outbox;
 use super::partial::PartialBudget;
+use super::partials::Partials;
 use super::stats::Stats;
 use super::vhost::Vhost;
 use super::{listener, memory, setup};
@@ -41,6 +42,8 @@ pub(super) struct Shared {
     connections_total: AtomicU64,
     connections_refused: AtomicU64,
     failure: Arc<Notify>,
+    /// The bound on messages that are arriving.
+    pub(super) partials: Arc<Partials>,
 }
 
 impl Shared {
@@ -115,6 +118,7 @@ impl Drop for Open {
     fn drop(&mut self) {
         self.shared.connections.fetch_sub(1, Ordering::AcqRel);
         self.shared.outboxes.lock().remove(&self.id);
+        self.shared.partials.forget(self.id);
     }
 }
 
@@ -262,6 +266,7 @@ impl Broker {
             partial: PartialBudget::new(partial_max),
             clock,
             environment: Arc::new(Environment::new(registry, options)),
+            partials: Arc::new(Partials::new(settings.max_message_size.0)),
             settings,
             vhosts,
             outboxes: Mutex::default(),
@@ -277,7 +282,9 @@ impl Broker {
         }
         if shared.settings.memory_limit.0 > 0 {
             let vhosts = shared.vhosts.values().map(Arc::clone).collect();
-            shared.spawn(memory::watch(vhosts, shared.settings.memory_limit.0));
+            let partials = Arc::clone(&shared.partials);
+            let limit_bytes = shared.settings.memory_limit.0;
+            shared.spawn(memory::watch(vhosts, partials, limit_bytes));
         }
         for listener in listeners {
             shared.spawn(listener::accept(listener, Arc::clone(&shared)));

@@ -13,6 +13,7 @@ use tokio::time::Sleep;
 use super::broker::Shared;
 use super::outbox::Outbox;
 use super::partial::PartialShare;
+use super::partials::{self, Permit};
 use super::vhost::Vhost;
 use crate::access::Peer;
 use crate::base::{ConnectionId, Millis, Now};
@@ -47,6 +48,8 @@ pub(super) struct Driver<R, W> {
     /// For when `sleep` is set.
     armed: Millis,
     closing: bool,
+    /// To hold more than a little of unfinished messages, and until when it may be kept.
+    permit: Option<(Permit, Millis)>,
 }
 
 /// What a turn's waiting brought.
@@ -82,6 +85,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             output: Vec::new(),
             written: 0,
             closing: false,
+            permit: None,
         }
     }
 
@@ -97,7 +101,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             self.arm();
             let woken = poll_fn(|context| self.poll_io(context)).await;
             if woken.timeout {
-                self.gateway.handle_timeout(self.shared.clock.now());
+                self.handle_timeout();
             }
             if woken.disconnected {
                 self.turn();
@@ -105,6 +109,39 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
                 return;
             }
         }
+    }
+
+    fn handle_timeout(&mut self) {
+        let now = self.shared.clock.now();
+        if self.permit.is_none() && self.gateway.partial_bytes() > partials::FREE_BYTES {
+            self.gateway.note_unread(now);
+        }
+        if let Some((_, until)) = &mut self.permit
+            && *until <= now.mono
+        {
+            *until = now.mono.plus(partials::KEEP_MS);
+            if self.shared.partials.is_short() {
+                self.gateway
+                    .close(now, Some(super::errors::unfinished_message()));
+            }
+        }
+        self.gateway.handle_timeout(now);
+    }
+
+    /// Whether the socket should be read: not before there is a permit for what has begun to arrive.
+    fn may_read(&mut self) -> bool {
+        if self.gateway.partial_bytes() <= partials::FREE_BYTES {
+            self.permit = None;
+        } else if self.permit.is_none() {
+            let (shared, id) = (&self.shared, self.gateway.id());
+            let permit = shared
+                .partials
+                .take(id, &self.outbox, self.gateway.is_consuming());
+            let until = shared.clock.now().mono.plus(partials::KEEP_MS);
+            self.permit = permit.map(|permit| (permit, until));
+            return self.permit.is_some() && self.gateway.wants_input();
+        }
+        self.gateway.wants_input()
     }
 
     /// Lets gateway and core work on what has come, and collects the output.
@@ -195,6 +232,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
     /// Sets the timer when it would ring too late; one that rings early is set again.
     fn arm(&mut self) {
         let due = self.gateway.next_deadline().unwrap_or(Millis::NEVER);
+        let due = self
+            .permit
+            .as_ref()
+            .map_or(due, |(_, until)| due.min(*until));
         if due < self.armed || self.sleep.is_elapsed() {
             self.armed = due;
             self.sleep.as_mut().reset(self.shared.clock.instant(due));
@@ -205,7 +246,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
     fn poll_io(&mut self, context: &mut Context<'_>) -> Poll<Woken> {
         let mut woken = Woken::default();
         self.poll_write(context, &mut woken);
-        if self.gateway.wants_input() {
+        if self.may_read() {
             self.poll_read(context, &mut woken);
         }
         woken.progress |= self.outbox.poll_ready(context).is_ready();

@@ -82,6 +82,15 @@ pub(super) fn too_many_partial() -> AmqpError {
     )
 }
 
+/// A peer keeps others waiting with a message that it does not finish.
+pub(super) fn unfinished_message() -> AmqpError {
+    let what = "a large message took too long to arrive while others wait to send theirs";
+    error(
+        crate::wire::performative::AmqpError::ResourceLimitExceeded,
+        what,
+    )
+}
+
 /// Whether this address is of the same machine.
 pub(super) fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::partials::Partials;
 use super::vhost::Vhost;
 
 /// How often memory is looked at.
@@ -10,7 +11,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Raises the alarm in all vhosts while their messages take more than `limit_bytes`, and clears it
 /// when they take a tenth less, so that it does not flutter.
-pub(super) async fn watch(vhosts: Vec<Arc<Vhost>>, limit_bytes: u64) {
+pub(super) async fn watch(vhosts: Vec<Arc<Vhost>>, partials: Arc<Partials>, limit_bytes: u64) {
     let mut raised = false;
     loop {
         tokio::time::sleep(INTERVAL).await;
@@ -29,6 +30,7 @@ pub(super) async fn watch(vhosts: Vec<Arc<Vhost>>, limit_bytes: u64) {
         } else {
             tracing::info!(used_bytes, limit_bytes, "memory alarm cleared");
         }
+        partials.set_alarm(raised);
         for vhost in &vhosts {
             // A vhost that failed says so itself.
             let _ = vhost.set_alarm(raised);

@@ -20,6 +20,7 @@ mod listener;
 mod memory;
 mod outbox;
 mod partial;
+mod partials;
 mod process;
 mod setup;
 mod stats;

@@ -100,6 +100,11 @@ impl Connection {
         }
     }
 
+    /// Notes that bytes may have come which the owner does not read for now: the peer is not silent.
+    pub fn note_unread(&mut self, now: Now) {
+        self.timers.last_received = now.mono;
+    }
+
     /// Notes that bytes arrived.
     pub(super) fn note_received(&mut self, now: Now) {
         self.timers.last_received = now.mono;
