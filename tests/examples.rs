@@ -49,6 +49,12 @@ fn delayed_messages_arrive_in_the_order_of_their_delays() {
 }
 
 #[test]
+fn embed_serves_its_own_program() {
+    let lines = example("embed");
+    assert!(lines.contains(&"received: dig".to_owned()), "{lines:?}");
+}
+
+#[test]
 fn interop_passes_every_scenario() {
     let expected = [
         "connect", "declare", "publish", "consume", "reject", "history",

@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 use crate::source::rust_files;
 
 /// Sections that must have at least one test.
-const COVERED: &[&str] = &[];
+const COVERED: &[&str] = &[
+    "1.4", "1.6.23", "2.2", "2.3.1", "2.4.1", "2.4.3", "2.4.5", "2.5.1", "2.5.7", "2.6.1", "2.6.3",
+    "2.6.7", "2.6.12", "2.6.14", "2.7.4", "2.7.5", "2.7.6", "2.8.10", "2.8.17", "2.8.18", "3.2",
+    "3.2.1", "5.3",
+];
 
 #[test]
 fn the_sections_that_matter_have_tests() {
