@@ -98,7 +98,7 @@ pub fn open<P: Payload, D: Disk>(
     recovery.segments = directory.segments.len();
     recovery.bytes_read = directory.bytes_read;
     recovery.log();
-    Ok(assemble(disk, options, seed, directory, verdict, recovery))
+    Ok(assemble(disk, options, seed, &directory, verdict, recovery))
 }
 
 impl<P: Payload, D: Disk> Restoring<P, D> {
@@ -198,7 +198,7 @@ impl<F: DiskFile> Loaded<F> {
 }
 
 /// Hands blocks and facts over.
-fn replay<F: DiskFile>(
+pub(super) fn replay<F: DiskFile>(
     directory: &mut Directory<F>,
     verdict: &Verdict,
     recovery: &mut Recovery,
@@ -234,7 +234,7 @@ fn replay<F: DiskFile>(
                 continue;
             };
             let lsn = segment.lsn(frame.delta);
-            if frame.kind == Kind::Facts && lsn >= begin && lsn <= segment.last {
+            if frame.kind == Kind::Facts && lsn >= begin && lsn <= verdict.last {
                 recovery.facts += 1;
                 restore(Restored::Facts { lsn, payload });
             }
@@ -243,17 +243,11 @@ fn replay<F: DiskFile>(
     Ok(())
 }
 
-fn assemble<P: Payload, D: Disk>(
-    disk: D,
-    options: Options,
-    seed: u64,
-    directory: Directory<D::File>,
-    verdict: Verdict,
-    recovery: Recovery,
-) -> Restoring<P, D> {
+/// The table of what was found, with the checkpoint that counts.
+pub(super) fn segments_of<F>(directory: &Directory<F>, verdict: &Verdict) -> Segments<F> {
     let mut segments = Segments::default();
-    let newest_end = verdict.end;
-    for loaded in directory.segments {
+    for loaded in &directory.segments {
+        let trailer = loaded.trailer.as_ref();
         segments.list.push(Segment {
             id: loaded.header.id,
             base: loaded.header.base,
@@ -261,18 +255,31 @@ fn assemble<P: Payload, D: Disk>(
             last: loaded.last,
             crc: loaded.crc,
             generation: loaded.header.generation,
-            file: loaded.file,
+            file: Arc::clone(&loaded.file),
             data_end: loaded.data_end,
             sealed: true,
             damaged: false,
-            checkpoint: loaded.trailer.map_or(Lsn(0), |trailer| trailer.checkpoint),
-            index: loaded.index,
+            checkpoint: trailer.map_or(Lsn(0), |trailer| trailer.checkpoint),
+            index: loaded.index.clone(),
         });
     }
     segments.retain(verdict.end);
     for block in &verdict.checkpoint.blocks {
         segments.retain(*block);
     }
+    segments
+}
+
+fn assemble<P: Payload, D: Disk>(
+    disk: D,
+    options: Options,
+    seed: u64,
+    directory: &Directory<D::File>,
+    verdict: Verdict,
+    recovery: Recovery,
+) -> Restoring<P, D> {
+    let segments = segments_of(directory, &verdict);
+    let newest_end = verdict.end;
     let upto = verdict.seen;
     let next = Lsn(upto.0.saturating_add(1));
     let shared = Arc::new(Shared {

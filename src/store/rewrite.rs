@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::buffer::Payload;
 use super::disk::{Disk, DiskFile, read_range};
-use super::error::DiskError;
+use super::error::{DiskError, DiskErrorKind};
 use super::format::{
     Cursor, FLAG_NAMED, HEADER_BYTES, Header, Kind, Trailer, begin_frame, end_frame,
 };
@@ -116,8 +116,10 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         let percent = u64::from(self.options.rewrite_below_percent);
         let covered = self.covered();
         let segments = self.shared.segments.read();
+        // Without the header, which would make a segment of one small record sparse for ever.
         let share = |segment: &Segment<D::File>| {
-            segment.index.live_bytes() * 100 / u64::from(segment.data_end.max(1))
+            let records = u64::from(segment.data_end).saturating_sub(HEADER_BYTES as u64);
+            segment.index.live_bytes() * 100 / records.max(1)
         };
         let sparse = segments.list.iter().filter(|segment| {
             segment.sealed
@@ -146,6 +148,16 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         });
         let target = match target {
             Ok(target) => target,
+            // On a full disk what is reserved serves here too: rewriting is what makes room.
+            Err(error) if error.kind == DiskErrorKind::Full && self.prepared.len() > 1 => {
+                let prepared = self.prepared.pop_front()?;
+                let renamed = self.shared.disk.rename(&segment_name(prepared.id), &name);
+                let written = renamed.and_then(|()| prepared.file.write_at(0, &bytes));
+                match written {
+                    Ok(()) => prepared.file,
+                    Err(error) => return Some(Err(error)),
+                }
+            }
             Err(error) => {
                 let id = chosen.id;
                 drop(segments);

@@ -197,8 +197,6 @@ impl<P: Payload, D: Disk> Writer<P, D> {
     /// Waits until all that is written is on the device, and publishes it.
     pub fn sync(&mut self) -> Result<Lsn, StoreError> {
         self.check()?;
-        // A segment is synced before the one that continues it, so that it is never shorter than
-        // the next one claims while that is whole.
         for file in std::mem::take(&mut self.unsynced) {
             file.sync().map_err(|error| self.poison(error))?;
             Counters::add(&self.shared.counters.syncs, 1);

@@ -98,6 +98,25 @@ fn unchanged_blocks_are_not_written_again() {
 }
 
 #[test]
+fn kept_blocks_outlive_what_lies_around_them() {
+    let mut world = filled(64);
+    world.checkpoint().unwrap();
+    for _ in 0..3 {
+        let passing: Vec<u32> = (0..40).map(|_| world.publish(200)).collect();
+        world.commit().unwrap();
+        for key in passing {
+            world.settle(key);
+        }
+        world.checkpoint().unwrap();
+        world.maintain_all().unwrap();
+    }
+    assert!(world.journal.stats().segments_removed > 3);
+    let again = world.reopen(&world.disk, "reopened");
+    assert_eq!(again.entries.len(), 64);
+    assert_eq!(again.recovery.blocks, 9);
+}
+
+#[test]
 fn an_abandoned_checkpoint_leaves_the_one_before() {
     let mut world = filled(20);
     world.checkpoint().unwrap();

@@ -1,0 +1,149 @@
+//! A stopped data directory looked at without changing it: for `coroner store check` and `info`.
+
+use super::disk::Disk;
+use super::error::StoreError;
+use super::examine::{Cut, Damage, Verdict, examine};
+use super::format_file;
+use super::load::{Directory, load};
+use super::prepare::segment_name;
+use super::recovery::{Recovery, Restored, replay, segments_of};
+use super::segments::Segments;
+use crate::base::{Lsn, Timestamp};
+
+/// How much is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Depth {
+    /// What a start reads: indices, and the log from the checkpoint on.
+    Start,
+    /// Every byte of every segment.
+    Everything,
+}
+
+/// One segment as it lies there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SegmentReport {
+    /// Its file.
+    pub file: String,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Bytes of header and records.
+    pub data_bytes: u64,
+    /// About how many of those are named by what was restored.
+    pub live_bytes: u64,
+    /// Records named by what was restored.
+    pub live_records: u64,
+    /// Its LSNs begin here.
+    pub first: Lsn,
+    /// And end here.
+    pub last: Lsn,
+    /// Whether it was sealed.
+    pub sealed: bool,
+    /// How often it was rewritten.
+    pub generation: u32,
+}
+
+/// What a data directory holds and what a start would do with it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct StoreReport {
+    /// The version the directory claims.
+    pub version: Option<u32>,
+    /// Segments in LSN order.
+    pub segments: Vec<SegmentReport>,
+    /// Files with a damaged header: a start sets them aside.
+    pub unreadable: Vec<String>,
+    /// Prepared and temporary files: a start removes them.
+    pub leftovers: Vec<String>,
+    /// LSN of the end record of the checkpoint that counts, 0 if none.
+    pub checkpoint: Lsn,
+    /// Facts from here on are replayed.
+    pub replay_from: Lsn,
+    /// Blocks of the checkpoint.
+    pub checkpoint_blocks: usize,
+    /// Facts replayed by [`Inspection::replay`].
+    pub facts: u64,
+    /// The wall time of the last commit.
+    pub stamp: Option<Timestamp>,
+    /// Whether the last run stopped in order.
+    pub closed: bool,
+    /// What had been durable and cannot be read.
+    pub damage: Vec<Damage>,
+    /// What a start would cut off because it was never confirmed.
+    pub cut: Option<Cut>,
+}
+
+/// A directory under inspection.
+#[derive(Debug)]
+pub struct Inspection<D: Disk> {
+    version: Option<u32>,
+    directory: Directory<D::File>,
+    verdict: Verdict,
+    recovery: Recovery,
+    segments: Segments<D::File>,
+}
+
+impl<D: Disk> Inspection<D> {
+    /// Reads a directory. Refuses one of a newer version.
+    pub fn new(disk: &D, depth: Depth) -> Result<Self, StoreError> {
+        let version = format_file::version(disk)?;
+        format_file::refuse_newer(version.unwrap_or_default())?;
+        let mut directory = load(disk)?;
+        if depth == Depth::Everything {
+            directory.scan_from(Lsn(0))?;
+        }
+        let verdict = examine(&mut directory)?;
+        Ok(Self {
+            version,
+            segments: segments_of(&directory, &verdict),
+            recovery: Recovery::default(),
+            directory,
+            verdict,
+        })
+    }
+
+    /// Hands blocks and facts over as a start would.
+    pub fn replay(&mut self, mut restore: impl FnMut(Restored<'_>)) -> Result<(), StoreError> {
+        replay(
+            &mut self.directory,
+            &self.verdict,
+            &mut self.recovery,
+            &mut restore,
+        )
+    }
+
+    /// Says that a body is named by what was restored; false if it is not there.
+    pub fn retain(&mut self, body: Lsn) -> bool {
+        self.segments.retain(body)
+    }
+
+    /// What was found.
+    pub fn report(&self) -> StoreReport {
+        let found = self.directory.segments.iter().zip(&self.segments.list);
+        let segments = found.map(|(loaded, segment)| SegmentReport {
+            file: segment_name(loaded.header.id),
+            file_bytes: loaded.size,
+            data_bytes: loaded.data_end.into(),
+            live_bytes: segment.index.live_bytes(),
+            live_records: segment.index.live_records().into(),
+            first: loaded.header.base,
+            last: loaded.last,
+            sealed: !loaded.is_open(),
+            generation: loaded.header.generation,
+        });
+        let mut damage = self.verdict.damage.clone();
+        damage.extend(self.recovery.damage.iter().cloned());
+        StoreReport {
+            version: self.version,
+            segments: segments.collect(),
+            unreadable: self.directory.unreadable.clone(),
+            leftovers: self.directory.leftovers.clone(),
+            checkpoint: self.verdict.end,
+            replay_from: self.verdict.checkpoint.begin,
+            checkpoint_blocks: self.verdict.checkpoint.blocks.len(),
+            facts: self.recovery.facts,
+            stamp: self.verdict.stamp,
+            closed: self.verdict.closed,
+            damage,
+            cut: self.verdict.cut.clone(),
+        }
+    }
+}
