@@ -167,6 +167,12 @@ impl Session {
         self.links.get_mut(handle as usize)?.as_deref_mut()
     }
 
+    /// What a link is called outside.
+    pub(super) fn named_link(&self, handle: u32) -> Option<LinkHandle> {
+        let link = self.link(handle)?;
+        Some(self.link_handle(handle, link))
+    }
+
     /// Our handle for the peer's.
     pub(super) fn handle_for(&self, handle_in: u32) -> Option<u32> {
         self.handles_in.get(handle_in as usize).copied().flatten()

@@ -35,13 +35,8 @@ impl Connection {
     }
 
     pub(super) fn handle_close(&mut self, now: Now, close: Close) {
-        if self.phase == Phase::Open {
-            self.undo_sessions();
-            self.seal();
-        } else if self.client.is_none() {
-            // It closes before our owner answered its open.
-            self.stage_open();
-        }
+        self.undo_sessions();
+        self.seal();
         self.stage_close(None);
         self.timers.enter_closing(now.mono, 0);
         self.phase = Phase::Closed;

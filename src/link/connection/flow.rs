@@ -1,7 +1,6 @@
 //! Flow: session windows and link credit. [AMQP 2.5.6, 2.6.7 to 2.6.10, 2.7.4]
 
 use super::{Connection, Found, mark};
-use crate::base::Serial;
 use crate::link::error::Violation;
 use crate::link::link::LinkState;
 use crate::link::{Event, LinkHandle};
@@ -14,6 +13,7 @@ impl Connection {
             return Ok(());
         };
         let limit_before = session.limit();
+        let was_closed = session.remote_incoming_window == 0;
         session.take_window(flow, initial);
         let changed = session.limit() != limit_before;
         let channel = session.channel;
@@ -29,7 +29,9 @@ impl Connection {
             self.events
                 .push_back(Event::SessionFlow { session: handle });
         }
-        self.resume(channel);
+        if was_closed {
+            self.resume(channel);
+        }
         self.mark_channel(channel);
         match found {
             None => Ok(()),
@@ -47,14 +49,9 @@ impl Connection {
         let Some(session) = self.session_at(channel) else {
             return;
         };
-        let Some(link) = session.link_mut(handle) else {
+        let named = session.named_link(handle);
+        let (Some(named), Some(link)) = (named, session.link_mut(handle)) else {
             return;
-        };
-        let generation = link.generation;
-        let named = LinkHandle {
-            channel,
-            handle,
-            generation,
         };
         match (&link.role, link.state) {
             (_, LinkState::Detaching) => {}
@@ -198,7 +195,7 @@ impl Connection {
             return;
         }
         let credit = std::mem::take(&mut link.credit);
-        link.delivery_count = Serial::plus(link.delivery_count, credit);
+        link.delivery_count = link.delivery_count.plus(credit);
         link.sender.taken += u64::from(credit);
         session.queue_flow(handle.handle);
         mark(dirty, session);

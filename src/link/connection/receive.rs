@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Connection, Found, mark};
+use super::{Connection, Found};
 use crate::base::Serial;
 use crate::link::error::{Scope, Violation};
 use crate::link::link::{Link, LinkState, Partial};
@@ -18,41 +18,19 @@ impl Connection {
         payload: Bytes,
     ) -> Result<(), Violation> {
         self.counters.transfers_in += 1;
-        let channel = self
-            .channels_in
-            .get(usize::from(channel_in))
-            .copied()
-            .flatten();
-        let Some(channel) = channel else {
-            return Err(Violation::NoSession {
-                channel: channel_in,
-            });
-        };
-        let session = self.sessions.get_mut(usize::from(channel));
-        let Some(session) = session.and_then(Option::as_deref_mut) else {
+        let Some(session) = self.session_in(channel_in)? else {
             return Ok(());
         };
-        if session.state == crate::link::session::SessionState::Ending {
-            return Ok(());
-        }
         session.count_incoming()?;
-        mark(&mut self.dirty, session);
-        let handle_in = transfer.handle;
-        let handle = session.handle_for(handle_in);
-        let handle = handle.ok_or(Violation::UnattachedHandle { handle: handle_in })?;
-        let Some(link) = session.link(handle) else {
+        let channel = session.channel;
+        let handle = receiving(session, transfer.handle)?;
+        self.mark_channel(channel);
+        let Some(link) = handle else {
             return Ok(());
         };
-        if link.state == LinkState::Detaching {
-            return Ok(());
-        }
-        if link.role == Role::Sender {
-            return Err(Violation::TransferByReceiver { handle: handle_in });
-        }
-        let link = session.link_handle(handle, link);
         match self.receive(link, transfer, payload) {
             Err(violation) if violation.scope() == Scope::Link => {
-                self.fail_link(channel, handle, &violation);
+                self.fail_link(link.channel, link.handle, &violation);
                 Ok(())
             }
             result => result,
@@ -96,13 +74,12 @@ impl Connection {
             partial.push(payload);
             *partial_bytes += partial.cost();
             // One message of the largest size always fits, however small the budget is.
-            let largest = link
-                .message_bytes_max
-                .saturating_add(link.message_bytes_max / 8);
-            let over = *partial_bytes > budget.max(largest);
+            let max_bytes = budget.max(link.message_bytes_max / 8 * 9);
             link.partial = Some(partial);
-            let violation = Violation::PartialBytes { max_bytes: budget };
-            return if over { Err(violation) } else { Ok(()) };
+            if *partial_bytes > max_bytes {
+                return Err(Violation::PartialBytes { max_bytes });
+            }
+            return Ok(());
         }
         check_settled(&link.snd_settle_mode, partial.settled)?;
         let Partial {
@@ -151,6 +128,22 @@ fn check_fragment(
         return Err(Violation::MessageSize { max_bytes });
     }
     Ok(())
+}
+
+/// The link of a transfer, unless it is detaching, when all is ignored.
+fn receiving(session: &Session, handle_in: u32) -> Result<Option<LinkHandle>, Violation> {
+    let handle = session.handle_for(handle_in);
+    let handle = handle.ok_or(Violation::UnattachedHandle { handle: handle_in })?;
+    let Some(link) = session.link(handle) else {
+        return Ok(None);
+    };
+    if link.state == LinkState::Detaching {
+        return Ok(None);
+    }
+    if link.role == Role::Sender {
+        return Err(Violation::TransferByReceiver { handle: handle_in });
+    }
+    Ok(Some(session.link_handle(handle, link)))
 }
 
 /// Checks the first transfer of a delivery and counts the delivery.

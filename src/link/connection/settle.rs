@@ -3,7 +3,7 @@
 use super::{Connection, Found, mark};
 use crate::base::Serial;
 use crate::link::error::Violation;
-use crate::link::session::{Session, SessionState};
+use crate::link::session::Session;
 use crate::link::{Event, LinkHandle};
 use crate::wire::performative::{DeliveryState, Disposition, Role};
 
@@ -13,32 +13,19 @@ impl Connection {
         channel_in: u16,
         disposition: Disposition,
     ) -> Result<(), Violation> {
-        let channel = self
-            .channels_in
-            .get(usize::from(channel_in))
-            .copied()
-            .flatten();
-        let Some(channel) = channel else {
-            return Err(Violation::NoSession {
-                channel: channel_in,
-            });
-        };
-        let session = self.sessions.get_mut(usize::from(channel));
-        let Some(session) = session.and_then(Option::as_deref_mut) else {
+        let Some(session) = self.session_in(channel_in)? else {
             return Ok(());
         };
-        if session.state == SessionState::Ending {
-            return Ok(());
-        }
-        match disposition.role {
+        let channel = session.channel;
+        let Disposition {
+            role,
+            first,
+            last,
+            settled,
+            state,
+        } = disposition;
+        match role {
             Role::Receiver => {
-                let Disposition {
-                    first,
-                    last,
-                    settled,
-                    state,
-                    ..
-                } = disposition;
                 // Choice: as RabbitMQ, a state that is no outcome ends the session, also for a
                 // delivery that nobody knows.
                 let state = state.ok_or(Violation::StateMissing)?;
@@ -47,28 +34,7 @@ impl Connection {
                 }
                 self.handle_outcomes(channel, first, last, settled, &state);
             }
-            Role::Sender if disposition.settled => {
-                let range = session.received.range(disposition.first, disposition.last);
-                for index in range {
-                    let delivery_id = session.received.id(index);
-                    let Some(received) = session.received.take(index) else {
-                        continue;
-                    };
-                    let Some(link) = session.link_mut(received.handle) else {
-                        continue;
-                    };
-                    link.unsettled = link.unsettled.saturating_sub(1);
-                    let generation = link.generation;
-                    let link = LinkHandle {
-                        channel,
-                        handle: received.handle,
-                        generation,
-                    };
-                    self.events
-                        .push_back(Event::SenderSettled { link, delivery_id });
-                }
-                session.received.tidy();
-            }
+            Role::Sender if settled => self.handle_settled(channel, first, last),
             // A sender that only tells its state waits for our outcome.
             Role::Sender => {}
         }
@@ -98,31 +64,41 @@ impl Connection {
             let delivery_id = session.sent.id(index);
             if settled {
                 session.sent.take(index);
+                forget_one(session, handle);
             }
-            let Some(link) = session.link_mut(handle) else {
-                continue;
-            };
-            link.unsettled -= u32::from(settled && link.unsettled > 0);
-            if decided {
-                // Its outcome was reported before; the first one counts.
-                continue;
+            // The first outcome counts; a later one can only settle.
+            if let (false, Some(link)) = (decided, session.named_link(handle)) {
+                let state = state.clone();
+                self.events.push_back(Event::Outcome {
+                    link,
+                    token,
+                    delivery_id,
+                    state,
+                    settled,
+                });
             }
-            let generation = link.generation;
-            let link = LinkHandle {
-                channel,
-                handle,
-                generation,
-            };
-            let state = state.clone();
-            self.events.push_back(Event::Outcome {
-                link,
-                token,
-                delivery_id,
-                state,
-                settled,
-            });
         }
         session.sent.tidy();
+    }
+
+    /// The sender settled deliveries that we received.
+    fn handle_settled(&mut self, channel: u16, first: Serial, last: Serial) {
+        let session = self.sessions.get_mut(usize::from(channel));
+        let Some(session) = session.and_then(Option::as_deref_mut) else {
+            return;
+        };
+        for index in session.received.range(first, last) {
+            let delivery_id = session.received.id(index);
+            let Some(received) = session.received.take(index) else {
+                continue;
+            };
+            forget_one(session, received.handle);
+            if let Some(link) = session.named_link(received.handle) {
+                self.events
+                    .push_back(Event::SenderSettled { link, delivery_id });
+            }
+        }
+        session.received.tidy();
     }
 
     /// Decides about a delivery that we received: settles it, or with `rcv-settle-mode` second waits

@@ -294,7 +294,7 @@ fn handles_and_channels_at_their_limits_are_served_and_beyond_refused() {
     assert_eq!(names(&raw.take()), ["close amqp:connection:framing-error"]);
 }
 
-// serde_amqp 0.18 cannot decode an array of maps: the link must live without its properties.
+// serde_amqp 0.18 cannot decode an array of maps: the link must live without it.
 #[test]
 fn an_attach_with_an_array_of_maps_is_served() {
     let mut attach = sender("l");
@@ -319,7 +319,10 @@ fn an_attach_with_an_array_of_maps_is_served() {
     raw.bytes(&framed(&frame));
     assert_eq!(names(&raw.take()), ["attach"]);
     let dropped = raw.events.iter().any(|event| match event {
-        Event::Attached { attach, .. } => attach.properties.is_none(),
+        Event::Attached { attach, .. } => {
+            let null = (Symbol::from("k"), FieldValue::Null);
+            attach.properties == Some(Fields::from_iter([null]))
+        }
         _ => false,
     });
     assert!(dropped, "{:?}", raw.events);

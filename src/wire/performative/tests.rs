@@ -360,30 +360,54 @@ fn any_value_in_any_field_is_decoded_or_refused() {
     assert!(decoded > 5_000, "{decoded}");
 }
 
-#[test]
-fn properties_that_serde_amqp_cannot_read_are_dropped_and_termini_noted() {
-    let map_array = [0xe0, 9, 1, 0xc1, 6, 2, 0xa3, 1, b'a', 0x52, 7];
-    let (array, _) = decode_value(&map_array).unwrap();
-    let properties = Value::Map(vec![(symbol("k"), array.clone())]);
+/// An attach with values in some of its fields.
+fn attach_with(changes: Vec<(usize, Value)>) -> (Attach, AttachFields) {
     let mut fields = vec![Value::Null; 14];
     fields[0] = string("l");
     fields[1] = 0.into();
     fields[2] = false.into();
-    fields[13] = properties.clone();
-    let Ok((Performative::Attach(attach, read), _)) = decode(&list(0x12, &fields)) else {
-        panic!("an attach");
-    };
-    assert_eq!((attach.properties, &read.unreadable), (None, &None));
-    fields[5] = described(0x28, vec![Value::Null; 8]);
-    if let Value::Described(source) = &mut fields[5]
-        && let Value::List(source) = &mut source.1
-    {
-        source[7] = properties;
+    for (index, value) in changes {
+        fields[index] = value;
     }
-    let Ok((Performative::Attach(_, read), _)) = decode(&list(0x12, &fields)) else {
-        panic!("an attach");
+    let bytes = list(0x12, &fields);
+    let Ok((Performative::Attach(attach, fields), used)) = decode(&bytes) else {
+        panic!("an attach: {:?}", decode(&bytes))
     };
-    assert!(read.unreadable.is_some());
+    assert_eq!(used, bytes.len());
+    (*attach, *fields)
+}
+
+#[test]
+fn arrays_that_serde_amqp_cannot_read_are_null_and_all_else_stays() {
+    let map_array = [0xe0, 9, 1, 0xc1, 6, 2, 0xa3, 1, b'a', 0x52, 7];
+    let empty_array = [0xe0, 2, 0, 0xa3];
+    let described_array = [0xe0, 6, 1, 0, 0x53, 9, 0x50, 1];
+    for bytes in [&map_array[..], &empty_array, &described_array] {
+        let (array, _) = decode_value(bytes).unwrap();
+        let properties = Value::Map(vec![
+            (symbol("bad"), array.clone()),
+            (symbol("paired"), true.into()),
+        ]);
+        let (attach, fields) = attach_with(vec![(11, array), (13, properties)]);
+        let expect = [
+            (Symbol::from("bad"), FieldValue::Null),
+            (Symbol::from("paired"), FieldValue::Bool(true)),
+        ];
+        assert_eq!(attach.properties, Some(Fields::from_iter(expect)));
+        assert_eq!(
+            (attach.offered_capabilities, fields.unreadable),
+            (None, None)
+        );
+    }
+}
+
+#[test]
+fn termini_that_cannot_be_read_are_noted_and_properties_dropped() {
+    let source = described(0x28, vec![Value::Uint(7)]);
+    let (attach, fields) = attach_with(vec![(5, source)]);
+    assert!(fields.unreadable.is_some() && attach.source.is_none());
+    let (attach, fields) = attach_with(vec![(13, string("no map"))]);
+    assert_eq!((attach.properties, fields.unreadable), (None, None));
 }
 
 // The reproduction of docs/upstream: when this fails, serde_amqp reads arrays of maps and what

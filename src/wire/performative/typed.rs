@@ -1,16 +1,18 @@
 //! The one door to `serde_amqp`, and what stands before it.
 //!
-//! Version 0.18 of it cannot decode an array whose elements are lists, maps, arrays or described
-//! values: it loses its place in the bytes, and may then panic or believe any count. Such arrays are
-//! legal, so they must neither reach it nor cost a peer its connection. (`docs/upstream` has the
-//! reproduction.)
+//! Version 0.18 of it cannot decode an empty array, nor one whose elements are lists, maps, arrays or
+//! described values: it loses its place in the bytes, and may then panic or believe any count. Such
+//! arrays are legal, so they must neither reach it nor cost a peer its connection: they read as null.
+//! (`docs/upstream` has the reproduction.)
+
+use std::borrow::Cow;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Error, PerformativeError, codes};
 use crate::wire::codes::{DESCRIBED, Shape, shape};
-use crate::wire::{self, DecodeError, Reader};
+use crate::wire::{self, DecodeError, Reader, Value};
 
 /// Decodes the described list at the front of `bytes`, after the structural check: every length
 /// inside its parent, counts no larger than bytes, depth bounded.
@@ -23,19 +25,21 @@ pub(in crate::wire) fn typed<T: DeserializeOwned>(
     droppable: &[u32],
 ) -> Result<T, PerformativeError> {
     let used = wire::check_structure(bytes)?;
-    let bytes = bytes.get(..used).unwrap_or(bytes);
-    read(bytes, performative).or_else(|_| read(&without(bytes, droppable)?, performative))
-}
-
-fn read<T: DeserializeOwned>(
-    bytes: &[u8],
-    performative: &'static str,
-) -> Result<T, PerformativeError> {
-    let field = |text: String| PerformativeError::Field { performative, text };
-    if !is_readable(bytes)? {
-        return Err(field("it holds an array of compound values".to_owned()));
+    let mut bytes = Cow::Borrowed(bytes.get(..used).unwrap_or(bytes));
+    if !is_readable(&bytes)? {
+        let (value, _) = wire::decode_value(&bytes)?;
+        let mut out = Vec::with_capacity(bytes.len());
+        wire::encode_value(&readable(value), &mut out);
+        bytes = Cow::Owned(out);
     }
-    serde_amqp::from_slice(bytes).map_err(|error| field(error.to_string()))
+    let field = |error: serde_amqp::Error| PerformativeError::Field {
+        performative,
+        text: error.to_string(),
+    };
+    serde_amqp::from_slice(&bytes).or_else(|_| {
+        let without = without(&bytes, droppable)?;
+        serde_amqp::from_slice(&without).map_err(field)
+    })
 }
 
 /// Decodes an error; an `info` that cannot be read is left out.
@@ -49,7 +53,7 @@ pub(super) fn read_error(bytes: &[u8]) -> Result<Error, DecodeError> {
     })
 }
 
-/// Whether all arrays in a checked value have elements of fixed or variable width. Constructors are
+/// Whether all arrays in a checked value have elements, of fixed or variable width. Constructors are
 /// passed one after the other; only what is variable or an array has bytes to be skipped.
 fn is_readable(bytes: &[u8]) -> Result<bool, DecodeError> {
     let mut reader = Reader::new(bytes);
@@ -64,8 +68,10 @@ fn is_readable(bytes: &[u8]) -> Result<bool, DecodeError> {
             }
             Some(Shape::Array(width)) => {
                 let array = reader.raw()?;
+                let count = array.get(1 + width..1 + 2 * width).unwrap_or_default();
                 let element = array.get(1 + 2 * width).copied().unwrap_or(DESCRIBED);
-                if !matches!(shape(element), Some(Shape::Fixed(_) | Shape::Variable(_))) {
+                let flat = matches!(shape(element), Some(Shape::Fixed(_) | Shape::Variable(_)));
+                if !flat || count.iter().all(|byte| *byte == 0) {
                     return Ok(false);
                 }
             }
@@ -75,6 +81,34 @@ fn is_readable(bytes: &[u8]) -> Result<bool, DecodeError> {
         }
     }
     Ok(true)
+}
+
+/// The value with null in place of each array that `serde_amqp` cannot read. It was checked before,
+/// so it is no deeper than 32.
+fn readable(value: Value) -> Value {
+    match value {
+        Value::Array(array) if array.descriptor().is_some() => Value::Null,
+        Value::Array(array) => match array.elements().first() {
+            None | Some(Value::List(_) | Value::Map(_) | Value::Array(_) | Value::Described(_)) => {
+                Value::Null
+            }
+            Some(_) => Value::Array(array),
+        },
+        Value::List(values) => Value::List(values.into_iter().map(readable).collect()),
+        Value::Map(pairs) => {
+            let pairs = pairs.into_iter();
+            Value::Map(
+                pairs
+                    .map(|(key, value)| (readable(key), readable(value)))
+                    .collect(),
+            )
+        }
+        Value::Described(described) => {
+            let (descriptor, value) = *described;
+            Value::Described(Box::new((descriptor, readable(value))))
+        }
+        value => value,
+    }
 }
 
 /// The described list in `bytes` with some of its fields set to null.
