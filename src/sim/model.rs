@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::base::{ConsumerId, Now, Position, QueueId};
+use crate::broker::arguments::Overflow;
 use crate::broker::policy::EffectiveSettings;
 use crate::broker::{Core, DropCause, Outcome};
 use crate::deaths::Reason;
@@ -153,12 +154,19 @@ impl ModelQueue {
                 .is_some_and(|max| bytes > max)
     }
 
-    pub(super) fn would_overflow(&self, size: u64) -> bool {
+    fn would_overflow(&self, size: u64) -> bool {
         let (count, bytes) = self.load();
         self.is_over((count + 1, bytes + size))
     }
 
-    pub(super) fn is_full_of_pending(&self) -> bool {
+    /// Whether it would say no: it is full, and nobody waits for just this message.
+    pub(super) fn refuses(&self, size: u64) -> bool {
+        let taker = self.ready() == 0 && self.takers().next().is_some();
+        let drops = self.settings.overflow == Overflow::DropHead && !self.is_full_of_pending();
+        self.would_overflow(size) && !drops && !taker
+    }
+
+    fn is_full_of_pending(&self) -> bool {
         let pending = |m: &&ModelMessage| matches!(m.state, ModelState::Pending { .. });
         let count = self.messages.iter().filter(pending).count() as u64;
         let bytes: u64 = self.messages.iter().filter(pending).map(|m| m.size).sum();

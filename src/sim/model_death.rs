@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::model::{Deaths, Model, ModelMessage, ModelQueue, ModelState, ModelWork, Scene};
+use super::model::{Deaths, Model, ModelMessage, ModelState, ModelWork, Scene};
 use crate::base::{Name, Position, QueueId};
 use crate::broker::DropCause;
 use crate::broker::arguments::{DeadLetterStrategy, Overflow};
@@ -232,18 +232,11 @@ impl Model {
             let Some(queue) = self.queues.get(&target) else {
                 continue;
             };
-            let full = |queue: &ModelQueue| {
-                let overflow = queue.settings.overflow;
-                queue.would_overflow(size)
-                    && (overflow != Overflow::DropHead || queue.is_full_of_pending())
-            };
             let overflow = queue.settings.overflow;
-            let refuses = full(queue) && {
+            let refuses = queue.refuses(size) && {
                 self.serve(scene, target);
                 let queue = self.queues.get(&target);
-                queue.is_some_and(|queue| {
-                    full(queue) && (queue.takers().next().is_none() || queue.ready() > 0)
-                })
+                queue.is_some_and(|queue| queue.refuses(size))
             };
             if refuses && overflow != Overflow::RejectPublishDlx {
                 offered.refused.push(target);

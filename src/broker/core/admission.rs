@@ -6,7 +6,7 @@ use super::{Core, Turn};
 use crate::base::{HolderId, Lsn, Millis, Now, QueueId};
 use crate::broker::Entry;
 use crate::broker::arguments::Overflow;
-use crate::broker::queue::{Queue, Slot, State};
+use crate::broker::queue::{Slot, State};
 use crate::message::{Message, Route};
 
 /// What a queue says to one more message.
@@ -81,15 +81,15 @@ fn own_ttl_ms(now: Now, message: &Message) -> Option<u64> {
 impl Core {
     /// Asks a queue whether a message of this size may enter.
     pub(super) fn admit(&mut self, turn: &mut Turn<'_>, id: QueueId, size_bytes: u32) -> Admission {
-        let may_be_full = |queue: &Queue| {
-            queue.would_overflow(size_bytes)
-                && (queue.settings.overflow != Overflow::DropHead || queue.is_full_of_pending())
+        let refuses = |core: &Self| {
+            let queue = core.queues.get(&id);
+            queue.is_some_and(|queue| queue.refuses(size_bytes))
         };
-        if !self.queues.get(&id).is_some_and(|queue| may_be_full(queue)) {
+        if !refuses(self) {
             return Admission::Enter;
         }
         self.serve(turn, id); // what is due goes first, and what a consumer can take
-        if !self.queues.get(&id).is_some_and(|queue| may_be_full(queue)) || self.has_taker(id) {
+        if !refuses(self) || self.has_taker(id) {
             return Admission::Enter;
         }
         let Some(queue) = self.queues.get_mut(&id) else {

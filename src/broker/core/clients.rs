@@ -45,8 +45,6 @@ pub(super) struct Consumer {
     pub(super) assigned: u64,
     /// Deliveries unsettled.
     pub(super) held: u32,
-    /// It wants to hear when all was delivered.
-    pub(super) drain: bool,
     /// It stands in its queue's ring.
     pub(super) waiting: bool,
 }

@@ -39,7 +39,6 @@ impl Core {
             limit: 0,
             assigned: 0,
             held: 0,
-            drain: false,
             waiting: false,
         };
         self.clients.attach(consume.consumer, consumer);
@@ -51,7 +50,6 @@ impl Core {
             return;
         };
         consumer.limit = limit;
-        consumer.drain = drain;
         let queue_id = consumer.queue;
         let Some(queue) = self.queues.get_mut(&queue_id) else {
             return;

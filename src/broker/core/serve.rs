@@ -53,22 +53,27 @@ impl Core {
 
     /// A dead letter that waits for room here gets its turn; the next one follows it.
     fn wake_waiter(&mut self, target: QueueId) {
-        while let Some(queue) = self.queues.get(&target)
-            && let Some(&waiter) = queue.waiters.first()
-        {
+        loop {
+            let queue = self.queues.get(&target);
+            let Some(&waiter) = queue.and_then(|queue| queue.waiters.first()) else {
+                return;
+            };
             let waiting = self
                 .queues
                 .get(&waiter.source)
                 .and_then(|source| source.pending.entry(waiter.position))
-                .filter(|pending| pending.ticket == waiter.ticket);
-            if waiting.is_some_and(|pending| queue.would_overflow(pending.size_bytes)) {
+                .filter(|pending| pending.ticket == waiter.ticket)
+                .map(|pending| pending.size_bytes);
+            if let Some(size_bytes) = waiting
+                && queue.is_some_and(|queue| queue.refuses(size_bytes))
+                && !self.has_taker(target)
+            {
                 return;
             }
-            let found = waiting.is_some();
             if let Some(queue) = self.queues.get_mut(&target) {
                 queue.waiters.pop_first();
             }
-            if found {
+            if waiting.is_some() {
                 self.work.push_back(Work::RetryWaiter { target, waiter });
                 return;
             }
@@ -94,7 +99,6 @@ impl Core {
                 continue;
             }
             state.assigned = state.assigned.max(state.limit);
-            state.drain = false;
             if std::mem::take(&mut state.waiting) {
                 queue.consumers.park(consumer);
             }

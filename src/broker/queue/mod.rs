@@ -13,7 +13,7 @@ mod trash;
 use std::collections::BTreeSet;
 
 use crate::base::{ConnectionId, Millis, Name, Now, Position, QueueId};
-use crate::broker::arguments::{QueueArguments, QueueProperties, QueueType};
+use crate::broker::arguments::{Overflow, QueueArguments, QueueProperties, QueueType};
 use crate::broker::counters::QueueCounters;
 use crate::broker::policy::EffectiveSettings;
 use crate::broker::reply::QueueInfo;
@@ -108,6 +108,12 @@ impl Queue {
     /// Whether one more message of this size would be over a limit.
     pub fn would_overflow(&self, size_bytes: u32) -> bool {
         self.over(1, u64::from(size_bytes))
+    }
+
+    /// Whether one more message of this size would be refused, unless a consumer waits for it.
+    pub fn refuses(&self, size_bytes: u32) -> bool {
+        self.would_overflow(size_bytes)
+            && (self.settings.overflow != Overflow::DropHead || self.is_full_of_pending())
     }
 
     /// Whether it is over a limit.
