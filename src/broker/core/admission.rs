@@ -81,15 +81,11 @@ fn own_ttl_ms(now: Now, message: &Message) -> Option<u64> {
 impl Core {
     /// Asks a queue whether a message of this size may enter.
     pub(super) fn admit(&mut self, turn: &mut Turn<'_>, id: QueueId, size_bytes: u32) -> Admission {
-        let refuses = |core: &Self| {
-            let queue = core.queues.get(&id);
-            queue.is_some_and(|queue| queue.refuses(size_bytes))
-        };
-        if !refuses(self) {
+        if self.has_room(id, size_bytes) {
             return Admission::Enter;
         }
         self.serve(turn, id); // what is due goes first, and what a consumer can take
-        if !refuses(self) || self.has_taker(id) {
+        if self.has_room(id, size_bytes) {
             return Admission::Enter;
         }
         let Some(queue) = self.queues.get_mut(&id) else {
@@ -100,6 +96,12 @@ impl Core {
             Overflow::RejectPublishDlx => Admission::RefuseAndDie,
             Overflow::RejectPublish | Overflow::DropHead => Admission::Refuse,
         }
+    }
+
+    /// Whether a queue takes one more message of this size, be it because a consumer waits for it.
+    pub(super) fn has_room(&mut self, id: QueueId, size_bytes: u32) -> bool {
+        let queue = self.queues.get(&id);
+        !queue.is_some_and(|queue| queue.refuses(size_bytes)) || self.has_taker(id)
     }
 
     /// Puts a message into a queue; none if the queue is gone.

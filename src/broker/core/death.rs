@@ -140,7 +140,7 @@ impl Core {
         let Some(mut from) = taken else {
             return;
         };
-        for _ in 0..SLICE.min(turn.budget.max(1)) {
+        for _ in 0..SLICE {
             let next = self
                 .queues
                 .get(&id)

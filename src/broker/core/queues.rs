@@ -199,7 +199,7 @@ impl Core {
         mut from: Position,
         before_ticket: u64,
     ) {
-        for _ in 0..SLICE.min(turn.budget.max(1)) {
+        for _ in 0..SLICE {
             let Some(queue) = self.queues.get(&id) else {
                 return;
             };

@@ -24,7 +24,7 @@ impl Core {
             self.remove_queue(turn, id, DropCause::QueueExpired);
             return;
         }
-        let mut left = SLICE.min(turn.budget.max(1));
+        let mut left = SLICE;
         let before = left;
         let mut dead = Vec::new();
         let mut assigning = Assigning {
@@ -64,10 +64,7 @@ impl Core {
                 .and_then(|source| source.pending.entry(waiter.position))
                 .filter(|pending| pending.ticket == waiter.ticket)
                 .map(|pending| pending.size_bytes);
-            if let Some(size_bytes) = waiting
-                && queue.is_some_and(|queue| queue.refuses(size_bytes))
-                && !self.has_taker(target)
-            {
+            if waiting.is_some_and(|size_bytes| !self.has_room(target, size_bytes)) {
                 return;
             }
             if let Some(queue) = self.queues.get_mut(&target) {
@@ -122,8 +119,7 @@ impl Core {
         }
     }
 
-    /// Whether a message that arrived now would go to a consumer at once. The queue was served just
-    /// before.
+    /// Whether a message that arrived now would go to a consumer at once.
     pub(super) fn has_taker(&mut self, id: QueueId) -> bool {
         let Some(queue) = self.queues.get_mut(&id) else {
             return false;

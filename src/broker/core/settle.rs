@@ -272,7 +272,7 @@ impl Core {
         mut left: u32,
         failed: bool,
     ) {
-        for _ in 0..SLICE.min(turn.budget.max(1)) {
+        for _ in 0..SLICE {
             let queue = self.queues.get(&id);
             let Some(position) = queue.and_then(|queue| queue.messages.held_by(holder, from))
             else {

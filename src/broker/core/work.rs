@@ -58,7 +58,8 @@ pub(super) enum Work {
     },
 }
 
-/// Messages that one piece may touch.
+/// Messages that one piece may touch, whatever is left of the budget: so the order of the work does
+/// not depend on where budgets end.
 pub(super) const SLICE: usize = 64;
 /// Queues whose time has come that one command or tick puts on the list; the next one goes on.
 const WAKE_MAX: usize = 256;
