@@ -33,9 +33,11 @@ pub const MESSAGE_COPY_BYTES_MAX: usize = 16 * 1024;
 pub const MERGED_ANNOTATIONS_BYTES_MAX: usize = 128 * 1024;
 /// Default largest message, in bytes (as RabbitMQ).
 pub const MESSAGE_BYTES_DEFAULT: u64 = 16_777_216;
-/// Bytes of messages that have begun to arrive and are not complete, over all connections; two
-/// messages of the largest size always fit. Who goes on beyond it is closed.
+/// Bytes of large messages that may be arriving over all connections; one of the largest size
+/// always fits. Who would go beyond it is not read until there is room.
 pub const PARTIAL_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Bytes of unfinished messages that a connection may hold beside that.
+pub const PARTIAL_FREE_BYTES: u64 = 64 * 1024;
 /// Longest name of a queue, exchange or routing key, in bytes... names in RabbitMQ may reach 256
 /// through management over AMQP; we take as many.
 pub const NAME_BYTES_MAX: usize = 256;

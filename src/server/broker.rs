@@ -15,13 +15,12 @@ use super::clock::Clock;
 use super::connection::Driver;
 use super::errors::StartError;
 use super::outbox::Outbox;
-use super::partial::PartialBudget;
 use super::partials::Partials;
 use super::stats::Stats;
 use super::vhost::Vhost;
 use super::{listener, memory, setup};
 use crate::access::Peer;
-use crate::base::{ConnectionId, Name, limits};
+use crate::base::{ConnectionId, Name};
 use crate::config::{ListenAddress, PermissionEntry, Settings, Span, UserEntry};
 use crate::gateway::Environment;
 
@@ -37,7 +36,6 @@ pub(super) struct Shared {
     outboxes: Mutex<BTreeMap<ConnectionId, Arc<Outbox>>>,
     tasks: Mutex<JoinSet<()>>,
     stopping: AtomicBool,
-    pub(super) partial: Arc<PartialBudget>,
     connections: AtomicU32,
     connections_total: AtomicU64,
     connections_refused: AtomicU64,
@@ -260,10 +258,7 @@ impl Broker {
             .iter()
             .filter_map(|listener| listener.local_addr().ok());
         let addresses = addresses.collect();
-        let largest = settings.max_message_size.0;
-        let partial_max = limits::PARTIAL_BYTES_MAX.max(largest.saturating_mul(2));
         let shared = Arc::new(Shared {
-            partial: PartialBudget::new(partial_max),
             clock,
             environment: Arc::new(Environment::new(registry, options)),
             partials: Arc::new(Partials::new(settings.max_message_size.0)),

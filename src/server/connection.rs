@@ -12,11 +12,11 @@ use tokio::time::Sleep;
 
 use super::broker::Shared;
 use super::outbox::Outbox;
-use super::partial::PartialShare;
 use super::partials::{self, Permit};
 use super::vhost::Vhost;
 use crate::access::Peer;
-use crate::base::{ConnectionId, Millis, Now};
+use crate::base::limits::PARTIAL_FREE_BYTES;
+use crate::base::{ConnectionId, Lsn, Millis};
 use crate::gateway::Gateway;
 
 /// Bytes of one read: the least, so that idle connections take little memory, and the most, to
@@ -35,7 +35,6 @@ pub(super) struct Driver<R, W> {
     gateway: Gateway,
     outbox: Arc<Outbox>,
     vhost: Option<Arc<Vhost>>,
-    partial: PartialShare,
     reader: R,
     writer: W,
     input: BytesMut,
@@ -74,7 +73,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             gateway: Gateway::new(now, id, peer, Arc::clone(&shared.environment)),
             sleep: Box::pin(tokio::time::sleep_until(shared.clock.instant(now.mono))),
             armed: now.mono,
-            partial: shared.partial.share(),
             shared,
             outbox,
             vhost: None,
@@ -113,7 +111,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
 
     fn handle_timeout(&mut self) {
         let now = self.shared.clock.now();
-        if self.permit.is_none() && self.gateway.partial_bytes() > partials::FREE_BYTES {
+        if self.permit.is_none() && self.gateway.partial_bytes() > PARTIAL_FREE_BYTES {
             self.gateway.note_unread(now);
         }
         if let Some((_, until)) = &mut self.permit
@@ -130,7 +128,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
 
     /// Whether the socket should be read: not before there is a permit for what has begun to arrive.
     fn may_read(&mut self) -> bool {
-        if self.gateway.partial_bytes() <= partials::FREE_BYTES {
+        if self.gateway.partial_bytes() <= PARTIAL_FREE_BYTES {
             self.permit = None;
         } else if self.permit.is_none() {
             let (shared, id) = (&self.shared, self.gateway.id());
@@ -152,15 +150,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             self.gateway.close(now, Some(super::errors::stopping()));
         }
         if !self.input.is_empty() {
-            self.take_input(now);
+            self.gateway.handle_bytes(now, &mut self.input);
         }
         loop {
             self.work();
             let unwritten = self.unwritten();
             self.outbox
                 .drain(|effects| self.gateway.push_effects(effects));
-            self.gateway
-                .handle_effects(now, Vhost::durable(), unwritten);
+            let durable = self.vhost.as_ref().map_or(Lsn(0), |vhost| vhost.durable());
+            self.gateway.handle_effects(now, durable, unwritten);
             self.gateway.report_room(unwritten);
             if !self.gateway.has_work() {
                 break;
@@ -168,7 +166,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
         // An answer may have let the engine read on.
         if !self.input.is_empty() && self.gateway.wants_input() {
-            self.take_input(now);
+            self.gateway.handle_bytes(now, &mut self.input);
             self.work();
         }
         if self.unwritten() == 0 {
@@ -176,16 +174,6 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             self.output.shrink_to(WRITE_BYTES_KEPT);
             self.written = 0;
             self.gateway.poll_transmit(now, &mut self.output);
-        }
-    }
-
-    /// Hands over what has come, unless too much of it is beginnings of messages.
-    fn take_input(&mut self, now: Now) {
-        self.gateway.handle_bytes(now, &mut self.input);
-        if !self.partial.set(self.gateway.partial_bytes()) && !self.closing {
-            self.closing = true;
-            let error = super::errors::too_many_partial();
-            self.gateway.close(now, Some(error));
         }
     }
 

@@ -72,22 +72,11 @@ pub(super) fn stopping() -> AmqpError {
     )
 }
 
-/// All connections together hold more beginnings of messages than [`limits::PARTIAL_BYTES_MAX`].
-///
-/// [`limits::PARTIAL_BYTES_MAX`]: crate::base::limits::PARTIAL_BYTES_MAX
-pub(super) fn too_many_partial() -> AmqpError {
-    error(
-        AmqpCondition::ResourceLimitExceeded,
-        "too many messages have begun to arrive and are not complete",
-    )
-}
-
 /// A peer keeps others waiting with a message that it does not finish.
 pub(super) fn unfinished_message() -> AmqpError {
-    let what = "a large message took too long to arrive while others wait to send theirs";
     error(
-        crate::wire::performative::AmqpError::ResourceLimitExceeded,
-        what,
+        AmqpCondition::ResourceLimitExceeded,
+        "a large message took too long to arrive while others wait to send theirs",
     )
 }
 

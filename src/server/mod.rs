@@ -19,7 +19,6 @@ mod errors;
 mod listener;
 mod memory;
 mod outbox;
-mod partial;
 mod partials;
 mod process;
 mod setup;

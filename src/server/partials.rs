@@ -1,6 +1,6 @@
 //! The bound on messages that are arriving, over all connections. [architecture D6]
 //!
-//! A connection may hold [`FREE_BYTES`] of unfinished messages as it likes. Beyond that it needs one
+//! A connection may hold [`PARTIAL_FREE_BYTES`] of unfinished messages as it likes. Beyond that it needs one
 //! of a few permits and is not read until it has one: so memory is bounded however many peers send
 //! large messages at once, and those that are let in finish.
 
@@ -11,14 +11,13 @@ use parking_lot::Mutex;
 
 use super::outbox::Outbox;
 use crate::base::ConnectionId;
+use crate::base::limits::PARTIAL_BYTES_MAX;
+#[cfg(doc)]
+use crate::base::limits::PARTIAL_FREE_BYTES;
 
-/// Bytes of unfinished messages that a connection may hold without a permit.
-pub(super) const FREE_BYTES: u64 = 256 * 1024;
 /// Time that a permit may be kept while others wait, in milliseconds: a peer that never finishes a
 /// message must not keep the others out.
 pub(super) const KEEP_MS: u64 = 30_000;
-/// Bytes that all permits together stand for.
-const PERMITS_BYTES: u64 = 512 * 1024 * 1024;
 
 /// The permits.
 #[derive(Debug)]
@@ -35,9 +34,9 @@ struct Inner {
 }
 
 impl Partials {
-    /// As many permits as messages of the largest size fit into 512 MiB, at least one.
+    /// As many permits as messages of the largest size fit into [`PARTIAL_BYTES_MAX`], at least one.
     pub(super) fn new(message_bytes_max: u64) -> Self {
-        let permits = (PERMITS_BYTES / message_bytes_max.max(1)).clamp(1, 1024);
+        let permits = (PARTIAL_BYTES_MAX / message_bytes_max.max(1)).clamp(1, 1024);
         let free = usize::try_from(permits).unwrap_or(1);
         Self {
             inner: Mutex::new(Inner {
@@ -128,7 +127,7 @@ mod tests {
 
     #[test]
     fn who_waits_is_called_when_a_permit_comes_back() {
-        let partials = Arc::new(Partials::new(PERMITS_BYTES));
+        let partials = Arc::new(Partials::new(PARTIAL_BYTES_MAX));
         let outbox = Arc::new(Outbox::default());
         let permit = partials.take(ConnectionId(1), &outbox, false).unwrap();
         assert!(!partials.is_short());

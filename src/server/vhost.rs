@@ -13,8 +13,9 @@ use super::outbox::Outbox;
 use super::stats::{LockHolds, VhostStats};
 use crate::base::limits::{BATCH_COMMANDS_MAX, LISTING_SLICE};
 use crate::base::{ConnectionId, Lsn, Map, Millis, Name, Now, Seed};
-use crate::broker::{Command, Core, Effect, Effects, LogEvent, More, Options};
+use crate::broker::{Command, Core, Effect, Effects, Fact, LogEvent, More, Options};
 use crate::gateway::Gateway;
+use crate::store::{Forgetful, Journal};
 
 /// Messages that one tick may handle under one hold of the lock.
 const TICK_BUDGET: usize = BATCH_COMMANDS_MAX;
@@ -30,6 +31,8 @@ pub(super) struct Vhost {
     name: Name,
     clock: Clock,
     state: Mutex<State>,
+    /// Keeps the records; messages live in memory, so it forgets them.
+    journal: Forgetful,
     failed: AtomicBool,
     /// Told when a core fails.
     failure: Arc<Notify>,
@@ -80,6 +83,7 @@ impl Vhost {
             name,
             clock,
             state: Mutex::new(state),
+            journal: Forgetful::default(),
             failed: AtomicBool::new(false),
             failure,
             timer_due: AtomicU64::new(0),
@@ -101,9 +105,9 @@ impl Vhost {
         self.state.lock().peers.remove(&connection);
     }
 
-    /// The last LSN that is durable. Messages live in memory: everything is as safe as it will be.
-    pub(super) const fn durable() -> Lsn {
-        Lsn(u64::MAX)
+    /// The last LSN that is durable.
+    pub(super) fn durable(&self) -> Lsn {
+        Journal::<Vec<Fact>>::durable_lsn(&self.journal)
     }
 
     /// Does a gateway's work, at most [`BATCH_COMMANDS_MAX`] commands under one hold.
@@ -149,6 +153,7 @@ impl Vhost {
         let mut state = self.lock()?;
         let watch = Stopwatch::start();
         let now = self.clock.now();
+        let reservation = Journal::<Vec<Fact>>::reserve(&self.journal);
         let State { core, effects, .. } = &mut *state;
         let result = catch_unwind(AssertUnwindSafe(|| {
             work(now, core, effects, own.as_deref_mut())
@@ -156,6 +161,13 @@ impl Vhost {
         let Ok(result) = result else {
             return Err(self.fail(state));
         };
+        // Before anyone can wait for these records.
+        let records = state
+            .effects
+            .records
+            .drain(..)
+            .map(|record| (record.lsn, record.facts));
+        self.journal.fill(reservation, records);
         state.distribute(own);
         self.finish(now, state, watch);
         Ok(result)
@@ -191,8 +203,6 @@ impl Vhost {
 
     /// Ends a hold: lets others in first, then wakes whom the batch had something for.
     fn finish(&self, now: Now, mut state: MutexGuard<'_, State>, watch: Stopwatch) {
-        // Records have their LSNs; nothing keeps them yet.
-        state.effects.records.clear();
         for event in state.effects.log.drain(..) {
             log(&self.name, &event);
         }
