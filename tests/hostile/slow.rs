@@ -1,5 +1,6 @@
 //! Peers that do too little: they never finish, never read, never settle.
 
+use std::io::Write;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -63,7 +64,6 @@ fn a_peer_that_writes_and_never_reads_is_not_buffered_without_bound() {
         let flow = raw::frame(0, 0, &raw::performative(raw::FLOW, &echo));
         let flows = flow.repeat(1_000);
         for _ in 0..1_000 {
-            use std::io::Write;
             if raw.stream.write_all(&flows).is_err() {
                 break;
             }
@@ -115,9 +115,9 @@ fn partial_publishers(publishers: usize, part_bytes: usize) -> u64 {
                 raw.stream
                     .set_write_timeout(Some(Duration::from_millis(200)))
                     .expect("a socket");
-                for _ in 1..part_bytes / part.len() {
-                    raw.send(&more);
-                }
+                // Those who are not read have to wait; so do not.
+                let mut parts = 1..part_bytes / part.len();
+                while parts.next().is_some() && raw.stream.write_all(&more).is_ok() {}
                 raw
             })
             .collect();
