@@ -197,8 +197,8 @@ pub enum Command {
     PolicySet {
         /// An operator policy.
         operator: bool,
-        /// The policy.
-        policy: super::Policy,
+        /// The policy; boxed, since it would be most of the size of every command.
+        policy: Box<super::Policy>,
     },
     /// Deletes a policy. Reply: `Done` or `NotFound`.
     PolicyDelete {

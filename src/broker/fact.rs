@@ -130,8 +130,8 @@ pub enum Fact {
     PolicySet {
         /// An operator policy.
         operator: bool,
-        /// The policy.
-        policy: Policy,
+        /// The policy; boxed, since it would be most of the size of every fact.
+        policy: Box<Policy>,
     },
     /// A policy is gone.
     PolicyDeleted {

@@ -327,7 +327,10 @@ impl Plan {
             definition,
         };
         match Policy::new(operator, spec) {
-            Ok(policy) if !self.random.one_in(3) => Command::PolicySet { operator, policy },
+            Ok(policy) if !self.random.one_in(3) => Command::PolicySet {
+                operator,
+                policy: Box::new(policy),
+            },
             _ => Command::PolicyDelete { operator, name },
         }
     }

@@ -145,7 +145,7 @@ impl Restoring {
                 drop(core.router.unbind(source, destination, key, arguments));
             }
             Fact::PolicySet { operator, policy } => {
-                core.policies.set(*operator, policy.clone());
+                core.policies.set(*operator, (**policy).clone());
             }
             Fact::PolicyDeleted { operator, name } => {
                 core.policies.delete(*operator, name);

@@ -141,12 +141,12 @@ impl Core {
         Ok(())
     }
 
-    pub(super) fn policy_set(&mut self, operator: bool, policy: Policy) -> Reply {
+    pub(super) fn policy_set(&mut self, operator: bool, policy: Box<Policy>) -> Reply {
         self.recorder.push(Fact::PolicySet {
             operator,
             policy: policy.clone(),
         });
-        let created = self.policies.set(operator, policy);
+        let created = self.policies.set(operator, *policy);
         self.policies_changed();
         Reply::PolicySet {
             created,

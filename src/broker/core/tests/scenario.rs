@@ -160,7 +160,7 @@ impl Scenario {
             apply_to: "all",
             definition: owned(definition),
         };
-        let policy = Policy::new(false, spec).unwrap();
+        let policy = Box::new(Policy::new(false, spec).unwrap());
         self.apply(Command::PolicySet {
             operator: false,
             policy,
