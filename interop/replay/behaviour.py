@@ -8,6 +8,7 @@ A recording names the frames that matter; what has to happen before (an attach, 
 PREPARATION.  Where Coroner differs on purpose, known_differences.toml says so under the title of
 the case.  Exit status 0 = everything as recorded or as listed.
 """
+import itertools
 import json
 import os
 import sys
@@ -15,13 +16,11 @@ import time
 
 from compare import differences
 from setting import LIMITED, Setting, arguments
-from wire import VECTORS, Closed, Peer, frame, message
+from wire import VECTORS, Closed, Peer, message
 from amqp10 import binary, boolean, encode_message, st, uint
 
 ANSWER_MAX_S = 6.0      # RabbitMQ drops a refused connection after three seconds
 QUIET_S = 0.15          # nothing more may come within this time
-RECEIVER_NAME = "l"
-MESSAGE_SIZE_MAX = 16777216
 
 
 # ------------------------------------------------------------ what happens before
@@ -194,28 +193,17 @@ def limited_authenticated(case):
 def play(case, frames, until_closed):
     """sends what the recording sends and returns the frames that came back, and whether TCP ended"""
     received, ended = [], False
-    expected = sum(1 for f in frames if f["dir"] == "recv")
     try:
         if case.after:
             case.after()
-        step = 0
-        while step < len(frames):
-            sends, receives = [], 0
-            while step < len(frames) and frames[step]["dir"] == "send":
-                sends.append(frames[step])
-                step += 1
-            while step < len(frames) and frames[step]["dir"] == "recv":
-                receives += 1
-                step += 1
-            over = any(r["frame"]["p"] == "close" for r in received)
-            for f in sends:
-                if not over:            # the recorder answered a close by itself
-                    send(case, f)
-            if not receives:
-                break
-            wanted = len(received) + receives
-            collect(case.peer, received, wanted)
-        collect(case.peer, received, expected)
+        for direction, group in itertools.groupby(frames, key=lambda f: f["dir"]):
+            if direction == "recv":
+                collect(case.peer, received, len(received) + len(list(group)))
+                continue
+            if any(r["frame"]["p"] == "close" for r in received):
+                break                   # the recorder answered a close by itself
+            for f in group:
+                send(case, f)
         quiet = ANSWER_MAX_S if until_closed else QUIET_S
         while (extra := case.peer.receive(quiet)) is not None:
             received.append(extra)
@@ -518,7 +506,9 @@ def skipped(setting, case):
 
 
 def main():
-    options = arguments(__doc__)
+    parser = arguments(__doc__)
+    parser.add_argument("--only", default="", help="part of a title")
+    options = parser.parse_args()
     setting = Setting(options)
     admin = setting.management()
     prepare(setting, admin)

@@ -250,7 +250,7 @@ def judge_listed(listed, seen):
 
 
 def main():
-    options = arguments(__doc__)
+    options = arguments(__doc__).parse_args()
     setting = Setting(options)
     with open(os.path.join(VECTORS, "recordings", "management-recordings.json")) as f:
         recordings = json.load(f)

@@ -15,15 +15,15 @@ LIMITED = "limited"     # a user who may touch only names that begin with "mine"
 
 
 def arguments(description):
+    """the command line both replays share"""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=5672)
     parser.add_argument("--vhost", required=True)
-    parser.add_argument("--only", default="", help="part of a title")
     parser.add_argument("--rabbitmq", metavar="URL",
                         help="the broker is a RabbitMQ with this HTTP API: set up by it, no differences allowed")
     parser.add_argument("--differences", default=os.path.join(HERE, "..", "known_differences.toml"))
-    return parser.parse_args()
+    return parser
 
 
 class Setting:
