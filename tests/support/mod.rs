@@ -35,7 +35,14 @@ impl RunningBroker {
     ///
     /// Panics with what the broker printed if it does not say within 20 s where it listens.
     pub fn start(arguments: &[&str]) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_coroner"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_coroner"));
+        // Settings of whoever runs the tests, and the tests' own, are not the broker's.
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("CORONER_") {
+                command.env_remove(name);
+            }
+        }
+        let mut process = command
             .args(["serve", "--amqp", "127.0.0.1:0"])
             .args(arguments)
             .stdin(Stdio::null())
