@@ -3,6 +3,7 @@
     clippy::disallowed_methods,
     reason = "tests start processes and read clocks"
 )]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Gateway;
 use super::errors;
 use super::work::Work;
-use crate::access::{self, LoginError, Permissions, Tag, User};
+use crate::access::{self, LoginError, Permissions, Right, Tag, User};
 use crate::base::{Name, Now};
 use crate::broker::Command;
 use crate::wire::performative::{Error, Open};
@@ -90,7 +90,7 @@ impl Gateway {
                 self.link.sasl_outcome(SaslCode::Ok);
             }
             Err(error) => {
-                tracing::warn!(connection = self.id.0, %error, "login refused");
+                tracing::warn!(%error, "login refused");
                 self.refusal_due = Some(now.mono.plus(REFUSAL_DELAY_MS));
             }
         }
@@ -150,5 +150,18 @@ impl Gateway {
                 permissions,
             },
         ))
+    }
+
+    /// Whether the user has a right on a name, else the error that says so.
+    pub(super) fn check_right(&self, right: Right, name: &str, kind: &str) -> Result<(), Error> {
+        let login = self.login.as_ref();
+        if login.is_some_and(|login| login.permissions.allow(right, name)) {
+            return Ok(());
+        }
+        let user = login.map_or("", |login| &login.user);
+        let right = right.as_str();
+        Err(errors::unauthorized(format_args!(
+            "{right} access to {kind} '{name}' refused for user '{user}'"
+        )))
     }
 }

@@ -20,6 +20,7 @@ mod connection;
 mod consumer;
 mod environment;
 mod errors;
+mod events;
 mod handshake;
 mod links;
 mod management;

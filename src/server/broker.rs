@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 use super::clock::Clock;
 use super::connection::Driver;
@@ -79,14 +80,15 @@ impl Shared {
         let outbox = Arc::new(Outbox::default());
         self.outboxes.lock().insert(id, Arc::clone(&outbox));
         let shared = Arc::clone(self);
-        self.spawn(async move {
+        let serving = async move {
             let open = Open {
                 shared: Arc::clone(&shared),
                 id,
             };
             Driver::new(shared, id, peer, outbox, stream).run().await;
             drop(open);
-        });
+        };
+        self.spawn(serving.instrument(tracing::info_span!("connection", id = id.0)));
     }
 
     fn call_all(&self) {

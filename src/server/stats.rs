@@ -54,6 +54,12 @@ pub struct VhostStats {
     pub name: String,
     /// Connections in it.
     pub connections: usize,
+    /// Messages published.
+    pub published: u64,
+    /// Deliveries to consumers.
+    pub delivered: u64,
+    /// Dead letters that reached a queue.
+    pub dead_lettered: u64,
     /// How long its core's lock was held.
     pub lock_holds: LockHolds,
     /// Its core failed: nothing works in it any more.
@@ -87,9 +93,16 @@ impl fmt::Display for Stats {
             let holds = &vhost.lock_holds;
             write!(
                 f,
-                " vhost={} connections={} lock-holds={} p50<{}ns p99<{}ns max<{}ns",
+                " vhost={} connections={} published={} delivered={} dead-lettered={}",
                 vhost.name,
                 vhost.connections,
+                vhost.published,
+                vhost.delivered,
+                vhost.dead_lettered,
+            )?;
+            write!(
+                f,
+                " lock-holds={} p50<{}ns p99<{}ns max<{}ns",
                 holds.count(),
                 holds.quantile_ns(500),
                 holds.quantile_ns(990),

@@ -249,6 +249,9 @@ impl Vhost {
         VhostStats {
             name: self.name.to_string(),
             connections: state.peers.len(),
+            published: state.core.counters().published,
+            delivered: state.core.counters().delivered,
+            dead_lettered: state.core.counters().dead_lettered,
             lock_holds: state.holds,
             failed: self.failed(),
         }

@@ -1,0 +1,196 @@
+//! From what the engine and the core have to tell to who handles it.
+
+use super::connection::{Gateway, Waiting};
+use super::links::Kind;
+use super::work::{Ask, Leaving, Work};
+use crate::base::{Now, SessionId};
+use crate::broker::{Command, Effect, Reply};
+use crate::link::{Event, LinkHandle, SessionHandle};
+
+impl Gateway {
+    /// Handles what the engine has to tell.
+    pub(super) fn handle_events(&mut self, now: Now) {
+        while let Some(event) = self.link.poll_event() {
+            self.on_event(now, event);
+        }
+    }
+
+    fn on_event(&mut self, now: Now, event: Event) {
+        match event {
+            Event::Delivery {
+                link,
+                delivery_id,
+                settled,
+                payload,
+                ..
+            } => {
+                self.on_delivery(link, delivery_id, settled, payload);
+            }
+            Event::Outcome {
+                link,
+                token,
+                delivery_id,
+                state,
+                settled,
+            } => {
+                self.on_consumer_outcome(link, token, delivery_id, state, settled);
+            }
+            Event::LinkFlow {
+                link, limit, drain, ..
+            } => self.on_link_flow(link, limit, drain),
+            Event::SessionFlow { session } => {
+                if let Some(id) = self.sessions.get(&session) {
+                    let limit = self.link.session_limit(session);
+                    let command = Command::SessionFlow {
+                        session: *id,
+                        limit,
+                    };
+                    self.work.push_back(Work::Command(command));
+                }
+            }
+            Event::SaslInit {
+                mechanism,
+                response,
+                ..
+            } => {
+                self.on_sasl_init(now, &mechanism, response.as_deref());
+            }
+            Event::SaslResponse { response } => self.on_sasl_response(now, &response),
+            Event::Opened(open) => self.on_opened(now, &open),
+            Event::SessionBegun { session } => self.on_session_begun(session),
+            Event::SessionEnded { session, fates, .. } => {
+                self.on_session_ended(session, &fates.unsent, &fates.unsettled);
+            }
+            Event::Attached {
+                link,
+                session,
+                role,
+                attach,
+            } => {
+                self.on_attached((link, session), &role, &attach);
+            }
+            Event::Detached { link, fates, .. } => {
+                self.on_detached(link, &fates.unsent, &fates.unsettled);
+            }
+            Event::Aborted { link } => self.on_aborted(link),
+            Event::Closed { .. } => self.on_closed(),
+            // Receivers that drain us and second settlements need nothing more from us; clients
+            // get the others.
+            _ => {}
+        }
+    }
+
+    fn on_session_begun(&mut self, session: SessionHandle) {
+        let id = SessionId(self.environment.next_id());
+        self.sessions.insert(session, id);
+        let limit = self.link.session_limit(session);
+        let command = Command::SessionOpen {
+            connection: self.id,
+            session: id,
+            limit,
+        };
+        self.work.push_back(Work::Command(command));
+    }
+
+    fn on_session_ended(&mut self, session: SessionHandle, unsent: &[u64], unsettled: &[u64]) {
+        let Some(id) = self.sessions.remove(&session) else {
+            return;
+        };
+        let consumers: Vec<_> = (self.links.iter_mut())
+            .filter(|link| link.session == session && matches!(link.kind, Kind::Consumer(_)))
+            .map(|link| link.id.consumer())
+            .collect();
+        self.links.remove_session(session);
+        self.work.push_back(Work::Command(Command::SessionFlow {
+            session: id,
+            limit: 0,
+        }));
+        self.forget_sent(unsent, unsettled);
+        self.work
+            .push_back(Work::Leave(Leaving::Session(id, consumers)));
+    }
+
+    fn on_detached(&mut self, handle: LinkHandle, unsent: &[u64], unsettled: &[u64]) {
+        let Some(link) = self.links.remove(handle) else {
+            return;
+        };
+        if let Kind::Consumer(_) = link.kind {
+            let consumer = link.id.consumer();
+            let stop = Command::ConsumerFlow {
+                consumer,
+                limit: 0,
+                drain: false,
+            };
+            self.work.push_back(Work::Command(stop));
+            self.forget_sent(unsent, unsettled);
+            self.work
+                .push_back(Work::Leave(Leaving::Consumer(consumer)));
+        }
+    }
+
+    /// Returns deliveries that the engine never began to write, and forgets those that it did: the
+    /// core knows what it lent to whom.
+    fn forget_sent(&mut self, unsent: &[u64], unsettled: &[u64]) {
+        for token in unsent {
+            if let Some((consumer, position)) = self.sent.remove(*token) {
+                let command = Command::ReturnUnsent { consumer, position };
+                self.work.push_back(Work::Command(command));
+            }
+        }
+        for token in unsettled {
+            self.sent.remove(*token);
+        }
+    }
+
+    pub(super) fn on_closed(&mut self) {
+        if self.vhost.is_some() && !self.closed {
+            self.work.push_back(Work::Leave(Leaving::Connection));
+        }
+        self.closed = true;
+    }
+
+    pub(super) fn on_effect(&mut self, effect: Effect) {
+        match effect {
+            Effect::Deliver(delivery) => self.on_deliver(&delivery),
+            Effect::Drained { consumer } => {
+                if let Some((handle, _)) = self.links.consumer(consumer) {
+                    self.link.drained(handle);
+                }
+            }
+            Effect::ConsumerEnded { consumer, cause } => self.on_consumer_ended(consumer, cause),
+            Effect::Published { lsn, .. } | Effect::Settled { lsn, .. } => {
+                if lsn <= self.durable {
+                    self.on_outcome(effect);
+                } else {
+                    self.waiting.push_back((lsn, Waiting::Effect(effect)));
+                }
+            }
+            Effect::Alarm { raised } => self.on_alarm(raised),
+        }
+    }
+
+    pub(super) fn on_outcome(&mut self, effect: Effect) {
+        match effect {
+            Effect::Published {
+                publisher,
+                token,
+                outcome,
+                ..
+            } => {
+                self.on_published(publisher, token, &outcome);
+            }
+            Effect::Settled {
+                consumer, token, ..
+            } => self.on_settled(consumer, token),
+            _ => {}
+        }
+    }
+
+    pub(super) fn on_reply(&mut self, ask: Ask, reply: Reply) {
+        match ask {
+            Ask::Publisher(link) => self.on_publisher_reply(link, reply),
+            Ask::Consumer(link) => self.on_consumer_reply(link, reply),
+            Ask::Forbidden(link) => self.on_forbidden_reply(link, reply),
+        }
+    }
+}
