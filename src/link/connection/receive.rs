@@ -73,13 +73,8 @@ impl Connection {
         if transfer.more {
             partial.push(payload);
             *partial_bytes += partial.cost();
-            // One message of the largest size always fits, however small the budget is.
-            let max_bytes = budget.max(link.message_bytes_max / 8 * 9);
             link.partial = Some(partial);
-            if *partial_bytes > max_bytes {
-                return Err(Violation::PartialBytes { max_bytes });
-            }
-            return Ok(());
+            return check_budget(*partial_bytes, budget, link.message_bytes_max);
         }
         check_settled(&link.snd_settle_mode, partial.settled)?;
         let Partial {
@@ -162,6 +157,16 @@ fn begin_delivery(
     let second = second(link, transfer)?;
     link.count_delivery();
     Ok(Partial::new(transfer, delivery_id, second))
+}
+
+/// Checks what has begun on the connection against its budget: one message of the largest size always
+/// fits, however small that is.
+fn check_budget(partial_bytes: u64, budget: u64, message_bytes: u64) -> Result<(), Violation> {
+    let max_bytes = budget.max(message_bytes / 8 * 9);
+    if partial_bytes > max_bytes {
+        return Err(Violation::PartialBytes { max_bytes });
+    }
+    Ok(())
 }
 
 /// Whether the sender settles this delivery after us. [AMQP 2.7.5]
