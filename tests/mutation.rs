@@ -54,6 +54,11 @@ fn mutated_conversations_break_no_invariant() {
     check("connection", coroner::link::fuzz_connection);
 }
 
+#[test]
+fn mutated_journals_restore_the_same_twice() {
+    check("journal", coroner::store::fuzz_recovery);
+}
+
 /// Runs the target on the whole corpus, then on mutations of it until the time is up.
 fn check(target: &str, run: fn(&[u8])) {
     let corpus = corpus(target);

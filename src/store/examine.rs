@@ -46,6 +46,8 @@ pub(super) struct Verdict {
     pub checkpoint: Checkpoint,
     pub damage: Vec<Damage>,
     pub cut: Option<Cut>,
+    /// Up to here the disk is known to have been durable.
+    pub durable: Lsn,
     /// The last record that stays.
     pub last: Lsn,
     /// The highest LSN seen anywhere, cut or not.
@@ -96,6 +98,7 @@ pub(super) fn examine<F: DiskFile>(directory: &mut Directory<F>) -> Result<Verdi
 fn judge<F: DiskFile>(segments: &[Loaded<F>], begin: Lsn) -> Verdict {
     let durable = known_durable(segments);
     let mut verdict = Verdict {
+        durable,
         seen: highest(segments),
         ..Verdict::default()
     };

@@ -19,7 +19,7 @@ use crate::base::{Lsn, Timestamp};
 pub(super) struct Directory<F> {
     /// Segments with a header that checks, by id.
     pub segments: Vec<Loaded<F>>,
-    /// Segments whose header does not check.
+    /// Segments whose header does not check, or does not fit its neighbours.
     pub unreadable: Vec<String>,
     /// Prepared segments and what a crash left: of no use any more.
     pub leftovers: Vec<String>,
@@ -140,7 +140,13 @@ impl<F: DiskFile> Directory<F> {
             Some(bytes) => self.bytes_read += bytes,
             None => self.bytes_read += loaded.scan()?,
         }
-        self.segments.push(loaded);
+        // LSNs rise from segment to segment. One that does not follow was put here by somebody.
+        let before = self.segments.last().map_or(Lsn(0), |before| before.last);
+        if loaded.header.base <= before.max(loaded.header.continues) || loaded.last < before {
+            self.unreadable.push(name);
+        } else {
+            self.segments.push(loaded);
+        }
         Ok(())
     }
 

@@ -131,51 +131,51 @@ fn settle<D: Disk>(
     for name in directory.unreadable.drain(..) {
         disk.rename(&name, &format!("{name}{DAMAGED_SUFFIX}"))?;
     }
-    if let Some(cut) = &verdict.cut {
-        apply_cut(disk, directory, cut)?;
-    }
-    for segment in &mut directory.segments {
-        // What the last process wrote may be with the operating system only.
-        if segment.is_open() {
-            segment.seal(verdict)?;
-        }
+    let removed = verdict.cut.as_ref().map(|cut| apply_cut(directory, cut));
+    // What the last process wrote may be with the operating system only.
+    for segment in &directory.segments {
         if segment.scan.is_some() {
             segment.file.sync()?;
         }
+    }
+    let count = directory.segments.len();
+    for (number, segment) in (1..).zip(&mut directory.segments) {
+        // The last one must tell how far the disk was durable: what is cut off behind it may have
+        // been the only witness, and without one damage would pass for a tail next time.
+        let witness = segment.trailer.as_ref().map(|trailer| trailer.durable);
+        let mute = number == count && witness < Some(verdict.durable.min(segment.last));
+        if segment.is_open() || mute {
+            segment.seal(verdict)?;
+        }
+    }
+    for segment in removed.into_iter().flatten().rev() {
+        disk.remove(&segment_name(segment.header.id))?;
+        disk.sync_directory()?;
     }
     disk.sync_directory()?;
     Ok(())
 }
 
-/// Removes what comes after the cut: from the end, so that a crash in between cuts at the same place.
-fn apply_cut<D: Disk>(
-    disk: &D,
-    directory: &mut Directory<D::File>,
-    cut: &Cut,
-) -> Result<(), StoreError> {
-    let keeps_head = directory.segments.get(cut.segment).is_some_and(|segment| {
-        cut.offset > HEADER_BYTES as u64 && cut.after >= segment.header.base
-    });
-    let kept = cut.segment + usize::from(keeps_head);
-    while directory.segments.len() > kept
-        && let Some(segment) = directory.segments.pop()
-    {
-        disk.remove(&segment_name(segment.header.id))?;
-        disk.sync_directory()?;
-    }
-    if keeps_head && let Some(segment) = directory.segments.get_mut(cut.segment) {
-        segment.file.truncate(cut.offset)?;
-        segment.file.sync()?;
+/// Forgets what comes after the cut; gives the segments that go with it.
+fn apply_cut<F>(directory: &mut Directory<F>, cut: &Cut) -> Vec<Loaded<F>> {
+    let head = directory
+        .segments
+        .get_mut(cut.segment)
+        .filter(|segment| cut.offset > HEADER_BYTES as u64 && cut.after >= segment.header.base);
+    let kept = cut.segment + usize::from(head.is_some());
+    if let Some(segment) = head {
         segment.trailer = None;
         segment.last = cut.after;
         segment.data_end = u32::try_from(cut.offset).unwrap_or(u32::MAX);
         let delta = cut.after.0.saturating_sub(segment.header.base.0);
         segment.index.cut(u32::try_from(delta).unwrap_or(u32::MAX));
     }
-    Ok(())
+    let kept = kept.min(directory.segments.len());
+    directory.segments.split_off(kept)
 }
 
 impl<F: DiskFile> Loaded<F> {
+    /// Ends a segment whose records are on the device.
     fn seal(&mut self, verdict: &Verdict) -> Result<(), StoreError> {
         let trailer = Trailer {
             last: self.last,
@@ -184,7 +184,7 @@ impl<F: DiskFile> Loaded<F> {
             } else {
                 Lsn(0)
             },
-            durable: self.header.continues,
+            durable: self.last,
             data_end: self.data_end,
             index_crc: 0,
         };
@@ -192,6 +192,7 @@ impl<F: DiskFile> Loaded<F> {
         let end = u64::from(self.data_end) + tail.len() as u64;
         self.file.write_at(self.data_end.into(), &tail)?;
         self.file.truncate(end)?;
+        self.file.sync()?;
         self.trailer = Some(trailer);
         Ok(())
     }
