@@ -77,18 +77,13 @@ impl Connection {
             return check_budget(*partial_bytes, budget, link.message_bytes_max);
         }
         check_settled(&link.snd_settle_mode, partial.settled)?;
-        let Partial {
-            delivery_id,
-            settled,
-            second,
-            message_format,
-            ..
-        } = partial;
+        let (delivery_id, settled) = (partial.delivery_id, partial.settled);
+        let message_format = partial.message_format;
         if !settled {
             link.unsettled += 1;
             let received = Received {
                 handle: handle.handle,
-                second,
+                second: partial.second,
                 decided: false,
             };
             session.received.push(delivery_id, received);
