@@ -162,8 +162,13 @@ impl ModelQueue {
     /// Whether it would say no: it is full, and nobody waits for just this message.
     pub(super) fn refuses(&self, size: u64) -> bool {
         let taker = self.ready() == 0 && self.takers().next().is_some();
+        self.has_no_room(size) && !taker
+    }
+
+    /// Whether it is too full for one more, unless a consumer waits for it.
+    pub(super) fn has_no_room(&self, size: u64) -> bool {
         let drops = self.settings.overflow == Overflow::DropHead && !self.is_full_of_pending();
-        self.would_overflow(size) && !drops && !taker
+        self.would_overflow(size) && !drops
     }
 
     fn is_full_of_pending(&self) -> bool {

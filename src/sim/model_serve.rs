@@ -225,7 +225,7 @@ impl Model {
             };
             let waiting = self.tickets.get(&(id, position)) == Some(&ticket);
             let size = self.pending_size(id, position).filter(|_| waiting);
-            if size.is_some_and(|size| queue.refuses(size)) {
+            if size.is_some_and(|size| queue.has_no_room(size)) {
                 return;
             }
             if let Some(waiters) = self.waiters.get_mut(&target) {

@@ -51,7 +51,8 @@ impl Core {
         self.register_deadline(id);
     }
 
-    /// A dead letter that waits for room here gets its turn; the next one follows it.
+    /// A dead letter that waits for room here gets its turn; the next one follows it. Room is below
+    /// the limit: a consumer alone wakes nobody, as no message came or went (as RabbitMQ).
     fn wake_waiter(&mut self, target: QueueId) {
         loop {
             let queue = self.queues.get(&target);
@@ -64,7 +65,8 @@ impl Core {
                 .and_then(|source| source.pending.entry(waiter.position))
                 .filter(|pending| pending.ticket == waiter.ticket)
                 .map(|pending| pending.size_bytes);
-            if waiting.is_some_and(|size_bytes| !self.has_room(target, size_bytes)) {
+            let full = |size_bytes| queue.is_some_and(|queue| queue.refuses(size_bytes));
+            if waiting.is_some_and(full) {
                 return;
             }
             if let Some(queue) = self.queues.get_mut(&target) {
