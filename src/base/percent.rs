@@ -5,9 +5,13 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use super::Name;
 
 impl Name {
-    /// Decodes one segment, strictly (the decoder itself would let a stray `%` pass): nothing when a
-    /// `%` is not followed by two hexadecimal digits or the result is not UTF-8.
+    /// Decodes one segment, strictly (the decoder itself would let everything pass): nothing when a
+    /// character stands there that must be encoded, when a `%` is not followed by two hexadecimal
+    /// digits, or when the result is not UTF-8.
     pub fn percent_decoded(segment: &str) -> Option<Self> {
+        if !segment.bytes().all(is_segment_byte) {
+            return None;
+        }
         let is_escape = |rest: &str| {
             let digits = rest.as_bytes().get(..2);
             digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
@@ -23,6 +27,31 @@ impl Name {
     pub fn percent_encoded(&self) -> String {
         utf8_percent_encode(self, RESERVED).to_string()
     }
+}
+
+/// Whether a byte may stand in a segment as it is, or begins an escape. [RFC 3986 3.3]
+const fn is_segment_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'-' | b'.'
+                | b'_'
+                | b'~'
+                | b'%'
+                | b':'
+                | b'@'
+                | b'!'
+                | b'$'
+                | b'&'
+                | b'\''
+                | b'('
+                | b')'
+                | b'*'
+                | b'+'
+                | b','
+                | b';'
+                | b'='
+        )
 }
 
 /// Everything but the unreserved characters. [RFC 3986 2.3]
@@ -46,6 +75,12 @@ mod tests {
         check("", Some(""));
         check("%C3%A4%2Fb%20c", Some("\u{e4}/b c"));
         check("a+b", Some("a+b"));
+        check("-._~:@!$&'()*+,;=", Some("-._~:@!$&'()*+,;="));
+        for bad in [
+            "a b", "a?b", "a#b", "a\"b", "a[b", "a{b", "a\\b", "\u{e4}", "a\tb",
+        ] {
+            check(bad, None);
+        }
         for bad in ["a%zz", "a%", "a%4", "%ff", "%%41", "%\u{e4}41"] {
             check(bad, None);
         }
