@@ -146,7 +146,8 @@ impl QueueArguments {
     /// Checks the arguments of a declaration of the queue `name`.
     ///
     /// Errors: [`Error::BadArgument`] names the argument; [`Error::BadRequest`] for a
-    /// dead-letter-exchange that is no text and for a quorum queue that is not durable or exclusive.
+    /// dead-letter-exchange that is no text and for a quorum queue that is not durable, exclusive
+    /// or auto-delete.
     pub fn parse(
         name: &Name,
         properties: QueueProperties,
@@ -223,6 +224,9 @@ impl QueueArguments {
         }
         if self.queue_type == QueueType::Quorum && properties.exclusive {
             return bad_request("exclusive");
+        }
+        if self.queue_type == QueueType::Quorum && properties.auto_delete {
+            return bad_request("auto-delete");
         }
         let (refused, of_type) = match self.queue_type {
             QueueType::Classic => (CLASSIC_REFUSES, "classic"),
@@ -357,8 +361,8 @@ fn read_priority(value: &Value) -> Result<Option<u8>, String> {
     number.map(|n| (n > 0).then_some(n)).ok_or_else(wrong)
 }
 
-/// Longest ttl and expiry, in milliseconds (as RabbitMQ: 2^32 - 1, about 49 days).
-pub const DURATION_MS_MAX: u64 = u32::MAX as u64;
+/// Longest ttl and expiry, in milliseconds (as RabbitMQ: ten years of 365 days).
+pub const DURATION_MS_MAX: u64 = 10 * 365 * 24 * 60 * 60 * 1000;
 
 const QUEUE_TYPE: &str = "x-queue-type";
 

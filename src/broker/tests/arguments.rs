@@ -83,6 +83,10 @@ fn what_cannot_be_understood_is_a_bad_request() {
             exclusive: true,
             ..DURABLE
         },
+        QueueProperties {
+            auto_delete: true,
+            ..DURABLE
+        },
     ] {
         let refused = QueueArguments::parse(&Name::from("q"), properties, &quorum);
         assert!(
