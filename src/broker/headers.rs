@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::Name;
-use crate::message::{Message, Route};
+use crate::message::Message;
 use crate::wire::Value;
 
 use super::argument_value::{find, integer, show, text};
@@ -14,26 +14,17 @@ use super::binding::{Binding, Place};
 pub trait Attributes {
     /// An application property. [AMQP 3.2.5]
     fn application_property(&self, key: &str) -> Option<Value>;
-    /// A message annotation, the broker's included. [AMQP 3.2.3]
+    /// A message annotation, those of the latest death included. [AMQP 3.2.3]
     fn annotation(&self, key: &str) -> Option<Value>;
 }
 
-/// A message on its way.
-#[derive(Clone, Copy, Debug)]
-pub struct OnItsWay<'a> {
-    /// What.
-    pub message: &'a Message,
-    /// The way it takes now.
-    pub route: &'a Route,
-}
-
-impl Attributes for OnItsWay<'_> {
+impl Attributes for Message {
     fn application_property(&self, key: &str) -> Option<Value> {
-        self.message.application_property(key)
+        Self::application_property(self, key)
     }
 
     fn annotation(&self, key: &str) -> Option<Value> {
-        self.message.annotation(key, self.route)
+        Self::annotation(self, key)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::wire::Value;
 use super::argument_value::echoed_arguments;
 use super::binding::{Binding, Place};
 use super::exchange::{Exchange, ExchangeKind, ExchangeSpec};
-use super::headers::{Attributes, OnItsWay, XMatch};
+use super::headers::{Attributes, XMatch};
 use super::names::{RESERVED_PREFIX, check_key, check_new_name};
 use super::policy::Policies;
 use super::{Destination, Error, Kind};
@@ -312,7 +312,7 @@ impl Router {
         message: &Message,
         out: &mut Vec<QueueId>,
     ) {
-        self.route_by(exchange, &route.keys, &OnItsWay { message, route }, out);
+        self.route_by(exchange, &route.keys, message, out);
     }
 
     /// [`Router::route`] for anything with attributes.

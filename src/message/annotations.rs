@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Message, MessageError, Route};
+use super::{Message, MessageError};
 use crate::base::Name;
 use crate::deaths;
 use crate::wire::{Pair, Pairs, Reader, SectionIndex, Value, check_annotations, decode_value};
@@ -187,17 +187,12 @@ impl Message {
         })
     }
 
-    /// The value of a message annotation: the publisher's, or the broker's own `x-exchange`,
-    /// `x-routing-key` and death annotations. What a headers exchange with `any-with-x` sees.
-    pub fn annotation(&self, name: &str, route: &Route) -> Option<Value> {
-        match name {
-            EXCHANGE => Some(Value::string(route.exchange.as_str())),
-            ROUTING_KEY => Some(Value::string(route.first_key())),
-            _ => {
-                let death = self.history().and_then(|history| history.annotation(name));
-                death.or_else(|| self.client_annotation(name))
-            }
-        }
+    /// The value of a message annotation: the publisher's, or that of the latest death. What a
+    /// headers exchange with `any-with-x` sees: not `x-exchange` and `x-routing-key`, which are
+    /// added on delivery.
+    pub fn annotation(&self, name: &str) -> Option<Value> {
+        let death = self.history().and_then(|history| history.annotation(name));
+        death.or_else(|| self.client_annotation(name))
     }
 
     /// The value of an annotation that a client sent.

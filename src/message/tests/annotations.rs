@@ -1,6 +1,6 @@
 use rstest::rstest;
 
-use super::{bytes, message, rejected, route};
+use super::{bytes, message, rejected};
 use crate::base::Name;
 use crate::base::limits::MERGED_ANNOTATIONS_BYTES_MAX;
 use crate::message::{KeyRule, Message, MessageError};
@@ -64,11 +64,10 @@ fn names_of_the_broker_are_removed_at_publish() {
     let message = annotated(&pairs, KeyRule::Specification).unwrap();
     assert_eq!(client(&message), kept);
     let dead = message.died(rejected(), 0);
-    let route = route("x1", &["k1", "cc"]);
-    let sees = |name: &str| dead.annotation(name, &route);
+    let sees = |name: &str| dead.annotation(name);
     assert_eq!(sees("x-first-death-queue"), Some(Value::string("src")));
-    assert_eq!(sees("x-exchange"), Some(Value::string("x1")));
-    assert_eq!(sees("x-routing-key"), Some(Value::string("k1")));
+    assert_eq!(sees("x-exchange"), None);
+    assert_eq!(sees("x-routing-key"), None);
     assert_eq!(sees("x-opt-note"), Some(Value::string("n")));
     assert_eq!(sees("x-delivery-count"), None);
 }
