@@ -135,8 +135,8 @@ impl Gateway {
                 undeliverable_here,
                 message_annotations,
             } => Outcome::Modified {
-                delivery_failed: *delivery_failed,
-                undeliverable_here: *undeliverable_here,
+                delivery_failed: delivery_failed.unwrap_or(false),
+                undeliverable_here: undeliverable_here.unwrap_or(false),
                 annotations: message_annotations.clone(),
             },
             _ => {

@@ -416,8 +416,8 @@ fn conversation() -> Vec<u8> {
         last: Serial(2),
         settled: true,
         state: Some(DeliveryState::Modified {
-            delivery_failed: true,
-            undeliverable_here: false,
+            delivery_failed: Some(true),
+            undeliverable_here: None,
             message_annotations: Some(bytes::Bytes::from_static(b"\xc1\x06\x02\xa3\x01k\x52\x01")),
         }),
     };

@@ -28,10 +28,10 @@ pub enum DeliveryState {
     Released,
     /// Given back changed. [AMQP 3.4.5]
     Modified {
-        /// It counts as a failed delivery; default false.
-        delivery_failed: bool,
-        /// Not to this link again; default false.
-        undeliverable_here: bool,
+        /// It counts as a failed delivery; absent: no. Kept absent, because it is answered as it came.
+        delivery_failed: Option<bool>,
+        /// Not to this link again; absent: no.
+        undeliverable_here: Option<bool>,
         /// The encoded map of annotations to merge, as received, structure and keys checked.
         message_annotations: Option<Bytes>,
     },
@@ -108,8 +108,8 @@ impl DeliveryState {
     }
 
     fn read_modified(mut list: Fields<'_>) -> Result<Self, DecodeError> {
-        let delivery_failed = list.bool()?.unwrap_or(false);
-        let undeliverable_here = list.bool()?.unwrap_or(false);
+        let delivery_failed = list.bool()?;
+        let undeliverable_here = list.bool()?;
         let message_annotations = list.raw()?;
         if let Some(map) = message_annotations {
             wire::check_annotations(map)?;
@@ -145,8 +145,12 @@ impl DeliveryState {
                 message_annotations,
             } => {
                 write_list(out, codes::MODIFIED, |out| {
-                    wire::write_bool(out, *delivery_failed);
-                    wire::write_bool(out, *undeliverable_here);
+                    for flag in [delivery_failed, undeliverable_here] {
+                        match flag {
+                            Some(flag) => wire::write_bool(out, *flag),
+                            None => wire::write_null(out),
+                        }
+                    }
                     let Some(map) = message_annotations else {
                         return 2;
                     };

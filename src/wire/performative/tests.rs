@@ -75,9 +75,19 @@ fn hot_performatives_survive_a_round_trip() {
             error: Some(Box::new(error(super::AmqpError::NotFound, "no such queue"))),
         },
         DeliveryState::Modified {
-            delivery_failed: true,
-            undeliverable_here: false,
+            delivery_failed: None,
+            undeliverable_here: Some(true),
+            message_annotations: None,
+        },
+        DeliveryState::Modified {
+            delivery_failed: Some(false),
+            undeliverable_here: None,
             message_annotations: Some(Bytes::from_static(b"\xc1\x06\x02\xa3\x01k\x52\x01")),
+        },
+        DeliveryState::Modified {
+            delivery_failed: None,
+            undeliverable_here: None,
+            message_annotations: None,
         },
         DeliveryState::Received {
             section_number: 1,
