@@ -307,7 +307,9 @@ impl Gateway {
         let (state, detach) = verdict(&publisher.to, outcome);
         // A token is a delivery-id, see `publish`.
         let delivery_id = Serial(u32::try_from(token).unwrap_or_default());
-        self.link.settle_received(handle, delivery_id, state);
+        if let Some(state) = state {
+            self.link.settle_received(handle, delivery_id, state);
+        }
         match detach {
             Some(error) => self.link.detach(handle, true, Some(error)),
             None => self.give_credit(id),
@@ -341,8 +343,9 @@ impl Gateway {
     }
 }
 
-/// The state for an outcome, and the error to detach with.
-fn verdict(to: &Destination, outcome: &PublishOutcome) -> (DeliveryState, Option<Error>) {
+/// The state for an outcome, and the error to detach with. As with missing rights, there is no
+/// outcome for what goes to an internal exchange.
+fn verdict(to: &Destination, outcome: &PublishOutcome) -> (Option<DeliveryState>, Option<Error>) {
     let (exchange, anonymous) = match to {
         Destination::Fixed { route, .. } => (&*route.exchange, false),
         Destination::Anonymous { last } => (
@@ -351,19 +354,20 @@ fn verdict(to: &Destination, outcome: &PublishOutcome) -> (DeliveryState, Option
         ),
     };
     match outcome {
-        PublishOutcome::Accepted => (DeliveryState::Accepted, None),
-        PublishOutcome::Unroutable => (DeliveryState::Released, None),
-        PublishOutcome::QueueFull { queue } => (errors::rejected(errors::queue_full(queue)), None),
+        PublishOutcome::Accepted => (Some(DeliveryState::Accepted), None),
+        PublishOutcome::Unroutable => (Some(DeliveryState::Released), None),
+        PublishOutcome::QueueFull { queue } => {
+            (Some(errors::rejected(errors::queue_full(queue))), None)
+        }
         PublishOutcome::NoExchange if anonymous => {
-            (errors::rejected(errors::no_exchange(exchange)), None)
+            let error = errors::no_exchange(exchange);
+            (Some(errors::rejected(error)), None)
         }
         PublishOutcome::NoExchange => {
-            (DeliveryState::Released, Some(errors::no_exchange(exchange)))
+            let error = errors::no_exchange(exchange);
+            (Some(DeliveryState::Released), Some(error))
         }
-        PublishOutcome::Internal => (
-            DeliveryState::Released,
-            Some(errors::internal_exchange(exchange)),
-        ),
+        PublishOutcome::Internal => (None, Some(errors::internal_exchange(exchange))),
     }
 }
 
