@@ -87,7 +87,7 @@ pub enum StoreError {
     NotWritable(DiskError),
     /// The disk failed. (disk)
     #[error(transparent)]
-    Disk(#[from] DiskError),
+    Disk(DiskError),
     /// A write or sync failed before: nothing is confirmed any more. (disk)
     #[error("the store stopped after an error: {0}")]
     Poisoned(DiskError),
@@ -99,6 +99,21 @@ pub enum StoreError {
         /// The most a segment of this size takes.
         max: usize,
     },
+}
+
+impl From<DiskError> for StoreError {
+    /// What the operator can repair is told apart from a failing disk.
+    fn from(error: DiskError) -> Self {
+        match error.kind {
+            DiskErrorKind::InUse => Self::InUse {
+                directory: error.name,
+            },
+            DiskErrorKind::Denied => Self::NotWritable(error),
+            DiskErrorKind::Full | DiskErrorKind::NotFound | DiskErrorKind::Failed => {
+                Self::Disk(error)
+            }
+        }
+    }
 }
 
 /// Why a record was not read.

@@ -9,8 +9,8 @@ use super::stats::Counters;
 use super::writer::{Current, Writer};
 use crate::base::Lsn;
 
-/// Releases applied in one call at most.
-const RELEASES_MAX: usize = 65_536;
+/// Releases applied in one call at most: readers wait meanwhile.
+const RELEASES_MAX: usize = 4_096;
 
 /// What [`Writer::maintain`] leaves to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,6 +9,7 @@
 //! one) and [`DiskJournal`] (the handle on ours), [`Writer`]
 //! (the one thread's), [`open`] (from a directory to both), [`Disk`] (the door to the files).
 
+mod append;
 mod buffer;
 mod contract;
 mod disk;

@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicU8, AtomicU64};
 
 use parking_lot::{Mutex, RwLock};
 
+use super::append::seal_bytes;
 use super::buffer::{Buffer, Payload};
 use super::disk::{Disk, DiskFile};
-use super::error::{DiskErrorKind, StoreError};
+use super::error::StoreError;
 use super::examine::{Cut, Damage, Verdict, examine};
 use super::format::{HEADER_BYTES, Kind, Trailer};
 use super::format_file;
@@ -25,7 +26,7 @@ use super::scan::{Ending, Found, Scanner};
 use super::segments::{Segment, Segments};
 use super::spill::Spill;
 use super::stats::Counters;
-use super::writer::{Current, Progress, Writer, seal_bytes};
+use super::writer::{Current, Progress, Writer};
 use crate::base::{Lsn, Timestamp};
 
 /// One thing to restore, in this order: all blocks, then all facts by LSN.
@@ -83,10 +84,10 @@ pub fn open<P: Payload, D: Disk>(
     seed: u64,
     mut restore: impl FnMut(Restored<'_>),
 ) -> Result<Restoring<P, D>, StoreError> {
-    format_file::check_or_write(&disk).map_err(denied)?;
+    format_file::check_or_write(&disk)?;
     let mut directory = load(&disk)?;
     let verdict = examine(&mut directory)?;
-    settle(&disk, &mut directory, &verdict).map_err(denied)?;
+    settle(&disk, &mut directory, &verdict)?;
     let mut recovery = Recovery {
         stamp: verdict.stamp,
         closed: verdict.closed,
@@ -347,15 +348,5 @@ impl<P, D: Disk> fmt::Debug for Restoring<P, D> {
         f.debug_struct("Restoring")
             .field("recovery", &self.recovery)
             .finish_non_exhaustive()
-    }
-}
-
-/// A disk that refuses to be written is the operator's to repair.
-fn denied(error: StoreError) -> StoreError {
-    match error {
-        StoreError::Disk(error) if error.kind == DiskErrorKind::Denied => {
-            StoreError::NotWritable(error)
-        }
-        other => other,
     }
 }

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use super::append::seal_bytes;
 use super::buffer::Payload;
 use super::disk::{Disk, DiskFile, read_range};
 use super::error::{DiskError, DiskErrorKind};
@@ -19,7 +20,7 @@ use super::prepare::{segment_name, temporary_name};
 use super::scan::{Ending, Found, Scanner};
 use super::segments::Segment;
 use super::stats::Counters;
-use super::writer::{Writer, seal_bytes};
+use super::writer::Writer;
 use crate::base::Lsn;
 
 /// A rewriting on its way.

@@ -1,0 +1,325 @@
+//! Records into segments: encode, roll to the next segment, write, show to readers, seal.
+//!
+//! ```text
+//!  put -> out (encoded) --flush--> file and the readers' index
+//!           | does not fit
+//!           +-> seal: index, trailer, cut -> open_segment: a prepared one gets its header
+//! ```
+
+use std::sync::Arc;
+
+use super::buffer::{Body, Payload, Slot};
+use super::disk::{Disk, DiskFile};
+use super::error::{DiskError, DiskErrorKind, DiskOperation, StoreError};
+use super::format::{
+    FLAG_NAMED, FRAME_BYTES, HEADER_BYTES, Header, Kind, MARK_BYTES, Mark, TRAILER_BYTES, Trailer,
+    begin_frame, encode_list, end_frame, frame_span,
+};
+use super::index::Index;
+use super::segments::Segment;
+use super::stats::Counters;
+use super::writer::Writer;
+use crate::base::{Lsn, Timestamp};
+
+/// The segment that is written.
+#[derive(Debug)]
+pub(super) struct Active<F> {
+    id: u64,
+    base: Lsn,
+    crc: u32,
+    file: Arc<F>,
+    /// Where the bytes in `out` go.
+    offset: usize,
+    /// Holds what is in `out` too, unlike the one readers use.
+    index: Index,
+    records: u64,
+    /// Whether it has bytes that were not synced.
+    pub dirty: bool,
+}
+
+/// A record in `out`, for the readers' index once it is written.
+#[derive(Debug)]
+pub(super) struct Fresh {
+    delta: u32,
+    offset: u32,
+    named: bool,
+    pieces: Box<[Lsn]>,
+}
+
+/// Whether a record went into `out`.
+pub(super) enum Put {
+    Done,
+    NoRoom,
+}
+
+impl<P: Payload, D: Disk> Writer<P, D> {
+    pub(super) fn put_slot(&mut self, lsn: Lsn, slot: &Slot<P>) -> Result<Put, StoreError> {
+        let before = self.out.len();
+        let put = match slot {
+            Slot::Gone => Put::Done,
+            Slot::Facts(payload) => {
+                let named = match payload.body() {
+                    Body::Carried => FLAG_NAMED,
+                    Body::None => 0,
+                };
+                self.put(lsn, Kind::Facts, named, &[], |out| payload.encode(out))?
+            }
+            Slot::Block(payload) => {
+                self.put(lsn, Kind::Block, FLAG_NAMED, &[], |out| payload.encode(out))?
+            }
+            Slot::Piece(bytes) => self.put(lsn, Kind::Piece, FLAG_NAMED, &[], |out| {
+                out.extend_from_slice(bytes);
+            })?,
+            Slot::Body { pieces, bytes } => {
+                self.put(lsn, Kind::Body, FLAG_NAMED, pieces, |out| {
+                    encode_list(pieces, out);
+                    out.extend_from_slice(bytes);
+                })?
+            }
+            Slot::End(checkpoint) => {
+                let put = self.put(lsn, Kind::End, FLAG_NAMED, &[], |out| {
+                    checkpoint.encode(out);
+                })?;
+                if matches!(put, Put::Done) {
+                    self.current.newest_end = lsn;
+                }
+                put
+            }
+        };
+        if matches!(slot, Slot::Facts(_) | Slot::Piece(_) | Slot::Body { .. }) {
+            let grown = self.out.len().saturating_sub(before);
+            Counters::add(&self.shared.counters.payload_bytes, grown as u64);
+        }
+        Ok(put)
+    }
+
+    pub(super) fn put_mark(
+        &mut self,
+        lsn: Lsn,
+        wall: Timestamp,
+        flags: u8,
+    ) -> Result<(), StoreError> {
+        if self.active.is_none() || !self.fits(lsn, MARK_BYTES, 0) {
+            return Ok(());
+        }
+        let mark = Mark {
+            wall,
+            durable: self.progress.synced_record,
+        };
+        self.put(lsn, Kind::Mark, flags, &[], |out| mark.encode(out))?;
+        Ok(())
+    }
+
+    /// Encodes one record behind the others, in the next segment if this one is full.
+    fn put(
+        &mut self,
+        lsn: Lsn,
+        kind: Kind,
+        flags: u8,
+        pieces: &[Lsn],
+        encode: impl Fn(&mut Vec<u8>),
+    ) -> Result<Put, StoreError> {
+        for _attempt in 0..2 {
+            if self.active.is_none() && !self.open_segment(lsn)? {
+                return Ok(Put::NoRoom);
+            }
+            let start = begin_frame(&mut self.out);
+            encode(&mut self.out);
+            let payload_bytes = self.out.len() - start - FRAME_BYTES;
+            if self.fits_at(lsn, start, payload_bytes, pieces.len()) {
+                self.finish_record(lsn, start, kind, flags, pieces);
+                return Ok(Put::Done);
+            }
+            self.out.truncate(start);
+            if self
+                .active
+                .as_ref()
+                .is_some_and(|active| active.records == 0)
+            {
+                let error = StoreError::RecordTooLarge {
+                    bytes: payload_bytes,
+                    max: self.options.segment_bytes as usize,
+                };
+                return Err(self.poison(DiskError {
+                    operation: DiskOperation::Write,
+                    name: "journal".to_owned(),
+                    kind: DiskErrorKind::Failed,
+                    message: error.to_string(),
+                }));
+            }
+            self.seal()?;
+        }
+        Ok(Put::NoRoom)
+    }
+
+    fn finish_record(&mut self, lsn: Lsn, start: usize, kind: Kind, flags: u8, pieces: &[Lsn]) {
+        let Some(active) = &mut self.active else {
+            return;
+        };
+        let delta = lsn.0.wrapping_sub(active.base.0);
+        let offset = active.offset + start;
+        let (Ok(delta), Ok(offset)) = (u32::try_from(delta), u32::try_from(offset)) else {
+            return;
+        };
+        end_frame(&mut self.out, start, active.crc, delta, kind, flags);
+        active.records += 1;
+        active.index.push(delta, offset);
+        active.index.push_pieces(delta, pieces.into());
+        self.progress.written_record = lsn;
+        self.fresh.push(Fresh {
+            delta,
+            offset,
+            named: flags & FLAG_NAMED != 0,
+            pieces: pieces.into(),
+        });
+    }
+
+    fn fits(&self, lsn: Lsn, payload_bytes: usize, pieces: usize) -> bool {
+        self.fits_at(lsn, self.out.len(), payload_bytes, pieces)
+    }
+
+    /// Whether a record at `start` of `out` leaves room for the index in this segment.
+    fn fits_at(&self, lsn: Lsn, start: usize, payload_bytes: usize, pieces: usize) -> bool {
+        let Some(active) = &self.active else {
+            return false;
+        };
+        let index = active.index.encoded_bytes_max() + 12 + pieces * 8;
+        let end = active.offset + start + frame_span(payload_bytes) + index + TRAILER_BYTES;
+        let near = lsn.0.saturating_sub(active.base.0) < u64::from(u32::MAX / 2);
+        near && end <= self.options.segment_bytes as usize
+    }
+
+    /// Opens a prepared segment for `first`; false if there is none and no room for one.
+    fn open_segment(&mut self, first: Lsn) -> Result<bool, StoreError> {
+        self.flush()?;
+        if self.prepared.is_empty() {
+            self.prepare_one();
+        }
+        let Some(prepared) = self.prepared.pop_front() else {
+            return Ok(false);
+        };
+        let [a, b, c, d, ..] = self.random.draw().to_le_bytes();
+        let header = Header {
+            id: prepared.id,
+            base: first,
+            continues: self.progress.written_record,
+            wall: self.wall,
+            seed: u32::from_le_bytes([a, b, c, d]),
+            generation: 0,
+        };
+        let (bytes, crc) = header.encode();
+        let file = Arc::new(prepared.file);
+        self.out.extend_from_slice(&bytes);
+        self.shared.segments.write().list.push(Segment {
+            id: header.id,
+            base: first,
+            continues: header.continues,
+            last: header.continues,
+            crc,
+            generation: 0,
+            file: Arc::clone(&file),
+            data_end: HEADER_LENGTH,
+            sealed: false,
+            damaged: false,
+            checkpoint: self.current.newest_end,
+            index: Index::default(),
+        });
+        self.active = Some(Active {
+            id: header.id,
+            base: first,
+            crc,
+            file,
+            offset: 0,
+            index: Index::default(),
+            records: 0,
+            dirty: false,
+        });
+        Ok(true)
+    }
+
+    /// Writes what is encoded and shows it to readers.
+    pub(super) fn flush(&mut self) -> Result<(), StoreError> {
+        let Some(active) = &mut self.active else {
+            return Ok(());
+        };
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let written = active.file.write_at(active.offset as u64, &self.out);
+        active.offset += self.out.len();
+        if !active.dirty {
+            active.dirty = true;
+            self.unsynced.push(Arc::clone(&active.file));
+        }
+        let data_end = u32::try_from(active.offset).unwrap_or(u32::MAX);
+        let id = active.id;
+        written.map_err(|error| self.poison(error))?;
+        Counters::add(&self.shared.counters.written_bytes, self.out.len() as u64);
+        self.out.clear();
+        let mut segments = self.shared.segments.write();
+        let Some(segment) = segments.list.last_mut().filter(|last| last.id == id) else {
+            return Ok(());
+        };
+        segment.data_end = data_end;
+        segment.last = self.progress.written_record.max(segment.last);
+        segment.checkpoint = self.current.newest_end;
+        for record in self.fresh.drain(..) {
+            segment.index.push(record.delta, record.offset);
+            segment.index.push_pieces(record.delta, record.pieces);
+            if record.named {
+                segment.index.retain(record.delta, data_end);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the open segment: index, trailer, cut.
+    fn seal(&mut self) -> Result<(), StoreError> {
+        self.flush()?;
+        let Some(active) = self.active.take() else {
+            return Ok(());
+        };
+        let tail = seal_bytes(
+            &active.index,
+            active.crc,
+            &Trailer {
+                last: self.progress.written_record,
+                checkpoint: self.current.newest_end,
+                durable: self.progress.synced_record,
+                data_end: u32::try_from(active.offset).unwrap_or(u32::MAX),
+                index_crc: 0,
+            },
+        );
+        let end = active.offset as u64 + tail.len() as u64;
+        active
+            .file
+            .write_at(active.offset as u64, &tail)
+            .and_then(|()| active.file.truncate(end))
+            .map_err(|error| self.poison(error))?;
+        if !active.dirty {
+            self.unsynced.push(active.file);
+        }
+        Counters::add(&self.shared.counters.written_bytes, tail.len() as u64);
+        let mut segments = self.shared.segments.write();
+        if let Some(segment) = segments.list.last_mut().filter(|last| last.id == active.id) {
+            segment.sealed = true;
+            segment.index.recount(segment.data_end);
+        }
+        Ok(())
+    }
+}
+
+/// Index and trailer of a segment that ends here.
+pub(super) fn seal_bytes(index: &Index, crc: u32, trailer: &Trailer) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(index.encoded_bytes_max() + TRAILER_BYTES);
+    index.encode(&mut bytes);
+    let trailer = Trailer {
+        index_crc: crc32c::crc32c_append(crc, &bytes),
+        ..trailer.clone()
+    };
+    bytes.extend_from_slice(&trailer.encode(crc));
+    bytes
+}
+
+const HEADER_LENGTH: u32 = 64;
+const _: () = assert!(HEADER_BYTES == HEADER_LENGTH as usize);
