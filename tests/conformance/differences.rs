@@ -36,6 +36,24 @@ fn every_vector_that_differs_is_listed_with_its_rows() {
 }
 
 #[test]
+fn every_further_scenario_that_differs_names_its_rows() {
+    let folder = repository("interop/vectors-more");
+    let listed = json(&folder.join("ours.json"));
+    for (name, ours) in listed.as_object().expect("ours.json is an object") {
+        assert!(
+            folder.join(format!("{name}.json")).exists(),
+            "no scenario {name}"
+        );
+        let rows = ours["rows"].as_array().expect("rows are a list");
+        let known = |row: &Value| row.as_i64().is_some_and(|row| ROWS.contains(&row));
+        assert!(
+            !rows.is_empty() && rows.iter().all(known),
+            "{name}: {rows:?}"
+        );
+    }
+}
+
+#[test]
 fn every_scenario_that_is_not_run_is_listed_with_its_reason() {
     let list = list();
     let listed: BTreeSet<String> = section(&list, "skipped").keys().cloned().collect();

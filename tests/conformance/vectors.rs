@@ -1,4 +1,4 @@
-//! Every scenario of `interop/vectors`, in shards that run side by side.
+//! Every scenario of `interop/vectors` and `interop/vectors-more`, in shards that run side by side.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,19 +12,37 @@ use crate::support::{RunningBroker, repository, run_to_end};
 /// host of its own because all scenarios use the same short names.
 const SHARDS: usize = 12;
 
-/// A shard has about 15 scenarios of one to ten seconds each.
+/// A shard has about 20 scenarios of one to ten seconds each.
 const SHARD_MAX: Duration = Duration::from_mins(7);
 
 #[test]
 fn every_vector_agrees_or_differs_as_listed() {
+    judge(&scenario_files(), &merged_expectations());
+}
+
+#[test]
+fn every_further_scenario_agrees_or_differs_as_listed() {
+    let folder = repository("interop/vectors-more");
+    let mut files = json_files(&folder);
+    files.retain(|file| !file.ends_with("ours.json"));
+    let expectations = Path::new(env!("CARGO_TARGET_TMPDIR")).join("more-expectations");
+    let mut program = Command::new("python3");
+    program
+        .arg(folder.join("expectations.py"))
+        .arg(&expectations);
+    let output = run_to_end(&mut program, SHARD_MAX);
+    assert!(output.status.success(), "{output:?}");
+    judge(&files, &expectations);
+}
+
+/// Runs the scenarios against a broker of their own; panics with those that failed.
+fn judge(files: &[PathBuf], expectations: &Path) {
     let names: Vec<String> = (0..SHARDS).map(|shard| format!("oracle-{shard}")).collect();
     let arguments: Vec<&str> = names
         .iter()
         .flat_map(|name| ["--vhost", name.as_str()])
         .collect();
     let mut broker = RunningBroker::start(&arguments);
-    let expectations = merged_expectations();
-    let files = scenario_files();
 
     let reports: Vec<String> = thread::scope(|scope| {
         let running: Vec<_> = names
@@ -32,7 +50,7 @@ fn every_vector_agrees_or_differs_as_listed() {
             .enumerate()
             .map(|(shard, vhost)| {
                 let files = files.iter().skip(shard).step_by(SHARDS);
-                let mut command = runner(broker.port, vhost, &expectations);
+                let mut command = runner(broker.port, vhost, expectations);
                 command.args(files);
                 scope.spawn(move || report(&mut command))
             })
