@@ -221,7 +221,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             data_end: HEADER_LENGTH,
             sealed: false,
             damaged: false,
-            checkpoint: self.current.newest_end,
+            ends: (self.current.newest_end, self.current.end),
             index: Index::default(),
         });
         self.active = Some(Active {
@@ -262,7 +262,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         };
         segment.data_end = data_end;
         segment.last = self.progress.written_record.max(segment.last);
-        segment.checkpoint = self.current.newest_end;
+        segment.ends = (self.current.newest_end, self.current.end);
         for record in self.fresh.drain(..) {
             segment.index.push(record.delta, record.offset);
             segment.index.push_pieces(record.delta, record.pieces);
@@ -284,7 +284,8 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             active.crc,
             &Trailer {
                 last: self.progress.written_record,
-                checkpoint: self.current.newest_end,
+                newest_end: self.current.newest_end,
+                end_in_force: self.current.end,
                 durable: self.progress.synced_record,
                 data_end: u32::try_from(active.offset).unwrap_or(u32::MAX),
                 index_crc: 0,

@@ -60,21 +60,16 @@ pub(super) struct Verdict {
 
 /// Finds the newest checkpoint that holds, and with it what follows.
 pub(super) fn examine<F: DiskFile>(directory: &mut Directory<F>) -> Result<Verdict, DiskError> {
-    let mut damage = Vec::new();
+    let mut unreadable = Vec::new();
     let mut candidates: BTreeSet<Lsn> = BTreeSet::new();
     for segment in &directory.segments {
-        candidates.extend(segment.trailer.iter().map(|trailer| trailer.checkpoint));
+        let trailer = segment.trailer.iter();
+        candidates.extend(trailer.flat_map(|trailer| [trailer.newest_end, trailer.end_in_force]));
         candidates.extend(segment.scan.iter().flat_map(|scan| &scan.ends));
     }
     while let Some(end) = candidates.pop_last().filter(|end| *end > Lsn(0)) {
         let Some(checkpoint) = directory.checkpoint(end)? else {
-            damage.push(Damage {
-                file: "checkpoint".to_owned(),
-                from: 0,
-                to: 0,
-                after: Lsn(end.0 - 1),
-                before: None,
-            });
+            unreadable.push(end);
             continue;
         };
         directory.scan_from(checkpoint.begin)?;
@@ -85,13 +80,28 @@ pub(super) fn examine<F: DiskFile>(directory: &mut Directory<F>) -> Result<Verdi
         }
         verdict.end = end;
         verdict.checkpoint = checkpoint;
-        verdict.damage.append(&mut damage);
+        verdict.note_ends(&unreadable);
         return Ok(verdict);
     }
     directory.scan_from(Lsn(0))?;
     let mut verdict = judge(&directory.segments, Lsn(0));
-    verdict.damage.append(&mut damage);
+    verdict.note_ends(&unreadable);
     Ok(verdict)
+}
+
+impl Verdict {
+    /// An end record that cannot be read is damage, unless it went with the tail.
+    fn note_ends(&mut self, unreadable: &[Lsn]) {
+        for end in unreadable.iter().filter(|end| **end <= self.last) {
+            self.damage.push(Damage {
+                file: "checkpoint".to_owned(),
+                from: 0,
+                to: 0,
+                after: Lsn(end.0 - 1),
+                before: None,
+            });
+        }
+    }
 }
 
 /// Tells damage from the tail in all that was scanned.

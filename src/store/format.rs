@@ -9,7 +9,7 @@ pub const HEADER_BYTES: usize = 64;
 /// Bytes of a frame before its payload.
 pub const FRAME_BYTES: usize = 16;
 /// Bytes of a trailer.
-pub const TRAILER_BYTES: usize = 48;
+pub const TRAILER_BYTES: usize = 56;
 /// Payload bytes of a mark.
 pub const MARK_BYTES: usize = 16;
 /// Frames begin at multiples of this.
@@ -351,8 +351,10 @@ pub fn encode_list(list: &[Lsn], out: &mut Vec<u8>) {
 pub struct Trailer {
     /// LSN of the segment's last record.
     pub last: Lsn,
-    /// The newest checkpoint end up to there.
-    pub checkpoint: Lsn,
+    /// The newest checkpoint end up to there; not known to be durable.
+    pub newest_end: Lsn,
+    /// The one that was in force when it was sealed; durable.
+    pub end_in_force: Lsn,
     /// Known durable when it was sealed.
     pub durable: Lsn,
     /// Where the index begins.
@@ -368,7 +370,8 @@ impl Trailer {
         let mut out = Filler(&mut bytes);
         out.put(&TRAILER_MAGIC);
         out.put(&self.last.0.to_le_bytes());
-        out.put(&self.checkpoint.0.to_le_bytes());
+        out.put(&self.newest_end.0.to_le_bytes());
+        out.put(&self.end_in_force.0.to_le_bytes());
         out.put(&self.durable.0.to_le_bytes());
         out.put(&self.data_end.to_le_bytes());
         out.put(&[0; 4]);
@@ -386,7 +389,8 @@ impl Trailer {
             return None;
         }
         let last = Lsn(reader.u64()?);
-        let checkpoint = Lsn(reader.u64()?);
+        let newest_end = Lsn(reader.u64()?);
+        let end_in_force = Lsn(reader.u64()?);
         let durable = Lsn(reader.u64()?);
         let data_end = reader.u32()?;
         let _reserved = reader.u32()?;
@@ -394,7 +398,8 @@ impl Trailer {
         let crc = crc32c::crc32c_append(segment_crc, input.get(..TRAILER_BYTES - 4)?);
         (reader.u32()? == crc).then_some(Self {
             last,
-            checkpoint,
+            newest_end,
+            end_in_force,
             durable,
             data_end,
             index_crc,

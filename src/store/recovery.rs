@@ -178,13 +178,15 @@ fn apply_cut<F>(directory: &mut Directory<F>, cut: &Cut) -> Vec<Loaded<F>> {
 impl<F: DiskFile> Loaded<F> {
     /// Ends a segment whose records are on the device.
     fn seal(&mut self, verdict: &Verdict) -> Result<(), StoreError> {
+        let end = if verdict.end <= self.last {
+            verdict.end
+        } else {
+            Lsn(0)
+        };
         let trailer = Trailer {
             last: self.last,
-            checkpoint: if verdict.end <= self.last {
-                verdict.end
-            } else {
-                Lsn(0)
-            },
+            newest_end: end,
+            end_in_force: end,
             durable: self.last,
             data_end: self.data_end,
             index_crc: 0,
@@ -261,7 +263,9 @@ pub(super) fn segments_of<F>(directory: &Directory<F>, verdict: &Verdict) -> Seg
             data_end: loaded.data_end,
             sealed: true,
             damaged: false,
-            checkpoint: trailer.map_or(Lsn(0), |trailer| trailer.checkpoint),
+            ends: trailer.map_or((Lsn(0), Lsn(0)), |trailer| {
+                (trailer.newest_end, trailer.end_in_force)
+            }),
             index: loaded.index.clone(),
         });
     }

@@ -28,7 +28,7 @@ use crate::base::Lsn;
 pub(super) struct Rewrite<F> {
     id: u64,
     last: Lsn,
-    checkpoint: Lsn,
+    ends: (Lsn, Lsn),
     generation: u32,
     source: Arc<F>,
     source_crc: u32,
@@ -169,7 +169,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         Some(Ok(Rewrite {
             id: chosen.id,
             last: chosen.last,
-            checkpoint: chosen.checkpoint,
+            ends: chosen.ends,
             generation: header.generation,
             source: Arc::clone(&chosen.file),
             source_crc: chosen.crc,
@@ -221,7 +221,8 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         let data_end = u32::try_from(rewrite.offset).unwrap_or(u32::MAX);
         let trailer = Trailer {
             last: rewrite.last,
-            checkpoint: rewrite.checkpoint,
+            newest_end: rewrite.ends.0,
+            end_in_force: rewrite.ends.1,
             durable: rewrite.last,
             data_end,
             index_crc: 0,

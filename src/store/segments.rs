@@ -28,8 +28,8 @@ pub struct Segment<F> {
     pub sealed: bool,
     /// Whether rewriting it failed because its bytes are bad: it stays as it is.
     pub damaged: bool,
-    /// The newest checkpoint end in it or before it.
-    pub checkpoint: Lsn,
+    /// What its trailer tells: the newest checkpoint end in it or before it, and the one in force.
+    pub ends: (Lsn, Lsn),
     /// Its records.
     pub index: Index,
 }

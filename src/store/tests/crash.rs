@@ -65,7 +65,8 @@ fn matrix(seed: u64, steps: usize) {
 
 #[test]
 fn a_crash_at_any_operation_loses_nothing_confirmed() {
-    for seed in 1..=6 {
+    // 1004: an end record torn in a segment whose trailer survived hid the checkpoint before it.
+    for seed in [1, 2, 3, 4, 5, 1004] {
         matrix(seed, 150);
     }
 }
@@ -135,7 +136,7 @@ fn a_crash_while_recovering_changes_nothing() {
 
 #[test]
 fn a_power_cut_in_a_long_life_loses_nothing_confirmed() {
-    for seed in 100..140 {
+    for seed in (100..140).chain([5006]) {
         let disk = SimDisk::default();
         let mut world = World::open(&disk, options(), seed).unwrap();
         for life in 0..6 {
