@@ -123,7 +123,7 @@ impl Check<'_> {
                 let len = self.number(end, width)?;
                 self.variable(start, end, code, len).map(|()| None)
             }
-            Shape::Compound(width) => self.compound(start, end, code, width).map(Some),
+            Shape::Compound(width) => self.compound(start, end, code, width),
             Shape::Array(width) => self.array(start, end, width).map(Some),
             Shape::Described => Ok(Some(Level {
                 start,
@@ -180,7 +180,7 @@ impl Check<'_> {
         end: usize,
         code: u8,
         width: usize,
-    ) -> Result<Level, DecodeError> {
+    ) -> Result<Option<Level>, DecodeError> {
         let (end, count) = self.size_and_count(start, end, width)?;
         if count as usize > end - self.at {
             return Err(DecodeError::Count { at: start, count });
@@ -188,13 +188,18 @@ impl Check<'_> {
         if matches!(code, codes::MAP_8 | codes::MAP_32) && count % 2 == 1 {
             return Err(DecodeError::OddMap { at: start });
         }
-        Ok(Level {
+        // Empty, it is no deeper than a `list0`, which takes no level: how a value is encoded must
+        // not decide whether it is too deep.
+        if count == 0 && self.at == end {
+            return Ok(None);
+        }
+        Ok(Some(Level {
             start,
             end,
             left: count,
             element: None,
             sized: true,
-        })
+        }))
     }
 
     fn array(&mut self, start: usize, end: usize, width: usize) -> Result<Level, DecodeError> {

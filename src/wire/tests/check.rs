@@ -2,7 +2,9 @@ use rstest::rstest;
 
 use super::hex;
 use crate::base::limits::VALUE_DEPTH_MAX;
-use crate::wire::{DecodeError, check_annotations, check_structure, decode_value, value_len};
+use crate::wire::{
+    DecodeError, check_annotations, check_structure, decode_value, encode_value, value_len,
+};
 
 fn refused(encoded: &str, expect: &DecodeError) {
     let bytes = hex(encoded);
@@ -66,6 +68,21 @@ fn nesting_is_bounded() {
         check_structure(&nested(VALUE_DEPTH_MAX + 1)),
         Err(DecodeError::TooDeep { .. })
     ));
+}
+
+/// The story: the fuzzer found an array of `list0` at the depth limit, which came out of encoding
+/// with wide empty lists and was then too deep.
+#[test]
+fn an_empty_list_takes_no_level_however_it_is_encoded() {
+    let mut value = hex("e0 03 02 45"); // an array of two list0
+    for _ in 0..VALUE_DEPTH_MAX - 1 {
+        let size = u32::try_from(value.len() + 4).unwrap().to_be_bytes();
+        value = [&[0xd0], &size[..], &[0, 0, 0, 1], &value].concat();
+    }
+    let (decoded, _) = decode_value(&value).unwrap();
+    let mut encoded = Vec::new();
+    encode_value(&decoded, &mut encoded);
+    assert_eq!(decode_value(&encoded), Ok((decoded, encoded.len())));
 }
 
 /// The story: 12 kB of descriptors in descriptors overflowed the stack of another decoder.
