@@ -5,7 +5,8 @@ use crate::base::Name;
 use crate::broker::Command;
 use crate::gateway::Options;
 use crate::link::Event;
-use crate::wire::performative::{Attach, DeliveryState};
+use crate::wire::performative::{Attach, DeliveryState, FieldValue, fields};
+use crate::wire::{Kind, Value, decode_value, walk};
 
 fn fill(scene: &mut Scene, client: usize, queue: &str, count: usize) {
     let link = scene.publisher(client, Some(&format!("/queues/{queue}")));
@@ -198,4 +199,67 @@ fn connection_that_fails_with_its_core_is_closed_with_an_internal_error() {
         "amqp:internal-error"
     );
     assert!(!scene.clients[client].gateway.has_work());
+}
+
+/// The kind of `x-opt-deaths` in a delivery, and how many annotations tell of deaths beside it.
+fn history_of(payload: &[u8]) -> (Option<Kind>, usize) {
+    let annotations = walk(payload).unwrap().message_annotations;
+    let (value, _) = decode_value(&payload[annotations.value as usize..]).unwrap();
+    let Value::Map(pairs) = value else {
+        panic!("annotations are a map");
+    };
+    let named = |name: &str| {
+        pairs
+            .iter()
+            .filter(|(key, _)| key.as_str().is_some_and(|key| key.contains(name)))
+            .count()
+    };
+    let deaths = pairs
+        .iter()
+        .find(|(key, _)| key.as_str() == Some("x-opt-deaths"));
+    let kind = deaths.map(|(_, value)| value.kind());
+    (kind, named("x-first-death-") + named("x-last-death-"))
+}
+
+#[test]
+fn each_receiver_gets_the_history_in_the_form_it_asked_for() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("dead", &[]);
+    let to_dead = [
+        ("x-dead-letter-exchange", Value::String(String::new())),
+        (
+            "x-dead-letter-routing-key",
+            Value::String("dead".to_owned()),
+        ),
+    ];
+    scene.queue("work", &to_dead);
+    fill(&mut scene, client, "work", 4);
+    let worker = scene.consumer(client, "work", 4);
+    for (_, delivery_id, _) in scene.deliveries(client) {
+        let engine = &mut scene.clients[client].engine;
+        engine.settle_received(worker, delivery_id, DeliveryState::Rejected { error: None });
+    }
+    scene.drive();
+    assert_eq!(scene.counts("dead"), (4, 0));
+    let forms = [
+        (None, Some(Kind::Array)),
+        (Some("array"), Some(Kind::Array)),
+        (Some("list"), Some(Kind::List)),
+        (Some("none"), None),
+    ];
+    for (asked, expect) in forms {
+        let properties =
+            asked.map(|word| fields([("x-opt-deaths-encoding", FieldValue::String(word.into()))]));
+        let attach = Attach {
+            properties,
+            ..receiver(&format!("reader {asked:?}"), "/queues/dead")
+        };
+        let (link, result) = scene.attach(client, attach);
+        assert_eq!(result, Ok(()), "{asked:?}");
+        scene.clients[client].engine.set_credit(link, 1);
+        scene.drive();
+        let (_, _, payload) = scene.deliveries(client).remove(0);
+        assert_eq!(history_of(&payload), (expect, 6), "{asked:?}");
+    }
 }
