@@ -1,6 +1,7 @@
 //! The collector that the core fills and the caller empties after each batch.
 
 use crate::base::{ConnectionId, Lsn, Name};
+use crate::broker::queue::Garbage;
 use crate::broker::{Effect, Record};
 use crate::deaths::Reason;
 
@@ -13,6 +14,8 @@ pub struct Effects {
     pub records: Vec<Record>,
     /// Log lines, rate-limited.
     pub log: Vec<LogEvent>,
+    /// Messages to drop without the core's lock: freeing them takes longer than all the rest.
+    pub garbage: Vec<Garbage>,
 }
 
 impl Effects {
@@ -31,6 +34,7 @@ impl Effects {
         self.outgoing.clear();
         self.records.clear();
         self.log.clear();
+        self.garbage.clear();
     }
 
     /// The LSN of the last record, 0 if there is none.

@@ -213,6 +213,7 @@ impl Vhost {
         };
         state.holds.record(watch.elapsed_ns());
         let wakers = std::mem::take(&mut state.wakers);
+        let garbage = std::mem::take(&mut state.effects.garbage);
         MutexGuard::unlock_fair(state);
         for waker in wakers {
             waker.wake();
@@ -220,6 +221,7 @@ impl Vhost {
         if self.timer_due.fetch_min(due.0, Ordering::Relaxed) > due.0 {
             self.timer.notify_one();
         }
+        drop(garbage);
     }
 
     /// The core panicked, its state is worth nothing: nobody gets at it again. [architecture D3]

@@ -114,10 +114,10 @@ impl Core {
         }
     }
 
-    /// Frees detached storage.
+    /// Takes detached storage out, to be freed without the lock.
     pub(super) fn free(&mut self, turn: &mut Turn<'_>) {
         while turn.budget > 0 && !self.trash.is_empty() {
-            self.trash.free_some();
+            turn.effects.garbage.extend(self.trash.take_some());
             turn.budget = turn.budget.saturating_sub(FREE_COST);
         }
     }

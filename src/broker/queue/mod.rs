@@ -22,7 +22,7 @@ pub use block::{Slot, State};
 pub use consumers::Consumers;
 pub use messages::{Messages, lane};
 pub use pending::{Pending, PendingSet, Waiter};
-pub use trash::Trash;
+pub use trash::{Garbage, Trash};
 
 /// A queue of one vhost.
 #[derive(Debug)]

@@ -20,6 +20,10 @@ pub struct Trash {
     pending: Vec<BTreeMap<Position, Pending>>,
 }
 
+/// Messages that nothing refers to any more. Dropping it frees them, which takes a while.
+#[derive(Debug)]
+pub struct Garbage(#[allow(dead_code, reason = "only there to be dropped")] Box<Block>);
+
 impl Trash {
     pub(super) fn block(&mut self, block: Box<Block>) {
         self.blocks.push(block);
@@ -42,10 +46,10 @@ impl Trash {
         self.blocks.is_empty() && self.timers.is_empty() && self.pending.is_empty()
     }
 
-    /// Frees about one block's worth.
-    pub fn free_some(&mut self) {
-        if self.blocks.pop().is_some() {
-            return;
+    /// Takes out about one block's worth, to be dropped where nobody waits for it.
+    pub fn take_some(&mut self) -> Option<Garbage> {
+        if let Some(block) = self.blocks.pop() {
+            return Some(Garbage(block));
         }
         if let Some(timers) = self.timers.last_mut() {
             for _ in 0..BLOCK_SLOTS {
@@ -62,5 +66,6 @@ impl Trash {
                 self.pending.pop();
             }
         }
+        None
     }
 }
