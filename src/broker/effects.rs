@@ -12,6 +12,8 @@ pub struct Effects {
     pub outgoing: Vec<(ConnectionId, Effect)>,
     /// Journal records, in the order of their LSNs.
     pub records: Vec<Record>,
+    /// Bodies of the journal that no message names any more, once these records are durable.
+    pub released: Vec<Lsn>,
     /// Log lines, rate-limited.
     pub log: Vec<LogEvent>,
     /// Messages to drop without the core's lock: freeing them takes longer than all the rest.
@@ -26,13 +28,17 @@ impl Effects {
 
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
-        self.outgoing.is_empty() && self.records.is_empty() && self.log.is_empty()
+        self.outgoing.is_empty()
+            && self.records.is_empty()
+            && self.released.is_empty()
+            && self.log.is_empty()
     }
 
     /// Forgets everything, keeping the room.
     pub fn clear(&mut self) {
         self.outgoing.clear();
         self.records.clear();
+        self.released.clear();
         self.log.clear();
         self.garbage.clear();
     }

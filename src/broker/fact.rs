@@ -34,8 +34,8 @@ pub enum Fact {
         message: Arc<Message>,
         /// Exchange and keys it came by.
         route: Arc<Route>,
-        /// The record that carries its bare bytes; 0: this one does.
-        body: Lsn,
+        /// Where its bare bytes are.
+        body: Body,
         /// Where it is now.
         entries: Vec<Entry>,
     },
@@ -140,6 +140,22 @@ pub enum Fact {
         /// Its name.
         name: Name,
     },
+    /// Ids below this one were given to queues; the last fact of a checkpoint.
+    QueueIds {
+        /// The next one.
+        next: QueueId,
+    },
+}
+
+/// Where the bare bytes of a message are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Body {
+    /// In this record, whose LSN names them from now on. At most one in a record.
+    Named,
+    /// In this record, without a name: a record can name one body only.
+    Carried,
+    /// In an earlier record.
+    At(Lsn),
 }
 
 /// A message's place in one queue, as it entered.

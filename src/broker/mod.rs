@@ -29,13 +29,13 @@ mod reply;
 pub mod router;
 mod topic;
 
-pub use self::core::{Core, More, Options, Restoring};
+pub use self::core::{Core, More, Options, Restoring, Snapshot};
 pub use command::{Command, Consume, Destination, Outcome, Publish, Settle, Target};
 pub use counters::{ByReason, Counters, DropCount, Drops, QueueCounters};
 pub use effect::{ConsumerEnd, Delivery, Effect, PublishOutcome, room_bytes};
 pub use effects::{DropCause, Effects, LogEvent};
 pub use error::{Error, Kind};
-pub use fact::{Entry, Fact, Record};
+pub use fact::{Body, Entry, Fact, Record};
 pub use headers::Attributes;
 pub use policy::Policy;
 pub use reply::{QueueInfo, Reply};

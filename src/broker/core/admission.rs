@@ -29,16 +29,19 @@ pub(super) struct Arrival<'a> {
     pub(super) ttl_ms: Option<u64>,
     /// Bytes of its bare message.
     pub(super) size_bytes: u32,
-    /// The record that carries its bare bytes; 0: the one being made.
+    /// What names its bare bytes in the journal; 0: nothing.
     pub(super) body: Lsn,
+    /// Whether a message names them already.
+    named: bool,
 }
 
 impl<'a> Arrival<'a> {
+    /// `body`: what names its bare bytes; `named`: another message does so already.
     pub(super) fn new(
         now: Now,
         message: &'a Arc<Message>,
         route: &'a Arc<Route>,
-        body: Lsn,
+        (body, named): (Lsn, bool),
     ) -> Self {
         let size_bytes = size_bytes(message);
         Self {
@@ -47,6 +50,7 @@ impl<'a> Arrival<'a> {
             ttl_ms: own_ttl_ms(now, message),
             size_bytes,
             body,
+            named,
         }
     }
 }
@@ -109,16 +113,15 @@ impl Core {
         &mut self,
         now: Now,
         id: QueueId,
-        arrival: &Arrival<'_>,
+        arrival: &mut Arrival<'_>,
         state: State,
     ) -> Option<Entered> {
         let queue = self.queues.get_mut(&id)?;
         let durable = queue.keeps(arrival.message.durable());
-        let body = match (durable, arrival.body) {
-            (false, _) => Lsn(0),
-            (true, Lsn(0)) => self.recorder.next(),
-            (true, body) => body,
-        };
+        let body = if durable { arrival.body } else { Lsn(0) };
+        if durable && std::mem::replace(&mut arrival.named, true) {
+            self.recorder.share(body);
+        }
         let slot = Slot {
             message: arrival.message.clone(),
             route: arrival.route.clone(),

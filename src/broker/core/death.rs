@@ -9,7 +9,7 @@ use crate::base::{Lsn, Millis, Position, QueueId};
 use crate::broker::arguments::DeadLetterStrategy;
 use crate::broker::dead_letter::{Sent, Verdict, plan, verdict};
 use crate::broker::queue::{Pending, State, Waiter};
-use crate::broker::{DropCause, Fact, LogEvent};
+use crate::broker::{Body, DropCause, Fact, LogEvent};
 use crate::deaths::{Death, Evidence, History, Reason};
 use crate::message::{Message, Route};
 
@@ -35,8 +35,9 @@ struct Letter {
     message: Arc<Message>,
     route: Arc<Route>,
     strategy: DeadLetterStrategy,
-    /// Its entry in the source is known to the journal, its bytes are in this record.
+    /// Its entry in the source is known to the journal.
     durable: bool,
+    /// What names its bytes in the journal; 0: nothing.
     body: Lsn,
     /// The targets it waited for, and its turn, if it waited.
     waited: Option<Pending>,
@@ -52,6 +53,7 @@ impl Core {
             reason,
             evidence,
         } = dying;
+        self.recorder.cut(turn.now, turn.effects);
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
         };
@@ -96,6 +98,7 @@ impl Core {
 
     /// Tries a dead letter that waits once more.
     pub(super) fn retry(&mut self, turn: &mut Turn<'_>, id: QueueId, position: Position) {
+        self.recorder.cut(turn.now, turn.effects);
         let Some(queue) = self.queues.get(&id) else {
             return;
         };
@@ -203,7 +206,12 @@ impl Core {
         let mut targets = std::mem::take(&mut self.targets);
         targets.clear();
         self.find_targets(letter, &mut targets, &mut sent);
-        let arrival = Arrival::new(turn.now, &letter.message, &letter.route, letter.body);
+        let body = match letter.body {
+            Lsn(0) => (self.recorder.name_body(), false),
+            body => (body, true),
+        };
+        let mut arrival = Arrival::new(turn.now, &letter.message, &letter.route, body);
+        let insertion_at = self.recorder.len();
         let mut entries = Vec::new();
         for &target in &targets {
             if self.is_cycle(turn, letter, target) {
@@ -218,7 +226,7 @@ impl Core {
                     continue;
                 }
             };
-            let Some(entered) = self.enter(turn.now, target, &arrival, state) else {
+            let Some(entered) = self.enter(turn.now, target, &mut arrival, state) else {
                 continue;
             };
             sent.accepted += 1;
@@ -237,12 +245,17 @@ impl Core {
         self.targets = targets;
         if !entries.is_empty() {
             let (message, route) = (letter.message.clone(), letter.route.clone());
-            self.recorder.push(Fact::Inserted {
+            let body = match letter.body {
+                Lsn(0) => self.recorder.body(arrival.body),
+                body => Body::At(body),
+            };
+            let insertion = Fact::Inserted {
                 message,
                 route,
-                body: letter.body,
+                body,
                 entries,
-            });
+            };
+            self.recorder.push_insertion(insertion_at, insertion);
         }
         sent
     }
@@ -360,10 +373,7 @@ impl Core {
             self.pending_queues.remove(&id);
         }
         if slot.durable {
-            self.recorder.push(Fact::Removed {
-                queue: id,
-                position,
-            });
+            self.recorder.push_removal(id, position, slot.body);
         }
         if !queue.waiters.is_empty() {
             self.schedule(id);

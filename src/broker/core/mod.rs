@@ -17,6 +17,7 @@ mod recorder;
 mod restore;
 mod serve;
 mod settle;
+mod snapshot;
 #[cfg(test)]
 pub(crate) mod tests;
 mod topology;
@@ -25,6 +26,7 @@ mod work;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use self::restore::Restoring;
+pub use self::snapshot::Snapshot;
 
 use self::clients::Clients;
 use self::recorder::Recorder;
@@ -35,7 +37,7 @@ use super::queue::{Queue, Trash};
 use super::reply::QueueInfo;
 use super::router::Router;
 use super::{Command, Effects, Reply};
-use crate::base::{Map, Millis, Name, Now, QueueId, Seed, limits};
+use crate::base::{Lsn, Map, Millis, Name, Now, QueueId, Seed, limits};
 
 /// How a core is made.
 #[derive(Clone, Debug)]
@@ -222,6 +224,17 @@ impl Core {
         self.free(&mut turn);
         self.recorder.finish(now, effects);
         if self.has_work() { More::Yes } else { More::No }
+    }
+
+    /// The next record gets this LSN, the ones behind it those that follow: the journal says so
+    /// before each batch.
+    pub fn resume_at(&mut self, first: Lsn) {
+        self.recorder.resume_at(first);
+    }
+
+    /// The last LSN that a record was given.
+    pub const fn last_lsn(&self) -> Lsn {
+        self.recorder.last()
     }
 
     /// Whether sliced work waits for a tick.

@@ -3,7 +3,7 @@
 use super::admission::{Admission, Arrival};
 use super::death::Dying;
 use super::{Core, Turn};
-use crate::base::{ExchangeId, Lsn, Name, Position, QueueId};
+use crate::base::{ExchangeId, Name, Position, QueueId};
 use crate::broker::queue::State;
 use crate::broker::router::DEFAULT_EXCHANGE;
 use crate::broker::{Effect, Fact, Publish, PublishOutcome, Target};
@@ -79,7 +79,9 @@ impl Core {
         targets: &[QueueId],
         publish: &Publish,
     ) -> PublishOutcome {
-        let arrival = Arrival::new(turn.now, &publish.message, &publish.route, Lsn(0));
+        let body = (self.recorder.name_body(), false);
+        let mut arrival = Arrival::new(turn.now, &publish.message, &publish.route, body);
+        let insertion_at = self.recorder.len();
         let mut entries = Vec::new();
         let mut full: Option<Name> = None;
         let mut dead: Vec<(QueueId, Position)> = Vec::new();
@@ -93,7 +95,7 @@ impl Core {
                 Admission::RefuseAndDie => State::Dying,
                 Admission::Refuse => continue,
             };
-            let Some(entered) = self.enter(turn.now, target, &arrival, state) else {
+            let Some(entered) = self.enter(turn.now, target, &mut arrival, state) else {
                 continue;
             };
             if entered.durable {
@@ -105,12 +107,14 @@ impl Core {
         }
         if !entries.is_empty() {
             let (message, route) = (publish.message.clone(), publish.route.clone());
-            self.recorder.push(Fact::Inserted {
+            let body = self.recorder.body(arrival.body);
+            let insertion = Fact::Inserted {
                 message,
                 route,
-                body: Lsn(0),
+                body,
                 entries,
-            });
+            };
+            self.recorder.push_insertion(insertion_at, insertion);
         }
         for (queue, position) in dead {
             let (from, reason) = (State::Dying, Reason::Maxlen);

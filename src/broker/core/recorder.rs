@@ -1,13 +1,27 @@
-//! Facts of the command at hand, and the LSN their record will have.
+//! Facts of the command at hand, the LSN their record will have, and who names which body.
 
-use crate::base::{Lsn, Now};
-use crate::broker::{Effects, Fact, Record};
+use std::collections::BTreeMap;
 
-/// Collects the facts of one command or tick; they become one record.
+use crate::base::{Lsn, Now, Position, QueueId};
+use crate::broker::{Body, Effects, Fact, Record};
+
+/// A record that carries so many bytes of bodies is ended before the next message is touched.
+const RECORD_BYTES: usize = 1024 * 1024;
+
+/// Collects the facts of one command or tick; they become one record (more, if they are long).
 #[derive(Debug)]
 pub(super) struct Recorder {
     next: Lsn,
     facts: Vec<Fact>,
+    /// The record being made names a body already.
+    names_body: bool,
+    /// Bytes of bodies in it.
+    carried_bytes: usize,
+    /// A record of this command is ended already.
+    has_ended: bool,
+    /// Bodies that more than one message names, and how many do. All others are named by one.
+    shared: BTreeMap<Lsn, u32>,
+    released: Vec<Lsn>,
 }
 
 impl Recorder {
@@ -15,21 +29,50 @@ impl Recorder {
         Self {
             next: Lsn(1),
             facts: Vec::new(),
+            names_body: false,
+            carried_bytes: 0,
+            has_ended: false,
+            shared: BTreeMap::new(),
+            released: Vec::new(),
         }
     }
 
-    /// The LSN of the record being made, whether or not it will have facts.
-    pub(super) const fn next(&self) -> Lsn {
-        self.next
+    /// What to wait for: the last record of this command, or nothing if it has no facts so far.
+    pub(super) fn lsn(&self) -> Lsn {
+        match (self.facts.is_empty(), self.has_ended) {
+            (false, _) => self.next,
+            (true, true) => Lsn(self.next.0 - 1),
+            (true, false) => Lsn(0),
+        }
     }
 
-    /// What to wait for: the record being made, or nothing if it has no facts so far.
-    pub(super) fn lsn(&self) -> Lsn {
-        if self.facts.is_empty() {
+    /// The last LSN that was given to a record.
+    pub(super) const fn last(&self) -> Lsn {
+        Lsn(self.next.0 - 1)
+    }
+
+    /// The LSN that names the body of a message that is about to enter with it, 0 if the record
+    /// being made names another one.
+    pub(super) fn name_body(&mut self) -> Lsn {
+        if std::mem::replace(&mut self.names_body, true) {
             Lsn(0)
         } else {
             self.next
         }
+    }
+
+    /// How the record being made says where the body of that name is.
+    pub(super) fn body(&self, name: Lsn) -> Body {
+        match name {
+            Lsn(0) => Body::Carried,
+            name if name == self.next => Body::Named,
+            name => Body::At(name),
+        }
+    }
+
+    /// How many facts there are: where an insertion will stand that is not complete yet.
+    pub(super) fn len(&self) -> usize {
+        self.facts.len()
     }
 
     /// Adds a fact.
@@ -37,8 +80,61 @@ impl Recorder {
         self.facts.push(fact);
     }
 
-    /// Ends the record, if there are facts.
+    /// Adds an insertion in front of what followed from it.
+    pub(super) fn push_insertion(&mut self, at: usize, fact: Fact) {
+        if let Fact::Inserted { body, message, .. } = &fact
+            && !matches!(body, Body::At(_))
+        {
+            self.carried_bytes += message.bare_len();
+        }
+        self.facts.insert(at, fact);
+    }
+
+    /// A message that the journal knows is gone.
+    pub(super) fn push_removal(&mut self, queue: QueueId, position: Position, body: Lsn) {
+        self.push(Fact::Removed { queue, position });
+        self.unname(body);
+    }
+
+    /// One more message names a body that others name.
+    pub(super) fn share(&mut self, body: Lsn) {
+        if body > Lsn(0) {
+            *self.shared.entry(body).or_insert(1) += 1;
+        }
+    }
+
+    /// One message less names a body; the last one lets it go.
+    pub(super) fn unname(&mut self, body: Lsn) {
+        if body == Lsn(0) {
+            return;
+        }
+        match self.shared.get_mut(&body) {
+            Some(count) if *count > 2 => *count -= 1,
+            Some(_) => {
+                self.shared.remove(&body);
+            }
+            None => self.released.push(body),
+        }
+    }
+
+    /// Ends a record that carries much, so that none becomes too long for the journal. Call it
+    /// where what follows need not become true together with what came before.
+    pub(super) fn cut(&mut self, now: Now, effects: &mut Effects) {
+        if self.carried_bytes >= RECORD_BYTES {
+            self.end_record(now, effects);
+            self.has_ended = true;
+        }
+    }
+
+    /// Ends the record, if there are facts, and the command.
     pub(super) fn finish(&mut self, now: Now, effects: &mut Effects) {
+        self.end_record(now, effects);
+        self.has_ended = false;
+        effects.released.append(&mut self.released);
+    }
+
+    fn end_record(&mut self, now: Now, effects: &mut Effects) {
+        (self.names_body, self.carried_bytes) = (false, 0);
         if self.facts.is_empty() {
             return;
         }
@@ -49,6 +145,11 @@ impl Recorder {
             facts,
         });
         self.next = Lsn(self.next.0 + 1);
+    }
+
+    /// Goes on with LSNs from here.
+    pub(super) fn resume_at(&mut self, first: Lsn) {
+        self.next = first;
     }
 
     /// Goes on behind a record read from the journal.

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::{Core, Options};
 use crate::base::{HolderId, Lsn, Millis, Name, Now, Position, QueueId, Timestamp};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
 use crate::broker::queue::{Pending, Queue, Slot, State, lane};
-use crate::broker::{Entry, Fact, Record};
+use crate::broker::{Body, DropCause, Entry, Fact, Record};
 use crate::deaths::Reason;
 use crate::message::{Message, Route};
 use crate::wire::Value;
@@ -22,6 +24,8 @@ pub struct Restoring {
     down_ms: u64,
     /// The last stamp of the journal.
     stopped: Timestamp,
+    /// Names of bodies and the messages that name them, sorted, once all records are read.
+    named: Vec<(Lsn, QueueId, Position)>,
 }
 
 impl Restoring {
@@ -38,6 +42,7 @@ impl Restoring {
             now,
             down_ms,
             stopped,
+            named: Vec::new(),
         }
     }
 
@@ -54,8 +59,94 @@ impl Restoring {
         self.core.recorder.resume_after(record.lsn);
     }
 
-    /// Ends: settings are worked out, queues are scheduled to be served.
+    /// All records are read: the bodies that messages name, rising.
+    pub fn bodies(&mut self) -> Vec<Lsn> {
+        let mut named = Vec::new();
+        for queue in self.core.queues() {
+            for state in [State::Ready, State::Dying] {
+                let mut from = Position(0);
+                while let Some(position) = queue.messages.find(state, from, |_| true) {
+                    from = Position(position.0 + 1);
+                    if let Some(slot) = queue.messages.slot(position)
+                        && slot.body > Lsn(0)
+                    {
+                        named.push((slot.body, queue.id, position));
+                    }
+                }
+            }
+        }
+        named.sort_unstable();
+        self.named = named;
+        let mut bodies: Vec<Lsn> = self.named.iter().map(|(body, ..)| *body).collect();
+        bodies.dedup();
+        bodies
+    }
+
+    /// Of [`Restoring::bodies`], those whose bytes were not in the records, rising.
+    pub fn missing(&self) -> Vec<Lsn> {
+        let hollow = self.named.iter().filter(|(_, queue, position)| {
+            let queue = self.core.queues.get(queue);
+            let slot = queue.and_then(|queue| queue.messages.slot(*position));
+            slot.is_some_and(|slot| slot.message.is_hollow())
+        });
+        let mut missing: Vec<Lsn> = hollow.map(|(body, ..)| *body).collect();
+        missing.dedup();
+        missing
+    }
+
+    /// Gives the messages that name a body its bytes. Without bytes, or with others than theirs,
+    /// they are dropped as damaged; returns how many were.
+    pub fn fill(&mut self, body: Lsn, bytes: Option<&Bytes>) -> u64 {
+        let first = self.named.partition_point(|(name, ..)| *name < body);
+        let mut damaged = 0;
+        let mut last: Option<(Arc<Message>, Arc<Message>)> = None;
+        for (name, id, position) in self.named.iter().skip(first) {
+            if *name != body {
+                break;
+            }
+            let Some(queue) = self.core.queues.get_mut(id) else {
+                continue;
+            };
+            let Some(slot) = queue.messages.slot_mut(*position) else {
+                continue;
+            };
+            if !slot.message.is_hollow() {
+                continue;
+            }
+            let known = last
+                .as_ref()
+                .filter(|(hollow, _)| Arc::ptr_eq(hollow, &slot.message));
+            let whole = match known {
+                Some((_, whole)) => Some(whole.clone()),
+                None => bytes
+                    .and_then(|bytes| slot.message.filled(bytes))
+                    .map(Arc::new),
+            };
+            if let Some(whole) = whole {
+                let hollow = std::mem::replace(&mut slot.message, whole.clone());
+                last = Some((hollow, whole));
+                continue;
+            }
+            let waited = queue.pending.remove(*position).is_some();
+            let state = if waited { State::Dying } else { State::Ready };
+            queue.messages.take(*position, state);
+            let drops = &mut queue.counters.drops;
+            drops.add(self.now.mono, None, DropCause::Damaged, 1);
+            damaged += 1;
+        }
+        damaged
+    }
+
+    /// Ends: settings are worked out, queues are scheduled to be served. [`Restoring::bodies`]
+    /// comes before it.
     pub fn finish(mut self) -> Core {
+        for pair in self.named.windows(2) {
+            if let [(a, ..), (b, ..)] = pair
+                && a == b
+            {
+                self.core.recorder.share(*a);
+            }
+        }
         self.core.router.keep_unused(false);
         self.core.policies_changed();
         for id in self.core.names.values().copied().collect::<Vec<_>>() {
@@ -72,7 +163,11 @@ impl Restoring {
                 body,
                 entries,
             } => {
-                let body = if *body == Lsn(0) { lsn } else { *body };
+                let body = match *body {
+                    Body::Named => lsn,
+                    Body::Carried => Lsn(0),
+                    Body::At(body) => body,
+                };
                 for entry in entries {
                     self.insert(message, route, body, *entry);
                 }
@@ -89,7 +184,7 @@ impl Restoring {
                     slot.failures = *failures;
                     slot.acquired = *acquired;
                     if let Some(message) = message {
-                        slot.message = message.clone();
+                        slot.message = message.with_body_of(&slot.message);
                     }
                 }
             }
@@ -112,6 +207,9 @@ impl Restoring {
                 self.declare_queue(*queue, name, *auto_delete, arguments);
             }
             Fact::QueueDeleted { queue } => self.delete_queue(*queue),
+            Fact::QueueIds { next } => {
+                self.core.next_queue = self.core.next_queue.max(next.0);
+            }
             _ => self.topology(fact),
         }
     }
@@ -262,7 +360,7 @@ impl Restoring {
             },
         );
         if let Some(slot) = queue.messages.slot_mut(position) {
-            slot.message = message.clone();
+            slot.message = message.with_body_of(&slot.message);
             (slot.failures, slot.acquired) = (0, 0);
         }
         self.core.pending_queues.insert(id);

@@ -8,7 +8,7 @@ use crate::base::{ConsumerId, Millis, Now, Position, QueueId};
 use crate::broker::arguments::Overflow;
 use crate::broker::counters::Counters;
 use crate::broker::queue::{Queue, Slot, State};
-use crate::broker::{Delivery, DropCause, Effect, Fact};
+use crate::broker::{Delivery, DropCause, Effect};
 use crate::deaths::Reason;
 
 impl Core {
@@ -190,7 +190,7 @@ impl Assigning<'_> {
             turn.effects
                 .outgoing
                 .push((taker.connection, Effect::Deliver(delivery)));
-            let durable = slot.durable;
+            let (durable, body) = (slot.durable, slot.body);
             queue.consumers.served(queue.messages.ready());
             queue.counters.delivered += 1;
             self.counters.delivered += 1;
@@ -201,10 +201,7 @@ impl Assigning<'_> {
             queue.messages.take_ready(position);
             queue.counters.accepted += 1;
             if durable {
-                self.recorder.push(Fact::Removed {
-                    queue: queue.id,
-                    position,
-                });
+                self.recorder.push_removal(queue.id, position, body);
             }
         }
     }

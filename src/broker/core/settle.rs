@@ -107,10 +107,7 @@ impl Core {
         };
         queue.counters.accepted += 1;
         if slot.durable {
-            self.recorder.push(Fact::Removed {
-                queue: id,
-                position,
-            });
+            self.recorder.push_removal(id, position, slot.body);
         }
     }
 

@@ -112,7 +112,7 @@ impl Core {
     }
 
     /// Whether the journal keeps a binding: both its ends are durable.
-    fn keeps_binding(&self, source: &Name, destination: &Destination) -> bool {
+    pub(super) fn keeps_binding(&self, source: &Name, destination: &Destination) -> bool {
         let durable = |name: &Name| {
             self.router
                 .exchange_named(name)

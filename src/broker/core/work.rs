@@ -117,7 +117,9 @@ impl Core {
     /// Takes detached storage out, to be freed without the lock.
     pub(super) fn free(&mut self, turn: &mut Turn<'_>) {
         while turn.budget > 0 && !self.trash.is_empty() {
-            turn.effects.garbage.extend(self.trash.take_some());
+            let recorder = &mut self.recorder;
+            let garbage = self.trash.take_some(|body| recorder.unname(body));
+            turn.effects.garbage.extend(garbage);
             turn.budget = turn.budget.saturating_sub(FREE_COST);
         }
     }

@@ -156,6 +156,18 @@ impl Block {
         }
     }
 
+    /// What names the bodies of its messages, of forgotten ones too.
+    pub(super) fn bodies(&self) -> impl Iterator<Item = Lsn> {
+        let slots = self.slots.iter().flatten();
+        slots.map(|slot| slot.body).filter(|body| *body > Lsn(0))
+    }
+
+    /// Takes one slot in a state out, to free it here.
+    pub(super) fn take_any(&mut self, state: State) -> Option<Slot> {
+        let at = self.next(state, 0)?;
+        self.take(at, state)
+    }
+
     /// The first slot in a state at or behind a place.
     pub(super) fn next(&self, state: State, from: usize) -> Option<usize> {
         let mut index = from / 64;

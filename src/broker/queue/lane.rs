@@ -183,7 +183,7 @@ impl Lane {
     }
 
     /// Removes all ready messages at once. Blocks in which nothing else lives are handed over, to
-    /// be freed elsewhere; in the others the messages lose their state and go with their block.
+    /// be freed elsewhere.
     pub fn purge(&mut self, trash: &mut Trash) {
         for entry in &mut self.blocks {
             if entry.ready == 0 {
@@ -192,11 +192,15 @@ impl Lane {
             let Some(block) = entry.block.as_mut() else {
                 continue;
             };
-            block.forget(State::Ready);
             entry.ready = 0;
-            if block.live() == 0
-                && let Some(block) = entry.block.take()
-            {
+            if block.live() > block.count(State::Ready) {
+                while let Some(slot) = block.take_any(State::Ready) {
+                    trash.body(slot.body);
+                }
+                continue;
+            }
+            block.forget(State::Ready);
+            if let Some(block) = entry.block.take() {
                 trash.block(block);
             }
         }

@@ -52,7 +52,7 @@ fn a_move_is_one_record() {
         panic!("{facts:?}")
     };
     assert!(
-        body.0 > 0 && body.0 < s.records[0].lsn.0,
+        matches!(body, Body::At(lsn) if lsn.0 > 0 && *lsn < s.records[0].lsn),
         "the body is named, not written again"
     );
     assert_eq!(entries.len(), 1);
