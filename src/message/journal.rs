@@ -33,7 +33,7 @@ impl Message {
 
     /// Reads the stored form, the bare message included.
     pub fn decode(stored: &Bytes) -> Result<Self, StoredMessageError> {
-        let (message, used) = decode_envelope(stored, |used| stored.slice(used..))?;
+        let (message, used) = decode_envelope(stored, |used| Storage::new(stored.clone(), used))?;
         assert!(used <= stored.len(), "an envelope ends inside its bytes");
         Ok(message)
     }
@@ -64,18 +64,59 @@ impl Message {
 
     /// Puts an envelope and a bare message that were stored apart together again.
     pub fn decode_envelope(envelope: &[u8], bare: Bytes) -> Result<Self, StoredMessageError> {
-        let (message, used) = decode_envelope(envelope, |_| bare)?;
+        let (message, used) = decode_envelope(envelope, |_| Storage::new(bare, 0))?;
         if used < envelope.len() {
             return Err(StoredMessageError::Field("length"));
         }
         Ok(message)
     }
+
+    /// Reads an envelope whose bare message, of `bare_len` bytes, is somewhere else. Until it is
+    /// [`filled`](Message::filled), all but its length reads as if it were empty.
+    pub fn decode_hollow(envelope: &[u8], bare_len: u32) -> Result<Self, StoredMessageError> {
+        let (message, used) = decode_envelope(envelope, |_| Storage::Absent(bare_len))?;
+        if used < envelope.len() {
+            return Err(StoredMessageError::Field("length"));
+        }
+        Ok(message)
+    }
+
+    /// Whether its bare message is somewhere else.
+    pub const fn is_hollow(&self) -> bool {
+        matches!(self.storage, Storage::Absent(_))
+    }
+
+    /// A hollow message with its bare message; nothing if those are not its bytes.
+    pub fn filled(&self, bare: &Bytes) -> Option<Self> {
+        (bare.len() == self.bare_len()).then(|| Self {
+            storage: Storage::new(bare.clone(), 0),
+            ..self.clone()
+        })
+    }
+
+    /// This message; if it is hollow, with the bare message of another one that has the same.
+    #[must_use]
+    pub fn with_body_of(self: &Arc<Self>, other: &Self) -> Arc<Self> {
+        if !self.is_hollow() {
+            return Arc::clone(self);
+        }
+        let nothing = || Edited {
+            pairs: Arc::from([]),
+            count: 0,
+        };
+        Arc::new(Self {
+            storage: other.storage.clone(),
+            bare: other.bare,
+            edited: Some(self.edited.clone().unwrap_or_else(nothing)),
+            ..(**self).clone()
+        })
+    }
 }
 
-/// Reads an envelope; `bare` gives the bare message, told where the envelope ends.
+/// Reads an envelope; `storage` gives the bare message, told where the envelope ends.
 fn decode_envelope(
     stored: &[u8],
-    bare: impl FnOnce(usize) -> Bytes,
+    storage: impl FnOnce(usize) -> Storage,
 ) -> Result<(Message, usize), StoredMessageError> {
     let values = match stored.split_first() {
         Some((&AMQP_1_0, values)) => values,
@@ -97,15 +138,15 @@ fn decode_envelope(
         .ok_or(StoredMessageError::Field("annotations"))?;
     let history = fields.binary()?.map(History::decode).transpose()?;
     let used = 1 + fields.at();
-    let bare = bare(used);
+    let storage = storage(used);
     let in_order = ends.properties <= ends.application_properties
         && ends.application_properties <= ends.body
-        && ends.body as usize <= bare.len();
+        && ends.body as usize <= storage.len();
     if !in_order {
         return Err(StoredMessageError::Field("ends of sections"));
     }
     let message = Message {
-        storage: Storage::new(bare, 0),
+        storage,
         bare: 0,
         ends,
         annotation_count: 0,

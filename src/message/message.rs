@@ -157,7 +157,7 @@ impl Message {
 
     /// Length of [`Message::bare`], in bytes: what `max-length-bytes` counts.
     pub fn bare_len(&self) -> usize {
-        self.bare().len()
+        self.storage.len().saturating_sub(self.bare as usize)
     }
 
     /// The encoded body sections, as received.

@@ -13,6 +13,8 @@ pub(super) enum Storage {
     Copied(Arc<[u8]>),
     /// A large message as the slice that it came in.
     Shared(Bytes),
+    /// Not here: only how many bytes there are elsewhere.
+    Absent(u32),
 }
 
 impl Storage {
@@ -30,6 +32,15 @@ impl Storage {
         match self {
             Self::Copied(bytes) => bytes,
             Self::Shared(bytes) => bytes,
+            Self::Absent(_) => &[],
+        }
+    }
+
+    /// Number of bytes, here or elsewhere.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Absent(length) => *length as usize,
+            here => here.as_slice().len(),
         }
     }
 
@@ -38,6 +49,7 @@ impl Storage {
         match self {
             Self::Copied(bytes) => Bytes::copy_from_slice(bytes.get(start..).unwrap_or_default()),
             Self::Shared(bytes) => bytes.slice(start.min(bytes.len())..),
+            Self::Absent(_) => Bytes::new(),
         }
     }
 }
