@@ -13,6 +13,7 @@ pub mod gateway;
 pub mod link;
 pub mod management;
 pub mod message;
+pub mod record;
 pub mod server;
 pub mod sim;
 pub mod store;

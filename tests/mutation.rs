@@ -59,6 +59,11 @@ fn mutated_journals_restore_the_same_twice() {
     check("journal", coroner::store::fuzz_recovery);
 }
 
+#[test]
+fn mutated_records_are_read_as_they_are_written() {
+    check("record", coroner::record::fuzz_record);
+}
+
 /// Runs the target on the whole corpus, then on mutations of it until the time is up.
 fn check(target: &str, run: fn(&[u8])) {
     let corpus = corpus(target);

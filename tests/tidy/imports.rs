@@ -15,6 +15,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("store", 4),
     ("broker", 5),
     ("management", 6),
+    ("record", 6),
     ("metrics", 6),
     ("gateway", 7),
     ("server", 8),

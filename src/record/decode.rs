@@ -1,0 +1,280 @@
+//! Bytes to facts.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{RecordError, VERSION, place, tag};
+use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
+use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
+use crate::broker::policy::PolicySpec;
+use crate::broker::{Body, Destination, Entry, Fact, Policy, Record};
+use crate::deaths::Reason;
+use crate::message::{Message, Route};
+use crate::wire::{Fields, Value};
+
+/// Reads a record: whose it is, and what it says. Messages whose bodies are in other records come
+/// hollow.
+///
+/// # Errors
+/// When the bytes are damaged, or of a newer version.
+pub fn decode(lsn: Lsn, payload: &[u8]) -> Result<(Name, Record), RecordError> {
+    let rest = match payload.split_first() {
+        Some((&VERSION, rest)) => rest,
+        Some((&version, _)) => return Err(RecordError::Version(version)),
+        None => return Err(RecordError::Field("version")),
+    };
+    let mut fields = Fields::bare(rest);
+    let vhost = name(&mut fields, "vhost")?;
+    let wall = time(&mut fields)?;
+    let mut facts = Vec::new();
+    let mut at = fields.at();
+    while let Some((&tag, values)) = rest.get(at..).and_then(<[u8]>::split_first) {
+        let mut fields = Fields::bare(values);
+        facts.push(fact(tag, &mut fields)?);
+        at += 1 + fields.at();
+    }
+    Ok((vhost, Record { lsn, wall, facts }))
+}
+
+/// The body that a journal record carries and names: of a record of facts, the one in it; a record
+/// that is a body itself is that.
+pub fn body_of(payload: &Bytes) -> Option<Bytes> {
+    if payload.first() != Some(&VERSION) {
+        return Some(payload.clone());
+    }
+    let (_, record) = decode(Lsn(0), payload).ok()?;
+    record.facts.iter().find_map(|fact| match fact {
+        Fact::Inserted {
+            message,
+            body: Body::Named,
+            ..
+        } => Some(message.bare_bytes()),
+        _ => None,
+    })
+}
+
+fn fact(tag: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
+    Ok(match tag {
+        tag::INSERTED => inserted(fields)?,
+        tag::REMOVED => {
+            let (queue, position) = slot(fields)?;
+            Fact::Removed { queue, position }
+        }
+        tag::RETURNED => {
+            let (queue, position) = slot(fields)?;
+            Fact::Returned {
+                queue,
+                position,
+                failures: uint(fields, "failures")?,
+                acquired: uint(fields, "returns")?,
+                message: flag(fields)?.then(|| apart(fields)).transpose()?,
+            }
+        }
+        tag::DEAD_PENDING => {
+            let (queue, position) = slot(fields)?;
+            Fact::DeadPending {
+                queue,
+                position,
+                reason: fields
+                    .symbol()?
+                    .and_then(Reason::from_word)
+                    .ok_or(RecordError::Field("reason"))?,
+                message: apart(fields)?,
+                targets: flag(fields)?
+                    .then(|| list(fields, |fields| ulong(fields, "target").map(QueueId)))
+                    .transpose()?,
+            }
+        }
+        tag::PURGED => {
+            let position = |fields: &mut Fields<'_>| ulong(fields, "position").map(Position);
+            Fact::Purged {
+                queue: QueueId(ulong(fields, "queue")?),
+                below: list(fields, position)?,
+                kept: list(fields, position)?,
+            }
+        }
+        tag => return topology(tag, fields),
+    })
+}
+
+fn topology(tag: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
+    Ok(match tag {
+        tag::QUEUE_DECLARED => Fact::QueueDeclared {
+            queue: QueueId(ulong(fields, "queue")?),
+            name: name(fields, "queue name")?,
+            auto_delete: flag(fields)?,
+            arguments: pairs(fields)?,
+        },
+        tag::QUEUE_DELETED => Fact::QueueDeleted {
+            queue: QueueId(ulong(fields, "queue")?),
+        },
+        tag::QUEUE_IDS => Fact::QueueIds {
+            next: QueueId(ulong(fields, "queue")?),
+        },
+        tag::EXCHANGE_DECLARED => Fact::ExchangeDeclared(ExchangeSpec {
+            name: name(fields, "exchange name")?,
+            kind: ExchangeKind::parse(&name(fields, "exchange type")?)
+                .map_err(|_| RecordError::Field("exchange type"))?,
+            durable: flag(fields)?,
+            auto_delete: flag(fields)?,
+            internal: flag(fields)?,
+            arguments: pairs(fields)?,
+        }),
+        tag::EXCHANGE_DELETED => Fact::ExchangeDeleted {
+            name: name(fields, "exchange name")?,
+        },
+        tag::BOUND => {
+            let (source, destination, key, arguments) = binding(fields)?;
+            Fact::Bound {
+                source,
+                destination,
+                key,
+                arguments,
+            }
+        }
+        tag::UNBOUND => {
+            let (source, destination, key, arguments) = binding(fields)?;
+            Fact::Unbound {
+                source,
+                destination,
+                key,
+                arguments,
+            }
+        }
+        tag::POLICY_SET => {
+            let operator = flag(fields)?;
+            let policy = Box::new(policy(operator, fields)?);
+            Fact::PolicySet { operator, policy }
+        }
+        tag::POLICY_DELETED => Fact::PolicyDeleted {
+            operator: flag(fields)?,
+            name: name(fields, "policy name")?,
+        },
+        tag => return Err(RecordError::Fact(tag)),
+    })
+}
+
+fn inserted(fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
+    let (body, message) = match fields.ubyte()? {
+        Some(place::NAMED) => (Body::Named, whole(fields)?),
+        Some(place::CARRIED) => (Body::Carried, whole(fields)?),
+        Some(place::AT) => {
+            let lsn = Lsn(ulong(fields, "body")?);
+            (Body::At(lsn), apart(fields)?)
+        }
+        _ => return Err(RecordError::Field("place of the body")),
+    };
+    Ok(Fact::Inserted {
+        message,
+        route: Arc::new(Route {
+            exchange: name(fields, "exchange")?,
+            keys: list(fields, |fields| name(fields, "routing key"))?.into(),
+        }),
+        body,
+        entries: list(fields, entry)?,
+    })
+}
+
+fn whole(fields: &mut Fields<'_>) -> Result<Arc<Message>, RecordError> {
+    let envelope = fields.binary()?.ok_or(RecordError::Field("envelope"))?;
+    let bare = fields.binary()?.ok_or(RecordError::Field("bare message"))?;
+    let bare = Bytes::copy_from_slice(bare);
+    Ok(Arc::new(Message::decode_envelope(envelope, bare)?))
+}
+
+fn apart(fields: &mut Fields<'_>) -> Result<Arc<Message>, RecordError> {
+    let envelope = fields.binary()?.ok_or(RecordError::Field("envelope"))?;
+    let length = ulong(fields, "length of the bare message")?;
+    let length = u32::try_from(length);
+    let length = length.map_err(|_| RecordError::Field("length of the bare message"))?;
+    Ok(Arc::new(Message::decode_hollow(envelope, length)?))
+}
+
+fn entry(fields: &mut Fields<'_>) -> Result<Entry, RecordError> {
+    let (queue, position) = slot(fields)?;
+    Ok(Entry {
+        queue,
+        position,
+        arrived: time(fields)?,
+        ttl_ms: fields.ulong()?,
+    })
+}
+
+type Binding = (Name, Destination, Name, Vec<(Name, Value)>);
+
+fn binding(fields: &mut Fields<'_>) -> Result<Binding, RecordError> {
+    let source = name(fields, "source")?;
+    let is_queue = flag(fields)?;
+    let destination = name(fields, "destination")?;
+    let destination = if is_queue {
+        Destination::Queue(destination)
+    } else {
+        Destination::Exchange(destination)
+    };
+    Ok((source, destination, name(fields, "key")?, pairs(fields)?))
+}
+
+fn policy(operator: bool, fields: &mut Fields<'_>) -> Result<Policy, RecordError> {
+    let name = name(fields, "policy name")?;
+    let pattern = fields.string()?.ok_or(RecordError::Field("pattern"))?;
+    let priority = fields.value()?.and_then(|value| value.as_i64());
+    let priority = priority.ok_or(RecordError::Field("priority"))?;
+    let apply_to = fields.symbol()?.ok_or(RecordError::Field("apply-to"))?;
+    let definition = pairs(fields)?;
+    let spec = PolicySpec {
+        name,
+        pattern,
+        priority,
+        apply_to,
+        definition,
+    };
+    Policy::new(operator, spec).map_err(|_| RecordError::Field("policy"))
+}
+
+fn pairs(fields: &mut Fields<'_>) -> Result<Vec<(Name, Value)>, RecordError> {
+    list(fields, |fields| {
+        let name = name(fields, "name of an argument")?;
+        Ok((name, fields.value()?.unwrap_or(Value::Null)))
+    })
+}
+
+/// Things behind their number. Each takes bytes, so a wrong number ends at the end of the input.
+fn list<T>(
+    fields: &mut Fields<'_>,
+    mut one: impl FnMut(&mut Fields<'_>) -> Result<T, RecordError>,
+) -> Result<Vec<T>, RecordError> {
+    let count = ulong(fields, "number of things")?;
+    let mut things = Vec::new();
+    for _ in 0..count {
+        things.push(one(fields)?);
+    }
+    Ok(things)
+}
+
+fn slot(fields: &mut Fields<'_>) -> Result<(QueueId, Position), RecordError> {
+    let queue = QueueId(ulong(fields, "queue")?);
+    Ok((queue, Position(ulong(fields, "position")?)))
+}
+
+fn name(fields: &mut Fields<'_>, what: &'static str) -> Result<Name, RecordError> {
+    let text = fields.string()?;
+    text.map(Name::from).ok_or(RecordError::Field(what))
+}
+
+fn ulong(fields: &mut Fields<'_>, what: &'static str) -> Result<u64, RecordError> {
+    fields.ulong()?.ok_or(RecordError::Field(what))
+}
+
+fn uint(fields: &mut Fields<'_>, what: &'static str) -> Result<u32, RecordError> {
+    fields.uint()?.ok_or(RecordError::Field(what))
+}
+
+fn flag(fields: &mut Fields<'_>) -> Result<bool, RecordError> {
+    fields.bool()?.ok_or(RecordError::Field("flag"))
+}
+
+fn time(fields: &mut Fields<'_>) -> Result<Timestamp, RecordError> {
+    let time = fields.timestamp()?.map(Timestamp);
+    time.ok_or(RecordError::Field("time"))
+}

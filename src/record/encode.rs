@@ -1,0 +1,299 @@
+//! Facts to bytes.
+
+use super::{VERSION, place, tag};
+use crate::base::{Name, Position};
+use crate::broker::{Body, Destination, Entry, Fact, Policy, Record};
+use crate::message::{Message, Route};
+use crate::store;
+use crate::wire::{
+    Value, encode_value, write_binary, write_bool, write_long, write_or_null, write_string,
+    write_symbol, write_timestamp, write_ubyte, write_uint, write_ulong,
+};
+
+/// Bytes of a fact beside its texts, and of an envelope, about.
+const FACT_BYTES: usize = 96;
+
+/// A record as it waits for the journal: encoded on the journal's thread only.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    vhost: Name,
+    record: Record,
+    size_hint: usize,
+    body: store::Body,
+}
+
+impl Stored {
+    /// A record of a vhost.
+    pub fn new(vhost: Name, record: Record) -> Self {
+        let mut size_hint = 32;
+        let mut body = store::Body::None;
+        for fact in &record.facts {
+            size_hint += FACT_BYTES;
+            if let Fact::Inserted {
+                message,
+                body: place,
+                ..
+            } = fact
+                && !matches!(place, Body::At(_))
+            {
+                size_hint += message.bare_len();
+                if *place == Body::Named {
+                    body = store::Body::Carried;
+                }
+            }
+        }
+        Self {
+            vhost,
+            record,
+            size_hint,
+            body,
+        }
+    }
+}
+
+impl store::Payload for Stored {
+    fn size_hint(&self) -> usize {
+        self.size_hint
+    }
+
+    fn body(&self) -> store::Body {
+        self.body
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(VERSION);
+        write_string(out, &self.vhost);
+        write_timestamp(out, self.record.wall.0);
+        for fact in &self.record.facts {
+            encode_fact(fact, out);
+        }
+    }
+}
+
+fn encode_fact(fact: &Fact, out: &mut Vec<u8>) {
+    match fact {
+        Fact::Inserted {
+            message,
+            route,
+            body,
+            entries,
+        } => {
+            out.push(tag::INSERTED);
+            encode_message(message, *body, out);
+            encode_route(route, out);
+            write_ulong(out, entries.len() as u64);
+            for entry in entries {
+                encode_entry(*entry, out);
+            }
+        }
+        Fact::Removed { queue, position } => {
+            out.push(tag::REMOVED);
+            write_ulong(out, queue.0);
+            write_ulong(out, position.0);
+        }
+        Fact::Returned {
+            queue,
+            position,
+            failures,
+            acquired,
+            message,
+        } => {
+            out.push(tag::RETURNED);
+            write_ulong(out, queue.0);
+            write_ulong(out, position.0);
+            write_uint(out, *failures);
+            write_uint(out, *acquired);
+            write_bool(out, message.is_some());
+            if let Some(message) = message {
+                encode_apart(message, out);
+            }
+        }
+        Fact::DeadPending {
+            queue,
+            position,
+            reason,
+            message,
+            targets,
+        } => {
+            out.push(tag::DEAD_PENDING);
+            write_ulong(out, queue.0);
+            write_ulong(out, position.0);
+            write_symbol(out, reason.as_str());
+            encode_apart(message, out);
+            write_bool(out, targets.is_some());
+            if let Some(targets) = targets {
+                write_ulong(out, targets.len() as u64);
+                for target in targets {
+                    write_ulong(out, target.0);
+                }
+            }
+        }
+        Fact::Purged { queue, below, kept } => {
+            out.push(tag::PURGED);
+            write_ulong(out, queue.0);
+            encode_positions(below, out);
+            encode_positions(kept, out);
+        }
+        _ => encode_topology(fact, out),
+    }
+}
+
+fn encode_topology(fact: &Fact, out: &mut Vec<u8>) {
+    match fact {
+        Fact::QueueDeclared {
+            queue,
+            name,
+            auto_delete,
+            arguments,
+        } => {
+            out.push(tag::QUEUE_DECLARED);
+            write_ulong(out, queue.0);
+            write_string(out, name);
+            write_bool(out, *auto_delete);
+            encode_pairs(arguments, out);
+        }
+        Fact::QueueDeleted { queue } => {
+            out.push(tag::QUEUE_DELETED);
+            write_ulong(out, queue.0);
+        }
+        Fact::QueueIds { next } => {
+            out.push(tag::QUEUE_IDS);
+            write_ulong(out, next.0);
+        }
+        Fact::ExchangeDeclared(spec) => {
+            out.push(tag::EXCHANGE_DECLARED);
+            write_string(out, &spec.name);
+            write_string(out, spec.kind.as_str());
+            for flag in [spec.durable, spec.auto_delete, spec.internal] {
+                write_bool(out, flag);
+            }
+            encode_pairs(&spec.arguments, out);
+        }
+        Fact::ExchangeDeleted { name } => {
+            out.push(tag::EXCHANGE_DELETED);
+            write_string(out, name);
+        }
+        Fact::Bound {
+            source,
+            destination,
+            key,
+            arguments,
+        } => {
+            out.push(tag::BOUND);
+            encode_binding(source, destination, key, arguments, out);
+        }
+        Fact::Unbound {
+            source,
+            destination,
+            key,
+            arguments,
+        } => {
+            out.push(tag::UNBOUND);
+            encode_binding(source, destination, key, arguments, out);
+        }
+        Fact::PolicySet { operator, policy } => {
+            out.push(tag::POLICY_SET);
+            write_bool(out, *operator);
+            encode_policy(policy, out);
+        }
+        Fact::PolicyDeleted { operator, name } => {
+            out.push(tag::POLICY_DELETED);
+            write_bool(out, *operator);
+            write_string(out, name);
+        }
+        // All others were written by the caller.
+        _ => {}
+    }
+}
+
+fn encode_message(message: &Message, body: Body, out: &mut Vec<u8>) {
+    match body {
+        Body::At(lsn) => {
+            write_ubyte(out, place::AT);
+            write_ulong(out, lsn.0);
+            encode_apart(message, out);
+        }
+        Body::Named | Body::Carried => {
+            let place = if body == Body::Named {
+                place::NAMED
+            } else {
+                place::CARRIED
+            };
+            write_ubyte(out, place);
+            let mut envelope = Vec::with_capacity(FACT_BYTES);
+            message.encode_envelope(&mut envelope);
+            write_binary(out, &envelope);
+            write_binary(out, message.bare());
+        }
+    }
+}
+
+/// A message whose bare bytes are elsewhere.
+fn encode_apart(message: &Message, out: &mut Vec<u8>) {
+    let mut envelope = Vec::with_capacity(FACT_BYTES);
+    message.encode_envelope(&mut envelope);
+    write_binary(out, &envelope);
+    write_ulong(out, message.bare_len() as u64);
+}
+
+fn encode_route(route: &Route, out: &mut Vec<u8>) {
+    write_string(out, &route.exchange);
+    write_ulong(out, route.keys.len() as u64);
+    for key in route.keys.iter() {
+        write_string(out, key);
+    }
+}
+
+fn encode_entry(entry: Entry, out: &mut Vec<u8>) {
+    let Entry {
+        queue,
+        position,
+        arrived,
+        ttl_ms,
+    } = entry;
+    write_ulong(out, queue.0);
+    write_ulong(out, position.0);
+    write_timestamp(out, arrived.0);
+    write_or_null(out, ttl_ms, write_ulong);
+}
+
+fn encode_positions(positions: &[Position], out: &mut Vec<u8>) {
+    write_ulong(out, positions.len() as u64);
+    for position in positions {
+        write_ulong(out, position.0);
+    }
+}
+
+fn encode_pairs(pairs: &[(Name, Value)], out: &mut Vec<u8>) {
+    write_ulong(out, pairs.len() as u64);
+    for (name, value) in pairs {
+        write_string(out, name);
+        encode_value(value, out);
+    }
+}
+
+fn encode_binding(
+    source: &Name,
+    destination: &Destination,
+    key: &Name,
+    arguments: &[(Name, Value)],
+    out: &mut Vec<u8>,
+) {
+    let (is_queue, name) = match destination {
+        Destination::Queue(name) => (true, name),
+        Destination::Exchange(name) => (false, name),
+    };
+    write_string(out, source);
+    write_bool(out, is_queue);
+    write_string(out, name);
+    write_string(out, key);
+    encode_pairs(arguments, out);
+}
+
+fn encode_policy(policy: &Policy, out: &mut Vec<u8>) {
+    write_string(out, &policy.name);
+    write_string(out, policy.pattern.as_str());
+    write_long(out, policy.priority);
+    write_symbol(out, policy.apply_to.as_str());
+    encode_pairs(&policy.given, out);
+}

@@ -1,0 +1,27 @@
+//! Why a record cannot be read.
+
+use thiserror::Error;
+
+use crate::message::StoredMessageError;
+use crate::wire::DecodeError;
+
+/// A record that cannot be read: damage, or a newer version.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// Written by a newer version.
+    #[error("record has unknown version {0}")]
+    Version(u8),
+    /// A fact that this version does not know.
+    #[error("record has unknown fact {0}")]
+    Fact(u8),
+    /// Bytes that no version wrote.
+    #[error("record is damaged: {0}")]
+    Damaged(#[from] DecodeError),
+    /// A message in it cannot be read.
+    #[error("record is damaged: {0}")]
+    Message(#[from] StoredMessageError),
+    /// Values that no version wrote.
+    #[error("record is damaged: bad {0}")]
+    Field(&'static str),
+}

@@ -1,0 +1,47 @@
+//! Floor 6: journal records: the facts of one vhost as bytes, and back.
+//!
+//! Promises: what was encoded is decoded to the same facts; bytes that no version wrote are an
+//! error, never a panic, and never allocate more than they justify.
+//! Never: no IO, no order of records, no knowledge of what facts do.
+//!
+//! Read first: [`Stored`], [`decode`], and the layout in `docs/STORE_FORMAT.md`, part 6.
+
+mod decode;
+mod encode;
+mod error;
+mod fuzz;
+#[cfg(test)]
+mod tests;
+
+pub use decode::{body_of, decode};
+pub use encode::Stored;
+pub use error::RecordError;
+pub use fuzz::fuzz_record;
+
+/// The version that is written. Never 0: that is how a bare message begins.
+const VERSION: u8 = 1;
+
+/// What a fact is, as its first byte says. The numbers are for ever.
+mod tag {
+    pub(super) const INSERTED: u8 = 1;
+    pub(super) const REMOVED: u8 = 2;
+    pub(super) const RETURNED: u8 = 3;
+    pub(super) const DEAD_PENDING: u8 = 4;
+    pub(super) const PURGED: u8 = 5;
+    pub(super) const QUEUE_DECLARED: u8 = 6;
+    pub(super) const QUEUE_DELETED: u8 = 7;
+    pub(super) const EXCHANGE_DECLARED: u8 = 8;
+    pub(super) const EXCHANGE_DELETED: u8 = 9;
+    pub(super) const BOUND: u8 = 10;
+    pub(super) const UNBOUND: u8 = 11;
+    pub(super) const POLICY_SET: u8 = 12;
+    pub(super) const POLICY_DELETED: u8 = 13;
+    pub(super) const QUEUE_IDS: u8 = 14;
+}
+
+/// Where a body is, as an insertion says it.
+mod place {
+    pub(super) const NAMED: u8 = 1;
+    pub(super) const CARRIED: u8 = 2;
+    pub(super) const AT: u8 = 3;
+}

@@ -1,0 +1,257 @@
+//! Facts survive being records.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::{RecordError, Stored, body_of, decode, fuzz_record};
+use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
+use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
+use crate::broker::policy::PolicySpec;
+use crate::broker::{Body, Destination, Entry, Fact, Policy, Record};
+use crate::deaths::{Death, Evidence, History, Reason};
+use crate::message::{KeyRule, Message, Route};
+use crate::store::Payload;
+use crate::wire::Value;
+
+const MESSAGE: &[u8] = b"\x00\x53\x70\xc0\x02\x01\x41\x00\x53\x77\xa1\x03abc";
+
+fn name() -> impl Strategy<Value = Name> {
+    "[a-z\u{e4}/ ]{0,12}".prop_map(|text| Name::from(&*text))
+}
+
+fn pairs() -> impl Strategy<Value = Vec<(Name, Value)>> {
+    let value = prop_oneof![
+        any::<u64>().prop_map(Value::Ulong),
+        any::<i32>().prop_map(Value::Int),
+        any::<bool>().prop_map(Value::Bool),
+        "[a-z]{0,300}".prop_map(Value::String),
+        Just(Value::Null),
+        Just(Value::List(vec![Value::Symbol("x".to_owned())])),
+    ];
+    prop::collection::vec((name(), value), 0..4)
+}
+
+fn message(deaths: u8, durable: bool) -> Arc<Message> {
+    let mut bytes = MESSAGE.to_vec();
+    if !durable {
+        bytes.drain(..7);
+    }
+    let message = Message::from_transfer(bytes.into(), KeyRule::Specification).unwrap();
+    let message = message.with_annotations(b"\xc1\x06\x02\xa3\x01y\x52\x01");
+    let mut history = None;
+    for death in 0..deaths {
+        let evidence = Evidence {
+            condition: Some(Name::from("app:bad")),
+            container: Some(Name::from("c")),
+            ..Evidence::default()
+        };
+        let death = Death {
+            queue: Name::from(["a", "b"][usize::from(death % 2)]),
+            reason: Reason::Rejected,
+            time: Timestamp(i64::from(death)),
+            exchange: Name::from("x"),
+            routing_keys: Arc::from([Name::from("k")]),
+            ttl: Some(7),
+            evidence: Some(Arc::new(evidence)),
+        };
+        history = Some(History::record(history.as_ref(), &death));
+    }
+    Arc::new(match history {
+        Some(history) => message.died(Arc::new(history), 3),
+        None => message,
+    })
+}
+
+fn inserted() -> impl Strategy<Value = Fact> {
+    let body = prop_oneof![
+        Just(Body::Named),
+        Just(Body::Carried),
+        any::<u64>().prop_map(|lsn| Body::At(Lsn(lsn))),
+    ];
+    let entry = (any::<[u64; 2]>(), any::<i64>(), any::<Option<u64>>());
+    let entry = entry.prop_map(|([queue, position], arrived, ttl_ms)| Entry {
+        queue: QueueId(queue),
+        position: Position(position),
+        arrived: Timestamp(arrived),
+        ttl_ms,
+    });
+    let entries = prop::collection::vec(entry, 0..4);
+    let route = (name(), prop::collection::vec(name(), 1..4));
+    (0..4_u8, any::<bool>(), route, body, entries).prop_map(
+        |(deaths, durable, (exchange, keys), body, entries)| Fact::Inserted {
+            message: message(deaths, durable),
+            route: Arc::new(Route {
+                exchange,
+                keys: keys.into(),
+            }),
+            body,
+            entries,
+        },
+    )
+}
+
+fn of_messages() -> impl Strategy<Value = Fact> {
+    let slot = any::<[u64; 2]>().prop_map(|[queue, at]| (QueueId(queue), Position(at)));
+    let places = || prop::collection::vec(any::<u64>().prop_map(Position), 0..4);
+    let targets = prop::option::of(prop::collection::vec(any::<u64>().prop_map(QueueId), 0..4));
+    prop_oneof![
+        inserted(),
+        slot.clone()
+            .prop_map(|(queue, position)| Fact::Removed { queue, position }),
+        (slot.clone(), any::<[u32; 2]>(), any::<bool>()).prop_map(
+            |((queue, position), [failures, acquired], annotated)| Fact::Returned {
+                queue,
+                position,
+                failures,
+                acquired,
+                message: annotated.then(|| message(0, true)),
+            }
+        ),
+        (slot.clone(), targets).prop_map(|((queue, position), targets)| Fact::DeadPending {
+            queue,
+            position,
+            reason: Reason::DeliveryLimit,
+            message: message(2, true),
+            targets,
+        }),
+        (slot, places(), places()).prop_map(|((queue, _), below, kept)| Fact::Purged {
+            queue,
+            below,
+            kept
+        }),
+    ]
+}
+
+fn of_topology() -> impl Strategy<Value = Fact> {
+    let id = any::<u64>().prop_map(QueueId);
+    let end = || {
+        (any::<bool>(), name()).prop_map(|(is_queue, name)| {
+            if is_queue {
+                Destination::Queue(name)
+            } else {
+                Destination::Exchange(name)
+            }
+        })
+    };
+    let binding = || (name(), end(), name(), pairs());
+    prop_oneof![
+        (id.clone(), name(), any::<bool>(), pairs()).prop_map(
+            |(queue, name, auto_delete, arguments)| Fact::QueueDeclared {
+                queue,
+                name,
+                auto_delete,
+                arguments
+            }
+        ),
+        id.clone().prop_map(|queue| Fact::QueueDeleted { queue }),
+        id.prop_map(|next| Fact::QueueIds { next }),
+        (name(), any::<[bool; 3]>(), pairs()).prop_map(|(name, flags, arguments)| {
+            let [durable, auto_delete, internal] = flags;
+            Fact::ExchangeDeclared(ExchangeSpec {
+                name,
+                kind: ExchangeKind::Headers,
+                durable,
+                auto_delete,
+                internal,
+                arguments,
+            })
+        }),
+        name().prop_map(|name| Fact::ExchangeDeleted { name }),
+        binding().prop_map(|(source, destination, key, arguments)| Fact::Bound {
+            source,
+            destination,
+            key,
+            arguments
+        }),
+        binding().prop_map(|(source, destination, key, arguments)| Fact::Unbound {
+            source,
+            destination,
+            key,
+            arguments
+        }),
+        (any::<bool>(), any::<i64>()).prop_map(|(operator, priority)| Fact::PolicySet {
+            operator,
+            policy: Box::new(policy(operator, priority)),
+        }),
+        (any::<bool>(), name()).prop_map(|(operator, name)| Fact::PolicyDeleted { operator, name }),
+    ]
+}
+
+fn policy(operator: bool, priority: i64) -> Policy {
+    let spec = PolicySpec {
+        name: Name::from("p"),
+        pattern: r"^(?!amq\.)",
+        priority,
+        apply_to: "quorum_queues",
+        definition: vec![(Name::from("max-length"), Value::Ulong(5))],
+    };
+    Policy::new(operator, spec).unwrap()
+}
+
+fn stored(facts: Vec<Fact>) -> Vec<u8> {
+    let (lsn, wall) = (Lsn(9), Timestamp(-5));
+    let stored = Stored::new(Name::from("v"), Record { lsn, wall, facts });
+    let mut out = Vec::new();
+    stored.encode(&mut out);
+    out
+}
+
+proptest! {
+    #[test]
+    fn facts_are_read_as_they_were_written(
+        facts in prop::collection::vec(prop_oneof![of_messages(), of_topology()], 0..6),
+    ) {
+        let bytes = stored(facts.clone());
+        let (vhost, record) = decode(Lsn(9), &bytes).unwrap();
+        prop_assert_eq!((&*vhost, record.wall), ("v", Timestamp(-5)));
+        prop_assert_eq!(record.facts.len(), facts.len());
+        // What is equal is written equally; a message apart has lost its bytes, not its length.
+        prop_assert_eq!(stored(record.facts), bytes.clone());
+        fuzz_record(&bytes);
+    }
+
+    #[test]
+    fn cut_and_changed_records_are_errors_or_other_records(
+        facts in prop::collection::vec(prop_oneof![of_messages(), of_topology()], 1..4),
+        at in any::<prop::sample::Index>(),
+        mask in 1_u8..,
+    ) {
+        let mut bytes = stored(facts);
+        let at = at.index(bytes.len());
+        fuzz_record(&bytes[..at]);
+        bytes[at] ^= mask;
+        fuzz_record(&bytes);
+    }
+}
+
+#[test]
+fn named_body_is_found_in_its_record() {
+    let inserted = |body| Fact::Inserted {
+        message: message(1, true),
+        route: Arc::new(Route {
+            exchange: Name::default(),
+            keys: Arc::from([Name::from("k")]),
+        }),
+        body,
+        entries: Vec::new(),
+    };
+    let bare = message(1, true).bare_bytes();
+    let record = Bytes::from(stored(vec![inserted(Body::Carried), inserted(Body::Named)]));
+    assert_eq!(body_of(&record), Some(bare.clone()));
+    assert_eq!(body_of(&bare), Some(bare), "a record that is a body itself");
+    let none = Bytes::from(stored(vec![inserted(Body::At(Lsn(3)))]));
+    assert_eq!(body_of(&none), None);
+}
+
+#[test]
+fn newer_versions_and_unknown_facts_are_named() {
+    assert_eq!(
+        decode(Lsn(1), b"\x02").unwrap_err(),
+        RecordError::Version(2)
+    );
+    let mut bytes = stored(Vec::new());
+    bytes.push(200);
+    assert_eq!(decode(Lsn(1), &bytes).unwrap_err(), RecordError::Fact(200));
+}
