@@ -1,5 +1,7 @@
 //! Runs of the simulator. `CORONER_SIM_SECONDS` makes them longer, `CORONER_SIM_SEED` repeats one.
 
+mod crash;
+
 use super::World;
 
 /// Steps of one run: enough for queues to fill, policies to change and connections to go.

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, VecDeque};
 use super::model::{Model, ModelConsumer, ModelQueue, Scene};
 use super::plan::{Plan, Step};
 use crate::base::{
-    ConnectionId, ConsumerId, Millis, Name, Now, QueueId, Seed, SessionId, Timestamp,
+    ConnectionId, ConsumerId, Lsn, Millis, Name, Now, QueueId, Seed, SessionId, Timestamp,
 };
 use crate::broker::{
-    Command, Consume, Core, Effect, Effects, Options, Publish, PublishOutcome, Reply, Restoring,
-    Settle,
+    Command, Consume, Core, Effect, Effects, Options, Publish, PublishOutcome, Record, Reply,
+    Restoring, Settle,
 };
 
 /// What went wrong, and how to see it again.
@@ -52,6 +52,8 @@ pub struct World {
     session: SessionId,
     next_id: u64,
     history: VecDeque<String>,
+    /// Every record so far, and which bodies were let go with it.
+    pub(super) records: Vec<(Record, Vec<Lsn>)>,
     /// Where each consumer reads.
     reads: BTreeMap<ConsumerId, QueueId>,
 }
@@ -79,6 +81,7 @@ impl World {
             session: SessionId(0),
             next_id: 1,
             history: VecDeque::new(),
+            records: Vec::new(),
             reads: BTreeMap::new(),
         };
         world.connect();
@@ -190,6 +193,7 @@ impl World {
                     .push((delivery.consumer, delivery.position));
             }
         }
+        let mut released = std::mem::take(&mut self.effects.released);
         for record in self.effects.records.drain(..) {
             self.once.record(&record);
             for fact in &record.facts {
@@ -197,6 +201,10 @@ impl World {
                 single.facts = vec![fact.clone(), fact.clone()];
                 self.twice.record(&single);
             }
+            self.records.push((record, Vec::new()));
+        }
+        if let Some((_, bodies)) = self.records.last_mut() {
+            bodies.append(&mut released);
         }
         self.effects.clear();
     }
