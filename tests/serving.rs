@@ -30,6 +30,7 @@ fn settings() -> Settings {
     Settings {
         amqp,
         auto_create,
+        in_memory: true,
         ..Settings::default()
     }
 }

@@ -79,6 +79,7 @@ fn open_store<D: Disk>(disk: D) -> Opened<D> {
     };
     let mut entries = Entries::new();
     let mut restoring = open(disk, options, 1, |restored| match restored {
+        Restored::Stamp(_) => {}
         Restored::Block { payload, .. } => {
             for pair in payload.chunks(16) {
                 entries.insert(number(pair), Lsn(number(&pair[8..])));

@@ -19,4 +19,6 @@ pub use error::ConfigError;
 pub use load::{Given, default_texts, from_environment, from_file, from_flag, load};
 pub use settings::{ANY_VHOST, Settings};
 pub use table::{Key, Shape, TABLE, find};
-pub use values::{ByteSize, ListenAddress, LogFormat, PermissionEntry, QueueType, Span, UserEntry};
+pub use values::{
+    ByteSize, ListenAddress, LogFormat, PermissionEntry, QueueType, Span, SyncSetting, UserEntry,
+};

@@ -7,9 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::base::limits;
 
 use super::values::{
-    ByteSize, ListenAddress, LogFormat, PermissionEntry, QueueType, Span, UserEntry,
+    ByteSize, ListenAddress, LogFormat, PermissionEntry, QueueType, Span, SyncSetting, UserEntry,
 };
 
+/// The largest message that the journal takes, in bytes: a segment must have room for it.
+const STORED_MESSAGE_BYTES_MAX: u64 = 1 << 30;
 /// In a permission: every vhost.
 pub const ANY_VHOST: &str = "*";
 
@@ -25,6 +27,9 @@ pub struct Settings {
     pub amqp: Vec<ListenAddress>,
     pub data: Option<PathBuf>,
     pub in_memory: bool,
+    pub sync: SyncSetting,
+    pub sync_interval: Span,
+    pub checkpoint_after: ByteSize,
     pub default_vhost: String,
     pub vhost: Vec<String>,
     pub user: Vec<UserEntry>,
@@ -62,6 +67,9 @@ impl Default for Settings {
             amqp: "127.0.0.1:5672".parse().into_iter().collect(),
             data: None,
             in_memory: false,
+            sync: SyncSetting::Always,
+            sync_interval: Span::seconds(1),
+            checkpoint_after: ByteSize(64 << 20),
             default_vhost: "/".to_owned(),
             vhost: Vec::new(),
             user: "guest:guest".parse().into_iter().collect(),
@@ -104,6 +112,14 @@ impl Settings {
         }
         if self.max_message_size.0 == 0 {
             return Some(("max-message-size", "no message is that small".to_owned()));
+        }
+        if !self.in_memory && self.max_message_size.0 > STORED_MESSAGE_BYTES_MAX {
+            let why = "with a data directory messages have at most 1GiB".to_owned();
+            return Some(("max-message-size", why));
+        }
+        if self.sync == SyncSetting::Interval && self.sync_interval.ms == 0 {
+            let why = "an interval takes some time; --sync always syncs each commit".to_owned();
+            return Some(("sync-interval", why));
         }
         if self.unsettled_max == 0 {
             return Some((

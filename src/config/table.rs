@@ -74,14 +74,36 @@ pub const TABLE: &[Key] = &[
         Shape::Text,
         "DIR",
         "a directory",
-        "Directory for durable data. Accepted and not used yet: messages live in memory",
+        "Directory for durable data; default: coroner-data in XDG_STATE_HOME or ~/.local/state",
     ),
     key(
         "in-memory",
         Shape::Switch,
         "BOOL",
         SWITCH,
-        "Say that it is meant that messages live in memory only, which silences the warning",
+        "Keep messages in memory only: nothing survives the end of the process",
+    ),
+    key(
+        "sync",
+        Shape::Text,
+        "POLICY",
+        "always, interval or never",
+        "When accepted messages are on the device: always before the answer; at each interval, or \
+         when the system likes, which a power cut may undo",
+    ),
+    key(
+        "sync-interval",
+        Shape::Text,
+        "TIME",
+        "a length of time such as 1s or 200ms",
+        "How often to sync under --sync interval",
+    ),
+    key(
+        "checkpoint-after",
+        Shape::Text,
+        "SIZE",
+        SIZE,
+        "Write a checkpoint each time so much was written, so that a start reads little",
     ),
     key(
         "default-vhost",

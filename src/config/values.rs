@@ -293,6 +293,17 @@ words!(
         Text = "text"
     }
 );
+words!(
+    /// When the journal is synced.
+    SyncSetting {
+        /// Before anything is confirmed.
+        Always = "always",
+        /// At intervals.
+        Interval = "interval",
+        /// When the system likes.
+        Never = "never"
+    }
+);
 
 /// Reads and writes these types as text; numbers are taken too where they make sense.
 macro_rules! as_text {
@@ -319,7 +330,8 @@ as_text!(
     UserEntry,
     PermissionEntry,
     QueueType,
-    LogFormat
+    LogFormat,
+    SyncSetting
 );
 
 struct AsText;

@@ -279,6 +279,11 @@ impl Gateway {
             .any(|link| matches!(link.kind, Kind::Consumer(_)))
     }
 
+    /// The record that the first answer waits for which waits for one.
+    pub fn awaits(&self) -> Option<Lsn> {
+        self.waiting.front().map(|(lsn, _)| *lsn)
+    }
+
     /// Bytes of messages that have begun to arrive and are not complete.
     pub fn partial_bytes(&self) -> u64 {
         self.link.partial_bytes()

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -17,9 +18,11 @@ use super::connection::Driver;
 use super::errors::StartError;
 use super::outbox::Outbox;
 use super::partials::Partials;
-use super::stats::Stats;
+use super::recover::{self, Recovered};
+use super::stats::{JournalStats, Stats};
+use super::store::Store;
 use super::vhost::Vhost;
-use super::{listener, memory, setup};
+use super::{alarm, checkpoint, listener, setup};
 use crate::access::Peer;
 use crate::base::{ConnectionId, Name};
 use crate::config::{ListenAddress, PermissionEntry, Settings, Span, UserEntry};
@@ -34,6 +37,8 @@ pub(super) struct Shared {
     pub(super) environment: Arc<Environment>,
     pub(super) settings: Settings,
     vhosts: BTreeMap<Name, Arc<Vhost>>,
+    /// The journal; none: messages live in memory only.
+    store: Option<Arc<Store>>,
     outboxes: Mutex<BTreeMap<ConnectionId, Arc<Outbox>>>,
     tasks: Mutex<JoinSet<()>>,
     stopping: AtomicBool,
@@ -91,6 +96,20 @@ impl Shared {
         self.spawn(serving.instrument(tracing::info_span!("connection", id = id.0)));
     }
 
+    /// Starts what looks after memory and disk.
+    fn watch(&self) {
+        let vhosts = || -> Vec<_> { self.vhosts.values().map(Arc::clone).collect() };
+        let limit_bytes = self.settings.memory_limit.0;
+        if limit_bytes > 0 || self.store.is_some() {
+            let (partials, store) = (Arc::clone(&self.partials), self.store.clone());
+            self.spawn(alarm::watch(vhosts(), partials, store, limit_bytes));
+        }
+        if let Some(store) = &self.store {
+            let after_bytes = self.settings.checkpoint_after.0;
+            self.spawn(checkpoint::write(Arc::clone(store), vhosts(), after_bytes));
+        }
+    }
+
     fn call_all(&self) {
         let outboxes: Vec<_> = self.outboxes.lock().values().map(Arc::clone).collect();
         for outbox in outboxes {
@@ -104,6 +123,10 @@ impl Shared {
             connections_total: self.connections_total.load(Ordering::Relaxed),
             connections_refused: self.connections_refused.load(Ordering::Relaxed),
             vhosts: self.vhosts.values().map(|vhost| vhost.stats()).collect(),
+            store: self.store.as_ref().map(|store| JournalStats {
+                state: store.state(),
+                figures: store.stats(),
+            }),
         }
     }
 }
@@ -125,7 +148,8 @@ impl Drop for Open {
 /// Makes a [`Broker`].
 ///
 /// It starts with [`Settings::default`], but listens on no address: add some with
-/// [`Builder::listen`], or use [`Broker::connect`] alone.
+/// [`Builder::listen`], or use [`Broker::connect`] alone. Messages live in memory only, unless
+/// [`Builder::data`] says where they are kept.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
@@ -142,6 +166,13 @@ impl Builder {
     /// Also listens on this address; port 0 lets the system choose, see [`Broker::addresses`].
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.settings.amqp.push(ListenAddress::from(address));
+        self
+    }
+
+    /// Keeps what is durable in this directory, which no other broker may use at the same time.
+    pub fn data(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.settings.data = Some(directory.into());
+        self.settings.in_memory = false;
         self
     }
 
@@ -226,6 +257,7 @@ impl Broker {
         Builder {
             settings: Settings {
                 amqp: Vec::new(),
+                in_memory: true,
                 ..Settings::default()
             },
         }
@@ -240,22 +272,16 @@ impl Broker {
         let options = setup::options(&settings, seed);
         let clock = Clock::start();
         let failure = Arc::new(Notify::new());
-        let vhosts = settings.vhosts().map(|name| {
-            let name = Name::from(name);
-            let vhost = Vhost::new(
-                name.clone(),
-                seed,
-                settings.unsettled_max,
-                clock,
-                Arc::clone(&failure),
-            );
-            (name, Arc::new(vhost))
-        });
-        let vhosts: BTreeMap<_, _> = vhosts.collect();
         let mut listeners: Vec<TcpListener> = Vec::new();
         for address in &settings.amqp {
             listeners.push(listener::bind(address).await?);
         }
+        let Recovered { cores, store } = recover::recover(&settings, seed, clock)?;
+        let vhosts = cores.into_iter().map(|(name, core)| {
+            let vhost = Vhost::new(core, store.clone(), seed, clock, Arc::clone(&failure));
+            (name, Arc::new(vhost))
+        });
+        let vhosts: BTreeMap<_, _> = vhosts.collect();
         let addresses = listeners
             .iter()
             .filter_map(|listener| listener.local_addr().ok());
@@ -266,6 +292,7 @@ impl Broker {
             partials: Arc::new(Partials::new(settings.max_message_size.0)),
             settings,
             vhosts,
+            store,
             outboxes: Mutex::default(),
             tasks: Mutex::default(),
             stopping: AtomicBool::new(false),
@@ -277,12 +304,7 @@ impl Broker {
         for vhost in shared.vhosts.values() {
             shared.spawn(run_timer(Arc::clone(vhost), clock));
         }
-        if shared.settings.memory_limit.0 > 0 {
-            let vhosts = shared.vhosts.values().map(Arc::clone).collect();
-            let partials = Arc::clone(&shared.partials);
-            let limit_bytes = shared.settings.memory_limit.0;
-            shared.spawn(memory::watch(vhosts, partials, limit_bytes));
-        }
+        shared.watch();
         for listener in listeners {
             shared.spawn(listener::accept(listener, Arc::clone(&shared)));
         }
@@ -331,6 +353,10 @@ impl Broker {
         if tokio::time::timeout(timeout, closed).await.is_err() {
             tracing::warn!("some peers did not answer the close in time");
         }
+        if let Some(store) = self.shared.store.clone() {
+            let stopped = tokio::task::spawn_blocking(move || store.stop()).await;
+            drop(stopped);
+        }
         // The rest happens in drop.
     }
 }
@@ -339,6 +365,9 @@ impl Drop for Broker {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::Release);
         self.shared.tasks.lock().abort_all();
+        if let Some(store) = &self.shared.store {
+            store.let_go();
+        }
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// A clock that starts at 0 now.
+    /// A clock that starts now, at [`START_MS`].
     #[allow(clippy::disallowed_methods, reason = "this is the clock of the broker")]
     pub(super) fn start() -> Self {
         Self {
@@ -30,7 +30,7 @@ impl Clock {
 
     #[allow(clippy::disallowed_methods, reason = "this is the clock of the broker")]
     fn mono(self) -> Millis {
-        Millis(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX))
+        Millis(START_MS).plus(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
     /// The moment at which the forward clock shows `at`; far away ones are brought near enough for
@@ -40,7 +40,7 @@ impl Clock {
         let near = self
             .mono()
             .plus(u64::try_from(FAR.as_millis()).unwrap_or(u64::MAX));
-        let at = Duration::from_millis(at.min(near).0);
+        let at = Duration::from_millis(at.min(near).since(Millis(START_MS)));
         self.start.checked_add(at).unwrap_or(self.start).into()
     }
 }
@@ -55,6 +55,10 @@ fn wall() -> Timestamp {
             .map_or_else(|error| -ms(error.duration()), ms),
     )
 }
+
+/// What the forward clock shows at the start: more than the age of any message, so that one that is
+/// read back has a time of arrival.
+const START_MS: u64 = 1 << 42;
 
 /// Measures how long something took.
 #[derive(Clone, Copy, Debug)]

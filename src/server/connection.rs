@@ -47,6 +47,8 @@ pub(super) struct Driver<R, W> {
     /// For when `sleep` is set.
     armed: Millis,
     closing: bool,
+    /// What the journal was asked to call us for.
+    awaited: Lsn,
     /// To hold more than a little of unfinished messages, and until when it may be kept.
     permit: Option<(Permit, Millis)>,
 }
@@ -84,6 +86,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             written: 0,
             closing: false,
             permit: None,
+            awaited: Lsn(0),
         }
     }
 
@@ -124,6 +127,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             }
         }
         self.gateway.handle_timeout(now);
+    }
+
+    /// Has this connection called when the first answer that waits for the journal may go.
+    fn wait_for_durable(&mut self) {
+        if let (Some(vhost), Some(lsn)) = (&self.vhost, self.gateway.awaits())
+            && lsn != self.awaited
+        {
+            self.awaited = lsn;
+            vhost.call_when_durable(lsn, &self.outbox);
+        }
     }
 
     /// Whether the socket should be read: not before there is a permit for what has begun to arrive.
@@ -169,6 +182,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             self.gateway.handle_bytes(now, &mut self.input);
             self.work();
         }
+        self.wait_for_durable();
         if self.unwritten() == 0 {
             self.output.clear();
             self.output.shrink_to(WRITE_BYTES_KEPT);

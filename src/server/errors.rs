@@ -36,6 +36,14 @@ pub enum StartError {
     /// A permission that is no regular expression.
     #[error("setting 'permission': {0}")]
     Pattern(#[from] PatternError),
+    /// The data directory cannot be used.
+    #[error("data directory {directory}: {why}")]
+    Data {
+        /// Which.
+        directory: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The runtime could not be made.
     #[error("cannot start worker threads: {why}")]
     Runtime {

@@ -12,20 +12,23 @@
 //!
 //! Read first: [`Broker`], then `connection` (a turn), `vhost` (a batch).
 
+mod alarm;
 mod broker;
+mod checkpoint;
 mod clock;
 mod connection;
 mod errors;
 mod listener;
-mod memory;
 mod outbox;
 mod partials;
 mod process;
+mod recover;
 mod setup;
 mod stats;
+mod store;
 mod vhost;
 
 pub use broker::{Broker, Builder};
 pub use errors::StartError;
 pub use process::run;
-pub use stats::{LockHolds, Stats, VhostStats};
+pub use stats::{JournalStats, LockHolds, Stats, VhostStats};

@@ -7,6 +7,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::broker::{Broker, Shared};
 use super::errors::StartError;
+use super::recover;
 use crate::config::{LogFormat, Settings};
 
 /// Exit code for what failed while starting.
@@ -36,8 +37,9 @@ pub fn run(settings: Settings) -> Result<ExitCode, StartError> {
 
 async fn serve(settings: Settings) -> Result<ExitCode, StartError> {
     let stats_interval = settings.stats_interval;
-    announce_memory(&settings);
+    let kept = where_messages_live(&settings);
     let broker = Broker::start(settings).await?;
+    say(&kept);
     for address in broker.addresses() {
         say(&format!("listening amqp {address}"));
     }
@@ -84,13 +86,12 @@ async fn report(shared: Arc<Shared>, interval: std::time::Duration) {
     }
 }
 
-fn announce_memory(settings: &Settings) {
-    if !settings.in_memory {
-        say("messages live in memory only: they are gone when this process ends");
-    }
-    if let Some(directory) = &settings.data {
-        let directory = directory.display();
-        tracing::warn!(%directory, "the data directory is not used yet: messages live in memory");
+fn where_messages_live(settings: &Settings) -> String {
+    match recover::data_directory(settings) {
+        Ok(directory) if !settings.in_memory => {
+            format!("durable data in {}", directory.display())
+        }
+        _ => "messages live in memory only: they are gone when this process ends".to_owned(),
     }
 }
 

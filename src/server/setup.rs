@@ -3,10 +3,11 @@
 use crate::access::{PasswordHash, Permissions, SALT_BYTES, Tag, User, UserLimits};
 use crate::base::{Name, Seed};
 use crate::broker::registry::Registry;
-use crate::config::{ANY_VHOST, Settings};
+use crate::config::{ANY_VHOST, Settings, SyncSetting};
 use crate::gateway::Options;
 use crate::link::{Identity, Options as LinkOptions};
 use crate::message::KeyRule;
+use crate::store::{self, SyncPolicy};
 use crate::wire::performative::{FieldValue, Symbol, fields};
 
 use super::errors::StartError;
@@ -63,6 +64,28 @@ pub(super) fn registry(settings: &Settings) -> Result<Registry, StartError> {
 fn salt() -> [u8; SALT_BYTES] {
     let random = uuid::Uuid::new_v4().into_bytes();
     random.first_chunk().copied().unwrap_or_default()
+}
+
+/// Sizes and rules of the journal as configured. A segment has room for the largest message.
+pub(super) fn store_options(settings: &Settings) -> store::Options {
+    let default = store::Options::default();
+    let largest = settings
+        .max_message_size
+        .0
+        .saturating_mul(2)
+        .saturating_add(1 << 20);
+    let largest = u32::try_from(largest).unwrap_or(u32::MAX);
+    store::Options {
+        segment_bytes: default.segment_bytes.max(largest),
+        sync: match settings.sync {
+            SyncSetting::Always => SyncPolicy::Always,
+            SyncSetting::Interval => SyncPolicy::Interval {
+                every_ms: settings.sync_interval.ms,
+            },
+            SyncSetting::Never => SyncPolicy::Never,
+        },
+        ..default
+    }
 }
 
 /// A seed nobody can guess, for the hashers of one broker.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::store::{StoreState, StoreStats};
+
 /// How long the core's lock was held, in buckets that double: bucket `n` counts holds of less than
 /// 2^n nanoseconds that are in no lower bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +79,17 @@ pub struct Stats {
     pub connections_refused: u64,
     /// Each vhost, by name.
     pub vhosts: Vec<VhostStats>,
+    /// The journal; none: messages live in memory only.
+    pub store: Option<JournalStats>,
+}
+
+/// State and figures of the journal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JournalStats {
+    /// How it is.
+    pub state: StoreState,
+    /// What it did.
+    pub figures: StoreStats,
 }
 
 impl fmt::Display for Stats {
@@ -86,6 +99,7 @@ impl fmt::Display for Stats {
             connections_total,
             connections_refused,
             vhosts,
+            store,
         } = self;
         write!(f, "connections={connections} total={connections_total}")?;
         write!(f, " refused={connections_refused}")?;
@@ -108,6 +122,9 @@ impl fmt::Display for Stats {
                 holds.quantile_ns(990),
                 holds.quantile_ns(1000),
             )?;
+        }
+        if let Some(JournalStats { state, figures }) = store {
+            write!(f, " journal={state:?} {figures}")?;
         }
         Ok(())
     }

@@ -11,12 +11,16 @@ use tokio::sync::Notify;
 use super::clock::{Clock, Stopwatch};
 use super::outbox::Outbox;
 use super::stats::{LockHolds, VhostStats};
+use super::store::Store;
 use crate::base::limits::{BATCH_COMMANDS_MAX, LISTING_SLICE};
 use crate::base::{ConnectionId, Lsn, Map, Millis, Name, Now, Seed};
-use crate::broker::{Command, Core, Effect, Effects, Fact, LogEvent, More, Options};
+use crate::broker::{Command, Core, Effect, Effects, Fact, LogEvent, More, Record, Snapshot};
 use crate::gateway::Gateway;
-use crate::store::{Forgetful, Journal};
+use crate::record::Stored;
+use crate::store::Wake;
 
+/// Facts in one block of a checkpoint at most.
+const BLOCK_FACTS: usize = 1024;
 /// Messages that one tick may handle under one hold of the lock.
 const TICK_BUDGET: usize = BATCH_COMMANDS_MAX;
 
@@ -31,8 +35,8 @@ pub(super) struct Vhost {
     name: Name,
     clock: Clock,
     state: Mutex<State>,
-    /// Keeps the records; messages live in memory, so it forgets them.
-    journal: Forgetful,
+    /// Keeps the records; none: messages live in memory only.
+    store: Option<Arc<Store>>,
     failed: AtomicBool,
     /// Told when a core fails.
     failure: Arc<Notify>,
@@ -61,18 +65,15 @@ struct Peer {
 
 impl Vhost {
     pub(super) fn new(
-        name: Name,
+        core: Core,
+        store: Option<Arc<Store>>,
         seed: Seed,
-        unsettled_max: u32,
         clock: Clock,
         failure: Arc<Notify>,
     ) -> Self {
-        let options = Options {
-            unsettled_max,
-            ..Options::new(name.clone(), seed)
-        };
+        let name = core.vhost().clone();
         let state = State {
-            core: Core::new(options),
+            core,
             effects: Effects::new(),
             peers: Map::with_hasher(seed.hasher()),
             touched: Vec::new(),
@@ -83,7 +84,7 @@ impl Vhost {
             name,
             clock,
             state: Mutex::new(state),
-            journal: Forgetful::default(),
+            store,
             failed: AtomicBool::new(false),
             failure,
             timer_due: AtomicU64::new(0),
@@ -105,9 +106,58 @@ impl Vhost {
         self.state.lock().peers.remove(&connection);
     }
 
-    /// The last LSN that is durable.
+    /// The last LSN that is durable. In memory everything is as safe as it will be.
     pub(super) fn durable(&self) -> Lsn {
-        Journal::<Vec<Fact>>::durable_lsn(&self.journal)
+        let store = self.store.as_ref();
+        store.map_or(Lsn(u64::MAX), |store| store.durable())
+    }
+
+    /// Calls a connection once an LSN is durable.
+    pub(super) fn call_when_durable(&self, lsn: Lsn, outbox: &Arc<Outbox>) {
+        match &self.store {
+            Some(store) => store.call_when_durable(lsn, outbox),
+            None => outbox.call(),
+        }
+    }
+
+    /// Begins to copy all durable state, topology first, into the running checkpoint.
+    pub(super) fn begin_snapshot(&self, store: &Store) -> Result<Snapshot, Failed> {
+        let state = self.lock()?;
+        let (snapshot, mut facts) = state.core.begin_snapshot();
+        let now = self.clock.now();
+        while !facts.is_empty() {
+            let rest = facts.split_off(facts.len().min(BLOCK_FACTS));
+            self.append_block(store, now, std::mem::replace(&mut facts, rest));
+        }
+        Ok(snapshot)
+    }
+
+    /// Copies one slice; false when all is copied.
+    pub(super) fn copy_slice(
+        &self,
+        store: &Store,
+        snapshot: &mut Snapshot,
+    ) -> Result<bool, Failed> {
+        let state = self.lock()?;
+        let now = self.clock.now();
+        let Some(facts) = state.core.snapshot_slice(now, snapshot) else {
+            return Ok(false);
+        };
+        let wake = self.append_block(store, now, facts);
+        MutexGuard::unlock_fair(state);
+        store.ring(wake);
+        Ok(true)
+    }
+
+    /// Call it under the lock that keeps what the facts say from changing.
+    fn append_block(&self, store: &Store, now: Now, facts: Vec<Fact>) -> Wake {
+        let record = Record {
+            lsn: Lsn(0),
+            wall: now.wall,
+            facts,
+        };
+        let block = Stored::new(self.name.clone(), record);
+        store.journal().append_block(block).1
     }
 
     /// Does a gateway's work, at most [`BATCH_COMMANDS_MAX`] commands under one hold.
@@ -153,23 +203,35 @@ impl Vhost {
         let mut state = self.lock()?;
         let watch = Stopwatch::start();
         let now = self.clock.now();
-        let reservation = Journal::<Vec<Fact>>::reserve(&self.journal);
+        let reservation = self.store.as_ref().map(|store| store.reserve());
         let State { core, effects, .. } = &mut *state;
+        if let Some(reservation) = &reservation {
+            core.resume_at(reservation.first());
+        }
         let result = catch_unwind(AssertUnwindSafe(|| {
             work(now, core, effects, own.as_deref_mut())
         }));
         let Ok(result) = result else {
+            // Nobody was told anything of this batch.
+            if let (Some(store), Some(reservation)) = (&self.store, reservation) {
+                store.abandon(reservation);
+            }
             return Err(self.fail(state));
         };
         // Before anyone can wait for these records.
-        let records = state
-            .effects
-            .records
-            .drain(..)
-            .map(|record| (record.lsn, record.facts));
-        self.journal.fill(reservation, records);
+        let wake = if let (Some(store), Some(reservation)) = (&self.store, reservation) {
+            let State { core, effects, .. } = &mut *state;
+            store.fill(reservation, &self.name, effects, core.last_lsn())
+        } else {
+            state.effects.records.clear();
+            state.effects.released.clear();
+            Wake::No
+        };
         state.distribute(own);
         self.finish(now, state, watch);
+        if let Some(store) = &self.store {
+            store.ring(wake);
+        }
         Ok(result)
     }
 
@@ -318,12 +380,19 @@ mod tests {
 
     use super::*;
     use crate::base::{ConsumerId, Timestamp};
+    use crate::broker::Options;
 
     fn vhost() -> (Vhost, Arc<Notify>) {
         let failure = Arc::new(Notify::new());
         let notify = Arc::clone(&failure);
         (
-            Vhost::new(Name::from("v"), Seed(1), 10, Clock::start(), notify),
+            Vhost::new(
+                Core::new(Options::new(Name::from("v"), Seed(1))),
+                None,
+                Seed(1),
+                Clock::start(),
+                notify,
+            ),
             failure,
         )
     }

@@ -67,6 +67,7 @@ type Facts = Vec<(Lsn, Vec<u8>)>;
 fn restored(disk: &SimDisk) -> Option<Facts> {
     let mut facts = Facts::new();
     let opened = open::<Opaque, _>(disk.clone(), options(), 1, |restored| match restored {
+        Restored::Stamp(_) => {}
         Restored::Block { lsn, payload } | Restored::Facts { lsn, payload } => {
             facts.push((lsn, payload.to_vec()));
         }
@@ -81,6 +82,7 @@ fn restored(disk: &SimDisk) -> Option<Facts> {
 fn use_it(disk: &SimDisk) -> Result<(), StoreError> {
     let mut lsns = Vec::new();
     let mut restoring = open::<Opaque, _>(disk.clone(), options(), 2, |restored| match restored {
+        Restored::Stamp(_) => {}
         Restored::Block { lsn, .. } | Restored::Facts { lsn, .. } => lsns.push(lsn),
     })?;
     for lsn in &lsns {

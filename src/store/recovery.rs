@@ -32,6 +32,8 @@ use crate::base::{Lsn, Timestamp};
 /// One thing to restore, in this order: all blocks, then all facts by LSN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Restored<'a> {
+    /// Comes first: the wall time of the last commit, if there was one.
+    Stamp(Timestamp),
     /// A slice of the checkpoint.
     Block {
         /// Its LSN: the next checkpoint may keep it.
@@ -95,6 +97,9 @@ pub fn open<P: Payload, D: Disk>(
         cut: verdict.cut.clone(),
         ..Recovery::default()
     };
+    if let Some(stamp) = verdict.stamp {
+        restore(Restored::Stamp(stamp));
+    }
     replay(&mut directory, &verdict, &mut recovery, &mut restore)?;
     recovery.segments = directory.segments.len();
     recovery.bytes_read = directory.bytes_read;

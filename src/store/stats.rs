@@ -50,6 +50,26 @@ pub struct StoreStats {
     pub spilled_bytes: u64,
 }
 
+/// The figures that tell how it is, on one line.
+impl std::fmt::Display for StoreStats {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "records={} syncs={} written-percent={} segments={} segment-bytes={} live-bytes={} \
+             waiting-records={} waiting-bytes={} checkpoints={}",
+            self.records,
+            self.syncs,
+            self.written_percent(),
+            self.segments,
+            self.segment_bytes,
+            self.live_bytes,
+            self.waiting_records,
+            self.waiting_bytes,
+            self.checkpoints,
+        )
+    }
+}
+
 impl StoreStats {
     /// Bytes written, rewriting included, per hundred bytes of payload; 0 before the first.
     pub fn written_percent(&self) -> u64 {

@@ -137,6 +137,7 @@ impl World {
                     keys.push(key_of(pair[0]));
                 }
             }
+            Restored::Stamp(_) => {}
             Restored::Facts { lsn, payload } => {
                 apply(&mut entries, lsn, payload);
                 keys.extend(entries.keys().next_back());

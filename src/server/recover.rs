@@ -1,0 +1,177 @@
+//! From a data directory to a running journal and the cores that were in it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::clock::Clock;
+use super::errors::StartError;
+use super::setup;
+use super::store::Store;
+use crate::base::{Name, Now, Seed, Timestamp};
+use crate::broker::{Core, Options, Record, Restoring};
+use crate::config::Settings;
+use crate::record;
+use crate::store::{self, FileDisk, Journal, Missing, Restored};
+
+/// Time spent down above this counts as none: rather a wrong clock than a long holiday.
+const DOWN_MAX_MS: u64 = 30 * 24 * 60 * 60 * 1000;
+/// Bodies read back in one go.
+const READ_BATCH: usize = 1024;
+/// The folder in the user's state directory.
+const DIRECTORY: &str = "coroner-data";
+
+/// What a start gives: the cores of all vhosts, and the journal unless all lives in memory.
+pub(super) struct Recovered {
+    pub(super) cores: BTreeMap<Name, Core>,
+    pub(super) store: Option<Arc<Store>>,
+}
+
+/// Makes the cores of the configured vhosts, out of the data directory if there is to be one.
+pub(super) fn recover(
+    settings: &Settings,
+    seed: Seed,
+    clock: Clock,
+) -> Result<Recovered, StartError> {
+    let vhosts: Vec<Name> = settings.vhosts().map(Name::from).collect();
+    let options = |name: &Name| Options {
+        unsettled_max: settings.unsettled_max,
+        ..Options::new(name.clone(), seed)
+    };
+    if settings.in_memory {
+        let cores = vhosts
+            .iter()
+            .map(|name| (name.clone(), Core::new(options(name))));
+        return Ok(Recovered {
+            cores: cores.collect(),
+            store: None,
+        });
+    }
+    let directory = data_directory(settings)?;
+    let fail = |why: &dyn std::fmt::Display| StartError::Data {
+        directory: directory.display().to_string(),
+        why: why.to_string(),
+    };
+    let disk = FileDisk::enter(&directory, Missing::Create).map_err(|error| fail(&error))?;
+    let now = clock.now();
+    let mut reading = Reading {
+        now,
+        stopped: now.wall,
+        restoring: BTreeMap::new(),
+        unknown: None,
+        unreadable: 0,
+    };
+    let store_options = setup::store_options(settings);
+    let sync = store_options.sync;
+    let opened = store::open(disk, store_options, setup::seed().0, |restored| {
+        reading.take(restored, &vhosts, options);
+    });
+    let mut opened = opened.map_err(|error| fail(&error))?;
+    if let Some(name) = reading.unknown {
+        let why = format!("it holds a vhost '{name}' that is not configured; add it with --vhost");
+        return Err(fail(&why));
+    }
+    let mut restoring = reading.restoring;
+    for name in &vhosts {
+        let fresh = || Restoring::new(options(name), now, now.wall, DOWN_MAX_MS);
+        restoring.entry(name.clone()).or_insert_with(fresh);
+    }
+    for vhost in restoring.values_mut() {
+        for body in vhost.bodies() {
+            opened.retain(body);
+        }
+    }
+    if reading.unreadable > 0 {
+        let records = reading.unreadable;
+        tracing::error!(records, "journal records cannot be read and are left out");
+    }
+    let (segments, facts) = (opened.recovery().segments, opened.recovery().facts);
+    tracing::info!(directory = %directory.display(), segments, facts, "journal opened");
+    let (journal, writer) = opened.start();
+    let mut cores = BTreeMap::new();
+    for (name, mut vhost) in restoring {
+        read_bodies(&name, &mut vhost, &journal);
+        cores.insert(name, vhost.finish());
+    }
+    let store = Store::start(journal, writer, sync, clock).map_err(|error| fail(&error))?;
+    let store = Some(store);
+    Ok(Recovered { cores, store })
+}
+
+/// Vhosts while their records are read.
+struct Reading {
+    now: Now,
+    stopped: Timestamp,
+    restoring: BTreeMap<Name, Restoring>,
+    /// A vhost that is in the journal and not in the settings.
+    unknown: Option<Name>,
+    unreadable: u64,
+}
+
+impl Reading {
+    fn take(
+        &mut self,
+        restored: Restored<'_>,
+        vhosts: &[Name],
+        options: impl Fn(&Name) -> Options,
+    ) {
+        let (lsn, payload) = match restored {
+            Restored::Stamp(stamp) => {
+                self.stopped = stamp;
+                return;
+            }
+            Restored::Block { lsn, payload } | Restored::Facts { lsn, payload } => (lsn, payload),
+        };
+        let (name, record): (Name, Record) = match record::decode(lsn, payload) {
+            Ok(read) => read,
+            Err(error) => {
+                self.unreadable += 1;
+                tracing::error!(lsn = lsn.0, %error, "a journal record cannot be read");
+                return;
+            }
+        };
+        if !vhosts.contains(&name) {
+            self.unknown.get_or_insert(name);
+            return;
+        }
+        let (now, stopped) = (self.now, self.stopped);
+        let begin = || Restoring::new(options(&name), now, stopped, DOWN_MAX_MS);
+        let vhost = self.restoring.entry(name.clone()).or_insert_with(begin);
+        vhost.record(&record);
+    }
+}
+
+/// Reads the bodies that were not in the records themselves. Those that cannot be read are dropped.
+fn read_bodies(
+    name: &Name,
+    vhost: &mut Restoring,
+    journal: &store::DiskJournal<record::Stored, FileDisk>,
+) {
+    let mut damaged = 0;
+    for lsns in vhost.missing().chunks(READ_BATCH) {
+        for (lsn, read) in lsns.iter().zip(journal.read_batch(lsns)) {
+            let body = read.ok().and_then(|payload| record::body_of(&payload));
+            damaged += vhost.fill(*lsn, body.as_ref());
+        }
+    }
+    if damaged > 0 {
+        tracing::error!(vhost = %name, damaged, "messages whose bytes cannot be read are dropped");
+    }
+}
+
+/// The configured data directory, else one in the user's state directory.
+pub(super) fn data_directory(settings: &Settings) -> Result<PathBuf, StartError> {
+    if let Some(directory) = &settings.data {
+        return Ok(directory.clone());
+    }
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let state = variable("XDG_STATE_HOME").map(PathBuf::from);
+    let home = || variable("HOME").map(|home| Path::new(&home).join(".local/state"));
+    let state = state.or_else(home).ok_or_else(|| StartError::Setting {
+        name: "data",
+        why: "neither XDG_STATE_HOME nor HOME says where data goes; give --data DIR, or \
+              --in-memory"
+            .to_owned(),
+    })?;
+    Ok(state.join(DIRECTORY))
+}

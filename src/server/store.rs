@@ -1,0 +1,296 @@
+//! The journal of a broker: appends of the vhosts, and who waits until they are durable.
+//!
+//! ```text
+//!   vhost (under its core's lock)            journal thread               connections
+//!   reserve, apply, fill  --- bell --->  write, sync, durable LSN  --- call --->  outboxes
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::clock::{Clock, Stopwatch};
+use super::outbox::Outbox;
+use crate::base::{Lsn, Name};
+use crate::broker::Effects;
+use crate::record::Stored;
+use crate::store::{
+    DiskJournal, FileDisk, Journal, Maintained, Reservation, StoreError, StoreState, StoreStats,
+    SyncPolicy, Wake, Writer,
+};
+
+/// Under load a commit waits so long for more to join it.
+const COMMIT_DELAY: Duration = Duration::from_micros(200);
+/// How often the journal is looked after when nothing is written.
+const IDLE: Duration = Duration::from_millis(100);
+/// Bytes that rewriting may read and write between two commits.
+const MAINTAIN_BYTES: usize = 1024 * 1024;
+
+/// The journal that all vhosts of a broker share.
+#[derive(Debug)]
+pub(super) struct Store {
+    journal: DiskJournal<Stored, FileDisk>,
+    bell: Bell,
+    /// Connections to call once an LSN is durable.
+    waiters: Mutex<Vec<(Lsn, Arc<Outbox>)>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Bytes written when the last checkpoint was begun.
+    checkpoint_at: AtomicU64,
+}
+
+impl Store {
+    /// Takes a journal over and starts its thread.
+    pub(super) fn start(
+        journal: DiskJournal<Stored, FileDisk>,
+        writer: Writer<Stored, FileDisk>,
+        sync: SyncPolicy,
+        clock: Clock,
+    ) -> std::io::Result<Arc<Self>> {
+        let store = Arc::new(Self {
+            journal,
+            bell: Bell::default(),
+            waiters: Mutex::default(),
+            thread: Mutex::default(),
+            checkpoint_at: AtomicU64::new(0),
+        });
+        let driver = Driver {
+            store: Arc::clone(&store),
+            writer,
+            sync,
+            clock,
+            unsynced_since: None,
+        };
+        let thread = std::thread::Builder::new().name("journal".to_owned());
+        *store.thread.lock() = Some(thread.spawn(move || driver.run())?);
+        Ok(store)
+    }
+
+    /// LSNs for a batch; call it under the core's lock.
+    pub(super) fn reserve(&self) -> Reservation {
+        Journal::reserve(&self.journal)
+    }
+
+    /// Appends the records of a batch, and lets go what no message names any more. A poisoned
+    /// store takes nothing: it will never confirm it.
+    pub(super) fn fill(
+        &self,
+        reservation: Reservation,
+        vhost: &Name,
+        effects: &mut Effects,
+        last: Lsn,
+    ) -> Wake {
+        if self.journal.state() == StoreState::Poisoned {
+            effects.records.clear();
+            effects.released.clear();
+        }
+        let records = effects.records.drain(..);
+        let records = records.map(|record| (record.lsn, Stored::new(vhost.clone(), record)));
+        let wake = self.journal.fill(reservation, records);
+        for body in effects.released.drain(..) {
+            self.journal.release(body, last);
+        }
+        wake
+    }
+
+    /// Gives a reservation back unused.
+    pub(super) fn abandon(&self, reservation: Reservation) {
+        self.journal.fill(reservation, std::iter::empty());
+    }
+
+    /// Tells the journal's thread what waits; call it without the core's lock.
+    pub(super) fn ring(&self, wake: Wake) {
+        match wake {
+            Wake::No => {}
+            Wake::First => self.bell.ring(false),
+            Wake::Full => self.bell.ring(true),
+        }
+    }
+
+    /// Up to here everything is as safe as the sync policy promises.
+    pub(super) fn durable(&self) -> Lsn {
+        self.journal.durable_lsn()
+    }
+
+    /// Calls a connection once an LSN is durable.
+    pub(super) fn call_when_durable(&self, lsn: Lsn, outbox: &Arc<Outbox>) {
+        self.waiters.lock().push((lsn, Arc::clone(outbox)));
+        // It may have become so before it was noted.
+        if lsn <= self.durable() {
+            self.call_waiters();
+        }
+    }
+
+    fn call_waiters(&self) {
+        let durable = self.durable();
+        let due: Vec<_> = {
+            let mut waiters = self.waiters.lock();
+            waiters.extract_if(.., |(lsn, _)| *lsn <= durable).collect()
+        };
+        for (_, outbox) in due {
+            outbox.call();
+        }
+    }
+
+    /// The journal itself, for checkpoints.
+    pub(super) const fn journal(&self) -> &DiskJournal<Stored, FileDisk> {
+        &self.journal
+    }
+
+    /// Whether so much was written since the last checkpoint that the next one is due.
+    pub(super) fn is_checkpoint_due(&self, after_bytes: u64) -> bool {
+        let stats = self.journal.stats();
+        let since = stats.written_bytes - self.checkpoint_at.load(Ordering::Relaxed);
+        // A checkpoint writes all that lives: rather seldom when that is much.
+        let due = since >= after_bytes.max(stats.live_bytes / 4);
+        if due {
+            self.checkpoint_at
+                .store(stats.written_bytes, Ordering::Relaxed);
+        }
+        due
+    }
+
+    /// How the store is.
+    pub(super) fn state(&self) -> StoreState {
+        self.journal.state()
+    }
+
+    pub(super) fn stats(&self) -> StoreStats {
+        self.journal.stats()
+    }
+
+    /// Ends the thread once what waits is written, without waiting for it.
+    pub(super) fn let_go(&self) {
+        self.bell.stop();
+    }
+
+    /// Writes and syncs what waits and ends the thread. Blocks.
+    pub(super) fn stop(&self) {
+        self.bell.stop();
+        let thread = self.thread.lock().take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the journal's thread failed");
+        }
+    }
+}
+
+/// How the journal's thread is woken.
+#[derive(Debug, Default)]
+struct Bell {
+    state: Mutex<Rung>,
+    condition: Condvar,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Rung {
+    first: bool,
+    full: bool,
+    stop: bool,
+}
+
+impl Bell {
+    fn ring(&self, full: bool) {
+        let mut state = self.state.lock();
+        state.first = true;
+        state.full |= full;
+        self.condition.notify_one();
+    }
+
+    fn stop(&self) {
+        self.state.lock().stop = true;
+        self.condition.notify_one();
+    }
+
+    /// Waits for the first record; returns whether to stop.
+    fn wait(&self, at_most: Duration) -> bool {
+        let mut state = self.state.lock();
+        if !state.first && !state.stop {
+            self.condition.wait_for(&mut state, at_most);
+        }
+        let stop = state.stop;
+        (state.first, state.full) = (false, false);
+        stop
+    }
+
+    /// Waits until a commit is full, at most so long.
+    fn wait_full(&self, at_most: Duration) {
+        let mut state = self.state.lock();
+        let hurry = |state: &mut Rung| !state.full && !state.stop;
+        self.condition.wait_while_for(&mut state, hurry, at_most);
+        state.full = false;
+    }
+}
+
+/// The journal's thread.
+struct Driver {
+    store: Arc<Store>,
+    writer: Writer<Stored, FileDisk>,
+    sync: SyncPolicy,
+    clock: Clock,
+    /// When the oldest bytes were written that are not synced, under [`SyncPolicy::Interval`].
+    unsynced_since: Option<Stopwatch>,
+}
+
+impl Driver {
+    fn run(mut self) {
+        let mut more = false;
+        loop {
+            let stop = if more {
+                self.store.bell.wait(Duration::ZERO)
+            } else {
+                self.store.bell.wait(IDLE)
+            };
+            match self.step() {
+                Ok(again) => more = again,
+                // The store has said so in the log; nothing is confirmed any more.
+                Err(_) => return,
+            }
+            if stop && !more {
+                if self.writer.close(self.clock.now().wall).is_ok() {
+                    self.store.call_waiters();
+                }
+                return;
+            }
+        }
+    }
+
+    /// One commit and one piece of housekeeping; whether to come again at once.
+    fn step(&mut self) -> Result<bool, StoreError> {
+        let wrote = self.writer.write(self.clock.now().wall)?;
+        self.sync_if_due(wrote.unsynced)?;
+        if wrote.records > 0 {
+            self.store.call_waiters();
+        }
+        if self.store.state() == StoreState::Full {
+            self.writer.retry_room();
+        }
+        let maintained = self.writer.maintain(MAINTAIN_BYTES)?;
+        let waits = self.writer.has_work() && !wrote.stalled;
+        if waits {
+            // Work came while this was written: there is load, so let some more join.
+            self.store.bell.wait_full(COMMIT_DELAY);
+        }
+        Ok(waits || (maintained == Maintained::More && !wrote.stalled))
+    }
+
+    fn sync_if_due(&mut self, unsynced: bool) -> Result<(), StoreError> {
+        let due = match self.sync {
+            SyncPolicy::Always => unsynced,
+            SyncPolicy::Never => false,
+            SyncPolicy::Interval { every_ms } => {
+                let since =
+                    unsynced.then(|| *self.unsynced_since.get_or_insert_with(Stopwatch::start));
+                since.is_some_and(|watch| watch.elapsed_ns() / 1_000_000 >= every_ms)
+            }
+        };
+        if due {
+            let watch = Stopwatch::start();
+            self.writer.sync()?;
+            self.writer.observe_sync(watch.elapsed_ns() / 1_000);
+            self.unsynced_since = None;
+        }
+        Ok(())
+    }
+}
