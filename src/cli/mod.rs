@@ -6,6 +6,7 @@
 
 mod bench;
 mod serve;
+mod store;
 
 use std::process::ExitCode;
 
@@ -34,6 +35,7 @@ pub fn main() -> ExitCode {
     match matches.subcommand() {
         Some(("bench", matches)) => bench::run(matches),
         Some(("serve", matches)) => serve::run(matches),
+        Some(("store", matches)) => store::run(matches),
         _ => ExitCode::from(EXIT_USAGE),
     }
 }
@@ -47,6 +49,7 @@ fn command() -> Command {
         .arg_required_else_help(true)
         .subcommand(bench::command())
         .subcommand(serve::command())
+        .subcommand(store::command())
 }
 
 /// Says on standard error what went wrong.
