@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -17,7 +18,17 @@ const SHARD_MAX: Duration = Duration::from_mins(7);
 
 #[test]
 fn every_vector_agrees_or_differs_as_listed() {
-    judge(&scenario_files(), &merged_expectations());
+    judge(&scenario_files(), &merged_expectations(), &["--in-memory"]);
+}
+
+#[test]
+fn every_vector_agrees_on_a_durable_broker_too() {
+    let data = Path::new(env!("CARGO_TARGET_TMPDIR")).join("vectors-data");
+    fs::remove_dir_all(&data).ok();
+    let data = data.display().to_string();
+    // Small checkpoints, so that there are some.
+    let store = ["--data", &data, "--checkpoint-after", "100KiB"];
+    judge(&scenario_files(), &merged_expectations(), &store);
 }
 
 #[test]
@@ -32,16 +43,18 @@ fn every_further_scenario_agrees_or_differs_as_listed() {
         .arg(&expectations);
     let output = run_to_end(&mut program, SHARD_MAX);
     assert!(output.status.success(), "{output:?}");
-    judge(&files, &expectations);
+    judge(&files, &expectations, &["--in-memory"]);
 }
 
+/// The scenarios look at times, so two runs do not share the machine.
+static ONE_RUN: Mutex<()> = Mutex::new(());
+
 /// Runs the scenarios against a broker of their own; panics with those that failed.
-fn judge(files: &[PathBuf], expectations: &Path) {
+fn judge(files: &[PathBuf], expectations: &Path, store: &[&str]) {
+    let _alone = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
     let names: Vec<String> = (0..SHARDS).map(|shard| format!("oracle-{shard}")).collect();
-    let arguments: Vec<&str> = names
-        .iter()
-        .flat_map(|name| ["--vhost", name.as_str()])
-        .collect();
+    let vhosts = names.iter().flat_map(|name| ["--vhost", name.as_str()]);
+    let arguments: Vec<&str> = store.iter().copied().chain(vhosts).collect();
     let mut broker = RunningBroker::start(&arguments);
 
     let reports: Vec<String> = thread::scope(|scope| {
@@ -143,6 +156,11 @@ pub fn json_files(folder: &Path) -> Vec<PathBuf> {
 
 /// The expectations beside the vectors with our corrections (`interop/ours`) laid over them.
 fn merged_expectations() -> PathBuf {
+    static MERGED: OnceLock<PathBuf> = OnceLock::new();
+    MERGED.get_or_init(merge_expectations).clone()
+}
+
+fn merge_expectations() -> PathBuf {
     let merged = Path::new(env!("CARGO_TARGET_TMPDIR")).join("expectations");
     fs::remove_dir_all(&merged).ok();
     fs::create_dir_all(&merged).expect("the target folder is writable");

@@ -31,10 +31,13 @@ pub struct RunningBroker {
 }
 
 impl RunningBroker {
-    /// Starts `coroner serve --amqp 127.0.0.1:0` with `arguments` behind it.
+    /// Starts `coroner serve --amqp 127.0.0.1:0` with `arguments` behind it; in memory, unless they
+    /// name a data directory.
     ///
     /// Panics with what the broker printed if it does not say within 20 s where it listens.
     pub fn start(arguments: &[&str]) -> Self {
+        let chosen = |argument: &&str| ["--data", "--in-memory"].contains(argument);
+        let in_memory = (!arguments.iter().any(chosen)).then_some("--in-memory");
         let mut command = Command::new(env!("CARGO_BIN_EXE_coroner"));
         // Settings of whoever runs the tests, and the tests' own, are not the broker's.
         for (name, _) in std::env::vars_os() {
@@ -45,6 +48,7 @@ impl RunningBroker {
         let mut process = command
             .args(["serve", "--amqp", "127.0.0.1:0"])
             .args(arguments)
+            .args(in_memory)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -1,0 +1,89 @@
+//! A durable broker that is killed and started again.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests start processes and use directories"
+)]
+
+mod support;
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use support::{RunningBroker, repository, run_to_end};
+
+/// The short form of `interop/torture`; the long one has 200 kills and more.
+const KILLS: &str = "12";
+const TORTURE_MAX: Duration = Duration::from_mins(5);
+const RESTART_MAX: Duration = Duration::from_mins(2);
+
+/// A data directory of its own for each test, empty at first.
+fn directory(name: &str) -> PathBuf {
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::remove_dir_all(&directory).ok();
+    directory
+}
+
+fn run(script: &str, arguments: &[&str], limit: Duration) {
+    let binary = env!("CARGO_BIN_EXE_coroner");
+    let mut command = Command::new("python3");
+    command.arg(repository("interop").join(script));
+    command.args(["--broker", binary]).args(arguments);
+    let output = run_to_end(&mut command, limit);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}\n{errors}");
+}
+
+#[test]
+fn what_was_accepted_survives_kills_and_restarts_exactly_once() {
+    run("torture", &["--kills", KILLS], TORTURE_MAX);
+}
+
+#[test]
+fn a_restart_brings_back_what_is_durable_and_nothing_else() {
+    run("restart", &[], RESTART_MAX);
+}
+
+#[test]
+fn a_data_directory_in_use_is_refused_with_its_name() {
+    let directory = directory("in-use");
+    let data = directory.display().to_string();
+    let _broker = RunningBroker::start(&["--data", &data]);
+    let output = run_to_end(
+        Command::new(env!("CARGO_BIN_EXE_coroner")).args([
+            "serve",
+            "--amqp",
+            "127.0.0.1:0",
+            "--data",
+            &data,
+        ]),
+        RESTART_MAX,
+    );
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains(&data) && text.contains("in use"), "{text}");
+}
+
+#[test]
+fn a_vhost_that_is_not_configured_any_more_is_not_thrown_away() {
+    let data = directory("vhosts").display().to_string();
+    run(
+        "restart",
+        &["--data", &data, "--vhost", "other"],
+        RESTART_MAX,
+    );
+    let output = run_to_end(
+        Command::new(env!("CARGO_BIN_EXE_coroner")).args([
+            "serve",
+            "--amqp",
+            "127.0.0.1:0",
+            "--data",
+            &data,
+        ]),
+        RESTART_MAX,
+    );
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("'other'"), "{text}");
+}
