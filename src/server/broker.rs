@@ -157,7 +157,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Starts from other settings, those of a file for example. Replaces all that was set before.
+    /// Starts from other settings, those of a file for example. Replaces all that was set before,
+    /// `in-memory` too.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self

@@ -11,7 +11,7 @@ use super::store::Store;
 use crate::base::{Name, Now, Seed, Timestamp};
 use crate::broker::{Core, Options, Record, Restoring};
 use crate::config::Settings;
-use crate::record;
+use crate::record::{self, RecordError};
 use crate::store::{self, FileDisk, Journal, Missing, Restored};
 
 /// Time spent down above this counts as none: rather a wrong clock than a long holiday.
@@ -59,6 +59,7 @@ pub(super) fn recover(
         stopped: now.wall,
         restoring: BTreeMap::new(),
         unknown: None,
+        newer: None,
         unreadable: 0,
     };
     let store_options = setup::store_options(settings);
@@ -70,6 +71,9 @@ pub(super) fn recover(
     if let Some(name) = reading.unknown {
         let why = format!("it holds a vhost '{name}' that is not configured; add it with --vhost");
         return Err(fail(&why));
+    }
+    if let Some(error) = reading.newer {
+        return Err(fail(&format!("it was written by a newer version: {error}")));
     }
     let mut restoring = reading.restoring;
     for name in &vhosts {
@@ -86,6 +90,7 @@ pub(super) fn recover(
         tracing::error!(records, "journal records cannot be read and are left out");
     }
     let (segments, facts) = (opened.recovery().segments, opened.recovery().facts);
+    let replayed_bytes = opened.recovery().bytes_read;
     tracing::info!(directory = %directory.display(), segments, facts, "journal opened");
     let (journal, writer) = opened.start();
     let mut cores = BTreeMap::new();
@@ -93,7 +98,8 @@ pub(super) fn recover(
         read_bodies(&name, &mut vhost, &journal);
         cores.insert(name, vhost.finish());
     }
-    let store = Store::start(journal, writer, sync, clock).map_err(|error| fail(&error))?;
+    let store = Store::start(journal, writer, (sync, replayed_bytes), clock)
+        .map_err(|error| fail(&error))?;
     let store = Some(store);
     Ok(Recovered { cores, store })
 }
@@ -105,6 +111,8 @@ struct Reading {
     restoring: BTreeMap<Name, Restoring>,
     /// A vhost that is in the journal and not in the settings.
     unknown: Option<Name>,
+    /// What a newer version wrote: it is not to be thrown away.
+    newer: Option<RecordError>,
     unreadable: u64,
 }
 
@@ -124,6 +132,10 @@ impl Reading {
         };
         let (name, record): (Name, Record) = match record::decode(lsn, payload) {
             Ok(read) => read,
+            Err(error @ (RecordError::Version(_) | RecordError::Fact(_))) => {
+                self.newer = Some(error);
+                return;
+            }
             Err(error) => {
                 self.unreadable += 1;
                 tracing::error!(lsn = lsn.0, %error, "a journal record cannot be read");

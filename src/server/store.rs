@@ -37,16 +37,18 @@ pub(super) struct Store {
     /// Connections to call once an LSN is durable.
     waiters: Mutex<Vec<(Lsn, Arc<Outbox>)>>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// Bytes written when the last checkpoint was begun.
+    /// Bytes that were read at the start because no checkpoint covered them.
+    replayed_bytes: u64,
+    /// Those and all bytes written when the last checkpoint was begun.
     checkpoint_at: AtomicU64,
 }
 
 impl Store {
-    /// Takes a journal over and starts its thread.
+    /// Takes a journal over, of which so many bytes were replayed, and starts its thread.
     pub(super) fn start(
         journal: DiskJournal<Stored, FileDisk>,
         writer: Writer<Stored, FileDisk>,
-        sync: SyncPolicy,
+        (sync, replayed_bytes): (SyncPolicy, u64),
         clock: Clock,
     ) -> std::io::Result<Arc<Self>> {
         let store = Arc::new(Self {
@@ -54,6 +56,7 @@ impl Store {
             bell: Bell::default(),
             waiters: Mutex::default(),
             thread: Mutex::default(),
+            replayed_bytes,
             checkpoint_at: AtomicU64::new(0),
         });
         let driver = Driver {
@@ -142,12 +145,12 @@ impl Store {
     /// Whether so much was written since the last checkpoint that the next one is due.
     pub(super) fn is_checkpoint_due(&self, after_bytes: u64) -> bool {
         let stats = self.journal.stats();
-        let since = stats.written_bytes - self.checkpoint_at.load(Ordering::Relaxed);
+        let written = self.replayed_bytes + stats.written_bytes;
+        let since = written - self.checkpoint_at.load(Ordering::Relaxed);
         // A checkpoint writes all that lives: rather seldom when that is much.
         let due = since >= after_bytes.max(stats.live_bytes / 4);
         if due {
-            self.checkpoint_at
-                .store(stats.written_bytes, Ordering::Relaxed);
+            self.checkpoint_at.store(written, Ordering::Relaxed);
         }
         due
     }
