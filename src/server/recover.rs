@@ -68,12 +68,8 @@ pub(super) fn recover(
         reading.take(restored, &vhosts, options);
     });
     let mut opened = opened.map_err(|error| fail(&error))?;
-    if let Some(name) = reading.unknown {
-        let why = format!("it holds a vhost '{name}' that is not configured; add it with --vhost");
+    if let Some(why) = reading.refusal() {
         return Err(fail(&why));
-    }
-    if let Some(error) = reading.newer {
-        return Err(fail(&format!("it was written by a newer version: {error}")));
     }
     let mut restoring = reading.restoring;
     for name in &vhosts {
@@ -84,10 +80,6 @@ pub(super) fn recover(
         for body in vhost.bodies() {
             opened.retain(body);
         }
-    }
-    if reading.unreadable > 0 {
-        let records = reading.unreadable;
-        tracing::error!(records, "journal records cannot be read and are left out");
     }
     let (segments, facts) = (opened.recovery().segments, opened.recovery().facts);
     let replayed_bytes = opened.recovery().bytes_read;
@@ -117,6 +109,21 @@ struct Reading {
 }
 
 impl Reading {
+    /// Why there must be no start: it would throw something away.
+    fn refusal(&self) -> Option<String> {
+        if self.unreadable > 0 {
+            let records = self.unreadable;
+            tracing::error!(records, "journal records cannot be read and are left out");
+        }
+        if let Some(error) = &self.newer {
+            return Some(format!("it was written by a newer version: {error}"));
+        }
+        let name = self.unknown.as_ref()?;
+        Some(format!(
+            "it holds a vhost '{name}' that is not configured; add it with --vhost"
+        ))
+    }
+
     fn take(
         &mut self,
         restored: Restored<'_>,
