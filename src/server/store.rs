@@ -18,12 +18,10 @@ use crate::base::{Lsn, Name};
 use crate::broker::Effects;
 use crate::record::Stored;
 use crate::store::{
-    DiskJournal, FileDisk, Journal, Maintained, Reservation, StoreError, StoreState, StoreStats,
-    SyncPolicy, Wake, Writer,
+    CommitPace, DiskJournal, Due, FileDisk, Journal, Maintained, Reservation, StoreError,
+    StoreState, StoreStats, SyncPolicy, Wake, Writer,
 };
 
-/// Under load a commit waits so long for more to join it.
-const COMMIT_DELAY: Duration = Duration::from_micros(200);
 /// How often the journal is looked after when nothing is written.
 const IDLE: Duration = Duration::from_millis(100);
 /// Bytes that rewriting may read and write between two commits.
@@ -64,6 +62,8 @@ impl Store {
             writer,
             sync,
             clock,
+            pace: CommitPace::new(CommitPace::DELAY_US_DEFAULT),
+            watch: Stopwatch::start(),
             unsynced_since: None,
         };
         let thread = std::thread::Builder::new().name("journal".to_owned());
@@ -232,6 +232,9 @@ struct Driver {
     writer: Writer<Stored, FileDisk>,
     sync: SyncPolicy,
     clock: Clock,
+    pace: CommitPace,
+    /// Runs since the thread began, for the pace.
+    watch: Stopwatch,
     /// When the oldest bytes were written that are not synced, under [`SyncPolicy::Interval`].
     unsynced_since: Option<Stopwatch>,
 }
@@ -261,7 +264,9 @@ impl Driver {
 
     /// One commit and one piece of housekeeping; whether to come again at once.
     fn step(&mut self) -> Result<bool, StoreError> {
+        self.let_others_join();
         let wrote = self.writer.write(self.clock.now().wall)?;
+        self.pace.committed(wrote.records);
         self.sync_if_due(wrote.unsynced)?;
         if wrote.records > 0 {
             self.store.call_waiters();
@@ -271,11 +276,18 @@ impl Driver {
         }
         let maintained = self.writer.maintain(MAINTAIN_BYTES)?;
         let waits = self.writer.has_work() && !wrote.stalled;
-        if waits {
-            // Work came while this was written: there is load, so let some more join.
-            self.store.bell.wait_full(COMMIT_DELAY);
-        }
         Ok(waits || (maintained == Maintained::More && !wrote.stalled))
+    }
+
+    /// Under load a commit waits a moment for more to join it.
+    fn let_others_join(&mut self) {
+        let now_us = self.watch.elapsed_ns() / 1_000;
+        let waiting_records = u64::from(self.writer.has_work());
+        let waiting_bytes = self.store.journal.waiting_bytes();
+        if let Due::At(due_us) = self.pace.poll(now_us, waiting_records, waiting_bytes) {
+            let at_most = Duration::from_micros(due_us.saturating_sub(now_us));
+            self.store.bell.wait_full(at_most);
+        }
     }
 
     fn sync_if_due(&mut self, unsynced: bool) -> Result<(), StoreError> {
