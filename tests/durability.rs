@@ -3,6 +3,11 @@
     clippy::disallowed_methods,
     reason = "tests start processes and use directories"
 )]
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 
@@ -86,4 +91,34 @@ fn a_vhost_that_is_not_configured_any_more_is_not_thrown_away() {
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("'other'"), "{text}");
+}
+
+#[test]
+fn a_stopped_directory_is_looked_at_and_damage_is_found() {
+    let directory = directory("looked-at");
+    let data = directory.display().to_string();
+    run("restart", &["--data", &data], RESTART_MAX);
+    let store = |command: &str| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_coroner"));
+        run_to_end(program.args(["store", command, &data]), RESTART_MAX)
+    };
+    let info = String::from_utf8_lossy(&store("info").stdout).into_owned();
+    assert!(
+        info.contains("queue quorum: 2 messages, 0 dead letters"),
+        "{info}"
+    );
+    let check = store("check");
+    assert_eq!(check.status.code(), Some(0), "{check:?}");
+    assert!(String::from_utf8_lossy(&check.stdout).contains("no damage"));
+
+    let first = std::fs::read_dir(&directory).expect("a directory");
+    let mut segments: Vec<PathBuf> = first.map(|entry| entry.expect("an entry").path()).collect();
+    segments.retain(|path| path.extension().is_some_and(|kind| kind == "seg"));
+    segments.sort();
+    let mut bytes = std::fs::read(&segments[0]).expect("a segment");
+    bytes[200] ^= 1;
+    std::fs::write(&segments[0], bytes).expect("a segment can be written");
+    let check = store("check");
+    assert_eq!(check.status.code(), Some(1), "{check:?}");
+    assert!(String::from_utf8_lossy(&check.stdout).contains("damage: "));
 }
