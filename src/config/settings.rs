@@ -1,6 +1,6 @@
 //! The settings of a broker, typed, with their defaults and the checks across them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -104,6 +104,11 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Where durable data goes; nowhere if messages are to live in memory.
+    pub fn data_directory(&self) -> Option<&Path> {
+        self.data.as_deref().filter(|_| !self.in_memory)
+    }
+
     /// The first setting that is wrong by itself or beside another: its name and what is wrong.
     pub fn problem(&self) -> Option<(&'static str, String)> {
         let frame = u64::from(limits::FRAME_BYTES_MIN)..=u64::from(u32::MAX);
@@ -113,7 +118,7 @@ impl Settings {
         if self.max_message_size.0 == 0 {
             return Some(("max-message-size", "no message is that small".to_owned()));
         }
-        if !self.in_memory && self.max_message_size.0 > STORED_MESSAGE_BYTES_MAX {
+        if self.data_directory().is_some() && self.max_message_size.0 > STORED_MESSAGE_BYTES_MAX {
             let why = "with a data directory messages have at most 1GiB".to_owned();
             return Some(("max-message-size", why));
         }

@@ -74,14 +74,14 @@ pub const TABLE: &[Key] = &[
         Shape::Text,
         "DIR",
         "a directory",
-        "Directory for durable data; default: coroner-data in XDG_STATE_HOME or ~/.local/state",
+        "Directory for durable data; without one, messages live in memory only",
     ),
     key(
         "in-memory",
         Shape::Switch,
         "BOOL",
         SWITCH,
-        "Keep messages in memory only: nothing survives the end of the process",
+        "Keep messages in memory only, even where a data directory is configured",
     ),
     key(
         "sync",

@@ -7,7 +7,6 @@ use tracing_subscriber::EnvFilter;
 
 use super::broker::{Broker, Shared};
 use super::errors::StartError;
-use super::recover;
 use crate::config::{LogFormat, Settings};
 
 /// Exit code for what failed while starting.
@@ -87,11 +86,13 @@ async fn report(shared: Arc<Shared>, interval: std::time::Duration) {
 }
 
 fn where_messages_live(settings: &Settings) -> String {
-    match recover::data_directory(settings) {
-        Ok(directory) if !settings.in_memory => {
-            format!("durable data in {}", directory.display())
+    match settings.data_directory() {
+        Some(directory) => format!("durable data in {}", directory.display()),
+        None => {
+            "messages live in memory only, without --data DIR: they are gone when this process \
+                 ends"
+                .to_owned()
         }
-        _ => "messages live in memory only: they are gone when this process ends".to_owned(),
     }
 }
 

@@ -1,7 +1,6 @@
 //! From a data directory to a running journal and the cores that were in it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::clock::Clock;
@@ -18,9 +17,6 @@ use crate::store::{self, FileDisk, Journal, Missing, Restored};
 const DOWN_MAX_MS: u64 = 30 * 24 * 60 * 60 * 1000;
 /// Bodies read back in one go.
 const READ_BATCH: usize = 1024;
-/// The folder in the user's state directory.
-const DIRECTORY: &str = "coroner-data";
-
 /// What a start gives: the cores of all vhosts, and the journal unless all lives in memory.
 pub(super) struct Recovered {
     pub(super) cores: BTreeMap<Name, Core>,
@@ -38,7 +34,7 @@ pub(super) fn recover(
         unsettled_max: settings.unsettled_max,
         ..Options::new(name.clone(), seed)
     };
-    if settings.in_memory {
+    let Some(directory) = settings.data_directory() else {
         let cores = vhosts
             .iter()
             .map(|name| (name.clone(), Core::new(options(name))));
@@ -46,13 +42,12 @@ pub(super) fn recover(
             cores: cores.collect(),
             store: None,
         });
-    }
-    let directory = data_directory(settings)?;
+    };
     let fail = |why: &dyn std::fmt::Display| StartError::Data {
         directory: directory.display().to_string(),
         why: why.to_string(),
     };
-    let disk = FileDisk::enter(&directory, Missing::Create).map_err(|error| fail(&error))?;
+    let disk = FileDisk::enter(directory, Missing::Create).map_err(|error| fail(&error))?;
     let now = clock.now();
     let mut reading = Reading {
         now,
@@ -176,21 +171,4 @@ fn read_bodies(
     if damaged > 0 {
         tracing::error!(vhost = %name, damaged, "messages whose bytes cannot be read are dropped");
     }
-}
-
-/// The configured data directory, else one in the user's state directory.
-pub(super) fn data_directory(settings: &Settings) -> Result<PathBuf, StartError> {
-    if let Some(directory) = &settings.data {
-        return Ok(directory.clone());
-    }
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let state = variable("XDG_STATE_HOME").map(PathBuf::from);
-    let home = || variable("HOME").map(|home| Path::new(&home).join(".local/state"));
-    let state = state.or_else(home).ok_or_else(|| StartError::Setting {
-        name: "data",
-        why: "neither XDG_STATE_HOME nor HOME says where data goes; give --data DIR, or \
-              --in-memory"
-            .to_owned(),
-    })?;
-    Ok(state.join(DIRECTORY))
 }
