@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::store::Store;
 use super::vhost::{Failed, Vhost};
-use crate::store::StoreState;
 
 /// How often it is looked whether one is due.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -14,8 +13,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 pub(super) async fn write(store: Arc<Store>, vhosts: Vec<Arc<Vhost>>, after_bytes: u64) {
     loop {
         tokio::time::sleep(INTERVAL).await;
-        if store.state() != StoreState::Open
-            || store.journal().checkpoint_runs()
+        if store.journal().checkpoint_runs()
             || !store.is_checkpoint_due(after_bytes)
             || !store.journal().begin_checkpoint()
         {

@@ -24,6 +24,9 @@ use crate::store::{
 
 /// How often the journal is looked after when nothing is written.
 const IDLE: Duration = Duration::from_millis(100);
+/// On a full disk a checkpoint is written once so little lives, in bytes: less than one of the two
+/// reserved segments holds.
+const FULL_LIVE_BYTES_MAX: u64 = 24 * 1024 * 1024;
 /// Bytes that rewriting may read and write between two commits.
 const MAINTAIN_BYTES: usize = 1024 * 1024;
 
@@ -39,6 +42,8 @@ pub(super) struct Store {
     replayed_bytes: u64,
     /// Those and all bytes written when the last checkpoint was begun.
     checkpoint_at: AtomicU64,
+    /// Bytes that lived when a checkpoint was begun last while the disk was full.
+    live_when_full: AtomicU64,
 }
 
 impl Store {
@@ -56,6 +61,7 @@ impl Store {
             thread: Mutex::default(),
             replayed_bytes,
             checkpoint_at: AtomicU64::new(0),
+            live_when_full: AtomicU64::new(u64::MAX),
         });
         let driver = Driver {
             store: Arc::clone(&store),
@@ -142,13 +148,29 @@ impl Store {
         &self.journal
     }
 
-    /// Whether so much was written since the last checkpoint that the next one is due.
+    /// Whether so much was written since the last checkpoint that the next one is due; on a full
+    /// disk, whether so little lives that it fits into what is reserved and frees the rest.
     pub(super) fn is_checkpoint_due(&self, after_bytes: u64) -> bool {
         let stats = self.journal.stats();
         let written = self.replayed_bytes + stats.written_bytes;
         let since = written - self.checkpoint_at.load(Ordering::Relaxed);
-        // A checkpoint writes all that lives: rather seldom when that is much.
-        let due = since >= after_bytes.max(stats.live_bytes / 4);
+        let live = stats.live_bytes;
+        let due = match self.journal.state() {
+            // A checkpoint writes all that lives: rather seldom when that is much.
+            StoreState::Open => {
+                self.live_when_full.store(u64::MAX, Ordering::Relaxed);
+                since >= after_bytes.max(live / 4)
+            }
+            StoreState::Full => {
+                let before = self.live_when_full.load(Ordering::Relaxed);
+                let due = live <= FULL_LIVE_BYTES_MAX && live < before - before / 10;
+                if due {
+                    self.live_when_full.store(live, Ordering::Relaxed);
+                }
+                due
+            }
+            StoreState::Poisoned => false,
+        };
         if due {
             self.checkpoint_at.store(written, Ordering::Relaxed);
         }
