@@ -70,7 +70,7 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         if buffer.running.is_some() {
             return false;
         }
-        let begin = buffer.next();
+        let begin = buffer.first_open();
         buffer.running = Some(Running {
             checkpoint: Checkpoint {
                 begin,
