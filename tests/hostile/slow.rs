@@ -90,7 +90,7 @@ fn a_reader_that_stops_is_not_read_ahead_for() {
 }
 
 #[test]
-#[ignore = "takes a release build"]
+#[ignore = "takes an optimised build"]
 fn a_reader_that_stops_before_a_million_is_not_read_ahead_for() {
     assert!(reader_stops(1_000_000) < 700);
 }
@@ -112,12 +112,11 @@ fn partial_publishers(publishers: usize, part_bytes: usize) -> u64 {
                 raw.send(&raw::frame(0, 0, &first));
                 let more = [&transfer(0, 0, false, true), &part[..]].concat();
                 let more = raw::frame(0, 0, &more);
-                raw.stream
-                    .set_write_timeout(Some(Duration::from_millis(200)))
-                    .expect("a socket");
-                // Those who are not read have to wait; so do not.
-                let mut parts = 1..part_bytes / part.len();
-                while parts.next().is_some() && raw.stream.write_all(&more).is_ok() {}
+                // The broker may stop reading, or close: then this one has sent what it could.
+                let wait = Some(Duration::from_millis(5));
+                raw.stream.set_write_timeout(wait).expect("a socket");
+                let count = part_bytes / part.len();
+                let _ = (1..count).try_for_each(|_| raw.stream.write_all(&more));
                 raw
             })
             .collect();
@@ -132,7 +131,7 @@ fn parts_of_messages_are_bounded_over_all_connections() {
 }
 
 #[test]
-#[ignore = "takes a release build"]
+#[ignore = "takes an optimised build"]
 fn a_thousand_publishers_of_10_mb_are_bounded() {
     assert!(partial_publishers(1_000, 9_000_000) < PARTS_MAX_MIB);
 }
