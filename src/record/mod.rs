@@ -4,7 +4,7 @@
 //! error, never a panic, and never allocate more than they justify.
 //! Never: no IO, no order of records, no knowledge of what facts do.
 //!
-//! Read first: [`Stored`], [`decode`], and the layout in `docs/STORE_FORMAT.md`, part 6.
+//! Read first: [`Stored`], [`decode()`], and the layout in `docs/STORE_FORMAT.md`, part 6.
 
 mod decode;
 mod encode;
