@@ -51,6 +51,8 @@ pub(super) struct Link {
     pub(super) delivery_count: Serial,
     /// Deliveries that may follow.
     pub(super) credit: u32,
+    /// Credit that we took back: the peer may have used it before it read so.
+    pub(super) revoked: u32,
     /// The receiver wants unused credit used up.
     pub(super) drain: bool,
     /// The next flow of ours asks for an answer or says that it drains.
@@ -117,6 +119,7 @@ impl Link {
             message_bytes_max: 0,
             delivery_count: Serial(0),
             credit: 0,
+            revoked: 0,
             drain: false,
             flow_due: false,
             unsettled: 0,
@@ -128,7 +131,10 @@ impl Link {
     /// Counts one delivery against the credit.
     pub(super) fn count_delivery(&mut self) {
         self.delivery_count = self.delivery_count.plus(1);
-        self.credit = self.credit.saturating_sub(1);
+        match self.credit.checked_sub(1) {
+            Some(left) => self.credit = left,
+            None => self.revoked = self.revoked.saturating_sub(1),
+        }
     }
 
     /// Takes over the credit that a receiver gives. [AMQP 2.6.7]

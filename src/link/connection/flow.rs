@@ -163,6 +163,8 @@ impl Connection {
         if link.role != Role::Receiver || link.state == LinkState::Detaching {
             return;
         }
+        let revoked = link.credit.saturating_sub(credit);
+        link.revoked = link.revoked.saturating_add(revoked);
         link.credit = credit;
         link.drain = drain;
         if link.state != LinkState::Asked {

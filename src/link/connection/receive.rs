@@ -147,7 +147,8 @@ fn begin_delivery(
     if last.is_some_and(|last: Serial| !last.before(delivery_id)) {
         return Err(Violation::DeliveryIdOrder { id: delivery_id.0 });
     }
-    let link = session.link_mut(handle).filter(|link| link.credit > 0);
+    let link = session.link_mut(handle);
+    let link = link.filter(|link| link.credit > 0 || link.revoked > 0);
     let link = link.ok_or(Violation::TransferLimit)?;
     let second = second(link, transfer)?;
     link.count_delivery();

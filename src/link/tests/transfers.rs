@@ -158,6 +158,26 @@ fn a_transfer_without_credit_detaches_the_link_only() {
     assert_eq!(delivered(&mut raw), ["x"]);
 }
 
+// [AMQP 2.6.7] A sender may have used credit before it reads that it was taken back. An alarm did so,
+// and publishers with transfers on their way were detached.
+#[test]
+fn transfers_under_credit_that_was_taken_back_are_taken() {
+    let mut raw = Raw::begun();
+    raw.frame(0, &attach_performative(sender("l"), 0));
+    let link = raw.attached();
+    raw.server.set_credit(link, 2);
+    raw.server.set_credit(link, 0);
+    raw.take();
+    let sent = |id| [(transfer(0, id), &b"x"[..])];
+    assert!(transfers(&mut raw, &sent(0)).is_empty());
+    assert!(transfers(&mut raw, &sent(1)).is_empty());
+    assert_eq!(
+        transfers(&mut raw, &sent(2)),
+        ["detach amqp:link:transfer-limit-exceeded"],
+        "no more than was given"
+    );
+}
+
 // [AMQP 2.8.17] "window-violation: the peer violated incoming window for the session"
 #[test]
 fn transfers_beyond_the_window_end_the_session() {
