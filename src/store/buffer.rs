@@ -133,11 +133,6 @@ impl<P: Payload> Buffer<P> {
         }
     }
 
-    /// The LSN that is given out next.
-    pub const fn next(&self) -> Lsn {
-        self.next
-    }
-
     /// No record from now on has a lower LSN: an open reservation may be filled with lower ones
     /// than the next, and gives back what it does not use.
     pub fn first_open(&self) -> Lsn {
@@ -346,7 +341,7 @@ mod tests {
         buffer.fill(&first, [b].into_iter());
         let (words, mark) = taken(&mut buffer);
         assert_eq!(words, ["b", "c", "d"]);
-        assert_eq!(buffer.next(), Lsn(mark + 1));
+        assert_eq!(buffer.next, Lsn(mark + 1));
     }
 
     /// A checkpoint that began behind an open reservation covered what came after it under the LSNs
@@ -360,7 +355,7 @@ mod tests {
         buffer.fill(&open, [(lsn, Word("a"))].into_iter());
         let (later, _) = buffer.push(Slot::Facts(Word("b")));
         assert!(begin <= lsn && begin <= later);
-        assert_eq!(buffer.first_open(), buffer.next());
+        assert_eq!(buffer.first_open(), buffer.next);
     }
 
     #[test]
@@ -368,15 +363,15 @@ mod tests {
         let mut buffer = Buffer::new(Lsn(1));
         let unused = buffer.reserve();
         buffer.fill(&unused, std::iter::empty());
-        assert_eq!(buffer.next(), Lsn(1));
+        assert_eq!(buffer.next, Lsn(1));
         let used = buffer.reserve();
         let lsn = used.first();
         buffer.fill(&used, [(lsn, Word("a"))].into_iter());
-        assert_eq!(buffer.next(), Lsn(3));
+        assert_eq!(buffer.next, Lsn(3));
         let open = buffer.reserve();
         // The writer uses the LSN before it for its mark.
         assert_eq!(taken(&mut buffer), (vec!["a"], 3));
         buffer.fill(&open, std::iter::empty());
-        assert_eq!(buffer.next(), Lsn(4));
+        assert_eq!(buffer.next, Lsn(4));
     }
 }
