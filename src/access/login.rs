@@ -2,16 +2,7 @@
 
 use thiserror::Error;
 
-use super::{PasswordHash, User};
-
-/// Where a peer comes from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Peer {
-    /// The same machine (a loopback address, or an in-process stream).
-    Loopback,
-    /// Elsewhere.
-    Remote,
-}
+use super::{PasswordHash, Peer, User};
 
 /// What a PLAIN response says. [RFC 4616]
 #[derive(Clone, PartialEq, Eq)]
@@ -40,6 +31,9 @@ pub enum LoginError {
     /// Acting as another user is not offered.
     #[error("authorization id differs from the user")]
     AuthorizationId,
+    /// The client insists on binding the login to a TLS channel, which is not offered.
+    #[error("SCRAM with channel binding is not offered")]
+    ChannelBinding,
     /// No user is configured for anonymous peers.
     #[error("anonymous login is not configured")]
     NoAnonymous,
@@ -65,9 +59,14 @@ pub fn parse_plain(response: &[u8]) -> Result<Credentials, LoginError> {
 }
 
 /// Decides on PLAIN: `user` is the one named by the credentials, if there is one.
-pub fn plain(user: Option<&User>, credentials: &Credentials, peer: Peer) -> Result<(), LoginError> {
+pub fn plain(
+    user: Option<&User>,
+    credentials: &Credentials,
+    peer: &Peer,
+) -> Result<(), LoginError> {
     // An unknown user costs as much time as a wrong password, so that time tells nobody who exists.
     let hash = user.and_then(|user| user.password.as_ref());
+    let hash = hash.map(|password| &password.hash);
     let matches = (hash.unwrap_or(&PasswordHash::NOBODY)).verify(credentials.password.as_bytes());
     let user = user.filter(|user| matches && user.name == credentials.user.as_str());
     let user = user.ok_or(LoginError::Credentials)?;
@@ -79,12 +78,12 @@ pub fn plain(user: Option<&User>, credentials: &Credentials, peer: Peer) -> Resu
 }
 
 /// Decides on ANONYMOUS (and on peers without a SASL layer): `user` is the one configured for them.
-pub fn anonymous(user: Option<&User>, peer: Peer) -> Result<(), LoginError> {
+pub fn anonymous(user: Option<&User>, peer: &Peer) -> Result<(), LoginError> {
     from_allowed_place(user.ok_or(LoginError::NoAnonymous)?, peer)
 }
 
-fn from_allowed_place(user: &User, peer: Peer) -> Result<(), LoginError> {
-    if user.loopback_only && peer == Peer::Remote {
+fn from_allowed_place(user: &User, peer: &Peer) -> Result<(), LoginError> {
+    if user.loopback_only && !peer.is_loopback() {
         return Err(LoginError::LoopbackOnly);
     }
     Ok(())
@@ -96,57 +95,57 @@ mod tests {
     use crate::access::UserLimits;
     use crate::base::Name;
 
+    fn remote() -> Peer {
+        Peer::at("192.0.2.1:40000".parse().unwrap())
+    }
+
     fn guest() -> User {
         User {
             name: Name::from("guest"),
-            password: Some(PasswordHash::new([7; 4], b"guest")),
+            password: Some(PasswordHash::rabbit_sha256([7; 4], b"guest").into()),
             tags: Vec::new(),
             loopback_only: true,
             limits: UserLimits::default(),
         }
     }
 
-    fn login(response: &[u8], peer: Peer) -> Result<(), LoginError> {
+    fn login(response: &[u8], peer: &Peer) -> Result<(), LoginError> {
         let credentials = parse_plain(response)?;
         plain(Some(&guest()), &credentials, peer)
     }
 
     #[test]
     fn plain_takes_the_right_password_from_the_right_place_only() {
-        let check = |response: &str, peer, expect| {
+        let check = |response: &str, peer: &Peer, expect| {
             assert_eq!(
                 login(response.as_bytes(), peer),
                 expect,
                 "{response:?} {peer:?}"
             );
         };
-        check("\0guest\0guest", Peer::Loopback, Ok(()));
-        check("guest\0guest\0guest", Peer::Loopback, Ok(()));
-        check(
-            "\0guest\0guest",
-            Peer::Remote,
-            Err(LoginError::LoopbackOnly),
-        );
-        check("\0guest\0wrong", Peer::Remote, Err(LoginError::Credentials));
+        check("\0guest\0guest", &Peer::IN_PROCESS, Ok(()));
+        check("guest\0guest\0guest", &Peer::IN_PROCESS, Ok(()));
+        check("\0guest\0guest", &remote(), Err(LoginError::LoopbackOnly));
+        check("\0guest\0wrong", &remote(), Err(LoginError::Credentials));
         check(
             "\0other\0guest",
-            Peer::Loopback,
+            &Peer::IN_PROCESS,
             Err(LoginError::Credentials),
         );
         check(
             "root\0guest\0guest",
-            Peer::Loopback,
+            &Peer::IN_PROCESS,
             Err(LoginError::AuthorizationId),
         );
-        check("guest", Peer::Loopback, Err(LoginError::Malformed));
-        check("\0\0guest", Peer::Loopback, Err(LoginError::Malformed));
+        check("guest", &Peer::IN_PROCESS, Err(LoginError::Malformed));
+        check("\0\0guest", &Peer::IN_PROCESS, Err(LoginError::Malformed));
         check(
             "\0guest\0guest\0",
-            Peer::Loopback,
+            &Peer::IN_PROCESS,
             Err(LoginError::Malformed),
         );
         assert_eq!(
-            login(b"\0guest\0\xff", Peer::Loopback),
+            login(b"\0guest\0\xff", &Peer::IN_PROCESS),
             Err(LoginError::Malformed)
         );
     }
@@ -154,12 +153,12 @@ mod tests {
     #[test]
     fn anonymous_needs_a_configured_user() {
         assert_eq!(
-            anonymous(None, Peer::Loopback),
+            anonymous(None, &Peer::IN_PROCESS),
             Err(LoginError::NoAnonymous)
         );
-        assert_eq!(anonymous(Some(&guest()), Peer::Loopback), Ok(()));
+        assert_eq!(anonymous(Some(&guest()), &Peer::IN_PROCESS), Ok(()));
         assert_eq!(
-            anonymous(Some(&guest()), Peer::Remote),
+            anonymous(Some(&guest()), &remote()),
             Err(LoginError::LoopbackOnly)
         );
     }
@@ -172,7 +171,7 @@ mod tests {
         };
         let credentials = parse_plain(b"\0guest\0guest").unwrap();
         assert_eq!(
-            plain(Some(&user), &credentials, Peer::Loopback),
+            plain(Some(&user), &credentials, &Peer::IN_PROCESS),
             Err(LoginError::Credentials)
         );
     }

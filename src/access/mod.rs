@@ -1,16 +1,25 @@
-//! Floor 3: users, password hashes, tags, permissions, limits: data and pure checks.
+//! Floor 3: users, passwords, tags, permissions, limits: data and pure checks.
 //!
 //! Promises: checks are functions of data; comparing passwords takes the same time for every wrong
-//! one of a length. Never: no clock, no random number (salts are arguments), no lookup by itself.
+//! one of a length; what is secret is printed by no `Debug`. Never: no clock, no random number
+//! (salts, nonces and times are arguments), no lookup by itself.
 //!
-//! Read first: [`User`], [`Permissions`], [`plain`].
+//! Read first: [`User`], [`Password`], [`Permissions`], [`parse_plain`], [`ScramExchange`].
 
+mod hash;
 mod login;
 mod password;
+mod peer;
 mod permissions;
+mod scram;
+mod secret;
 mod user;
 
-pub use login::{Credentials, LoginError, Peer, anonymous, parse_plain, plain};
-pub use password::{PasswordHash, SALT_BYTES};
+pub use hash::{Argon2Cost, PasswordHash, RABBIT_SALT_BYTES, SALT_BYTES};
+pub use login::{Credentials, LoginError, anonymous, parse_plain, plain};
+pub use password::{Password, PasswordError, Salts};
+pub use peer::{Peer, TlsPeer};
 pub use permissions::{Pattern, PatternError, Permissions, Right};
+pub use scram::{ClientFirst, ScramExchange, ScramHash, ScramKeys};
+pub use secret::{SECRET_BYTES, Secret};
 pub use user::{Tag, User, UserLimits};

@@ -2,7 +2,7 @@
 
 use crate::base::Name;
 
-use super::PasswordHash;
+use super::Password;
 
 /// What a user may do beyond its permissions. (RabbitMQ's tags)
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -62,7 +62,7 @@ pub struct User {
     /// Its name.
     pub name: Name,
     /// Its password; none: cannot log in with one.
-    pub password: Option<PasswordHash>,
+    pub password: Option<Password>,
     /// Sorted, each once.
     pub tags: Vec<Tag>,
     /// May come from this machine only (the default of `guest`).

@@ -69,7 +69,7 @@ impl Gateway {
         let result = access::parse_plain(response).and_then(|credentials| {
             let registry = self.environment.registry.read();
             let user = registry.user(&credentials.user);
-            access::plain(user, &credentials, self.peer)?;
+            access::plain(user, &credentials, &self.peer)?;
             user.map(Known::new).ok_or(LoginError::Credentials)
         });
         self.answer_login(now, result);
@@ -79,7 +79,7 @@ impl Gateway {
         let registry = self.environment.registry.read();
         let name = self.environment.options.anonymous_user.as_ref();
         let user = name.and_then(|name| registry.user(name));
-        access::anonymous(user, self.peer)?;
+        access::anonymous(user, &self.peer)?;
         user.map(Known::new).ok_or(LoginError::NoAnonymous)
     }
 

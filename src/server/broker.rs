@@ -325,7 +325,7 @@ impl Broker {
     /// within the tokio runtime.
     pub fn connect(&self) -> DuplexStream {
         let (ours, theirs) = tokio::io::duplex(STREAM_BYTES);
-        self.shared.serve(Peer::Loopback, tokio::io::split(ours));
+        self.shared.serve(Peer::IN_PROCESS, tokio::io::split(ours));
         theirs
     }
 

@@ -1,7 +1,5 @@
 //! What goes wrong in the server, and what peers are told.
 
-use std::net::SocketAddr;
-
 use thiserror::Error;
 
 use crate::access::PatternError;
@@ -86,9 +84,4 @@ pub(super) fn unfinished_message() -> AmqpError {
         AmqpCondition::ResourceLimitExceeded,
         "a large message took too long to arrive while others wait to send theirs",
     )
-}
-
-/// Whether this address is of the same machine.
-pub(super) fn is_loopback(address: SocketAddr) -> bool {
-    address.ip().to_canonical().is_loopback()
 }

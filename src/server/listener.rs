@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 
 use super::broker::Shared;
-use super::errors::{StartError, is_loopback};
+use super::errors::StartError;
 use crate::access::Peer;
 use crate::config::ListenAddress;
 
@@ -29,12 +29,7 @@ pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!(%address, %error, "no TCP_NODELAY");
                 }
-                let peer = if is_loopback(address) {
-                    Peer::Loopback
-                } else {
-                    Peer::Remote
-                };
-                shared.serve(peer, stream.into_split());
+                shared.serve(Peer::at(address), stream.into_split());
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");

@@ -1,6 +1,6 @@
 //! From settings to a registry and to the options of the gateways.
 
-use crate::access::{PasswordHash, Permissions, SALT_BYTES, Tag, User, UserLimits};
+use crate::access::{PasswordHash, Permissions, RABBIT_SALT_BYTES, Tag, User, UserLimits};
 use crate::base::{Name, Seed};
 use crate::broker::registry::Registry;
 use crate::config::{ANY_VHOST, Settings, SyncSetting};
@@ -30,7 +30,7 @@ pub(super) fn registry(settings: &Settings) -> Result<Registry, StartError> {
     for entry in &settings.user {
         registry.set_user(User {
             name: Name::from(&*entry.name),
-            password: Some(PasswordHash::new(salt(), entry.password.as_bytes())),
+            password: Some(PasswordHash::rabbit_sha256(salt(), entry.password.as_bytes()).into()),
             tags: vec![Tag::Administrator],
             loopback_only: settings.loopback_user.contains(&entry.name),
             limits: UserLimits::default(),
@@ -61,7 +61,7 @@ pub(super) fn registry(settings: &Settings) -> Result<Registry, StartError> {
     clippy::disallowed_methods,
     reason = "salts are made here, at the edge"
 )]
-fn salt() -> [u8; SALT_BYTES] {
+fn salt() -> [u8; RABBIT_SALT_BYTES] {
     let random = uuid::Uuid::new_v4().into_bytes();
     random.first_chunk().copied().unwrap_or_default()
 }

@@ -51,7 +51,7 @@ fn registry() -> Registry {
         let name = Name::from(name);
         let user = User {
             name: name.clone(),
-            password: Some(PasswordHash::new([0; 4], name.as_bytes())),
+            password: Some(PasswordHash::rabbit_sha256([0; 4], name.as_bytes()).into()),
             tags: Vec::new(),
             loopback_only: true,
             limits: UserLimits::default(),
@@ -129,7 +129,7 @@ impl Scene {
         let environment = Arc::clone(&self.environment);
         self.clients.push(Client {
             engine: Connection::client(self.now, options),
-            gateway: Gateway::new(self.now, id, Peer::Loopback, environment),
+            gateway: Gateway::new(self.now, id, Peer::IN_PROCESS, environment),
             events: Vec::new(),
             session: None,
             blocked: false,
