@@ -51,6 +51,11 @@ fn a_restart_brings_back_what_is_durable_and_nothing_else() {
 }
 
 #[test]
+fn what_was_confirmed_holds_when_the_broker_is_killed_in_that_moment() {
+    run("killed", &[], RESTART_MAX);
+}
+
+#[test]
 fn a_data_directory_in_use_is_refused_with_its_name() {
     let directory = directory("in-use");
     let data = directory.display().to_string();

@@ -31,6 +31,25 @@ fn every_vector_agrees_on_a_durable_broker_too() {
     judge(&scenario_files(), &merged_expectations(), &store);
 }
 
+/// Which scenarios qualify, and where the broker is killed, is said in `interop/restarted`.
+#[test]
+fn every_durable_vector_agrees_with_kills_between_publish_and_capture() {
+    let _alone = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut program = Command::new("python3");
+    program
+        .arg(repository("interop/restarted"))
+        .args(["--broker", env!("CARGO_BIN_EXE_coroner"), "--ours"])
+        .arg(merged_expectations())
+        .args(scenario_files());
+    let report = report(&mut program);
+    let failures: Vec<&str> = report.lines().filter(|line| is_failure(line)).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    let passed = report.lines().filter(|line| is_pass(line)).count();
+    assert!(passed > 0, "no scenario ran:\n{report}");
+    // Cargo shows it with `--nocapture`: how many ran, and by which rule others did not.
+    print!("{}", summary(&report));
+}
+
 #[test]
 fn every_further_scenario_agrees_or_differs_as_listed() {
     let folder = repository("interop/vectors-more");
@@ -103,6 +122,12 @@ fn report(command: &mut Command) -> String {
         report.push('\n');
     }
     report
+}
+
+/// The lines of a report that name no single scenario.
+fn summary(report: &str) -> String {
+    let lines = report.lines().filter(|line| !is_pass(line));
+    lines.flat_map(|line| [line, "\n"]).collect()
 }
 
 fn is_pass(line: &str) -> bool {

@@ -1,0 +1,75 @@
+"""`coroner serve` on a free port, for the programs here that kill it and start it again."""
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+REPOSITORY = os.path.dirname(HERE)
+sys.path.insert(0, os.path.join(HERE, "vectors", "runner"))
+from amqp10 import Conn  # noqa: E402
+
+START_MAX_S = 60
+STOP_MAX_S = 30
+
+
+class Broker:
+    """One process; `arguments` go behind `serve --amqp 127.0.0.1:0`, `vhost` is its only one."""
+
+    def __init__(self, binary, *arguments, vhost="/"):
+        self.vhost = vhost
+        if vhost != "/":
+            arguments += ("--vhost", vhost)
+        own = {k: v for k, v in os.environ.items() if not k.startswith("CORONER_")}
+        self.process = subprocess.Popen(
+            [binary, "serve", "--amqp", "127.0.0.1:0", *arguments], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=own)
+        self.lines = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+        self.port = self._port()
+
+    def _read(self):
+        for line in self.process.stdout:
+            if "ERROR" in line or "panicked" in line:
+                print(line.rstrip(), file=sys.stderr, flush=True)
+            self.lines.put(line)
+
+    def _port(self):
+        printed, deadline = [], time.monotonic() + START_MAX_S
+        while time.monotonic() < deadline:
+            try:
+                line = self.lines.get(timeout=0.1)
+            except queue.Empty:
+                if self.process.poll() is not None:
+                    break
+                continue
+            printed.append(line)
+            if "listening amqp " in line:
+                return int(line.split("listening amqp ")[1].split()[0].rsplit(":", 1)[1])
+        self.kill()
+        raise RuntimeError("the broker does not say where it listens:\n" + "".join(printed))
+
+    def connect(self, container):
+        return Conn("127.0.0.1", self.port, hostname="vhost:" + self.vhost, container=container)
+
+    def kill(self):
+        """kill -9"""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        """asks it to stop and waits until it has"""
+        self.process.terminate()
+        if self.process.wait(timeout=STOP_MAX_S) != 0:
+            raise RuntimeError("the broker did not stop in order")
+
+
+def binary_of(given, *profiles):
+    """the binary to start: the one given, else what cargo built, the first profile that there is"""
+    target = os.environ.get("CARGO_TARGET_DIR", os.path.join(REPOSITORY, "target"))
+    for path in [given] if given else [os.path.join(target, profile, "coroner") for profile in profiles]:
+        if os.path.exists(path):
+            return path
+    sys.exit("no broker to start: `cargo build` first, or name one with --broker")
