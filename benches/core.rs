@@ -1,7 +1,8 @@
 //! What one message costs in the routing core alone: published, assigned, settled; and dead-lettered.
 //!
 //! `cargo bench --bench core` prints nanoseconds a message. No sockets, no link engine: what is
-//! above these figures in `coroner bench` is the rest of the broker.
+//! above these figures in `coroner bench` is the rest of the broker. Then what a policy that comes
+//! upon a full queue costs: how long one hold of the core is at most, since others wait for it.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -17,6 +18,7 @@ use coroner::base::{
     ConnectionId, ConsumerId, ExchangeId, Millis, Name, Now, PublisherId, Seed, SessionId,
     Timestamp,
 };
+use coroner::broker::policy::{Policy, PolicySpec};
 use coroner::broker::{
     Command, Consume, Core, Effect, Effects, Options, Outcome, Publish, Settle, Target,
 };
@@ -28,6 +30,8 @@ const SESSION: SessionId = SessionId(1);
 const MESSAGES: u64 = 2_000_000;
 /// Messages published before the consumer settles.
 const BATCH: u64 = 256;
+/// Messages of one tick, as in the server.
+const TICK_BUDGET: usize = 256;
 
 fn main() {
     let dead = [
@@ -41,6 +45,70 @@ fn main() {
         &dead,
         &rejected,
         2,
+    );
+    let number = |key: &str, value: u64| (Name::from(key), Value::Ulong(value));
+    let to_dead = || {
+        let text = |text: &str| Value::String(text.to_owned());
+        [
+            (Name::from("dead-letter-exchange"), text("")),
+            (Name::from("dead-letter-routing-key"), text("dead")),
+        ]
+    };
+    policy(
+        "message-ttl far away",
+        vec![number("message-ttl", 3_600_000)],
+    );
+    policy("message-ttl over, dropped", vec![number("message-ttl", 1)]);
+    let expired = to_dead().into_iter().chain([number("message-ttl", 1)]);
+    policy("message-ttl over, dead-lettered", expired.collect());
+    let too_many = to_dead().into_iter().chain([number("max-length", 1)]);
+    policy("max-length, dead-lettered", too_many.collect());
+}
+
+/// A policy comes upon a queue of [`MESSAGES`]: the holds of the core until all is done.
+fn policy(title: &str, definition: Vec<(Name, Value)>) {
+    let mut bench = Bench::new(&[], 0);
+    for token in 0..MESSAGES {
+        bench.publish(token);
+        bench.effects.outgoing.clear();
+        bench.effects.records.clear();
+    }
+    bench.now.mono = Millis(1_000);
+    let spec = PolicySpec {
+        name: Name::from("p"),
+        pattern: "^work$",
+        priority: 0,
+        apply_to: "queues",
+        definition,
+    };
+    let Ok(policy) = Policy::new(false, spec) else {
+        return;
+    };
+    let mut command = Some(Command::PolicySet {
+        operator: false,
+        policy: Box::new(policy),
+    });
+    let mut holds = Vec::new();
+    while command.is_some() || bench.core.has_work() {
+        let start = Instant::now();
+        match command.take() {
+            Some(command) => bench.apply(command),
+            None => {
+                bench.core.tick(bench.now, TICK_BUDGET, &mut bench.effects);
+            }
+        }
+        holds.push(start.elapsed().as_micros());
+        bench.effects.clear();
+    }
+    let total_ms = holds.iter().sum::<u128>() / 1_000;
+    holds.sort_unstable();
+    let per_mille = |share: usize| holds.get((holds.len() - 1) * share / 1_000).copied();
+    println!(
+        "{title}: {} holds, {total_ms} ms in all; p50 {:?} us, p99 {:?} us, longest {:?} us",
+        holds.len(),
+        per_mille(500).unwrap_or(0),
+        per_mille(990).unwrap_or(0),
+        per_mille(1_000).unwrap_or(0),
     );
 }
 
@@ -133,20 +201,24 @@ impl Bench {
         self.core.apply(self.now, command, &mut self.effects);
     }
 
+    fn publish(&mut self, token: u64) {
+        let message = Message::from_transfer(self.payload.clone(), KeyRule::default());
+        let Ok(message) = message else { return };
+        self.apply(Command::Publish(Publish {
+            connection: CONNECTION,
+            publisher: PublisherId(1),
+            token,
+            target: Target::Attached(ExchangeId(0)),
+            route: Arc::clone(&self.route),
+            message: Arc::new(message),
+            settled: false,
+        }));
+    }
+
     /// A batch of publishes, then settlements until nothing is delivered any more.
     fn turn(&mut self, outcome: &Outcome) {
         for token in 0..BATCH {
-            let message = Message::from_transfer(self.payload.clone(), KeyRule::default());
-            let Ok(message) = message else { return };
-            self.apply(Command::Publish(Publish {
-                connection: CONNECTION,
-                publisher: PublisherId(1),
-                token,
-                target: Target::Attached(ExchangeId(0)),
-                route: Arc::clone(&self.route),
-                message: Arc::new(message),
-                settled: false,
-            }));
+            self.publish(token);
         }
         loop {
             let mut outgoing = std::mem::take(&mut self.effects.outgoing);

@@ -136,7 +136,7 @@ pub enum Command {
         /// Its name.
         name: Name,
     },
-    /// Declares an exchange. Reply: `Done`.
+    /// Declares an exchange. Reply: `ExchangeDeclared`.
     ExchangeDeclare {
         /// Its name, not empty.
         name: Name,

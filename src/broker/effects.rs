@@ -2,7 +2,7 @@
 
 use crate::base::{ConnectionId, Lsn, Name};
 use crate::broker::queue::Garbage;
-use crate::broker::{Effect, Record};
+use crate::broker::{Effect, Kind, Record, Warning};
 use crate::deaths::Reason;
 
 /// What one batch of commands wants done outside, in order. Reused from batch to batch.
@@ -62,6 +62,15 @@ pub enum LogEvent {
         cause: DropCause,
         /// How many since the last such line.
         count: u64,
+    },
+    /// A policy or argument will probably not do what was meant.
+    Warned {
+        /// Of what kind it is that was set or declared.
+        kind: Kind,
+        /// Its name.
+        name: Name,
+        /// What to look at.
+        warning: Warning,
     },
     /// A dead letter came back to a queue by itself and was dropped; once for each distinct loop.
     Cycle {

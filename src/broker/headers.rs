@@ -28,6 +28,20 @@ impl Attributes for Message {
     }
 }
 
+/// A message without any.
+#[derive(Clone, Copy, Debug)]
+pub struct NoAttributes;
+
+impl Attributes for NoAttributes {
+    fn application_property(&self, _: &str) -> Option<Value> {
+        None
+    }
+
+    fn annotation(&self, _: &str) -> Option<Value> {
+        None
+    }
+}
+
 /// How many of a binding's arguments must be found, and whether those that begin with `x-` count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum XMatch {

@@ -6,10 +6,8 @@ use crate::access::Pattern;
 use crate::base::Name;
 use crate::wire::Value;
 
-use super::arguments::{
-    DeadLetterStrategy, Overflow, QueueArguments, QueueType, read_count, read_duration, read_limit,
-    read_name,
-};
+use super::arguments::{DeadLetterStrategy, Overflow, QueueArguments, QueueType};
+use super::definition::Definition;
 use super::{Error, Kind};
 
 /// What a policy may apply to.
@@ -21,36 +19,13 @@ pub enum ApplyTo {
     ClassicQueues,
     /// Quorum queues.
     QuorumQueues,
+    /// Streams, which are not here: such a policy never matches.
+    Streams,
     /// Exchanges.
     Exchanges,
     /// Queues and exchanges.
     #[default]
     All,
-}
-
-/// What a policy sets. Absent: says nothing about it.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Definition {
-    /// `dead-letter-exchange`.
-    pub dead_letter_exchange: Option<Name>,
-    /// `dead-letter-routing-key`.
-    pub dead_letter_routing_key: Option<Name>,
-    /// `dead-letter-strategy`.
-    pub dead_letter_strategy: Option<DeadLetterStrategy>,
-    /// `overflow`.
-    pub overflow: Option<Overflow>,
-    /// `max-length`, in ready messages.
-    pub max_length: Option<u64>,
-    /// `max-length-bytes`, in bytes of bare messages.
-    pub max_length_bytes: Option<u64>,
-    /// `message-ttl`, in milliseconds.
-    pub message_ttl_ms: Option<u64>,
-    /// `expires`, in milliseconds.
-    pub expires_ms: Option<u64>,
-    /// `delivery-limit`; negative: none.
-    pub delivery_limit: Option<i64>,
-    /// `alternate-exchange`, for exchanges.
-    pub alternate_exchange: Option<Name>,
 }
 
 /// One policy or operator policy.
@@ -71,10 +46,11 @@ pub struct Policy {
 }
 
 impl ApplyTo {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Queues,
         Self::ClassicQueues,
         Self::QuorumQueues,
+        Self::Streams,
         Self::Exchanges,
         Self::All,
     ];
@@ -85,6 +61,7 @@ impl ApplyTo {
             Self::Queues => "queues",
             Self::ClassicQueues => "classic_queues",
             Self::QuorumQueues => "quorum_queues",
+            Self::Streams => "streams",
             Self::Exchanges => "exchanges",
             Self::All => "all",
         }
@@ -96,47 +73,18 @@ impl ApplyTo {
             Self::Queues | Self::All => true,
             Self::ClassicQueues => matches!(queue_type, QueueType::Classic),
             Self::QuorumQueues => matches!(queue_type, QueueType::Quorum),
-            Self::Exchanges => false,
+            Self::Streams | Self::Exchanges => false,
         }
+    }
+
+    /// Whether queues of any type are meant that can be here.
+    pub const fn covers_queues(self) -> bool {
+        self.covers_queue(QueueType::Classic) || self.covers_queue(QueueType::Quorum)
     }
 
     /// Whether exchanges are meant.
     pub const fn covers_exchanges(self) -> bool {
         matches!(self, Self::Exchanges | Self::All)
-    }
-}
-
-impl Definition {
-    fn parse(operator: bool, given: &[(Name, Value)]) -> Result<Self, (Name, String)> {
-        let mut definition = Self::default();
-        for (key, value) in given {
-            if operator && !OPERATOR_KEYS.contains(&&**key) {
-                let keys = OPERATOR_KEYS.join(", ");
-                return Err((key.clone(), format!("an operator policy only takes {keys}")));
-            }
-            let taken = definition.take(key, value);
-            taken.map_err(|why| (key.clone(), why))?;
-        }
-        Ok(definition)
-    }
-
-    fn take(&mut self, key: &str, value: &Value) -> Result<(), String> {
-        match key {
-            "dead-letter-exchange" => self.dead_letter_exchange = Some(read_name(value)?),
-            "dead-letter-routing-key" => self.dead_letter_routing_key = Some(read_name(value)?),
-            "dead-letter-strategy" => {
-                self.dead_letter_strategy = Some(DeadLetterStrategy::read(value)?);
-            }
-            "overflow" => self.overflow = Some(Overflow::read(value)?),
-            "max-length" => self.max_length = Some(read_count(value)?),
-            "max-length-bytes" => self.max_length_bytes = Some(read_count(value)?),
-            "message-ttl" => self.message_ttl_ms = Some(read_duration(value, 0)?),
-            "expires" => self.expires_ms = Some(read_duration(value, 1)?),
-            "delivery-limit" => self.delivery_limit = Some(read_limit(value)?),
-            "alternate-exchange" => self.alternate_exchange = Some(read_name(value)?),
-            _ => return Err("no such policy key".to_owned()),
-        }
-        Ok(())
     }
 }
 
@@ -156,7 +104,7 @@ pub struct PolicySpec<'a> {
 }
 
 impl Policy {
-    /// Checks a policy; an `operator` policy may only set limits.
+    /// Checks a policy; an `operator` policy takes fewer keys, see [`super::definition::KEYS`].
     ///
     /// Errors: [`Error::BadArgument`] names the part or key that is wrong.
     pub fn new(operator: bool, spec: PolicySpec<'_>) -> Result<Self, Error> {
@@ -193,7 +141,8 @@ impl Policy {
     }
 }
 
-/// The settings of one queue: its arguments over its policy over its operator policy's limits.
+/// The settings of one queue: its arguments over its policy; its operator policy bounds both, and
+/// where it sets a dead-letter key it beats both.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EffectiveSettings {
     /// Type of the queue.
@@ -277,8 +226,19 @@ impl Policies {
         policy.definition.alternate_exchange.as_ref()
     }
 
-    /// What applies to a queue in the end: arguments beat policies; of limits and times the smallest
-    /// counts. [dead-lettering parts 2, 5 and 7]
+    /// How many there are, of both kinds.
+    pub fn len(&self) -> usize {
+        self.user.len() + self.operator.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What applies to a queue in the end: arguments beat policies, each key on its own; of limits
+    /// and times the smallest counts. A dead-letter key of an operator policy beats both: the
+    /// operator decides where the dead go. [dead-lettering parts 2, 5 and 7]
     pub fn settings(&self, name: &str, arguments: &QueueArguments) -> EffectiveSettings {
         let none = Definition::default();
         let definition = |operator| {
@@ -287,20 +247,21 @@ impl Policies {
         };
         let (user, operator) = (definition(false), definition(true));
         let smallest = |values: [Option<u64>; 3]| values.into_iter().flatten().min();
-        let first = |given: &Option<Name>, policy: &Option<Name>| {
-            given.as_ref().or(policy.as_ref()).cloned()
-        };
+        let first = |names: [&Option<Name>; 3]| names.into_iter().flatten().next().cloned();
         EffectiveSettings {
             queue_type: arguments.queue_type,
-            dead_letter_exchange: first(
+            dead_letter_exchange: first([
+                &operator.dead_letter_exchange,
                 &arguments.dead_letter_exchange,
                 &user.dead_letter_exchange,
-            ),
-            dead_letter_routing_key: first(
+            ]),
+            dead_letter_routing_key: first([
+                &operator.dead_letter_routing_key,
                 &arguments.dead_letter_routing_key,
                 &user.dead_letter_routing_key,
-            ),
-            dead_letter_strategy: (arguments.dead_letter_strategy)
+            ]),
+            dead_letter_strategy: (operator.dead_letter_strategy)
+                .or(arguments.dead_letter_strategy)
                 .or(user.dead_letter_strategy)
                 .unwrap_or_default(),
             overflow: (arguments.overflow)
@@ -357,15 +318,6 @@ fn delivery_limit(queue_type: QueueType, given: [Option<i64>; 3]) -> Option<u32>
 
 /// Failures a message survives in a quorum queue unless told otherwise (as RabbitMQ 4).
 pub const QUORUM_DELIVERY_LIMIT_DEFAULT: u32 = 20;
-
-const OPERATOR_KEYS: [&str; 6] = [
-    "delivery-limit",
-    "expires",
-    "max-length",
-    "max-length-bytes",
-    "message-ttl",
-    "overflow",
-];
 
 #[cfg(test)]
 #[path = "tests/policy.rs"]

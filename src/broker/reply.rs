@@ -1,8 +1,8 @@
 //! What the core answers at once.
 
 use crate::base::{ExchangeId, Lsn, Name, QueueId};
-use crate::broker::Error;
 use crate::broker::binding::Binding;
+use crate::broker::{Error, Warning};
 use crate::wire::Value;
 
 /// The answer to one command. Where it carries an `lsn`, the asker is told once that record is
@@ -34,6 +34,17 @@ pub enum Reply {
         lsn: Lsn,
         /// What it is.
         info: Box<QueueInfo>,
+        /// What its arguments will probably not do as meant.
+        warnings: Vec<Warning>,
+    },
+    /// The exchange is there.
+    ExchangeDeclared {
+        /// It was made by this command.
+        created: bool,
+        /// The record that says so.
+        lsn: Lsn,
+        /// What its arguments will probably not do as meant.
+        warnings: Vec<Warning>,
     },
     /// The queue is gone.
     QueueDeleted {
@@ -59,6 +70,8 @@ pub enum Reply {
         created: bool,
         /// The record that says so.
         lsn: Lsn,
+        /// What it will probably not do as meant.
+        warnings: Vec<Warning>,
     },
     /// Refused: nothing was changed.
     Refused(Error),

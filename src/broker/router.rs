@@ -1,6 +1,7 @@
 //! Exchanges and bindings of one vhost, and the way of a message through them. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::base::{ExchangeId, Map, Name, QueueId, Seed, Set};
@@ -10,7 +11,7 @@ use crate::wire::Value;
 use super::argument_value::echoed_arguments;
 use super::binding::{Binding, Place};
 use super::exchange::{Exchange, ExchangeKind, ExchangeSpec};
-use super::headers::{Attributes, XMatch};
+use super::headers::{Attributes, NoAttributes, XMatch};
 use super::names::{RESERVED_PREFIX, check_key, check_new_name};
 use super::policy::Policies;
 use super::{Destination, Error, Kind};
@@ -189,14 +190,47 @@ impl Router {
         ids.filter_map(|id| self.exchanges.get(id))
     }
 
-    /// Gives every exchange the alternate exchange of its policy; an argument still beats it.
-    pub fn apply_policies(&mut self, policies: &Policies) {
-        for (name, id) in &self.names {
+    /// Gives up to `count` exchanges behind `after` the alternate exchange of their policy; an
+    /// argument still beats it. How many there were, and the last.
+    pub fn apply_policies(
+        &mut self,
+        policies: &Policies,
+        after: Option<&Name>,
+        count: usize,
+    ) -> (usize, Option<Name>) {
+        let behind = (
+            after.map_or(Bound::Unbounded, Bound::Excluded),
+            Bound::Unbounded,
+        );
+        let (mut done, mut last) = (0, None);
+        for (name, id) in self.names.range::<Name, _>(behind).take(count) {
             let alternate = policies.alternate_exchange(name).cloned();
             if let Some(exchange) = self.exchanges.get_mut(id) {
                 self.generation += u64::from(exchange.set_policy_alternate(alternate));
             }
+            (done, last) = (done + 1, Some(name));
         }
+        (done, last.cloned())
+    }
+
+    /// Whether any message can come from this exchange to a queue; with a key, whether one with
+    /// that key does. May say yes where it depends on more than the key.
+    pub fn leads_anywhere(&self, exchange: ExchangeId, key: Option<&Name>) -> bool {
+        let Some(found) = self.exchanges.get(&exchange) else {
+            return false;
+        };
+        let Some(key) = key.filter(|_| !self.depends_on_message(exchange)) else {
+            let has_ways = !found.bindings().is_empty() || found.alternate().is_some();
+            return exchange == DEFAULT_EXCHANGE || has_ways;
+        };
+        let mut queues = Vec::new();
+        self.route_by(
+            exchange,
+            std::slice::from_ref(key),
+            &NoAttributes,
+            &mut queues,
+        );
+        !queues.is_empty()
     }
 
     /// [`Router::apply_policies`] for one exchange: after its declaration.

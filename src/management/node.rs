@@ -98,8 +98,8 @@ fn perform(request: Request, mut on: Operations<'_>) -> Result<Success, Refusal>
             Ok(Success::messages(messages, lsn))
         }
         (Method::Put, Path::Exchange(name)) => {
-            let lsn = on.declare_exchange(&name, ExchangeBody::parse(&body)?)?;
-            Ok(Success::no_content(lsn))
+            let declared = on.declare_exchange(&name, ExchangeBody::parse(&body)?)?;
+            Ok(Success::no_content(declared.lsn))
         }
         (Method::Delete, Path::Exchange(name)) => {
             on.delete_exchange(&name).map(Success::no_content)

@@ -4,7 +4,7 @@ use crate::access::Right;
 use crate::base::{Lsn, Name, Now};
 use crate::broker::binding::Binding;
 use crate::broker::names::check_new_name;
-use crate::broker::{Command, Core, Destination, Effects, Kind, QueueInfo, Reply};
+use crate::broker::{Command, Core, Destination, Effects, Kind, QueueInfo, Reply, Warning};
 use crate::wire::Value;
 
 use super::Caller;
@@ -35,6 +35,19 @@ pub struct DeclaredQueue {
     pub info: Box<QueueInfo>,
     /// Durable with this.
     pub lsn: Lsn,
+    /// What its arguments will probably not do as meant.
+    pub warnings: Vec<Warning>,
+}
+
+/// An exchange that was declared.
+#[derive(Debug)]
+pub struct DeclaredExchange {
+    /// Whether it is new.
+    pub created: bool,
+    /// Durable with this.
+    pub lsn: Lsn,
+    /// What its arguments will probably not do as meant.
+    pub warnings: Vec<Warning>,
 }
 
 impl Operations<'_> {
@@ -62,7 +75,17 @@ impl Operations<'_> {
             arguments: body.arguments,
         })?;
         match reply {
-            Reply::QueueDeclared { created, lsn, info } => Ok(DeclaredQueue { created, info, lsn }),
+            Reply::QueueDeclared {
+                created,
+                lsn,
+                info,
+                warnings,
+            } => Ok(DeclaredQueue {
+                created,
+                info,
+                lsn,
+                warnings,
+            }),
             other => Err(unexpected(&other)),
         }
     }
@@ -106,20 +129,36 @@ impl Operations<'_> {
 
     /// Declares an exchange. Rights: configure on it; with an alternate-exchange, read on it and
     /// write on that exchange.
-    pub fn declare_exchange(&mut self, name: &Name, body: ExchangeBody) -> Result<Lsn, Refusal> {
+    pub fn declare_exchange(
+        &mut self,
+        name: &Name,
+        body: ExchangeBody,
+    ) -> Result<DeclaredExchange, Refusal> {
         self.require(Right::Configure, Kind::Exchange, name)?;
         if let Some(alternate) = text_argument(&body.arguments, "alternate-exchange") {
             self.require(Right::Read, Kind::Exchange, name)?;
             self.require(Right::Write, Kind::Exchange, alternate)?;
         }
-        self.done(Command::ExchangeDeclare {
+        let reply = self.apply(Command::ExchangeDeclare {
             name: name.clone(),
             kind: body.kind,
             durable: body.durable,
             auto_delete: body.auto_delete,
             internal: body.internal,
             arguments: body.arguments,
-        })
+        })?;
+        match reply {
+            Reply::ExchangeDeclared {
+                created,
+                lsn,
+                warnings,
+            } => Ok(DeclaredExchange {
+                created,
+                lsn,
+                warnings,
+            }),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// Deletes an exchange, also a missing one. Right: configure.

@@ -365,6 +365,11 @@ fn log(vhost: &Name, event: &LogEvent) {
         } => {
             tracing::warn!(%vhost, %queue, ?reason, ?cause, count, "messages dropped");
         }
+        LogEvent::Warned {
+            kind,
+            name,
+            warning,
+        } => tracing::warn!(%vhost, %kind, %name, "{warning}"),
         LogEvent::Cycle { path } => {
             let path: Vec<&str> = path.iter().map(|name| &**name).collect();
             tracing::warn!(%vhost, path = path.join(" -> "), "a dead letter went in a circle");

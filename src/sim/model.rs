@@ -403,6 +403,9 @@ impl Model {
 
     /// Policies changed: all queues get their settings, then what waits is tried again.
     pub fn policies_changed(&mut self) {
-        self.work.push_back(ModelWork::ApplyPolicies);
+        // A pass that waits sees this change too.
+        if !self.work.contains(&ModelWork::ApplyPolicies) {
+            self.work.push_back(ModelWork::ApplyPolicies);
+        }
     }
 }

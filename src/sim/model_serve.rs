@@ -76,6 +76,9 @@ impl Model {
             };
             let settings = scene.core.policies().settings(&queue.name, &real.arguments);
             if queue.settings != settings {
+                if queue.settings.expires_ms != settings.expires_ms {
+                    queue.unused_since_ms = scene.now.mono.0;
+                }
                 queue.settings = settings;
                 queue.grown = true;
                 self.schedule(id);

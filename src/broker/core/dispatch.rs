@@ -88,11 +88,11 @@ impl Core {
                 with_dead_pending,
             } => self.queue_purge(turn, connection, &name, with_dead_pending),
             Command::QueueGet { name } => self.queue_get(&name),
-            other => self.handle_exchange(other),
+            other => self.handle_exchange(turn, other),
         }
     }
 
-    fn handle_exchange(&mut self, command: Command) -> Result<Reply, Error> {
+    fn handle_exchange(&mut self, turn: &mut Turn<'_>, command: Command) -> Result<Reply, Error> {
         match command {
             Command::ExchangeResolve { name } => self.exchange_resolve(&name),
             Command::ExchangeDeclare {
@@ -103,14 +103,15 @@ impl Core {
                 internal,
                 arguments,
             } => ExchangeKind::parse(&kind).and_then(|kind| {
-                self.exchange_declare(ExchangeSpec {
+                let spec = ExchangeSpec {
                     name,
                     kind,
                     durable,
                     auto_delete,
                     internal,
                     arguments,
-                })
+                };
+                self.exchange_declare(turn, spec)
             }),
             Command::ExchangeDelete { name, if_unused } => self.exchange_delete(&name, if_unused),
             Command::Bind {
@@ -136,7 +137,7 @@ impl Core {
                 destination.as_ref(),
                 key.as_ref(),
             ))),
-            Command::PolicySet { operator, policy } => Ok(self.policy_set(operator, policy)),
+            Command::PolicySet { operator, policy } => Ok(self.policy_set(turn, operator, policy)),
             Command::PolicyDelete { operator, name } => self.policy_delete(operator, name),
             _ => Ok(Reply::None),
         }

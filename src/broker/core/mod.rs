@@ -21,6 +21,7 @@ mod snapshot;
 #[cfg(test)]
 pub(crate) mod tests;
 mod topology;
+mod warnings;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -30,6 +31,7 @@ pub use self::snapshot::Snapshot;
 
 use self::clients::Clients;
 use self::recorder::Recorder;
+use self::topology::PolicyPass;
 use self::work::Work;
 use super::counters::Counters;
 use super::policy::Policies;
@@ -80,6 +82,8 @@ pub struct Core {
     names: BTreeMap<Name, QueueId>,
     clients: Clients,
     work: VecDeque<Work>,
+    /// Policies changed, and not all queues know yet.
+    policy_pass: Option<PolicyPass>,
     trash: Trash,
     /// When each queue has something to do by itself; at most one entry for each.
     deadlines: BTreeSet<(Millis, QueueId)>,
@@ -119,6 +123,7 @@ impl Core {
             names: BTreeMap::new(),
             clients: Clients::new(options.seed, options.unsettled_max),
             work: VecDeque::new(),
+            policy_pass: None,
             trash: Trash::default(),
             deadlines: BTreeSet::new(),
             pending_queues: BTreeSet::new(),

@@ -23,7 +23,7 @@ impl Core {
         let Some(id) = existing else {
             check_new_name(Kind::Queue, name)?;
             let id = self.add_queue(turn, connection, name, properties, given, arguments);
-            return self.declared(id, name, true);
+            return self.declared(turn, id, name, true);
         };
         let queue = self
             .queues
@@ -32,19 +32,30 @@ impl Core {
         queue.properties().check_equivalent(name, properties)?;
         queue.arguments.check_equivalent(name, &given)?;
         queue.unused_since = turn.now.mono;
-        self.declared(id, name, false)
+        self.declared(turn, id, name, false)
     }
 
-    fn declared(&self, id: QueueId, name: &Name, created: bool) -> Result<Reply, Error> {
+    fn declared(
+        &self,
+        turn: &mut Turn<'_>,
+        id: QueueId,
+        name: &Name,
+        created: bool,
+    ) -> Result<Reply, Error> {
         let queue = self
             .queues
             .get(&id)
             .ok_or_else(|| Self::missing_queue(name))?;
         let lsn = if created { self.recorder.lsn() } else { Lsn(0) };
+        let warnings = self.queue_warnings(queue);
+        if created {
+            turn.warn(Kind::Queue, name, &warnings);
+        }
         Ok(Reply::QueueDeclared {
             created,
             lsn,
             info: Box::new(queue.info()),
+            warnings,
         })
     }
 

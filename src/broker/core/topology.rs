@@ -2,11 +2,22 @@
 
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
-use crate::base::{ConnectionId, Lsn, Name, QueueId};
+use crate::base::{ConnectionId, Lsn, Name, Now, QueueId};
 use crate::broker::exchange::ExchangeSpec;
 use crate::broker::policy::EffectiveSettings;
 use crate::broker::{Destination, Error, Fact, Kind, Policy, Reply};
 use crate::wire::Value;
+
+/// How far a pass has come that gives exchanges and queues what the policies say.
+#[derive(Debug, Default)]
+pub(super) struct PolicyPass {
+    exchanges_done: bool,
+    /// The last name done, of exchanges or of queues.
+    after: Option<Name>,
+}
+
+/// Matches of a name with a policy that one piece of such a pass may make.
+const SLICE_MATCHES: usize = 512;
 
 /// What a binding is made of.
 pub(super) type BindingParts<'a> = (&'a Name, &'a Destination, &'a Name, Vec<(Name, Value)>);
@@ -28,18 +39,32 @@ impl Core {
         })
     }
 
-    pub(super) fn exchange_declare(&mut self, spec: ExchangeSpec) -> Result<Reply, Error> {
+    pub(super) fn exchange_declare(
+        &mut self,
+        turn: &mut Turn<'_>,
+        spec: ExchangeSpec,
+    ) -> Result<Reply, Error> {
         let declared = self.router.declare(spec.clone())?;
+        let warnings = self.exchange_warnings(&spec);
         if !declared.created {
-            return Ok(Reply::Done { lsn: Lsn(0) });
+            return Ok(Reply::ExchangeDeclared {
+                created: false,
+                lsn: Lsn(0),
+                warnings,
+            });
         }
+        turn.warn(Kind::Exchange, &spec.name, &warnings);
         self.router.apply_policies_to(declared.id, &self.policies);
         if spec.durable {
             self.durable_exchanges.insert(spec.name.clone());
             self.recorder.push(Fact::ExchangeDeclared(spec));
         }
         self.retry_all();
-        Ok(self.done())
+        Ok(Reply::ExchangeDeclared {
+            created: true,
+            lsn: self.recorder.lsn(),
+            warnings,
+        })
     }
 
     pub(super) fn exchange_delete(&mut self, name: &Name, if_unused: bool) -> Result<Reply, Error> {
@@ -141,7 +166,14 @@ impl Core {
         Ok(())
     }
 
-    pub(super) fn policy_set(&mut self, operator: bool, policy: Box<Policy>) -> Reply {
+    pub(super) fn policy_set(
+        &mut self,
+        turn: &mut Turn<'_>,
+        operator: bool,
+        policy: Box<Policy>,
+    ) -> Reply {
+        let warnings = self.policy_warnings(&policy);
+        turn.warn(Kind::Policy, &policy.name, &warnings);
         self.recorder.push(Fact::PolicySet {
             operator,
             policy: policy.clone(),
@@ -151,6 +183,7 @@ impl Core {
         Reply::PolicySet {
             created,
             lsn: self.recorder.lsn(),
+            warnings,
         }
     }
 
@@ -166,41 +199,63 @@ impl Core {
         Ok(self.done())
     }
 
-    /// Exchanges at once, queues in pieces; then what waits is tried again.
+    /// Exchanges and then queues get what the policies say, in pieces; then what waits is tried
+    /// again. A pass that is under way begins anew.
     pub(super) fn policies_changed(&mut self) {
-        self.router.apply_policies(&self.policies);
-        self.work.push_back(Work::ApplyPolicies { after: None });
+        if self.policy_pass.replace(PolicyPass::default()).is_none() {
+            self.work.push_back(Work::ApplyPolicies);
+        }
     }
 
-    pub(super) fn apply_policies_slice(&mut self, turn: &mut Turn<'_>, after: Option<&Name>) {
+    /// One piece of the pass: so few names that matching them takes no longer than any other piece.
+    pub(super) fn apply_policies_slice(&mut self, turn: &mut Turn<'_>) {
+        let Some(mut pass) = self.policy_pass.take() else {
+            return;
+        };
+        let count = (SLICE_MATCHES / self.policies.len().max(1)).clamp(1, SLICE);
+        let mut left = count;
+        if !pass.exchanges_done {
+            let (done, last) =
+                (self.router).apply_policies(&self.policies, pass.after.as_ref(), left);
+            left -= done;
+            pass.exchanges_done = left > 0;
+            pass.after = last.filter(|_| !pass.exchanges_done);
+        }
         let names: Vec<(Name, QueueId)> = self
-            .names_after(after)
-            .take(SLICE)
+            .names_after(pass.after.as_ref())
+            .take(if pass.exchanges_done { left } else { 0 })
             .map(|(name, id)| (name.clone(), *id))
             .collect();
-        turn.budget = turn.budget.saturating_sub(names.len());
         for (_, id) in &names {
             let Some(queue) = self.queues.get(id) else {
                 continue;
             };
             let settings = self.policies.settings(&queue.name, &queue.arguments);
-            self.adopt(*id, settings);
+            self.adopt(turn.now, *id, settings);
         }
-        if names.len() < SLICE {
+        turn.budget = turn.budget.saturating_sub(count - left + names.len());
+        if names.len() < left {
             self.retry_all();
-        } else if let Some((last, _)) = names.into_iter().last() {
-            self.work
-                .push_back(Work::ApplyPolicies { after: Some(last) });
+            return;
         }
+        if let Some((last, _)) = names.into_iter().last() {
+            pass.after = Some(last);
+        }
+        self.policy_pass = Some(pass);
+        self.work.push_back(Work::ApplyPolicies);
     }
 
-    /// Gives a queue new settings: what is in it is timed and limited by them from now on.
-    fn adopt(&mut self, id: QueueId, settings: EffectiveSettings) {
+    /// Gives a queue new settings: what is in it is timed and limited by them from now on. A new
+    /// time to live of the queue itself begins now, so that no policy deletes a queue at once.
+    fn adopt(&mut self, now: Now, id: QueueId, settings: EffectiveSettings) {
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
         };
         if queue.settings == settings {
             return;
+        }
+        if queue.settings.expires_ms != settings.expires_ms {
+            queue.unused_since = now.mono;
         }
         queue.settings = settings;
         queue.grown = true;

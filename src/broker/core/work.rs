@@ -2,7 +2,7 @@
 
 use super::death::Dying;
 use super::{Core, Turn};
-use crate::base::{HolderId, Millis, Name, Now, Position, QueueId};
+use crate::base::{HolderId, Millis, Now, Position, QueueId};
 use crate::broker::queue::{State, Waiter};
 use crate::deaths::Reason;
 
@@ -51,11 +51,8 @@ pub(super) enum Work {
         /// The deliveries count as failed.
         failed: bool,
     },
-    /// Give queues behind this name the settings that the policies say.
-    ApplyPolicies {
-        /// The last one done.
-        after: Option<Name>,
-    },
+    /// Go on with [`Core::policy_pass`].
+    ApplyPolicies,
 }
 
 /// Messages that one piece may touch, whatever is left of the budget: so the order of the work does
@@ -109,7 +106,7 @@ impl Core {
                 } => {
                     self.give_back_slice(turn, (queue, holder), from, left, failed);
                 }
-                Work::ApplyPolicies { after } => self.apply_policies_slice(turn, after.as_ref()),
+                Work::ApplyPolicies => self.apply_policies_slice(turn),
             }
         }
     }

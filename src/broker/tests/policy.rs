@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::broker::arguments::QueueProperties;
+use crate::broker::definition::Subject;
 
 fn string(text: &str) -> Value {
     Value::String(text.to_owned())
@@ -159,7 +160,7 @@ fn bad_policies_are_refused_by_the_name_of_what_is_wrong() {
         other => panic!("{head:?} {other:?}"),
     };
     check(false, ("p", "(", 0, "all"), &ttl, "pattern");
-    check(false, ("p", "", 0, "streams"), &ttl, "apply-to");
+    check(false, ("p", "", 0, "topics"), &ttl, "apply-to");
     check(false, ("", "", 0, "all"), &ttl, "name");
     check(false, ("p", "", 0, "all"), &[], "definition");
     check(
@@ -176,5 +177,172 @@ fn bad_policies_are_refused_by_the_name_of_what_is_wrong() {
     );
     let exchange = [("dead-letter-exchange", string("x"))];
     assert!(policy(false, ("p", "", 0, "all"), &exchange).is_ok());
-    check(true, ("p", "", 0, "all"), &exchange, "dead-letter-exchange");
+    let alternate = [("alternate-exchange", string("x"))];
+    check(true, ("p", "", 0, "all"), &alternate, "alternate-exchange");
+}
+
+/// The refusals that RabbitMQ 4.0.5 gives, word for word what follows "is not a valid".
+#[test]
+fn each_key_takes_what_rabbitmq_takes_and_is_named_with_what_it_is() {
+    let good = |key: &str, value: Value| {
+        let made = policy(false, ("p", "", 0, "all"), &[(key, value.clone())]);
+        assert!(made.is_ok(), "{key} {value:?} {made:?}");
+    };
+    let bad = |key: &str, value: Value, noun: &str| {
+        let made = policy(false, ("p", "", 0, "all"), &[(key, value.clone())]);
+        let why = made
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default();
+        assert!(why.contains(&format!("'{key}'")), "{key} {value:?}: {why}");
+        assert!(why.contains(&format!("not a valid {noun}: ")), "{why}");
+    };
+    let (text, number) = (string("x"), Value::Long(1));
+    for (key, noun) in [
+        ("dead-letter-exchange", "dead letter exchange name"),
+        ("dead-letter-routing-key", "dead letter routing key"),
+        ("alternate-exchange", "alternate exchange name"),
+    ] {
+        good(key, text.clone());
+        good(key, string(""));
+        bad(key, number.clone(), noun);
+    }
+    for (key, noun, least) in [
+        ("message-ttl", "message TTL", 0),
+        ("expires", "queue expiry", 1),
+        ("max-length", "maximum length", 0),
+        ("max-length-bytes", "maximum length in bytes", 0),
+        ("consumer-timeout", "consumer timeout", 0),
+        ("target-group-size", "qq target count value", 0),
+    ] {
+        good(key, Value::Long(least));
+        good(key, Value::Ulong(99_999_999_999_999));
+        bad(key, Value::Long(least - 1), noun);
+        bad(key, Value::Double(1.5_f64.to_bits()), noun);
+        bad(key, text.clone(), noun);
+    }
+    good("delivery-limit", Value::Long(-1));
+    bad("delivery-limit", text.clone(), "delivery limit");
+    for (key, noun, word) in [
+        (
+            "dead-letter-strategy",
+            "dead letter strategy",
+            "at-least-once",
+        ),
+        ("overflow", "overflow value", "reject-publish-dlx"),
+        ("queue-mode", "queue-mode value", "lazy"),
+        (
+            "queue-leader-locator",
+            "queue leader locator value",
+            "balanced",
+        ),
+        ("queue-master-locator", "master locator", "min-masters"),
+        ("max-age", "max age", "7D"),
+    ] {
+        good(key, string(word));
+        bad(key, text.clone(), noun);
+        bad(key, number.clone(), noun);
+    }
+    good("queue-version", Value::Long(2));
+    bad("queue-version", Value::Long(3), "queue-version value");
+}
+
+#[test]
+fn unknown_keys_are_refused_by_name() {
+    let number = Value::Long(1);
+    for key in [
+        "nonsense",
+        "ha-mode",
+        "max-priority",
+        "x-max-length",
+        "federation-upstream-set",
+    ] {
+        let made = policy(false, ("p", "", 0, "all"), &[(key, number.clone())]);
+        let why = made
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default();
+        assert!(why.contains(&format!("'{key}'")), "{why}");
+        assert!(why.contains("not a recognised policy setting"), "{why}");
+    }
+}
+
+#[test]
+fn a_ttl_beyond_what_arguments_may_say_is_taken_as_the_longest_one() {
+    let found = settings(&[], &[("message-ttl", Value::Ulong(u64::MAX))], &[]);
+    assert_eq!(
+        found.message_ttl_ms,
+        Some(crate::broker::arguments::DURATION_MS_MAX)
+    );
+}
+
+#[test]
+fn an_operator_policy_imposes_its_dead_letter_keys_key_by_key() {
+    let found = settings(
+        &[
+            ("x-dead-letter-exchange", string("ax")),
+            ("x-dead-letter-routing-key", string("ak")),
+        ],
+        &[("dead-letter-strategy", string("at-most-once"))],
+        &[
+            ("dead-letter-exchange", string("ox")),
+            ("dead-letter-strategy", string("at-least-once")),
+        ],
+    );
+    assert_eq!(found.dead_letter_exchange, Some(Name::from("ox")));
+    assert_eq!(found.dead_letter_routing_key, Some(Name::from("ak")));
+    assert_eq!(found.dead_letter_strategy, DeadLetterStrategy::AtLeastOnce);
+}
+
+#[test]
+fn operator_policies_take_what_rabbitmq_gives_them_and_dead_letter_keys() {
+    let expect = [
+        "dead-letter-exchange",
+        "dead-letter-routing-key",
+        "dead-letter-strategy",
+        "delivery-limit",
+        "expires",
+        "max-in-memory-bytes",
+        "max-in-memory-length",
+        "max-length",
+        "max-length-bytes",
+        "message-ttl",
+        "overflow",
+        "queue-version",
+        "target-group-size",
+    ];
+    let taken = crate::broker::definition::KEYS
+        .iter()
+        .filter(|key| key.operator);
+    assert_eq!(taken.map(|key| key.name).collect::<Vec<_>>(), expect);
+}
+
+#[test]
+fn a_policy_for_streams_matches_nothing() {
+    let mut policies = Policies::default();
+    let ttl = [("message-ttl", Value::Int(1))];
+    policies.set(false, policy(false, ("p", "", 0, "streams"), &ttl).unwrap());
+    for queue_type in [QueueType::Classic, QueueType::Quorum] {
+        assert!(policies.of_queue(false, "q", queue_type).is_none());
+    }
+    assert!(policies.of_exchange("q").is_none());
+}
+
+#[test]
+fn the_page_of_policies_lists_every_key_as_it_is() {
+    let page = include_str!("../../../docs/POLICIES.md");
+    for key in crate::broker::definition::KEYS {
+        let name = format!("`{}`", key.name);
+        let row = page
+            .lines()
+            .find(|line| line.starts_with("| `") && line.contains(&name));
+        let cells: Vec<_> = row.expect(key.name).split(" | ").collect();
+        let subject = match key.subject {
+            Subject::Queues => "queues",
+            Subject::Exchanges => "exchanges",
+            Subject::Nothing => "nothing here",
+        };
+        assert_eq!(cells[1], subject, "{name}");
+        assert_eq!(cells[2].trim() == "yes", key.operator, "{name}");
+    }
 }

@@ -210,12 +210,12 @@ fn alternate_exchange_comes_by_policy_too_and_the_argument_beats_it() {
     let mut policies = Policies::default();
     policies.set(false, Policy::new(false, spec).unwrap());
     let before = router.generation();
-    router.apply_policies(&policies);
+    router.apply_policies(&policies, None, usize::MAX);
     assert!(router.generation() > before, "cached routes are old");
     assert_eq!(routed(&router, "plain", &["q1"]), [2]);
     assert_eq!(routed(&router, "own", &["q1"]), [1]);
     policies.delete(false, &Name::from("p"));
-    router.apply_policies(&policies);
+    router.apply_policies(&policies, None, usize::MAX);
     assert!(routed(&router, "plain", &["q1"]).is_empty());
 }
 

@@ -236,7 +236,7 @@ impl Scene {
             internal,
             arguments: Vec::new(),
         });
-        assert!(matches!(reply, Reply::Done { .. }), "{reply:?}");
+        assert!(matches!(reply, Reply::ExchangeDeclared { .. }), "{reply:?}");
     }
 
     /// Ready and held messages of a queue.

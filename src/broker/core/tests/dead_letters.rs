@@ -131,6 +131,7 @@ fn a_death_without_a_usable_target_is_a_counted_drop() {
         let mut s = Scenario::new();
         s.queue("q", &arguments);
         arrange(&mut s);
+        s.log.clear(); // what the declaration was warned of
         s.publish_all("q", &["a", "b"]);
         reject_all(&mut s, 1, "q");
         assert_eq!(s.dropped("q", cause), 2, "{cause:?}");

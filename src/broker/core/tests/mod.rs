@@ -6,6 +6,7 @@ mod durability;
 mod lifecycle;
 mod limits;
 mod outcomes;
+mod policies;
 pub(crate) mod scenario;
 mod times;
 mod waiting;

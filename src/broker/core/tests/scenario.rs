@@ -138,7 +138,7 @@ impl Scenario {
             internal: false,
             arguments: Vec::new(),
         });
-        assert!(matches!(reply, Reply::Done { .. }), "{reply:?}");
+        assert!(matches!(reply, Reply::ExchangeDeclared { .. }), "{reply:?}");
     }
 
     pub(crate) fn bind(&mut self, source: &str, queue: &str, key: &str) {
@@ -153,18 +153,29 @@ impl Scenario {
     }
 
     pub(crate) fn policy(&mut self, name: &str, pattern: &str, definition: &[(&str, Value)]) {
+        self.set_policy(false, name, (pattern, "all"), definition);
+    }
+
+    /// Sets a policy or an operator policy; what it was warned of.
+    pub(crate) fn set_policy(
+        &mut self,
+        operator: bool,
+        name: &str,
+        (pattern, apply_to): (&str, &str),
+        definition: &[(&str, Value)],
+    ) -> Vec<Warning> {
         let spec = PolicySpec {
             name: Name::from(name),
             pattern,
             priority: 0,
-            apply_to: "all",
+            apply_to,
             definition: owned(definition),
         };
-        let policy = Box::new(Policy::new(false, spec).unwrap());
-        self.apply(Command::PolicySet {
-            operator: false,
-            policy,
-        });
+        let policy = Box::new(Policy::new(operator, spec).unwrap());
+        match self.apply(Command::PolicySet { operator, policy }) {
+            Reply::PolicySet { warnings, .. } => warnings,
+            other => panic!("{other:?}"),
+        }
     }
 
     pub(crate) fn no_policy(&mut self, name: &str) {

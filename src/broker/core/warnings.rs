@@ -1,0 +1,106 @@
+//! What to warn about when a policy is set, or a queue or exchange declared.
+
+use super::{Core, Turn};
+use crate::base::Name;
+use crate::broker::definition::{Subject, key};
+use crate::broker::exchange::ExchangeSpec;
+use crate::broker::policy::ApplyTo;
+use crate::broker::queue::Queue;
+use crate::broker::router::DEFAULT_EXCHANGE;
+use crate::broker::{Kind, LogEvent, Policy, Warning};
+
+impl Turn<'_> {
+    /// Tells the log.
+    pub(super) fn warn(&mut self, kind: Kind, name: &Name, warnings: &[Warning]) {
+        let events = warnings.iter().map(|warning| LogEvent::Warned {
+            kind,
+            name: name.clone(),
+            warning: warning.clone(),
+        });
+        self.effects.log.extend(events);
+    }
+}
+
+impl Core {
+    pub(super) fn policy_warnings(&self, policy: &Policy) -> Vec<Warning> {
+        let definition = &policy.definition;
+        let mut warnings = Vec::new();
+        if policy.apply_to == ApplyTo::Streams {
+            warnings.push(Warning::NoEffect {
+                setting: Name::from("apply-to"),
+                why: "there are no streams here",
+            });
+        }
+        for (setting, _) in &policy.given {
+            let why = match key(setting).map(|key| key.subject) {
+                Some(Subject::Nothing) => "there is nothing here that it could change",
+                Some(Subject::Queues) if policy.apply_to == ApplyTo::Exchanges => {
+                    "it is about queues, and the policy applies to exchanges"
+                }
+                Some(Subject::Exchanges) if !policy.apply_to.covers_exchanges() => {
+                    "it is about exchanges, and the policy does not apply to them"
+                }
+                _ => continue,
+            };
+            let setting = setting.clone();
+            warnings.push(Warning::NoEffect { setting, why });
+        }
+        if policy.apply_to.covers_queues() {
+            let (exchange, routing_key) = (
+                &definition.dead_letter_exchange,
+                &definition.dead_letter_routing_key,
+            );
+            let setting = "dead-letter-exchange";
+            warnings.extend(self.target_warning(setting, exchange.as_ref(), routing_key.as_ref()));
+            if exchange.is_none() && routing_key.is_some() {
+                let setting = Name::from("dead-letter-routing-key");
+                warnings.push(Warning::KeyWithoutExchange { setting });
+            }
+        }
+        if policy.apply_to.covers_exchanges() {
+            let exchange = definition.alternate_exchange.as_ref();
+            warnings.extend(self.target_warning("alternate-exchange", exchange, None));
+        }
+        warnings
+    }
+
+    pub(super) fn queue_warnings(&self, queue: &Queue) -> Vec<Warning> {
+        let exchange = queue.arguments.dead_letter_exchange.as_ref();
+        let routing_key = queue.settings.dead_letter_routing_key.as_ref();
+        let warning = self.target_warning("x-dead-letter-exchange", exchange, routing_key);
+        warning.into_iter().collect()
+    }
+
+    pub(super) fn exchange_warnings(&self, spec: &ExchangeSpec) -> Vec<Warning> {
+        let exchange = spec.alternate_exchange().ok().flatten();
+        let warning = self.target_warning("alternate-exchange", exchange.as_ref(), None);
+        warning.into_iter().collect()
+    }
+
+    /// Whether what goes to this exchange gets anywhere as things stand.
+    fn target_warning(
+        &self,
+        setting: &str,
+        exchange: Option<&Name>,
+        routing_key: Option<&Name>,
+    ) -> Option<Warning> {
+        let (setting, exchange) = (Name::from(setting), exchange?.clone());
+        let id = if exchange.is_empty() {
+            DEFAULT_EXCHANGE
+        } else {
+            match self.router.exchange_named(&exchange) {
+                Some(found) => found.id,
+                None => return Some(Warning::ExchangeMissing { setting, exchange }),
+            }
+        };
+        if self.router.leads_anywhere(id, routing_key) {
+            return None;
+        }
+        let key = routing_key.cloned();
+        Some(Warning::NothingBound {
+            setting,
+            exchange,
+            key,
+        })
+    }
+}

@@ -1,0 +1,71 @@
+//! What an operator should hear at once about a policy or an argument that is allowed and will
+//! probably not do what was meant.
+
+use std::fmt;
+
+use crate::base::Name;
+
+/// One warning. Nothing was refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Warning {
+    /// It names an exchange that does not exist (yet).
+    ExchangeMissing {
+        /// The policy key or argument.
+        setting: Name,
+        /// The exchange.
+        exchange: Name,
+    },
+    /// No queue is reached through the exchange it names (yet).
+    NothingBound {
+        /// The policy key or argument.
+        setting: Name,
+        /// The exchange; empty: the default exchange.
+        exchange: Name,
+        /// With this key; none: with any.
+        key: Option<Name>,
+    },
+    /// A routing key without an exchange.
+    KeyWithoutExchange {
+        /// The policy key.
+        setting: Name,
+    },
+    /// It is accepted, and changes nothing here.
+    NoEffect {
+        /// The policy key, or `apply-to`.
+        setting: Name,
+        /// Why not.
+        why: &'static str,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ExchangeMissing { setting, exchange } => {
+                write!(f, "{setting}: there is no exchange '{exchange}'")
+            }
+            Self::NothingBound {
+                setting,
+                exchange,
+                key: Some(key),
+            } if exchange.is_empty() => write!(f, "{setting}: there is no queue '{key}'"),
+            Self::NothingBound {
+                setting,
+                exchange,
+                key: Some(key),
+            } => write!(
+                f,
+                "{setting}: exchange '{exchange}' leads to no queue with the key '{key}'"
+            ),
+            Self::NothingBound {
+                setting, exchange, ..
+            } => write!(f, "{setting}: nothing is bound to exchange '{exchange}'"),
+            Self::KeyWithoutExchange { setting } => write!(
+                f,
+                "{setting}: a routing key without an exchange only counts for queues that have one"
+            ),
+            Self::NoEffect { setting, why } => write!(f, "{setting}: no effect, {why}"),
+        }
+    }
+}
