@@ -190,6 +190,34 @@ impl Router {
         ids.filter_map(|id| self.exchanges.get(id))
     }
 
+    /// How many exchanges there are.
+    pub fn exchange_count(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Exchanges sorted by name, those behind `after`: for listings in pieces.
+    pub fn exchanges_after(&self, after: Option<&Name>) -> impl Iterator<Item = &Exchange> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let ids = self.names.range::<Name, _>((start, Bound::Unbounded));
+        ids.filter_map(|(_, id)| self.exchanges.get(id))
+    }
+
+    /// Bindings of all exchanges, sorted as they compare, those behind `after`: for listings in
+    /// pieces. The bindings of the default exchange are not among them.
+    pub fn bindings_after(&self, after: Option<&Binding>) -> impl Iterator<Item = &Binding> {
+        let first = after.map_or(Bound::Unbounded, |after| Bound::Included(&after.source));
+        let ids = self.names.range::<Name, _>((first, Bound::Unbounded));
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let bindings = ids
+            .filter_map(|(_, id)| self.exchanges.get(id))
+            .flat_map(move |exchange| {
+                exchange
+                    .bindings()
+                    .range::<Binding, _>((start, Bound::Unbounded))
+            });
+        bindings.map(|binding| &**binding)
+    }
+
     /// Gives up to `count` exchanges behind `after` the alternate exchange of their policy; an
     /// argument still beats it. How many there were, and the last.
     pub fn apply_policies(

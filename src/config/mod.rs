@@ -20,5 +20,6 @@ pub use load::{Given, default_texts, from_environment, from_file, from_flag, loa
 pub use settings::{ANY_VHOST, Settings};
 pub use table::{Key, Shape, TABLE, find};
 pub use values::{
-    ByteSize, ListenAddress, LogFormat, PermissionEntry, QueueType, Span, SyncSetting, UserEntry,
+    ByteSize, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType, Span, SyncSetting,
+    UserEntry,
 };

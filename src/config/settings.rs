@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::base::limits;
 
 use super::values::{
-    ByteSize, ListenAddress, LogFormat, PermissionEntry, QueueType, Span, SyncSetting, UserEntry,
+    ByteSize, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType, Span, SyncSetting,
+    UserEntry,
 };
 
 /// The largest message that the journal takes, in bytes: a segment must have room for it.
@@ -25,6 +26,8 @@ pub const ANY_VHOST: &str = "*";
 )]
 pub struct Settings {
     pub amqp: Vec<ListenAddress>,
+    pub http: HttpListen,
+    pub http_connections_max: u32,
     pub data: Option<PathBuf>,
     pub in_memory: bool,
     pub sync: SyncSetting,
@@ -65,6 +68,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             amqp: "127.0.0.1:5672".parse().into_iter().collect(),
+            http: HttpListen::Auto,
+            http_connections_max: 256,
             data: None,
             in_memory: false,
             sync: SyncSetting::Always,
@@ -134,6 +139,10 @@ impl Settings {
         }
         if self.connections_max == 0 {
             return Some(("connections-max", "nobody could ever connect".to_owned()));
+        }
+        if self.http_connections_max == 0 {
+            let why = "nobody could ever connect; --http off switches HTTP off".to_owned();
+            return Some(("http-connections-max", why));
         }
         if self.handshake_timeout.ms == 0 {
             return Some((

@@ -70,6 +70,21 @@ pub const TABLE: &[Key] = &[
         "Listen for AMQP 1.0 here; repeatable. Port 0 lets the system choose: the port is printed",
     ),
     key(
+        "http",
+        Shape::Text,
+        "ADDR:PORT",
+        "ADDR:PORT such as 127.0.0.1:15672, auto, or off; port 0 lets the system choose",
+        "Serve the HTTP API here; off switches it off; auto is 127.0.0.1:15672, or nowhere when \
+         another process has that",
+    ),
+    key(
+        "http-connections-max",
+        Shape::Integer,
+        "NUMBER",
+        "a number from 1 to 4294967295",
+        "HTTP connections at most; more wait until one ends",
+    ),
+    key(
         "data",
         Shape::Text,
         "DIR",

@@ -71,6 +71,54 @@ impl fmt::Display for ListenAddress {
     }
 }
 
+/// Where HTTP is served: `auto`, `off` or an address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HttpListen {
+    /// On [`HttpListen::AUTO`], or nowhere when another process has that address: so that a second
+    /// broker can be tried beside a first one.
+    Auto,
+    /// Nowhere.
+    Off,
+    /// There; the broker does not start when it cannot.
+    At(ListenAddress),
+}
+
+impl HttpListen {
+    /// What `auto` stands for: the port of RabbitMQ's management, on this machine only.
+    pub const AUTO: &'static str = "127.0.0.1:15672";
+
+    /// The address, if there is to be one.
+    pub fn address(&self) -> Option<ListenAddress> {
+        match self {
+            Self::Auto => Self::AUTO.parse().ok(),
+            Self::Off => None,
+            Self::At(address) => Some(address.clone()),
+        }
+    }
+}
+
+impl FromStr for HttpListen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "off" => Ok(Self::Off),
+            address => address.parse().map(Self::At),
+        }
+    }
+}
+
+impl fmt::Display for HttpListen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Off => f.write_str("off"),
+            Self::At(address) => address.fmt(f),
+        }
+    }
+}
+
 /// A number of bytes: `131072`, `64KiB`, `16MiB`, `2GiB`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ByteSize(pub u64);
@@ -325,6 +373,7 @@ macro_rules! as_text {
 }
 as_text!(
     ListenAddress,
+    HttpListen,
     ByteSize,
     Span,
     UserEntry,
@@ -399,6 +448,16 @@ mod tests {
             "::1:5672",
             Err("'::1' is not a host (IPv6 addresses go in brackets)"),
         );
+    }
+
+    #[test]
+    fn http_is_somewhere_nowhere_or_where_there_is_room() {
+        check::<HttpListen>("auto", Ok("auto"));
+        check::<HttpListen>("off", Ok("off"));
+        check::<HttpListen>("[::]:15672", Ok("[::]:15672"));
+        check::<HttpListen>("yes", Err("the port is missing"));
+        assert!(HttpListen::Off.address().is_none());
+        assert!(HttpListen::Auto.address().is_some());
     }
 
     #[test]

@@ -1,13 +1,15 @@
-//! Floor 6: management of one vhost: typed operations and the AMQP node `/management`.
+//! Floor 6: management of one vhost: typed operations and the AMQP node `/management`; the HTTP
+//! API as data.
 //!
 //! Promises: every request that is a message gets one answer, a refusal with a text that says why;
 //! rights are checked before anything is changed. Never: no links, no credit (the gateway's), no
-//! HTTP bytes, no clock.
+//! sockets, no clock.
 //!
-//! Read first: [`handle`], [`Operations`].
+//! Read first: [`handle`], [`Operations`], [`http`].
 
 mod answer;
 mod body;
+pub mod http;
 mod node;
 mod operations;
 mod path;

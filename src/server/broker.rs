@@ -22,11 +22,12 @@ use super::recover::{self, Recovered};
 use super::stats::{JournalStats, Stats};
 use super::store::Store;
 use super::vhost::Vhost;
-use super::{alarm, checkpoint, listener, setup};
+use super::{alarm, checkpoint, http, listener, setup};
 use crate::access::Peer;
 use crate::base::{ConnectionId, Name};
-use crate::config::{ListenAddress, PermissionEntry, Settings, Span, UserEntry};
+use crate::config::{HttpListen, ListenAddress, PermissionEntry, Settings, Span, UserEntry};
 use crate::gateway::Environment;
+use crate::management::http::json::overview::Listener;
 
 /// Bytes in each direction of an in-process stream before its writer has to wait.
 const STREAM_BYTES: usize = 256 * 1024;
@@ -42,6 +43,10 @@ pub(super) struct Shared {
     outboxes: Mutex<BTreeMap<ConnectionId, Arc<Outbox>>>,
     tasks: Mutex<JoinSet<()>>,
     stopping: AtomicBool,
+    /// Where AMQP is listened for, in the order of the settings.
+    addresses: Vec<SocketAddr>,
+    /// Where HTTP is.
+    http_address: Option<SocketAddr>,
     connections: AtomicU32,
     connections_total: AtomicU64,
     connections_refused: AtomicU64,
@@ -117,6 +122,25 @@ impl Shared {
         }
     }
 
+    /// Where one can connect.
+    pub(super) fn listeners(&self) -> Vec<Listener> {
+        let amqp = self.addresses.iter().map(|address| ("amqp", *address));
+        let http = self.http_address.iter().map(|address| ("http", *address));
+        let listeners = amqp.chain(http).map(|(protocol, address)| Listener {
+            protocol,
+            address: address.ip(),
+            port: address.port(),
+        });
+        listeners.collect()
+    }
+
+    pub(super) fn connection_counts(&self) -> ConnectionCounts {
+        ConnectionCounts {
+            open: self.connections.load(Ordering::Relaxed).into(),
+            taken: self.connections_total.load(Ordering::Relaxed),
+        }
+    }
+
     pub(super) fn stats(&self) -> Stats {
         Stats {
             connections: self.connections.load(Ordering::Relaxed),
@@ -129,6 +153,14 @@ impl Shared {
             }),
         }
     }
+}
+
+/// How many connections there were and are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ConnectionCounts {
+    pub(super) open: u64,
+    /// Since the start.
+    pub(super) taken: u64,
 }
 
 /// Counts an open connection; on drop, also when its task panics, no longer.
@@ -148,7 +180,7 @@ impl Drop for Open {
 /// Makes a [`Broker`].
 ///
 /// It starts with [`Settings::default`], but listens on no address: add some with
-/// [`Builder::listen`], or use [`Broker::connect`] alone. Messages live in memory only, unless
+/// [`Builder::listen`] and [`Builder::http`], or use [`Broker::connect`] alone. Messages live in memory only, unless
 /// [`Builder::data`] says where they are kept.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is started"]
@@ -167,6 +199,12 @@ impl Builder {
     /// Also listens on this address; port 0 lets the system choose, see [`Broker::addresses`].
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.settings.amqp.push(ListenAddress::from(address));
+        self
+    }
+
+    /// Also serves the HTTP API on this address, see [`Broker::http_address`].
+    pub fn http(mut self, address: SocketAddr) -> Self {
+        self.settings.http = HttpListen::At(ListenAddress::from(address));
         self
     }
 
@@ -241,13 +279,12 @@ impl Builder {
 #[must_use = "a broker stops when it is dropped"]
 pub struct Broker {
     shared: Arc<Shared>,
-    addresses: Vec<SocketAddr>,
 }
 
 impl std::fmt::Debug for Broker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Broker")
-            .field("addresses", &self.addresses)
+            .field("addresses", &self.shared.addresses)
             .finish_non_exhaustive()
     }
 }
@@ -258,6 +295,7 @@ impl Broker {
         Builder {
             settings: Settings {
                 amqp: Vec::new(),
+                http: HttpListen::Off,
                 in_memory: true,
                 ..Settings::default()
             },
@@ -277,6 +315,7 @@ impl Broker {
         for address in &settings.amqp {
             listeners.push(listener::bind(address).await?);
         }
+        let http_listener = http::bind(&settings.http).await?;
         let Recovered { cores, store } = recover::recover(&settings, seed, clock)?;
         let vhosts = cores.into_iter().map(|(name, core)| {
             let vhost = Vhost::new(core, store.clone(), seed, clock, Arc::clone(&failure));
@@ -294,6 +333,10 @@ impl Broker {
             settings,
             vhosts,
             store,
+            addresses,
+            http_address: http_listener
+                .as_ref()
+                .and_then(|listener| listener.local_addr().ok()),
             outboxes: Mutex::default(),
             tasks: Mutex::default(),
             stopping: AtomicBool::new(false),
@@ -309,7 +352,10 @@ impl Broker {
         for listener in listeners {
             shared.spawn(listener::accept(listener, Arc::clone(&shared)));
         }
-        Ok(Self { shared, addresses })
+        if let Some(listener) = http_listener {
+            shared.spawn(http::accept(listener, Arc::clone(&shared)));
+        }
+        Ok(Self { shared })
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
@@ -318,7 +364,12 @@ impl Broker {
 
     /// The addresses it listens on, in the order in which they were given, with their real ports.
     pub fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
+        &self.shared.addresses
+    }
+
+    /// The address of the HTTP API, with its real port; none: it is switched off.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.shared.http_address
     }
 
     /// Connects without a socket: the bytes of a TCP connection from this machine. Must be called

@@ -10,7 +10,7 @@
 //! connection in the order of the core; who has nothing to do sleeps. Never: no decision about
 //! messages or the protocol.
 //!
-//! Read first: [`Broker`], then `connection` (a turn), `vhost` (a batch).
+//! Read first: [`Broker`], then `connection` (a turn), `vhost` (a batch), `http` (the HTTP API).
 
 mod alarm;
 mod broker;
@@ -18,6 +18,7 @@ mod checkpoint;
 mod clock;
 mod connection;
 mod errors;
+mod http;
 mod listener;
 mod outbox;
 mod partials;

@@ -15,7 +15,7 @@ const EXIT_FAILURE: u8 = 1;
 const EXIT_SOFTWARE: u8 = 70;
 
 /// Runs a broker until SIGTERM, SIGINT or its own failure. Prints what it listens on, one line
-/// `listening amqp ADDR:PORT` each, on standard output.
+/// `listening amqp ADDR:PORT` or `listening http ADDR:PORT` each, on standard output.
 ///
 /// # Errors
 /// When it cannot start.
@@ -41,6 +41,9 @@ async fn serve(settings: Settings) -> Result<ExitCode, StartError> {
     say(&kept);
     for address in broker.addresses() {
         say(&format!("listening amqp {address}"));
+    }
+    if let Some(address) = broker.http_address() {
+        say(&format!("listening http {address}"));
     }
     let shared = broker.shared();
     if stats_interval.ms > 0 {

@@ -235,6 +235,16 @@ impl Vhost {
         Ok(result)
     }
 
+    /// One look at the core, for listings: a slice of objects at a time.
+    pub(super) fn look<T>(&self, look: impl FnOnce(&Core) -> T) -> Result<T, Failed> {
+        let mut state = self.lock()?;
+        let watch = Stopwatch::start();
+        let seen = look(&state.core);
+        state.holds.record(watch.elapsed_ns());
+        MutexGuard::unlock_fair(state);
+        Ok(seen)
+    }
+
     /// Memory that all messages take, about, in bytes. Looks at some queues at a time.
     pub(super) fn memory_bytes(&self) -> u64 {
         let mut bytes = 0;

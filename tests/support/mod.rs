@@ -28,11 +28,13 @@ pub struct RunningBroker {
     process: Child,
     /// The port its AMQP listener bound.
     pub port: u16,
+    /// The port its HTTP listener bound.
+    pub http_port: u16,
 }
 
 impl RunningBroker {
-    /// Starts `coroner serve --amqp 127.0.0.1:0` with `arguments` behind it; in memory, unless they
-    /// name a data directory.
+    /// Starts `coroner serve --amqp 127.0.0.1:0 --http 127.0.0.1:0` with `arguments` behind it; in
+    /// memory, unless they name a data directory.
     ///
     /// Panics with what the broker printed if it does not say within 20 s where it listens.
     pub fn start(arguments: &[&str]) -> Self {
@@ -46,7 +48,7 @@ impl RunningBroker {
             }
         }
         let mut process = command
-            .args(["serve", "--amqp", "127.0.0.1:0"])
+            .args(["serve", "--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0"])
             .args(arguments)
             .args(in_memory)
             .stdin(Stdio::null())
@@ -59,10 +61,16 @@ impl RunningBroker {
         forward_lines(process.stderr.take().expect("piped"), say);
         let deadline = Instant::now() + START_MAX;
         let mut printed = Vec::new();
+        let mut amqp_port = None;
         while let Ok(line) = heard.recv_timeout(deadline.saturating_duration_since(Instant::now()))
         {
-            if let Some(port) = listening_port(&line) {
-                return Self { process, port };
+            amqp_port = amqp_port.or_else(|| listening_port("amqp", &line));
+            if let (Some(port), Some(http_port)) = (amqp_port, listening_port("http", &line)) {
+                return Self {
+                    process,
+                    port,
+                    http_port,
+                };
             }
             printed.push(line);
         }
@@ -93,8 +101,8 @@ impl Drop for RunningBroker {
 }
 
 /// The port in a line such as `listening amqp 127.0.0.1:40123`.
-fn listening_port(line: &str) -> Option<u16> {
-    let (_, address) = line.split_once("listening amqp ")?;
+fn listening_port(protocol: &str, line: &str) -> Option<u16> {
+    let (_, address) = line.split_once(&format!("listening {protocol} "))?;
     address
         .split_whitespace()
         .next()?

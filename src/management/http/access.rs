@@ -1,0 +1,110 @@
+//! Who asks, and what tags and permissions let it do. RabbitMQ's rules.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::access::{Credentials, Tag, User};
+use crate::base::Name;
+
+use super::failure::Failure;
+
+/// What a route takes beyond a valid password.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Any of the four tags that open the API.
+    Management,
+    /// One of them, and permissions in the vhost that the path names.
+    Vhost,
+    /// The tag monitoring or administrator.
+    Monitoring,
+    /// The tag policymaker or administrator.
+    Policymaker,
+    /// One of these tags, and permissions in the vhost that the path names.
+    VhostPolicymaker,
+    /// The tag administrator.
+    Administrator,
+}
+
+/// A user that gave its password.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Identity {
+    /// Its name.
+    pub name: Name,
+    /// Its tags.
+    pub tags: Vec<Tag>,
+}
+
+impl Identity {
+    /// What of a user matters here.
+    pub fn new(user: &User) -> Self {
+        Self {
+            name: user.name.clone(),
+            tags: user.tags.clone(),
+        }
+    }
+
+    fn has(&self, tags: &[Tag]) -> bool {
+        tags.iter().any(|tag| self.tags.contains(tag))
+    }
+
+    /// Whether it may do everything.
+    pub fn is_administrator(&self) -> bool {
+        self.has(&[Tag::Administrator])
+    }
+
+    /// Whether it sees what belongs to others.
+    pub fn is_monitor(&self) -> bool {
+        self.has(&[Tag::Monitoring, Tag::Administrator])
+    }
+
+    /// Whether it sets policies.
+    pub fn is_policymaker(&self) -> bool {
+        self.has(&[Tag::Policymaker, Tag::Administrator])
+    }
+
+    /// Whether the tags suffice. Whether it may enter a vhost is the registry's to say:
+    /// [`Identity::may_enter`].
+    pub fn check(&self, access: Access) -> Result<(), Failure> {
+        let refuse = |allowed: bool, reason: &str| {
+            let refused = || Err(Failure::not_authorised(reason));
+            if allowed { Ok(()) } else { refused() }
+        };
+        let opens = self.is_monitor() || self.is_policymaker() || self.has(&[Tag::Management]);
+        refuse(opens, "Not management user")?;
+        match access {
+            Access::Management | Access::Vhost => Ok(()),
+            Access::Monitoring => refuse(self.is_monitor(), "Not monitor user"),
+            Access::Policymaker | Access::VhostPolicymaker => refuse(
+                self.is_policymaker(),
+                "User not authorised to access object",
+            ),
+            Access::Administrator => refuse(self.is_administrator(), "Not administrator user"),
+        }
+    }
+
+    /// Whether it may use the objects of a vhost, where it `has_permissions` or not: an
+    /// administrator always may.
+    pub fn may_enter(&self, has_permissions: bool) -> Result<(), Failure> {
+        if has_permissions || self.is_administrator() {
+            return Ok(());
+        }
+        let reason = "User not authorised to access virtual host";
+        Err(Failure::not_authorised(reason))
+    }
+}
+
+/// The credentials of an `Authorization` header. [RFC 7617 2]
+pub fn basic_credentials(header: &str) -> Option<Credentials> {
+    let (scheme, encoded) = header.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = STANDARD.decode(encoded.trim()).ok()?;
+    let text = String::from_utf8(decoded).ok()?;
+    let (user, password) = text.split_once(':')?;
+    Some(Credentials {
+        authorization_id: String::new(),
+        user: user.to_owned(),
+        password: password.to_owned(),
+    })
+}

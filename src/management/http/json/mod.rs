@@ -1,0 +1,26 @@
+//! The shapes of answers, from plain data. Field names are RabbitMQ's.
+
+pub mod overview;
+
+use serde_json::{Value, json};
+
+use super::access::Identity;
+use crate::access::Tag;
+
+/// The user that asks.
+pub fn whoami(identity: &Identity) -> Value {
+    let tags: Vec<&str> = identity.tags.iter().map(Tag::as_str).collect();
+    json!({ "name": &*identity.name, "tags": tags, "is_internal_user": true })
+}
+
+/// Puts a field into an object.
+pub(super) fn put(object: &mut Value, name: &str, value: Value) {
+    if let Value::Object(fields) = object {
+        fields.insert(name.to_owned(), value);
+    }
+}
+
+/// A figure beside its rate. Choice: rates are 0, since who wants rates asks `/metrics`.
+pub(super) fn rate() -> Value {
+    json!({ "rate": 0.0 })
+}

@@ -1,0 +1,204 @@
+//! The broker in figures.
+
+use serde_json::{Map, Value, json};
+
+use crate::broker::Counters;
+
+use super::{put, rate};
+
+/// The version of RabbitMQ whose API this is: clients look at it.
+pub const RABBITMQ_VERSION: &str = "4.0.5";
+/// Types of exchanges with a word for people.
+const EXCHANGE_TYPES: [(&str, &str); 4] = [
+    ("direct", "the routing key is the binding key"),
+    ("fanout", "every binding"),
+    ("headers", "properties are the binding's arguments"),
+    ("topic", "the routing key fits the binding key's pattern"),
+];
+
+/// Where somebody can connect.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listener {
+    /// `amqp`, `http`, ...
+    pub protocol: &'static str,
+    /// Address.
+    pub address: std::net::IpAddr,
+    /// Port.
+    pub port: u16,
+}
+
+/// Numbers of objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ObjectTotals {
+    /// Consumers.
+    pub consumers: u64,
+    /// Exchanges.
+    pub exchanges: u64,
+    /// Queues.
+    pub queues: u64,
+    /// Connections.
+    pub connections: u64,
+    /// Sessions.
+    pub sessions: u64,
+}
+
+/// Numbers of messages in queues.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct QueueTotals {
+    /// Waiting.
+    pub ready: u64,
+    /// With consumers.
+    pub unacknowledged: u64,
+    /// Dead, waiting for a target.
+    pub dead_pending: u64,
+}
+
+impl QueueTotals {
+    /// The totals of both.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            ready: self.ready + other.ready,
+            unacknowledged: self.unacknowledged + other.unacknowledged,
+            dead_pending: self.dead_pending + other.dead_pending,
+        }
+    }
+
+    /// Its fields, with rates, as RabbitMQ spreads them over an object.
+    pub fn fields(self) -> Map<String, Value> {
+        let total = self.ready + self.unacknowledged;
+        let counts = [
+            ("messages", total),
+            ("messages_ready", self.ready),
+            ("messages_unacknowledged", self.unacknowledged),
+        ];
+        let mut fields = Map::new();
+        for (name, count) in counts {
+            fields.insert(name.to_owned(), json!(count));
+            fields.insert(format!("{name}_details"), rate());
+        }
+        fields.insert("messages_dead_pending".to_owned(), json!(self.dead_pending));
+        fields
+    }
+}
+
+/// What an overview is made of.
+#[derive(Debug)]
+pub struct Overview<'a> {
+    /// The broker's name.
+    pub node: &'a str,
+    /// Our version.
+    pub version: &'a str,
+    /// Type of queues declared without one.
+    pub default_queue_type: &'a str,
+    /// Objects.
+    pub objects: ObjectTotals,
+    /// Messages in queues.
+    pub queues: QueueTotals,
+    /// Events of all vhosts that the user sees.
+    pub counters: Vec<&'a Counters>,
+    /// Connections taken and ended since the start.
+    pub connections_created: u64,
+    /// Of these, ended.
+    pub connections_closed: u64,
+    /// Where one can connect; for monitors only.
+    pub listeners: Option<&'a [Listener]>,
+}
+
+impl Overview<'_> {
+    /// As JSON.
+    pub fn json(&self) -> Value {
+        let objects = self.objects;
+        let mut body = json!({
+            "management_version": RABBITMQ_VERSION,
+            "rabbitmq_version": RABBITMQ_VERSION,
+            "product_name": "Coroner",
+            "product_version": self.version,
+            "cluster_name": self.node,
+            "cluster_tags": {},
+            "node_tags": {},
+            "node": self.node,
+            "erlang_version": "",
+            "erlang_full_version": "",
+            "rates_mode": "none",
+            "sample_retention_policies": { "global": [], "basic": [], "detailed": [] },
+            "disable_stats": false,
+            "enable_queue_totals": false,
+            "is_op_policy_updating_enabled": true,
+            "default_queue_type": self.default_queue_type,
+            "statistics_db_event_queue": 0,
+            "exchange_types": exchange_types(),
+            "queue_totals": self.queues.fields(),
+            "message_stats": message_stats(&self.counters),
+            "churn_rates": self.churn_rates(),
+            "object_totals": {
+                "channels": objects.sessions,
+                "consumers": objects.consumers,
+                "exchanges": objects.exchanges,
+                "queues": objects.queues,
+                "connections": objects.connections,
+            },
+        });
+        if let Some(listeners) = self.listeners {
+            let listed: Vec<Value> = listeners
+                .iter()
+                .map(|listener| {
+                    json!({
+                        "node": self.node,
+                        "protocol": listener.protocol,
+                        "ip_address": listener.address.to_string(),
+                        "port": listener.port,
+                        "socket_opts": {},
+                    })
+                })
+                .collect();
+            put(&mut body, "listeners", Value::Array(listed));
+            put(&mut body, "contexts", json!([]));
+        }
+        body
+    }
+
+    fn churn_rates(&self) -> Value {
+        let counts = [
+            ("connection_created", self.connections_created),
+            ("connection_closed", self.connections_closed),
+            ("channel_created", 0),
+            ("channel_closed", 0),
+            ("queue_declared", 0),
+            ("queue_created", 0),
+            ("queue_deleted", 0),
+        ];
+        with_rates(&counts)
+    }
+}
+
+/// The exchange types there are.
+pub fn exchange_types() -> Value {
+    let types = EXCHANGE_TYPES.iter().map(
+        |(name, description)| json!({ "name": name, "description": description, "enabled": true }),
+    );
+    Value::Array(types.collect())
+}
+
+fn message_stats(counters: &[&Counters]) -> Value {
+    let sum = |count: fn(&Counters) -> u64| counters.iter().map(|counters| count(counters)).sum();
+    with_rates(&[
+        ("publish", sum(|counters| counters.published)),
+        ("confirm", sum(|counters| counters.accepted)),
+        ("return_unroutable", sum(|counters| counters.unroutable)),
+        ("deliver_get", sum(|counters| counters.delivered)),
+        ("dead", sum(|counters| counters.dead.total())),
+        ("dead_lettered", sum(|counters| counters.dead_lettered)),
+        ("dropped", sum(|counters| counters.drops.total())),
+    ])
+}
+
+/// Counts, each beside its rate.
+pub(super) fn with_rates(counts: &[(&str, u64)]) -> Value {
+    let mut fields = Map::new();
+    for (name, count) in counts {
+        fields.insert((*name).to_owned(), json!(count));
+        fields.insert(format!("{name}_details"), rate());
+    }
+    Value::Object(fields)
+}

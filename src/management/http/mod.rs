@@ -1,0 +1,27 @@
+//! The HTTP API without its sockets: which routes there are, who may use them, what they take and
+//! answer. RabbitMQ's paths, words and codes.
+//!
+//! ```text
+//!  method, path --> route::find --> Route { endpoint, access, .. } --> the server's glue
+//!                                                                        |
+//!  bytes  <-- Failure, or one of the shapes of `json` <------------------+
+//! ```
+//!
+//! Read first: [`ROUTES`], [`Endpoint`], [`Failure`].
+
+mod access;
+mod failure;
+mod query;
+mod route;
+mod table;
+
+pub mod json;
+
+pub use access::{Access, Identity, basic_credentials};
+pub use failure::Failure;
+pub use query::Query;
+pub use route::{Endpoint, Found, Method, Params, Route, find};
+pub use table::ROUTES;
+
+#[cfg(test)]
+mod tests;

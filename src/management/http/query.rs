@@ -1,0 +1,41 @@
+//! Query strings.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+
+/// The parameters behind the `?` of a request. [RFC 3986 3.4]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Reads them; what is no UTF-8 is read with replacement characters.
+    pub fn parse(text: &str) -> Self {
+        let pairs = text.split('&').filter(|pair| !pair.is_empty());
+        let pairs = pairs.map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(name), decode(value))
+        });
+        Self(pairs.collect())
+    }
+
+    /// The first parameter of this name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Whether a parameter says yes.
+    pub fn is_true(&self, name: &str) -> bool {
+        self.get(name) == Some("true")
+    }
+}
+
+fn decode(text: &str) -> String {
+    let spaced: Cow<'_, str> = if text.contains('+') {
+        Cow::Owned(text.replace('+', " "))
+    } else {
+        Cow::Borrowed(text)
+    };
+    percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
+}

@@ -1,0 +1,141 @@
+//! Finding the route of a request.
+
+use std::fmt;
+
+use percent_encoding::percent_decode_str;
+
+use crate::base::Name;
+
+use super::access::Access;
+use super::table::ROUTES;
+
+/// The methods that some path takes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Method {
+    /// Looks; HEAD too.
+    Get,
+    /// Makes or replaces.
+    Put,
+    /// Adds, or does something.
+    Post,
+    /// Removes.
+    Delete,
+}
+
+impl Method {
+    /// The method of this name; HEAD is a GET whose body is left out later.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "GET" | "HEAD" => Self::Get,
+            "PUT" => Self::Put,
+            "POST" => Self::Post,
+            "DELETE" => Self::Delete,
+            _ => return None,
+        })
+    }
+
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Put => "PUT",
+            Self::Post => "POST",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a route does. The glue has one arm for each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Endpoint {
+    /// The broker in figures.
+    Overview,
+    /// The user that asks.
+    WhoAmI,
+}
+
+/// One route. The table of all of them is also the description that the broker serves.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// How it is asked.
+    pub method: Method,
+    /// Where: segments, those in braces are parameters.
+    pub path: &'static str,
+    /// What it does.
+    pub endpoint: Endpoint,
+    /// Who may.
+    pub access: Access,
+    /// What it does, for people.
+    pub summary: &'static str,
+}
+
+/// The parameters of a path, decoded, in its order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Params(Vec<(&'static str, Name)>);
+
+impl Params {
+    /// The parameter of this name; empty when the path has none.
+    pub fn get(&self, name: &str) -> Name {
+        let found = self.0.iter().find(|(known, _)| *known == name);
+        found.map_or_else(|| Name::from(""), |(_, value)| value.clone())
+    }
+}
+
+/// What a method and a path lead to.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// This.
+    Route(&'static Route, Params),
+    /// The path is known, but not with this method; these are.
+    WrongMethod(Vec<Method>),
+    /// Nothing.
+    Nothing,
+}
+
+/// Finds the route of a request. A slash at the end changes nothing (as RabbitMQ).
+pub fn find(method: Option<Method>, path: &str) -> Found {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let mut others = Vec::new();
+    for route in ROUTES {
+        let Some(params) = captures(route.path, path) else {
+            continue;
+        };
+        if Some(route.method) == method {
+            return Found::Route(route, params);
+        }
+        others.push(route.method);
+    }
+    if others.is_empty() {
+        return Found::Nothing;
+    }
+    Found::WrongMethod(others)
+}
+
+/// The parameters of a path that fits a template.
+fn captures(template: &'static str, path: &str) -> Option<Params> {
+    let mut params = Vec::new();
+    let mut segments = path.split('/');
+    for expected in template.split('/') {
+        let segment = segments.next()?;
+        match parameter(expected) {
+            Some(name) if !segment.is_empty() => {
+                let value = percent_decode_str(segment).decode_utf8().ok()?;
+                params.push((name, Name::from(&*value)));
+            }
+            None if expected == segment => {}
+            _ => return None,
+        }
+    }
+    segments.next().is_none().then_some(Params(params))
+}
+
+/// The name of a template's segment that is a parameter.
+pub(super) fn parameter(segment: &str) -> Option<&str> {
+    segment.strip_prefix('{')?.strip_suffix('}')
+}

@@ -1,0 +1,4 @@
+//! Tests of the pure part of the HTTP API.
+
+mod access;
+mod routes;

@@ -1,0 +1,44 @@
+use std::collections::BTreeSet;
+
+use crate::management::http::{Endpoint, Found, Method, Query, ROUTES, find};
+
+#[test]
+fn a_route_is_found_by_method_and_path() {
+    let Found::Route(route, _) = find(Method::from_name("HEAD"), "/api/whoami/") else {
+        panic!("not found");
+    };
+    assert_eq!(route.endpoint, Endpoint::WhoAmI);
+    assert!(matches!(find(Some(Method::Get), "/api"), Found::Nothing));
+    assert!(matches!(
+        find(Some(Method::Get), "/api/whoami/x"),
+        Found::Nothing
+    ));
+    let Found::WrongMethod(allowed) = find(Method::from_name("PATCH"), "/api/whoami") else {
+        panic!("not refused");
+    };
+    assert_eq!(allowed, [Method::Get]);
+}
+
+#[test]
+fn no_route_stands_in_the_table_twice() {
+    let mut seen = BTreeSet::new();
+    for route in ROUTES {
+        assert!(
+            seen.insert((route.method, route.path)),
+            "{} {}",
+            route.method,
+            route.path
+        );
+        assert!(!route.summary.is_empty(), "{}", route.path);
+    }
+}
+
+#[test]
+fn queries_are_decoded() {
+    let query = Query::parse("page=1&name=a%2Bb+c&use_regex=true&flag");
+    assert_eq!(query.get("page"), Some("1"));
+    assert_eq!(query.get("name"), Some("a+b c"));
+    assert!(query.is_true("use_regex"));
+    assert_eq!(query.get("flag"), Some(""));
+    assert_eq!(query.get("sort"), None);
+}

@@ -1,0 +1,132 @@
+//! The API: from a request to its endpoint.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{Response, StatusCode};
+use axum::routing::any;
+use axum::{Extension, Router};
+
+use super::body::Bodies;
+use super::reply::{self, Reply};
+use super::{listings, login};
+use crate::access::Peer;
+use crate::base::Name;
+use crate::management::http::{
+    Access, Endpoint, Failure, Found, Identity, Method, Params, Query, Route, find, json,
+};
+use crate::server::broker::Shared;
+use crate::server::vhost::Vhost;
+
+/// What every request is handled with.
+#[derive(Clone)]
+struct Api {
+    shared: Arc<Shared>,
+    bodies: Arc<Bodies>,
+}
+
+/// One request that was let in.
+#[expect(dead_code, reason = "the routes that take these come next")]
+pub(super) struct Call<'a> {
+    pub(super) shared: &'a Arc<Shared>,
+    pub(super) identity: Identity,
+    pub(super) params: Params,
+    pub(super) query: Query,
+    pub(super) body: &'a [u8],
+}
+
+/// The routes below `/api`.
+pub(super) fn router(shared: &Arc<Shared>) -> Router {
+    let api = Api {
+        shared: Arc::clone(shared),
+        bodies: Arc::new(Bodies::new()),
+    };
+    Router::new()
+        .route("/api/{*path}", any(handle))
+        .with_state(api)
+}
+
+async fn handle(
+    State(api): State<Api>,
+    Extension(peer): Extension<Peer>,
+    request: Request,
+) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    let method = Method::from_name(head.method.as_str());
+    let (route, params) = match find(method, head.uri.path()) {
+        Found::Route(route, params) => (route, params),
+        Found::WrongMethod(methods) => {
+            let asked = head.method == axum::http::Method::OPTIONS;
+            let status = if asked {
+                StatusCode::OK
+            } else {
+                StatusCode::METHOD_NOT_ALLOWED
+            };
+            return reply::allowed(status, &methods);
+        }
+        Found::Nothing => return reply::failure(&Failure::not_found()),
+    };
+    let identity = match login::identify(&api.shared, &peer, &head.headers).await {
+        Ok(identity) => identity,
+        Err(refused) => return reply::refused(&refused),
+    };
+    let answered = async {
+        admit(&api.shared, route, &identity, &params)?;
+        let body = api.bodies.read(&head.headers, body).await?;
+        let call = Call {
+            shared: &api.shared,
+            identity,
+            params,
+            query: Query::parse(head.uri.query().unwrap_or_default()),
+            body: &body.bytes,
+        };
+        answer(route.endpoint, call).await
+    };
+    match answered.await {
+        Ok(reply) => reply.response(),
+        Err(failure) => reply::failure(&failure),
+    }
+}
+
+/// Whether the route is open to the user, and the vhost in its path is there.
+fn admit(
+    shared: &Shared,
+    route: &Route,
+    identity: &Identity,
+    params: &Params,
+) -> Result<(), Failure> {
+    identity.check(route.access)?;
+    if !matches!(route.access, Access::Vhost | Access::VhostPolicymaker) {
+        return Ok(());
+    }
+    let vhost = params.get("vhost");
+    let registry = shared.environment.registry.read();
+    if registry.vhost(&vhost).is_none() {
+        return Err(Failure::not_found());
+    }
+    identity.may_enter(registry.permissions(&vhost, &identity.name).is_some())
+}
+
+async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
+    match endpoint {
+        Endpoint::Overview => listings::overview(&call).await,
+        Endpoint::WhoAmI => Ok(Reply::Json(json::whoami(&call.identity))),
+    }
+}
+
+impl Call<'_> {
+    /// The vhosts whose objects the user sees in listings, by name.
+    pub(super) fn visible_vhosts(&self) -> Vec<Arc<Vhost>> {
+        let sees_all = self.identity.is_monitor();
+        let names: Vec<Name> = {
+            let registry = self.shared.environment.registry.read();
+            let vhosts = registry.vhosts().map(|(name, _)| name);
+            let user = &*self.identity.name;
+            let seen = |name: &&Name| sees_all || registry.permissions(name, user).is_some();
+            vhosts.filter(seen).cloned().collect()
+        };
+        let vhosts = names.iter().filter_map(|name| self.shared.vhost(name));
+        vhosts.collect()
+    }
+}
