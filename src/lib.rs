@@ -9,6 +9,7 @@ pub mod broker;
 pub mod cli;
 pub mod config;
 pub mod deaths;
+pub mod filter;
 pub mod gateway;
 pub mod link;
 pub mod management;

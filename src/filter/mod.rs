@@ -1,0 +1,23 @@
+//! Floor 4: which messages a consumer wants: the JMS message selector. [JMS 2.0 3.8.1]
+//!
+//! ```text
+//!   text --> tokens --> parser --> program (postfix) --> evaluate(message) --> true, false, unknown
+//! ```
+//! Promises: parsing and evaluating take time and memory in proportion to the text, nested at most
+//! 32 deep; a selector matches only what it says is true, never what is unknown.
+//! Never: no state, no queue. Read first: [`Selector`].
+
+mod error;
+mod evaluate;
+mod fields;
+mod like;
+mod parser;
+mod program;
+mod selector;
+mod tokens;
+
+pub use error::SelectorError;
+pub use selector::Selector;
+
+#[cfg(test)]
+mod tests;
