@@ -84,7 +84,7 @@ struct Scanner<'a> {
 impl<'a> Scanner<'a> {
     /// One more word; false at the end.
     fn token(&mut self) -> Result<bool, SelectorError> {
-        let blank = self.prefix(|c| c.is_whitespace());
+        let blank = self.prefix(char::is_whitespace);
         self.take(blank.len());
         let at = self.at;
         let Some(first) = self.rest.chars().next() else {
@@ -175,10 +175,9 @@ impl<'a> Scanner<'a> {
 
     fn operator(&mut self) -> Option<TokenKind> {
         let (kind, bytes) = match self.rest.as_bytes() {
-            [b'<', b'>', ..] => (TokenKind::NotEqual, 2),
+            [b'<', b'>', ..] | [b'!', b'=', ..] => (TokenKind::NotEqual, 2),
             [b'<', b'=', ..] => (TokenKind::LessOrEqual, 2),
             [b'>', b'=', ..] => (TokenKind::GreaterOrEqual, 2),
-            [b'!', b'=', ..] => (TokenKind::NotEqual, 2),
             [b'<', ..] => (TokenKind::Less, 1),
             [b'>', ..] => (TokenKind::Greater, 1),
             [b'=', ..] => (TokenKind::Equal, 1),
@@ -208,7 +207,7 @@ fn continues_name(c: char) -> bool {
 
 fn read_number(text: &str) -> Option<TokenKind> {
     let whole = text.strip_suffix(['l', 'L']).unwrap_or(text);
-    let hex = whole.strip_prefix("0x").or(whole.strip_prefix("0X"));
+    let hex = whole.strip_prefix("0x").or_else(|| whole.strip_prefix("0X"));
     if let Some(digits) = hex {
         return u64::from_str_radix(digits, 16)
             .ok()
