@@ -207,7 +207,9 @@ fn continues_name(c: char) -> bool {
 
 fn read_number(text: &str) -> Option<TokenKind> {
     let whole = text.strip_suffix(['l', 'L']).unwrap_or(text);
-    let hex = whole.strip_prefix("0x").or_else(|| whole.strip_prefix("0X"));
+    let hex = whole
+        .strip_prefix("0x")
+        .or_else(|| whole.strip_prefix("0X"));
     if let Some(digits) = hex {
         return u64::from_str_radix(digits, 16)
             .ok()

@@ -15,30 +15,17 @@ use super::errors;
 use super::links::{Consumer, Kind, LINKS_MAX, LinkId};
 use super::management::is_pair_half;
 use super::publisher::{Destination, Publisher};
+use super::terminus::{
+    check_outcomes, deaths_encoding, exclusive, priority, source_address, target_address,
+};
 use super::work::{Ask, Work};
 use crate::access::Right;
 use crate::base::{ExchangeId, Name};
-use crate::broker::{Command, Consume, Reply};
-use crate::deaths::{Encoding, Evidence};
+use crate::broker::names::check_new_name;
+use crate::broker::{Command, Consume, Kind as CoreKind, Reply};
+use crate::deaths::Evidence;
 use crate::link::{LinkHandle, SessionHandle};
-use crate::wire::performative::{
-    Attach, AttachAnswer, Error, FieldValue, Role, SenderSettleMode, Source, Symbol, Target,
-    TargetArchetype, Terminus,
-};
-
-/// Link property: consumers of higher priority are served first.
-const PRIORITY: &str = "rabbitmq:priority";
-/// Link property: no other consumers.
-const EXCLUSIVE: &str = "exclusive";
-/// Link property: how the receiver wants `x-opt-deaths`.
-const DEATHS_ENCODING: &str = "x-opt-deaths-encoding";
-/// The outcomes a link may name. [AMQP 3.4]
-const OUTCOMES: [&str; 4] = [
-    "amqp:accepted:list",
-    "amqp:rejected:list",
-    "amqp:released:list",
-    "amqp:modified:list",
-];
+use crate::wire::performative::{Attach, AttachAnswer, Error, Role, SenderSettleMode, Terminus};
 
 /// A link of the engine: its handle and its session.
 pub(super) type Place = (LinkHandle, SessionHandle);
@@ -50,9 +37,15 @@ impl Gateway {
             Role::Sender => self.attach_consumer(place, attach),
         };
         if let Err(error) = result {
-            self.links.remove(place.0);
-            self.link.refuse_attach(place.0, error);
+            self.refuse(place.0, error);
         }
+    }
+
+    /// Refuses a link, and takes back what was made for it.
+    fn refuse(&mut self, handle: LinkHandle, error: Error) {
+        self.links.remove(handle);
+        self.delete_dynamic(handle);
+        self.link.refuse_attach(handle, error);
     }
 
     /// Adds a link under its id.
@@ -69,6 +62,9 @@ impl Gateway {
 
     fn attach_publisher(&mut self, place: Place, attach: &Attach) -> Result<(), Error> {
         check_outcomes(attach.source.as_deref())?;
+        if let Some(queue) = self.dynamic_target(place.0, attach)? {
+            return self.ask_publisher(place, attach, Address::Queue(queue));
+        }
         let address = target_address(attach)?;
         if address == Some(MANAGEMENT) && is_pair_half(attach) {
             return self.attach_request(place, attach);
@@ -81,6 +77,16 @@ impl Gateway {
         };
         let address = Address::target(address, &self.environment.auto_create)
             .map_err(errors::invalid_field)?;
+        self.ask_publisher(place, attach, address)
+    }
+
+    /// Asks the core whether the queue or exchange is there.
+    fn ask_publisher(
+        &mut self,
+        place: Place,
+        attach: &Attach,
+        address: Address,
+    ) -> Result<(), Error> {
         let question = match &address {
             Address::Queue(name) | Address::BareQueue(name) => {
                 Command::QueueGet { name: name.clone() }
@@ -114,8 +120,7 @@ impl Gateway {
             (Ok(id), Destination::Fixed { exchange, .. }) => *exchange = Some(id),
             (Ok(_), Destination::Anonymous { .. }) => {}
             (Err(error), _) => {
-                self.links.remove(handle);
-                self.link.refuse_attach(handle, error);
+                self.refuse(handle, error);
                 return;
             }
         }
@@ -130,6 +135,7 @@ impl Gateway {
         self.link.accept_attach(
             handle,
             AttachAnswer {
+                target: self.target_answer(handle),
                 max_message_size,
                 ..AttachAnswer::default()
             },
@@ -139,13 +145,17 @@ impl Gateway {
 
     fn attach_consumer(&mut self, place: Place, attach: &Attach) -> Result<(), Error> {
         let source = attach.source.as_deref();
-        let address = source_address(source)?;
-        if address == MANAGEMENT && is_pair_half(attach) {
-            return self.attach_response(place, attach);
-        }
         check_outcomes(source)?;
-        let address = Address::source(address, &self.environment.auto_create)
-            .map_err(errors::invalid_field)?;
+        let address = if let Some(queue) = self.dynamic_source(place.0, source)? {
+            Address::Queue(queue)
+        } else {
+            let address = source_address(source)?;
+            if address == MANAGEMENT && is_pair_half(attach) {
+                return self.attach_response(place, attach);
+            }
+            Address::source(address, &self.environment.auto_create)
+                .map_err(errors::invalid_field)?
+        };
         let (Address::Queue(queue) | Address::BareQueue(queue)) = &address else {
             return Err(errors::internal("a source that is no queue"));
         };
@@ -201,18 +211,15 @@ impl Gateway {
             Reply::Consuming { .. } => self.link.accept_attach(
                 handle,
                 AttachAnswer {
-                    source: Terminus::EchoWithOutcomes,
+                    source: self.source_answer(handle),
                     target: Terminus::Absent,
                     ..AttachAnswer::default()
                 },
             ),
             Reply::Refused(error) => {
-                self.links.remove(handle);
-                self.link.refuse_attach(handle, errors::core(&error));
+                self.refuse(handle, errors::core(&error));
             }
-            _ => self
-                .link
-                .refuse_attach(handle, errors::internal("the core gave no answer")),
+            _ => self.refuse(handle, errors::internal("the core gave no answer")),
         }
     }
 
@@ -229,13 +236,13 @@ impl Gateway {
         let error = error
             .err()
             .unwrap_or_else(|| errors::internal("the core gave no answer"));
-        self.links.remove(handle);
-        self.link.refuse_attach(handle, error);
+        self.refuse(handle, error);
     }
 
     /// Declares the queue of a bare address; that it is there already is as good.
     pub(super) fn declare_bare(&mut self, queue: &Name) -> Result<(), Error> {
         self.check_right(Right::Configure, queue, "queue")?;
+        check_new_name(CoreKind::Queue, queue).map_err(|error| errors::core(&error))?;
         self.work.push_back(Work::Command(Command::QueueDeclare {
             connection: Some(self.id),
             name: queue.clone(),
@@ -245,98 +252,5 @@ impl Gateway {
             arguments: Vec::new(),
         }));
         Ok(())
-    }
-}
-
-/// The address of a target; nothing for the anonymous terminus.
-fn target_address(attach: &Attach) -> Result<Option<&str>, Error> {
-    match attach.target.as_deref() {
-        None => Err(errors::invalid_field(
-            "the attach of a sender needs a target",
-        )),
-        Some(TargetArchetype::Coordinator(_)) => {
-            Err(errors::not_implemented("transactions are not offered"))
-        }
-        Some(TargetArchetype::Target(Target { dynamic: true, .. })) => {
-            Err(errors::not_implemented("dynamic targets are not offered"))
-        }
-        Some(TargetArchetype::Target(target)) => Ok(target.address.as_deref()),
-    }
-}
-
-fn source_address(source: Option<&Source>) -> Result<&str, Error> {
-    match source {
-        Some(Source { dynamic: true, .. }) => {
-            Err(errors::not_implemented("dynamic sources are not offered"))
-        }
-        Some(Source {
-            address: Some(address),
-            ..
-        }) => Ok(address),
-        _ => Err(errors::invalid_field(
-            "the source of a receiver needs an address",
-        )),
-    }
-}
-
-fn check_outcomes(source: Option<&Source>) -> Result<(), Error> {
-    let named = source.and_then(|source| source.outcomes.as_ref());
-    let unknown = named
-        .iter()
-        .flat_map(|outcomes| outcomes.iter())
-        .find(|outcome| !OUTCOMES.contains(&outcome.as_str()));
-    match unknown {
-        Some(outcome) => Err(errors::not_implemented(&format!(
-            "outcome {} is not offered",
-            outcome.as_str()
-        ))),
-        None => Ok(()),
-    }
-}
-
-fn property<'a>(attach: &'a Attach, key: &str) -> Option<&'a FieldValue> {
-    attach.properties.as_ref()?.get(&Symbol::from(key))
-}
-
-fn priority(attach: &Attach) -> Result<i32, Error> {
-    let value = match property(attach, PRIORITY) {
-        None | Some(FieldValue::Null) => return Ok(0),
-        Some(FieldValue::Byte(value)) => Some(i32::from(*value)),
-        Some(FieldValue::Short(value)) => Some(i32::from(*value)),
-        Some(FieldValue::Int(value)) => Some(*value),
-        Some(FieldValue::Long(value)) => i32::try_from(*value).ok(),
-        Some(FieldValue::Ubyte(value)) => Some(i32::from(*value)),
-        Some(FieldValue::Ushort(value)) => Some(i32::from(*value)),
-        Some(FieldValue::Uint(value)) => i32::try_from(*value).ok(),
-        Some(FieldValue::Ulong(value)) => i32::try_from(*value).ok(),
-        Some(_) => None,
-    };
-    value.ok_or_else(|| errors::invalid_field(format_args!("{PRIORITY} takes a 32-bit integer")))
-}
-
-fn exclusive(attach: &Attach) -> Result<bool, Error> {
-    match property(attach, EXCLUSIVE) {
-        None | Some(FieldValue::Null) => Ok(false),
-        Some(FieldValue::Bool(exclusive)) => Ok(*exclusive),
-        Some(_) => Err(errors::invalid_field(format_args!(
-            "{EXCLUSIVE} takes a boolean"
-        ))),
-    }
-}
-
-pub(super) fn deaths_encoding(attach: &Attach) -> Result<Encoding, Error> {
-    let word = match property(attach, DEATHS_ENCODING) {
-        None | Some(FieldValue::Null) => return Ok(Encoding::default()),
-        Some(FieldValue::String(word)) => word.as_str(),
-        Some(FieldValue::Symbol(word)) => word.as_str(),
-        Some(_) => "",
-    };
-    match word {
-        "array" => Ok(Encoding::Array),
-        "list" => Ok(Encoding::List),
-        "none" => Ok(Encoding::None),
-        _ => Err(errors::invalid_field(format_args!(
-            "{DEATHS_ENCODING} takes \"array\", \"list\" or \"none\""
-        ))),
     }
 }

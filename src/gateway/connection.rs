@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 
+use super::dynamic::DynamicNode;
 use super::environment::Environment;
 use super::handshake::{Known, Login};
 use super::links::{Kind, LinkId, Links, Sent};
@@ -44,6 +45,8 @@ pub struct Gateway {
     /// When a refused login is told so.
     pub(super) refusal_due: Option<Millis>,
     pub(super) links: Links,
+    /// The temporary queues of links.
+    pub(super) dynamic: Map<LinkHandle, DynamicNode>,
     pub(super) sent: Sent,
     pub(super) sessions: Map<SessionHandle, SessionId>,
     pub(super) work: VecDeque<Work>,
@@ -94,6 +97,7 @@ impl Gateway {
             vhost: None,
             refusal_due: None,
             links: Links::new(seed),
+            dynamic: Map::with_hasher(seed.hasher()),
             sent: Sent::default(),
             sessions: Map::with_hasher(seed.hasher()),
             work: VecDeque::new(),

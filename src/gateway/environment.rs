@@ -25,6 +25,8 @@ pub struct Options {
     pub key_rule: KeyRule,
     /// Patterns of bare names that are queues, created when missing; default none.
     pub auto_create: Vec<String>,
+    /// What names of temporary queues begin with; no two starts of a broker have the same.
+    pub temporary_prefix: String,
     /// Bytes assigned to a connection and not yet written.
     pub outbox_bytes: u64,
     /// Seed of hashers.

@@ -100,7 +100,7 @@ impl Gateway {
             .filter(|link| link.session == session && matches!(link.kind, Kind::Consumer(_)))
             .map(|link| link.id.consumer())
             .collect();
-        self.links.remove_session(session);
+        let gone = self.links.remove_session(session);
         self.work.push_back(Work::Command(Command::SessionFlow {
             session: id,
             limit: 0,
@@ -108,6 +108,9 @@ impl Gateway {
         self.forget_sent(unsent, unsettled);
         self.work
             .push_back(Work::Leave(Leaving::Session(id, consumers)));
+        for handle in gone {
+            self.delete_dynamic(handle);
+        }
     }
 
     fn on_detached(&mut self, handle: LinkHandle, unsent: &[u64], unsettled: &[u64]) {
@@ -126,6 +129,7 @@ impl Gateway {
             self.work
                 .push_back(Work::Leave(Leaving::Consumer(consumer)));
         }
+        self.delete_dynamic(handle);
     }
 
     /// Returns deliveries that the engine never began to write, and forgets those that it did: the

@@ -175,16 +175,17 @@ impl Links {
         self.slots.get_mut(slot)?.take()
     }
 
-    /// Takes out all links of a session.
-    pub(super) fn remove_session(&mut self, session: SessionHandle) {
+    /// Takes out all links of a session; their handles.
+    pub(super) fn remove_session(&mut self, session: SessionHandle) -> Vec<LinkHandle> {
         let handles: Vec<LinkHandle> = self
             .iter_mut()
             .filter(|link| link.session == session)
             .map(|link| link.handle)
             .collect();
-        for handle in handles {
-            self.remove(handle);
+        for handle in &handles {
+            self.remove(*handle);
         }
+        handles
     }
 
     /// All links, to look at.

@@ -18,6 +18,7 @@ mod address;
 mod attach;
 mod connection;
 mod consumer;
+mod dynamic;
 mod environment;
 mod errors;
 mod events;
@@ -26,6 +27,7 @@ mod links;
 mod management;
 mod pattern;
 mod publisher;
+mod terminus;
 mod work;
 
 #[cfg(test)]

@@ -97,6 +97,12 @@ pub(super) fn seed() -> Seed {
     Seed(uuid::Uuid::new_v4().as_u64_pair().1)
 }
 
+/// What names of temporary queues begin with: those of an earlier start must not mean these.
+#[allow(clippy::disallowed_methods, reason = "ids are made here, at the edge")]
+fn temporary_prefix() -> String {
+    format!("amq.gen-{}-", uuid::Uuid::new_v4().simple())
+}
+
 /// How gateways behave as configured.
 pub(super) fn options(settings: &Settings, seed: Seed) -> Options {
     let u32 = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
@@ -126,6 +132,7 @@ pub(super) fn options(settings: &Settings, seed: Seed) -> Options {
             KeyRule::Specification
         },
         auto_create: settings.auto_create.clone(),
+        temporary_prefix: temporary_prefix(),
         outbox_bytes: settings.outbox_bytes.0.max(1),
         seed,
     }

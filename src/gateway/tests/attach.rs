@@ -5,7 +5,7 @@ use crate::base::{ConnectionId, Name};
 use crate::broker::Command;
 use crate::deaths::Encoding;
 use crate::link::Event;
-use crate::wire::performative::{Attach, FieldValue, Source, Target, TargetArchetype, fields};
+use crate::wire::performative::{Attach, FieldValue, fields};
 
 fn check(scene: &mut Scene, client: usize, what: &str, attach: Attach, expect: &str) {
     let (link, result) = scene.attach(client, attach);
@@ -68,37 +68,6 @@ fn what_is_not_offered_is_refused_at_the_link() {
     let mut scene = Scene::new();
     let client = scene.client();
     scene.queue("q", &[]);
-    let dynamic = Target {
-        dynamic: true,
-        ..Target::default()
-    };
-    let target = Some(Box::new(TargetArchetype::Target(dynamic)));
-    let attach = Attach {
-        target,
-        ..sender("s", None)
-    };
-    check(
-        &mut scene,
-        client,
-        "dynamic target",
-        attach,
-        "amqp:not-implemented",
-    );
-    let dynamic = Source {
-        dynamic: true,
-        ..Source::default()
-    };
-    let attach = Attach {
-        source: Some(Box::new(dynamic)),
-        ..receiver("r", "")
-    };
-    check(
-        &mut scene,
-        client,
-        "dynamic source",
-        attach,
-        "amqp:not-implemented",
-    );
     let attach = Attach {
         target: None,
         ..sender("s", None)
@@ -139,7 +108,7 @@ fn deaths_encoding_is_an_attach_property() {
             properties,
             ..receiver("r", "/queues/q")
         };
-        assert_eq!(super::super::attach::deaths_encoding(&attach), Ok(expect));
+        assert_eq!(super::super::terminus::deaths_encoding(&attach), Ok(expect));
     }
 }
 

@@ -2,5 +2,6 @@
 
 mod attach;
 mod consume;
+mod dynamic;
 mod publish;
 mod support;

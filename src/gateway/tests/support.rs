@@ -81,6 +81,7 @@ pub(super) fn options() -> Options {
         message_bytes_max: 1 << 24,
         key_rule: KeyRule::Specification,
         auto_create: vec!["auto.#".to_owned()],
+        temporary_prefix: "amq.gen-".to_owned(),
         outbox_bytes: 1 << 20,
         seed: Seed(1),
     }

@@ -2,8 +2,10 @@
 
 use bytes::Bytes;
 
-use super::{Error, ErrorCondition, FieldArray, FieldValue, Fields, Role, Symbol};
-use crate::wire::DecodeError;
+use serde_amqp::descriptor::Descriptor as FieldDescriptor;
+
+use super::{Error, ErrorCondition, FieldArray, FieldValue, Fields, Role, Symbol, codes};
+use crate::wire::{DecodeError, Descriptor};
 
 /// An error with a description that says what was wrong. [AMQP 2.8.14]
 pub fn error(condition: impl Into<ErrorCondition>, description: impl Into<String>) -> Error {
@@ -38,6 +40,31 @@ pub fn condition_symbol(condition: &ErrorCondition) -> Symbol {
 /// A map of fields, encoded; nothing if it cannot be.
 pub fn encode_fields(fields: &Fields) -> Option<Bytes> {
     serde_amqp::to_vec(fields).ok().map(Bytes::from)
+}
+
+/// Whether a value is the lifetime policy delete-on-close. [AMQP 3.5.10]
+pub fn is_delete_on_close(value: &FieldValue) -> bool {
+    described(value).is_some_and(|(code, _)| code == codes::DELETE_ON_CLOSE)
+}
+
+/// The text of a selector filter; nothing if the value is another filter, or no text.
+pub fn selector_text(value: &FieldValue) -> Option<&str> {
+    match described(value)? {
+        (codes::SELECTOR_FILTER, FieldValue::String(text)) => Some(text),
+        _ => None,
+    }
+}
+
+/// The number of a value's descriptor, and the value without it.
+fn described(value: &FieldValue) -> Option<(u64, &FieldValue)> {
+    let FieldValue::Described(described) = value else {
+        return None;
+    };
+    let descriptor = match &described.descriptor {
+        FieldDescriptor::Code(code) => Descriptor::Code(*code),
+        FieldDescriptor::Name(name) => Descriptor::Symbol(name.as_str()),
+    };
+    Some((codes::number(descriptor), &described.value))
 }
 
 /// The value of a mandatory field.

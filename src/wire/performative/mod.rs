@@ -19,7 +19,7 @@ pub use fe2o3_amqp_types::definitions::{
     ReceiverSettleMode, Role, SenderSettleMode, SessionError,
 };
 pub use fe2o3_amqp_types::messaging::{
-    Outcome as TerminusOutcome, Source, Target, TargetArchetype, TerminusDurability,
+    Outcome as TerminusOutcome, Released, Source, Target, TargetArchetype, TerminusDurability,
     TerminusExpiryPolicy,
 };
 pub use fe2o3_amqp_types::performatives::{
@@ -32,7 +32,9 @@ pub use serde_amqp::primitives::{Array as FieldArray, Symbol};
 pub use attach::{AttachAnswer, AttachFields, AttachFrame, Terminus};
 pub use decode::{Performative, PerformativeError, decode, describe, encode};
 pub use disposition::Disposition;
-pub use fields::{condition_symbol, encode_fields, error, fields, symbols};
+pub use fields::{
+    condition_symbol, encode_fields, error, fields, is_delete_on_close, selector_text, symbols,
+};
 pub use flow::{Flow, LinkFlow};
 pub use state::DeliveryState;
 pub(in crate::wire) use typed::{typed, write_typed};

@@ -1,0 +1,106 @@
+//! What an attach asks for: addresses, outcomes, link properties. [AMQP 2.7.3, 3.5]
+
+use super::errors;
+use crate::deaths::Encoding;
+use crate::wire::performative::{Attach, Error, FieldValue, Source, Symbol, TargetArchetype};
+
+/// Link property: consumers of higher priority are served first.
+const PRIORITY: &str = "rabbitmq:priority";
+/// Link property: no other consumers.
+const EXCLUSIVE: &str = "exclusive";
+/// Link property: how the receiver wants `x-opt-deaths`.
+const DEATHS_ENCODING: &str = "x-opt-deaths-encoding";
+/// The outcomes a link may name. [AMQP 3.4]
+pub(super) const OUTCOMES: [&str; 4] = [
+    "amqp:accepted:list",
+    "amqp:rejected:list",
+    "amqp:released:list",
+    "amqp:modified:list",
+];
+
+/// The address of a target; nothing for the anonymous terminus.
+pub(super) fn target_address(attach: &Attach) -> Result<Option<&str>, Error> {
+    match attach.target.as_deref() {
+        None => Err(errors::invalid_field(
+            "the attach of a sender needs a target",
+        )),
+        Some(TargetArchetype::Coordinator(_)) => {
+            Err(errors::not_implemented("transactions are not offered"))
+        }
+        Some(TargetArchetype::Target(target)) => Ok(target.address.as_deref()),
+    }
+}
+
+pub(super) fn source_address(source: Option<&Source>) -> Result<&str, Error> {
+    match source {
+        Some(Source {
+            address: Some(address),
+            ..
+        }) => Ok(address),
+        _ => Err(errors::invalid_field(
+            "the source of a receiver needs an address",
+        )),
+    }
+}
+
+pub(super) fn check_outcomes(source: Option<&Source>) -> Result<(), Error> {
+    let named = source.and_then(|source| source.outcomes.as_ref());
+    let unknown = named
+        .iter()
+        .flat_map(|outcomes| outcomes.iter())
+        .find(|outcome| !OUTCOMES.contains(&outcome.as_str()));
+    match unknown {
+        Some(outcome) => Err(errors::not_implemented(&format!(
+            "outcome {} is not offered",
+            outcome.as_str()
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn property<'a>(attach: &'a Attach, key: &str) -> Option<&'a FieldValue> {
+    attach.properties.as_ref()?.get(&Symbol::from(key))
+}
+
+pub(super) fn priority(attach: &Attach) -> Result<i32, Error> {
+    let value = match property(attach, PRIORITY) {
+        None | Some(FieldValue::Null) => return Ok(0),
+        Some(FieldValue::Byte(value)) => Some(i32::from(*value)),
+        Some(FieldValue::Short(value)) => Some(i32::from(*value)),
+        Some(FieldValue::Int(value)) => Some(*value),
+        Some(FieldValue::Long(value)) => i32::try_from(*value).ok(),
+        Some(FieldValue::Ubyte(value)) => Some(i32::from(*value)),
+        Some(FieldValue::Ushort(value)) => Some(i32::from(*value)),
+        Some(FieldValue::Uint(value)) => i32::try_from(*value).ok(),
+        Some(FieldValue::Ulong(value)) => i32::try_from(*value).ok(),
+        Some(_) => None,
+    };
+    value.ok_or_else(|| errors::invalid_field(format_args!("{PRIORITY} takes a 32-bit integer")))
+}
+
+pub(super) fn exclusive(attach: &Attach) -> Result<bool, Error> {
+    match property(attach, EXCLUSIVE) {
+        None | Some(FieldValue::Null) => Ok(false),
+        Some(FieldValue::Bool(exclusive)) => Ok(*exclusive),
+        Some(_) => Err(errors::invalid_field(format_args!(
+            "{EXCLUSIVE} takes a boolean"
+        ))),
+    }
+}
+
+pub(super) fn deaths_encoding(attach: &Attach) -> Result<Encoding, Error> {
+    let word = match property(attach, DEATHS_ENCODING) {
+        None | Some(FieldValue::Null) => return Ok(Encoding::default()),
+        Some(FieldValue::String(word)) => word.as_str(),
+        Some(FieldValue::Symbol(word)) => word.as_str(),
+        Some(_) => "",
+    };
+    match word {
+        "array" => Ok(Encoding::Array),
+        "list" => Ok(Encoding::List),
+        "none" => Ok(Encoding::None),
+        _ => Err(errors::invalid_field(format_args!(
+            "{DEATHS_ENCODING} takes \"array\", \"list\" or \"none\""
+        ))),
+    }
+}
