@@ -124,6 +124,6 @@ fn a_stopped_directory_is_looked_at_and_damage_is_found() {
     bytes[200] ^= 1;
     std::fs::write(&segments[0], bytes).expect("a segment can be written");
     let check = store("check");
-    assert_eq!(check.status.code(), Some(1), "{check:?}");
+    assert_eq!(check.status.code(), Some(65), "{check:?}");
     assert!(String::from_utf8_lossy(&check.stdout).contains("damage: "));
 }

@@ -214,8 +214,8 @@ fn topology_in_words(fact: &Fact) -> String {
             destination,
             key,
             arguments,
-        } => format!("{source} {destination:?} '{key}' {arguments:?}"),
-        Fact::Unbound {
+        }
+        | Fact::Unbound {
             source,
             destination,
             key,
@@ -262,7 +262,11 @@ fn message_in_words(message: &Message) -> String {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut text = String::new();
+    for byte in bytes {
+        write!(text, "{byte:02x}").unwrap();
+    }
+    text
 }
 
 fn options() -> store::Options {
@@ -370,7 +374,7 @@ impl Writing {
 
 fn message(durable: bool, ttl_ms: Option<u8>) -> Message {
     // Header: durable, no priority, ttl; properties with the message-id "A"; the body "abc".
-    let ttl = ttl_ms.map_or(vec![0x40], |ttl| vec![0x52, ttl]);
+    let ttl = ttl_ms.map_or_else(|| vec![0x40], |ttl| vec![0x52, ttl]);
     let flag = if durable { 0x41 } else { 0x42 };
     let length = u8::try_from(3 + ttl.len()).unwrap();
     let mut bytes = vec![0x00, 0x53, 0x70, 0xc0, length, 3, flag, 0x40];

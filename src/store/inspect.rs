@@ -1,8 +1,11 @@
 //! A stopped data directory looked at without changing it: for `coroner store check` and `info`.
 
+use bytes::Bytes;
+
 use super::disk::Disk;
 use super::error::StoreError;
 use super::examine::{Cut, Damage, Verdict, examine};
+use super::format::{Cursor, Kind};
 use super::format_file;
 use super::load::{Directory, load};
 use super::prepare::segment_name;
@@ -113,6 +116,30 @@ impl<D: Disk> Inspection<D> {
     /// Says that a body is named by what was restored; false if it is not there.
     pub fn retain(&mut self, body: Lsn) -> bool {
         self.segments.retain(body)
+    }
+
+    /// Reads one record: the payload of facts or a block, or a body whole. Nothing if it cannot be
+    /// read.
+    pub fn read(&self, lsn: Lsn) -> Result<Option<Bytes>, StoreError> {
+        let Some((kind, payload)) = self.directory.read(lsn)? else {
+            return Ok(None);
+        };
+        if kind != Kind::Body {
+            return Ok(Some(payload.into()));
+        }
+        let mut reader = Cursor(&payload);
+        let Some(pieces) = reader.list() else {
+            return Ok(None);
+        };
+        let mut whole = Vec::new();
+        for piece in pieces {
+            match self.directory.read(piece)? {
+                Some((Kind::Piece, bytes)) => whole.extend_from_slice(&bytes),
+                _ => return Ok(None),
+            }
+        }
+        whole.extend_from_slice(reader.0);
+        Ok(Some(whole.into()))
     }
 
     /// What was found.

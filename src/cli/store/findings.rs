@@ -1,0 +1,282 @@
+//! What was found in a data directory, as lines and as JSON.
+
+use std::fmt::{Arguments, Display, Write};
+
+use serde::Serialize;
+
+/// Bad records that are told one by one; the rest is a number.
+const TOLD_MAX: usize = 100;
+
+/// What lies in a data directory, and what a start would make of it.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Findings {
+    /// The version of the store format that the directory claims.
+    pub(super) format_version: Option<u32>,
+    /// Whether the last run stopped in order.
+    pub(super) stopped_in_order: bool,
+    /// Wall time of the last commit, in milliseconds since 1970.
+    pub(super) last_commit_ms: Option<i64>,
+    pub(super) vhosts: Vec<Vhost>,
+    pub(super) segments: Vec<Segment>,
+    /// Bytes of headers and records in all segments.
+    pub(super) data_bytes: u64,
+    /// About how many of those are still needed.
+    pub(super) live_bytes: u64,
+    /// What a start would do.
+    pub(super) start: Start,
+    /// What is damaged.
+    pub(super) damage: Vec<Damage>,
+    /// Damage beyond what is listed.
+    pub(super) damage_not_listed: u64,
+}
+
+/// One vhost, as a start would restore it.
+#[derive(Debug, Serialize)]
+pub(super) struct Vhost {
+    pub(super) name: String,
+    pub(super) queues: Vec<Queue>,
+    pub(super) exchanges: usize,
+    pub(super) bindings: usize,
+    pub(super) policies: usize,
+    pub(super) messages: u64,
+    pub(super) messages_dead_pending: u64,
+    pub(super) message_bytes: u64,
+}
+
+/// One queue.
+#[derive(Debug, Serialize)]
+pub(super) struct Queue {
+    pub(super) name: String,
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    /// Messages that wait for a consumer.
+    pub(super) messages: u64,
+    /// Dead letters that wait for a target.
+    pub(super) messages_dead_pending: u64,
+    /// Bytes of the bare messages that wait for a consumer.
+    pub(super) message_bytes: u64,
+}
+
+/// One segment.
+#[derive(Debug, Serialize)]
+pub(super) struct Segment {
+    pub(super) file: String,
+    pub(super) first_record: u64,
+    pub(super) last_record: u64,
+    pub(super) data_bytes: u64,
+    pub(super) live_bytes: u64,
+    pub(super) live_records: u64,
+    pub(super) sealed: bool,
+    pub(super) rewritten: u32,
+}
+
+/// What a start would do.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Start {
+    pub(super) checkpoint_blocks: usize,
+    pub(super) replays_from_record: u64,
+    pub(super) replays_facts: u64,
+    /// What follows in the journal was never confirmed.
+    pub(super) cuts: Option<Cut>,
+    /// Files in which nothing is needed.
+    pub(super) removes: Vec<String>,
+    /// Files whose headers cannot be read.
+    pub(super) sets_aside: Vec<String>,
+    /// Bodies that are gone: their messages are dropped.
+    pub(super) lost_bodies: u64,
+}
+
+/// Where a start would cut the journal.
+#[derive(Debug, Serialize)]
+pub(super) struct Cut {
+    pub(super) file: String,
+    pub(super) offset: u64,
+    pub(super) after_record: u64,
+}
+
+/// One thing that is damaged.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub(super) enum Damage {
+    /// A header cannot be read.
+    Header { file: String },
+    /// Bytes are no records, and had been some.
+    Stretch {
+        file: String,
+        from: u64,
+        to: u64,
+        after_record: u64,
+    },
+    /// A record that is whole says nothing that this version understands.
+    Record { record: u64, why: String },
+    /// A message's bytes are not there, or are not its bytes.
+    Body { record: u64, why: &'static str },
+    /// A record speaks of a queue that was never declared.
+    Queue { queue: u64, record: u64 },
+}
+
+impl Findings {
+    /// Notes damage.
+    pub(super) fn add(&mut self, damage: Damage) {
+        if self.damage.len() < TOLD_MAX {
+            self.damage.push(damage);
+        } else {
+            self.damage_not_listed += 1;
+        }
+    }
+
+    /// Whether anything is damaged.
+    pub(super) fn is_damaged(&self) -> bool {
+        !self.damage.is_empty()
+    }
+
+    /// One JSON object on one line.
+    pub(super) fn json(&self) -> String {
+        // Plain data with texts for keys can always be written.
+        let mut text = serde_json::to_string(self).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+
+    /// What there is.
+    pub(super) fn info(&self) -> String {
+        let mut lines = Lines::default();
+        match self.format_version {
+            Some(version) => lines.add(format_args!("format {version}")),
+            None => lines.add(format_args!("format not said")),
+        }
+        lines.add(format_args!("stopped in order: {}", self.stopped_in_order));
+        for vhost in &self.vhosts {
+            lines.vhost(vhost);
+        }
+        self.restored(&mut lines);
+        let percent = (self.live_bytes * 100)
+            .checked_div(self.data_bytes)
+            .unwrap_or(0);
+        let (segments, data) = (self.segments.len(), self.data_bytes);
+        lines.add(format_args!(
+            "{segments} segments, {data} bytes, {percent} percent live"
+        ));
+        for segment in &self.segments {
+            lines.add(format_args!(
+                "  {} records {} to {}, {} bytes, {} live, rewritten {} times",
+                segment.file,
+                segment.first_record,
+                segment.last_record,
+                segment.data_bytes,
+                segment.live_bytes,
+                segment.rewritten
+            ));
+        }
+        lines.text
+    }
+
+    /// What is damaged, and what a start would do.
+    pub(super) fn check(&self) -> String {
+        let mut lines = Lines::default();
+        for damage in &self.damage {
+            lines.add(format_args!("damage: {damage}"));
+        }
+        if self.damage_not_listed > 0 {
+            lines.add(format_args!("damage: {} more", self.damage_not_listed));
+        }
+        self.restored(&mut lines);
+        let start = &self.start;
+        if let Some(cut) = &start.cuts {
+            lines.add(format_args!(
+                "a start cuts {} at byte {}: what follows record {} was never confirmed",
+                cut.file, cut.offset, cut.after_record
+            ));
+        }
+        for file in &start.removes {
+            lines.add(format_args!(
+                "a start removes {file}: nothing in it is needed"
+            ));
+        }
+        for file in &start.sets_aside {
+            lines.add(format_args!(
+                "a start sets {file} aside: its header cannot be read"
+            ));
+        }
+        if start.lost_bodies > 0 {
+            lines.add(format_args!(
+                "a start drops what {} bodies belonged to",
+                start.lost_bodies
+            ));
+        }
+        if !self.is_damaged() {
+            lines.add(format_args!("no damage"));
+        }
+        lines.text
+    }
+
+    fn restored(&self, lines: &mut Lines) {
+        let start = &self.start;
+        let messages: u64 = self.vhosts.iter().map(|vhost| vhost.messages).sum();
+        let pending = self.vhosts.iter().map(|vhost| vhost.messages_dead_pending);
+        lines.add(format_args!(
+            "a start restores {messages} messages and {} dead letters that wait, from {} checkpoint \
+             blocks and {} facts, from record {} on",
+            pending.sum::<u64>(),
+            start.checkpoint_blocks,
+            start.replays_facts,
+            start.replays_from_record
+        ));
+    }
+}
+
+impl Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Header { file } => write!(f, "{file}: its header cannot be read"),
+            Self::Stretch {
+                file,
+                from,
+                to,
+                after_record,
+            } => write!(
+                f,
+                "{file} bytes {from} to {to}: what came after record {after_record} had been durable"
+            ),
+            Self::Record { record, why } => write!(f, "record {record}: {why}"),
+            Self::Body { record, why } => write!(f, "the message of record {record}: {why}"),
+            Self::Queue { queue, record } => write!(
+                f,
+                "record {record} speaks of queue {queue}, which was never declared"
+            ),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Lines {
+    text: String,
+}
+
+impl Lines {
+    fn add(&mut self, line: Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.text, "{line}");
+    }
+
+    fn vhost(&mut self, vhost: &Vhost) {
+        self.add(format_args!(
+            "vhost {}: {} queues, {} exchanges, {} bindings, {} policies, {} messages of {} bytes, \
+             {} dead letters that wait",
+            vhost.name,
+            vhost.queues.len(),
+            vhost.exchanges,
+            vhost.bindings,
+            vhost.policies,
+            vhost.messages,
+            vhost.message_bytes,
+            vhost.messages_dead_pending
+        ));
+        for queue in &vhost.queues {
+            self.add(format_args!(
+                "vhost {} queue {}: {} messages, {} dead letters that wait",
+                vhost.name, queue.name, queue.messages, queue.messages_dead_pending
+            ));
+        }
+    }
+}
