@@ -212,6 +212,7 @@ impl Bench {
             route: Arc::clone(&self.route),
             message: Arc::new(message),
             settled: false,
+            topic: None,
         }));
     }
 

@@ -19,7 +19,7 @@ pub use hash::{Argon2Cost, PasswordHash, RABBIT_SALT_BYTES, SALT_BYTES};
 pub use login::{Credentials, LoginError, anonymous, parse_plain, plain};
 pub use password::{Password, PasswordError, Salts};
 pub use peer::{Peer, TlsPeer};
-pub use permissions::{Pattern, PatternError, Permissions, Right};
+pub use permissions::{Pattern, PatternError, Permissions, Right, TopicPermissions};
 pub use scram::{ClientFirst, ScramExchange, ScramHash, ScramKeys};
 pub use secret::{SECRET_BYTES, Secret};
 pub use user::{Tag, User, UserLimits};

@@ -30,7 +30,8 @@ impl Right {
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,
-    regex: Regex,
+    /// None: matches nothing.
+    regex: Option<Regex>,
 }
 
 /// A pattern that is no regular expression.
@@ -44,9 +45,20 @@ pub struct PatternError {
 }
 
 impl Pattern {
-    /// Compiles a permission: the empty one allows nothing (as RabbitMQ: it stands for `^$`).
+    /// Matches nothing.
+    pub const fn nothing() -> Self {
+        Self {
+            text: String::new(),
+            regex: None,
+        }
+    }
+
+    /// Compiles a permission: the empty one allows nothing (as RabbitMQ: no name is empty).
     pub fn new(pattern: &str) -> Result<Self, PatternError> {
-        Self::compile(pattern, if pattern.is_empty() { "^$" } else { pattern })
+        if pattern.is_empty() {
+            return Ok(Self::nothing());
+        }
+        Self::compile(pattern, pattern)
     }
 
     /// Compiles a pattern of names: the empty one matches every name.
@@ -63,7 +75,7 @@ impl Pattern {
         })?;
         Ok(Self {
             text: pattern.to_owned(),
-            regex,
+            regex: Some(regex),
         })
     }
 
@@ -75,7 +87,8 @@ impl Pattern {
     /// Whether the name matches. A pattern that backtracks too long over it does not: what cannot
     /// be decided in bounded time is not allowed.
     pub fn matches(&self, name: &str) -> bool {
-        self.regex.is_match(name).unwrap_or(false)
+        let regex = self.regex.as_ref();
+        regex.is_some_and(|regex| regex.is_match(name).unwrap_or(false))
     }
 }
 
@@ -108,6 +121,15 @@ impl Permissions {
         })
     }
 
+    /// Nothing.
+    pub const fn none() -> Self {
+        Self {
+            configure: Pattern::nothing(),
+            write: Pattern::nothing(),
+            read: Pattern::nothing(),
+        }
+    }
+
     /// Everything in the vhost.
     pub fn all() -> Result<Self, PatternError> {
         Self::new(".*", ".*", ".*")
@@ -125,6 +147,32 @@ impl Permissions {
             DEFAULT_EXCHANGE_NAME
         } else {
             name
+        })
+    }
+}
+
+/// A user's permissions on the routing keys of one topic exchange, beside those of the vhost.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TopicPermissions {
+    /// Keys it may publish with.
+    pub write: Pattern,
+    /// Keys it may bind with.
+    pub read: Pattern,
+}
+
+impl TopicPermissions {
+    /// Compiles both patterns; `{username}` and `{vhost}` in them stand for these names (as
+    /// RabbitMQ).
+    pub fn new(write: &str, read: &str, user: &str, vhost: &str) -> Result<Self, PatternError> {
+        let (user, vhost) = (fancy_regex::escape(user), fancy_regex::escape(vhost));
+        let compile = |pattern: &str| {
+            let source = if pattern.is_empty() { "^$" } else { pattern };
+            let source = source.replace("{username}", &user);
+            Pattern::compile(pattern, &source.replace("{vhost}", &vhost))
+        };
+        Ok(Self {
+            write: compile(write)?,
+            read: compile(read)?,
         })
     }
 }
@@ -163,6 +211,23 @@ mod tests {
     fn a_pattern_that_backtracks_without_end_matches_nothing() {
         let pattern = Pattern::new(r"^(?=(a+)+$)(a|a)*\1b").unwrap();
         assert!(!pattern.matches(&"a".repeat(200)));
+    }
+
+    #[test]
+    fn topic_permissions_know_user_and_vhost() {
+        let check = |key: &str| {
+            let permissions = TopicPermissions::new("^{username}\\.{vhost}$", "", "a.b", "v");
+            permissions.unwrap().write.matches(key)
+        };
+        assert!(check("a.b.v"));
+        assert!(!check("axb.v"), "names are no patterns");
+        let permissions = TopicPermissions::new("^{username}", "", "u", "v").unwrap();
+        assert_eq!(permissions.write.as_str(), "^{username}", "kept as given");
+        assert!(
+            !permissions.read.matches("k"),
+            "the empty one allows the empty key only"
+        );
+        assert!(permissions.read.matches(""));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::access::TopicPermissions;
 use crate::base::{ConnectionId, ConsumerId, ExchangeId, Name, Position, PublisherId, SessionId};
 use crate::deaths::Evidence;
 use crate::message::{Message, Route};
@@ -231,6 +232,8 @@ pub struct Publish {
     pub message: Arc<Message>,
     /// The publisher wants no outcome.
     pub settled: bool,
+    /// The routing keys it may use if the exchange is a topic exchange; none: any.
+    pub topic: Option<Arc<TopicPermissions>>,
 }
 
 /// How the exchange of a publish was named.

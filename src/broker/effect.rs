@@ -106,4 +106,9 @@ pub enum PublishOutcome {
     NoExchange,
     /// The exchange is internal.
     Internal,
+    /// A topic exchange, and a routing key that the user may not use.
+    Forbidden {
+        /// The first such key.
+        key: Name,
+    },
 }

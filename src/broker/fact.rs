@@ -147,6 +147,19 @@ pub enum Fact {
     },
 }
 
+impl Fact {
+    /// Whether it is about one message only.
+    pub const fn is_of_one_message(&self) -> bool {
+        matches!(
+            self,
+            Self::Inserted { .. }
+                | Self::Removed { .. }
+                | Self::Returned { .. }
+                | Self::DeadPending { .. }
+        )
+    }
+}
+
 /// Where the bare bytes of a message are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body {

@@ -13,6 +13,8 @@ use super::values::{
 
 /// The largest message that the journal takes, in bytes: a segment must have room for it.
 const STORED_MESSAGE_BYTES_MAX: u64 = 1 << 30;
+/// The user of a fresh broker, and its password, where no user is named.
+const GUEST: &str = "guest";
 /// In a permission: every vhost.
 pub const ANY_VHOST: &str = "*";
 
@@ -77,7 +79,7 @@ impl Default for Settings {
             checkpoint_after: ByteSize(64 << 20),
             default_vhost: "/".to_owned(),
             vhost: Vec::new(),
-            user: "guest:guest".parse().into_iter().collect(),
+            user: Vec::new(),
             permission: Vec::new(),
             loopback_user: vec!["guest".to_owned()],
             anonymous_user: "guest".to_owned(),
@@ -182,7 +184,7 @@ impl Settings {
 
     fn permission_problem(&self) -> Option<(&'static str, String)> {
         for entry in &self.permission {
-            if !self.user.iter().any(|user| user.name == entry.user) {
+            if !self.users(true).any(|user| user.name == entry.user) {
                 return Some(("permission", format!("there is no user '{}'", entry.user)));
             }
             let known = entry.vhost == ANY_VHOST || self.vhosts().any(|name| name == entry.vhost);
@@ -201,12 +203,14 @@ impl Settings {
         std::iter::once(self.default_vhost.as_str()).chain(others.map(|(_, name)| name.as_str()))
     }
 
-    /// The user that ANONYMOUS logs in as, if there is one of that name.
-    pub fn anonymous(&self) -> Option<&str> {
-        let name = self.anonymous_user.as_str();
-        self.user
-            .iter()
-            .any(|user| user.name == name)
-            .then_some(name)
+    /// The users to make sure of: those that are named; if none is, `guest` where `is_fresh`, so that
+    /// a guest that was deleted stays so.
+    pub fn users(&self, is_fresh: bool) -> impl Iterator<Item = UserEntry> {
+        let guest = UserEntry {
+            name: GUEST.to_owned(),
+            password: GUEST.to_owned(),
+        };
+        let guest = Some(guest).filter(|_| is_fresh && self.user.is_empty());
+        self.user.iter().cloned().chain(guest)
     }
 }

@@ -209,11 +209,22 @@ impl Gateway {
 
     /// The core failed: nothing more is confirmed.
     pub fn fail(&mut self, now: Now) {
+        self.end(now, super::errors::internal("the vhost failed"));
+    }
+
+    /// The vhost was deleted: nothing more is confirmed.
+    pub fn handle_vhost_deleted(&mut self, now: Now) {
+        let vhost = self.vhost.as_ref();
+        let what = format!("vhost '{}' was deleted", vhost.map_or("", Name::as_str));
+        self.end(now, super::errors::forced(what));
+    }
+
+    fn end(&mut self, now: Now, error: Error) {
         self.failed = true;
         self.work.clear();
         self.effects.clear();
         self.waiting.clear();
-        self.close(now, Some(super::errors::internal("the vhost failed")));
+        self.close(now, Some(error));
     }
 }
 

@@ -1,12 +1,14 @@
 //! What all gateways of one broker share.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
 use super::pattern::NamePatterns;
+use super::seats::Seats;
 use crate::base::{Name, Seed};
-use crate::broker::registry::Registry;
+use crate::broker::registry::{Registry, RegistryFact};
 use crate::link::Options as LinkOptions;
 use crate::message::KeyRule;
 
@@ -36,11 +38,14 @@ pub struct Options {
 /// What all gateways of one broker share: the registry, the options, the next id.
 #[derive(Debug)]
 pub struct Environment {
-    /// Vhosts, users and permissions. First in the order of locks; held for a look only.
-    pub registry: RwLock<Registry>,
+    /// First in the order of locks; held for a look only.
+    registry: RwLock<Arc<Registry>>,
+    /// Rises with each change of the registry.
+    generation: AtomicU64,
     /// How gateways behave.
     pub options: Options,
     pub(super) auto_create: NamePatterns,
+    pub(super) seats: Arc<Seats>,
     ids: AtomicU64,
 }
 
@@ -49,11 +54,39 @@ impl Environment {
     pub fn new(registry: Registry, options: Options) -> Self {
         let auto_create = NamePatterns::new(&options.auto_create);
         Self {
-            registry: RwLock::new(registry),
+            registry: RwLock::new(Arc::new(registry)),
+            generation: AtomicU64::new(1),
             options,
             auto_create,
+            seats: Arc::default(),
             ids: AtomicU64::new(1),
         }
+    }
+
+    /// Vhosts, users and permissions as they are now.
+    pub fn registry(&self) -> Arc<Registry> {
+        Arc::clone(&self.registry.read())
+    }
+
+    /// Makes facts about the registry true, all at once. Connections see them from their next
+    /// operation on.
+    pub fn change_registry(&self, facts: impl IntoIterator<Item = RegistryFact>) {
+        let mut registry = self.registry.write();
+        let changed = Arc::make_mut(&mut registry);
+        for fact in facts {
+            changed.apply(fact);
+        }
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Rises with each change of the registry.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Connections that are open in a vhost.
+    pub fn connections_in(&self, vhost: &str) -> u64 {
+        self.seats.in_vhost(vhost)
     }
 
     /// A number that was not given before.

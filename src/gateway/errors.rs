@@ -2,11 +2,12 @@
 
 use std::fmt::Display;
 
+use super::seats::NoSeat;
 use crate::broker::Error as CoreError;
 use crate::management::RequestError;
 use crate::message::MessageError;
 use crate::wire::performative::{
-    AmqpError, DeliveryState, Error, FieldValue, LinkError, Symbol, error, fields,
+    AmqpError, ConnectionError, DeliveryState, Error, FieldValue, LinkError, Symbol, error, fields,
 };
 
 /// `rejected` for this reason.
@@ -60,6 +61,20 @@ pub(super) fn unauthorized(what: impl Display) -> Error {
     error(AmqpError::UnauthorizedAccess, what.to_string())
 }
 
+/// A connection that the broker ends.
+pub(super) fn forced(what: String) -> Error {
+    error(ConnectionError::ConnectionForced, what)
+}
+
+/// No room for another connection.
+pub(super) fn too_many_connections(full: NoSeat, user: &str, vhost: &str) -> Error {
+    let what = match full {
+        NoSeat::Vhost(max) => format!("connection limit of {max} reached in vhost '{vhost}'"),
+        NoSeat::User(max) => format!("connection limit of {max} reached for user '{user}'"),
+    };
+    error(AmqpError::ResourceLimitExceeded, what)
+}
+
 /// A vhost that is not there.
 pub(super) fn no_vhost(name: &str) -> Error {
     error(AmqpError::NotFound, format!("no vhost '{name}'"))
@@ -76,6 +91,13 @@ pub(super) fn no_exchange(name: &str) -> Error {
 /// An exchange that clients may not publish to.
 pub(super) fn internal_exchange(name: &str) -> Error {
     unauthorized(format_args!("exchange '{name}' is internal"))
+}
+
+/// A routing key that the user may not use on a topic exchange.
+pub(super) fn forbidden_key(exchange: &str, key: &str) -> Error {
+    unauthorized(format_args!(
+        "write access to topic '{key}' in exchange '{exchange}' refused"
+    ))
 }
 
 /// A message on the anonymous terminus that does not say where to.

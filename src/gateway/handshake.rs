@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use super::Gateway;
 use super::errors;
+use super::seats::Seat;
 use super::work::Work;
-use crate::access::{self, LoginError, Permissions, Right, Tag, User};
+use crate::access::{self, LoginError, Permissions, Right, Tag, TopicPermissions, User};
 use crate::base::{Name, Now};
 use crate::broker::Command;
+use crate::broker::registry::{TopicMap, Vhost};
 use crate::wire::performative::{Error, Open};
 use crate::wire::sasl::SaslCode;
 
@@ -26,12 +28,30 @@ pub(super) struct Login {
     impersonator: bool,
     /// In the vhost.
     pub(super) permissions: Arc<Permissions>,
+    /// On topic exchanges.
+    topics: Option<Arc<TopicMap>>,
+    /// Changes of the registry that it knows.
+    generation: u64,
+    /// Of user and vhost as they were when it logged in.
+    serials: (u64, u64),
+    /// Counts it among the open connections.
+    _seat: Seat,
 }
 
 impl Login {
     /// Whether it may put this user-id into a message. [AMQP 3.2.4]
     pub(super) fn may_send_as(&self, user_id: &[u8]) -> bool {
         self.impersonator || user_id == self.user.as_bytes()
+    }
+
+    /// What it may do with the keys of an exchange, if that is a topic exchange; none: anything.
+    pub(super) fn topic(&self, exchange: &str) -> Option<&Arc<TopicPermissions>> {
+        self.topics.as_ref()?.get(exchange)
+    }
+
+    /// Changes of the registry that it knows: what was checked under others is to be checked again.
+    pub(super) const fn generation(&self) -> u64 {
+        self.generation
     }
 }
 
@@ -67,7 +87,7 @@ impl Gateway {
 
     pub(super) fn on_sasl_response(&mut self, now: Now, response: &[u8]) {
         let result = access::parse_plain(response).and_then(|credentials| {
-            let registry = self.environment.registry.read();
+            let registry = self.environment.registry();
             let user = registry.user(&credentials.user);
             access::plain(user, &credentials, &self.peer)?;
             user.map(Known::new).ok_or(LoginError::Credentials)
@@ -76,7 +96,7 @@ impl Gateway {
     }
 
     fn anonymous(&self) -> Result<Known, LoginError> {
-        let registry = self.environment.registry.read();
+        let registry = self.environment.registry();
         let name = self.environment.options.anonymous_user.as_ref();
         let user = name.and_then(|name| registry.user(name));
         access::anonymous(user, &self.peer)?;
@@ -126,30 +146,76 @@ impl Gateway {
             // Without a SASL layer; the engine lets that pass only if it is configured.
             None => self.anonymous().map_err(errors::unauthorized)?,
         };
-        let registry = self.environment.registry.read();
+        let generation = self.environment.generation();
+        let registry = self.environment.registry();
         let asked = open
             .hostname
             .as_deref()
             .and_then(|host| host.strip_prefix(VHOST_PREFIX));
-        let vhost = asked.map_or_else(|| registry.default_vhost().clone(), Name::from);
-        if registry.vhost(&vhost).is_none() {
-            return Err(errors::no_vhost(&vhost));
-        }
-        let Some(permissions) = registry.permissions(&vhost, &known.user) else {
-            let user = &known.user;
-            let what = format_args!("user '{user}' may not enter vhost '{vhost}'");
+        let name = asked.map_or_else(|| registry.default_vhost().clone(), Name::from);
+        let Known { user, impersonator } = known;
+        let vhost = registry
+            .vhost(&name)
+            .ok_or_else(|| errors::no_vhost(&name))?;
+        let (Some(permissions), Some(account)) =
+            (registry.permissions(&name, &user), registry.user(&user))
+        else {
+            let what = format_args!("user '{user}' may not enter vhost '{name}'");
             return Err(errors::unauthorized(what));
         };
-        let permissions = Arc::new(permissions.clone());
-        let Known { user, impersonator } = known;
-        Ok((
-            vhost,
-            Login {
-                user,
-                impersonator,
-                permissions,
-            },
-        ))
+        let of_user_max = account.limits.connections_max.map(u64::from);
+        let seat = self.environment.seats.take(
+            (&name, vhost.spec.limits.connections_max),
+            (&user, of_user_max),
+        );
+        let seat = seat.map_err(|full| errors::too_many_connections(full, &user, &name))?;
+        let login = Login {
+            impersonator,
+            permissions: Arc::clone(permissions),
+            topics: registry.topic_permissions(&name, &user).map(Arc::clone),
+            generation,
+            serials: (
+                registry.user_serial(&user).unwrap_or_default(),
+                vhost.serial(),
+            ),
+            user,
+            _seat: seat,
+        };
+        Ok((name, login))
+    }
+
+    /// Takes note of changes of the registry: what the user may do now, and whether it and its
+    /// vhost are still there. Call it before each turn.
+    pub fn handle_registry(&mut self, now: Now) {
+        let generation = self.environment.generation();
+        let (Some(login), Some(vhost)) = (&mut self.login, &self.vhost) else {
+            return;
+        };
+        if login.generation == generation {
+            return;
+        }
+        login.generation = generation;
+        let registry = self.environment.registry();
+        let (user, in_vhost) = login.serials;
+        let gone = if registry.user_serial(&login.user) != Some(user) {
+            Some(format!("user '{}' was deleted", login.user))
+        } else if registry.vhost(vhost).map(Vhost::serial) != Some(in_vhost) {
+            Some(format!("vhost '{vhost}' was deleted"))
+        } else {
+            None
+        };
+        login.permissions = match registry.permissions(vhost, &login.user) {
+            Some(permissions) => Arc::clone(permissions),
+            None => Arc::new(Permissions::none()),
+        };
+        login.topics = registry
+            .topic_permissions(vhost, &login.user)
+            .map(Arc::clone);
+        let user = registry.user(&login.user);
+        login.impersonator = user.is_some_and(|user| user.has_tag(&Tag::Impersonator));
+        if let Some(why) = gone {
+            self.close(now, Some(errors::forced(why)));
+        }
     }
 
     /// Whether the user has a right on a name, else the error that says so.

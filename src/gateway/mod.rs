@@ -27,6 +27,7 @@ mod links;
 mod management;
 mod pattern;
 mod publisher;
+mod seats;
 mod terminus;
 mod work;
 

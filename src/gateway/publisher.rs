@@ -8,9 +8,10 @@ use bytes::Bytes;
 use super::Gateway;
 use super::address::Address;
 use super::errors;
+use super::handshake::Login;
 use super::links::{Kind, LinkId};
 use super::work::Work;
-use crate::access::Right;
+use crate::access::{Right, TopicPermissions};
 use crate::base::limits::{PUBLISH_CREDIT_BYTES, PUBLISH_CREDIT_MAX};
 use crate::base::{ExchangeId, Name, PublisherId, Serial};
 use crate::broker::{Command, Publish, PublishOutcome, Target};
@@ -36,6 +37,10 @@ pub(super) struct Publisher {
     pending: u32,
     /// Mean size of its messages, in bytes; 0 before the first.
     mean_bytes: u64,
+    /// Changes of the registry under which its right to write was checked.
+    checked: u64,
+    /// The keys it may use, if its exchange is a topic exchange; none: any.
+    topic: Option<Arc<TopicPermissions>>,
 }
 
 /// Where the messages of a link go.
@@ -64,6 +69,8 @@ impl Publisher {
             given: 0,
             pending: 0,
             mean_bytes: 0,
+            checked: 0,
+            topic: None,
         }
     }
 
@@ -154,6 +161,7 @@ impl Gateway {
             .map_err(|error| Refusal::Detach(errors::message(&error)))?;
         self.check_user_id(&message)?;
         let (target, route) = self.route(id, &message)?;
+        let topic = self.check_write(id, &route)?;
         self.work.push_back(Work::Command(Command::Publish(Publish {
             connection: self.id,
             publisher: id.publisher(),
@@ -162,6 +170,7 @@ impl Gateway {
             route,
             message: Arc::new(message),
             settled,
+            topic,
         })));
         Ok(())
     }
@@ -179,6 +188,30 @@ impl Gateway {
         } else {
             Err(Refusal::Detach(errors::user_id(user_id)))
         }
+    }
+
+    /// Checks the right to write again if permissions were changed since it was checked. Gives the
+    /// keys that may be used.
+    fn check_write(
+        &mut self,
+        id: LinkId,
+        route: &Route,
+    ) -> Result<Option<Arc<TopicPermissions>>, Refusal> {
+        let generation = self.login.as_ref().map_or(0, Login::generation);
+        if let Some((_, publisher)) = self.links.publisher(id.publisher())
+            && publisher.checked == generation
+        {
+            return Ok(publisher.topic.clone());
+        }
+        self.check_right(Right::Write, &route.exchange, "exchange")
+            .map_err(Refusal::Detach)?;
+        let login = self.login.as_ref();
+        let topic = login.and_then(|login| login.topic(&route.exchange).cloned());
+        if let Some((_, publisher)) = self.links.publisher(id.publisher()) {
+            publisher.checked = generation;
+            publisher.topic.clone_from(&topic);
+        }
+        Ok(topic)
     }
 
     /// Exchange and keys of a message: those of its link or of its `to`, and its CC keys.
@@ -257,6 +290,7 @@ impl Gateway {
         if let Some((_, publisher)) = self.links.publisher(id.publisher()) {
             let last = Some((to.to_owned(), Arc::clone(&route)));
             publisher.to = Destination::Anonymous { last };
+            publisher.checked = 0;
         }
         Ok((target_of(&route), route))
     }
@@ -368,6 +402,7 @@ fn verdict(to: &Destination, outcome: &PublishOutcome) -> (Option<DeliveryState>
             (Some(DeliveryState::Released), Some(error))
         }
         PublishOutcome::Internal => (None, Some(errors::internal_exchange(exchange))),
+        PublishOutcome::Forbidden { key } => (None, Some(errors::forbidden_key(exchange, key))),
     }
 }
 

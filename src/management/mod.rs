@@ -7,6 +7,7 @@
 //!
 //! Read first: [`handle`], [`Operations`], [`http`].
 
+mod administration;
 mod answer;
 mod body;
 pub mod http;
@@ -16,6 +17,9 @@ mod path;
 mod refusal;
 mod token;
 
+pub use administration::{
+    Change, NewPassword, Planned, UserChange, UserLimit, VhostChange, VhostLimit,
+};
 pub use body::{BindingBody, ExchangeBody, QueueBody};
 pub use node::{Answer, Caller, RequestError, handle};
 pub use operations::{DeclaredQueue, Operations};

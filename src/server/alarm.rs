@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::partials::Partials;
 use super::store::Store;
 use super::vhost::Vhost;
+use super::vhosts::Vhosts;
 use crate::store::StoreState;
 
 /// How often memory and journal are looked at.
@@ -16,7 +17,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// and clears it when they take a tenth less, so that it does not flutter; also while the journal
 /// is not well.
 pub(super) async fn watch(
-    vhosts: Vec<Arc<Vhost>>,
+    vhosts: Arc<Vhosts>,
     partials: Arc<Partials>,
     store: Option<Arc<Store>>,
     limit_bytes: u64,
@@ -25,7 +26,7 @@ pub(super) async fn watch(
     loop {
         tokio::time::sleep(INTERVAL).await;
         if limit_bytes > 0 {
-            over = look(&vhosts, over, limit_bytes);
+            over = look(&vhosts.all(), over, limit_bytes);
         }
         let state = store.as_ref().map(|store| store.state());
         let now = over || state.is_some_and(|state| state != StoreState::Open);
@@ -39,10 +40,7 @@ pub(super) async fn watch(
             "alarm: publishers get no credit while it stands"
         );
         partials.set_alarm(raised);
-        for vhost in &vhosts {
-            // A vhost that failed says so itself.
-            let _ = vhost.set_alarm(raised);
-        }
+        vhosts.set_alarm(raised);
     }
 }
 

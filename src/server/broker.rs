@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
+use super::admin::Admin;
 use super::clock::Clock;
 use super::connection::Driver;
 use super::errors::StartError;
@@ -22,9 +23,11 @@ use super::recover::{self, Recovered};
 use super::stats::{JournalStats, Stats};
 use super::store::Store;
 use super::vhost::Vhost;
+use super::vhosts::Vhosts;
 use super::{alarm, checkpoint, http, listener, setup};
 use crate::access::Peer;
-use crate::base::{ConnectionId, Name};
+use crate::base::{ConnectionId, Name, Seed};
+use crate::broker::{self, Core};
 use crate::config::{HttpListen, ListenAddress, PermissionEntry, Settings, Span, UserEntry};
 use crate::gateway::Environment;
 use crate::management::http::json::overview::Listener;
@@ -37,9 +40,12 @@ pub(super) struct Shared {
     pub(super) clock: Clock,
     pub(super) environment: Arc<Environment>,
     pub(super) settings: Settings,
-    vhosts: BTreeMap<Name, Arc<Vhost>>,
+    pub(super) vhosts: Arc<Vhosts>,
+    /// Held while the registry is changed. First in the order of locks.
+    pub(super) changes: Mutex<()>,
+    seed: Seed,
     /// The journal; none: messages live in memory only.
-    store: Option<Arc<Store>>,
+    pub(super) store: Option<Arc<Store>>,
     outboxes: Mutex<BTreeMap<ConnectionId, Arc<Outbox>>>,
     tasks: Mutex<JoinSet<()>>,
     stopping: AtomicBool,
@@ -56,8 +62,18 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn vhost(&self, name: &str) -> Option<Arc<Vhost>> {
-        self.vhosts.get(name).map(Arc::clone)
+    /// Makes a core part of the broker.
+    pub(super) fn start_vhost(&self, core: Core) {
+        let (clock, failure) = (self.clock, Arc::clone(&self.failure));
+        let vhost = Vhost::new(core, self.store.clone(), self.seed, clock, failure);
+        let vhost = Arc::new(vhost);
+        self.vhosts.add(&vhost);
+        self.spawn(run_timer(vhost, clock));
+    }
+
+    /// How the core of a vhost is made.
+    pub(super) fn core_options(&self, vhost: &Name) -> broker::Options {
+        setup::core_options(&self.settings, vhost, self.seed)
     }
 
     pub(super) fn is_stopping(&self) -> bool {
@@ -103,7 +119,7 @@ impl Shared {
 
     /// Starts what looks after memory and disk.
     fn watch(&self) {
-        let vhosts = || -> Vec<_> { self.vhosts.values().map(Arc::clone).collect() };
+        let vhosts = || Arc::clone(&self.vhosts);
         let limit_bytes = self.settings.memory_limit.0;
         if limit_bytes > 0 || self.store.is_some() {
             let (partials, store) = (Arc::clone(&self.partials), self.store.clone());
@@ -115,7 +131,8 @@ impl Shared {
         }
     }
 
-    fn call_all(&self) {
+    /// Makes every connection look again.
+    pub(super) fn call_all(&self) {
         let outboxes: Vec<_> = self.outboxes.lock().values().map(Arc::clone).collect();
         for outbox in outboxes {
             outbox.call();
@@ -146,7 +163,12 @@ impl Shared {
             connections: self.connections.load(Ordering::Relaxed),
             connections_total: self.connections_total.load(Ordering::Relaxed),
             connections_refused: self.connections_refused.load(Ordering::Relaxed),
-            vhosts: self.vhosts.values().map(|vhost| vhost.stats()).collect(),
+            vhosts: self
+                .vhosts
+                .all()
+                .iter()
+                .map(|vhost| vhost.stats())
+                .collect(),
             store: self.store.as_ref().map(|store| JournalStats {
                 state: store.state(),
                 figures: store.stats(),
@@ -223,6 +245,12 @@ impl Builder {
 
     /// Adds a user that may do everything, beside `guest` (password `guest`, from this machine only).
     pub fn user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
+        let guest = self
+            .settings
+            .users(true)
+            .filter(|user| user.name == "guest");
+        let guest: Vec<_> = guest.collect();
+        self.settings.user.extend(guest);
         self.settings.user.push(UserEntry {
             name: name.into(),
             password: password.into(),
@@ -307,8 +335,6 @@ impl Broker {
             return Err(StartError::Setting { name, why });
         }
         let seed = setup::seed();
-        let registry = setup::registry(&settings)?;
-        let options = setup::options(&settings, seed);
         let clock = Clock::start();
         let failure = Arc::new(Notify::new());
         let mut listeners: Vec<TcpListener> = Vec::new();
@@ -316,12 +342,12 @@ impl Broker {
             listeners.push(listener::bind(address).await?);
         }
         let http_listener = http::bind(&settings.http).await?;
-        let Recovered { cores, store } = recover::recover(&settings, seed, clock)?;
-        let vhosts = cores.into_iter().map(|(name, core)| {
-            let vhost = Vhost::new(core, store.clone(), seed, clock, Arc::clone(&failure));
-            (name, Arc::new(vhost))
-        });
-        let vhosts: BTreeMap<_, _> = vhosts.collect();
+        let Recovered {
+            cores,
+            registry,
+            store,
+        } = recover::recover(&settings, seed, clock)?;
+        let options = setup::options(&settings, &registry, seed);
         let addresses = listeners
             .iter()
             .filter_map(|listener| listener.local_addr().ok());
@@ -331,7 +357,9 @@ impl Broker {
             environment: Arc::new(Environment::new(registry, options)),
             partials: Arc::new(Partials::new(settings.max_message_size.0)),
             settings,
-            vhosts,
+            vhosts: Arc::default(),
+            changes: Mutex::default(),
+            seed,
             store,
             addresses,
             http_address: http_listener
@@ -345,8 +373,8 @@ impl Broker {
             connections_refused: AtomicU64::new(0),
             failure,
         });
-        for vhost in shared.vhosts.values() {
-            shared.spawn(run_timer(Arc::clone(vhost), clock));
+        for core in cores {
+            shared.start_vhost(core);
         }
         shared.watch();
         for listener in listeners {
@@ -360,6 +388,11 @@ impl Broker {
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.shared
+    }
+
+    /// Administers it while it runs.
+    pub fn admin(&self) -> Admin {
+        Admin::new(Arc::clone(&self.shared))
     }
 
     /// The addresses it listens on, in the order in which they were given, with their real ports.

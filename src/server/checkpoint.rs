@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use super::store::Store;
 use super::vhost::{Failed, Vhost};
+use super::vhosts::Vhosts;
 
 /// How often it is looked whether one is due.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// Writes a checkpoint whenever so many bytes were written since the last.
-pub(super) async fn write(store: Arc<Store>, vhosts: Vec<Arc<Vhost>>, after_bytes: u64) {
+pub(super) async fn write(store: Arc<Store>, vhosts: Arc<Vhosts>, after_bytes: u64) {
     loop {
         tokio::time::sleep(INTERVAL).await;
         if store.journal().checkpoint_runs()
@@ -19,7 +20,7 @@ pub(super) async fn write(store: Arc<Store>, vhosts: Vec<Arc<Vhost>>, after_byte
         {
             continue;
         }
-        if copy(&store, &vhosts).await.is_ok() {
+        if copy(&store, &vhosts.all()).await.is_ok() {
             store.ring(store.journal().end_checkpoint());
         } else {
             store.journal().abandon_checkpoint();

@@ -158,6 +158,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
     /// Lets gateway and core work on what has come, and collects the output.
     fn turn(&mut self) {
         let now = self.shared.clock.now();
+        self.gateway.handle_registry(now);
         if self.shared.is_stopping() && !self.closing {
             self.closing = true;
             self.gateway.close(now, Some(super::errors::stopping()));
@@ -197,22 +198,29 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             if self.vhost.is_none() {
                 self.enter();
             }
-            let Some(vhost) = &self.vhost else { return };
-            let failed = vhost.run(&mut self.gateway, &self.outbox).is_err();
             let now = self.shared.clock.now();
-            if failed {
-                self.gateway.fail(now);
+            let Some(vhost) = &self.vhost else {
+                self.gateway.handle_vhost_deleted(now);
+                return;
+            };
+            if vhost.run(&mut self.gateway, &self.outbox).is_err() {
+                if vhost.is_deleted() {
+                    self.gateway.handle_vhost_deleted(now);
+                } else {
+                    self.gateway.fail(now);
+                }
                 self.closing = true;
                 self.vhost = None;
                 return;
             }
+            let now = self.shared.clock.now();
             self.gateway.handle_answers(now);
         }
     }
 
     fn enter(&mut self) {
         let name = self.gateway.vhost();
-        self.vhost = name.and_then(|name| self.shared.vhost(name));
+        self.vhost = name.and_then(|name| self.shared.vhosts.get(name));
         if let Some(vhost) = &self.vhost {
             vhost.enter(self.gateway.id(), Arc::clone(&self.outbox));
         }

@@ -12,6 +12,7 @@
 //!
 //! Read first: [`Broker`], then `connection` (a turn), `vhost` (a batch), `http` (the HTTP API).
 
+mod admin;
 mod alarm;
 mod broker;
 mod checkpoint;
@@ -28,7 +29,9 @@ mod setup;
 mod stats;
 mod store;
 mod vhost;
+mod vhosts;
 
+pub use admin::Admin;
 pub use broker::{Broker, Builder};
 pub use errors::StartError;
 pub use process::run;

@@ -8,6 +8,7 @@ use super::errors::StartError;
 use super::setup;
 use super::store::Store;
 use crate::base::{Name, Now, Seed, Timestamp};
+use crate::broker::registry::Registry;
 use crate::broker::{Core, Options, Record, Restoring};
 use crate::config::Settings;
 use crate::record::{self, RecordError};
@@ -17,9 +18,11 @@ use crate::store::{self, FileDisk, Journal, Missing, Restored};
 const DOWN_MAX_MS: u64 = 30 * 24 * 60 * 60 * 1000;
 /// Bodies read back in one go.
 const READ_BATCH: usize = 1024;
-/// What a start gives: the cores of all vhosts, and the journal unless all lives in memory.
+/// What a start gives: the registry and the cores of all its vhosts, and the journal unless all
+/// lives in memory.
 pub(super) struct Recovered {
-    pub(super) cores: BTreeMap<Name, Core>,
+    pub(super) cores: Vec<Core>,
+    pub(super) registry: Registry,
     pub(super) store: Option<Arc<Store>>,
 }
 
@@ -29,17 +32,17 @@ pub(super) fn recover(
     seed: Seed,
     clock: Clock,
 ) -> Result<Recovered, StartError> {
-    let vhosts: Vec<Name> = settings.vhosts().map(Name::from).collect();
-    let options = |name: &Name| Options {
-        unsettled_max: settings.unsettled_max,
-        ..Options::new(name.clone(), seed)
-    };
+    let options = |name: &Name| setup::core_options(settings, name, seed);
+    let mut registry = setup::registry(settings);
+    for fact in setup::missing(settings, &registry)? {
+        registry.apply(fact);
+    }
+    let vhosts: Vec<Name> = registry.vhosts().map(|(name, _)| name.clone()).collect();
     let Some(directory) = settings.data_directory() else {
-        let cores = vhosts
-            .iter()
-            .map(|name| (name.clone(), Core::new(options(name))));
+        let cores = vhosts.iter().map(|name| Core::new(options(name)));
         return Ok(Recovered {
             cores: cores.collect(),
+            registry,
             store: None,
         });
     };
@@ -80,15 +83,19 @@ pub(super) fn recover(
     let replayed_bytes = opened.recovery().bytes_read;
     tracing::info!(directory = %directory.display(), segments, facts, "journal opened");
     let (journal, writer) = opened.start();
-    let mut cores = BTreeMap::new();
+    let mut cores = Vec::new();
     for (name, mut vhost) in restoring {
         read_bodies(&name, &mut vhost, &journal);
-        cores.insert(name, vhost.finish());
+        cores.push(vhost.finish());
     }
     let store = Store::start(journal, writer, (sync, replayed_bytes), clock)
         .map_err(|error| fail(&error))?;
     let store = Some(store);
-    Ok(Recovered { cores, store })
+    Ok(Recovered {
+        cores,
+        registry,
+        store,
+    })
 }
 
 /// Vhosts while their records are read.

@@ -1,9 +1,14 @@
 //! From settings to a registry and to the options of the gateways.
 
-use crate::access::{PasswordHash, Permissions, RABBIT_SALT_BYTES, Tag, User, UserLimits};
+use std::collections::BTreeSet;
+
+use crate::access::{
+    Password, PasswordHash, Permissions, RABBIT_SALT_BYTES, Tag, User, UserLimits,
+};
 use crate::base::{Name, Seed};
-use crate::broker::registry::Registry;
-use crate::config::{ANY_VHOST, Settings, SyncSetting};
+use crate::broker;
+use crate::broker::registry::{Registry, RegistryFact, VhostSpec, check_name};
+use crate::config::{ANY_VHOST, Settings, SyncSetting, UserEntry};
 use crate::gateway::Options;
 use crate::link::{Identity, Options as LinkOptions};
 use crate::message::KeyRule;
@@ -17,44 +22,101 @@ const RABBITMQ: (&str, &str) = ("RabbitMQ", "4.0.5");
 /// Capabilities of every `open`. [surface 5]
 const CAPABILITIES: [&str; 2] = ["LINK_PAIR_V1_0", "ANONYMOUS-RELAY"];
 
-/// Vhosts, users and permissions as configured.
-pub(super) fn registry(settings: &Settings) -> Result<Registry, StartError> {
-    let mut registry = Registry::new();
-    for vhost in settings.vhosts() {
-        registry.add_vhost(Name::from(vhost))?;
+/// What the settings name and the registry does not have, or has otherwise: vhosts, users with
+/// their passwords, permissions. What they do not name is left as it is.
+pub(super) fn missing(
+    settings: &Settings,
+    registry: &Registry,
+) -> Result<Vec<RegistryFact>, StartError> {
+    let mut facts = Vec::new();
+    for name in settings.vhosts().map(Name::from) {
+        check_name(&name)?;
+        if registry.vhost(&name).is_none() {
+            let spec = VhostSpec::default();
+            facts.push(RegistryFact::VhostSet { name, spec });
+        }
     }
-    registry.set_default_vhost(&Name::from(&*settings.default_vhost))?;
-    if settings.default_vhost != crate::broker::registry::DEFAULT_VHOST {
-        registry.remove_vhost(&Name::from(crate::broker::registry::DEFAULT_VHOST))?;
+    let is_fresh = registry.is_empty();
+    for entry in settings.users(is_fresh) {
+        check_name(&Name::from(&*entry.name))?;
+        facts.extend(user(&entry, registry));
     }
-    for entry in &settings.user {
-        registry.set_user(User {
-            name: Name::from(&*entry.name),
-            password: Some(PasswordHash::rabbit_sha256(salt(), entry.password.as_bytes()).into()),
-            tags: vec![Tag::Administrator],
-            loopback_only: settings.loopback_user.contains(&entry.name),
-            limits: UserLimits::default(),
-        })?;
-        if !settings
-            .permission
-            .iter()
-            .any(|permission| permission.user == entry.name)
-        {
-            for vhost in settings.vhosts() {
-                let (vhost, user) = (Name::from(vhost), Name::from(&*entry.name));
-                registry.set_permissions(&vhost, &user, Permissions::all()?)?;
-            }
+    let known = registry.vhosts().map(|(name, _)| name.clone());
+    let vhosts: BTreeSet<Name> = known.chain(settings.vhosts().map(Name::from)).collect();
+    for entry in settings.users(is_fresh) {
+        let mut entries = settings.permission.iter();
+        if entries.any(|permission| permission.user == entry.name) {
+            continue;
+        }
+        for vhost in &vhosts {
+            facts.extend(permissions(
+                registry,
+                vhost,
+                &entry.name,
+                Permissions::all()?,
+            ));
         }
     }
     for entry in &settings.permission {
-        let permissions = Permissions::new(&entry.configure, &entry.write, &entry.read)?;
-        let here = |vhost: &&str| entry.vhost == ANY_VHOST || entry.vhost == *vhost;
-        for vhost in settings.vhosts().filter(here) {
-            let (vhost, user) = (Name::from(vhost), Name::from(&*entry.user));
-            registry.set_permissions(&vhost, &user, permissions.clone())?;
+        let given = Permissions::new(&entry.configure, &entry.write, &entry.read)?;
+        let here = |vhost: &&Name| entry.vhost == ANY_VHOST || **vhost == *entry.vhost;
+        for vhost in vhosts.iter().filter(here) {
+            facts.extend(permissions(registry, vhost, &entry.user, given.clone()));
         }
     }
-    Ok(registry)
+    Ok(facts)
+}
+
+/// A user as configured, unless it is there with this password.
+fn user(entry: &UserEntry, registry: &Registry) -> Option<RegistryFact> {
+    let known = registry.user(&entry.name);
+    let password = known.and_then(|user| user.password.as_ref());
+    if password.is_some_and(|password| password.hash.verify(entry.password.as_bytes())) {
+        return None;
+    }
+    let fresh = || User {
+        name: Name::from(&*entry.name),
+        password: None,
+        tags: vec![Tag::Administrator],
+        loopback_only: false,
+        limits: UserLimits::default(),
+    };
+    Some(RegistryFact::UserSet(Box::new(User {
+        password: Some(hash(&entry.password)),
+        ..known.cloned().unwrap_or_else(fresh)
+    })))
+}
+
+/// Permissions as configured, unless they are there.
+fn permissions(
+    registry: &Registry,
+    vhost: &Name,
+    user: &str,
+    given: Permissions,
+) -> Option<RegistryFact> {
+    let known = registry.permissions(vhost, user);
+    if known.is_some_and(|known| **known == given) {
+        return None;
+    }
+    Some(RegistryFact::PermissionsSet {
+        vhost: vhost.clone(),
+        user: Name::from(user),
+        permissions: given,
+    })
+}
+
+/// A registry without anything in it.
+pub(super) fn registry(settings: &Settings) -> Registry {
+    let loopback_users = settings.loopback_user.iter();
+    Registry::new(
+        Name::from(&*settings.default_vhost),
+        loopback_users.map(|name| Name::from(&**name)),
+    )
+}
+
+/// Hashes a password for a user.
+pub(super) fn hash(password: &str) -> Password {
+    PasswordHash::rabbit_sha256(salt(), password.as_bytes()).into()
 }
 
 #[allow(
@@ -103,10 +165,19 @@ fn temporary_prefix() -> String {
     format!("amq.gen-{}-", uuid::Uuid::new_v4().simple())
 }
 
+/// How the core of a vhost is made.
+pub(super) fn core_options(settings: &Settings, vhost: &Name, seed: Seed) -> broker::Options {
+    broker::Options {
+        unsettled_max: settings.unsettled_max,
+        ..broker::Options::new(vhost.clone(), seed)
+    }
+}
+
 /// How gateways behave as configured.
-pub(super) fn options(settings: &Settings, seed: Seed) -> Options {
+pub(super) fn options(settings: &Settings, registry: &Registry, seed: Seed) -> Options {
     let u32 = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-    let anonymous_user = settings.anonymous().map(Name::from);
+    let anonymous_user = registry.user(&settings.anonymous_user);
+    let anonymous_user = anonymous_user.map(|user| user.name.clone());
     let mut mechanisms = vec!["PLAIN".to_owned()];
     mechanisms.extend(anonymous_user.is_some().then(|| "ANONYMOUS".to_owned()));
     let idle = u32(settings.idle_timeout.ms);

@@ -17,14 +17,14 @@ use crate::base::{ConnectionId, Lsn, Map, Millis, Name, Now, Seed};
 use crate::broker::{Command, Core, Effect, Effects, Fact, LogEvent, More, Record, Snapshot};
 use crate::gateway::Gateway;
 use crate::record::Stored;
-use crate::store::Wake;
+use crate::store::{Journal, Wake};
 
 /// Facts in one block of a checkpoint at most.
 const BLOCK_FACTS: usize = 1024;
 /// Messages that one tick may handle under one hold of the lock.
 const TICK_BUDGET: usize = BATCH_COMMANDS_MAX;
 
-/// The vhost's core panicked: nothing more is done in it.
+/// The vhost's core panicked, or it was deleted: nothing more is done in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Failed;
 
@@ -38,6 +38,8 @@ pub(super) struct Vhost {
     /// Keeps the records; none: messages live in memory only.
     store: Option<Arc<Store>>,
     failed: AtomicBool,
+    /// Deleted: nothing more is done in it.
+    deleted: AtomicBool,
     /// Told when a core fails.
     failure: Arc<Notify>,
     /// When the timer task will look, in [`Millis`].
@@ -86,6 +88,7 @@ impl Vhost {
             state: Mutex::new(state),
             store,
             failed: AtomicBool::new(false),
+            deleted: AtomicBool::new(false),
             failure,
             timer_due: AtomicU64::new(0),
             timer: Notify::new(),
@@ -186,6 +189,14 @@ impl Vhost {
         })
     }
 
+    /// Lets the core do something for nobody's connection.
+    pub(super) fn work<T>(
+        &self,
+        work: impl FnOnce(Now, &mut Core, &mut Effects) -> T,
+    ) -> Result<T, Failed> {
+        self.hold(None, |now, core, effects, _| work(now, core, effects))
+    }
+
     /// Raises or clears the alarm that stops publishers.
     pub(super) fn set_alarm(&self, raised: bool) -> Result<(), Failed> {
         self.hold(None, |now, core, effects, _| {
@@ -267,10 +278,11 @@ impl Vhost {
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, State>, Failed> {
-        if self.failed.load(Ordering::Acquire) {
+        let state = self.state.lock();
+        if self.failed() || self.is_deleted() {
             return Err(Failed);
         }
-        Ok(self.state.lock())
+        Ok(state)
     }
 
     /// Ends a hold: lets others in first, then wakes whom the batch had something for.
@@ -300,18 +312,51 @@ impl Vhost {
     fn fail(&self, state: MutexGuard<'_, State>) -> Failed {
         self.failed.store(true, Ordering::Release);
         tracing::error!(vhost = %self.name, "the core failed; its links are closed");
-        let mut outboxes: Vec<(ConnectionId, Arc<Outbox>)> = Vec::new();
-        #[allow(clippy::iter_over_hash_type, reason = "sorted below")]
-        for (id, peer) in &state.peers {
-            outboxes.push((*id, Arc::clone(&peer.outbox)));
-        }
+        let outboxes = state.outboxes();
         drop(state);
-        outboxes.sort_by_key(|(id, _)| *id);
-        for (_, outbox) in outboxes {
+        for outbox in outboxes {
             outbox.call();
         }
         self.failure.notify_one();
         Failed
+    }
+
+    pub(super) fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// Ends it: no record of it follows. Its connections are called.
+    pub(super) fn delete(&self) {
+        let state = self.state.lock();
+        self.deleted.store(true, Ordering::Release);
+        let outboxes = state.outboxes();
+        drop(state);
+        for outbox in outboxes {
+            outbox.call();
+        }
+        self.timer.notify_one();
+    }
+
+    pub(super) fn is_deleted(&self) -> bool {
+        self.deleted.load(Ordering::Acquire)
+    }
+
+    /// Frees a piece of what is in a deleted vhost; bodies in the journal go once the record that
+    /// deletes it is durable. False when nothing is left.
+    pub(super) fn dissolve(&self, deleted_by: Lsn) -> bool {
+        let mut state = self.state.lock();
+        let State { core, effects, .. } = &mut *state;
+        let more = core.dissolve(self.clock.now(), TICK_BUDGET, effects);
+        if let Some(store) = &self.store {
+            for body in effects.released.drain(..) {
+                store.journal().release(body, deleted_by);
+            }
+        }
+        let garbage = std::mem::take(&mut effects.garbage);
+        effects.clear();
+        MutexGuard::unlock_fair(state);
+        drop(garbage);
+        more == More::Yes
     }
 
     pub(super) fn failed(&self) -> bool {
@@ -333,6 +378,17 @@ impl Vhost {
 }
 
 impl State {
+    /// Those of all connections, in the order of their ids.
+    fn outboxes(&self) -> Vec<Arc<Outbox>> {
+        let mut outboxes: Vec<(ConnectionId, Arc<Outbox>)> = Vec::new();
+        #[allow(clippy::iter_over_hash_type, reason = "sorted below")]
+        for (id, peer) in &self.peers {
+            outboxes.push((*id, Arc::clone(&peer.outbox)));
+        }
+        outboxes.sort_by_key(|(id, _)| *id);
+        outboxes.into_iter().map(|(_, outbox)| outbox).collect()
+    }
+
     /// Gives each connection its effects: the one whose batch this is directly, the others through
     /// their outboxes, all in the core's order.
     fn distribute(&mut self, mut own: Option<&mut Gateway>) {

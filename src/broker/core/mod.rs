@@ -38,7 +38,7 @@ use super::policy::Policies;
 use super::queue::{Queue, Trash};
 use super::reply::QueueInfo;
 use super::router::Router;
-use super::{Command, Effects, Reply};
+use super::{Command, DropCause, Effects, Reply};
 use crate::base::{Lsn, Map, Millis, Name, Now, QueueId, Seed, limits};
 
 /// How a core is made.
@@ -110,6 +110,8 @@ struct Turn<'a> {
     effects: &'a mut Effects,
 }
 
+/// What removing one queue of a deleted vhost counts, in messages.
+const DISSOLVE_COST: usize = 16;
 /// Messages one command may touch beyond its own; the rest is left to [`Core::tick`].
 const COMMAND_BUDGET: usize = 128;
 
@@ -229,6 +231,36 @@ impl Core {
         self.free(&mut turn);
         self.recorder.finish(now, effects);
         if self.has_work() { More::Yes } else { More::No }
+    }
+
+    /// Removes all queues with what is in them, about `budget` messages' worth at a time: the vhost
+    /// is gone, nobody is told and no record is of use. Afterwards nothing of it names a body.
+    pub fn dissolve(&mut self, now: Now, budget: usize, effects: &mut Effects) -> More {
+        let mut turn = Turn {
+            now,
+            budget,
+            effects,
+        };
+        while turn.budget > 0
+            && let Some(id) = self.names.values().next().copied()
+        {
+            self.remove_queue(&mut turn, id, DropCause::QueueDeleted);
+            turn.budget = turn.budget.saturating_sub(DISSOLVE_COST);
+        }
+        self.work.clear();
+        self.free(&mut turn);
+        self.recorder.finish(now, effects);
+        if self.names.is_empty() && self.trash.is_empty() {
+            More::No
+        } else {
+            More::Yes
+        }
+    }
+
+    /// The last record about topology, policies or purges: who tells anybody what stands in this
+    /// vhost waits until it is durable. 0: none since the start.
+    pub const fn topology_lsn(&self) -> Lsn {
+        self.recorder.topology()
     }
 
     /// The next record gets this LSN, the ones behind it those that follow: the journal says so

@@ -4,6 +4,7 @@ use super::admission::{Admission, Arrival};
 use super::death::Dying;
 use super::{Core, Turn};
 use crate::base::{ExchangeId, Name, Position, QueueId};
+use crate::broker::exchange::{Exchange, ExchangeKind};
 use crate::broker::queue::State;
 use crate::broker::router::DEFAULT_EXCHANGE;
 use crate::broker::{Effect, Fact, Publish, PublishOutcome, Target};
@@ -50,7 +51,10 @@ impl Core {
         match exchange {
             None => Err(PublishOutcome::NoExchange),
             Some(exchange) if exchange.spec.internal => Err(PublishOutcome::Internal),
-            Some(exchange) => Ok(exchange.id),
+            Some(exchange) => match forbidden_key(exchange, publish) {
+                None => Ok(exchange.id),
+                Some(key) => Err(PublishOutcome::Forbidden { key: key.clone() }),
+            },
         }
     }
 
@@ -133,4 +137,11 @@ impl Core {
             PublishOutcome::QueueFull { queue }
         })
     }
+}
+
+/// The first key of a message that its publisher may not use on this exchange.
+fn forbidden_key<'a>(exchange: &Exchange, publish: &'a Publish) -> Option<&'a Name> {
+    let topic = publish.topic.as_ref()?;
+    let mut keys = publish.route.keys.iter();
+    keys.find(|key| exchange.spec.kind == ExchangeKind::Topic && !topic.write.matches(key))
 }

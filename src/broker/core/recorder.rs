@@ -19,6 +19,8 @@ pub(super) struct Recorder {
     carried_bytes: usize,
     /// A record of this command is ended already.
     has_ended: bool,
+    /// The last record with a fact that is not about messages one by one.
+    topology: Lsn,
     /// Bodies that more than one message names, and how many do. All others are named by one.
     shared: BTreeMap<Lsn, u32>,
     released: Vec<Lsn>,
@@ -32,6 +34,7 @@ impl Recorder {
             names_body: false,
             carried_bytes: 0,
             has_ended: false,
+            topology: Lsn(0),
             shared: BTreeMap::new(),
             released: Vec::new(),
         }
@@ -75,8 +78,16 @@ impl Recorder {
         self.facts.len()
     }
 
+    /// The last record with a fact about topology, policies or purges; 0: none so far.
+    pub(super) const fn topology(&self) -> Lsn {
+        self.topology
+    }
+
     /// Adds a fact.
     pub(super) fn push(&mut self, fact: Fact) {
+        if !fact.is_of_one_message() {
+            self.topology = self.next;
+        }
         self.facts.push(fact);
     }
 

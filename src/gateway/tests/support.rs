@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::access::{PasswordHash, Peer, Permissions, User, UserLimits};
 use crate::base::{ConnectionId, Lsn, Millis, Name, Now, Seed, Timestamp};
-use crate::broker::registry::Registry;
+use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec};
 use crate::broker::{Command, Core, Effects, Options as CoreOptions, Reply};
 use crate::gateway::{Environment, Gateway, Options};
 use crate::link::{
@@ -45,24 +45,27 @@ pub(super) struct Client {
 
 /// Who may do what: `guest` everything, `limited` names that begin with `mine`.
 fn registry() -> Registry {
-    let mut registry = Registry::new();
-    let default = registry.default_vhost().clone();
+    let default = Name::from(DEFAULT_VHOST);
+    let mut registry = Registry::new(default.clone(), ["guest", "limited"].map(Name::from));
+    for name in [default.clone(), Name::from("closed")] {
+        let spec = VhostSpec::default();
+        registry.apply(RegistryFact::VhostSet { name, spec });
+    }
     for (name, pattern) in [("guest", ".*"), ("limited", "^mine")] {
-        let name = Name::from(name);
-        let user = User {
-            name: name.clone(),
+        let user = Name::from(name);
+        registry.apply(RegistryFact::UserSet(Box::new(User {
+            name: user.clone(),
             password: Some(PasswordHash::rabbit_sha256([0; 4], name.as_bytes()).into()),
             tags: Vec::new(),
             loopback_only: true,
             limits: UserLimits::default(),
-        };
-        registry.set_user(user).unwrap();
-        let permissions = Permissions::new(pattern, pattern, pattern).unwrap();
-        registry
-            .set_permissions(&default, &name, permissions)
-            .unwrap();
+        })));
+        registry.apply(RegistryFact::PermissionsSet {
+            vhost: default.clone(),
+            user,
+            permissions: Permissions::new(pattern, pattern, pattern).unwrap(),
+        });
     }
-    registry.add_vhost(Name::from("closed")).unwrap();
     registry
 }
 

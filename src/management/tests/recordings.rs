@@ -92,6 +92,7 @@ impl Setting {
                 }),
                 message: Arc::new(message.clone()),
                 settled: false,
+                topic: None,
             }));
         }
     }

@@ -101,7 +101,7 @@ fn admit(
         return Ok(());
     }
     let vhost = params.get("vhost");
-    let registry = shared.environment.registry.read();
+    let registry = shared.environment.registry();
     if registry.vhost(&vhost).is_none() {
         return Err(Failure::not_found());
     }
@@ -120,13 +120,13 @@ impl Call<'_> {
     pub(super) fn visible_vhosts(&self) -> Vec<Arc<Vhost>> {
         let sees_all = self.identity.is_monitor();
         let names: Vec<Name> = {
-            let registry = self.shared.environment.registry.read();
+            let registry = self.shared.environment.registry();
             let vhosts = registry.vhosts().map(|(name, _)| name);
             let user = &*self.identity.name;
             let seen = |name: &&Name| sees_all || registry.permissions(name, user).is_some();
             vhosts.filter(seen).cloned().collect()
         };
-        let vhosts = names.iter().filter_map(|name| self.shared.vhost(name));
+        let vhosts = names.iter().filter_map(|name| self.shared.vhosts.get(name));
         vhosts.collect()
     }
 }

@@ -35,7 +35,7 @@ pub(super) async fn identify(
         return Err(Refused::Wrong(Failure::unauthenticated()));
     };
     let checked = {
-        let registry = shared.environment.registry.read();
+        let registry = shared.environment.registry();
         let user = registry.user(&credentials.user);
         access::plain(user, &credentials, peer).map(|()| user.map(Identity::new))
     };

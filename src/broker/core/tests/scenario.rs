@@ -210,6 +210,7 @@ impl Scenario {
             }),
             message: Arc::new(message.build()),
             settled: false,
+            topic: None,
         }));
         let at = self
             .others

@@ -1,0 +1,79 @@
+//! What happened to the registry, for the journal. Facts are absolute, so that applying one twice
+//! equals applying it once.
+
+use crate::access::{Permissions, TopicPermissions, User};
+use crate::base::Name;
+
+use super::VhostSpec;
+
+/// One change of the registry. A closed set.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RegistryFact {
+    /// A vhost is there, and is this.
+    VhostSet {
+        /// Its name.
+        name: Name,
+        /// What is said of it.
+        spec: VhostSpec,
+    },
+    /// A vhost is gone with its permissions, and with all records of its core before this one.
+    VhostDeleted {
+        /// Its name.
+        name: Name,
+    },
+    /// A user is there, and is this. (`loopback_only` is a setting, not part of the fact.)
+    UserSet(Box<User>),
+    /// A user is gone with its permissions everywhere.
+    UserDeleted {
+        /// Its name.
+        name: Name,
+    },
+    /// A user has these permissions in a vhost.
+    PermissionsSet {
+        /// Where.
+        vhost: Name,
+        /// Who.
+        user: Name,
+        /// Which.
+        permissions: Permissions,
+    },
+    /// A user may not enter a vhost any more.
+    PermissionsCleared {
+        /// Where.
+        vhost: Name,
+        /// Who.
+        user: Name,
+    },
+    /// A user has these permissions on the keys of a topic exchange.
+    TopicPermissionsSet {
+        /// Where.
+        vhost: Name,
+        /// Who.
+        user: Name,
+        /// Which exchange.
+        exchange: Name,
+        /// Which.
+        permissions: TopicPermissions,
+    },
+    /// A topic exchange is like any other for this user again.
+    TopicPermissionsCleared {
+        /// Where.
+        vhost: Name,
+        /// Who.
+        user: Name,
+        /// Which exchange.
+        exchange: Name,
+    },
+    /// A global parameter stands.
+    GlobalParameterSet {
+        /// Its name.
+        name: Name,
+        /// Its value, as JSON.
+        value: String,
+    },
+    /// A global parameter is gone.
+    GlobalParameterCleared {
+        /// Its name.
+        name: Name,
+    },
+}

@@ -1,0 +1,199 @@
+//! Administration of a running broker: its registry and the cores of its vhosts, for the HTTP API,
+//! for definitions, and for programs that embed it.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::broker::Shared;
+use super::outbox::Outbox;
+use super::setup;
+use super::vhost::Vhost;
+use crate::access::Password;
+use crate::base::{Lsn, Name, Now};
+use crate::broker::registry::{Registry, RegistryError, RegistryFact};
+use crate::broker::{Command, Core, Effects, Reply};
+use crate::management::{Change, Refusal, Status};
+use crate::store::StoreState;
+
+/// How often who waits for the journal looks whether it failed.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// Administers a running broker. Cheap to clone. Checks no rights: that is for who asks.
+#[derive(Clone)]
+pub struct Admin {
+    shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for Admin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Admin").finish_non_exhaustive()
+    }
+}
+
+impl Admin {
+    pub(super) const fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Vhosts, users and permissions as they are now.
+    pub fn registry(&self) -> Arc<Registry> {
+        self.shared.environment.registry()
+    }
+
+    /// Connections that are open in a vhost.
+    pub fn connections_in(&self, vhost: &str) -> u64 {
+        self.shared.environment.connections_in(vhost)
+    }
+
+    /// Makes one change, all of it or nothing. Ready once it is durable; whether something new was
+    /// made.
+    ///
+    /// # Errors
+    /// 400, 404: nothing was changed. 500: the journal failed, and it is not known to be durable.
+    pub async fn change(&self, change: Change) -> Result<bool, Refusal> {
+        let hashed = change.clear_password().map(setup::hash);
+        let (created, lsn) = self.shared.change(change, hashed)?;
+        self.shared.wait_until_durable(lsn).await?;
+        Ok(created)
+    }
+
+    /// Lets a vhost's core carry out one command. Ready once what it reports is durable.
+    ///
+    /// # Errors
+    /// What the core refuses. 404: no such vhost. 500: the vhost or the journal failed.
+    pub async fn apply(&self, vhost: &str, command: Command) -> Result<Reply, Refusal> {
+        let (reply, lsn) = self.with_core(vhost, |now, core, effects| {
+            let reply = core.apply(now, command, effects);
+            (reply, core.topology_lsn())
+        })?;
+        self.shared.wait_until_durable(lsn).await?;
+        match reply {
+            Reply::Refused(error) => Err(error.into()),
+            reply => Ok(reply),
+        }
+    }
+
+    /// Works on a vhost's core under its lock, so shortly: at most 200 us. What is reported to
+    /// anybody has to wait for [`Core::topology_lsn`], see [`Admin::durable`].
+    ///
+    /// # Errors
+    /// 404: no such vhost. 500: it failed.
+    pub fn with_core<T>(
+        &self,
+        vhost: &str,
+        work: impl FnOnce(Now, &mut Core, &mut Effects) -> T,
+    ) -> Result<T, Refusal> {
+        let found = self
+            .shared
+            .vhosts
+            .get(vhost)
+            .ok_or_else(|| no_vhost(vhost))?;
+        found.work(work).map_err(|_| failed(vhost))
+    }
+
+    /// Ready once everything up to an LSN is as safe as the sync policy promises.
+    ///
+    /// # Errors
+    /// 500: the journal failed: it is not known to be durable.
+    pub async fn durable(&self, lsn: Lsn) -> Result<(), Refusal> {
+        self.shared.wait_until_durable(lsn).await
+    }
+}
+
+fn no_vhost(name: &str) -> Refusal {
+    let name = Name::from(name);
+    RegistryError::NoVhost { name }.into()
+}
+
+fn failed(vhost: &str) -> Refusal {
+    Refusal {
+        status: Status::InternalError,
+        why: format!("the vhost '{vhost}' failed"),
+    }
+}
+
+/// Changes of the registry.
+impl Shared {
+    /// Makes a change true; whether it made something new, and the record to wait for.
+    fn change(&self, change: Change, hashed: Option<Password>) -> Result<(bool, Lsn), Refusal> {
+        let one_at_a_time = self.changes.lock();
+        let planned = change.plan(&self.environment.registry(), hashed)?;
+        let gone = planned.facts.iter().any(|fact| {
+            matches!(
+                fact,
+                RegistryFact::UserDeleted { .. } | RegistryFact::VhostDeleted { .. }
+            )
+        });
+        let lsn = self.commit(planned.facts);
+        drop(one_at_a_time);
+        if gone {
+            self.call_all();
+        }
+        Ok((planned.created, lsn))
+    }
+
+    /// Writes facts down and makes them true. Call it with [`Shared::changes`] locked.
+    fn commit(&self, facts: Vec<RegistryFact>) -> Lsn {
+        let mut deleted = Vec::new();
+        for fact in &facts {
+            if let RegistryFact::VhostDeleted { name } = fact
+                && let Some(vhost) = self.vhosts.get(name)
+            {
+                // Before the record that says so, which is to follow all of its own.
+                vhost.delete();
+                self.vhosts.remove(name);
+                deleted.push(vhost);
+            }
+        }
+        let lsn = Lsn(0);
+        self.environment.change_registry(facts.iter().cloned());
+        for fact in facts {
+            if let RegistryFact::VhostSet { name, .. } = fact
+                && self.vhosts.get(&name).is_none()
+            {
+                self.start_vhost(Core::new(self.core_options(&name)));
+            }
+        }
+        for vhost in deleted {
+            self.spawn(dissolve(vhost, lsn));
+        }
+        lsn
+    }
+
+    /// Ready once a record is as safe as the sync policy promises.
+    async fn wait_until_durable(&self, lsn: Lsn) -> Result<(), Refusal> {
+        let Some(store) = &self.store else {
+            return Ok(());
+        };
+        if store.durable() >= lsn {
+            return Ok(());
+        }
+        let outbox = Arc::new(Outbox::default());
+        store.call_when_durable(lsn, &outbox);
+        while store.durable() < lsn {
+            if store.state() == StoreState::Poisoned {
+                return Err(poisoned());
+            }
+            let called = poll_fn(|context| outbox.poll_ready(context));
+            // A store that fails calls nobody.
+            let _ = tokio::time::timeout(LOOK_AGAIN, called).await;
+        }
+        Ok(())
+    }
+}
+
+/// Frees what is in a deleted vhost, in slices.
+async fn dissolve(vhost: Arc<Vhost>, deleted_by: Lsn) {
+    while vhost.dissolve(deleted_by) {
+        tokio::task::yield_now().await;
+    }
+    tracing::info!(vhost = %vhost.name(), "vhost deleted");
+}
+
+fn poisoned() -> Refusal {
+    Refusal {
+        status: Status::InternalError,
+        why: "the journal failed: it is not known whether this is durable".to_owned(),
+    }
+}
