@@ -167,7 +167,9 @@ fn in_words(fact: &Fact) -> String {
             let message = message_in_words(message);
             format!("by '{exchange}' {keys:?} body {body:?} in {entries:?}: {message}")
         }
-        Fact::Removed { queue, position } => format!("{queue} {position}"),
+        Fact::Removed {
+            queue, position, ..
+        } => format!("{queue} {position}"),
         Fact::Returned {
             queue,
             position,
@@ -531,6 +533,7 @@ fn removed(queue: u64, position: u64) -> Fact {
     Fact::Removed {
         queue: QueueId(queue),
         position: Position(position),
+        body: Lsn(0),
     }
 }
 

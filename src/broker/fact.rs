@@ -45,6 +45,9 @@ pub enum Fact {
         queue: QueueId,
         /// Which.
         position: Position,
+        /// What named its bytes, while the journal may still forget that it ever was; else 0. It is
+        /// not written.
+        body: Lsn,
     },
     /// A message came back to its place.
     Returned {

@@ -59,7 +59,11 @@ fn fact(tag: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
         tag::INSERTED => inserted(fields)?,
         tag::REMOVED => {
             let (queue, position) = slot(fields)?;
-            Fact::Removed { queue, position }
+            Fact::Removed {
+                queue,
+                position,
+                body: Lsn(0),
+            }
         }
         tag::RETURNED => {
             let (queue, position) = slot(fields)?;

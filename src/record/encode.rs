@@ -17,18 +17,33 @@ const FACT_BYTES: usize = 96;
 #[derive(Clone, Debug)]
 pub struct Stored {
     vhost: Name,
-    record: Record,
+    pub(super) record: Record,
     size_hint: usize,
     body: store::Body,
+    /// Another record names its body: it has to be written.
+    pub(super) is_named: bool,
 }
 
 impl Stored {
     /// A record of a vhost.
     pub fn new(vhost: Name, record: Record) -> Self {
-        let mut size_hint = 32;
-        let mut body = store::Body::None;
-        for fact in &record.facts {
-            size_hint += FACT_BYTES;
+        let mut stored = Self {
+            vhost,
+            record,
+            size_hint: 0,
+            body: store::Body::None,
+            is_named: false,
+        };
+        stored.measure();
+        stored
+    }
+
+    /// Looks at the facts again after they were changed.
+    pub(super) fn measure(&mut self) {
+        self.size_hint = 32;
+        self.body = store::Body::None;
+        for fact in &self.record.facts {
+            self.size_hint += FACT_BYTES;
             if let Fact::Inserted {
                 message,
                 body: place,
@@ -36,17 +51,11 @@ impl Stored {
             } = fact
                 && !matches!(place, Body::At(_))
             {
-                size_hint += message.bare_len();
+                self.size_hint += message.bare_len();
                 if *place == Body::Named {
-                    body = store::Body::Carried;
+                    self.body = store::Body::Carried;
                 }
             }
-        }
-        Self {
-            vhost,
-            record,
-            size_hint,
-            body,
         }
     }
 }
@@ -86,7 +95,9 @@ fn encode_fact(fact: &Fact, out: &mut Vec<u8>) {
                 encode_entry(*entry, out);
             }
         }
-        Fact::Removed { queue, position } => {
+        Fact::Removed {
+            queue, position, ..
+        } => {
             out.push(tag::REMOVED);
             write_ulong(out, queue.0);
             write_ulong(out, position.0);

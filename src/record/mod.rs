@@ -1,12 +1,15 @@
-//! Floor 6: journal records: the facts of one vhost as bytes, and back.
+//! Floor 6: journal records: the facts of one vhost as bytes, and back, and without those that need
+//! not be written.
 //!
 //! Promises: what was encoded is decoded to the same facts; bytes that no version wrote are an
 //! error, never a panic, and never allocate more than they justify.
-//! Never: no IO, no order of records, no knowledge of what facts do.
+//! Never: no IO, no order of records, no knowledge of what facts do but that a removal undoes an
+//! insertion.
 //!
-//! Read first: [`Stored`], [`decode()`], and the layout in `docs/STORE_FORMAT.md`, part 6.
+//! Read first: [`Stored`], [`decode()`], [`append()`], and the layout in `docs/STORE_FORMAT.md`, part 6.
 
 mod decode;
+mod elide;
 mod encode;
 mod error;
 mod fuzz;
@@ -14,6 +17,7 @@ mod fuzz;
 mod tests;
 
 pub use decode::{body_of, decode};
+pub use elide::{Renamed, append};
 pub use encode::Stored;
 pub use error::RecordError;
 pub use fuzz::fuzz_record;

@@ -98,8 +98,11 @@ fn of_messages() -> impl Strategy<Value = Fact> {
     let targets = prop::option::of(prop::collection::vec(any::<u64>().prop_map(QueueId), 0..4));
     prop_oneof![
         inserted(),
-        slot.clone()
-            .prop_map(|(queue, position)| Fact::Removed { queue, position }),
+        slot.clone().prop_map(|(queue, position)| Fact::Removed {
+            queue,
+            position,
+            body: Lsn(0),
+        }),
         (slot.clone(), any::<[u32; 2]>(), any::<bool>()).prop_map(
             |((queue, position), [failures, acquired], annotated)| Fact::Returned {
                 queue,

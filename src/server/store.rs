@@ -14,12 +14,12 @@ use parking_lot::{Condvar, Mutex};
 
 use super::clock::{Clock, Stopwatch};
 use super::outbox::Outbox;
-use crate::base::{Lsn, Name};
-use crate::broker::Effects;
-use crate::record::Stored;
+use crate::base::Lsn;
+use crate::broker::{Core, Effects};
+use crate::record::{self, Stored};
 use crate::store::{
-    CommitPace, DiskJournal, Due, FileDisk, Journal, Maintained, Reservation, StoreError,
-    StoreState, StoreStats, SyncPolicy, Wake, Writer,
+    Appending, CommitPace, DiskJournal, Due, FileDisk, Journal, Maintained, Reservation,
+    StoreError, StoreState, StoreStats, SyncPolicy, Wake, Writer,
 };
 
 /// How often the journal is looked after when nothing is written.
@@ -71,6 +71,7 @@ impl Store {
             pace: CommitPace::new(CommitPace::DELAY_US_DEFAULT),
             watch: Stopwatch::start(),
             unsynced_since: None,
+            called: Lsn(0),
         };
         let thread = std::thread::Builder::new().name("journal".to_owned());
         *store.thread.lock() = Some(thread.spawn(move || driver.run())?);
@@ -82,24 +83,28 @@ impl Store {
         Journal::reserve(&self.journal)
     }
 
-    /// Appends the records of a batch, and lets go what no message names any more. A poisoned
+    /// Appends the records of a batch, without what need not be written any more, and lets go what
+    /// no message names any more. Tells the core which bodies have other names now. A poisoned
     /// store takes nothing: it will never confirm it.
     pub(super) fn fill(
         &self,
         reservation: Reservation,
-        vhost: &Name,
+        core: &mut Core,
         effects: &mut Effects,
-        last: Lsn,
     ) -> Wake {
         if self.journal.state() == StoreState::Poisoned {
             effects.records.clear();
             effects.released.clear();
         }
+        let last = core.last_lsn();
         let records = effects.records.drain(..);
-        let records = records.map(|record| (record.lsn, Stored::new(vhost.clone(), record)));
-        let wake = self.journal.fill(reservation, records);
-        for body in effects.released.drain(..) {
-            self.journal.release(body, last);
+        let released = effects.released.drain(..);
+        let append = |appending: &mut Appending<'_, Stored>| {
+            record::append(appending, core.vhost(), records, released, last)
+        };
+        let (renamed, wake) = self.journal.fill_with(reservation, append);
+        for name in renamed {
+            core.rename_body(name.queue, name.position, name.from, name.to);
         }
         wake
     }
@@ -259,6 +264,8 @@ struct Driver {
     watch: Stopwatch,
     /// When the oldest bytes were written that are not synced, under [`SyncPolicy::Interval`].
     unsynced_since: Option<Stopwatch>,
+    /// Who waited for what is durable up to here was called.
+    called: Lsn,
 }
 
 impl Driver {
@@ -288,9 +295,12 @@ impl Driver {
     fn step(&mut self) -> Result<bool, StoreError> {
         self.let_others_join();
         let wrote = self.writer.write(self.clock.now().wall)?;
-        self.pace.committed(wrote.records);
+        self.pace.committed(wrote.records + wrote.elided);
         self.sync_if_due(wrote.unsynced)?;
-        if wrote.records > 0 {
+        // Also without a write: what was elided is confirmed with the rest.
+        let durable = self.store.durable();
+        if durable > self.called {
+            self.called = durable;
             self.store.call_waiters();
         }
         if self.store.state() == StoreState::Full {

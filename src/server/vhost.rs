@@ -232,7 +232,7 @@ impl Vhost {
         // Before anyone can wait for these records.
         let wake = if let (Some(store), Some(reservation)) = (&self.store, reservation) {
             let State { core, effects, .. } = &mut *state;
-            store.fill(reservation, &self.name, effects, core.last_lsn())
+            store.fill(reservation, core, effects)
         } else {
             state.effects.records.clear();
             state.effects.released.clear();

@@ -48,6 +48,15 @@ impl DurableState {
     }
 }
 
+impl DurableState {
+    /// Takes a message out, as if it had never been.
+    pub fn forget(&mut self, queue: QueueId, position: Position) {
+        if let Some((_, messages)) = self.queues.get_mut(&queue) {
+            messages.remove(&position);
+        }
+    }
+}
+
 /// One message in one queue.
 #[derive(Clone, PartialEq, Debug)]
 struct DurableMessage {

@@ -3,7 +3,7 @@
 //! ```text
 //!  append -> | facts | gone | piece | mark's | reserved ...... | facts | -> next
 //!              ^ take (the writer) stops here -+ until it is filled
-//!              + withdraw: settled before it was written
+//!              + amend: settled before it was written
 //! ```
 
 use std::collections::VecDeque;
@@ -60,6 +60,29 @@ impl Reservation {
     pub const fn first(&self) -> Lsn {
         self.first
     }
+}
+
+/// What is left of a record that was changed while it waited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Amended {
+    /// It says something still.
+    Kept,
+    /// It says nothing any more: it is not written.
+    Empty,
+}
+
+/// A reservation being filled.
+#[derive(Debug)]
+pub struct Appending<'a, P> {
+    buffer: &'a mut Buffer<P>,
+    /// Behind the last LSN of the reservation.
+    end: Lsn,
+    /// The next LSN that may be used.
+    free: Lsn,
+    /// Where its next record goes.
+    at: usize,
+    wake: Wake,
+    elided: u64,
 }
 
 impl From<Lsn> for Reservation {
@@ -156,32 +179,29 @@ impl<P: Payload> Buffer<P> {
         first.into()
     }
 
-    /// Fills a reservation; what is not used becomes a gap, or is given back.
-    pub fn fill(
+    /// Fills a reservation; what is not used becomes a gap, or is given back. Tells what to do and
+    /// how many records were elided.
+    pub fn fill<T>(
         &mut self,
         reservation: &Reservation,
-        records: impl Iterator<Item = (Lsn, P)>,
-    ) -> Wake {
+        append: impl FnOnce(&mut Appending<'_, P>) -> T,
+    ) -> (T, Wake, u64) {
         let first = reservation.first;
         let end = Lsn(first.0 + RESERVED_LSNS);
         self.reserved.retain(|open| *open != first);
-        let begin = self.slots.partition_point(|(lsn, _)| *lsn < first);
-        let mut free = first;
-        let mut wake = Wake::No;
-        for (at, (lsn, payload)) in (begin..).zip(records) {
-            assert!(
-                free <= lsn && lsn < end,
-                "records use the LSNs of their reservation in order"
-            );
-            free = Lsn(lsn.0 + 1);
-            let slot = Slot::Facts(payload);
-            wake = wake.or(self.count(&slot));
-            if at == self.slots.len() {
-                self.slots.push_back((lsn, slot));
-            } else {
-                self.slots.insert(at, (lsn, slot));
-            }
-        }
+        let at = self.slots.partition_point(|(lsn, _)| *lsn < first);
+        let mut appending = Appending {
+            buffer: self,
+            end,
+            free: first,
+            at,
+            wake: Wake::No,
+            elided: 0,
+        };
+        let result = append(&mut appending);
+        let Appending {
+            free, wake, elided, ..
+        } = appending;
         if self.next == end {
             let unused = if free == first {
                 Lsn(first.0 - 1)
@@ -190,26 +210,7 @@ impl<P: Payload> Buffer<P> {
             };
             self.next = unused.max(Lsn(self.taken.0 + 1));
         }
-        wake
-    }
-
-    /// Takes a facts record back that is not written yet, unless a running checkpoint counts on it.
-    pub fn withdraw(&mut self, lsn: Lsn) -> Option<P> {
-        let copied = self.running.as_ref().map(|running| running.checkpoint.seen);
-        if copied.is_some_and(|seen| lsn <= seen) {
-            return None;
-        }
-        let number = self.slots.binary_search_by_key(&lsn, |(lsn, _)| *lsn);
-        let (_, slot) = self.slots.get_mut(number.ok()?)?;
-        if !matches!(slot, Slot::Facts(_)) {
-            return None;
-        }
-        let Slot::Facts(payload) = std::mem::replace(slot, Slot::Gone) else {
-            return None;
-        };
-        self.waiting_bytes = self.waiting_bytes.saturating_sub(payload.size_hint());
-        self.waiting_records -= 1;
-        Some(payload)
+        (result, wake, elided)
     }
 
     /// Takes all that waits before the first open reservation. `spare` is an empty deque to reuse.
@@ -274,6 +275,67 @@ impl<P: Payload> Buffer<P> {
     }
 }
 
+impl<P: Payload> Appending<'_, P> {
+    /// Appends a record of facts.
+    pub fn push(&mut self, lsn: Lsn, payload: P) {
+        assert!(
+            self.free <= lsn && lsn < self.end,
+            "records use the LSNs of their reservation in order"
+        );
+        self.free = Lsn(lsn.0 + 1);
+        let slot = Slot::Facts(payload);
+        self.wake = self.wake.or(self.buffer.count(&slot));
+        if self.at == self.buffer.slots.len() {
+            self.buffer.slots.push_back((lsn, slot));
+        } else {
+            self.buffer.slots.insert(self.at, (lsn, slot));
+        }
+        self.at += 1;
+    }
+
+    /// Elision: changes a record of facts that is not written yet, unless a running checkpoint has
+    /// seen it. None if it is too late.
+    pub fn amend<T>(&mut self, lsn: Lsn, change: impl FnOnce(&mut P) -> (T, Amended)) -> Option<T> {
+        let buffer = &mut *self.buffer;
+        let copied = buffer.running.as_ref().map(|run| run.checkpoint.seen);
+        if lsn <= buffer.taken || copied.is_some_and(|seen| lsn <= seen) {
+            return None;
+        }
+        let number = buffer.slots.binary_search_by_key(&lsn, |(lsn, _)| *lsn);
+        let (_, slot) = buffer.slots.get_mut(number.ok()?)?;
+        let Slot::Facts(payload) = slot else {
+            return None;
+        };
+        let before = payload.size_hint();
+        let (result, amended) = change(payload);
+        let after = match amended {
+            Amended::Kept => payload.size_hint(),
+            Amended::Empty => {
+                *slot = Slot::Gone;
+                buffer.waiting_records -= 1;
+                self.elided += 1;
+                0
+            }
+        };
+        buffer.waiting_bytes = (buffer.waiting_bytes + after).saturating_sub(before);
+        Some(result)
+    }
+
+    /// Leaves out a record that says nothing any more. Its LSN counts as written with the others.
+    pub fn skip(&mut self, lsn: Lsn) {
+        self.free = self.free.max(Lsn(lsn.0 + 1));
+        self.elided += 1;
+        if self.buffer.waiting_records == 0 {
+            self.wake = self.wake.or(Wake::First);
+        }
+    }
+
+    /// Lets a body go, see [`super::Journal::release`].
+    pub fn release(&mut self, body: Lsn, after: Lsn) {
+        self.buffer.releases.push_back((after, body));
+    }
+}
+
 impl Wake {
     /// The more urgent of both.
     #[must_use]
@@ -316,6 +378,11 @@ mod tests {
         }
     }
 
+    fn fill(buffer: &mut Buffer<Word>, reservation: &Reservation, word: &'static str) {
+        let lsn = reservation.first();
+        buffer.fill(reservation, |appending| appending.push(lsn, Word(word)));
+    }
+
     fn taken(buffer: &mut Buffer<Word>) -> (Vec<&'static str>, u64) {
         let batch = buffer.take(VecDeque::new());
         let words = batch.slots.iter().filter_map(|(_, slot)| match slot {
@@ -334,11 +401,9 @@ mod tests {
         buffer.push(Slot::Facts(Word("d")));
         assert_eq!(taken(&mut buffer), (vec!["a"], first.first().0 - 1));
         assert_eq!(buffer.waiting_records, 1);
-        let c = (second.first(), Word("c"));
-        buffer.fill(&second, [c].into_iter());
+        fill(&mut buffer, &second, "c");
         assert_eq!(taken(&mut buffer).0, Vec::<&str>::new());
-        let b = (first.first(), Word("b"));
-        buffer.fill(&first, [b].into_iter());
+        fill(&mut buffer, &first, "b");
         let (words, mark) = taken(&mut buffer);
         assert_eq!(words, ["b", "c", "d"]);
         assert_eq!(buffer.next, Lsn(mark + 1));
@@ -352,7 +417,7 @@ mod tests {
         let open = buffer.reserve();
         let begin = buffer.first_open();
         let lsn = open.first();
-        buffer.fill(&open, [(lsn, Word("a"))].into_iter());
+        fill(&mut buffer, &open, "a");
         let (later, _) = buffer.push(Slot::Facts(Word("b")));
         assert!(begin <= lsn && begin <= later);
         assert_eq!(buffer.first_open(), buffer.next);
@@ -362,16 +427,15 @@ mod tests {
     fn what_a_reservation_does_not_use_is_given_back() {
         let mut buffer = Buffer::new(Lsn(1));
         let unused = buffer.reserve();
-        buffer.fill(&unused, std::iter::empty());
+        buffer.fill(&unused, |_| ());
         assert_eq!(buffer.next, Lsn(1));
         let used = buffer.reserve();
-        let lsn = used.first();
-        buffer.fill(&used, [(lsn, Word("a"))].into_iter());
+        fill(&mut buffer, &used, "a");
         assert_eq!(buffer.next, Lsn(3));
         let open = buffer.reserve();
         // The writer uses the LSN before it for its mark.
         assert_eq!(taken(&mut buffer), (vec!["a"], 3));
-        buffer.fill(&open, std::iter::empty());
+        buffer.fill(&open, |_| ());
         assert_eq!(buffer.next, Lsn(4));
     }
 }

@@ -1,4 +1,4 @@
-//! The handle that everybody holds: append, withdraw, release, and what is durable.
+//! The handle that everybody holds: append, amend, release, and what is durable.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
-use super::buffer::{Buffer, Payload, Reservation, Running, Slot, Wake};
+use super::buffer::{Appending, Buffer, Payload, Reservation, Running, Slot, Wake};
 use super::contract::{Journal, StoreState};
 use super::disk::Disk;
 use super::error::{DiskError, ReadError};
@@ -155,17 +155,16 @@ impl<P: Payload, D: Disk> Journal<P> for DiskJournal<P, D> {
         self.shared.buffer.lock().reserve()
     }
 
-    fn fill(&self, reservation: Reservation, records: impl IntoIterator<Item = (Lsn, P)>) -> Wake {
-        let mut buffer = self.shared.buffer.lock();
-        buffer.fill(&reservation, records.into_iter())
-    }
-
-    fn withdraw(&self, lsn: Lsn) -> Option<P> {
-        let payload = self.shared.buffer.lock().withdraw(lsn);
-        if payload.is_some() {
-            Counters::add(&self.shared.counters.elided, 1);
+    fn fill_with<T>(
+        &self,
+        reservation: Reservation,
+        append: impl FnOnce(&mut Appending<'_, P>) -> T,
+    ) -> (T, Wake) {
+        let (result, wake, elided) = self.shared.buffer.lock().fill(&reservation, append);
+        if elided > 0 {
+            Counters::add(&self.shared.counters.elided, elided);
         }
-        payload
+        (result, wake)
     }
 
     fn release(&self, body: Lsn, after: Lsn) {

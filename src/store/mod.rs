@@ -41,8 +41,8 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use buffer::{Body, Payload, Reservation, Wake};
-pub use contract::{Forgetful, Journal, StoreState};
+pub use buffer::{Amended, Appending, Body, Payload, Reservation, Wake};
+pub use contract::{Journal, StoreState};
 pub use disk::{Disk, DiskFile};
 pub use error::{DiskError, DiskErrorKind, DiskOperation, ReadError, StoreError};
 pub use examine::{Cut, Damage};

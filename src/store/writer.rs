@@ -77,6 +77,8 @@ pub(super) struct Progress {
 pub struct Wrote {
     /// Records written.
     pub records: u64,
+    /// Records that were elided while they waited.
+    pub elided: u64,
     /// Whether some wait for a segment because the disk is full.
     pub stalled: bool,
     /// Whether a [`Writer::sync`] has something to do.
@@ -126,10 +128,12 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             let spare = std::mem::take(&mut self.spare);
             self.shared.buffer.lock().take(spare)
         });
-        let mut records = 0;
+        let (mut records, mut elided) = (0, 0);
         let mut stalled_at = None;
         while let Some((lsn, slot)) = batch.slots.pop_front() {
-            if !matches!(slot, Slot::Gone) {
+            if matches!(slot, Slot::Gone) {
+                elided += 1;
+            } else {
                 if let Put::NoRoom = self.put_slot(lsn, &slot)? {
                     batch.slots.push_front((lsn, slot));
                     stalled_at = Some(lsn);
@@ -159,6 +163,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         self.publish();
         Ok(Wrote {
             records,
+            elided,
             stalled: stalled_at.is_some(),
             unsynced: self.is_unsynced(),
         })

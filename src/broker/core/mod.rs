@@ -39,7 +39,7 @@ use super::queue::{Queue, Trash};
 use super::reply::QueueInfo;
 use super::router::Router;
 use super::{Command, DropCause, Effects, Reply};
-use crate::base::{Lsn, Map, Millis, Name, Now, QueueId, Seed, limits};
+use crate::base::{Lsn, Map, Millis, Name, Now, Position, QueueId, Seed, limits};
 
 /// How a core is made.
 #[derive(Clone, Debug)]
@@ -272,6 +272,18 @@ impl Core {
     /// The last LSN that a record was given.
     pub const fn last_lsn(&self) -> Lsn {
         self.recorder.last()
+    }
+
+    /// The body of a message has another name in the journal from now on; nothing if the message
+    /// is gone or names another one.
+    pub fn rename_body(&mut self, queue: QueueId, position: Position, from: Lsn, to: Lsn) {
+        self.recorder.rename(from, to);
+        let queue = self.queues.get_mut(&queue);
+        if let Some(slot) = queue.and_then(|queue| queue.messages.slot_mut(position))
+            && slot.body == from
+        {
+            slot.body = to;
+        }
     }
 
     /// Whether sliced work waits for a tick.

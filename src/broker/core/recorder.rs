@@ -103,7 +103,11 @@ impl Recorder {
 
     /// A message that the journal knows is gone.
     pub(super) fn push_removal(&mut self, queue: QueueId, position: Position, body: Lsn) {
-        self.push(Fact::Removed { queue, position });
+        self.push(Fact::Removed {
+            queue,
+            position,
+            body,
+        });
         self.unname(body);
     }
 
@@ -125,6 +129,13 @@ impl Recorder {
                 self.shared.remove(&body);
             }
             None => self.released.push(body),
+        }
+    }
+
+    /// A body has another name from now on.
+    pub(super) fn rename(&mut self, from: Lsn, to: Lsn) {
+        if let Some(count) = self.shared.remove(&from) {
+            self.shared.insert(to, count);
         }
     }
 

@@ -172,7 +172,9 @@ impl Restoring {
                     self.insert(message, route, body, *entry);
                 }
             }
-            Fact::Removed { queue, position } => self.remove(*queue, *position),
+            Fact::Removed {
+                queue, position, ..
+            } => self.remove(*queue, *position),
             Fact::Returned {
                 queue,
                 position,

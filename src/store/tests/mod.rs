@@ -180,6 +180,15 @@ impl World {
         lsn
     }
 
+    /// Takes a record back while it is not written; false when it is too late.
+    fn withdraw(&self, lsn: Lsn) -> bool {
+        let gone = |appending: &mut Appending<'_, Raw>| {
+            let withdrawn = appending.amend(lsn, |_| ((), Amended::Empty));
+            withdrawn.is_some()
+        };
+        self.journal.fill_with(self.journal.reserve(), gone).0
+    }
+
     fn touch(&mut self, key: u32) {
         self.dirty.insert(key / BLOCK_KEYS);
     }
@@ -227,7 +236,7 @@ impl World {
             .history
             .values()
             .any(|p| p[0] == b'M' && numbers(&p[1..])[2] == body.0);
-        if published_here && !moved && self.journal.withdraw(body).is_some() {
+        if published_here && !moved && self.withdraw(body) {
             self.history.remove(&body);
             self.entries.remove(&key);
             return;

@@ -1,7 +1,7 @@
 //! Facts and what is rebuilt from them.
 
 use super::scenario::{Scenario, draft, number, text};
-use crate::base::{Millis, Name, Now, Seed, Timestamp};
+use crate::base::{Lsn, Millis, Name, Now, Seed, Timestamp};
 use crate::broker::*;
 
 fn rebuild(s: &Scenario, now: Now, stopped: Timestamp) -> Core {
@@ -56,6 +56,27 @@ fn a_move_is_one_record() {
         "the body is named, not written again"
     );
     assert_eq!(entries.len(), 1);
+}
+
+/// The journal may leave a message's first record out: then another one names its body.
+#[test]
+fn a_body_is_let_go_under_its_new_name() {
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    s.publish_all("q", &["a"]);
+    let delivery = s.take(1, "q", 1).remove(0);
+    let (queue, from) = (s.info("q").id, s.core.last_lsn());
+    let (position, to) = (delivery.position, Lsn(77));
+    s.core
+        .rename_body(queue, position, Lsn(from.0 + 1), Lsn(99));
+    s.core.rename_body(queue, position, from, to);
+    s.records.clear();
+    s.settle(&delivery, Outcome::Accepted);
+    let facts = &s.records[0].facts;
+    assert!(
+        matches!(facts[..], [Fact::Removed { body, .. }] if body == to),
+        "{facts:?}"
+    );
 }
 
 #[test]

@@ -1,0 +1,472 @@
+//! Elision: what is over before it was written is not written.
+//!
+//! ```text
+//!  waiting | inserted q,1 | inserted q,2 |      now: removed q,1         -> both are left out
+//!          | inserted q,2 |                     now: removed q,2,
+//!                                                    inserted dead,1 @q,2 -> the death carries the body
+//! ```
+//!
+//! Nothing is lost by it: what is left out had not been confirmed, and is confirmed with its LSN
+//! only, when there is nothing of it to keep any more.
+
+use super::encode::Stored;
+use crate::base::{Lsn, Name, Position, QueueId};
+use crate::broker::{Body, Entry, Fact, Record};
+use crate::store::{Amended, Appending};
+
+/// A message whose body has another name from now on: its first record was left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Renamed {
+    /// Where it is.
+    pub queue: QueueId,
+    /// Where in it.
+    pub position: Position,
+    /// The name it had.
+    pub from: Lsn,
+    /// The name it has.
+    pub to: Lsn,
+}
+
+/// Appends the records of a batch, without what need not be written, and lets the bodies in
+/// `released` go. `last` is the last LSN of the batch. Tells whose bodies have other names now.
+pub fn append(
+    appending: &mut Appending<'_, Stored>,
+    vhost: &Name,
+    records: impl Iterator<Item = Record>,
+    released: impl Iterator<Item = Lsn>,
+    last: Lsn,
+) -> Vec<Renamed> {
+    let mut elision = Elision {
+        appending,
+        moved: Vec::new(),
+        gone: Vec::new(),
+        renamed: Vec::new(),
+    };
+    for mut record in records {
+        elision.shorten(&mut record);
+        if record.facts.is_empty() {
+            elision.appending.skip(record.lsn);
+        } else {
+            let lsn = record.lsn;
+            let stored = Stored::new(vhost.clone(), record);
+            elision.appending.push(lsn, stored);
+        }
+    }
+    elision.gone.sort_unstable();
+    for body in released {
+        let body = elision.name(body);
+        if elision.gone.binary_search(&body).is_err() {
+            elision.appending.release(body, last);
+        }
+    }
+    elision.renamed
+}
+
+struct Elision<'a, 'b> {
+    appending: &'a mut Appending<'b, Stored>,
+    /// Names that bodies had and have, of those that deaths of this batch took over.
+    moved: Vec<(Lsn, Lsn)>,
+    /// Bodies left out.
+    gone: Vec<Lsn>,
+    renamed: Vec<Renamed>,
+}
+
+impl Elision<'_, '_> {
+    /// What a body is called now.
+    fn name(&self, body: Lsn) -> Lsn {
+        // A name given here is taken over only by a later one.
+        self.moved.iter().fold(
+            body,
+            |name, (from, to)| if name == *from { *to } else { name },
+        )
+    }
+
+    /// Takes out of a record what nobody needs to know.
+    fn shorten(&mut self, record: &mut Record) {
+        let touches = |fact: &Fact| match fact {
+            Fact::Removed { body, .. } => *body > Lsn(0),
+            Fact::Inserted { body, .. } => matches!(body, Body::At(_)),
+            _ => false,
+        };
+        if !record.facts.iter().any(touches) {
+            return;
+        }
+        self.rename(record);
+        self.take_over(record);
+        let named = record.facts.iter().filter_map(|fact| match fact {
+            Fact::Inserted {
+                body: Body::At(body),
+                ..
+            } => Some(*body),
+            _ => None,
+        });
+        for body in named.collect::<Vec<_>>() {
+            self.appending.amend(body, |stored| {
+                stored.is_named = true;
+                ((), Amended::Kept)
+            });
+        }
+        self.strike(record);
+    }
+
+    /// Calls bodies what they are called now.
+    fn rename(&mut self, record: &mut Record) {
+        if self.moved.is_empty() {
+            return;
+        }
+        for fact in &mut record.facts {
+            match fact {
+                Fact::Removed { body, .. } => *body = self.name(*body),
+                Fact::Inserted {
+                    body: Body::At(body),
+                    entries,
+                    ..
+                } => {
+                    let (from, to) = (*body, self.name(*body));
+                    *body = to;
+                    if from != to {
+                        self.renamed.extend(entries.iter().map(|entry| Renamed {
+                            queue: entry.queue,
+                            position: entry.position,
+                            from,
+                            to,
+                        }));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A death whose message is not written yet carries it: its record names the body from now on.
+    fn take_over(&mut self, record: &mut Record) {
+        let mut inserted = None;
+        for (index, fact) in record.facts.iter().enumerate() {
+            match fact {
+                Fact::Inserted {
+                    body: Body::Named, ..
+                } => return,
+                Fact::Inserted {
+                    body: Body::At(body),
+                    message,
+                    ..
+                } => {
+                    if inserted.is_some() || message.is_hollow() {
+                        return;
+                    }
+                    inserted = Some((index, *body));
+                }
+                _ => {}
+            }
+        }
+        let Some((index, from)) = inserted else {
+            return;
+        };
+        let removed = record
+            .facts
+            .iter()
+            .position(|fact| matches!(fact, Fact::Removed { body, .. } if *body == from));
+        let Some(removed) = removed else {
+            return;
+        };
+        let Some(Fact::Removed {
+            queue, position, ..
+        }) = record.facts.get(removed)
+        else {
+            return;
+        };
+        let (queue, position) = (*queue, *position);
+        let struck = self.appending.amend(from, |stored| {
+            let is_sole = stored.entries().is_some_and(|entries| entries.len() == 1);
+            if is_sole {
+                stored.strike(queue, position)
+            } else {
+                (Struck::Nothing, Amended::Kept)
+            }
+        });
+        if struck != Some(Struck::Body) {
+            return;
+        }
+        let to = record.lsn;
+        if let Some(Fact::Inserted { body, entries, .. }) = record.facts.get_mut(index) {
+            *body = Body::Named;
+            self.renamed.extend(entries.iter().map(|entry| Renamed {
+                queue: entry.queue,
+                position: entry.position,
+                from,
+                to,
+            }));
+        }
+        record.facts.remove(removed);
+        self.moved.push((from, to));
+    }
+
+    /// Strikes out removals together with the insertions that they undo.
+    fn strike(&mut self, record: &mut Record) {
+        let names_itself = record.facts.iter().any(|fact| {
+            matches!(fact, Fact::Inserted { body: Body::At(body), .. } if *body == record.lsn)
+        });
+        let mut index = 0;
+        while let Some(fact) = record.facts.get(index) {
+            let Fact::Removed {
+                queue,
+                position,
+                body,
+            } = *fact
+            else {
+                index += 1;
+                continue;
+            };
+            let struck = if body == record.lsn && names_itself {
+                Struck::Nothing
+            } else if body == record.lsn {
+                strike(&mut record.facts, queue, position)
+            } else {
+                let strike = |stored: &mut Stored| stored.strike(queue, position);
+                let struck = self.appending.amend(body, strike);
+                struck.unwrap_or(Struck::Nothing)
+            };
+            if struck == Struck::Body {
+                self.gone.push(body);
+            }
+            if struck == Struck::Nothing {
+                index += 1;
+            } else {
+                let undoes = |fact: &Fact| {
+                    matches!(fact, Fact::Removed { queue: q, position: p, .. }
+                        if (*q, *p) == (queue, position))
+                };
+                record.facts.retain(|fact| !undoes(fact));
+                index = 0;
+            }
+        }
+    }
+}
+
+/// What was struck out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Struck {
+    Nothing,
+    /// One of several places.
+    Entry,
+    /// The last place, and the body with it.
+    Body,
+}
+
+impl Stored {
+    /// Where the message entered whose body this record names.
+    pub fn entries(&self) -> Option<&[Entry]> {
+        self.record.facts.iter().find_map(|fact| match fact {
+            Fact::Inserted {
+                body: Body::Named,
+                entries,
+                ..
+            } => Some(&entries[..]),
+            _ => None,
+        })
+    }
+
+    /// Strikes one place out of the insertion of its named body, unless others name that.
+    fn strike(&mut self, queue: QueueId, position: Position) -> (Struck, Amended) {
+        if self.is_named {
+            return (Struck::Nothing, Amended::Kept);
+        }
+        let struck = strike(&mut self.record.facts, queue, position);
+        if struck == Struck::Nothing {
+            return (struck, Amended::Kept);
+        }
+        self.measure();
+        let amended = if self.record.facts.is_empty() {
+            Amended::Empty
+        } else {
+            Amended::Kept
+        };
+        (struck, amended)
+    }
+}
+
+fn strike(facts: &mut Vec<Fact>, queue: QueueId, position: Position) -> Struck {
+    for index in 0..facts.len() {
+        let Some(Fact::Inserted {
+            body: Body::Named,
+            entries,
+            ..
+        }) = facts.get_mut(index)
+        else {
+            continue;
+        };
+        let place = entries
+            .iter()
+            .position(|entry| (entry.queue, entry.position) == (queue, position));
+        let Some(place) = place else {
+            return Struck::Nothing;
+        };
+        entries.remove(place);
+        if entries.is_empty() {
+            facts.remove(index);
+            return Struck::Body;
+        }
+        return Struck::Entry;
+    }
+    Struck::Nothing
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::base::Timestamp;
+    use crate::message::{KeyRule, Message, Route};
+    use crate::store::sim_disk::SimDisk;
+    use crate::store::{self, Journal, Restored};
+
+    const Q: QueueId = QueueId(1);
+    const OTHER: QueueId = QueueId(2);
+    const DEAD: QueueId = QueueId(3);
+
+    fn inserted(queues: &[QueueId], body: Body) -> Fact {
+        let entry = |queue: &QueueId| Entry {
+            queue: *queue,
+            position: Position(7),
+            arrived: Timestamp(1),
+            ttl_ms: None,
+        };
+        let bytes = Bytes::from_static(b"\x00\x53\x77\xa1\x03abc");
+        Fact::Inserted {
+            message: Arc::new(Message::from_transfer(bytes, KeyRule::Specification).unwrap()),
+            route: Arc::new(Route {
+                exchange: Name::default(),
+                keys: Arc::from([Name::from("k")]),
+            }),
+            body,
+            entries: queues.iter().map(entry).collect(),
+        }
+    }
+
+    fn removed(queue: QueueId, body: u64) -> Fact {
+        Fact::Removed {
+            queue,
+            position: Position(7),
+            body: Lsn(body),
+        }
+    }
+
+    /// Facts in few words, as they are read back.
+    fn words(record: &Record) -> Vec<String> {
+        let word = |fact: &Fact| match fact {
+            Fact::Inserted { body, entries, .. } => {
+                let queues: Vec<u64> = entries.iter().map(|entry| entry.queue.0).collect();
+                format!("in {queues:?} {body:?}")
+            }
+            Fact::Removed { queue, .. } => format!("out {}", queue.0),
+            other => format!("{other:?}"),
+        };
+        record.facts.iter().map(word).collect()
+    }
+
+    /// Appends records in one batch under the LSNs 2, 3, ..., writes them, and reads back what was
+    /// written and which names changed.
+    fn check(
+        records: Vec<Vec<Fact>>,
+        released: &[u64],
+        expect: &[&[&str]],
+        names: &[(QueueId, u64, u64)],
+    ) {
+        let disk = SimDisk::default();
+        let options = store::Options::default();
+        let opened = store::open(disk.clone(), options.clone(), 1, |_| ()).unwrap();
+        let (journal, mut writer) = opened.start();
+        let last = Lsn(records.len() as u64 + 1);
+        let records = (2..).zip(records).map(|(lsn, facts)| Record {
+            lsn: Lsn(lsn),
+            wall: Timestamp(1),
+            facts,
+        });
+        let (renamed, wake) = journal.fill_with(journal.reserve(), |appending| {
+            let released = released.iter().map(|body| Lsn(*body));
+            append(appending, &Name::from("v"), records, released, last)
+        });
+        assert_ne!(wake, store::Wake::No, "somebody waits for the confirmation");
+        writer.write(Timestamp(1)).unwrap();
+        writer.sync().unwrap();
+        assert!(journal.durable_lsn() >= last, "all of it is confirmed");
+        let mut found = Vec::new();
+        store::open::<Stored, _>(disk, options, 1, |restored| {
+            if let Restored::Facts { lsn, payload } = restored {
+                found.push(words(&crate::record::decode(lsn, payload).unwrap().1));
+            }
+        })
+        .unwrap();
+        assert_eq!(found, expect);
+        let renamed: Vec<_> = renamed
+            .iter()
+            .map(|name| (name.queue, name.from.0, name.to.0))
+            .collect();
+        assert_eq!(renamed, names);
+    }
+
+    #[test]
+    fn a_message_accepted_before_it_was_written_leaves_no_trace() {
+        let records = vec![vec![inserted(&[Q], Body::Named)], vec![removed(Q, 2)]];
+        check(records, &[2], &[], &[]);
+    }
+
+    #[test]
+    fn a_message_taken_as_it_arrives_leaves_no_trace() {
+        let record = vec![inserted(&[Q], Body::Named), removed(Q, 2)];
+        check(vec![record], &[2], &[], &[]);
+    }
+
+    #[test]
+    fn a_copy_in_another_queue_stays() {
+        let records = vec![
+            vec![inserted(&[Q, OTHER], Body::Named)],
+            vec![removed(Q, 2)],
+        ];
+        check(records, &[], &[&["in [2] Named"]], &[]);
+    }
+
+    #[test]
+    fn a_death_takes_over_the_body_of_an_unwritten_message() {
+        let records = vec![
+            vec![inserted(&[Q], Body::Named)],
+            vec![inserted(&[DEAD], Body::At(Lsn(2))), removed(Q, 2)],
+        ];
+        check(records, &[], &[&["in [3] Named"]], &[(DEAD, 2, 3)]);
+    }
+
+    #[test]
+    fn a_dead_letter_accepted_before_its_life_was_written_leaves_no_trace() {
+        let records = vec![
+            vec![inserted(&[Q], Body::Named)],
+            vec![inserted(&[DEAD], Body::At(Lsn(2))), removed(Q, 2)],
+            // In the same batch the core does not know the new name yet.
+            vec![removed(DEAD, 2)],
+        ];
+        check(records, &[2], &[], &[(DEAD, 2, 3)]);
+    }
+
+    #[test]
+    fn a_body_that_others_name_is_written() {
+        // The letter was copied to one target and waits for another.
+        let records = vec![
+            vec![inserted(&[Q], Body::Named)],
+            vec![inserted(&[DEAD], Body::At(Lsn(2)))],
+            vec![removed(Q, 2)],
+        ];
+        let expect: &[&[&str]] = &[&["in [1] Named"], &["in [3] At(Lsn(2))"], &["out 1"]];
+        check(records, &[], expect, &[]);
+    }
+
+    #[test]
+    fn what_overflows_goes_without_what_made_room_for() {
+        let records = vec![
+            vec![inserted(&[Q], Body::Named)],
+            vec![inserted(&[OTHER], Body::Named), removed(Q, 2)],
+        ];
+        check(records, &[2], &[&["in [2] Named"]], &[]);
+    }
+}
