@@ -50,7 +50,7 @@ async fn connect(broker: &Broker) -> ConnectionHandle<()> {
 #[test]
 fn bad_setting_is_refused_with_name_value_and_what_is_right() {
     let output = coroner(&["serve", "--max-frame-size", "300"]);
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.status.code(), Some(64));
     let text = String::from_utf8_lossy(&output.stderr);
     for part in [
         "max-frame-size",

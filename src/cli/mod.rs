@@ -1,21 +1,30 @@
-//! Floor 9: the command line. `coroner serve` runs a broker until it is told to stop.
+//! Floor 9: the command line. `coroner serve` runs a broker until it is told to stop; the other
+//! commands manage one, talk to one, measure one, or look at what a stopped one left.
 //!
-//! Promises: flags come from [`crate::config::TABLE`] alone; errors are one readable line on
-//! standard error. Exit codes: 0 done, 1 failed while running, 2 bad usage or configuration, 70 the
-//! broker failed itself.
+//! Promises: errors are readable, on standard error, and say what to do; exit codes are those of
+//! `sysexits.h`. Flags of `serve` come from [`crate::config::TABLE`] alone, those of the managing
+//! commands from the table of `manage`.
 
+mod api;
 mod bench;
+mod describe;
+mod exit;
+mod manage;
+mod output;
 mod serve;
 mod store;
 
 use std::process::ExitCode;
 
-use clap::Command;
+use clap::{Args, Command};
 
-/// Exit code for bad usage or configuration.
-const EXIT_USAGE: u8 = 2;
+use api::Flags;
+use exit::Failure;
+
 /// Exit code for what failed while running.
 const EXIT_FAILURE: u8 = 1;
+/// Exit code for bad usage or configuration.
+const EXIT_USAGE: u8 = 64;
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
@@ -32,30 +41,73 @@ pub fn main() -> ExitCode {
             };
         }
     };
-    match matches.subcommand() {
-        Some(("bench", matches)) => bench::run(matches),
-        Some(("serve", matches)) => serve::run(matches),
-        Some(("store", matches)) => store::run(matches),
-        _ => ExitCode::from(EXIT_USAGE),
+    let Some((name, behind)) = matches.subcommand() else {
+        return EXIT_USAGE.into();
+    };
+    if let Some(ended) = manage::run(name, &matches, behind) {
+        return end(ended);
+    }
+    if let Some(flag) = Flags::first_given(&matches) {
+        return end(Err(Failure::usage(format!(
+            "'{name}' takes no {flag} in front of it"
+        ))
+        .advise(format!("coroner {name} --help lists what it takes"))));
+    }
+    match name {
+        "bench" => bench::run(behind),
+        "serve" => serve::run(behind),
+        "store" => store::run(behind),
+        "completions" => end(describe::completions(behind)),
+        "man" => end(describe::man(behind)),
+        _ => EXIT_USAGE.into(),
+    }
+}
+
+/// The exit code of what a command came to; a failure is said first.
+fn end(ended: Result<(), Failure>) -> ExitCode {
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            complain(&failure);
+            failure.exit_code()
+        }
     }
 }
 
 /// The whole command line, for parsing and for help.
 fn command() -> Command {
-    Command::new("coroner")
+    let root = Command::new("coroner")
         .about("An AMQP 1.0 message broker whose subject is dead letters")
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
-        .arg_required_else_help(true)
-        .subcommand(bench::command())
+        .arg_required_else_help(true);
+    // Understood in front of a command as well, as rabbitmqadmin has it; shown with each command.
+    Flags::augment_args(root)
+        .mut_args(|arg| arg.hide(true))
         .subcommand(serve::command())
+        .subcommands(manage::commands())
+        .subcommand(bench::command())
         .subcommand(store::command())
+        .subcommand(describe::completions_command())
+        .subcommand(describe::man_command())
+        .after_help(format!(
+            "The managing commands speak to the HTTP API of a Coroner or a RabbitMQ (--url, or \
+             CORONERCTL_URL, CORONERCTL_USERNAME, CORONERCTL_PASSWORD, CORONERCTL_VHOST). Each \
+             name may be written with underscores or dashes.\n\n{}",
+            exit::help()
+        ))
 }
 
 /// Says on standard error what went wrong.
 #[allow(clippy::print_stderr, reason = "the command line talks to people")]
 fn complain(error: &dyn std::fmt::Display) {
     eprintln!("coroner: {error}");
+}
+
+/// Says on standard error what is waited for, in the same line.
+#[allow(clippy::print_stderr, reason = "the command line talks to people")]
+fn ask(question: &str) {
+    eprint!("{question}");
 }
 
 #[cfg(test)]

@@ -1,0 +1,272 @@
+//! Requests to the API and what their answers mean.
+
+use std::io;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::Value;
+use ureq::http::{Method, Request, StatusCode};
+
+use super::flags::Settings;
+use super::path::Path;
+use crate::cli::exit::{Failure, Kind};
+
+/// Objects asked for at once: the most that RabbitMQ gives.
+const PAGE_SIZE: &str = "500";
+
+/// Bytes of an answer at most: definitions of a large broker are tens of megabytes.
+const ANSWER_BYTES_MAX: u64 = 1 << 30;
+
+/// Bytes of an answer that is no JSON that an error message shows.
+const EXCERPT_CHARACTERS: usize = 300;
+
+/// A broker's HTTP API.
+pub(in crate::cli) struct Api {
+    agent: ureq::Agent,
+    settings: Settings,
+}
+
+impl Api {
+    /// Nothing is sent before the first request.
+    pub(in crate::cli) fn new(settings: Settings) -> Result<Self, Failure> {
+        if settings.endpoint.is_secure {
+            return Err(Failure::usage("this build speaks HTTP without TLS only")
+                .advise("reach the broker over http://, for example through an SSH tunnel"));
+        }
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .timeout_global(Some(settings.timeout))
+            .user_agent(concat!("coroner/", env!("CARGO_PKG_VERSION")))
+            .build();
+        Ok(Self {
+            agent: config.new_agent(),
+            settings,
+        })
+    }
+
+    /// Where the broker is and who we are.
+    pub(in crate::cli) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The vhost that commands are about.
+    pub(in crate::cli) fn vhost(&self) -> &str {
+        self.settings.vhost()
+    }
+
+    /// The same API with another user.
+    pub(in crate::cli) fn log_in_as(&self, username: &str, password: &str) -> Self {
+        let mut settings = self.settings.clone();
+        username.clone_into(&mut settings.username);
+        password.clone_into(&mut settings.password);
+        Self {
+            agent: self.agent.clone(),
+            settings,
+        }
+    }
+
+    /// Fetches an object.
+    pub(in crate::cli) fn get(&self, path: &Path) -> Result<Value, Failure> {
+        self.send(&Method::GET, path, None, &[])
+    }
+
+    /// Fetches an object that may not be there.
+    pub(in crate::cli) fn find(&self, path: &Path) -> Result<Option<Value>, Failure> {
+        match self.get(path) {
+            Ok(value) => Ok(Some(value)),
+            Err(failure) if [Kind::NotFound, Kind::NoUser].contains(&failure.kind) => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Makes or replaces an object.
+    pub(in crate::cli) fn put(&self, path: &Path, body: &Value) -> Result<Value, Failure> {
+        self.send(&Method::PUT, path, Some(body), &[])
+    }
+
+    /// Asks for something to be done.
+    pub(in crate::cli) fn post(&self, path: &Path, body: &Value) -> Result<Value, Failure> {
+        self.send(&Method::POST, path, Some(body), &[])
+    }
+
+    /// Removes an object.
+    pub(in crate::cli) fn delete(&self, path: &Path) -> Result<Value, Failure> {
+        self.send(&Method::DELETE, path, None, &[])
+    }
+
+    /// Removes an object and says why.
+    pub(in crate::cli) fn delete_because(&self, path: &Path, why: &str) -> Result<Value, Failure> {
+        let why: String = why.chars().filter(|c| !c.is_control()).collect();
+        self.send(&Method::DELETE, path, None, &[("x-reason", &why)])
+    }
+
+    /// Fetches a list, page after page where the broker gives pages, and hands over each object.
+    pub(in crate::cli) fn each(
+        &self,
+        path: &Path,
+        mut take: impl FnMut(Value),
+    ) -> Result<(), Failure> {
+        let mut page: u64 = 1;
+        loop {
+            let asked = path
+                .clone()
+                .query("page", &page.to_string())
+                .query("page_size", PAGE_SIZE);
+            let mut answer = self.get(&asked)?;
+            let paged = answer.get_mut("items").map(Value::take);
+            let pages = answer.get("page_count").and_then(Value::as_u64);
+            let Value::Array(items) = paged.unwrap_or(answer) else {
+                return Err(not_understood(path, "it is no list"));
+            };
+            let is_last = items.is_empty() || pages.is_none_or(|pages| pages <= page);
+            items.into_iter().for_each(&mut take);
+            if is_last {
+                return Ok(());
+            }
+            page += 1;
+        }
+    }
+
+    /// Fetches a list that has no pages.
+    pub(in crate::cli) fn list(&self, path: &Path) -> Result<Vec<Value>, Failure> {
+        match self.get(path)? {
+            Value::Array(items) => Ok(items),
+            _ => Err(not_understood(path, "it is no list")),
+        }
+    }
+
+    /// Sends a request. An answer without content is `null`.
+    fn send(
+        &self,
+        method: &Method,
+        path: &Path,
+        body: Option<&Value>,
+        headers: &[(&str, &str)],
+    ) -> Result<Value, Failure> {
+        let settings = &self.settings;
+        let user = format!("{}:{}", settings.username, settings.password);
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}/api/{}", settings.endpoint, path.encoded()))
+            .header(
+                "authorization",
+                format!("Basic {}", BASE64_STANDARD.encode(user)),
+            );
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let impossible = |error: ureq::http::Error| {
+            Failure::usage(format!("the request cannot be made: {error}"))
+                .advise("is the URL of the broker right?")
+        };
+        let answer = match body {
+            Some(body) => {
+                let request = request.header("content-type", "application/json");
+                self.agent
+                    .run(request.body(body.to_string()).map_err(impossible)?)
+            }
+            None => self.agent.run(request.body(()).map_err(impossible)?),
+        };
+        let mut answer = answer.map_err(|error| self.unreachable(error))?;
+        let status = answer.status();
+        let limited = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
+        let bytes = limited
+            .read_to_vec()
+            .map_err(|error| self.unreachable(error))?;
+        if !status.is_success() {
+            return Err(self.refused(status, path, &bytes));
+        }
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&bytes).map_err(|error| not_understood(path, &error.to_string()))
+    }
+
+    /// No answer came.
+    fn unreachable(&self, error: ureq::Error) -> Failure {
+        let endpoint = &self.settings.endpoint;
+        match error {
+            ureq::Error::Timeout(_) => {
+                let seconds = self.settings.timeout.as_secs();
+                let what = format!("{endpoint} gave no answer within {seconds} s");
+                Failure::new(Kind::Timeout, what).advise("--timeout SECONDS waits longer")
+            }
+            ureq::Error::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
+                Failure::new(Kind::Timeout, format!("{endpoint} gave no answer: {error}"))
+            }
+            error @ (ureq::Error::Protocol(_) | ureq::Error::Http(_)) => Failure::new(
+                Kind::Protocol,
+                format!("what listens at {endpoint} does not speak HTTP: {error}"),
+            )
+            .advise("--url names the port of the HTTP API, 15672 unless configured otherwise"),
+            error => Failure::new(
+                Kind::Unavailable,
+                format!("cannot reach a broker at {endpoint}: {error}"),
+            )
+            .advise("is it running, with its HTTP API on? --url or --host and --port say where"),
+        }
+    }
+
+    /// The broker said no.
+    fn refused(&self, status: StatusCode, path: &Path, body: &[u8]) -> Failure {
+        let reason = reason(body);
+        let told = |kind, what: String| Failure::new(kind, what);
+        match status.as_u16() {
+            401 => {
+                let user = &self.settings.username;
+                told(
+                    Kind::NoPermission,
+                    format!("the broker does not let user '{user}' in: {reason}"),
+                )
+                .advise(
+                    "--username and --password, or CORONERCTL_USERNAME and \
+                         CORONERCTL_PASSWORD, say who you are",
+                )
+            }
+            403 => told(Kind::NoPermission, format!("not allowed: {reason}"))
+                .advise("the user may lack a tag, or permissions in this vhost"),
+            404 if path.is_user() => told(Kind::NoUser, format!("there is no {}", path.in_words())),
+            404 => told(
+                Kind::NotFound,
+                format!("there is no {} ({reason})", path.in_words()),
+            ),
+            408 | 429 => told(Kind::Timeout, format!("the broker is busy: {reason}")),
+            400..=499 => told(Kind::Data, format!("refused: {reason}")),
+            503 => told(Kind::Unavailable, format!("not in service: {reason}")),
+            500..=599 => told(Kind::Software, format!("the broker failed: {reason}")),
+            code => {
+                let what = format!("{} answered with status {code}", self.settings.endpoint);
+                told(Kind::Protocol, what).advise("is this the HTTP API of a broker?")
+            }
+        }
+    }
+}
+
+/// The broker's own words.
+fn reason(body: &[u8]) -> String {
+    let parsed: Option<Value> = serde_json::from_slice(body).ok();
+    let said = parsed.as_ref().and_then(|value| {
+        let reason = value.get("reason").or_else(|| value.get("error"))?;
+        Some(match reason {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        })
+    });
+    let text = said.unwrap_or_else(|| {
+        let text = String::from_utf8_lossy(body);
+        text.chars().take(EXCERPT_CHARACTERS).collect()
+    });
+    match text.trim() {
+        "" => "it gave no reason".to_owned(),
+        text => crate::cli::output::printable_lines(text),
+    }
+}
+
+fn not_understood(path: &Path, why: &str) -> Failure {
+    let what = format!(
+        "the answer about {} was not understood: {why}",
+        path.in_words()
+    );
+    Failure::new(Kind::Protocol, what).advise("is this the HTTP API of a broker?")
+}

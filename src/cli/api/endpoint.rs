@@ -1,0 +1,179 @@
+//! Where a broker is: the parts of a URL, for HTTP and for AMQP.
+
+use std::fmt;
+
+use crate::base::Name;
+use crate::cli::exit::Failure;
+
+/// What a protocol's URLs look like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::cli) struct Protocol {
+    /// Scheme and port without TLS.
+    plain: (&'static str, u16),
+    /// Scheme and port with TLS.
+    secure: (&'static str, u16),
+}
+
+/// The HTTP API.
+pub(in crate::cli) const HTTP: Protocol = Protocol {
+    plain: ("http", 15_672),
+    secure: ("https", 15_671),
+};
+
+/// AMQP 1.0.
+pub(in crate::cli) const AMQP: Protocol = Protocol {
+    plain: ("amqp", 5_672),
+    secure: ("amqps", 5_671),
+};
+
+/// A URL in parts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::cli) struct Endpoint {
+    protocol: Protocol,
+    /// With TLS.
+    pub(in crate::cli) is_secure: bool,
+    /// Name or address; an IPv6 address in brackets.
+    pub(in crate::cli) host: String,
+    /// TCP port.
+    pub(in crate::cli) port: u16,
+    /// What follows the port, without a slash at its end.
+    path: String,
+    /// User name and password in the URL, decoded.
+    pub(in crate::cli) user: Option<(String, Option<String>)>,
+}
+
+impl Endpoint {
+    /// The endpoint on this machine.
+    fn local(protocol: Protocol) -> Self {
+        Self {
+            protocol,
+            is_secure: false,
+            host: "127.0.0.1".to_owned(),
+            port: protocol.plain.1,
+            path: String::new(),
+            user: None,
+        }
+    }
+
+    /// Reads `SCHEME://[USER[:PASSWORD]@]HOST[:PORT][/PATH]`; without a text, the one on this
+    /// machine.
+    pub(in crate::cli) fn parse(protocol: Protocol, text: Option<&str>) -> Result<Self, Failure> {
+        let Some(text) = text else {
+            return Ok(Self::local(protocol));
+        };
+        let (plain, secure) = (protocol.plain.0, protocol.secure.0);
+        let wrong = |why: &str| {
+            // A password may stand in it: it is not shown.
+            Failure::usage(format!("the URL of the broker {why}")).advise(format!(
+                "it looks like {plain}://127.0.0.1:{} or {secure}://broker.example",
+                protocol.plain.1
+            ))
+        };
+        let (scheme, rest) = text.split_once("://").unwrap_or((plain, text));
+        let is_secure = match scheme {
+            _ if scheme == plain => false,
+            _ if scheme == secure => true,
+            _ => return Err(wrong(&format!("begins with '{scheme}:'"))),
+        };
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let (user, address) = match authority.rsplit_once('@') {
+            Some((user, address)) => (Some(user), address),
+            None => (None, authority),
+        };
+        let (host, port) = match address.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+            _ => (address, None),
+        };
+        let default_port = if is_secure {
+            protocol.secure
+        } else {
+            protocol.plain
+        }
+        .1;
+        let port = match port.map(str::parse) {
+            None => default_port,
+            Some(Ok(port)) => port,
+            Some(Err(_)) => return Err(wrong("has a port that is no number from 1 to 65535")),
+        };
+        if host.is_empty() {
+            return Err(wrong("names no host"));
+        }
+        let user = match user {
+            None => None,
+            Some(user) => {
+                let (name, password) = match user.split_once(':') {
+                    Some((name, password)) => (name, Some(password)),
+                    None => (user, None),
+                };
+                let decoded = |text: &str| {
+                    let name = Name::percent_decoded(text).map(|name| name.to_string());
+                    name.ok_or_else(|| wrong("has a user or password that is not percent-encoded"))
+                };
+                Some((decoded(name)?, password.map(decoded).transpose()?))
+            }
+        };
+        Ok(Self {
+            protocol,
+            is_secure,
+            host: host.to_owned(),
+            port,
+            path: path.trim_end_matches('/').to_owned(),
+            user,
+        })
+    }
+}
+
+impl fmt::Display for Endpoint {
+    /// Never shows user name or password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, _) = if self.is_secure {
+            self.protocol.secure
+        } else {
+            self.protocol.plain
+        };
+        write!(f, "{scheme}://{}:{}{}", self.host, self.port, self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_taken_apart() {
+        let check = |protocol, text: &str, shown: &str, user: Option<(&str, Option<&str>)>| {
+            let endpoint = Endpoint::parse(protocol, Some(text)).unwrap();
+            assert_eq!(endpoint.to_string(), shown);
+            let observed = endpoint.user.as_ref();
+            let observed = observed.map(|(name, word)| (name.as_str(), word.as_deref()));
+            assert_eq!(observed, user);
+        };
+        check(HTTP, "http://h:1/", "http://h:1", None);
+        check(HTTP, "h", "http://h:15672", None);
+        check(HTTP, "https://h/rabbit/", "https://h:15671/rabbit", None);
+        check(HTTP, "http://[::1]:80", "http://[::1]:80", None);
+        check(HTTP, "http://[::1]", "http://[::1]:15672", None);
+        check(AMQP, "amqps://h", "amqps://h:5671", None);
+        check(AMQP, "amqp://u@h", "amqp://h:5672", Some(("u", None)));
+        check(
+            AMQP,
+            "amqp://u%2F:p%40:x@h",
+            "amqp://h:5672",
+            Some(("u/", Some("p@:x"))),
+        );
+    }
+
+    #[test]
+    fn a_url_that_is_none_is_refused_without_showing_it() {
+        for text in [
+            "ftp://guest:secret@h",
+            "http://",
+            "http://h:99999",
+            "http://u:%zz@h",
+        ] {
+            let failure = Endpoint::parse(HTTP, Some(text)).unwrap_err();
+            assert_eq!(failure.kind.code(), 64);
+            assert!(!failure.to_string().contains("secret"), "{failure}");
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The HTTP API seen from the command line: where it is, how to ask it, what its answers mean.
+//!
+//! It speaks the API that RabbitMQ's management plugin has, so it manages a RabbitMQ as well.
+//! Promises: a refusal becomes a [`Failure`](super::exit::Failure) that names the thing and says
+//! what to do; long lists are fetched by page; nothing is retried.
+//!
+//! Read [`Flags`] first, then [`Api`].
+
+mod client;
+mod endpoint;
+mod flags;
+mod path;
+
+pub(super) use client::Api;
+pub(super) use endpoint::HTTP;
+pub(super) use flags::Flags;
+pub(super) use path::Path;

@@ -1,0 +1,146 @@
+//! Paths of the API: segments in, percent-encoded text out, and what they stand for in words.
+
+use crate::base::Name;
+
+/// What the first segment of a path holds, one of it.
+const KINDS: &[(&str, &str)] = &[
+    ("bindings", "binding"),
+    ("connections", "connection"),
+    ("exchanges", "exchange"),
+    ("global-parameters", "global parameter"),
+    ("operator-policies", "operator policy"),
+    ("parameters", "parameter"),
+    ("permissions", "permissions"),
+    ("policies", "policy"),
+    ("queues", "queue"),
+    ("topic-permissions", "topic permissions"),
+    ("user-limits", "limits of user"),
+    ("users", "user"),
+    ("vhost-limits", "limits of vhost"),
+    ("vhosts", "vhost"),
+];
+
+/// Path and query of a request below `/api/`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::cli) struct Path {
+    segments: Vec<String>,
+    query: Vec<(String, String)>,
+}
+
+impl Path {
+    /// The path of these segments, as they are: encoding is done here.
+    pub(in crate::cli) fn of(segments: &[&str]) -> Self {
+        Self {
+            segments: segments.iter().map(|&segment| segment.to_owned()).collect(),
+            query: Vec::new(),
+        }
+    }
+
+    /// Adds a parameter to the query.
+    pub(in crate::cli) fn query(mut self, name: &str, value: &str) -> Self {
+        self.query.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Whether it names a user.
+    pub(super) fn is_user(&self) -> bool {
+        self.segments.first().is_some_and(|first| first == "users")
+    }
+
+    /// The text behind `/api/`.
+    pub(super) fn encoded(&self) -> String {
+        let segments: Vec<String> = self.segments.iter().map(|text| encoded(text)).collect();
+        let mut text = segments.join("/");
+        for (index, (name, value)) in self.query.iter().enumerate() {
+            text.push(if index == 0 { '?' } else { '&' });
+            text.push_str(&encoded(name));
+            text.push('=');
+            text.push_str(&encoded(value));
+        }
+        text
+    }
+
+    /// What it names, in words: `policy 'DLX' in vhost '/'`.
+    pub(super) fn in_words(&self) -> String {
+        let parts: Vec<&str> = self.segments.iter().map(String::as_str).collect();
+        let kind = |plural: &str| {
+            let found = KINDS.iter().find(|(known, _)| *known == plural);
+            found.map(|(_, singular)| *singular)
+        };
+        match parts.as_slice() {
+            ["permissions" | "topic-permissions", vhost, user] => {
+                format!("user '{user}' or vhost '{vhost}'")
+            }
+            ["parameters", component, vhost, name] => {
+                format!("parameter '{name}' of component '{component}' in vhost '{vhost}'")
+            }
+            ["bindings", vhost, "e", source, _, to, _] => {
+                format!("binding from '{source}' to '{to}' in vhost '{vhost}'")
+            }
+            [
+                plural @ ("queues" | "exchanges" | "policies" | "operator-policies"),
+                vhost,
+                name,
+                ..,
+            ] => {
+                let kind = kind(plural).unwrap_or(plural);
+                format!("{kind} '{name}' in vhost '{vhost}'")
+            }
+            [
+                "queues" | "exchanges" | "bindings" | "consumers" | "policies"
+                | "operator-policies",
+                vhost,
+            ] => {
+                format!("vhost '{vhost}'")
+            }
+            [plural, name, ..] if kind(plural).is_some() => {
+                format!("{} '{name}'", kind(plural).unwrap_or(plural))
+            }
+            _ => format!("/api/{}", self.encoded()),
+        }
+    }
+}
+
+fn encoded(text: &str) -> String {
+    Name::from(text).percent_encoded()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_encoded_and_named() {
+        let check = |segments: &[&str], encoded: &str, words: &str| {
+            let path = Path::of(segments);
+            assert_eq!(path.encoded(), encoded);
+            assert_eq!(path.in_words(), words);
+        };
+        check(
+            &["policies", "/", "a b"],
+            "policies/%2F/a%20b",
+            "policy 'a b' in vhost '/'",
+        );
+        check(&["users", "x&y"], "users/x%26y", "user 'x&y'");
+        check(
+            &["queues", "v", "q", "contents"],
+            "queues/v/q/contents",
+            "queue 'q' in vhost 'v'",
+        );
+        check(&["queues", "v"], "queues/v", "vhost 'v'");
+        check(&["overview"], "overview", "/api/overview");
+        check(
+            &["permissions", "/", "u"],
+            "permissions/%2F/u",
+            "user 'u' or vhost '/'",
+        );
+    }
+
+    #[test]
+    fn a_query_is_encoded_too() {
+        let path = Path::of(&["queues"])
+            .query("name", "^a+")
+            .query("page", "1");
+        assert_eq!(path.encoded(), "queues?name=%5Ea%2B&page=1");
+    }
+}

@@ -1,0 +1,159 @@
+//! How a command ends: exit codes that scripts can use, and failures that say what to do.
+//!
+//! The codes are those of `sysexits.h`, as rabbitmqctl uses them.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// How a command failed. Each has one exit code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// It ran and did not reach its end: a broker that could not start, messages that are missing.
+    Failed,
+    /// The command line or a setting is wrong (`EX_USAGE`).
+    Usage,
+    /// What was given, or what is there, does not fit: refused by the broker, or not readable
+    /// (`EX_DATAERR`).
+    Data,
+    /// What was named is not there: a queue, a policy, a file (`EX_NOINPUT`).
+    NotFound,
+    /// There is no such user (`EX_NOUSER`).
+    NoUser,
+    /// The broker cannot be reached, or is not in service (`EX_UNAVAILABLE`).
+    Unavailable,
+    /// The broker failed, or we did (`EX_SOFTWARE`).
+    Software,
+    /// A file could not be written, or the output went away (`EX_IOERR`).
+    Output,
+    /// No answer in time; trying again may help (`EX_TEMPFAIL`).
+    Timeout,
+    /// The answer is none that this program knows (`EX_PROTOCOL`).
+    Protocol,
+    /// User name, password or rights are not enough (`EX_NOPERM`).
+    NoPermission,
+}
+
+/// Every kind with its code and what `--help` says of it.
+pub(super) const KINDS: &[(Kind, u8, &str)] = &[
+    (
+        Kind::Failed,
+        1,
+        "failed while running (serve, bench, store)",
+    ),
+    (Kind::Usage, 64, "the command line or a setting is wrong"),
+    (
+        Kind::Data,
+        65,
+        "what was given is refused or cannot be read, or a check did not pass",
+    ),
+    (Kind::NotFound, 66, "what was named does not exist"),
+    (Kind::NoUser, 67, "the user does not exist"),
+    (
+        Kind::Unavailable,
+        69,
+        "the broker cannot be reached or is not in service",
+    ),
+    (Kind::Software, 70, "the broker failed"),
+    (
+        Kind::Output,
+        74,
+        "a file or the output could not be written",
+    ),
+    (Kind::Timeout, 75, "no answer in time"),
+    (Kind::Protocol, 76, "the answer was not understood"),
+    (
+        Kind::NoPermission,
+        77,
+        "user name, password or permissions are not enough",
+    ),
+];
+
+impl Kind {
+    /// Its exit code.
+    pub(super) fn code(self) -> u8 {
+        let found = KINDS.iter().find(|(kind, ..)| *kind == self);
+        found.map_or(1, |(_, code, _)| *code)
+    }
+}
+
+/// The table of exit codes for `--help`.
+pub(super) fn help() -> String {
+    let lines = KINDS
+        .iter()
+        .map(|(_, code, meaning)| format!("\n  {code:>2}  {meaning}"));
+    format!("Exit codes:\n   0  done{}", lines.collect::<String>())
+}
+
+/// Why a command did not do what it was asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Failure {
+    /// Decides the exit code.
+    pub(super) kind: Kind,
+    /// What went wrong, in one sentence.
+    what: String,
+    /// What to do about it.
+    advice: Option<String>,
+}
+
+impl Failure {
+    /// A failure of this kind.
+    pub(super) fn new(kind: Kind, what: impl Into<String>) -> Self {
+        Self {
+            kind,
+            what: what.into(),
+            advice: None,
+        }
+    }
+
+    /// The command line does not make sense.
+    pub(super) fn usage(what: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, what)
+    }
+
+    /// The same, with a word on what to do.
+    pub(super) fn advise(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
+
+    /// The exit code of a process that ends with it.
+    pub(super) fn exit_code(&self) -> ExitCode {
+        self.kind.code().into()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        match &self.advice {
+            Some(advice) => write!(f, "\n  {advice}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Tells whether a command could write what it had to say: a reader that went away, as `head`
+/// does, is no failure of ours.
+pub(super) fn written(result: std::io::Result<()>) -> Result<(), Failure> {
+    match result {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::new(
+            Kind::Output,
+            format!("the output cannot be written: {error}"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_code_of_its_own() {
+        let mut codes: Vec<u8> = KINDS.iter().map(|(kind, ..)| kind.code()).collect();
+        let listed: Vec<u8> = KINDS.iter().map(|(_, code, _)| *code).collect();
+        assert_eq!(codes, listed);
+        codes.dedup();
+        assert_eq!(codes.len(), KINDS.len());
+    }
+}

@@ -1,0 +1,148 @@
+//! Definitions: everything but messages, as one JSON file that a RabbitMQ reads too.
+
+use std::io::{Read, Write, stdin};
+use std::path::{Path as FilePath, PathBuf};
+
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use serde_json::Value;
+
+use super::{Task, confirm, described, parse_object};
+use crate::cli::api::{Api, Path};
+use crate::cli::exit::{Failure, Kind};
+use crate::cli::output::{self, Output};
+
+/// Exports users, vhosts, permissions, policies, queues, exchanges and bindings as JSON
+///
+/// Everything, or with -p what belongs to one vhost. Password hashes stand in it: keep it safe.
+#[derive(Args)]
+pub(super) struct ExportDefinitions {
+    /// File to write; '-' is standard output
+    #[arg(default_value = "-")]
+    file: PathBuf,
+}
+
+/// Imports definitions that this broker or a RabbitMQ exported; adds to what is there
+#[derive(Args)]
+pub(super) struct ImportDefinitions {
+    /// File to read; '-' is standard input
+    #[arg(default_value = "-")]
+    file: PathBuf,
+}
+
+/// All definitions, or those of the vhost that was named.
+fn path(api: &Api) -> Path {
+    match api.settings().vhost_given() {
+        Some(vhost) => Path::of(&["definitions", vhost]),
+        None => Path::of(&["definitions"]),
+    }
+}
+
+fn is_standard(file: &FilePath) -> bool {
+    file == FilePath::new("-")
+}
+
+impl Task for ExportDefinitions {
+    const NAME: &'static str = "export_definitions";
+    const EXAMPLES: &'static [&'static str] = &[
+        "export_definitions broker.json",
+        "export_definitions -p orders orders.json",
+    ];
+
+    fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
+        let text = format!("{:#}\n", api.get(&path(api))?);
+        if is_standard(&self.file) {
+            return output::print(&text);
+        }
+        let file = self.file.display();
+        write(&self.file, &text)
+            .map_err(|error| Failure::new(Kind::Output, format!("cannot write {file}: {error}")))?;
+        out.done(format_args!("definitions written to {file}"))
+    }
+}
+
+/// Writes a file that only its owner may read, whole or not at all.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the command line writes what it was asked to"
+)]
+fn write(file: &FilePath, text: &str) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(".part");
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(&beside)?.write_all(text.as_bytes())?;
+    std::fs::rename(&beside, file)
+}
+
+impl Task for ImportDefinitions {
+    const NAME: &'static str = "import_definitions";
+    const EXAMPLES: &'static [&'static str] = &[
+        "import_definitions broker.json",
+        "import_definitions < broker.json",
+    ];
+
+    fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
+        let file = self.file.display();
+        let text = read(&self.file).map_err(|error| {
+            Failure::new(Kind::NotFound, format!("cannot read {file}: {error}"))
+        })?;
+        let answer = api.post(&path(api), &parse_object("the file", &text)?)?;
+        confirm(out, &answer, format_args!("definitions imported"))?;
+        // Our broker says item by item what it did not take; RabbitMQ has no such list.
+        if out.is_json() && !answer.is_null() {
+            return output::print_json(&answer);
+        }
+        let items = answer.get("not_supported").and_then(Value::as_array);
+        for item in items.into_iter().flatten() {
+            let text = item
+                .as_str()
+                .map_or_else(|| item.to_string(), str::to_owned);
+            out.done(format_args!("not supported: {text}"))?;
+        }
+        Ok(())
+    }
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the command line reads what it was asked to"
+)]
+fn read(file: &FilePath) -> std::io::Result<String> {
+    if !is_standard(file) {
+        return std::fs::read_to_string(file);
+    }
+    let mut text = String::new();
+    stdin().lock().read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// `definitions export` and `definitions import`.
+pub(super) fn group() -> Command {
+    Command::new("definitions")
+        .about("Exports or imports users, vhosts, policies, queues, exchanges and bindings")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(described(
+            ExportDefinitions::augment_args(Command::new("export")),
+            &["definitions export broker.json"],
+        ))
+        .subcommand(described(
+            ImportDefinitions::augment_args(Command::new("import")),
+            &["definitions import broker.json"],
+        ))
+}
+
+/// Runs one of them.
+pub(super) fn run_group(matches: &ArgMatches, api: &Api, out: Output) -> Result<(), Failure> {
+    let wrong = |error: clap::Error| Failure::usage(error.to_string());
+    match matches.subcommand() {
+        Some(("export", matches)) => ExportDefinitions::from_arg_matches(matches)
+            .map_err(wrong)?
+            .run(api, out),
+        Some((_, matches)) => ImportDefinitions::from_arg_matches(matches)
+            .map_err(wrong)?
+            .run(api, out),
+        None => Err(Failure::usage("definitions export or definitions import?")),
+    }
+}

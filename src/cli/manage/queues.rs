@@ -1,0 +1,91 @@
+//! Queues that exist: emptied, deleted. `declare` makes them.
+
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+
+use super::{Task, confirm, described};
+use crate::cli::api::{Api, Path};
+use crate::cli::exit::Failure;
+use crate::cli::output::Output;
+
+/// Removes all messages that wait in a queue; they are gone, not dead-lettered
+#[derive(Args)]
+pub(super) struct PurgeQueue {
+    /// Name of the queue, or name=NAME
+    queue: String,
+}
+
+/// Deletes a queue with its messages
+#[derive(Args)]
+pub(super) struct DeleteQueue {
+    /// Name of the queue
+    queue: String,
+    /// Only if no message waits in it
+    #[arg(short = 'e', long)]
+    if_empty: bool,
+    /// Only if it has no consumers
+    #[arg(long)]
+    if_unused: bool,
+}
+
+impl Task for PurgeQueue {
+    const NAME: &'static str = "purge_queue";
+    const EXAMPLES: &'static [&'static str] = &["purge_queue -p orders orders.dlq"];
+
+    fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
+        let (queue, vhost) = (named(&self.queue), api.vhost());
+        let answer = api.delete(&Path::of(&["queues", vhost, queue, "contents"]))?;
+        confirm(
+            out,
+            &answer,
+            format_args!("queue '{queue}' in vhost '{vhost}' purged"),
+        )
+    }
+}
+
+impl Task for DeleteQueue {
+    const NAME: &'static str = "delete_queue";
+    const EXAMPLES: &'static [&'static str] = &["delete_queue -p orders old --if-empty"];
+
+    fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
+        let (queue, vhost) = (&self.queue, api.vhost());
+        let mut path = Path::of(&["queues", vhost, queue]);
+        for (flag, is_given) in [("if-empty", self.if_empty), ("if-unused", self.if_unused)] {
+            if is_given {
+                path = path.query(flag, "true");
+            }
+        }
+        let answer = api.delete(&path)?;
+        confirm(
+            out,
+            &answer,
+            format_args!("queue '{queue}' in vhost '{vhost}' deleted"),
+        )
+    }
+}
+
+/// The name in `name=NAME`, as rabbitmqadmin writes it, or the text itself.
+fn named(text: &str) -> &str {
+    text.strip_prefix("name=").unwrap_or(text)
+}
+
+/// `purge queue`, as rabbitmqadmin has it.
+pub(super) fn purge_group() -> Command {
+    Command::new("purge")
+        .about("Removes all messages of a queue: the same as purge_queue")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(described(
+            PurgeQueue::augment_args(Command::new("queue")),
+            &["purge queue name=orders.dlq"],
+        ))
+}
+
+/// Runs it.
+pub(super) fn run_purge_group(matches: &ArgMatches, api: &Api, out: Output) -> Result<(), Failure> {
+    let (_, matches) = matches
+        .subcommand()
+        .ok_or_else(|| Failure::usage("purge what? 'purge queue NAME'"))?;
+    let task =
+        PurgeQueue::from_arg_matches(matches).map_err(|error| Failure::usage(error.to_string()))?;
+    task.run(api, out)
+}

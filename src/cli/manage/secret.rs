@@ -1,0 +1,50 @@
+//! Passwords that nobody sees: from standard input, unseen where it is a terminal.
+
+use std::io::{BufRead, IsTerminal, Read, stdin};
+
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+
+use crate::cli::exit::Failure;
+
+/// Longest password, in bytes.
+const BYTES_MAX: u64 = 4096;
+
+/// The password that was given, else the first line of standard input.
+pub(super) fn given_or_read(given: Option<String>, whose: &str) -> Result<String, Failure> {
+    if let Some(password) = given {
+        return Ok(password);
+    }
+    let input = stdin();
+    if !input.is_terminal() {
+        return first_line();
+    }
+    crate::cli::ask(&format!(
+        "Password for user '{}': ",
+        crate::cli::output::printable(whose)
+    ));
+    let before = tcgetattr(&input).ok();
+    if let Some(mut modes) = before.clone() {
+        modes.local_modes -= LocalModes::ECHO;
+        tcsetattr(&input, OptionalActions::Flush, &modes).ok();
+    }
+    let password = first_line();
+    if let Some(modes) = before {
+        tcsetattr(&input, OptionalActions::Flush, &modes).ok();
+        crate::cli::ask("\n");
+    }
+    password
+}
+
+fn first_line() -> Result<String, Failure> {
+    let mut line = String::new();
+    let read = stdin().lock().take(BYTES_MAX).read_line(&mut line);
+    let password = line.trim_end_matches(['\r', '\n']);
+    match read {
+        Ok(_) if !password.is_empty() => Ok(password.to_owned()),
+        Ok(_) => Err(Failure::usage("no password was given")
+            .advise("it is the argument behind the user, or the first line of standard input")),
+        Err(error) => Err(Failure::usage(format!(
+            "the password cannot be read: {error}"
+        ))),
+    }
+}

@@ -1,0 +1,208 @@
+//! How the broker is.
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::Task;
+use crate::cli::api::{Api, Path};
+use crate::cli::exit::{Failure, Kind};
+use crate::cli::output::{Output, pick};
+
+/// Shows what the broker is, how long it runs and what it holds
+#[derive(Args)]
+pub(super) struct Status {}
+
+/// Shows everything the broker says of itself
+#[derive(Args)]
+pub(super) struct Overview {}
+
+/// Shows who we are to the broker
+#[derive(Args)]
+#[command(name = "whoami")]
+pub(super) struct WhoAmI {}
+
+/// Ends with 0 if the broker runs and lets us in
+#[derive(Args)]
+pub(super) struct CheckRunning {}
+
+/// Ends with 0 if nothing is short: memory, disk
+#[derive(Args)]
+pub(super) struct CheckAlarms {}
+
+/// The same for the node that was asked
+#[derive(Args)]
+pub(super) struct CheckLocalAlarms {}
+
+/// Ends with 0 if the broker listens on a port
+#[derive(Args)]
+pub(super) struct CheckPortListener {
+    /// The port
+    #[arg(value_name = "PORT")]
+    listener: u16,
+}
+
+/// Ends with 0 if all vhosts are in service
+#[derive(Args)]
+pub(super) struct CheckVirtualHosts {}
+
+/// A line of `status`: its name, and where it stands in the overview.
+const OF_BROKER: &[(&str, &str)] = &[
+    ("product", "product_name"),
+    ("version", "product_version"),
+    ("node", "node"),
+    ("connections", "object_totals.connections"),
+    ("queues", "object_totals.queues"),
+    ("exchanges", "object_totals.exchanges"),
+    ("consumers", "object_totals.consumers"),
+    ("messages", "queue_totals.messages"),
+    ("messages_ready", "queue_totals.messages_ready"),
+    (
+        "messages_unacknowledged",
+        "queue_totals.messages_unacknowledged",
+    ),
+];
+
+/// A line of `status` that stands in the node.
+const OF_NODE: &[(&str, &str)] = &[
+    ("process_id", "os_pid"),
+    ("uptime_ms", "uptime"),
+    ("memory_bytes", "mem_used"),
+    ("memory_alarm", "mem_alarm"),
+    ("disk_free_bytes", "disk_free"),
+    ("disk_alarm", "disk_free_alarm"),
+];
+
+impl Task for Status {
+    const NAME: &'static str = "status";
+    const EXAMPLES: &'static [&'static str] = &["status", "status --format json"];
+
+    fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
+        let overview = api.get(&Path::of(&["overview"]))?;
+        // Users without the tag monitoring see no nodes: then those lines are left out.
+        let nodes = match api.list(&Path::of(&["nodes"])) {
+            Err(failure) if failure.kind != Kind::NoPermission => return Err(failure),
+            nodes => nodes.unwrap_or_default(),
+        };
+        let node = nodes.first().unwrap_or(&Value::Null);
+        let of_broker = OF_BROKER
+            .iter()
+            .map(|(name, path)| (name, pick(&overview, path)));
+        let of_node = OF_NODE.iter().map(|(name, path)| (name, pick(node, path)));
+        let mut fields = Map::new();
+        for (name, value) in of_broker.chain(of_node) {
+            fields.extend(value.map(|value| ((*name).to_owned(), value.clone())));
+        }
+        let listeners = overview.get("listeners").and_then(Value::as_array);
+        let listeners: Vec<String> = listeners
+            .into_iter()
+            .flatten()
+            .filter_map(listener)
+            .collect();
+        fields.insert("listeners".to_owned(), json!(listeners));
+        out.fields(&Value::Object(fields))
+    }
+}
+
+/// `amqp 127.0.0.1:5672`.
+fn listener(value: &Value) -> Option<String> {
+    let text = |name: &str| value.get(name)?.as_str();
+    Some(format!(
+        "{} {}:{}",
+        text("protocol")?,
+        text("ip_address")?,
+        value.get("port")?
+    ))
+}
+
+impl Task for Overview {
+    const NAME: &'static str = "overview";
+    const EXAMPLES: &'static [&'static str] = &["overview --format json"];
+
+    fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
+        out.fields(&api.get(&Path::of(&["overview"]))?)
+    }
+}
+
+impl Task for WhoAmI {
+    const NAME: &'static str = "whoami";
+    const EXAMPLES: &'static [&'static str] = &["whoami"];
+
+    fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
+        out.fields(&api.get(&Path::of(&["whoami"]))?)
+    }
+}
+
+impl Task for CheckRunning {
+    const NAME: &'static str = "check_running";
+    const EXAMPLES: &'static [&'static str] = &["check_running --quiet && echo it runs"];
+
+    fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
+        let overview = api.get(&Path::of(&["overview"]))?;
+        let text = |name: &str| overview.get(name).and_then(Value::as_str).unwrap_or("?");
+        let (product, version) = (text("product_name"), text("product_version"));
+        out.done(format_args!(
+            "{product} {version} runs at {}",
+            api.settings().endpoint
+        ))
+    }
+}
+
+/// Asks for a health check. One that does not pass is answered with 503.
+fn check(segments: &[&str], api: &Api, out: Output, fine: &str) -> Result<(), Failure> {
+    let mut path = vec!["health", "checks"];
+    path.extend_from_slice(segments);
+    match api.get(&Path::of(&path)) {
+        Ok(_) => out.done(fine),
+        Err(failure) if failure.kind == Kind::Unavailable => {
+            let did_not_pass = failure.to_string().contains("not in service: ");
+            Err(if did_not_pass {
+                Failure::new(Kind::Data, failure.to_string())
+            } else {
+                failure
+            })
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+impl Task for CheckAlarms {
+    const NAME: &'static str = "check_alarms";
+    const EXAMPLES: &'static [&'static str] = &["check_alarms"];
+
+    fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
+        check(&["alarms"], api, out, "no alarms")
+    }
+}
+
+impl Task for CheckLocalAlarms {
+    const NAME: &'static str = "check_local_alarms";
+    const EXAMPLES: &'static [&'static str] = &["check_local_alarms"];
+
+    fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
+        check(&["local-alarms"], api, out, "no alarms")
+    }
+}
+
+impl Task for CheckPortListener {
+    const NAME: &'static str = "check_port_listener";
+    const EXAMPLES: &'static [&'static str] = &["check_port_listener 5672"];
+
+    fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
+        let port = self.listener.to_string();
+        check(
+            &["port-listener", &port],
+            api,
+            out,
+            &format!("port {port} is listened on"),
+        )
+    }
+}
+
+impl Task for CheckVirtualHosts {
+    const NAME: &'static str = "check_virtual_hosts";
+    const EXAMPLES: &'static [&'static str] = &["check_virtual_hosts"];
+
+    fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
+        check(&["virtual-hosts"], api, out, "all vhosts are in service")
+    }
+}

@@ -1,0 +1,188 @@
+//! What commands print: tables for people, JSON, CSV or TSV for programs.
+//!
+//! Promises: what a broker sent cannot steer a terminal; a program never sees headings or
+//! confirmations in its JSON.
+
+mod pick;
+mod table;
+
+use std::fmt::Display;
+use std::io::Write;
+
+use clap::ValueEnum;
+use serde_json::{Map, Value};
+
+use super::exit::{Failure, written};
+pub(super) use pick::pick;
+
+/// A form of output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub(super) enum Format {
+    /// Aligned columns
+    #[default]
+    #[value(alias = "pretty_table")]
+    Table,
+    /// JSON, whole objects unless columns are named
+    #[value(aliases = ["raw_json", "pretty_json"])]
+    Json,
+    /// Comma-separated values
+    Csv,
+    /// Tab-separated values
+    Tsv,
+}
+
+/// One column of a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Column {
+    /// Its heading.
+    pub(super) shown: String,
+    /// Where the value is in an object: names with dots between.
+    pub(super) path: String,
+}
+
+/// Where and how to print.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Output {
+    format: Format,
+    is_quiet: bool,
+}
+
+impl Output {
+    /// Prints to standard output in this form.
+    pub(super) fn new(format: Format, is_quiet: bool) -> Self {
+        Self { format, is_quiet }
+    }
+
+    /// Whether a program reads it as JSON.
+    pub(super) fn is_json(self) -> bool {
+        self.format == Format::Json
+    }
+
+    /// Confirms what was done; for people only.
+    pub(super) fn done(self, text: impl Display) -> Result<(), Failure> {
+        if self.is_quiet || self.format != Format::Table {
+            return Ok(());
+        }
+        print(&format!("{}\n", printable_lines(&text.to_string())))
+    }
+
+    /// Prints objects: as JSON those columns, or everything where `columns` were not named.
+    pub(super) fn objects(
+        self,
+        objects: Vec<Value>,
+        columns: &[Column],
+        are_named: bool,
+    ) -> Result<(), Failure> {
+        if self.format == Format::Json {
+            let shown = if are_named {
+                objects
+                    .iter()
+                    .map(|object| narrowed(object, columns))
+                    .collect()
+            } else {
+                objects
+            };
+            return print_json(&Value::Array(shown));
+        }
+        let cells = |object: &Value| -> Vec<Value> {
+            let cell = |column: &Column| pick(object, &column.path).cloned();
+            columns
+                .iter()
+                .map(|column| cell(column).unwrap_or(Value::Null))
+                .collect()
+        };
+        let headings: Vec<&str> = columns.iter().map(|column| column.shown.as_str()).collect();
+        let rows: Vec<Vec<Value>> = objects.iter().map(cells).collect();
+        self.rows(&headings, &rows)
+    }
+
+    /// Prints the fields of one object, a line each.
+    pub(super) fn fields(self, object: &Value) -> Result<(), Failure> {
+        if self.format == Format::Json {
+            return print_json(object);
+        }
+        let fields = object.as_object().into_iter().flatten();
+        let rows: Vec<Vec<Value>> = fields
+            .map(|(name, value)| vec![Value::String(name.clone()), value.clone()])
+            .collect();
+        self.rows(&["name", "value"], &rows)
+    }
+
+    fn rows(self, headings: &[&str], rows: &[Vec<Value>]) -> Result<(), Failure> {
+        let headings = if self.is_quiet { None } else { Some(headings) };
+        print(&match self.format {
+            Format::Csv => table::separated(headings, rows, table::Separator::Comma),
+            Format::Tsv => table::separated(headings, rows, table::Separator::Tab),
+            Format::Table | Format::Json => table::aligned(headings, rows),
+        })
+    }
+}
+
+/// An object with nothing but these columns.
+fn narrowed(object: &Value, columns: &[Column]) -> Value {
+    let field = |column: &Column| {
+        let value = pick(object, &column.path).cloned().unwrap_or(Value::Null);
+        (column.shown.clone(), value)
+    };
+    Value::Object(columns.iter().map(field).collect::<Map<_, _>>())
+}
+
+/// A text in one line that cannot steer a terminal: control characters are written as escapes.
+pub(super) fn printable(text: &str) -> String {
+    escaped(text, |_| false)
+}
+
+/// The same with its lines kept.
+pub(super) fn printable_lines(text: &str) -> String {
+    escaped(text, |c| c == '\n')
+}
+
+fn escaped(text: &str, is_kept: impl Fn(char) -> bool) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        if steers(character) && !is_kept(character) {
+            safe.extend(character.escape_default());
+        } else {
+            safe.push(character);
+        }
+    }
+    safe
+}
+
+/// Whether a terminal does something else with it than showing it: controls, and marks that turn
+/// the direction of text.
+fn steers(character: char) -> bool {
+    let turns = matches!(character, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    character.is_control() || turns
+}
+
+/// Prints JSON.
+pub(super) fn print_json(value: &Value) -> Result<(), Failure> {
+    print(&format!("{value:#}\n"))
+}
+
+/// Prints a text as it is.
+pub(super) fn print(text: &str) -> Result<(), Failure> {
+    written(write_out(text.as_bytes()))
+}
+
+fn write_out(bytes: &[u8]) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_steers_a_terminal_is_printed() {
+        let check = |text: &str, safe: &str| assert_eq!(printable(text), safe);
+        check("plain \u{e9}", "plain \u{e9}");
+        check("a\u{1b}[2Jb", "a\\u{1b}[2Jb");
+        check("a\nb\tc", "a\\nb\\tc");
+        check("a\u{202e}b", "a\\u{202e}b");
+        assert_eq!(printable_lines("a\nb\r"), "a\nb\\r");
+    }
+}

@@ -1,0 +1,32 @@
+//! Values inside JSON objects.
+
+use serde_json::Value;
+
+/// The value at a path such as `message_stats.publish_details.rate`. A field whose own name has
+/// dots is found as well.
+pub(in crate::cli) fn pick<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    if let Some(value) = object.get(path) {
+        return Some(value);
+    }
+    path.split('.')
+        .try_fold(object, |object, name| object.get(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn paths_lead_into_objects() {
+        let object = json!({"a": {"b": 1}, "c.d": 2});
+        let check = |path: &str, value: Option<Value>| {
+            assert_eq!(pick(&object, path), value.as_ref(), "{path}");
+        };
+        check("a.b", Some(json!(1)));
+        check("c.d", Some(json!(2)));
+        check("a.x", None);
+        check("a.b.c", None);
+    }
+}
