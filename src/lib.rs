@@ -14,6 +14,7 @@ pub mod gateway;
 pub mod link;
 pub mod management;
 pub mod message;
+pub mod metrics;
 pub mod record;
 pub mod server;
 pub mod sim;

@@ -19,8 +19,8 @@ pub struct QueueCounters {
     pub returned: u64,
     /// Deaths, by reason.
     pub dead: ByReason,
-    /// Dead letters that left for at least one target.
-    pub dead_lettered: u64,
+    /// Dead letters that left for at least one target, by reason.
+    pub dead_lettered: ByReason,
     /// Messages dropped.
     pub drops: Drops,
 }
@@ -38,14 +38,31 @@ pub struct Counters {
     pub refused: u64,
     /// Deliveries to consumers.
     pub delivered: u64,
+    /// What consumers said of them.
+    pub settled: Settled,
     /// Deaths, by reason.
     pub dead: ByReason,
-    /// Dead letters that left for at least one target.
-    pub dead_lettered: u64,
+    /// Dead letters that left for at least one target, by reason.
+    pub dead_lettered: ByReason,
     /// Copies of dead letters that one target refused while others took theirs.
     pub copies_refused: u64,
     /// Messages dropped.
     pub drops: Drops,
+}
+
+/// What consumers said of their deliveries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Settled {
+    /// Accepted.
+    pub accepted: u64,
+    /// Released.
+    pub released: u64,
+    /// Rejected.
+    pub rejected: u64,
+    /// Modified, with whatever fields.
+    pub modified: u64,
+    /// Nothing: they were sent settled.
+    pub presettled: u64,
 }
 
 /// One count for each reason of death.
@@ -69,6 +86,16 @@ impl ByReason {
             Reason::Expired => self.expired += 1,
             Reason::Maxlen => self.maxlen += 1,
             Reason::DeliveryLimit => self.delivery_limit += 1,
+        }
+    }
+
+    /// Those for one reason.
+    pub const fn of(&self, reason: Reason) -> u64 {
+        match reason {
+            Reason::Rejected => self.rejected,
+            Reason::Expired => self.expired,
+            Reason::Maxlen => self.maxlen,
+            Reason::DeliveryLimit => self.delivery_limit,
         }
     }
 

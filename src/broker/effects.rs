@@ -103,3 +103,21 @@ pub enum DropCause {
     /// Its bytes cannot be read.
     Damaged,
 }
+
+impl DropCause {
+    /// The word in metrics and answers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoDeadLetterExchange => "no_dead_letter_exchange",
+            Self::ExchangeMissing => "exchange_missing",
+            Self::Unroutable => "unroutable",
+            Self::TargetFull => "target_full",
+            Self::Cycle => "cycle",
+            Self::PendingAbandoned => "pending_abandoned",
+            Self::Purged => "purged",
+            Self::QueueDeleted => "queue_deleted",
+            Self::QueueExpired => "queue_expired",
+            Self::Damaged => "damaged",
+        }
+    }
+}

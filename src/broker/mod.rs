@@ -33,7 +33,7 @@ mod warning;
 
 pub use self::core::{Core, More, Options, Restoring, Snapshot};
 pub use command::{Command, Consume, Destination, Outcome, Publish, Settle, Target};
-pub use counters::{ByReason, Counters, DropCount, Drops, QueueCounters};
+pub use counters::{ByReason, Counters, DropCount, Drops, QueueCounters, Settled};
 pub use effect::{ConsumerEnd, Delivery, Effect, PublishOutcome, room_bytes};
 pub use effects::{DropCause, Effects, LogEvent};
 pub use error::{Error, Kind};

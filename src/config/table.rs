@@ -85,6 +85,20 @@ pub const TABLE: &[Key] = &[
         "HTTP connections at most; more wait until one ends",
     ),
     key(
+        "metrics-login",
+        Shape::Switch,
+        "BOOL",
+        SWITCH,
+        "Answer /metrics only to users with the tag monitoring or administrator",
+    ),
+    key(
+        "metrics-queues-max",
+        Shape::Integer,
+        "NUMBER",
+        "a number from 0 to 4294967295",
+        "Queues of a vhost that metrics name, those declared first; all others are summed as 'other'",
+    ),
+    key(
         "data",
         Shape::Text,
         "DIR",

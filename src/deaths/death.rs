@@ -88,6 +88,14 @@ pub struct Point<'a> {
 }
 
 impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Rejected,
+        Self::Expired,
+        Self::Maxlen,
+        Self::DeliveryLimit,
+    ];
+
     /// The word in annotations, logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -100,14 +108,7 @@ impl Reason {
 
     /// The reason of that word.
     pub fn from_word(word: &str) -> Option<Self> {
-        [
-            Self::Rejected,
-            Self::Expired,
-            Self::Maxlen,
-            Self::DeliveryLimit,
-        ]
-        .into_iter()
-        .find(|reason| reason.as_str() == word)
+        Self::ALL.into_iter().find(|reason| reason.as_str() == word)
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
+use super::counters::OpenLinks;
 use super::pattern::NamePatterns;
 use super::seats::Seats;
 use crate::base::{Name, Seed};
@@ -44,6 +45,8 @@ pub struct Environment {
     generation: AtomicU64,
     /// How gateways behave.
     pub options: Options,
+    /// Links attached now.
+    pub open_links: OpenLinks,
     pub(super) auto_create: NamePatterns,
     pub(super) seats: Arc<Seats>,
     ids: AtomicU64,
@@ -57,6 +60,7 @@ impl Environment {
             registry: RwLock::new(Arc::new(registry)),
             generation: AtomicU64::new(1),
             options,
+            open_links: OpenLinks::default(),
             auto_create,
             seats: Arc::default(),
             ids: AtomicU64::new(1),

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::counters::Counted;
 use super::environment::Environment;
 use super::publisher::Publisher;
 use crate::base::{ConsumerId, Map, Name, Position, PublisherId, Seed, Serial};
@@ -46,6 +47,7 @@ pub(super) struct Link {
     pub(super) session: SessionHandle,
     pub(super) name: Name,
     pub(super) kind: Kind,
+    _counted: Counted,
 }
 
 /// What a link is for.
@@ -126,6 +128,7 @@ impl Links {
                 handle,
                 session,
                 name,
+                _counted: environment.open_links.count(&kind),
                 kind,
             });
         }

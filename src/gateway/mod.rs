@@ -18,6 +18,7 @@ mod address;
 mod attach;
 mod connection;
 mod consumer;
+mod counters;
 mod dynamic;
 mod environment;
 mod errors;
@@ -35,4 +36,5 @@ mod work;
 mod tests;
 
 pub use connection::Gateway;
+pub use counters::OpenLinks;
 pub use environment::{Environment, Options};

@@ -2,6 +2,7 @@
 //! no room or failed. [architecture D6]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::partials::Partials;
@@ -15,18 +16,19 @@ const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Raises the alarm in all vhosts while their messages take more than `limit_bytes` (0: no limit),
 /// and clears it when they take a tenth less, so that it does not flutter; also while the journal
-/// is not well.
+/// is not well. Says in `memory_alarm` whether it stands because of memory.
 pub(super) async fn watch(
     vhosts: Arc<Vhosts>,
     partials: Arc<Partials>,
     store: Option<Arc<Store>>,
-    limit_bytes: u64,
+    (limit_bytes, memory_alarm): (u64, Arc<AtomicBool>),
 ) {
     let (mut over, mut raised) = (false, false);
     loop {
         tokio::time::sleep(INTERVAL).await;
         if limit_bytes > 0 {
             over = look(&vhosts.all(), over, limit_bytes);
+            memory_alarm.store(over, Ordering::Relaxed);
         }
         let state = store.as_ref().map(|store| store.state());
         let now = over || state.is_some_and(|state| state != StoreState::Open);

@@ -31,6 +31,8 @@ use crate::broker::{self, Core};
 use crate::config::{HttpListen, ListenAddress, PermissionEntry, Settings, Span, UserEntry};
 use crate::gateway::Environment;
 use crate::management::http::json::overview::Listener;
+use crate::metrics::Detail;
+use crate::store::{StoreState, StoreStats};
 
 /// Bytes in each direction of an in-process stream before its writer has to wait.
 const STREAM_BYTES: usize = 256 * 1024;
@@ -57,6 +59,8 @@ pub(super) struct Shared {
     connections_total: AtomicU64,
     connections_refused: AtomicU64,
     failure: Arc<Notify>,
+    /// Publishers get no credit because of memory.
+    pub(super) memory_alarm: Arc<AtomicBool>,
     /// The bound on messages that are arriving.
     pub(super) partials: Arc<Partials>,
 }
@@ -123,7 +127,8 @@ impl Shared {
         let limit_bytes = self.settings.memory_limit.0;
         if limit_bytes > 0 || self.store.is_some() {
             let (partials, store) = (Arc::clone(&self.partials), self.store.clone());
-            self.spawn(alarm::watch(vhosts(), partials, store, limit_bytes));
+            let memory = (limit_bytes, Arc::clone(&self.memory_alarm));
+            self.spawn(alarm::watch(vhosts(), partials, store, memory));
         }
         if let Some(store) = &self.store {
             let after_bytes = self.settings.checkpoint_after.0;
@@ -155,7 +160,19 @@ impl Shared {
         ConnectionCounts {
             open: self.connections.load(Ordering::Relaxed).into(),
             taken: self.connections_total.load(Ordering::Relaxed),
+            refused: self.connections_refused.load(Ordering::Relaxed),
         }
+    }
+
+    /// All vhosts, by name.
+    pub(super) fn all_vhosts(&self) -> Vec<Arc<Vhost>> {
+        self.vhosts.all()
+    }
+
+    /// How the journal is and what it did; none: messages live in memory only.
+    pub(super) fn journal(&self) -> Option<(StoreState, StoreStats)> {
+        let store = self.store.as_ref()?;
+        Some((store.state(), store.stats()))
     }
 
     pub(super) fn stats(&self) -> Stats {
@@ -183,6 +200,8 @@ pub(super) struct ConnectionCounts {
     pub(super) open: u64,
     /// Since the start.
     pub(super) taken: u64,
+    /// Dropped because there were too many.
+    pub(super) refused: u64,
 }
 
 /// Counts an open connection; on drop, also when its task panics, no longer.
@@ -372,6 +391,7 @@ impl Broker {
             connections_total: AtomicU64::new(0),
             connections_refused: AtomicU64::new(0),
             failure,
+            memory_alarm: Arc::default(),
         });
         for core in cores {
             shared.start_vhost(core);
@@ -411,6 +431,12 @@ impl Broker {
         let (ours, theirs) = tokio::io::duplex(STREAM_BYTES);
         self.shared.serve(Peer::IN_PROCESS, tokio::io::split(ours));
         theirs
+    }
+
+    /// All metrics as Prometheus reads them, as at `/metrics`; `docs/METRICS.md` lists them. Takes
+    /// a moment when there are many queues.
+    pub fn metrics(&self, detail: Detail) -> String {
+        self.shared.metrics(detail)
     }
 
     /// What it counted so far.

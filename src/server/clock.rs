@@ -33,6 +33,11 @@ impl Clock {
         Millis(START_MS).plus(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
+    /// Milliseconds since the start.
+    pub(super) fn uptime_ms(self) -> u64 {
+        self.mono().since(Millis(START_MS))
+    }
+
     /// The moment at which the forward clock shows `at`; far away ones are brought near enough for
     /// the timer (a sleeper that wakes early sleeps again).
     pub(super) fn instant(self, at: Millis) -> tokio::time::Instant {

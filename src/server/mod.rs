@@ -21,6 +21,7 @@ mod connection;
 mod errors;
 mod http;
 mod listener;
+mod metrics;
 mod outbox;
 mod partials;
 mod process;

@@ -10,6 +10,8 @@ use crate::store::{StoreState, StoreStats};
 pub struct LockHolds {
     /// Holds by length.
     pub buckets: [u64; Self::BUCKETS],
+    /// All holds together, in nanoseconds.
+    pub total_ns: u64,
 }
 
 impl LockHolds {
@@ -19,10 +21,12 @@ impl LockHolds {
     pub(super) const fn new() -> Self {
         Self {
             buckets: [0; Self::BUCKETS],
+            total_ns: 0,
         }
     }
 
     pub(super) fn record(&mut self, nanoseconds: u64) {
+        self.total_ns = self.total_ns.saturating_add(nanoseconds);
         let bits = (u64::BITS - nanoseconds.leading_zeros()) as usize;
         if let Some(bucket) = self.buckets.get_mut(bits.min(Self::BUCKETS - 1)) {
             *bucket += 1;

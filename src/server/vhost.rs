@@ -287,9 +287,7 @@ impl Vhost {
 
     /// Ends a hold: lets others in first, then wakes whom the batch had something for.
     fn finish(&self, now: Now, mut state: MutexGuard<'_, State>, watch: Stopwatch) {
-        for event in state.effects.log.drain(..) {
-            log(&self.name, &event);
-        }
+        let events = std::mem::take(&mut state.effects.log);
         let due = if state.core.has_work() {
             now.mono
         } else {
@@ -306,6 +304,9 @@ impl Vhost {
             self.timer.notify_one();
         }
         drop(garbage);
+        for event in events {
+            log(&self.name, &event);
+        }
     }
 
     /// The core panicked, its state is worth nothing: nobody gets at it again. [architecture D3]
@@ -370,7 +371,7 @@ impl Vhost {
             connections: state.peers.len(),
             published: state.core.counters().published,
             delivered: state.core.counters().delivered,
-            dead_lettered: state.core.counters().dead_lettered,
+            dead_lettered: state.core.counters().dead_lettered.total(),
             lock_holds: state.holds,
             failed: self.failed(),
         }

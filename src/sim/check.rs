@@ -44,7 +44,7 @@ impl World {
         same("drops", "", &drops, &self.model.drops)?;
         let real = (
             counters.dead.total(),
-            counters.dead_lettered,
+            counters.dead_lettered.total(),
             counters.copies_refused,
         );
         let model = (

@@ -112,7 +112,7 @@ impl World {
         let counters = self.core.counters();
         let (dead, drops) = (counters.dead.total(), counters.drops.total());
         let Self { steps, .. } = self;
-        let (published, lettered) = (counters.published, counters.dead_lettered);
+        let (published, lettered) = (counters.published, counters.dead_lettered.total());
         format!(
             "{steps} steps: {published} published, {dead} died, {lettered} moved, {drops} dropped"
         )

@@ -177,9 +177,9 @@ impl Core {
     fn send(&mut self, turn: &mut Turn<'_>, letter: Letter) {
         let sent = self.forward(turn, &letter);
         if sent.accepted > 0 && letter.waited.as_ref().is_none_or(|p| p.targets.is_none()) {
-            self.counters.dead_lettered += 1;
+            self.counters.dead_lettered.add(letter.reason);
             if let Some(queue) = self.queues.get_mut(&letter.source) {
-                queue.counters.dead_lettered += 1;
+                queue.counters.dead_lettered.add(letter.reason);
             }
         }
         let narrowed = letter

@@ -189,6 +189,28 @@ impl Core {
             .collect()
     }
 
+    /// Shows up to `count` queues behind `after` by name; the last of them, if there may be more.
+    pub fn visit_after(
+        &self,
+        after: Option<&Name>,
+        count: usize,
+        mut visit: impl FnMut(&Queue),
+    ) -> Option<Name> {
+        let mut last = None;
+        for (index, (name, id)) in self.names_after(after).take(count).enumerate() {
+            if let Some(queue) = self.queues.get(id) {
+                visit(queue);
+            }
+            last = (index + 1 == count).then(|| name.clone());
+        }
+        last
+    }
+
+    /// Sessions open now.
+    pub fn session_count(&self) -> usize {
+        self.clients.sessions.len()
+    }
+
     /// Memory that the messages of up to `count` queues behind `after` take, about, in bytes; and
     /// the last of these queues, if there may be more. A message in several queues counts in each.
     pub fn memory_after(&self, after: Option<&Name>, count: usize) -> (u64, Option<Name>) {

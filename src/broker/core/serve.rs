@@ -200,6 +200,7 @@ impl Assigning<'_> {
             }
             queue.messages.take_ready(position);
             queue.counters.accepted += 1;
+            self.counters.settled.presettled += 1;
             if durable {
                 self.recorder.push_removal(queue.id, position, body);
             }

@@ -79,6 +79,13 @@ impl Core {
             failed,
             annotated,
         };
+        let settled = &mut self.counters.settled;
+        match &outcome {
+            Outcome::Accepted => settled.accepted += 1,
+            Outcome::Released => settled.released += 1,
+            Outcome::Rejected { .. } => settled.rejected += 1,
+            Outcome::Modified { .. } => settled.modified += 1,
+        }
         match outcome {
             Outcome::Accepted => self.accept(queue, position),
             Outcome::Released => self.give_back(turn, back(false)),

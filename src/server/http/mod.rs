@@ -12,6 +12,7 @@ mod api;
 mod body;
 mod listings;
 mod login;
+mod metrics;
 mod reply;
 
 use std::sync::Arc;
@@ -54,7 +55,9 @@ pub(super) async fn bind(setting: &HttpListen) -> Result<Option<TcpListener>, St
 
 /// Everything that is served over HTTP. What else is to be served is merged here.
 pub(super) fn router(shared: &Arc<Shared>) -> Router {
-    Router::new().merge(api::router(shared))
+    Router::new()
+        .merge(api::router(shared))
+        .merge(metrics::router(shared))
 }
 
 /// Takes connections until the broker ends.

@@ -55,6 +55,14 @@ pub(super) fn allowed(status: StatusCode, methods: &[Method]) -> Response<Body> 
     body(response.header(ALLOW, names.join(", ")), Body::empty())
 }
 
+/// 200 with a text.
+pub(super) fn text(content_type: &str, text: String) -> Response<Body> {
+    let response = Response::builder()
+        .header(CACHE_CONTROL, "no-cache")
+        .header(CONTENT_TYPE, content_type);
+    body(response, Body::from(text))
+}
+
 fn json(status: StatusCode, value: &Value) -> Response<Body> {
     let response = Response::builder()
         .status(status)

@@ -188,7 +188,10 @@ fn message_stats(counters: &[&Counters]) -> Value {
         ("return_unroutable", sum(|counters| counters.unroutable)),
         ("deliver_get", sum(|counters| counters.delivered)),
         ("dead", sum(|counters| counters.dead.total())),
-        ("dead_lettered", sum(|counters| counters.dead_lettered)),
+        (
+            "dead_lettered",
+            sum(|counters| counters.dead_lettered.total()),
+        ),
         ("dropped", sum(|counters| counters.drops.total())),
     ])
 }

@@ -1,0 +1,42 @@
+//! How many links are attached at the gateways of one broker.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::links::Kind;
+
+/// Links attached now, by what they are for.
+#[derive(Debug, Default)]
+pub struct OpenLinks {
+    publishers: Arc<AtomicU64>,
+    consumers: Arc<AtomicU64>,
+    management: Arc<AtomicU64>,
+}
+
+/// Counts one link for as long as it lives.
+#[derive(Debug)]
+pub(super) struct Counted(Arc<AtomicU64>);
+
+impl OpenLinks {
+    /// Links of publishers, of consumers, and halves of management pairs.
+    pub fn counts(&self) -> [u64; 3] {
+        let counters = [&self.publishers, &self.consumers, &self.management];
+        counters.map(|counter| counter.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn count(&self, kind: &Kind) -> Counted {
+        let counter = match kind {
+            Kind::Publisher(_) => &self.publishers,
+            Kind::Consumer(_) => &self.consumers,
+            Kind::Request(_) | Kind::Response(_) => &self.management,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        Counted(Arc::clone(counter))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,44 @@
+//! docs/METRICS.md, written from the table.
+
+use super::table::{Scope, TABLE};
+
+/// The whole page.
+pub(super) fn page() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    for metric in TABLE {
+        let mut labels: Vec<String> = metric.labels.iter().map(|l| format!("`{l}`")).collect();
+        if metric.scope != Scope::Everywhere {
+            let only = metric.scope == Scope::PerObject;
+            labels.push(if only { "`queue`" } else { "(`queue`)" }.to_owned());
+        }
+        let (name, kind, help) = (metric.name, metric.kind.as_str(), metric.help);
+        let row = format!("| `{name}` | {kind} | {} | {help} |\n", labels.join(", "));
+        page.push_str(&row);
+    }
+    page
+}
+
+const INTRODUCTION: &str = "\
+# Metrics
+
+`coroner serve` answers in Prometheus' text form, on the address of its HTTP API:
+
+- `/metrics`: queues are summed by vhost; only deaths are told apart by queue.
+- `/metrics/per-object`: queues are told apart; labels in brackets below are there.
+
+Anybody who reaches the address may ask, as with RabbitMQ, unless `--metrics-login` is on: then the
+tag monitoring or administrator is needed. [grafana-dashboard.json](grafana-dashboard.json) is a
+dashboard for Grafana over these metrics.
+
+How many series there are is bounded: of each vhost at most `--metrics-queues-max` queues (1000) are
+named, those that were declared first, at `/metrics` those of them in which messages died. All others,
+those that are deleted, and a queue that is named so, are summed as the queue `other`: the sum over
+all queues is always that of the vhost. A new queue never takes another one's place; when a named one
+is deleted, `other` rises by its counts, and another may get its place.
+
+This page is written from the table in `src/metrics/table.rs`:
+`CORONER_WRITE_DOCS=1 cargo test --lib metrics::` writes it anew.
+
+| metric | type | labels | meaning |
+| --- | --- | --- | --- |
+";

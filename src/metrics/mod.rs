@@ -1,0 +1,21 @@
+//! Floor 6: metrics: names, help and text form.
+//!
+//! Promises: one table of names; cardinality is bounded: what is over the bound is summed under
+//! the queue [`OTHER`]; sums over a label never lose anything. Never: no lock, no clock; it reads
+//! snapshots of plain counts that others copied.
+//!
+//! Read first: [`TABLE`], [`Snapshot`], [`render()`].
+
+#[cfg(test)]
+mod document;
+mod render;
+mod snapshot;
+mod table;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use render::{Detail, OTHER, render};
+pub use snapshot::{Depth, Links, QueueFigures, Queues, Snapshot, Vhost};
+pub use table::{Kind, Metric, Scope, TABLE};
+pub use text::CONTENT_TYPE;

@@ -1,0 +1,313 @@
+//! From a snapshot to text.
+
+use super::snapshot::{Depth, Snapshot, Vhost};
+use super::table::{self, Metric};
+use super::text::Text;
+use crate::broker::{ByReason, Drops, QueueCounters};
+use crate::deaths::Reason;
+use crate::store::{SYNC_BUCKETS_US, StoreState, StoreStats};
+
+/// The queue under which everything is summed that has no line of its own. A queue of this name
+/// is summed there too.
+pub const OTHER: &str = "other";
+
+/// How much is told apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Detail {
+    /// Queues are summed by vhost; only deaths are told apart by queue.
+    Vhosts,
+    /// Queues are told apart.
+    Queues,
+}
+
+/// Writes everything as Prometheus reads it.
+pub fn render(snapshot: &Snapshot, detail: Detail) -> String {
+    let mut text = Text::default();
+    process(&mut text, snapshot);
+    vhosts(&mut text, &snapshot.vhosts);
+    queues(&mut text, &snapshot.vhosts, detail);
+    deaths(&mut text, &snapshot.vhosts);
+    lock_holds(&mut text, &snapshot.vhosts);
+    if let Some((state, figures)) = &snapshot.journal {
+        journal(&mut text, *state, figures);
+    }
+    text.finish()
+}
+
+impl Text {
+    fn one(&mut self, metric: &Metric, value: u64) {
+        self.begin(metric);
+        self.sample(metric.name, &[], value);
+    }
+
+    fn by<'a>(
+        &mut self,
+        metric: &Metric,
+        label: &str,
+        values: impl IntoIterator<Item = (&'a str, u64)>,
+    ) {
+        self.begin(metric);
+        for (text, value) in values {
+            self.sample(metric.name, &[(label, text)], value);
+        }
+    }
+}
+
+fn process(text: &mut Text, snapshot: &Snapshot) {
+    let Snapshot { links, .. } = snapshot;
+    text.by(&table::BUILD_INFO, "version", [(snapshot.version, 1)]);
+    text.one(&table::UPTIME, snapshot.uptime_ms / 1_000);
+    if let Some(bytes) = snapshot.resident_bytes {
+        text.one(&table::RESIDENT, bytes);
+    }
+    text.one(&table::CONNECTIONS, snapshot.connections);
+    text.one(&table::CONNECTIONS_OPENED, snapshot.connections_opened);
+    text.one(&table::CONNECTIONS_REFUSED, snapshot.connections_refused);
+    let roles = [
+        ("publisher", links.publishers),
+        ("consumer", links.consumers),
+        ("management", links.management),
+    ];
+    text.by(&table::LINKS, "role", roles);
+    let journal = snapshot.journal.as_ref();
+    let journal = journal.is_some_and(|(state, _)| *state != StoreState::Open);
+    let causes = [
+        ("memory", u64::from(snapshot.memory_alarm)),
+        ("journal", u64::from(journal)),
+    ];
+    text.by(&table::ALARM, "cause", causes);
+}
+
+fn vhosts(text: &mut Text, vhosts: &[Vhost]) {
+    let mut each = |metric: &Metric, value: fn(&Vhost) -> u64| {
+        let values = vhosts.iter().map(|vhost| (&*vhost.name, value(vhost)));
+        text.by(metric, "vhost", values);
+    };
+    each(&table::VHOST_UP, |vhost| u64::from(vhost.up));
+    each(&table::VHOST_CONNECTIONS, |vhost| vhost.connections);
+    each(&table::SESSIONS, |vhost| vhost.sessions);
+    each(&table::QUEUES, |vhost| vhost.queues.count);
+    each(&table::PUBLISHED, |vhost| vhost.counters.published);
+    each(&table::DELIVERED, |vhost| vhost.counters.delivered);
+    each(&table::MESSAGE_MEMORY, |vhost| vhost.memory_bytes);
+    each(&table::COPIES_REFUSED, |vhost| {
+        vhost.counters.copies_refused
+    });
+    outcomes(text, &table::PUBLISH_OUTCOMES, vhosts, |vhost| {
+        let counters = &vhost.counters;
+        vec![
+            ("accepted", counters.accepted),
+            ("released", counters.unroutable),
+            ("rejected", counters.refused),
+        ]
+    });
+    outcomes(text, &table::DELIVERY_OUTCOMES, vhosts, |vhost| {
+        let settled = &vhost.counters.settled;
+        vec![
+            ("accepted", settled.accepted),
+            ("released", settled.released),
+            ("rejected", settled.rejected),
+            ("modified", settled.modified),
+            ("presettled", settled.presettled),
+        ]
+    });
+    text.begin(&table::DROPPED);
+    for vhost in vhosts {
+        for kind in vhost.counters.drops.kinds() {
+            let reason = kind.reason.map_or("none", Reason::as_str);
+            let cause = ("cause", kind.cause.as_str());
+            let labels = [("vhost", &*vhost.name), ("reason", reason), cause];
+            text.sample(table::DROPPED.name, &labels, kind.count);
+        }
+    }
+}
+
+fn outcomes(
+    text: &mut Text,
+    metric: &Metric,
+    vhosts: &[Vhost],
+    counts: fn(&Vhost) -> Vec<(&'static str, u64)>,
+) {
+    text.begin(metric);
+    for vhost in vhosts {
+        for (outcome, count) in counts(vhost) {
+            let labels = [("vhost", &*vhost.name), ("outcome", outcome)];
+            text.sample(metric.name, &labels, count);
+        }
+    }
+}
+
+/// What queues hold: by vhost, or by queue.
+fn queues(text: &mut Text, vhosts: &[Vhost], detail: Detail) {
+    text.begin(&table::MESSAGES);
+    each_depth(vhosts, detail, |labels, depth| {
+        for (state, count) in [
+            ("ready", depth.ready),
+            ("held", depth.held),
+            ("dead_pending", depth.dead_pending),
+        ] {
+            let labels = [labels, &[("state", state)]].concat();
+            text.sample(table::MESSAGES.name, &labels, count);
+        }
+    });
+    text.begin(&table::READY_BYTES);
+    each_depth(vhosts, detail, |labels, depth| {
+        text.sample(table::READY_BYTES.name, labels, depth.ready_bytes);
+    });
+    text.begin(&table::CONSUMERS);
+    each_depth(vhosts, detail, |labels, depth| {
+        text.sample(table::CONSUMERS.name, labels, depth.consumers);
+    });
+    if detail == Detail::Vhosts {
+        return;
+    }
+    text.begin(&table::QUEUE_DELIVERED);
+    for vhost in vhosts {
+        let mut rest = vhost.counters.delivered;
+        for queue in vhost.queues.named.values().filter(|q| q.name != OTHER) {
+            let labels = [("vhost", &*vhost.name), ("queue", &*queue.name)];
+            text.sample(
+                table::QUEUE_DELIVERED.name,
+                &labels,
+                queue.counters.delivered,
+            );
+            rest = rest.saturating_sub(queue.counters.delivered);
+        }
+        let labels = [("vhost", &*vhost.name), ("queue", OTHER)];
+        text.sample(table::QUEUE_DELIVERED.name, &labels, rest);
+    }
+}
+
+fn each_depth(vhosts: &[Vhost], detail: Detail, mut each: impl FnMut(&[(&str, &str)], Depth)) {
+    for vhost in vhosts {
+        let name = ("vhost", &*vhost.name);
+        if detail == Detail::Vhosts {
+            each(&[name], vhost.queues.total);
+            continue;
+        }
+        let mut rest = vhost.queues.total;
+        for queue in vhost.queues.named.values().filter(|q| q.name != OTHER) {
+            each(&[name, ("queue", &queue.name)], queue.depth);
+            rest = rest.without(queue.depth);
+        }
+        each(&[name, ("queue", OTHER)], rest);
+    }
+}
+
+/// Deaths of one queue, or of all, by reason and by what became of them.
+fn fates(dead_lettered: ByReason, drops: &Drops) -> [(Reason, &'static str, u64); 8] {
+    let dropped = |reason| {
+        let kinds = drops.kinds().iter();
+        let kinds = kinds.filter(|kind| kind.reason == Some(reason));
+        kinds.map(|kind| kind.count).sum()
+    };
+    let [a, b, c, d] = Reason::ALL;
+    let moved = |reason| (reason, "dead_lettered", dead_lettered.of(reason));
+    let lost = |reason| (reason, "dropped", dropped(reason));
+    [
+        moved(a),
+        lost(a),
+        moved(b),
+        lost(b),
+        moved(c),
+        lost(c),
+        moved(d),
+        lost(d),
+    ]
+}
+
+fn deaths(text: &mut Text, vhosts: &[Vhost]) {
+    text.begin(&table::DEAD_LETTERS);
+    for vhost in vhosts {
+        let mut rest = fates(vhost.counters.dead_lettered, &vhost.counters.drops);
+        let name = &*vhost.name;
+        let dead = |counters: &QueueCounters| counters.dead.total() > 0;
+        let named = vhost.queues.named.values();
+        for queue in named.filter(|queue| queue.name != OTHER && dead(&queue.counters)) {
+            let fates = fates(queue.counters.dead_lettered, &queue.counters.drops);
+            for (rest, (_, _, count)) in rest.iter_mut().zip(fates) {
+                rest.2 = rest.2.saturating_sub(count);
+            }
+            write_fates(text, (name, &queue.name), fates);
+        }
+        write_fates(text, (name, OTHER), rest);
+    }
+}
+
+fn write_fates(
+    text: &mut Text,
+    (vhost, queue): (&str, &str),
+    fates: [(Reason, &'static str, u64); 8],
+) {
+    for (reason, outcome, count) in fates {
+        if count > 0 {
+            let labels = [
+                ("vhost", vhost),
+                ("queue", queue),
+                ("reason", reason.as_str()),
+                ("outcome", outcome),
+            ];
+            text.sample(table::DEAD_LETTERS.name, &labels, count);
+        }
+    }
+}
+
+fn lock_holds(text: &mut Text, vhosts: &[Vhost]) {
+    text.begin(&table::LOCK_HOLD);
+    for vhost in vhosts {
+        let Some((above, buckets)) = vhost.lock_holds.split_last() else {
+            continue;
+        };
+        let mut below = 0;
+        let mut told = Vec::new();
+        for (bits, count) in buckets.iter().enumerate() {
+            below += count;
+            if bits >= LOCK_BUCKET_FIRST {
+                told.push((seconds_of_ns(1 << bits), std::mem::take(&mut below)));
+            }
+        }
+        let labels = [("vhost", &*vhost.name)];
+        let sum = seconds_of_ns(vhost.lock_held_ns);
+        text.histogram(table::LOCK_HOLD.name, &labels, told, (*above, sum));
+    }
+}
+
+/// Holds shorter than 2^9 ns are not told apart.
+const LOCK_BUCKET_FIRST: usize = 9;
+
+fn journal(text: &mut Text, state: StoreState, figures: &StoreStats) {
+    let states = [
+        ("open", StoreState::Open),
+        ("full", StoreState::Full),
+        ("poisoned", StoreState::Poisoned),
+    ];
+    let states = states.map(|(word, one)| (word, u64::from(one == state)));
+    text.by(&table::JOURNAL_STATE, "state", states);
+    text.one(&table::JOURNAL_PAYLOAD, figures.payload_bytes);
+    text.one(&table::JOURNAL_WRITTEN, figures.written_bytes);
+    text.one(&table::JOURNAL_REWRITTEN, figures.rewritten_bytes);
+    text.one(&table::JOURNAL_RECORDS, figures.records);
+    text.one(&table::JOURNAL_ELIDED, figures.elided);
+    text.one(&table::JOURNAL_COMMITS, figures.commits);
+    text.one(&table::JOURNAL_CHECKPOINTS, figures.checkpoints);
+    text.one(&table::JOURNAL_DAMAGED, figures.damaged);
+    text.one(&table::JOURNAL_SEGMENTS, figures.segments);
+    text.one(&table::JOURNAL_SEGMENT_BYTES, figures.segment_bytes);
+    text.one(&table::JOURNAL_LIVE, figures.live_bytes);
+    text.one(&table::JOURNAL_WAITING, figures.waiting_bytes);
+    text.begin(&table::JOURNAL_SYNC);
+    let buckets = SYNC_BUCKETS_US.iter().zip(figures.sync_buckets);
+    let buckets = buckets.map(|(bound_us, count)| (seconds_of_ns(bound_us * 1_000), count));
+    let above = figures.sync_buckets.last().copied().unwrap_or(0);
+    let sum = seconds_of_ns(figures.sync_us.saturating_mul(1_000));
+    text.histogram(table::JOURNAL_SYNC.name, &[], buckets, (above, sum));
+}
+
+/// Exact up to 2^53 ns, a hundred days.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "a sum for people needs no last digit"
+)]
+fn seconds_of_ns(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}

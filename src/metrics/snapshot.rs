@@ -1,0 +1,176 @@
+//! What metrics are made from: plain counts, copied out of the other rooms.
+
+use std::collections::BTreeMap;
+
+use crate::base::{Name, QueueId};
+use crate::broker::queue::Queue;
+use crate::broker::{Counters, QueueCounters};
+use crate::store::{StoreState, StoreStats};
+
+/// All counts of a broker at one moment. Vhosts are looked at one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Version of this broker.
+    pub version: &'static str,
+    /// Milliseconds since the start.
+    pub uptime_ms: u64,
+    /// Bytes of memory of the process, if the system says.
+    pub resident_bytes: Option<u64>,
+    /// Connections open now.
+    pub connections: u64,
+    /// Connections taken since the start.
+    pub connections_opened: u64,
+    /// Connections dropped because there were too many.
+    pub connections_refused: u64,
+    /// Links attached now.
+    pub links: Links,
+    /// Publishers get no credit because of memory.
+    pub memory_alarm: bool,
+    /// Each vhost, by name.
+    pub vhosts: Vec<Vhost>,
+    /// The journal; none: messages live in memory only.
+    pub journal: Option<(StoreState, StoreStats)>,
+}
+
+/// Links attached now, by what they are for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Links {
+    /// Of publishers.
+    pub publishers: u64,
+    /// Of consumers.
+    pub consumers: u64,
+    /// Halves of management pairs.
+    pub management: u64,
+}
+
+/// Counts of one vhost.
+#[derive(Clone, Debug, Default)]
+pub struct Vhost {
+    /// Its name.
+    pub name: Name,
+    /// Its core works.
+    pub up: bool,
+    /// Connections in it.
+    pub connections: u64,
+    /// Sessions in it.
+    pub sessions: u64,
+    /// What happened in it.
+    pub counters: Counters,
+    /// How long it was held: counts of holds below 2^n nanoseconds that are in no lower bucket; the
+    /// last takes all that are longer.
+    pub lock_holds: Vec<u64>,
+    /// All holds together, in nanoseconds.
+    pub lock_held_ns: u64,
+    /// Memory that its messages take, about, in bytes.
+    pub memory_bytes: u64,
+    /// Its queues.
+    pub queues: Queues,
+}
+
+/// What is in a queue, or in several.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Depth {
+    /// Messages that wait for a consumer.
+    pub ready: u64,
+    /// Messages with consumers.
+    pub held: u64,
+    /// Dead letters that wait for a target.
+    pub dead_pending: u64,
+    /// Bytes of the bare messages that are ready.
+    pub ready_bytes: u64,
+    /// Consumers.
+    pub consumers: u64,
+}
+
+/// Counts of one queue.
+#[derive(Clone, Debug)]
+pub struct QueueFigures {
+    /// Its name.
+    pub name: Name,
+    /// What is in it.
+    pub depth: Depth,
+    /// What happened in it.
+    pub counters: QueueCounters,
+}
+
+/// The queues of one vhost: all of them summed, some of them by themselves.
+///
+/// Those that were declared first are kept by themselves, so that a new queue never takes another
+/// one's place.
+#[derive(Clone, Debug, Default)]
+pub struct Queues {
+    /// How many there are.
+    pub count: u64,
+    /// All of them together.
+    pub total: Depth,
+    /// Those that are named, in the order of their declaration.
+    pub named: BTreeMap<QueueId, QueueFigures>,
+    named_max: usize,
+    all: bool,
+}
+
+impl Depth {
+    /// What is in a queue.
+    pub fn of(queue: &Queue) -> Self {
+        Self {
+            ready: queue.messages.ready(),
+            held: queue.messages.held(),
+            dead_pending: queue.pending.len(),
+            ready_bytes: queue.messages.ready_bytes(),
+            consumers: queue.consumers.len() as u64,
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.ready += other.ready;
+        self.held += other.held;
+        self.dead_pending += other.dead_pending;
+        self.ready_bytes += other.ready_bytes;
+        self.consumers += other.consumers;
+    }
+
+    /// What is left of it without the other.
+    #[must_use]
+    pub fn without(mut self, other: Self) -> Self {
+        self.ready = self.ready.saturating_sub(other.ready);
+        self.held = self.held.saturating_sub(other.held);
+        self.dead_pending = self.dead_pending.saturating_sub(other.dead_pending);
+        self.ready_bytes = self.ready_bytes.saturating_sub(other.ready_bytes);
+        self.consumers = self.consumers.saturating_sub(other.consumers);
+        self
+    }
+}
+
+impl Queues {
+    /// None yet. At most `named_max` will be named: of `all`, or of those in which messages died.
+    pub fn new(named_max: usize, all: bool) -> Self {
+        Self {
+            named_max,
+            all,
+            ..Self::default()
+        }
+    }
+
+    /// Takes a queue in.
+    pub fn add(&mut self, queue: &Queue) {
+        let depth = Depth::of(queue);
+        self.count += 1;
+        self.total.add(depth);
+        let is_full = self.named.len() >= self.named_max;
+        let newest = self.named.last_key_value().map(|(id, _)| *id);
+        if (!self.all && queue.counters.dead.total() == 0)
+            || (is_full && newest.is_none_or(|newest| queue.id > newest))
+        {
+            return;
+        }
+        if is_full {
+            self.named.pop_last();
+        }
+        let figures = QueueFigures {
+            name: queue.name.clone(),
+            depth,
+            counters: queue.counters.clone(),
+        };
+        self.named.insert(queue.id, figures);
+    }
+}

@@ -1,0 +1,156 @@
+//! The names of all metrics, once: what each is called, what it is, what it is told apart by.
+
+/// How a metric behaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Only rises while the process lives.
+    Counter,
+    /// Rises and falls.
+    Gauge,
+    /// Counts in buckets, with a sum.
+    Histogram,
+}
+
+impl Kind {
+    /// Its word in the text form.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// Where a metric is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// At `/metrics` and `/metrics/per-object`.
+    Everywhere,
+    /// At `/metrics` for each vhost, at `/metrics/per-object` for each queue too.
+    QueueLabelPerObject,
+    /// At `/metrics/per-object` only.
+    PerObject,
+}
+
+/// One metric.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Metric {
+    /// Its name.
+    pub name: &'static str,
+    /// How it behaves.
+    pub kind: Kind,
+    /// What its values are told apart by.
+    pub labels: &'static [&'static str],
+    /// Where it is given.
+    pub scope: Scope,
+    /// What it is.
+    pub help: &'static str,
+}
+
+/// Declares each metric as a constant, and the table of all.
+macro_rules! metrics {
+    ($($constant:ident = $kind:ident $name:literal $labels:tt $scope:ident $help:literal;)+) => {
+        $(
+            #[doc = $help]
+            pub const $constant: Metric = Metric {
+                name: $name,
+                kind: Kind::$kind,
+                labels: &$labels,
+                scope: Scope::$scope,
+                help: $help,
+            };
+        )+
+        /// All of them, in the order in which they are written.
+        pub const TABLE: &[Metric] = &[$($constant),+];
+    };
+}
+
+metrics! {
+    BUILD_INFO = Gauge "coroner_build_info" ["version"] Everywhere
+        "Always 1; the label is the version of this broker.";
+    UPTIME = Gauge "coroner_uptime_seconds" [] Everywhere
+        "Seconds since the broker started.";
+    RESIDENT = Gauge "process_resident_memory_bytes" [] Everywhere
+        "Memory of the process that is in use, as the system counts it.";
+    CONNECTIONS = Gauge "coroner_connections" [] Everywhere
+        "Connections open now, logged in or not.";
+    CONNECTIONS_OPENED = Counter "coroner_connections_opened_total" [] Everywhere
+        "Connections that were taken.";
+    CONNECTIONS_REFUSED = Counter "coroner_connections_refused_total" [] Everywhere
+        "Connections that were dropped because there were too many.";
+    LINKS = Gauge "coroner_links" ["role"] Everywhere
+        "Links attached now: publisher, consumer, or management (each half of a pair).";
+    ALARM = Gauge "coroner_alarm" ["cause"] Everywhere
+        "1 while publishers get no credit for this cause: memory or journal.";
+    VHOST_UP = Gauge "coroner_vhost_up" ["vhost"] Everywhere
+        "1 while the vhost works, 0 once its core failed.";
+    VHOST_CONNECTIONS = Gauge "coroner_vhost_connections" ["vhost"] Everywhere
+        "Connections in the vhost now.";
+    SESSIONS = Gauge "coroner_sessions" ["vhost"] Everywhere
+        "Sessions in the vhost now.";
+    QUEUES = Gauge "coroner_queues" ["vhost"] Everywhere
+        "Queues in the vhost now.";
+    PUBLISHED = Counter "coroner_messages_published_total" ["vhost"] Everywhere
+        "Messages that came from publishers.";
+    PUBLISH_OUTCOMES = Counter "coroner_publish_outcomes_total" ["vhost", "outcome"] Everywhere
+        "What became of them: accepted, released (no queue was reached) or rejected (a queue was \
+         full).";
+    DELIVERED = Counter "coroner_messages_delivered_total" ["vhost"] Everywhere
+        "Deliveries to consumers.";
+    DELIVERY_OUTCOMES = Counter "coroner_delivery_outcomes_total" ["vhost", "outcome"] Everywhere
+        "What consumers said of them: accepted, released, rejected, modified, or nothing since they \
+         were sent settled (presettled).";
+    MESSAGES = Gauge "coroner_queue_messages" ["vhost", "state"] QueueLabelPerObject
+        "Messages in queues now: ready, held by consumers, or dead_pending (dead letters that wait \
+         for a target).";
+    READY_BYTES = Gauge "coroner_queue_ready_bytes" ["vhost"] QueueLabelPerObject
+        "Bytes of the bare messages that are ready.";
+    CONSUMERS = Gauge "coroner_queue_consumers" ["vhost"] QueueLabelPerObject
+        "Consumers of queues now.";
+    MESSAGE_MEMORY = Gauge "coroner_message_memory_bytes" ["vhost"] Everywhere
+        "Memory that messages take, about; a message in several queues counts in each.";
+    QUEUE_DELIVERED = Counter "coroner_queue_delivered_total" ["vhost"] PerObject
+        "Deliveries to the consumers of a queue.";
+    DEAD_LETTERS = Counter "coroner_dead_letters_total" ["vhost", "queue", "reason", "outcome"]
+        Everywhere
+        "Deaths by the queue in which a message died, the reason (rejected, expired, maxlen, \
+         delivery_limit) and what became of it: dead_lettered (at least one queue took it) or \
+         dropped.";
+    DROPPED = Counter "coroner_messages_dropped_total" ["vhost", "reason", "cause"] Everywhere
+        "Messages that were dropped, by the reason of their death (none: they did not die) and the \
+         cause of the drop.";
+    COPIES_REFUSED = Counter "coroner_dead_letter_copies_refused_total" ["vhost"] Everywhere
+        "Copies of dead letters that a full queue refused while others took theirs.";
+    LOCK_HOLD = Histogram "coroner_lock_hold_seconds" ["vhost"] Everywhere
+        "How long the vhost was held for a batch of commands.";
+    JOURNAL_STATE = Gauge "coroner_journal_state" ["state"] Everywhere
+        "1 for the state the journal is in: open, full (no room on the disk) or poisoned (a write or \
+         sync failed: nothing is confirmed any more).";
+    JOURNAL_PAYLOAD = Counter "coroner_journal_payload_bytes_total" [] Everywhere
+        "Bytes of records that were written to the journal.";
+    JOURNAL_WRITTEN = Counter "coroner_journal_written_bytes_total" [] Everywhere
+        "Bytes given to the device for records and all that belongs to them.";
+    JOURNAL_REWRITTEN = Counter "coroner_journal_rewritten_bytes_total" [] Everywhere
+        "Bytes written again to make segments compact.";
+    JOURNAL_RECORDS = Counter "coroner_journal_records_total" [] Everywhere
+        "Records written.";
+    JOURNAL_ELIDED = Counter "coroner_journal_records_elided_total" [] Everywhere
+        "Records that were settled before they were written.";
+    JOURNAL_COMMITS = Counter "coroner_journal_commits_total" [] Everywhere
+        "Commits written.";
+    JOURNAL_SYNC = Histogram "coroner_journal_sync_seconds" [] Everywhere
+        "How long syncs took.";
+    JOURNAL_CHECKPOINTS = Counter "coroner_journal_checkpoints_total" [] Everywhere
+        "Checkpoints completed.";
+    JOURNAL_DAMAGED = Counter "coroner_journal_damaged_records_total" [] Everywhere
+        "Records that could not be read back.";
+    JOURNAL_SEGMENTS = Gauge "coroner_journal_segments" [] Everywhere
+        "Segments with records now.";
+    JOURNAL_SEGMENT_BYTES = Gauge "coroner_journal_segment_bytes" [] Everywhere
+        "Bytes in them.";
+    JOURNAL_LIVE = Gauge "coroner_journal_live_bytes" [] Everywhere
+        "How many of those are still needed, about.";
+    JOURNAL_WAITING = Gauge "coroner_journal_waiting_bytes" [] Everywhere
+        "Bytes of records that wait to be written, about.";
+}

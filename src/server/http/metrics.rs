@@ -1,0 +1,53 @@
+//! `/metrics` and `/metrics/per-object`, as RabbitMQ's monitoring users know them.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, Response};
+use axum::routing::get;
+use axum::{Extension, Router};
+
+use super::{login, reply};
+use crate::access::Peer;
+use crate::management::http::{Access, Failure};
+use crate::metrics::{self, Detail};
+use crate::server::broker::Shared;
+
+/// The two routes. Anybody may ask unless the setting `metrics-login` is on.
+pub(super) fn router(shared: &Arc<Shared>) -> Router {
+    let by = |detail| {
+        get(
+            move |State(shared): State<Arc<Shared>>,
+                  Extension(peer): Extension<Peer>,
+                  headers: HeaderMap| answer(shared, peer, headers, detail),
+        )
+    };
+    Router::new()
+        .route("/metrics", by(Detail::Vhosts))
+        .route("/metrics/per-object", by(Detail::Queues))
+        .with_state(Arc::clone(shared))
+}
+
+async fn answer(
+    shared: Arc<Shared>,
+    peer: Peer,
+    headers: HeaderMap,
+    detail: Detail,
+) -> Response<Body> {
+    if shared.settings.metrics_login {
+        match login::identify(&shared, &peer, &headers).await {
+            Err(refused) => return reply::refused(&refused),
+            Ok(identity) => {
+                if let Err(failure) = identity.check(Access::Monitoring) {
+                    return reply::failure(&failure);
+                }
+            }
+        }
+    }
+    let rendering = tokio::task::spawn_blocking(move || shared.metrics(detail));
+    match rendering.await {
+        Ok(text) => reply::text(metrics::CONTENT_TYPE, text),
+        Err(_) => reply::failure(&Failure::unavailable("stopping")),
+    }
+}

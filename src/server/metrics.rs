@@ -1,0 +1,117 @@
+//! Snapshots for metrics: copied out of the broker a slice at a time.
+
+use super::broker::Shared;
+use super::vhost::Vhost;
+use crate::base::Name;
+use crate::base::limits::LISTING_SLICE;
+use crate::metrics::{self, Detail, Links, Queues, Snapshot};
+
+impl Shared {
+    /// All metrics as text. Looks at every queue, so it is not for tasks that move messages.
+    pub(super) fn metrics(&self, detail: Detail) -> String {
+        let counts = self.connection_counts();
+        let [publishers, consumers, management] = self.environment.open_links.counts();
+        let vhosts = self.all_vhosts();
+        let named_max = usize::try_from(self.settings.metrics_queues_max).unwrap_or(usize::MAX);
+        let vhosts = vhosts
+            .iter()
+            .map(|vhost| vhost_figures(vhost, named_max, detail));
+        let snapshot = Snapshot {
+            version: env!("CARGO_PKG_VERSION"),
+            uptime_ms: self.clock.uptime_ms(),
+            resident_bytes: resident_bytes(),
+            connections: counts.open,
+            connections_opened: counts.taken,
+            connections_refused: counts.refused,
+            links: Links {
+                publishers,
+                consumers,
+                management,
+            },
+            memory_alarm: self.memory_alarm.load(std::sync::atomic::Ordering::Relaxed),
+            vhosts: vhosts.collect(),
+            journal: self.journal(),
+        };
+        metrics::render(&snapshot, detail)
+    }
+}
+
+fn vhost_figures(vhost: &Vhost, named_max: usize, detail: Detail) -> metrics::Vhost {
+    let stats = vhost.stats();
+    let mut figures = metrics::Vhost {
+        name: Name::from(stats.name),
+        up: !stats.failed,
+        connections: stats.connections as u64,
+        lock_holds: stats.lock_holds.buckets.to_vec(),
+        lock_held_ns: stats.lock_holds.total_ns,
+        memory_bytes: vhost.memory_bytes(),
+        queues: Queues::new(named_max, detail == Detail::Queues),
+        ..metrics::Vhost::default()
+    };
+    let seen = vhost.look(|core| (core.counters().clone(), core.session_count() as u64));
+    (figures.counters, figures.sessions) = seen.unwrap_or_default();
+    let mut after: Option<Name> = None;
+    loop {
+        let queues = &mut figures.queues;
+        let last = vhost.look(|core| {
+            core.visit_after(after.as_ref(), LISTING_SLICE, |queue| queues.add(queue))
+        });
+        after = last.unwrap_or_default();
+        if after.is_none() {
+            return figures;
+        }
+    }
+}
+
+/// Memory of this process that is in use, where the system says so.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the system tells it in a file only"
+)]
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::sync::Notify;
+
+    use super::*;
+    use crate::base::Seed;
+    use crate::broker::{Command, Core, Effects, Options};
+    use crate::server::clock::Clock;
+
+    /// Each hold looks at [`LISTING_SLICE`] queues at most, however many there are.
+    #[test]
+    fn ten_thousand_queues_are_counted_in_slices() {
+        const QUEUES: usize = 10_000;
+        let clock = Clock::start();
+        let mut core = Core::new(Options::new(Name::from("v"), Seed(1)));
+        let mut effects = Effects::new();
+        for index in 0..QUEUES {
+            let declare = Command::QueueDeclare {
+                connection: None,
+                name: Name::from(format!("q{index}")),
+                durable: true,
+                exclusive: false,
+                auto_delete: false,
+                arguments: Vec::new(),
+            };
+            core.apply(clock.now(), declare, &mut effects);
+        }
+        let failure = Arc::new(Notify::new());
+        let vhost = Vhost::new(core, None, Seed(1), clock, failure);
+        let figures = vhost_figures(&vhost, 10, Detail::Queues);
+        assert_eq!(figures.queues.count, QUEUES as u64);
+        assert_eq!(figures.queues.named.len(), 10);
+        let holds = vhost.stats().lock_holds.count();
+        assert!(holds >= (QUEUES / LISTING_SLICE) as u64, "{holds}");
+    }
+}
