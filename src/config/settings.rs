@@ -15,6 +15,8 @@ use super::values::{
 const STORED_MESSAGE_BYTES_MAX: u64 = 1 << 30;
 /// The user of a fresh broker, and its password, where no user is named.
 const GUEST: &str = "guest";
+/// The longest time that a commit may wait for more to join it.
+const COMMIT_DELAY_MS_MAX: u64 = 1_000;
 /// In a permission: every vhost.
 pub const ANY_VHOST: &str = "*";
 
@@ -36,7 +38,9 @@ pub struct Settings {
     pub in_memory: bool,
     pub sync: SyncSetting,
     pub sync_interval: Span,
+    pub commit_delay: Span,
     pub checkpoint_after: ByteSize,
+    pub disk_free_limit: ByteSize,
     pub default_vhost: String,
     pub vhost: Vec<String>,
     pub user: Vec<UserEntry>,
@@ -80,7 +84,9 @@ impl Default for Settings {
             in_memory: false,
             sync: SyncSetting::Always,
             sync_interval: Span::seconds(1),
+            commit_delay: Span { ms: 0 },
             checkpoint_after: ByteSize(64 << 20),
+            disk_free_limit: ByteSize(50_000_000),
             default_vhost: "/".to_owned(),
             vhost: Vec::new(),
             user: Vec::new(),
@@ -136,6 +142,10 @@ impl Settings {
         if self.sync == SyncSetting::Interval && self.sync_interval.ms == 0 {
             let why = "an interval takes some time; --sync always syncs each commit".to_owned();
             return Some(("sync-interval", why));
+        }
+        if self.commit_delay.ms > COMMIT_DELAY_MS_MAX {
+            let why = "publishers would wait longer than a second".to_owned();
+            return Some(("commit-delay", why));
         }
         if self.unsettled_max == 0 {
             return Some((

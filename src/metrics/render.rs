@@ -73,6 +73,7 @@ fn process(text: &mut Text, snapshot: &Snapshot) {
     let journal = journal.is_some_and(|(state, _)| *state != StoreState::Open);
     let causes = [
         ("memory", u64::from(snapshot.memory_alarm)),
+        ("disk", u64::from(snapshot.disk_free_alarm)),
         ("journal", u64::from(journal)),
     ];
     text.by(&table::ALARM, "cause", causes);

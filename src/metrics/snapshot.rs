@@ -26,6 +26,8 @@ pub struct Snapshot {
     pub links: Links,
     /// Publishers get no credit because of memory.
     pub memory_alarm: bool,
+    /// Publishers get no credit because too little of the disk is free.
+    pub disk_free_alarm: bool,
     /// Each vhost, by name.
     pub vhosts: Vec<Vhost>,
     /// The journal; none: messages live in memory only.

@@ -82,7 +82,7 @@ metrics! {
     LINKS = Gauge "coroner_links" ["role"] Everywhere
         "Links attached now: publisher, consumer, or management (each half of a pair).";
     ALARM = Gauge "coroner_alarm" ["cause"] Everywhere
-        "1 while publishers get no credit for this cause: memory or journal.";
+        "1 while publishers get no credit for this cause: memory, disk or journal.";
     VHOST_UP = Gauge "coroner_vhost_up" ["vhost"] Everywhere
         "1 while the vhost works, 0 once its core failed.";
     VHOST_CONNECTIONS = Gauge "coroner_vhost_connections" ["vhost"] Everywhere

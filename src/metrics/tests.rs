@@ -57,6 +57,7 @@ fn vhost(queues: Vec<QueueFigures>) -> Vhost {
 fn snapshot(queues: Vec<QueueFigures>) -> Snapshot {
     Snapshot {
         version: "1.2.3",
+        disk_free_alarm: true,
         resident_bytes: Some(4096),
         vhosts: vec![vhost(queues)],
         journal: Some((StoreState::Full, StoreStats::default())),
@@ -157,7 +158,11 @@ fn histograms_are_cumulative_and_in_seconds() {
 #[test]
 fn a_journal_that_is_not_open_is_an_alarm() {
     let text = render(&snapshot(Vec::new()), Detail::Vhosts);
-    let expect = [r#"{cause="memory"} 0"#, r#"{cause="journal"} 1"#];
+    let expect = [
+        r#"{cause="memory"} 0"#,
+        r#"{cause="disk"} 1"#,
+        r#"{cause="journal"} 1"#,
+    ];
     assert_eq!(lines(&text, "coroner_alarm"), expect);
     let expect = [
         r#"{state="open"} 0"#,

@@ -1,75 +1,151 @@
-//! The alarm that stops publishers while messages take too much memory, or while the journal has
-//! no room or failed. [architecture D6]
+//! The alarms that stop publishers: too much memory is used, too little of the disk is free, the
+//! journal has no room or failed. [architecture D6]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::partials::Partials;
 use super::store::Store;
-use super::vhost::Vhost;
 use super::vhosts::Vhosts;
 use crate::store::StoreState;
 
-/// How often memory and journal are looked at.
+/// How often memory and disk are looked at.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Raises the alarm in all vhosts while their messages take more than `limit_bytes` (0: no limit),
-/// and clears it when they take a tenth less, so that it does not flutter; also while the journal
-/// is not well. Says in `memory_alarm` whether it stands because of memory.
+/// What stops publishers, and what it was judged by. As long as an alarm stands they get no
+/// credit; consumers go on. Each ends by itself, but for a poisoned journal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Alarms {
+    /// Messages take more memory than the setting `memory-limit`.
+    pub memory_alarm: bool,
+    /// Less of the disk is free than the setting `disk-free-limit`.
+    pub disk_free_alarm: bool,
+    /// How the journal is; an alarm unless it is open. None: messages live in memory only.
+    pub journal: Option<StoreState>,
+    /// Memory that messages take, about, in bytes.
+    pub memory_used_bytes: u64,
+    /// Bytes free on the disk of the data directory, if they could be told.
+    pub disk_free_bytes: Option<u64>,
+}
+
+impl Alarms {
+    /// Whether publishers are stopped.
+    pub fn is_any(&self) -> bool {
+        let well = matches!(self.journal, None | Some(StoreState::Open));
+        self.memory_alarm || self.disk_free_alarm || !well
+    }
+}
+
+/// What is allowed; 0: anything.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) memory_bytes: u64,
+    pub(super) disk_free_bytes: u64,
+}
+
+/// The alarms of a broker, for everybody to look at.
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    alarms: Mutex<Alarms>,
+}
+
+impl Board {
+    pub(super) fn alarms(&self) -> Alarms {
+        *self.alarms.lock()
+    }
+}
+
+/// Looks after memory and disk, and raises and clears the alarm in all vhosts.
 pub(super) async fn watch(
+    board: Arc<Board>,
     vhosts: Arc<Vhosts>,
     partials: Arc<Partials>,
     store: Option<Arc<Store>>,
-    (limit_bytes, memory_alarm): (u64, Arc<AtomicBool>),
+    limits: Limits,
 ) {
-    let (mut over, mut raised) = (false, false);
     loop {
         tokio::time::sleep(INTERVAL).await;
-        if limit_bytes > 0 {
-            over = look(&vhosts.all(), over, limit_bytes);
-            memory_alarm.store(over, Ordering::Relaxed);
+        let before = board.alarms();
+        let vhosts_now = vhosts.all();
+        let used_bytes = vhosts_now.iter().map(|vhost| vhost.memory_bytes()).sum();
+        let free_bytes = store.as_ref().and_then(|store| store.free_bytes());
+        let now = Alarms {
+            memory_alarm: is_above(before.memory_alarm, used_bytes, limits.memory_bytes),
+            disk_free_alarm: free_bytes.is_some_and(|free_bytes| {
+                is_below(before.disk_free_alarm, free_bytes, limits.disk_free_bytes)
+            }),
+            journal: store.as_ref().map(|store| store.state()),
+            memory_used_bytes: used_bytes,
+            disk_free_bytes: free_bytes,
+        };
+        *board.alarms.lock() = now;
+        tell(before, now, limits);
+        if let Some(store) = &store {
+            store.set_disk_low(now.disk_free_alarm.then_some(free_bytes).flatten());
         }
-        let state = store.as_ref().map(|store| store.state());
-        let now = over || state.is_some_and(|state| state != StoreState::Open);
-        if now == raised {
-            continue;
+        if now.is_any() != before.is_any() {
+            partials.set_alarm(now.is_any());
+            vhosts.set_alarm(now.is_any());
         }
-        raised = now;
-        tracing::info!(
-            raised,
-            ?state,
-            "alarm: publishers get no credit while it stands"
-        );
-        partials.set_alarm(raised);
-        vhosts.set_alarm(raised);
     }
 }
 
-/// Whether messages take too much memory; says so when that changed.
-fn look(vhosts: &[Arc<Vhost>], was_over: bool, limit_bytes: u64) -> bool {
-    let used_bytes: u64 = vhosts.iter().map(|vhost| vhost.memory_bytes()).sum();
-    let over = decide(was_over, used_bytes, limit_bytes);
-    match (was_over, over) {
-        (false, true) => tracing::warn!(used_bytes, limit_bytes, "too much memory is used"),
-        (true, false) => tracing::info!(used_bytes, limit_bytes, "memory is free again"),
+/// Says what changed and what to do about it. (The journal speaks for itself.)
+fn tell(before: Alarms, now: Alarms, limits: Limits) {
+    let (used_bytes, limit_bytes) = (now.memory_used_bytes, limits.memory_bytes);
+    match (before.memory_alarm, now.memory_alarm) {
+        (false, true) => tracing::warn!(
+            used_bytes,
+            limit_bytes,
+            "memory alarm: messages take more than memory-limit. Publishers get no credit until \
+             consumers have taken a tenth of them"
+        ),
+        (true, false) => tracing::info!(used_bytes, limit_bytes, "memory alarm is over"),
         _ => {}
     }
-    over
+    let free_bytes = now.disk_free_bytes.unwrap_or(0);
+    let limit_bytes = limits.disk_free_bytes;
+    match (before.disk_free_alarm, now.disk_free_alarm) {
+        (false, true) => tracing::warn!(
+            free_bytes,
+            limit_bytes,
+            "disk alarm: less than disk-free-limit is free. Publishers get no credit, consumers go \
+             on. Make room on the disk or let consumers empty the queues: publishers go on then"
+        ),
+        (true, false) => tracing::info!(free_bytes, limit_bytes, "disk alarm is over"),
+        _ => {}
+    }
+    if now.is_any() != before.is_any() {
+        if now.is_any() {
+            tracing::warn!("publishers are stopped");
+        } else {
+            tracing::info!("publishers go on");
+        }
+    }
 }
 
-/// Whether the alarm stands from now on.
-const fn decide(raised: bool, used_bytes: u64, limit_bytes: u64) -> bool {
-    if raised {
-        used_bytes > limit_bytes - limit_bytes / 10
+/// Whether too much is used; raised it stands until a tenth is free again, so that it does not
+/// flutter. A limit of 0 is none.
+const fn is_above(raised: bool, used: u64, limit: u64) -> bool {
+    let bound = if raised { limit - limit / 10 } else { limit };
+    limit > 0 && used > bound
+}
+
+/// Whether too little is free; raised it stands until a tenth more is.
+const fn is_below(raised: bool, free: u64, limit: u64) -> bool {
+    let bound = if raised {
+        limit.saturating_add(limit / 10)
     } else {
-        used_bytes > limit_bytes
-    }
+        limit
+    };
+    free < bound
 }
 
 #[cfg(test)]
 mod tests {
-    use super::decide;
+    use super::*;
 
     #[test]
     fn alarm_stands_until_a_tenth_is_free_again() {
@@ -81,10 +157,46 @@ mod tests {
             (90, false),
             (100, false),
         ];
-        let mut raised = false;
+        let (mut above, mut below) = (false, false);
         for (used, expect) in steps {
-            raised = decide(raised, used, 100);
-            assert_eq!(raised, expect, "{used}");
+            above = is_above(above, used, 100);
+            assert_eq!(above, expect, "{used} used of 100");
+            below = is_below(below, 200 - used, 100);
+            assert_eq!(below, expect, "{} free where 100 are to be", 200 - used);
+        }
+        assert!(!is_above(false, u64::MAX, 0) && !is_below(false, 0, 0));
+    }
+
+    #[test]
+    fn publishers_stop_for_each_alarm_and_for_a_journal_that_is_not_well() {
+        let alarms = Alarms::default();
+        let memory_alarm = true;
+        let disk_free_alarm = true;
+        let journal = |state| Alarms {
+            journal: Some(state),
+            ..alarms
+        };
+        for (alarms, expect) in [
+            (alarms, false),
+            (journal(StoreState::Open), false),
+            (journal(StoreState::Full), true),
+            (journal(StoreState::Poisoned), true),
+            (
+                Alarms {
+                    memory_alarm,
+                    ..alarms
+                },
+                true,
+            ),
+            (
+                Alarms {
+                    disk_free_alarm,
+                    ..alarms
+                },
+                true,
+            ),
+        ] {
+            assert_eq!(alarms.is_any(), expect, "{alarms:?}");
         }
     }
 }

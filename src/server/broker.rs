@@ -46,6 +46,8 @@ pub(super) struct Shared {
     /// Held while the registry is changed. First in the order of locks.
     pub(super) changes: Mutex<()>,
     seed: Seed,
+    /// What stops publishers.
+    pub(super) alarms: Arc<alarm::Board>,
     /// The journal; none: messages live in memory only.
     pub(super) store: Option<Arc<Store>>,
     outboxes: Mutex<BTreeMap<ConnectionId, Arc<Outbox>>>,
@@ -59,8 +61,6 @@ pub(super) struct Shared {
     connections_total: AtomicU64,
     connections_refused: AtomicU64,
     failure: Arc<Notify>,
-    /// Publishers get no credit because of memory.
-    pub(super) memory_alarm: Arc<AtomicBool>,
     /// The bound on messages that are arriving.
     pub(super) partials: Arc<Partials>,
 }
@@ -124,12 +124,13 @@ impl Shared {
     /// Starts what looks after memory and disk.
     fn watch(&self) {
         let vhosts = || Arc::clone(&self.vhosts);
-        let limit_bytes = self.settings.memory_limit.0;
-        if limit_bytes > 0 || self.store.is_some() {
-            let (partials, store) = (Arc::clone(&self.partials), self.store.clone());
-            let memory = (limit_bytes, Arc::clone(&self.memory_alarm));
-            self.spawn(alarm::watch(vhosts(), partials, store, memory));
-        }
+        let limits = alarm::Limits {
+            memory_bytes: self.settings.memory_limit.0,
+            disk_free_bytes: self.settings.disk_free_limit.0,
+        };
+        let (board, partials) = (Arc::clone(&self.alarms), Arc::clone(&self.partials));
+        let store = self.store.clone();
+        self.spawn(alarm::watch(board, vhosts(), partials, store, limits));
         if let Some(store) = &self.store {
             let after_bytes = self.settings.checkpoint_after.0;
             self.spawn(checkpoint::write(Arc::clone(store), vhosts(), after_bytes));
@@ -186,6 +187,7 @@ impl Shared {
                 .iter()
                 .map(|vhost| vhost.stats())
                 .collect(),
+            alarms: self.alarms.alarms(),
             store: self.store.as_ref().map(|store| JournalStats {
                 state: store.state(),
                 figures: store.stats(),
@@ -384,6 +386,7 @@ impl Broker {
             http_address: http_listener
                 .as_ref()
                 .and_then(|listener| listener.local_addr().ok()),
+            alarms: Arc::default(),
             outboxes: Mutex::default(),
             tasks: Mutex::default(),
             stopping: AtomicBool::new(false),
@@ -391,7 +394,6 @@ impl Broker {
             connections_total: AtomicU64::new(0),
             connections_refused: AtomicU64::new(0),
             failure,
-            memory_alarm: Arc::default(),
         });
         for core in cores {
             shared.start_vhost(core);
@@ -468,6 +470,9 @@ impl Broker {
             let stopped = tokio::task::spawn_blocking(move || store.stop()).await;
             drop(stopped);
         }
+        // What the tasks hold goes with them: the data directory is free when this returns.
+        let mut tasks = std::mem::take(&mut *self.shared.tasks.lock());
+        tasks.shutdown().await;
         // The rest happens in drop.
     }
 }

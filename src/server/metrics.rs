@@ -28,7 +28,8 @@ impl Shared {
                 consumers,
                 management,
             },
-            memory_alarm: self.memory_alarm.load(std::sync::atomic::Ordering::Relaxed),
+            memory_alarm: self.alarms.alarms().memory_alarm,
+            disk_free_alarm: self.alarms.alarms().disk_free_alarm,
             vhosts: vhosts.collect(),
             journal: self.journal(),
         };

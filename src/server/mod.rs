@@ -32,7 +32,17 @@ mod store;
 mod vhost;
 mod vhosts;
 
+#[cfg(test)]
+mod tests;
+
+/// The disk below the journal; in tests one that can be made to fail, to fill and to wait.
+#[cfg(not(test))]
+type BrokerDisk = crate::store::FileDisk;
+#[cfg(test)]
+type BrokerDisk = tests::moody_disk::MoodyDisk;
+
 pub use admin::Admin;
+pub use alarm::Alarms;
 pub use broker::{Broker, Builder};
 pub use errors::StartError;
 pub use process::run;

@@ -82,9 +82,16 @@ async fn stop_signal() -> &'static str {
 }
 
 async fn report(shared: Arc<Shared>, interval: std::time::Duration) {
+    let mut last = None;
     loop {
         tokio::time::sleep(interval).await;
-        tracing::info!(target: "coroner::stats", "{}", shared.stats());
+        let mut stats = shared.stats();
+        // What others do on the disk is no news of ours.
+        stats.alarms.disk_free_bytes = None;
+        if last.as_ref() != Some(&stats) {
+            tracing::info!(target: "coroner::stats", "{}", shared.stats());
+            last = Some(stats);
+        }
     }
 }
 

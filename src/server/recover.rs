@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::BrokerDisk;
 use super::clock::Clock;
 use super::errors::StartError;
 use super::setup;
@@ -12,7 +13,7 @@ use crate::broker::registry::Registry;
 use crate::broker::{Core, Options, Record, Restoring};
 use crate::config::Settings;
 use crate::record::{self, RecordError};
-use crate::store::{self, FileDisk, Journal, Missing, Restored};
+use crate::store::{self, Journal, Missing, Restored};
 
 /// Time spent down above this counts as none: rather a wrong clock than a long holiday.
 const DOWN_MAX_MS: u64 = 30 * 24 * 60 * 60 * 1000;
@@ -50,7 +51,7 @@ pub(super) fn recover(
         directory: directory.display().to_string(),
         why: why.to_string(),
     };
-    let disk = FileDisk::enter(directory, Missing::Create).map_err(|error| fail(&error))?;
+    let disk = BrokerDisk::enter(directory, Missing::Create).map_err(|error| fail(&error))?;
     let now = clock.now();
     let mut reading = Reading {
         now,
@@ -88,7 +89,8 @@ pub(super) fn recover(
         read_bodies(&name, &mut vhost, &journal);
         cores.push(vhost.finish());
     }
-    let store = Store::start(journal, writer, (sync, replayed_bytes), clock)
+    let pace = setup::commit_pace(settings);
+    let store = Store::start(journal, writer, (sync, pace), replayed_bytes, clock)
         .map_err(|error| fail(&error))?;
     let store = Some(store);
     Ok(Recovered {
@@ -166,7 +168,7 @@ impl Reading {
 fn read_bodies(
     name: &Name,
     vhost: &mut Restoring,
-    journal: &store::DiskJournal<record::Stored, FileDisk>,
+    journal: &store::DiskJournal<record::Stored, BrokerDisk>,
 ) {
     let mut damaged = 0;
     for lsns in vhost.missing().chunks(READ_BATCH) {

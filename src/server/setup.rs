@@ -12,7 +12,7 @@ use crate::config::{ANY_VHOST, Settings, SyncSetting, UserEntry};
 use crate::gateway::Options;
 use crate::link::{Identity, Options as LinkOptions};
 use crate::message::KeyRule;
-use crate::store::{self, SyncPolicy};
+use crate::store::{self, CommitPace, SyncPolicy};
 use crate::wire::performative::{FieldValue, Symbol, fields};
 
 use super::errors::StartError;
@@ -147,6 +147,14 @@ pub(super) fn store_options(settings: &Settings) -> store::Options {
             SyncSetting::Never => SyncPolicy::Never,
         },
         ..default
+    }
+}
+
+/// How long commits wait for more to join them, as configured.
+pub(super) const fn commit_pace(settings: &Settings) -> CommitPace {
+    match settings.commit_delay.ms {
+        0 => CommitPace::new(CommitPace::DELAY_US_DEFAULT),
+        ms => CommitPace::always(ms * 1_000),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::alarm::Alarms;
 use crate::store::{StoreState, StoreStats};
 
 /// How long the core's lock was held, in buckets that double: bucket `n` counts holds of less than
@@ -83,6 +84,8 @@ pub struct Stats {
     pub connections_refused: u64,
     /// Each vhost, by name.
     pub vhosts: Vec<VhostStats>,
+    /// What stops publishers, as it was seen last; looked at ten times a second.
+    pub alarms: Alarms,
     /// The journal; none: messages live in memory only.
     pub store: Option<JournalStats>,
 }
@@ -103,6 +106,7 @@ impl fmt::Display for Stats {
             connections_total,
             connections_refused,
             vhosts,
+            alarms,
             store,
         } = self;
         write!(f, "connections={connections} total={connections_total}")?;
@@ -126,6 +130,13 @@ impl fmt::Display for Stats {
                 holds.quantile_ns(990),
                 holds.quantile_ns(1000),
             )?;
+        }
+        let used_bytes = alarms.memory_used_bytes;
+        write!(f, " message-memory-bytes={used_bytes}")?;
+        write!(f, " memory-alarm={}", alarms.memory_alarm)?;
+        write!(f, " disk-free-alarm={}", alarms.disk_free_alarm)?;
+        if let Some(free_bytes) = alarms.disk_free_bytes {
+            write!(f, " disk-free-bytes={free_bytes}")?;
         }
         if let Some(JournalStats { state, figures }) = store {
             write!(f, " journal={state:?} {figures}")?;

@@ -12,14 +12,15 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::BrokerDisk;
 use super::clock::{Clock, Stopwatch};
 use super::outbox::Outbox;
 use crate::base::Lsn;
 use crate::broker::{Core, Effects};
 use crate::record::{self, Stored};
 use crate::store::{
-    Appending, CommitPace, DiskJournal, Due, FileDisk, Journal, Maintained, Reservation,
-    StoreError, StoreState, StoreStats, SyncPolicy, Wake, Writer,
+    Appending, CommitPace, DiskJournal, Due, Journal, Maintained, Reservation, StoreError,
+    StoreState, StoreStats, SyncPolicy, Wake, Writer,
 };
 
 /// How often the journal is looked after when nothing is written.
@@ -33,7 +34,7 @@ const MAINTAIN_BYTES: usize = 1024 * 1024;
 /// The journal that all vhosts of a broker share.
 #[derive(Debug)]
 pub(super) struct Store {
-    journal: DiskJournal<Stored, FileDisk>,
+    journal: DiskJournal<Stored, BrokerDisk>,
     bell: Bell,
     /// Connections to call once an LSN is durable.
     waiters: Mutex<Vec<(Lsn, Arc<Outbox>)>>,
@@ -44,14 +45,17 @@ pub(super) struct Store {
     checkpoint_at: AtomicU64,
     /// Bytes that lived when a checkpoint was begun last while the disk was full.
     live_when_full: AtomicU64,
+    /// Bytes free on a disk where too few are; [`u64::MAX`] where enough are.
+    disk_low_bytes: AtomicU64,
 }
 
 impl Store {
     /// Takes a journal over, of which so many bytes were replayed, and starts its thread.
     pub(super) fn start(
-        journal: DiskJournal<Stored, FileDisk>,
-        writer: Writer<Stored, FileDisk>,
-        (sync, replayed_bytes): (SyncPolicy, u64),
+        journal: DiskJournal<Stored, BrokerDisk>,
+        writer: Writer<Stored, BrokerDisk>,
+        (sync, pace): (SyncPolicy, CommitPace),
+        replayed_bytes: u64,
         clock: Clock,
     ) -> std::io::Result<Arc<Self>> {
         let store = Arc::new(Self {
@@ -62,13 +66,14 @@ impl Store {
             replayed_bytes,
             checkpoint_at: AtomicU64::new(0),
             live_when_full: AtomicU64::new(u64::MAX),
+            disk_low_bytes: AtomicU64::new(u64::MAX),
         });
         let driver = Driver {
             store: Arc::clone(&store),
             writer,
             sync,
             clock,
-            pace: CommitPace::new(CommitPace::DELAY_US_DEFAULT),
+            pace,
             watch: Stopwatch::start(),
             unsynced_since: None,
             called: Lsn(0),
@@ -149,7 +154,7 @@ impl Store {
     }
 
     /// The journal itself, for checkpoints.
-    pub(super) const fn journal(&self) -> &DiskJournal<Stored, FileDisk> {
+    pub(super) const fn journal(&self) -> &DiskJournal<Stored, BrokerDisk> {
         &self.journal
     }
 
@@ -160,26 +165,46 @@ impl Store {
         let written = self.replayed_bytes + stats.written_bytes;
         let since = written - self.checkpoint_at.load(Ordering::Relaxed);
         let live = stats.live_bytes;
+        // A checkpoint writes all that lives: rather seldom when that is much.
+        let usual = since >= after_bytes.max(live / 4);
+        let free_bytes = self.disk_low_bytes.load(Ordering::Relaxed);
         let due = match self.journal.state() {
-            // A checkpoint writes all that lives: rather seldom when that is much.
-            StoreState::Open => {
+            StoreState::Open if free_bytes == u64::MAX => {
                 self.live_when_full.store(u64::MAX, Ordering::Relaxed);
-                since >= after_bytes.max(live / 4)
+                usual
             }
-            StoreState::Full => {
-                let before = self.live_when_full.load(Ordering::Relaxed);
-                let due = live <= FULL_LIVE_BYTES_MAX && live < before - before / 10;
-                if due {
-                    self.live_when_full.store(live, Ordering::Relaxed);
-                }
-                due
+            StoreState::Open => {
+                usual || self.makes_room(live, FULL_LIVE_BYTES_MAX + free_bytes / 2)
             }
+            StoreState::Full => self.makes_room(live, FULL_LIVE_BYTES_MAX),
             StoreState::Poisoned => false,
         };
         if due {
             self.checkpoint_at.store(written, Ordering::Relaxed);
         }
         due
+    }
+
+    /// Whether a checkpoint fits into so many bytes and frees some: a tenth less lives than at the
+    /// last one that did.
+    fn makes_room(&self, live_bytes: u64, room_bytes: u64) -> bool {
+        let before = self.live_when_full.load(Ordering::Relaxed);
+        let due = live_bytes <= room_bytes && live_bytes < before - before / 10;
+        if due {
+            self.live_when_full.store(live_bytes, Ordering::Relaxed);
+        }
+        due
+    }
+
+    /// Bytes that are free on its disk, if that can be told.
+    pub(super) fn free_bytes(&self) -> Option<u64> {
+        self.journal.free_bytes().ok()
+    }
+
+    /// How much is free where that is too little; none where it is enough.
+    pub(super) fn set_disk_low(&self, free_bytes: Option<u64>) {
+        let bytes = free_bytes.unwrap_or(u64::MAX);
+        self.disk_low_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// How the store is.
@@ -256,7 +281,7 @@ impl Bell {
 /// The journal's thread.
 struct Driver {
     store: Arc<Store>,
-    writer: Writer<Stored, FileDisk>,
+    writer: Writer<Stored, BrokerDisk>,
     sync: SyncPolicy,
     clock: Clock,
     pace: CommitPace,

@@ -20,6 +20,8 @@ pub trait Disk: Send + Sync + 'static {
     fn remove(&self, name: &str) -> Result<(), DiskError>;
     /// Makes the names of now survive a power cut.
     fn sync_directory(&self) -> Result<(), DiskError>;
+    /// Bytes that are free for us.
+    fn free_bytes(&self) -> Result<u64, DiskError>;
 }
 
 /// An open file, shared between threads.

@@ -71,13 +71,6 @@ impl FileDisk {
         })
     }
 
-    /// Bytes free for us on its file system.
-    pub fn free_bytes(&self) -> Result<u64, DiskError> {
-        let figures = rustix::fs::fstatvfs(&self.handle)
-            .map_err(|errno| failure(DiskOperation::Enter, "file system", &errno.into()))?;
-        Ok(figures.f_bavail.saturating_mul(figures.f_frsize))
-    }
-
     fn file(&self, name: &str, create: bool) -> io::Result<StoreFile> {
         let file = OpenOptions::new()
             .read(true)
@@ -131,6 +124,12 @@ impl Disk for FileDisk {
         self.handle
             .sync_all()
             .map_err(|error| failure(DiskOperation::SyncDirectory, "data directory", &error))
+    }
+
+    fn free_bytes(&self) -> Result<u64, DiskError> {
+        let figures = rustix::fs::fstatvfs(&self.handle)
+            .map_err(|errno| failure(DiskOperation::Enter, "file system", &errno.into()))?;
+        Ok(figures.f_bavail.saturating_mul(figures.f_frsize))
     }
 }
 

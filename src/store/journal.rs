@@ -64,6 +64,11 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         self.shared.buffer.lock().waiting_bytes
     }
 
+    /// Bytes that are free on its disk.
+    pub fn free_bytes(&self) -> Result<u64, DiskError> {
+        self.shared.disk.free_bytes()
+    }
+
     /// Begins a checkpoint: from now on the caller copies its state in slices. False if one runs.
     pub fn begin_checkpoint(&self) -> bool {
         let mut buffer = self.shared.buffer.lock();

@@ -10,6 +10,8 @@ const LOAD_RECORDS: u64 = 4;
 #[derive(Clone, Debug)]
 pub struct CommitPace {
     delay_us: u64,
+    /// Also when little goes on.
+    always: bool,
     since_us: Option<u64>,
     loaded: bool,
 }
@@ -33,8 +35,17 @@ impl CommitPace {
     pub const fn new(delay_us: u64) -> Self {
         Self {
             delay_us,
+            always: false,
             since_us: None,
             loaded: false,
+        }
+    }
+
+    /// Waits `delay_us` for company, also when alone.
+    pub const fn always(delay_us: u64) -> Self {
+        Self {
+            always: true,
+            ..Self::new(delay_us)
         }
     }
 
@@ -46,7 +57,8 @@ impl CommitPace {
         }
         let since_us = *self.since_us.get_or_insert(now_us);
         let due_us = since_us.saturating_add(self.delay_us);
-        if !self.loaded || waiting_bytes >= COMMIT_BYTES || now_us >= due_us {
+        let waits = self.always || self.loaded;
+        if !waits || waiting_bytes >= COMMIT_BYTES || now_us >= due_us {
             return Due::Now;
         }
         Due::At(due_us)
@@ -75,5 +87,15 @@ mod tests {
         assert_eq!(pace.poll(2100, 9, 1000), Due::At(2200));
         assert_eq!(pace.poll(2100, 90, COMMIT_BYTES), Due::Now);
         assert_eq!(pace.poll(2200, 9, 1000), Due::Now);
+    }
+
+    #[test]
+    fn a_lone_record_waits_where_that_is_asked_for() {
+        let mut pace = CommitPace::always(20_000);
+        assert_eq!(pace.poll(0, 1, 100), Due::At(20_000));
+        assert_eq!(pace.poll(20_000, 1, 100), Due::Now);
+        pace.committed(1);
+        assert_eq!(pace.poll(30_000, 1, 100), Due::At(50_000));
+        assert_eq!(pace.poll(30_001, 99, COMMIT_BYTES), Due::Now);
     }
 }

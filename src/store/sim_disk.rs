@@ -223,6 +223,12 @@ impl Disk for SimDisk {
         state.durable = state.live.clone();
         Ok(())
     }
+
+    fn free_bytes(&self) -> Result<u64, DiskError> {
+        let state = self.shared.lock();
+        let capacity_bytes = state.faults.capacity_bytes.unwrap_or(u64::MAX);
+        Ok(capacity_bytes.saturating_sub(state.bytes_used()))
+    }
 }
 
 impl SimDisk {

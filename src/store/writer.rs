@@ -225,7 +225,11 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             .lock()
             .get_or_insert_with(|| error.clone());
         self.shared.set_state(StoreState::Poisoned);
-        tracing::error!(%error, "the journal cannot be written: nothing is confirmed any more");
+        tracing::error!(
+            %error,
+            "the journal cannot be written: nothing is confirmed any more, publishers are stopped. \
+             Stop the broker, repair the disk, start it again: what was confirmed is there"
+        );
         StoreError::Poisoned(error)
     }
 
