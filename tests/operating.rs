@@ -3,7 +3,21 @@
     clippy::disallowed_methods,
     reason = "tests start processes and read clocks"
 )]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use coroner::metrics::Detail;
 use coroner::{Broker, Settings};
@@ -65,4 +79,201 @@ async fn metrics_tell_what_happened_to_a_message_that_was_rejected() {
     check(&text, dropped, 1);
     connection.close().await.unwrap();
     broker.stop().await;
+}
+
+/// `coroner serve` in a process of its own, with all it prints in one channel; killed when dropped.
+struct Process {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+    http: SocketAddr,
+}
+
+impl Process {
+    /// Starts it with these arguments and variables, and waits until it listens.
+    fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_coroner"))
+            .args(["serve", "--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+            .args(["--in-memory"])
+            .args(arguments)
+            .envs(variables.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (say, lines) = mpsc::channel();
+        forward(child.stdout.take().unwrap(), say.clone());
+        forward(child.stderr.take().unwrap(), say);
+        let mut process = Self {
+            child,
+            lines,
+            http: ([127, 0, 0, 1], 0).into(),
+        };
+        let line = process.line("listening http ");
+        let address = line.strip_prefix("listening http ").unwrap();
+        process.http = address.parse().unwrap();
+        process
+    }
+
+    /// The next line with this in it.
+    fn line(&self, part: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let line = self.lines.recv_timeout(left);
+            let line = line.unwrap_or_else(|_| panic!("no line with '{part}'"));
+            if line.contains(part) {
+                return line;
+            }
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let killed = Command::new("kill").args([name, &id]).status().unwrap();
+        assert!(killed.success());
+    }
+
+    /// Asks by HTTP: status line and headers, and the body.
+    fn get(&self, path: &str, header: &str) -> (String, String) {
+        let mut stream = TcpStream::connect(self.http).unwrap();
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{header}\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.to_owned(), body.to_owned())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// How long something may take that takes milliseconds on a quiet machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn forward(from: impl Read + Send + 'static, to: mpsc::Sender<String>) {
+    thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            if to.send(line).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+#[test]
+fn health_and_metrics_are_answered_without_a_login_unless_metrics_want_one() {
+    let open = Process::start(&[], &[]);
+    let (head, body) = open.get("/health", "");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    assert_eq!(body, r#"{"status":"ok"}"#);
+    for path in ["/metrics", "/metrics/per-object"] {
+        let (head, body) = open.get(path, "");
+        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+        assert!(
+            head.contains("content-type: text/plain; version=0.0.4; charset=utf-8"),
+            "{head}"
+        );
+        assert_eq!(sample(&body, "coroner_vhost_up{vhost=\"/\"}"), Some(1));
+    }
+    let closed = Process::start(&["--metrics-login"], &[]);
+    let (head, _) = closed.get("/metrics", "");
+    assert!(head.starts_with("HTTP/1.1 401 "), "{head}");
+    let guest = "authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n";
+    let (head, _) = closed.get("/metrics", guest);
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    let (head, _) = closed.get("/health", "");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+}
+
+/// A file in a folder of its own, which goes with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let name = format!("coroner-{name}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn path(&self, file: &str) -> String {
+        self.0.join(file).to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+#[test]
+fn systemd_hears_ready_watchdog_reloading_and_stopping() {
+    let folder = Folder::new("notify");
+    let path = folder.path("socket");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let hear = |word: &str| {
+        let mut buffer = [0; 256];
+        loop {
+            let length = socket.recv(&mut buffer).expect(word);
+            let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+            if text.lines().any(|line| line == word) {
+                return text;
+            }
+        }
+    };
+    let variables = [("NOTIFY_SOCKET", &*path), ("WATCHDOG_USEC", "400000")];
+    let mut process = Process::start(&[], &variables);
+    hear("READY=1");
+    hear("WATCHDOG=1");
+    hear("WATCHDOG=1");
+    process.signal("-HUP");
+    assert!(hear("RELOADING=1").contains("MONOTONIC_USEC="));
+    hear("READY=1");
+    process.signal("-TERM");
+    hear("STOPPING=1");
+    assert_eq!(process.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_sighup_changes_what_can_be_changed_and_names_what_cannot() {
+    let folder = Folder::new("reload");
+    let file = folder.path("coroner.toml");
+    std::fs::write(&file, "log = \"warn\"\n").unwrap();
+    let process = Process::start(&["--config", &file], &[]);
+    let more = "log = \"info\"\nvhost = [\"new\"]\nworkers = 3\n";
+    std::fs::write(&file, more).unwrap();
+    process.signal("-HUP");
+    process.line("the log follows the settings");
+    process.line("vhosts, users and permissions were loaded");
+    let line = process.line("this setting changes at the next start only");
+    assert!(line.contains("workers"), "{line}");
+    let (_, text) = process.get("/metrics", "");
+    assert_eq!(sample(&text, "coroner_vhost_up{vhost=\"new\"}"), Some(1));
+    std::fs::write(&file, "workers = \"many\"\n").unwrap();
+    process.signal("-HUP");
+    let line = process.line("all stay as they are");
+    assert!(line.contains("workers"), "{line}");
+    let (head, _) = process.get("/health", "");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+}
+
+#[test]
+fn each_line_of_a_json_log_is_an_object() {
+    let mut process = Process::start(&["--log-format", "json", "--log", "info"], &[]);
+    process.signal("-TERM");
+    let line = process.line("\"stopping\"");
+    let event: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(event["message"], "stopping");
+    assert_eq!(event["signal"], "SIGTERM");
+    assert_eq!(event["level"], "INFO");
+    assert_eq!(process.child.wait().unwrap().code(), Some(0));
 }

@@ -82,7 +82,8 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
             return ExitCode::from(EXIT_USAGE);
         }
     };
-    crate::server::run(settings).unwrap_or_else(|error| {
+    let load = || self::settings(matches);
+    crate::server::run(settings, load).unwrap_or_else(|error| {
         complain(&error);
         error.exit_code()
     })

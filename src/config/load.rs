@@ -1,6 +1,8 @@
 //! Layers defaults, file, environment and flags into [`Settings`]. The only place that reads a
 //! configuration file.
 
+use std::collections::BTreeMap;
+
 use figment::error::Kind;
 use figment::providers::{Format, Serialized, Toml};
 use figment::value::{Dict, Map, Value};
@@ -56,6 +58,19 @@ pub fn default_texts() -> Vec<(String, String)> {
         .unwrap_or_default();
     let entries = tables.into_values().flatten();
     entries.map(|(name, value)| (name, plain(&value))).collect()
+}
+
+/// The names of the settings in which two differ.
+pub fn changed(old: &Settings, new: &Settings) -> Vec<&'static str> {
+    let values = |settings: &Settings| {
+        let tables = Serialized::defaults(settings).data().unwrap_or_default();
+        tables.into_values().flatten().collect::<BTreeMap<_, _>>()
+    };
+    let (old, new) = (values(old), values(new));
+    let value = |values: &BTreeMap<String, Value>, name: &str| values.get(name).map(plain);
+    let names = TABLE.iter().map(|key| key.name);
+    let differs = |name: &&'static str| value(&old, name) != value(&new, name);
+    names.filter(differs).collect()
 }
 
 /// A value without quotes and brackets.

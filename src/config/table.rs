@@ -341,8 +341,8 @@ pub const TABLE: &[Key] = &[
         "log-format",
         Shape::Text,
         "FORMAT",
-        "text",
-        "How log lines look: text",
+        "text or json",
+        "How log lines look: text, or one JSON object each",
     ),
     key(
         "frame-trace",

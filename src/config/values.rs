@@ -338,7 +338,9 @@ words!(
     /// How log lines look.
     LogFormat {
         /// One line of text per event.
-        Text = "text"
+        Text = "text",
+        /// One JSON object per event and line.
+        Json = "json"
     }
 );
 words!(

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::broker::Shared;
+use super::errors::StartError;
 use super::outbox::Outbox;
 use super::setup;
 use super::vhost::Vhost;
@@ -13,6 +14,7 @@ use crate::access::Password;
 use crate::base::{Lsn, Name, Now};
 use crate::broker::registry::{Registry, RegistryError, RegistryFact};
 use crate::broker::{Command, Core, Effects, Reply};
+use crate::config::Settings;
 use crate::management::{Change, Refusal, Status};
 use crate::store::StoreState;
 
@@ -131,6 +133,17 @@ impl Shared {
             self.call_all();
         }
         Ok((planned.created, lsn))
+    }
+
+    /// Adds what the settings name and the registry does not have, or has otherwise; how many
+    /// changes that took.
+    pub(super) fn follow_access(&self, settings: &Settings) -> Result<usize, StartError> {
+        let one_at_a_time = self.changes.lock();
+        let facts = setup::missing(settings, &self.environment.registry())?;
+        let count = facts.len();
+        self.commit(facts);
+        drop(one_at_a_time);
+        Ok(count)
     }
 
     /// Writes facts down and makes them true. Call it with [`Shared::changes`] locked.

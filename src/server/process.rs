@@ -3,11 +3,14 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use tracing_subscriber::EnvFilter;
+use sd_notify::NotifyState;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::broker::{Broker, Shared};
 use super::errors::StartError;
-use crate::config::{LogFormat, Settings};
+use super::log::LogControl;
+use super::service;
+use crate::config::{ConfigError, Settings};
 
 /// Exit code for what failed while starting.
 const EXIT_FAILURE: u8 = 1;
@@ -17,10 +20,15 @@ const EXIT_SOFTWARE: u8 = 70;
 /// Runs a broker until SIGTERM, SIGINT or its own failure. Prints what it listens on, one line
 /// `listening amqp ADDR:PORT` or `listening http ADDR:PORT` each, on standard output.
 ///
+/// At SIGHUP the settings are loaded again; systemd is told what goes on.
+///
 /// # Errors
 /// When it cannot start.
-pub fn run(settings: Settings) -> Result<ExitCode, StartError> {
-    start_log(&settings)?;
+pub fn run(
+    settings: Settings,
+    load: impl Fn() -> Result<Settings, ConfigError>,
+) -> Result<ExitCode, StartError> {
+    let log = LogControl::start(&settings)?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if settings.workers > 0 {
         runtime.worker_threads(settings.workers.into());
@@ -29,12 +37,25 @@ pub fn run(settings: Settings) -> Result<ExitCode, StartError> {
     let runtime = runtime.map_err(|error| StartError::Runtime {
         why: error.to_string(),
     })?;
-    let code = runtime.block_on(serve(settings))?;
+    let code = runtime.block_on(serve(settings, log, load))?;
     runtime.shutdown_background();
     Ok(code)
 }
 
-async fn serve(settings: Settings) -> Result<ExitCode, StartError> {
+async fn serve(
+    settings: Settings,
+    log: LogControl,
+    load: impl Fn() -> Result<Settings, ConfigError>,
+) -> Result<ExitCode, StartError> {
+    let signals = Signals::listen().map_err(|error| StartError::Runtime {
+        why: error.to_string(),
+    })?;
+    let Signals {
+        mut terminate,
+        mut interrupt,
+        hangup,
+    } = signals;
+    let given = settings.clone();
     let stats_interval = settings.stats_interval;
     let kept = where_messages_live(&settings);
     let broker = Broker::start(settings).await?;
@@ -50,34 +71,41 @@ async fn serve(settings: Settings) -> Result<ExitCode, StartError> {
         let reporter = report(Arc::clone(shared), stats_interval.duration());
         shared.spawn(reporter);
     }
+    shared.spawn(service::feed_watchdog(Arc::clone(shared)));
+    let following = service::follow_settings(hangup, Arc::clone(shared), log, given, load);
+    service::tell(&[NotifyState::Ready]);
     let code = tokio::select! {
-        signal = stop_signal() => {
-            tracing::info!(signal, "stopping");
+        _ = terminate.recv() => {
+            tracing::info!(signal = "SIGTERM", "stopping");
+            ExitCode::SUCCESS
+        }
+        _ = interrupt.recv() => {
+            tracing::info!(signal = "SIGINT", "stopping");
             ExitCode::SUCCESS
         }
         () = broker.failed() => ExitCode::from(EXIT_SOFTWARE),
+        () = following => ExitCode::from(EXIT_SOFTWARE), // signals come no more
     };
+    service::tell(&[NotifyState::Stopping]);
     broker.stop().await;
     Ok(code)
 }
 
-/// The name of the signal that asks us to stop.
-async fn stop_signal() -> &'static str {
-    use tokio::signal::unix::{SignalKind, signal};
-    let terminate = async {
-        match signal(SignalKind::terminate()) {
-            Ok(mut signal) => {
-                signal.recv().await;
-            }
-            Err(error) => {
-                tracing::error!(%error, "cannot listen for SIGTERM");
-                std::future::pending::<()>().await;
-            }
-        }
-    };
-    tokio::select! {
-        () = terminate => "SIGTERM",
-        _ = tokio::signal::ctrl_c() => "SIGINT",
+/// The signals that a process is sent. Listened for from the start: what nobody listens for ends
+/// the process.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
     }
 }
 
@@ -104,26 +132,6 @@ fn where_messages_live(settings: &Settings) -> String {
                 .to_owned()
         }
     }
-}
-
-fn start_log(settings: &Settings) -> Result<(), StartError> {
-    let filter = if settings.frame_trace {
-        format!("{},coroner::frames=trace", settings.log)
-    } else {
-        settings.log.clone()
-    };
-    let parsed = EnvFilter::try_new(&filter).map_err(|error| StartError::LogFilter {
-        filter,
-        why: error.to_string(),
-    })?;
-    match settings.log_format {
-        LogFormat::Text => {
-            let log = tracing_subscriber::fmt().with_env_filter(parsed);
-            // A second broker in one process keeps the first one's log.
-            let _ = log.with_writer(std::io::stderr).with_ansi(false).try_init();
-        }
-    }
-    Ok(())
 }
 
 #[allow(

@@ -15,7 +15,7 @@ use parking_lot::{Condvar, Mutex};
 use super::BrokerDisk;
 use super::clock::{Clock, Stopwatch};
 use super::outbox::Outbox;
-use crate::base::Lsn;
+use crate::base::{Lsn, Millis};
 use crate::broker::{Core, Effects};
 use crate::record::{self, Stored};
 use crate::store::{
@@ -43,6 +43,8 @@ pub(super) struct Store {
     replayed_bytes: u64,
     /// Those and all bytes written when the last checkpoint was begun.
     checkpoint_at: AtomicU64,
+    /// When its thread came round last, in [`Millis`].
+    last_round: AtomicU64,
     /// Bytes that lived when a checkpoint was begun last while the disk was full.
     live_when_full: AtomicU64,
     /// Bytes free on a disk where too few are; [`u64::MAX`] where enough are.
@@ -65,6 +67,7 @@ impl Store {
             thread: Mutex::default(),
             replayed_bytes,
             checkpoint_at: AtomicU64::new(0),
+            last_round: AtomicU64::new(clock.now().mono.0),
             live_when_full: AtomicU64::new(u64::MAX),
             disk_low_bytes: AtomicU64::new(u64::MAX),
         });
@@ -207,6 +210,11 @@ impl Store {
         self.disk_low_bytes.store(bytes, Ordering::Relaxed);
     }
 
+    /// When its thread came round last.
+    pub(super) fn last_round(&self) -> Millis {
+        Millis(self.last_round.load(Ordering::Relaxed))
+    }
+
     /// How the store is.
     pub(super) fn state(&self) -> StoreState {
         self.journal.state()
@@ -302,6 +310,8 @@ impl Driver {
             } else {
                 self.store.bell.wait(IDLE)
             };
+            let now = self.clock.now().mono;
+            self.store.last_round.store(now.0, Ordering::Relaxed);
             match self.step() {
                 Ok(again) => more = again,
                 // The store has said so in the log; nothing is confirmed any more.

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
@@ -358,6 +359,11 @@ impl Vhost {
         MutexGuard::unlock_fair(state);
         drop(garbage);
         more == More::Yes
+    }
+
+    /// Whether its lock can be had in this time. Blocks.
+    pub(super) fn answers_within(&self, time: Duration) -> bool {
+        self.state.try_lock_for(time).is_some()
     }
 
     pub(super) fn failed(&self) -> bool {

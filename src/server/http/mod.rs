@@ -10,6 +10,7 @@
 
 mod api;
 mod body;
+mod health;
 mod listings;
 mod login;
 mod metrics;
@@ -57,6 +58,7 @@ pub(super) async fn bind(setting: &HttpListen) -> Result<Option<TcpListener>, St
 pub(super) fn router(shared: &Arc<Shared>) -> Router {
     Router::new()
         .merge(api::router(shared))
+        .merge(health::router(shared))
         .merge(metrics::router(shared))
 }
 

@@ -63,7 +63,8 @@ pub(super) fn text(content_type: &str, text: String) -> Response<Body> {
     body(response, Body::from(text))
 }
 
-fn json(status: StatusCode, value: &Value) -> Response<Body> {
+/// A JSON value.
+pub(super) fn json(status: StatusCode, value: &Value) -> Response<Body> {
     let response = Response::builder()
         .status(status)
         .header(CACHE_CONTROL, "no-cache")

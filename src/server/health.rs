@@ -1,0 +1,35 @@
+//! Whether the broker works: asked by probes, by systemd's watchdog, and by people.
+
+use std::time::Duration;
+
+use super::broker::Shared;
+use crate::store::StoreState;
+
+/// A vhost that nobody gets at for so long does not work: holds take less than a millisecond.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
+/// The journal's thread comes round ten times a second; a sync may take long on a busy disk.
+const JOURNAL_SILENCE_MS_MAX: u64 = 10_000;
+
+impl Shared {
+    /// Why the broker does not work, if it does not: a vhost's core that failed or is held for too
+    /// long, a journal that failed or whose thread does not come round. Blocks, while a vhost is
+    /// held, up to a second for each.
+    pub(super) fn ailment(&self) -> Option<String> {
+        for vhost in self.all_vhosts() {
+            let name = vhost.name();
+            if vhost.failed() {
+                return Some(format!("vhost '{name}' failed"));
+            }
+            if !vhost.answers_within(ANSWER_MAX) {
+                return Some(format!("vhost '{name}' is held for more than a second"));
+            }
+        }
+        let store = self.store.as_ref()?;
+        if store.state() == StoreState::Poisoned {
+            return Some("the journal failed: nothing is confirmed any more".to_owned());
+        }
+        let silent_ms = self.clock.now().mono.since(store.last_round());
+        (silent_ms > JOURNAL_SILENCE_MS_MAX)
+            .then(|| format!("the journal's thread has not come round for {silent_ms} ms"))
+    }
+}
