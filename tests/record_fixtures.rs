@@ -152,6 +152,8 @@ const fn kind(fact: &Fact) -> &'static str {
         Fact::PolicySet { .. } => "policy set",
         Fact::PolicyDeleted { .. } => "policy deleted",
         Fact::QueueIds { .. } => "queue ids",
+        // Its kinds have fixtures of their own: `registry_fixtures.rs`.
+        Fact::Registry(_) => "registry",
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::exchange::ExchangeSpec;
+use crate::broker::registry::RegistryFact;
 use crate::broker::{Destination, Policy};
 use crate::deaths::Reason;
 use crate::message::{Message, Route};
@@ -148,6 +149,8 @@ pub enum Fact {
         /// The next one.
         next: QueueId,
     },
+    /// Something of the registry, which is beside all vhosts: no core makes it or heeds it.
+    Registry(Box<RegistryFact>),
 }
 
 impl Fact {

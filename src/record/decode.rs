@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{RecordError, VERSION, place, tag};
+use super::{RecordError, VERSION, place, registry, tag};
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::policy::PolicySpec;
@@ -155,7 +155,7 @@ fn topology(tag: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
             operator: flag(fields)?,
             name: name(fields, "policy name")?,
         },
-        tag => return Err(RecordError::Fact(tag)),
+        tag => Fact::Registry(Box::new(registry::decode(tag, fields)?)),
     })
 }
 
@@ -244,7 +244,7 @@ fn pairs(fields: &mut Fields<'_>) -> Result<Vec<(Name, Value)>, RecordError> {
 }
 
 /// Things behind their number. Each takes bytes, so a wrong number ends at the end of the input.
-fn list<T>(
+pub(super) fn list<T>(
     fields: &mut Fields<'_>,
     mut one: impl FnMut(&mut Fields<'_>) -> Result<T, RecordError>,
 ) -> Result<Vec<T>, RecordError> {
@@ -261,7 +261,7 @@ fn slot(fields: &mut Fields<'_>) -> Result<(QueueId, Position), RecordError> {
     Ok((queue, Position(ulong(fields, "position")?)))
 }
 
-fn name(fields: &mut Fields<'_>, what: &'static str) -> Result<Name, RecordError> {
+pub(super) fn name(fields: &mut Fields<'_>, what: &'static str) -> Result<Name, RecordError> {
     let text = fields.string()?;
     text.map(Name::from).ok_or(RecordError::Field(what))
 }

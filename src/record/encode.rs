@@ -1,6 +1,6 @@
 //! Facts to bytes.
 
-use super::{VERSION, place, tag};
+use super::{VERSION, place, registry, tag};
 use crate::base::{Name, Position};
 use crate::broker::{Body, Destination, Entry, Fact, Policy, Record};
 use crate::message::{Message, Route};
@@ -212,6 +212,7 @@ fn encode_topology(fact: &Fact, out: &mut Vec<u8>) {
             write_bool(out, *operator);
             write_string(out, name);
         }
+        Fact::Registry(fact) => registry::encode(fact, out),
         // All others were written by the caller.
         _ => {}
     }

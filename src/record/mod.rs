@@ -1,5 +1,5 @@
-//! Floor 6: journal records: the facts of one vhost as bytes, and back, and without those that need
-//! not be written.
+//! Floor 6: journal records: the facts of one vhost, or of the registry, as bytes, and back, and
+//! without those that need not be written.
 //!
 //! Promises: what was encoded is decoded to the same facts; bytes that no version wrote are an
 //! error, never a panic, and never allocate more than they justify.
@@ -13,6 +13,7 @@ mod elide;
 mod encode;
 mod error;
 mod fuzz;
+mod registry;
 #[cfg(test)]
 mod tests;
 
@@ -41,6 +42,16 @@ mod tag {
     pub(super) const POLICY_SET: u8 = 12;
     pub(super) const POLICY_DELETED: u8 = 13;
     pub(super) const QUEUE_IDS: u8 = 14;
+    pub(super) const VHOST_SET: u8 = 32;
+    pub(super) const VHOST_DELETED: u8 = 33;
+    pub(super) const USER_SET: u8 = 34;
+    pub(super) const USER_DELETED: u8 = 35;
+    pub(super) const PERMISSIONS_SET: u8 = 36;
+    pub(super) const PERMISSIONS_CLEARED: u8 = 37;
+    pub(super) const TOPIC_PERMISSIONS_SET: u8 = 38;
+    pub(super) const TOPIC_PERMISSIONS_CLEARED: u8 = 39;
+    pub(super) const GLOBAL_PARAMETER_SET: u8 = 40;
+    pub(super) const GLOBAL_PARAMETER_CLEARED: u8 = 41;
 }
 
 /// Where a body is, as an insertion says it.

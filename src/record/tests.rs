@@ -6,9 +6,11 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::{RecordError, Stored, body_of, decode, fuzz_record};
+use crate::access::{PasswordHash, Permissions, Tag, TopicPermissions, User, UserLimits};
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::policy::PolicySpec;
+use crate::broker::registry::{RegistryFact, VhostLimits, VhostSpec};
 use crate::broker::{Body, Destination, Entry, Fact, Policy, Record};
 use crate::deaths::{Death, Evidence, History, Reason};
 use crate::message::{KeyRule, Message, Route};
@@ -182,6 +184,82 @@ fn of_topology() -> impl Strategy<Value = Fact> {
     ]
 }
 
+fn any_fact() -> impl Strategy<Value = Fact> {
+    prop_oneof![of_messages(), of_topology(), of_registry()]
+}
+
+fn of_registry() -> impl Strategy<Value = Fact> {
+    let names = || prop::collection::vec(name(), 0..3);
+    let text = || prop_oneof![Just(String::new()), "[a-z.*^$(){}]{0,9}"];
+    let spec = (
+        text(),
+        names(),
+        prop::option::of(name()),
+        any::<[Option<u64>; 2]>(),
+    );
+    let spec = spec.prop_map(
+        |(description, tags, default_queue_type, limits)| VhostSpec {
+            description,
+            tags,
+            default_queue_type,
+            limits: VhostLimits {
+                connections_max: limits[0],
+                queues_max: limits[1],
+            },
+        },
+    );
+    let password = prop::option::of(any::<[u8; 4]>());
+    let user = (name(), password, names(), any::<[Option<u32>; 2]>());
+    let user = user.prop_map(|(name, salt, tags, limits)| User {
+        name,
+        password: salt.map(|salt| PasswordHash::rabbit_sha512(salt, b"secret").into()),
+        tags: tags.iter().map(|word| Tag::from_word(word)).collect(),
+        loopback_only: false,
+        limits: UserLimits {
+            connections_max: limits[0],
+            sessions_max: limits[1],
+        },
+    });
+    let pattern = || prop_oneof![Just(""), Just("^{username}\\."), Just("(?!amq)")];
+    let patterns = || [pattern(), pattern(), pattern()];
+    let fact = prop_oneof![
+        (name(), spec).prop_map(|(name, spec)| RegistryFact::VhostSet { name, spec }),
+        name().prop_map(|name| RegistryFact::VhostDeleted { name }),
+        user.prop_map(|user| RegistryFact::UserSet(Box::new(user))),
+        name().prop_map(|name| RegistryFact::UserDeleted { name }),
+        (name(), name(), patterns()).prop_map(|(vhost, user, [configure, write, read])| {
+            let permissions = Permissions::new(configure, write, read);
+            RegistryFact::PermissionsSet {
+                vhost,
+                user,
+                permissions: permissions.unwrap(),
+            }
+        }),
+        (name(), name()).prop_map(|(vhost, user)| RegistryFact::PermissionsCleared { vhost, user }),
+        (name(), name(), name(), patterns()).prop_map(
+            |(vhost, user, exchange, [write, read, _])| {
+                let permissions = TopicPermissions::new(write, read, &user, &vhost);
+                RegistryFact::TopicPermissionsSet {
+                    vhost,
+                    user,
+                    exchange,
+                    permissions: permissions.unwrap(),
+                }
+            }
+        ),
+        (name(), name(), name()).prop_map(|(vhost, user, exchange)| {
+            RegistryFact::TopicPermissionsCleared {
+                vhost,
+                user,
+                exchange,
+            }
+        }),
+        (name(), text()).prop_map(|(name, value)| RegistryFact::GlobalParameterSet { name, value }),
+        name().prop_map(|name| RegistryFact::GlobalParameterCleared { name }),
+    ];
+    fact.prop_map(|fact| Fact::Registry(Box::new(fact)))
+}
+
 fn policy(operator: bool, priority: i64) -> Policy {
     let spec = PolicySpec {
         name: Name::from("p"),
@@ -204,12 +282,20 @@ fn stored(facts: Vec<Fact>) -> Vec<u8> {
 proptest! {
     #[test]
     fn facts_are_read_as_they_were_written(
-        facts in prop::collection::vec(prop_oneof![of_messages(), of_topology()], 0..6),
+        facts in prop::collection::vec(any_fact(), 0..6),
     ) {
         let bytes = stored(facts.clone());
         let (vhost, record) = decode(Lsn(9), &bytes).unwrap();
         prop_assert_eq!((&*vhost, record.wall), ("v", Timestamp(-5)));
         prop_assert_eq!(record.facts.len(), facts.len());
+        let of_registry = |facts: &[Fact]| -> Vec<RegistryFact> {
+            let of_registry = facts.iter().filter_map(|fact| match fact {
+                Fact::Registry(fact) => Some((**fact).clone()),
+                _ => None,
+            });
+            of_registry.collect()
+        };
+        prop_assert_eq!(of_registry(&record.facts), of_registry(&facts));
         // What is equal is written equally; a message apart has lost its bytes, not its length.
         prop_assert_eq!(stored(record.facts), bytes.clone());
         fuzz_record(&bytes);
@@ -217,7 +303,7 @@ proptest! {
 
     #[test]
     fn cut_and_changed_records_are_errors_or_other_records(
-        facts in prop::collection::vec(prop_oneof![of_messages(), of_topology()], 1..4),
+        facts in prop::collection::vec(any_fact(), 1..4),
         at in any::<prop::sample::Index>(),
         mask in 1_u8..,
     ) {

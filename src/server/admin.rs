@@ -9,6 +9,7 @@ use super::broker::Shared;
 use super::errors::StartError;
 use super::outbox::Outbox;
 use super::setup;
+use super::store::Store;
 use super::vhost::Vhost;
 use crate::access::Password;
 use crate::base::{Lsn, Name, Now};
@@ -159,7 +160,9 @@ impl Shared {
                 deleted.push(vhost);
             }
         }
-        let lsn = Lsn(0);
+        let now = self.clock.now();
+        let store = self.store.as_ref();
+        let lsn = store.map_or(Lsn(0), |store| store.append_registry(now, facts.clone()));
         self.environment.change_registry(facts.iter().cloned());
         for fact in facts {
             if let RegistryFact::VhostSet { name, .. } = fact
@@ -172,6 +175,13 @@ impl Shared {
             self.spawn(dissolve(vhost, lsn));
         }
         lsn
+    }
+
+    /// Copies the registry into the running checkpoint.
+    pub(super) fn copy_registry(&self, store: &Store) {
+        let one_at_a_time = self.changes.lock();
+        store.append_registry_block(self.clock.now(), self.environment.registry().facts());
+        drop(one_at_a_time);
     }
 
     /// Ready once a record is as safe as the sync policy promises.

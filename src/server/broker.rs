@@ -122,18 +122,19 @@ impl Shared {
     }
 
     /// Starts what looks after memory and disk.
-    fn watch(&self) {
-        let vhosts = || Arc::clone(&self.vhosts);
+    fn watch(self: &Arc<Self>) {
+        let vhosts = Arc::clone(&self.vhosts);
         let limits = alarm::Limits {
             memory_bytes: self.settings.memory_limit.0,
             disk_free_bytes: self.settings.disk_free_limit.0,
         };
         let (board, partials) = (Arc::clone(&self.alarms), Arc::clone(&self.partials));
         let store = self.store.clone();
-        self.spawn(alarm::watch(board, vhosts(), partials, store, limits));
+        self.spawn(alarm::watch(board, vhosts, partials, store, limits));
         if let Some(store) = &self.store {
             let after_bytes = self.settings.checkpoint_after.0;
-            self.spawn(checkpoint::write(Arc::clone(store), vhosts(), after_bytes));
+            let (shared, store) = (Arc::clone(self), Arc::clone(store));
+            self.spawn(checkpoint::write(shared, store, after_bytes));
         }
     }
 

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::broker::Shared;
 use super::store::Store;
 use super::vhost::{Failed, Vhost};
-use super::vhosts::Vhosts;
 
 /// How often it is looked whether one is due.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// Writes a checkpoint whenever so many bytes were written since the last.
-pub(super) async fn write(store: Arc<Store>, vhosts: Arc<Vhosts>, after_bytes: u64) {
+pub(super) async fn write(shared: Arc<Shared>, store: Arc<Store>, after_bytes: u64) {
     loop {
         tokio::time::sleep(INTERVAL).await;
         if store.journal().checkpoint_runs()
@@ -20,7 +20,7 @@ pub(super) async fn write(store: Arc<Store>, vhosts: Arc<Vhosts>, after_bytes: u
         {
             continue;
         }
-        if copy(&store, &vhosts.all()).await.is_ok() {
+        if copy(&shared, &store).await.is_ok() {
             store.ring(store.journal().end_checkpoint());
         } else {
             store.journal().abandon_checkpoint();
@@ -28,12 +28,23 @@ pub(super) async fn write(store: Arc<Store>, vhosts: Arc<Vhosts>, after_bytes: u
     }
 }
 
-async fn copy(store: &Store, vhosts: &[Arc<Vhost>]) -> Result<(), Failed> {
-    for vhost in vhosts {
-        let mut snapshot = vhost.begin_snapshot(store)?;
-        while vhost.copy_slice(store, &mut snapshot)? {
-            tokio::task::yield_now().await;
+async fn copy(shared: &Shared, store: &Store) -> Result<(), Failed> {
+    // First, so that a vhost is known before what is in it.
+    shared.copy_registry(store);
+    for vhost in shared.vhosts.all() {
+        if let Err(failed) = copy_vhost(&vhost, store).await
+            && !vhost.is_deleted()
+        {
+            return Err(failed);
         }
+    }
+    Ok(())
+}
+
+async fn copy_vhost(vhost: &Vhost, store: &Store) -> Result<(), Failed> {
+    let mut snapshot = vhost.begin_snapshot(store)?;
+    while vhost.copy_slice(store, &mut snapshot)? {
+        tokio::task::yield_now().await;
     }
     Ok(())
 }

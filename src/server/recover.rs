@@ -1,6 +1,5 @@
 //! From a data directory to a running journal and the cores that were in it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::BrokerDisk;
@@ -9,8 +8,8 @@ use super::errors::StartError;
 use super::setup;
 use super::store::Store;
 use crate::base::{Name, Now, Seed, Timestamp};
-use crate::broker::registry::Registry;
-use crate::broker::{Core, Options, Record, Restoring};
+use crate::broker::registry::{Registry, RegistryFact, RestoringAll};
+use crate::broker::{Core, Options, Restoring};
 use crate::config::Settings;
 use crate::record::{self, RecordError};
 use crate::store::{self, Journal, Missing, Restored};
@@ -27,20 +26,18 @@ pub(super) struct Recovered {
     pub(super) store: Option<Arc<Store>>,
 }
 
-/// Makes the cores of the configured vhosts, out of the data directory if there is to be one.
+/// Makes registry and cores, out of the data directory if there is to be one; what the settings
+/// name is in them.
 pub(super) fn recover(
     settings: &Settings,
     seed: Seed,
     clock: Clock,
 ) -> Result<Recovered, StartError> {
     let options = |name: &Name| setup::core_options(settings, name, seed);
-    let mut registry = setup::registry(settings);
-    for fact in setup::missing(settings, &registry)? {
-        registry.apply(fact);
-    }
-    let vhosts: Vec<Name> = registry.vhosts().map(|(name, _)| name.clone()).collect();
+    let registry = setup::registry(settings);
     let Some(directory) = settings.data_directory() else {
-        let cores = vhosts.iter().map(|name| Core::new(options(name)));
+        let (registry, _) = complete(settings, registry, true)?;
+        let cores = registry.vhosts().map(|(name, _)| Core::new(options(name)));
         return Ok(Recovered {
             cores: cores.collect(),
             registry,
@@ -56,22 +53,25 @@ pub(super) fn recover(
     let mut reading = Reading {
         now,
         stopped: now.wall,
-        restoring: BTreeMap::new(),
-        unknown: None,
+        restoring: RestoringAll::new(registry),
         newer: None,
         unreadable: 0,
     };
     let store_options = setup::store_options(settings);
     let sync = store_options.sync;
     let opened = store::open(disk, store_options, setup::seed().0, |restored| {
-        reading.take(restored, &vhosts, options);
+        reading.take(restored, options);
     });
     let mut opened = opened.map_err(|error| fail(&error))?;
     if let Some(why) = reading.refusal() {
         return Err(fail(&why));
     }
-    let mut restoring = reading.restoring;
-    for name in &vhosts {
+    // A guest that was deleted does not come back because the record of it is damaged.
+    let is_fresh = !reading.restoring.has_registry() && reading.unreadable == 0;
+    let (registry, mut restoring, mut facts) = reading.restoring.finish();
+    let (registry, missing) = complete(settings, registry, is_fresh)?;
+    facts.extend(missing);
+    for (name, _) in registry.vhosts() {
         let fresh = || Restoring::new(options(name), now, now.wall, DOWN_MAX_MS);
         restoring.entry(name.clone()).or_insert_with(fresh);
     }
@@ -80,9 +80,9 @@ pub(super) fn recover(
             opened.retain(body);
         }
     }
-    let (segments, facts) = (opened.recovery().segments, opened.recovery().facts);
+    let (segments, replayed) = (opened.recovery().segments, opened.recovery().facts);
     let replayed_bytes = opened.recovery().bytes_read;
-    tracing::info!(directory = %directory.display(), segments, facts, "journal opened");
+    tracing::info!(directory = %directory.display(), segments, facts = replayed, "journal opened");
     let (journal, writer) = opened.start();
     let mut cores = Vec::new();
     for (name, mut vhost) in restoring {
@@ -92,21 +92,32 @@ pub(super) fn recover(
     let pace = setup::commit_pace(settings);
     let store = Store::start(journal, writer, (sync, pace), replayed_bytes, clock)
         .map_err(|error| fail(&error))?;
-    let store = Some(store);
+    store.append_registry(now, facts);
     Ok(Recovered {
         cores,
         registry,
-        store,
+        store: Some(store),
     })
 }
 
-/// Vhosts while their records are read.
+/// Adds what the settings name; also gives the facts of that.
+fn complete(
+    settings: &Settings,
+    mut registry: Registry,
+    is_fresh: bool,
+) -> Result<(Registry, Vec<RegistryFact>), StartError> {
+    let facts = setup::missing(settings, &registry, is_fresh)?;
+    for fact in &facts {
+        registry.apply(fact.clone());
+    }
+    Ok((registry, facts))
+}
+
+/// Registry and vhosts while their records are read.
 struct Reading {
     now: Now,
     stopped: Timestamp,
-    restoring: BTreeMap<Name, Restoring>,
-    /// A vhost that is in the journal and not in the settings.
-    unknown: Option<Name>,
+    restoring: RestoringAll,
     /// What a newer version wrote: it is not to be thrown away.
     newer: Option<RecordError>,
     unreadable: u64,
@@ -119,21 +130,11 @@ impl Reading {
             let records = self.unreadable;
             tracing::error!(records, "journal records cannot be read and are left out");
         }
-        if let Some(error) = &self.newer {
-            return Some(format!("it was written by a newer version: {error}"));
-        }
-        let name = self.unknown.as_ref()?;
-        Some(format!(
-            "it holds a vhost '{name}' that is not configured; add it with --vhost"
-        ))
+        let error = self.newer.as_ref()?;
+        Some(format!("it was written by a newer version: {error}"))
     }
 
-    fn take(
-        &mut self,
-        restored: Restored<'_>,
-        vhosts: &[Name],
-        options: impl Fn(&Name) -> Options,
-    ) {
+    fn take(&mut self, restored: Restored<'_>, options: impl Fn(&Name) -> Options) {
         let (lsn, payload) = match restored {
             Restored::Stamp(stamp) => {
                 self.stopped = stamp;
@@ -141,7 +142,7 @@ impl Reading {
             }
             Restored::Block { lsn, payload } | Restored::Facts { lsn, payload } => (lsn, payload),
         };
-        let (name, record): (Name, Record) = match record::decode(lsn, payload) {
+        let (owner, record) = match record::decode(lsn, payload) {
             Ok(read) => read,
             Err(error @ (RecordError::Version(_) | RecordError::Fact(_))) => {
                 self.newer = Some(error);
@@ -153,14 +154,10 @@ impl Reading {
                 return;
             }
         };
-        if !vhosts.contains(&name) {
-            self.unknown.get_or_insert(name);
-            return;
-        }
         let (now, stopped) = (self.now, self.stopped);
-        let begin = || Restoring::new(options(&name), now, stopped, DOWN_MAX_MS);
-        let vhost = self.restoring.entry(name.clone()).or_insert_with(begin);
-        vhost.record(&record);
+        self.restoring.record(&owner, record, |name| {
+            Restoring::new(options(name), now, stopped, DOWN_MAX_MS)
+        });
     }
 }
 

@@ -7,7 +7,7 @@ use crate::access::{
 };
 use crate::base::{Name, Seed};
 use crate::broker;
-use crate::broker::registry::{Registry, RegistryFact, VhostSpec, check_name};
+use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec, check_name};
 use crate::config::{ANY_VHOST, Settings, SyncSetting, UserEntry};
 use crate::gateway::Options;
 use crate::link::{Identity, Options as LinkOptions};
@@ -23,26 +23,32 @@ const RABBITMQ: (&str, &str) = ("RabbitMQ", "4.0.5");
 const CAPABILITIES: [&str; 2] = ["LINK_PAIR_V1_0", "ANONYMOUS-RELAY"];
 
 /// What the settings name and the registry does not have, or has otherwise: vhosts, users with
-/// their passwords, permissions. What they do not name is left as it is.
+/// their passwords, permissions; `guest` if they name nobody and all is fresh. What they do not name
+/// is left as it is.
 pub(super) fn missing(
     settings: &Settings,
     registry: &Registry,
+    is_fresh: bool,
 ) -> Result<Vec<RegistryFact>, StartError> {
     let mut facts = Vec::new();
-    for name in settings.vhosts().map(Name::from) {
+    let named = settings.vhosts().filter(|name| {
+        // Like guest, the default vhost that nobody asked for stays deleted.
+        is_fresh || *name != DEFAULT_VHOST || settings.vhost.iter().any(|named| named == name)
+    });
+    let named: Vec<Name> = named.map(Name::from).collect();
+    for name in named.iter().cloned() {
         check_name(&name)?;
         if registry.vhost(&name).is_none() {
             let spec = VhostSpec::default();
             facts.push(RegistryFact::VhostSet { name, spec });
         }
     }
-    let is_fresh = registry.is_empty();
     for entry in settings.users(is_fresh) {
         check_name(&Name::from(&*entry.name))?;
         facts.extend(user(&entry, registry));
     }
     let known = registry.vhosts().map(|(name, _)| name.clone());
-    let vhosts: BTreeSet<Name> = known.chain(settings.vhosts().map(Name::from)).collect();
+    let vhosts: BTreeSet<Name> = known.chain(named).collect();
     for entry in settings.users(is_fresh) {
         let mut entries = settings.permission.iter();
         if entries.any(|permission| permission.user == entry.name) {

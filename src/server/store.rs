@@ -15,8 +15,9 @@ use parking_lot::{Condvar, Mutex};
 use super::BrokerDisk;
 use super::clock::{Clock, Stopwatch};
 use super::outbox::Outbox;
-use crate::base::{Lsn, Millis};
-use crate::broker::{Core, Effects};
+use crate::base::{Lsn, Millis, Name, Now};
+use crate::broker::registry::{OWNER, RegistryFact};
+use crate::broker::{Core, Effects, Fact, Record};
 use crate::record::{self, Stored};
 use crate::store::{
     Appending, CommitPace, DiskJournal, Due, Journal, Maintained, Reservation, StoreError,
@@ -28,6 +29,8 @@ const IDLE: Duration = Duration::from_millis(100);
 /// On a full disk a checkpoint is written once so little lives, in bytes: less than one of the two
 /// reserved segments holds.
 const FULL_LIVE_BYTES_MAX: u64 = 24 * 1024 * 1024;
+/// Facts about the registry in one record at most.
+const REGISTRY_FACTS: usize = 1024;
 /// Bytes that rewriting may read and write between two commits.
 const MAINTAIN_BYTES: usize = 1024 * 1024;
 
@@ -115,6 +118,53 @@ impl Store {
             core.rename_body(name.queue, name.position, name.from, name.to);
         }
         wake
+    }
+
+    /// Appends facts about the registry; returns the LSN of the last record, 0 if there are none. A
+    /// poisoned store takes nothing: nothing of it is ever durable.
+    pub(super) fn append_registry(&self, now: Now, facts: Vec<RegistryFact>) -> Lsn {
+        if self.journal.state() == StoreState::Poisoned {
+            return Lsn(u64::MAX);
+        }
+        let mut facts = facts.into_iter().map(Box::new).map(Fact::Registry);
+        let reservation = self.reserve();
+        let mut lsn = reservation.first();
+        let mut records = Vec::new();
+        loop {
+            let facts: Vec<Fact> = facts.by_ref().take(REGISTRY_FACTS).collect();
+            if facts.is_empty() {
+                break;
+            }
+            let record = Record {
+                lsn,
+                wall: now.wall,
+                facts,
+            };
+            records.push((lsn, Stored::new(Name::from(OWNER), record)));
+            lsn = Lsn(lsn.0 + 1);
+        }
+        let last = records.last().map_or(Lsn(0), |(lsn, _)| *lsn);
+        let wake = self.journal.fill(reservation, records);
+        self.ring(wake);
+        last
+    }
+
+    /// Copies the registry into the running checkpoint. Call it while it cannot be changed.
+    pub(super) fn append_registry_block(&self, now: Now, facts: Vec<RegistryFact>) {
+        let mut facts = facts.into_iter().map(Box::new).map(Fact::Registry);
+        loop {
+            let facts: Vec<Fact> = facts.by_ref().take(REGISTRY_FACTS).collect();
+            if facts.is_empty() {
+                return;
+            }
+            let record = Record {
+                lsn: Lsn(0),
+                wall: now.wall,
+                facts,
+            };
+            self.journal
+                .append_block(Stored::new(Name::from(OWNER), record));
+        }
     }
 
     /// Gives a reservation back unused.

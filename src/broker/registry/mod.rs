@@ -3,6 +3,7 @@
 
 mod error;
 mod fact;
+mod restoring;
 #[cfg(test)]
 mod tests;
 
@@ -14,9 +15,13 @@ use crate::base::Name;
 
 pub use error::{RegistryError, check_name};
 pub use fact::RegistryFact;
+pub use restoring::RestoringAll;
 
 /// The vhost that connections without a name enter.
 pub const DEFAULT_VHOST: &str = "/";
+
+/// The owner of the registry's records in the journal: no vhost has this name.
+pub const OWNER: &str = "";
 
 /// Limits of one vhost; absent: none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::findings::{Cut, Damage, Findings, Queue, Segment, Start, Vhost};
 use crate::base::{Lsn, Millis, Name, Now, QueueId, Seed, Timestamp};
+use crate::broker::registry::{OWNER, RegistryFact};
 use crate::broker::{Body, Fact, Options, Record, Restoring};
 use crate::record;
 use crate::store::{Depth, Disk, Inspection, Restored, StoreError, StoreReport};
@@ -23,6 +24,11 @@ pub(super) fn look<D: Disk>(disk: &D, depth: Depth) -> Result<Findings, StoreErr
             return;
         };
         match record::decode(lsn, payload) {
+            Ok((owner, record)) if &*owner == OWNER => {
+                for fact in &record.facts {
+                    forget_deleted(fact, &mut vhosts);
+                }
+            }
             Ok((name, record)) => {
                 let vhost = vhosts.entry(name.clone());
                 vhost.or_insert_with(|| Reading::new(name)).take(&record);
@@ -40,6 +46,15 @@ pub(super) fn look<D: Disk>(disk: &D, depth: Depth) -> Result<Findings, StoreErr
     }
     add_report(inspection.report(), &mut findings);
     Ok(findings)
+}
+
+/// What a deleted vhost left behind is nobody's any more.
+fn forget_deleted(fact: &Fact, vhosts: &mut BTreeMap<Name, Reading>) {
+    if let Fact::Registry(fact) = fact
+        && let RegistryFact::VhostDeleted { name } = &**fact
+    {
+        vhosts.remove(name);
+    }
 }
 
 /// One vhost while its records are read.
