@@ -140,7 +140,7 @@ impl Shared {
     /// changes that took.
     pub(super) fn follow_access(&self, settings: &Settings) -> Result<usize, StartError> {
         let one_at_a_time = self.changes.lock();
-        let facts = setup::missing(settings, &self.environment.registry())?;
+        let facts = setup::missing(settings, &self.environment.registry(), false)?;
         let count = facts.len();
         self.commit(facts);
         drop(one_at_a_time);
