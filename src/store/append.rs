@@ -274,7 +274,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
     }
 
     /// Ends the open segment: index, trailer, cut.
-    fn seal(&mut self) -> Result<(), StoreError> {
+    pub(super) fn seal(&mut self) -> Result<(), StoreError> {
         self.flush()?;
         let Some(active) = self.active.take() else {
             return Ok(());

@@ -1,14 +1,18 @@
 //! What the writer does between commits: prepare, let go, complete a checkpoint, remove, rewrite.
 
+use std::sync::Arc;
+
 use super::buffer::{Payload, Running, Slot};
 use super::disk::Disk;
-use super::error::StoreError;
-use super::prepare::segment_name;
+use super::error::{DiskError, StoreError};
+use super::prepare::{Recycled, segment_name, temporary_name};
 use super::segments::Segment;
 use super::stats::Counters;
 use super::writer::{Current, Writer};
 use crate::base::Lsn;
 
+/// A disk has plenty of room when it has some for so many segments.
+const PLENTY_SEGMENTS: u64 = 32;
 /// Releases applied in one call at most: readers wait meanwhile.
 const RELEASES_MAX: usize = 4_096;
 
@@ -26,6 +30,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
     /// writes about `io_bytes` at most.
     pub fn maintain(&mut self, io_bytes: usize) -> Result<Maintained, StoreError> {
         self.check()?;
+        self.spare_room();
         self.prepare_segments();
         let released_all = self.apply_releases();
         let checkpoint_waits = self.advance_checkpoint()?;
@@ -144,7 +149,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
                     .extract_if(.., |segment| segment.is_dead(covered)),
             );
         }
-        for segment in &dead {
+        for segment in dead {
             if self
                 .rewrite
                 .as_ref()
@@ -153,13 +158,49 @@ impl<P: Payload, D: Disk> Writer<P, D> {
                 self.abandon_rewrite();
             }
             // If it stays or comes back, the next start finds it dead again.
-            if let Err(error) = self.shared.disk.remove(&segment_name(segment.id)) {
+            if let Err(error) = self.recycle_or_remove(segment) {
                 tracing::warn!(%error, "a dead journal segment was not removed");
             }
             Counters::add(&self.shared.counters.segments_removed, 1);
         }
         self.no_room = false;
         true
+    }
+
+    /// Keeps a segment nobody needs to be prepared again, if it is not too small, nobody reads it
+    /// just now, not too many are kept, and the disk has plenty of room.
+    fn recycle_or_remove(&mut self, segment: Segment<D::File>) -> Result<(), DiskError> {
+        let name = segment_name(segment.id);
+        let is_large = segment.data_end >= self.options.segment_bytes / 2;
+        if is_large
+            && self.has_plenty()
+            && self.recycled.len() < self.options.recycled_segments
+            && let Ok(file) = Arc::try_unwrap(segment.file)
+        {
+            let new = temporary_name(segment.id);
+            self.shared.disk.rename(&name, &new)?;
+            self.recycled.push(Recycled { name: new, file });
+            return Ok(());
+        }
+        self.shared.disk.remove(&name)
+    }
+
+    /// Whether the disk has so much room that segments nobody needs may lie there.
+    fn has_plenty(&self) -> bool {
+        let plenty = u64::from(self.options.segment_bytes) * PLENTY_SEGMENTS;
+        let free = self.shared.disk.free_bytes();
+        free.is_ok_and(|free_bytes| free_bytes >= plenty)
+    }
+
+    /// Gives the room of such segments back as soon as it is worth something.
+    fn spare_room(&mut self) {
+        if self.recycled.is_empty() || self.has_plenty() {
+            return;
+        }
+        for old in std::mem::take(&mut self.recycled) {
+            // If it stays, the next start removes it.
+            let _ = self.shared.disk.remove(&old.name);
+        }
     }
 
     fn has_dead(&self, covered: Lsn) -> bool {

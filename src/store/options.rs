@@ -25,6 +25,9 @@ pub struct Options {
     pub segment_bytes: u32,
     /// Segments kept prepared, so that settlements can be written on a full disk. Default: 2.
     pub reserved_segments: usize,
+    /// Segments nobody needs that are kept to be prepared again: syncs of blocks that were written
+    /// before are much faster. Default: 4.
+    pub recycled_segments: usize,
     /// When to sync. Default: always.
     pub sync: SyncPolicy,
     /// A sealed segment with less than this share of live bytes is rewritten, in percent.
@@ -37,6 +40,7 @@ impl Default for Options {
         Self {
             segment_bytes: 32 * 1024 * 1024,
             reserved_segments: 2,
+            recycled_segments: 4,
             sync: SyncPolicy::Always,
             rewrite_below_percent: 40,
         }

@@ -4,12 +4,20 @@ use super::buffer::Payload;
 use super::contract::StoreState;
 use super::disk::{Disk, DiskFile};
 use super::error::DiskError;
+use super::format::HEADER_BYTES;
 use super::writer::Writer;
 
 /// A blank segment whose space is reserved.
 #[derive(Debug)]
 pub(super) struct Prepared<F> {
     pub id: u64,
+    pub file: F,
+}
+
+/// A segment nobody needs, under the name it has until it is prepared again.
+#[derive(Debug)]
+pub(super) struct Recycled<F> {
+    pub name: String,
     pub file: F,
 }
 
@@ -25,7 +33,12 @@ impl<P: Payload, D: Disk> Writer<P, D> {
     pub(super) fn prepare_one(&mut self) {
         let id = self.next_id;
         let name = segment_name(id);
-        match prepare(&self.shared.disk, &name, self.options.segment_bytes) {
+        let (disk, bytes) = (&self.shared.disk, self.options.segment_bytes);
+        let prepared = match self.recycled.pop() {
+            Some(old) => prepare_again(disk, old, &name, bytes),
+            None => prepare(disk, &name, bytes),
+        };
+        match prepared {
             Ok(file) => {
                 self.next_id += 1;
                 self.no_room = false;
@@ -62,6 +75,30 @@ fn prepare<D: Disk>(disk: &D, name: &str, bytes: u32) -> Result<D::File, DiskErr
     file.sync()?;
     disk.sync_directory()?;
     Ok(file)
+}
+
+/// Whoever is still reading what stood there finds frames that do not check, as in a file cut off.
+fn prepare_again<D: Disk>(
+    disk: &D,
+    old: Recycled<D::File>,
+    name: &str,
+    bytes: u32,
+) -> Result<D::File, DiskError> {
+    let blank = || {
+        // Its old name must be gone before its header is.
+        disk.sync_directory()?;
+        old.file.write_at(0, &[0; HEADER_BYTES])?;
+        old.file.preallocate(u64::from(bytes))?;
+        old.file.sync()?;
+        disk.rename(&old.name, name)?;
+        disk.sync_directory()
+    };
+    if let Err(error) = blank() {
+        // A leftover is removed at the next start.
+        let _ = disk.remove(&old.name);
+        return Err(error);
+    }
+    Ok(old.file)
 }
 
 /// The file name of a segment.

@@ -22,7 +22,7 @@ use super::error::{DiskError, StoreError};
 use super::format::{Checkpoint, FLAG_CLOSED};
 use super::journal::Shared;
 use super::options::{Options, SyncPolicy, WRITE_BYTES_MAX};
-use super::prepare::Prepared;
+use super::prepare::{Prepared, Recycled};
 use super::random::Random;
 use super::rewrite::Rewrite;
 use super::stats::Counters;
@@ -34,6 +34,8 @@ pub struct Writer<P, D: Disk> {
     pub(super) options: Options,
     pub(super) random: Random,
     pub(super) prepared: VecDeque<Prepared<D::File>>,
+    /// Kept to be prepared again.
+    pub(super) recycled: Vec<Recycled<D::File>>,
     pub(super) next_id: u64,
     /// Whether preparing failed and nothing was freed since.
     pub(super) no_room: bool,
@@ -99,6 +101,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             options,
             random,
             prepared: VecDeque::new(),
+            recycled: Vec::new(),
             next_id,
             no_room: false,
             current,
@@ -190,7 +193,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         self.shared.counters.observe_sync(duration_us);
     }
 
-    /// An orderly stop: everything written, synced, and a last mark that says so.
+    /// An orderly stop: everything written, synced, a last mark that says so, and nothing open.
     pub fn close(&mut self, wall: Timestamp) -> Result<(), StoreError> {
         self.write(wall)?;
         self.sync()?;
@@ -201,6 +204,8 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         self.put_mark(mark, wall, FLAG_CLOSED)?;
         self.flush()?;
         self.progress.written = mark;
+        self.sync()?;
+        self.seal()?;
         self.sync()?;
         Ok(())
     }

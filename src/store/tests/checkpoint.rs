@@ -1,6 +1,40 @@
 //! Checkpoints, deletion and rewriting.
 
 use super::*;
+
+/// What stood in a segment that was prepared again is nothing to the next start.
+#[test]
+fn a_segment_prepared_again_holds_nothing_of_what_it_held() {
+    let disk = SimDisk::default();
+    let options = Options {
+        recycled_segments: 2,
+        ..options()
+    };
+    let mut world = World::open(&disk, options.clone(), 1).unwrap();
+    for _ in 0..6 {
+        let keys: Vec<u32> = (0..30).map(|_| world.publish(200)).collect();
+        world.commit().unwrap();
+        for key in keys {
+            world.settle(key);
+        }
+        world.commit().unwrap();
+        world.checkpoint().unwrap();
+        world.maintain_all().unwrap();
+    }
+    let last = world.publish(100);
+    world.commit().unwrap();
+    let used = |(_, content): &(String, Vec<u8>)| {
+        let (head, rest) = content.split_at(content.len() / 2);
+        head.first() == Some(&0) && rest.iter().any(|byte| *byte != 0)
+    };
+    assert!(
+        disk.files().iter().any(used),
+        "prepared from one that was used"
+    );
+    let next = world.reopen(&disk, "killed");
+    assert!(next.entries.contains_key(&last) && next.entries.len() == 1);
+    assert_eq!(next.recovery.damage, []);
+}
 use crate::store::sim_disk::Crash;
 
 fn filled(messages: usize) -> World {
