@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use coroner::base::limits::LISTING_SLICE;
 use coroner::base::{
     ConnectionId, ConsumerId, ExchangeId, Millis, Name, Now, PublisherId, Seed, SessionId,
     Timestamp,
@@ -23,6 +24,7 @@ use coroner::broker::{
     Command, Consume, Core, Effect, Effects, Options, Outcome, Publish, Settle, Target,
 };
 use coroner::message::{KeyRule, Message, Route};
+use coroner::metrics::Queues;
 use coroner::wire::Value;
 
 const CONNECTION: ConnectionId = ConnectionId(1);
@@ -30,6 +32,9 @@ const SESSION: SessionId = SessionId(1);
 const MESSAGES: u64 = 2_000_000;
 /// Messages published before the consumer settles.
 const BATCH: u64 = 256;
+const QUEUES: u64 = 100_000;
+/// Queues that metrics name, as in the server.
+const NAMED_MAX: usize = 1_000;
 /// Messages of one tick, as in the server.
 const TICK_BUDGET: usize = 256;
 
@@ -63,6 +68,43 @@ fn main() {
     policy("message-ttl over, dead-lettered", expired.collect());
     let too_many = to_dead().into_iter().chain([number("max-length", 1)]);
     policy("max-length, dead-lettered", too_many.collect());
+    look("metrics", false);
+    look("metrics per object", true);
+}
+
+/// Metrics look at many queues: the holds of the core, of one slice of queues each.
+fn look(detail: &str, all: bool) {
+    let mut bench = Bench::new(&[], 0);
+    for index in 0..QUEUES {
+        bench.declare(&format!("queue-{index}"), Vec::new());
+        bench.effects.clear();
+    }
+    let mut queues = Queues::new(NAMED_MAX, all);
+    let mut after = None;
+    let mut holds = Vec::new();
+    loop {
+        let start = Instant::now();
+        after = (bench.core).visit_after(after.as_ref(), LISTING_SLICE, |queue| queues.add(queue));
+        holds.push(start.elapsed().as_micros());
+        if after.is_none() {
+            break;
+        }
+    }
+    assert!(queues.count >= QUEUES, "{} queues", queues.count);
+    tell(&format!("{detail} of {QUEUES} queues"), holds);
+}
+
+fn tell(title: &str, mut holds: Vec<u128>) {
+    let total_ms = holds.iter().sum::<u128>() / 1_000;
+    holds.sort_unstable();
+    let per_mille = |share: usize| holds.get((holds.len() - 1) * share / 1_000).copied();
+    println!(
+        "{title}: {} holds, {total_ms} ms in all; p50 {} us, p99 {} us, longest {} us",
+        holds.len(),
+        per_mille(500).unwrap_or(0),
+        per_mille(990).unwrap_or(0),
+        per_mille(1_000).unwrap_or(0),
+    );
 }
 
 /// A policy comes upon a queue of [`MESSAGES`]: the holds of the core until all is done.
@@ -100,31 +142,7 @@ fn policy(title: &str, definition: Vec<(Name, Value)>) {
         holds.push(start.elapsed().as_micros());
         bench.effects.clear();
     }
-    let total_ms = holds.iter().sum::<u128>() / 1_000;
-    holds.sort_unstable();
-    let per_mille = |share: usize| holds.get((holds.len() - 1) * share / 1_000).copied();
-    println!(
-        "{title}: {} holds, {total_ms} ms in all; p50 {:?} us, p99 {:?} us, longest {:?} us",
-        holds.len(),
-        per_mille(500).unwrap_or(0),
-        per_mille(990).unwrap_or(0),
-        per_mille(1_000).unwrap_or(0),
-    );
-}
-
-fn measure(title: &str, arguments: &[(&str, &str)], outcome: &Outcome, consumers: u64) {
-    let mut bench = Bench::new(arguments, consumers);
-    let start = Instant::now();
-    for _ in 0..MESSAGES / BATCH {
-        bench.turn(outcome);
-    }
-    let nanos = start.elapsed().as_nanos() / u128::from(MESSAGES);
-    assert!(
-        bench.accepted >= MESSAGES - BATCH,
-        "{} accepted",
-        bench.accepted
-    );
-    println!("{title}: {nanos} ns a message");
+    tell(title, holds);
 }
 
 struct Bench {
