@@ -145,6 +145,21 @@ fn policy(title: &str, definition: Vec<(Name, Value)>) {
     tell(title, holds);
 }
 
+fn measure(title: &str, arguments: &[(&str, &str)], outcome: &Outcome, consumers: u64) {
+    let mut bench = Bench::new(arguments, consumers);
+    let start = Instant::now();
+    for _ in 0..MESSAGES / BATCH {
+        bench.turn(outcome);
+    }
+    let nanos = start.elapsed().as_nanos() / u128::from(MESSAGES);
+    assert!(
+        bench.accepted >= MESSAGES - BATCH,
+        "{} accepted",
+        bench.accepted
+    );
+    println!("{title}: {nanos} ns a message");
+}
+
 struct Bench {
     core: Core,
     effects: Effects,
