@@ -185,11 +185,6 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Whether the record is kept until released.
-    pub const fn named(&self) -> bool {
-        self.flags & FLAG_NAMED != 0
-    }
-
     /// Bytes it takes in the file: head, payload, padding.
     pub const fn span(&self) -> usize {
         frame_span(self.length as usize)

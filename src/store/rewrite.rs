@@ -269,7 +269,8 @@ impl<F: DiskFile> Rewrite<F> {
             let Found::Frame { frame, payload, .. } = found else {
                 return Err(Trouble::Damaged);
             };
-            if !frame.named() || !is_live(frame.delta) {
+            // What somebody names is kept, whatever its frame says of itself.
+            if !is_live(frame.delta) {
                 continue;
             }
             let offset = u32::try_from(self.offset + out.len()).map_err(|_| Trouble::Damaged)?;
