@@ -17,6 +17,8 @@ const STORED_MESSAGE_BYTES_MAX: u64 = 1 << 30;
 const GUEST: &str = "guest";
 /// The longest time that a commit may wait for more to join it.
 const COMMIT_DELAY_MS_MAX: u64 = 1_000;
+/// The largest file of the journal, in bytes: places in it are 32 bits wide, with room to spare.
+const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 /// In a permission: every vhost.
 pub const ANY_VHOST: &str = "*";
 
@@ -41,6 +43,7 @@ pub struct Settings {
     pub commit_delay: Span,
     pub checkpoint_after: ByteSize,
     pub disk_free_limit: ByteSize,
+    pub segment_size: ByteSize,
     pub default_vhost: String,
     pub vhost: Vec<String>,
     pub user: Vec<UserEntry>,
@@ -87,6 +90,7 @@ impl Default for Settings {
             commit_delay: Span { ms: 0 },
             checkpoint_after: ByteSize(64 << 20),
             disk_free_limit: ByteSize(50_000_000),
+            segment_size: ByteSize(32 << 20),
             default_vhost: "/".to_owned(),
             vhost: Vec::new(),
             user: Vec::new(),
@@ -138,6 +142,9 @@ impl Settings {
         if self.data_directory().is_some() && self.max_message_size.0 > STORED_MESSAGE_BYTES_MAX {
             let why = "with a data directory messages have at most 1GiB".to_owned();
             return Some(("max-message-size", why));
+        }
+        if self.segment_size.0 > SEGMENT_BYTES_MAX {
+            return Some(("segment-size", "it is at most 1GiB".to_owned()));
         }
         if self.sync == SyncSetting::Interval && self.sync_interval.ms == 0 {
             let why = "an interval takes some time; --sync always syncs each commit".to_owned();

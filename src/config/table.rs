@@ -151,6 +151,13 @@ pub const TABLE: &[Key] = &[
          0 is off",
     ),
     key(
+        "segment-size",
+        Shape::Text,
+        "SIZE",
+        SIZE,
+        "Size of the journal's files; larger if the largest message needs more",
+    ),
+    key(
         "default-vhost",
         Shape::Text,
         "NAME",

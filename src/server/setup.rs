@@ -136,15 +136,14 @@ fn salt() -> [u8; RABBIT_SALT_BYTES] {
 
 /// Sizes and rules of the journal as configured. A segment has room for the largest message.
 pub(super) fn store_options(settings: &Settings) -> store::Options {
-    let default = store::Options::default();
     let largest = settings
         .max_message_size
         .0
         .saturating_mul(2)
         .saturating_add(1 << 20);
-    let largest = u32::try_from(largest).unwrap_or(u32::MAX);
+    let segment_bytes = settings.segment_size.0.max(largest);
     store::Options {
-        segment_bytes: default.segment_bytes.max(largest),
+        segment_bytes: u32::try_from(segment_bytes).unwrap_or(u32::MAX),
         sync: match settings.sync {
             SyncSetting::Always => SyncPolicy::Always,
             SyncSetting::Interval => SyncPolicy::Interval {
@@ -152,7 +151,7 @@ pub(super) fn store_options(settings: &Settings) -> store::Options {
             },
             SyncSetting::Never => SyncPolicy::Never,
         },
-        ..default
+        ..store::Options::default()
     }
 }
 
