@@ -3,11 +3,11 @@
 //! confirmed: every message once for each queue, dead letters in their source or in all targets.
 //! (Where a message was over before it was written: a state the core was in without it.)
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::World;
 use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Seed, Timestamp};
-use crate::broker::{Body, Fact, Options, Record, Restoring, Snapshot};
+use crate::broker::{Body, Core, Fact, Options, Record, Restoring, Snapshot};
 use crate::record::{self, Renamed, Stored, body_of, decode};
 use crate::sim::{DurableState, durable_state};
 use crate::store::sim_disk::{Crash, Faults, SimDisk};
@@ -41,7 +41,7 @@ fn history(seed: u64, steps: u64) -> Vec<(Record, Vec<Lsn>)> {
 }
 
 /// A journal being written, and the core as it is after each record.
-struct Life {
+pub(super) struct Life {
     journal: DiskJournal<Stored, SimDisk>,
     writer: Writer<Stored, SimDisk>,
     core: Restoring,
@@ -59,7 +59,7 @@ struct Life {
 
 impl Life {
     /// Enters a directory; what is restored is the first state.
-    fn begin(disk: &SimDisk, seed: u64) -> Result<Self, StoreError> {
+    pub(super) fn begin(disk: &SimDisk, seed: u64) -> Result<Self, StoreError> {
         let mut core = restoring();
         let mut opened = store::open(disk.clone(), options(), seed, |restored| {
             let (Restored::Block { lsn, payload } | Restored::Facts { lsn, payload }) = restored
@@ -200,7 +200,7 @@ impl Life {
         }
     }
 
-    fn live(&mut self, history: &[(Record, Vec<Lsn>)]) -> Result<(), StoreError> {
+    pub(super) fn live(&mut self, history: &[(Record, Vec<Lsn>)]) -> Result<(), StoreError> {
         for (record, released) in history {
             self.append(record, released);
             // Some lives commit seldom: much is over before it is written.
@@ -215,13 +215,18 @@ impl Life {
 
     /// Whether a state is one this life was in, not older than what it confirmed.
     fn allows(&self, found: &DurableState) -> bool {
-        let durable = self.journal.durable_lsn();
-        let confirmed = self.states.iter().rposition(|(lsn, _)| *lsn <= durable);
-        let states = self.states.get(confirmed.unwrap_or(0)..).unwrap();
+        let states = self.states.get(self.confirmed()..).unwrap();
         states.iter().any(|(_, state)| state == found)
     }
 
-    fn check_crash(&self, disk: &SimDisk, crash: Crash, seed: u64, context: &str) {
+    /// Enters the directory as a crash leaves it; it must hold a state this life allows.
+    pub(super) fn check_crash(
+        &self,
+        disk: &SimDisk,
+        crash: Crash,
+        seed: u64,
+        context: &str,
+    ) -> Self {
         let image = disk.crash(crash, &mut Random(seed));
         let next = Self::begin(&image, seed).unwrap();
         let (_, found) = &next.states[0];
@@ -229,8 +234,58 @@ impl Life {
             let (_, last) = self.states.last().unwrap();
             panic!("{context}:\n{}", last.differences(found).join("\n"));
         }
+        next
+    }
+
+    /// The last record of a history that is confirmed, counted from 1; 0 if none is.
+    pub(super) fn confirmed(&self) -> usize {
+        let durable = self.journal.durable_lsn();
+        let confirmed = self.states.iter().rposition(|(lsn, _)| *lsn <= durable);
+        confirmed.unwrap_or(0)
+    }
+
+    /// Goes on with what was restored.
+    pub(super) fn into_core(self) -> Core {
+        self.core.finish()
     }
 }
+
+/// The name a fact goes by.
+const fn kind(fact: &Fact) -> &'static str {
+    match fact {
+        Fact::Inserted { .. } => "inserted",
+        Fact::Removed { .. } => "removed",
+        Fact::Returned { .. } => "returned",
+        Fact::DeadPending { .. } => "dead-pending",
+        Fact::Purged { .. } => "purged",
+        Fact::QueueDeclared { .. } => "queue declared",
+        Fact::QueueDeleted { .. } => "queue deleted",
+        Fact::ExchangeDeclared(_) => "exchange declared",
+        Fact::ExchangeDeleted { .. } => "exchange deleted",
+        Fact::Bound { .. } => "bound",
+        Fact::Unbound { .. } => "unbound",
+        Fact::PolicySet { .. } => "policy set",
+        Fact::PolicyDeleted { .. } => "policy deleted",
+        Fact::QueueIds { .. } => "queue ids",
+    }
+}
+
+/// All kinds that the core writes outside of checkpoints.
+const KINDS: [&str; 13] = [
+    "inserted",
+    "removed",
+    "returned",
+    "dead-pending",
+    "purged",
+    "queue declared",
+    "queue deleted",
+    "exchange declared",
+    "exchange deleted",
+    "bound",
+    "unbound",
+    "policy set",
+    "policy deleted",
+];
 
 fn cut(
     seed: u64,
@@ -270,9 +325,41 @@ fn journal_cut_after_any_byte_gives_a_state_that_was_confirmed_or_a_later_one() 
         ..Faults::default()
     };
     cut(1, 20, 1, faults, SimDisk::bytes_written);
-    for seed in 2..6 {
+    for seed in 2..6 + more_seeds() {
         cut(seed, 60, 197, faults, SimDisk::bytes_written);
     }
+}
+
+/// Runs beyond the usual ones: `CORONER_CRASH_SEEDS`.
+fn more_seeds() -> u64 {
+    super::variable("CORONER_CRASH_SEEDS").unwrap_or(0)
+}
+
+/// Steps of the histories that crash at every operation.
+const STEPS: u64 = 100;
+
+/// Seeds of histories that have, all together, every kind of fact.
+fn seeds() -> BTreeSet<u64> {
+    let mut kinds = BTreeSet::new();
+    let mut seeds: BTreeSet<u64> = (10..13 + more_seeds()).collect();
+    for seed in 10..1_000 {
+        let found = kinds_of(seed);
+        if seeds.contains(&seed) || !found.is_subset(&kinds) {
+            seeds.insert(seed);
+            kinds.extend(found);
+        }
+        if kinds.len() == KINDS.len() {
+            break;
+        }
+    }
+    assert_eq!(kinds, BTreeSet::from(KINDS), "every kind of fact crashes");
+    seeds
+}
+
+fn kinds_of(seed: u64) -> BTreeSet<&'static str> {
+    let history = history(seed, STEPS);
+    let facts = history.iter().flat_map(|(record, _)| &record.facts);
+    facts.map(kind).collect()
 }
 
 #[test]
@@ -281,8 +368,8 @@ fn crash_at_any_disk_operation_gives_a_state_that_was_confirmed_or_a_later_one()
         off_at_operation: Some(operation),
         ..Faults::default()
     };
-    for seed in 10..13 {
-        cut(seed, 100, 1, faults, SimDisk::operations);
+    for seed in seeds() {
+        cut(seed, STEPS, 1, faults, SimDisk::operations);
     }
 }
 

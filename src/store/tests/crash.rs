@@ -3,6 +3,12 @@
 use super::*;
 use crate::store::sim_disk::Crash;
 
+/// Runs beyond the usual ones: `CORONER_CRASH_SEEDS`.
+fn more_seeds() -> u64 {
+    let seeds = std::env::var("CORONER_CRASH_SEEDS");
+    seeds.ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(0)
+}
+
 /// Runs a world until the disk goes off or the steps are done.
 fn run(seed: u64, faults: Faults, steps: usize) -> (SimDisk, Option<World>) {
     let disk = SimDisk::default();
@@ -69,6 +75,9 @@ fn a_crash_at_any_operation_loses_nothing_confirmed() {
     for seed in [1, 2, 3, 4, 5, 1004] {
         matrix(seed, 150);
     }
+    for seed in 0..more_seeds() {
+        matrix(10_000 + seed, 150);
+    }
 }
 
 /// A scenario with every kind of record, in few bytes.
@@ -112,6 +121,65 @@ fn the_journal_cut_after_any_byte_keeps_what_was_confirmed() {
     }
 }
 
+/// Segments with few live records, and one with nothing but settlements.
+fn sparse(disk: &SimDisk) -> World {
+    let mut world = World::open(disk, options(), 3).unwrap();
+    let keys: Vec<u32> = (0..40)
+        .map(|_| {
+            let key = world.publish(200);
+            world.commit().unwrap();
+            key
+        })
+        .collect();
+    world.publish_large(2, 300);
+    for key in keys.iter().filter(|key| **key % 8 != 1) {
+        world.settle(*key);
+        world.commit().unwrap();
+        world.maintain_all().unwrap();
+    }
+    for _ in 0..60 {
+        // Settled before, so nothing but facts.
+        world.record(fact(b'S', &[1_000]));
+        world.commit().unwrap();
+        world.maintain_all().unwrap();
+    }
+    world
+}
+
+/// A checkpoint, and then everything that it allows to be removed and rewritten.
+fn clean_up(world: &mut World) -> Result<(), StoreError> {
+    for _ in 0..2 {
+        world.checkpoint()?;
+        world.maintain_all()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_crash_in_any_step_of_checkpoint_rewriting_and_removal_loses_nothing() {
+    let disk = SimDisk::default();
+    let mut world = sparse(&disk);
+    disk.set_faults(Faults::default());
+    clean_up(&mut world).unwrap();
+    let stats = world.journal.stats();
+    assert!(stats.segments_rewritten > 2, "{stats:?}");
+    assert!(stats.segments_removed > 0, "{stats:?}");
+    for operation in 1..=disk.operations() {
+        let disk = SimDisk::default();
+        let mut world = sparse(&disk);
+        disk.set_faults(Faults {
+            off_at_operation: Some(operation),
+            ..Faults::default()
+        });
+        // The disk goes off somewhere in it, perhaps where nobody has to know.
+        let _ = clean_up(&mut world);
+        for (number, crash) in [(0, Crash::Process), (1, Crash::Power), (2, Crash::Power)] {
+            let context = format!("operation {operation}, {crash:?} {number}");
+            check_crash(&disk, Some(&world), crash, operation * 3 + number, &context);
+        }
+    }
+}
+
 #[test]
 fn a_crash_while_recovering_changes_nothing() {
     let (disk, world) = run(11, Faults::default(), 200);
@@ -136,7 +204,7 @@ fn a_crash_while_recovering_changes_nothing() {
 
 #[test]
 fn a_power_cut_in_a_long_life_loses_nothing_confirmed() {
-    for seed in (100..140).chain([5006]) {
+    for seed in (100..140 + more_seeds() * 10).chain([5006]) {
         let disk = SimDisk::default();
         let mut world = World::open(&disk, options(), seed).unwrap();
         for life in 0..6 {
