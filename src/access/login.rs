@@ -1,8 +1,8 @@
-//! Who a peer is: decisions on SASL PLAIN and ANONYMOUS.
+//! Who a peer is: what SASL PLAIN, EXTERNAL and ANONYMOUS say, and where users may come from.
 
 use thiserror::Error;
 
-use super::{PasswordHash, Peer, User};
+use super::{Peer, User};
 
 /// What a PLAIN response says. [RFC 4616]
 #[derive(Clone, PartialEq, Eq)]
@@ -13,6 +13,20 @@ pub struct Credentials {
     pub user: String,
     /// Its password.
     pub password: String,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            authorization_id,
+            user,
+            password: _,
+        } = self;
+        f.debug_struct("Credentials")
+            .field("authorization_id", authorization_id)
+            .field("user", user)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Why a login was refused. The peer is told no more than SASL outcome `auth` (code 1).
@@ -34,6 +48,15 @@ pub enum LoginError {
     /// The client insists on binding the login to a TLS channel, which is not offered.
     #[error("SCRAM with channel binding is not offered")]
     ChannelBinding,
+    /// Too many logins from there failed.
+    #[error("too many failed logins")]
+    TooManyFailures,
+    /// Too many passwords wait to be checked.
+    #[error("too many passwords wait to be checked")]
+    Busy,
+    /// The client certificate names no user that exists.
+    #[error("no user of the client certificate's name")]
+    Certificate,
     /// No user is configured for anonymous peers.
     #[error("anonymous login is not configured")]
     NoAnonymous,
@@ -58,31 +81,32 @@ pub fn parse_plain(response: &[u8]) -> Result<Credentials, LoginError> {
     })
 }
 
-/// Decides on PLAIN: `user` is the one named by the credentials, if there is one.
-pub fn plain(
-    user: Option<&User>,
-    credentials: &Credentials,
-    peer: &Peer,
-) -> Result<(), LoginError> {
-    // An unknown user costs as much time as a wrong password, so that time tells nobody who exists.
-    let hash = user.and_then(|user| user.password.as_ref());
-    let hash = hash.map(|password| &password.hash);
-    let matches = (hash.unwrap_or(&PasswordHash::NOBODY)).verify(credentials.password.as_bytes());
-    let user = user.filter(|user| matches && user.name == credentials.user.as_str());
-    let user = user.ok_or(LoginError::Credentials)?;
+/// Refuses to act as somebody else.
+pub fn check_authorization(credentials: &Credentials) -> Result<(), LoginError> {
     let acting_as = credentials.authorization_id.as_str();
     if !acting_as.is_empty() && acting_as != credentials.user {
         return Err(LoginError::AuthorizationId);
     }
-    from_allowed_place(user, peer)
+    Ok(())
+}
+
+/// Decides on EXTERNAL: `user` is the one that the client certificate names, if there is one.
+/// [RFC 4422 appendix A]
+pub fn external(user: Option<&User>, response: &[u8], peer: &Peer) -> Result<(), LoginError> {
+    let user = user.ok_or(LoginError::Certificate)?;
+    if !response.is_empty() && response != user.name.as_bytes() {
+        return Err(LoginError::AuthorizationId);
+    }
+    check_place(user, peer)
 }
 
 /// Decides on ANONYMOUS (and on peers without a SASL layer): `user` is the one configured for them.
 pub fn anonymous(user: Option<&User>, peer: &Peer) -> Result<(), LoginError> {
-    from_allowed_place(user.ok_or(LoginError::NoAnonymous)?, peer)
+    check_place(user.ok_or(LoginError::NoAnonymous)?, peer)
 }
 
-fn from_allowed_place(user: &User, peer: &Peer) -> Result<(), LoginError> {
+/// Refuses a user that comes from where it may not.
+pub fn check_place(user: &User, peer: &Peer) -> Result<(), LoginError> {
     if user.loopback_only && !peer.is_loopback() {
         return Err(LoginError::LoopbackOnly);
     }
@@ -92,7 +116,7 @@ fn from_allowed_place(user: &User, peer: &Peer) -> Result<(), LoginError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::UserLimits;
+    use crate::access::{PasswordHash, UserLimits};
     use crate::base::Name;
 
     fn remote() -> Peer {
@@ -109,45 +133,59 @@ mod tests {
         }
     }
 
-    fn login(response: &[u8], peer: &Peer) -> Result<(), LoginError> {
-        let credentials = parse_plain(response)?;
-        plain(Some(&guest()), &credentials, peer)
+    #[test]
+    fn plain_names_user_and_password_and_perhaps_itself_again() {
+        let check = |response: &str, expect: Result<(&str, &str), LoginError>| {
+            let read = parse_plain(response.as_bytes());
+            let read = read.and_then(|read| check_authorization(&read).map(|()| read));
+            let read = (read.as_ref()).map(|read| (read.user.as_str(), read.password.as_str()));
+            assert_eq!(read, expect.as_ref().map(|pair| *pair), "{response:?}");
+        };
+        check("\0guest\0secret", Ok(("guest", "secret")));
+        check("guest\0guest\0secret", Ok(("guest", "secret")));
+        check("\0guest\0", Ok(("guest", "")));
+        check("root\0guest\0secret", Err(LoginError::AuthorizationId));
+        check("guest", Err(LoginError::Malformed));
+        check("\0\0guest", Err(LoginError::Malformed));
+        check("\0guest\0guest\0", Err(LoginError::Malformed));
+        assert!(parse_plain(b"\0guest\0\xff").is_err());
     }
 
     #[test]
-    fn plain_takes_the_right_password_from_the_right_place_only() {
-        let check = |response: &str, peer: &Peer, expect| {
-            assert_eq!(
-                login(response.as_bytes(), peer),
-                expect,
-                "{response:?} {peer:?}"
-            );
-        };
-        check("\0guest\0guest", &Peer::IN_PROCESS, Ok(()));
-        check("guest\0guest\0guest", &Peer::IN_PROCESS, Ok(()));
-        check("\0guest\0guest", &remote(), Err(LoginError::LoopbackOnly));
-        check("\0guest\0wrong", &remote(), Err(LoginError::Credentials));
-        check(
-            "\0other\0guest",
-            &Peer::IN_PROCESS,
-            Err(LoginError::Credentials),
+    fn loopback_users_come_from_this_machine_only() {
+        assert_eq!(check_place(&guest(), &Peer::IN_PROCESS), Ok(()));
+        assert_eq!(
+            check_place(&guest(), &remote()),
+            Err(LoginError::LoopbackOnly)
         );
+        let anywhere = User {
+            loopback_only: false,
+            ..guest()
+        };
+        assert_eq!(check_place(&anywhere, &remote()), Ok(()));
+    }
+
+    #[test]
+    fn external_lets_in_whom_the_certificate_names_and_as_nobody_else() {
+        let check = |user: Option<&User>, response: &[u8], peer: &Peer, expect| {
+            assert_eq!(external(user, response, peer), expect, "{response:?}");
+        };
+        let here = &Peer::IN_PROCESS;
+        check(Some(&guest()), b"", here, Ok(()));
+        check(Some(&guest()), b"guest", here, Ok(()));
         check(
-            "root\0guest\0guest",
-            &Peer::IN_PROCESS,
+            Some(&guest()),
+            b"ada",
+            here,
             Err(LoginError::AuthorizationId),
         );
-        check("guest", &Peer::IN_PROCESS, Err(LoginError::Malformed));
-        check("\0\0guest", &Peer::IN_PROCESS, Err(LoginError::Malformed));
         check(
-            "\0guest\0guest\0",
-            &Peer::IN_PROCESS,
-            Err(LoginError::Malformed),
+            Some(&guest()),
+            b"",
+            &remote(),
+            Err(LoginError::LoopbackOnly),
         );
-        assert_eq!(
-            login(b"\0guest\0\xff", &Peer::IN_PROCESS),
-            Err(LoginError::Malformed)
-        );
+        check(None, b"", here, Err(LoginError::Certificate));
     }
 
     #[test]
@@ -160,19 +198,6 @@ mod tests {
         assert_eq!(
             anonymous(Some(&guest()), &remote()),
             Err(LoginError::LoopbackOnly)
-        );
-    }
-
-    #[test]
-    fn a_user_without_password_cannot_log_in() {
-        let user = User {
-            password: None,
-            ..guest()
-        };
-        let credentials = parse_plain(b"\0guest\0guest").unwrap();
-        assert_eq!(
-            plain(Some(&user), &credentials, &Peer::IN_PROCESS),
-            Err(LoginError::Credentials)
         );
     }
 }

@@ -6,8 +6,10 @@
 //!
 //! Read first: [`User`], [`Password`], [`Permissions`], [`parse_plain`], [`ScramExchange`].
 
+mod guard;
 mod hash;
 mod login;
+mod mechanism;
 mod password;
 mod peer;
 mod permissions;
@@ -15,8 +17,12 @@ mod scram;
 mod secret;
 mod user;
 
+pub use guard::{LoginCounts, LoginGuard};
 pub use hash::{Argon2Cost, PasswordHash, RABBIT_SALT_BYTES, SALT_BYTES};
-pub use login::{Credentials, LoginError, anonymous, parse_plain, plain};
+pub use login::{
+    Credentials, LoginError, anonymous, check_authorization, check_place, external, parse_plain,
+};
+pub use mechanism::{Mechanism, Mechanisms};
 pub use password::{Password, PasswordError, Salts};
 pub use peer::{Peer, TlsPeer};
 pub use permissions::{Pattern, PatternError, Permissions, Right, TopicPermissions};

@@ -28,7 +28,7 @@ const ROUNDS_MAX: u32 = 1_000_000;
 const CLIENT_NONCE_BYTES_MAX: usize = 256;
 
 /// Which hash a SCRAM mechanism uses.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ScramHash {
     /// SCRAM-SHA-256.
     Sha256,

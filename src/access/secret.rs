@@ -1,5 +1,7 @@
 //! A key that exists in the memory of one broker only.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
@@ -22,6 +24,11 @@ impl Secret {
             mac.update(part);
         }
         mac.finalize().into_bytes().into()
+    }
+
+    /// A text that nobody can guess; another one for each number.
+    pub fn nonce(&self, number: u64) -> String {
+        BASE64.encode(self.mac(&[b"nonce", &number.to_be_bytes()]))
     }
 }
 

@@ -20,6 +20,6 @@ pub use load::{Given, changed, default_texts, from_environment, from_file, from_
 pub use settings::{ANY_VHOST, Settings};
 pub use table::{Key, Shape, TABLE, find};
 pub use values::{
-    ByteSize, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType, Span, SyncSetting,
-    UserEntry,
+    ByteSize, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType, SaslMechanism,
+    Span, SyncSetting, TlsLoginFrom, UserEntry,
 };

@@ -1,5 +1,6 @@
 //! The settings of a broker, typed, with their defaults and the checks across them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -7,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::base::limits;
 
 use super::values::{
-    ByteSize, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType, Span, SyncSetting,
-    UserEntry,
+    ByteSize, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType, SaslMechanism,
+    Span, SyncSetting, TlsLoginFrom, UserEntry,
 };
 
 /// The largest message that the journal takes, in bytes: a segment must have room for it.
@@ -19,6 +20,8 @@ const GUEST: &str = "guest";
 const COMMIT_DELAY_MS_MAX: u64 = 1_000;
 /// The largest file of the journal, in bytes: places in it are 32 bits wide, with room to spare.
 const SEGMENT_BYTES_MAX: u64 = 1 << 30;
+/// The registered port of AMQP over TLS.
+const AMQPS_PORT: u16 = 5671;
 /// In a permission: every vhost.
 pub const ANY_VHOST: &str = "*";
 
@@ -36,6 +39,13 @@ pub struct Settings {
     pub http_connections_max: u32,
     pub metrics_login: bool,
     pub metrics_queues_max: u32,
+    pub amqps: Vec<ListenAddress>,
+    pub https: Vec<ListenAddress>,
+    pub tls_certificate: Option<PathBuf>,
+    pub tls_key: Option<PathBuf>,
+    pub tls_client_ca: Option<PathBuf>,
+    pub tls_client_required: bool,
+    pub tls_login_from: TlsLoginFrom,
     pub data: Option<PathBuf>,
     pub in_memory: bool,
     pub sync: SyncSetting,
@@ -51,6 +61,8 @@ pub struct Settings {
     pub loopback_user: Vec<String>,
     pub anonymous_user: String,
     pub require_sasl: bool,
+    pub sasl_mechanism: Vec<SaslMechanism>,
+    pub plain_without_tls: bool,
     pub max_message_size: ByteSize,
     pub max_frame_size: ByteSize,
     pub channel_max: u16,
@@ -83,6 +95,13 @@ impl Default for Settings {
             http_connections_max: 256,
             metrics_login: false,
             metrics_queues_max: 1_000,
+            amqps: Vec::new(),
+            https: Vec::new(),
+            tls_certificate: None,
+            tls_key: None,
+            tls_client_ca: None,
+            tls_client_required: false,
+            tls_login_from: TlsLoginFrom::CommonName,
             data: None,
             in_memory: false,
             sync: SyncSetting::Always,
@@ -98,6 +117,14 @@ impl Default for Settings {
             loopback_user: vec!["guest".to_owned()],
             anonymous_user: "guest".to_owned(),
             require_sasl: true,
+            sasl_mechanism: vec![
+                SaslMechanism::External,
+                SaslMechanism::ScramSha512,
+                SaslMechanism::ScramSha256,
+                SaslMechanism::Plain,
+                SaslMechanism::Anonymous,
+            ],
+            plain_without_tls: false,
             max_message_size: ByteSize(limits::MESSAGE_BYTES_DEFAULT),
             max_frame_size: ByteSize(limits::FRAME_BYTES_DEFAULT.into()),
             channel_max: limits::CHANNEL_MAX_DEFAULT,
@@ -179,7 +206,43 @@ impl Settings {
         if self.node_name.is_empty() {
             return Some(("node-name", "it is empty".to_owned()));
         }
-        self.name_problem().or_else(|| self.permission_problem())
+        self.tls_problem()
+            .or_else(|| self.name_problem())
+            .or_else(|| self.permission_problem())
+    }
+
+    fn tls_problem(&self) -> Option<(&'static str, String)> {
+        let (certificate, key) = (self.tls_certificate.is_some(), self.tls_key.is_some());
+        let missing = |name, what: &str| Some((name, format!("it needs {what}")));
+        match (certificate, key) {
+            (true, false) => return missing("tls-certificate", "tls-key beside it"),
+            (false, true) => return missing("tls-key", "tls-certificate beside it"),
+            (false, false) if !self.amqps.is_empty() => {
+                return missing("amqps", "tls-certificate and tls-key");
+            }
+            (false, false) if !self.https.is_empty() => {
+                return missing("https", "tls-certificate and tls-key");
+            }
+            (false, false) if self.tls_client_ca.is_some() => {
+                return missing("tls-client-ca", "tls-certificate and tls-key");
+            }
+            _ => {}
+        }
+        if self.tls_client_required && self.tls_client_ca.is_none() {
+            return missing("tls-client-required", "tls-client-ca to verify them");
+        }
+        None
+    }
+
+    /// Where AMQP over TLS is listened for: as set; else, when there is a certificate, on port 5671
+    /// beside each address of AMQP without TLS.
+    pub fn amqps_addresses(&self) -> Vec<ListenAddress> {
+        if self.amqps.is_empty() && self.tls_certificate.is_some() {
+            let hosts: BTreeSet<_> = self.amqp.iter().map(ListenAddress::host).collect();
+            let beside = |host: &str| ListenAddress::new(host, AMQPS_PORT);
+            return hosts.into_iter().map(beside).collect();
+        }
+        self.amqps.clone()
     }
 
     fn name_problem(&self) -> Option<(&'static str, String)> {

@@ -99,6 +99,59 @@ pub const TABLE: &[Key] = &[
         "Queues of a vhost that metrics name, those declared first; all others are summed as 'other'",
     ),
     key(
+        "amqps",
+        Shape::List,
+        "ADDR:PORT",
+        "ADDR:PORT such as 0.0.0.0:5671; port 0 lets the system choose",
+        "Listen for AMQP 1.0 over TLS here; repeatable. Without it, a certificate alone opens port \
+         5671 beside each --amqp",
+    ),
+    key(
+        "https",
+        Shape::List,
+        "ADDR:PORT",
+        "ADDR:PORT such as 0.0.0.0:15671; port 0 lets the system choose",
+        "Serve the HTTP API over TLS here; repeatable",
+    ),
+    key(
+        "tls-certificate",
+        Shape::Text,
+        "FILE",
+        "a PEM file",
+        "PEM file with the certificate of this broker, then those that lead to its authority. \
+         Loaded again when it changes",
+    ),
+    key(
+        "tls-key",
+        Shape::Text,
+        "FILE",
+        "a PEM file",
+        "PEM file with the private key of the certificate. Loaded again when it changes",
+    ),
+    key(
+        "tls-client-ca",
+        Shape::Text,
+        "FILE",
+        "a PEM file",
+        "PEM file with the authorities of client certificates: clients may show one, and log in by \
+         it (SASL EXTERNAL). Loaded again when it changes",
+    ),
+    key(
+        "tls-client-required",
+        Shape::Switch,
+        "BOOL",
+        SWITCH,
+        "Refuse TLS clients that show no certificate",
+    ),
+    key(
+        "tls-login-from",
+        Shape::Text,
+        "FIELD",
+        "common-name or subject-alternative-name",
+        "Which field of a client certificate is the user's name: common-name or \
+         subject-alternative-name",
+    ),
+    key(
         "data",
         Shape::Text,
         "DIR",
@@ -208,6 +261,21 @@ pub const TABLE: &[Key] = &[
         "BOOL",
         SWITCH,
         "Refuse connections that begin without SASL instead of taking them as anonymous",
+    ),
+    key(
+        "sasl-mechanism",
+        Shape::List,
+        "NAME",
+        "EXTERNAL, SCRAM-SHA-512, SCRAM-SHA-256, PLAIN or ANONYMOUS",
+        "A way to log in that is offered where it can be; repeatable",
+    ),
+    key(
+        "plain-without-tls",
+        Shape::Switch,
+        "BOOL",
+        SWITCH,
+        "Also take passwords in clear (PLAIN) from other machines without TLS, where anybody on the \
+         way can read them",
     ),
     key(
         "max-message-size",

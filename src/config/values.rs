@@ -15,6 +15,12 @@ pub struct ListenAddress {
 }
 
 impl ListenAddress {
+    /// A port of a host.
+    pub fn new(host: &str, port: u16) -> Self {
+        let host = host.to_owned();
+        Self { host, port }
+    }
+
     /// Host name or address, without the brackets of an IPv6 address.
     pub fn host(&self) -> &str {
         &self.host
@@ -355,6 +361,32 @@ words!(
     }
 );
 
+words!(
+    /// Where in a client certificate the user's name stands.
+    TlsLoginFrom {
+        /// The common name of its subject.
+        CommonName = "common-name",
+        /// The first alternative name of its subject that is a DNS name, a mail address or a URI.
+        SubjectAlternativeName = "subject-alternative-name"
+    }
+);
+
+words!(
+    /// A way to log in.
+    SaslMechanism {
+        /// By client certificate.
+        External = "EXTERNAL",
+        /// By a proof of the password.
+        ScramSha512 = "SCRAM-SHA-512",
+        /// By a proof of the password.
+        ScramSha256 = "SCRAM-SHA-256",
+        /// By the password in clear.
+        Plain = "PLAIN",
+        /// As the user for strangers.
+        Anonymous = "ANONYMOUS"
+    }
+);
+
 /// Reads and writes these types as text; numbers are taken too where they make sense.
 macro_rules! as_text {
     ($($name:ident),+) => {$(
@@ -382,7 +414,9 @@ as_text!(
     PermissionEntry,
     QueueType,
     LogFormat,
-    SyncSetting
+    SyncSetting,
+    TlsLoginFrom,
+    SaslMechanism
 );
 
 struct AsText;

@@ -9,8 +9,9 @@ use super::dynamic::DynamicNode;
 use super::environment::Environment;
 use super::handshake::{Known, Login};
 use super::links::{Kind, LinkId, Links, Sent};
+use super::sasl::Sasl;
 use super::work::{Answered, Work};
-use crate::access::Peer;
+use crate::access::{Credentials, Peer};
 use crate::base::{ConnectionId, Lsn, Map, Millis, Name, Now, SessionId};
 use crate::broker::{Command, Effect};
 use crate::link::{Connection, LinkHandle, SessionHandle};
@@ -36,6 +37,11 @@ pub struct Gateway {
     pub(super) peer: Peer,
     pub(super) environment: Arc<Environment>,
     pub(super) link: Connection,
+    pub(super) sasl: Sasl,
+    /// Whom the peer says it is, for the log.
+    pub(super) sasl_user: Name,
+    /// A password that our owner has to check.
+    pub(super) login_due: Option<Credentials>,
     /// Who logged in, until `open`.
     pub(super) known: Option<Known>,
     pub(super) login: Option<Login>,
@@ -85,12 +91,18 @@ pub(super) enum Waiting {
 impl Gateway {
     /// The gateway of a new connection.
     pub fn new(now: Now, id: ConnectionId, peer: Peer, environment: Arc<Environment>) -> Self {
-        let link = Connection::server(now, environment.options.link.clone());
+        let mut options = environment.options.link.clone();
+        let offered = environment.options.mechanisms.offered(&peer).into_iter();
+        options.mechanisms = offered.map(|mechanism| mechanism.to_string()).collect();
+        let link = Connection::server(now, options);
         let seed = environment.options.seed;
         Self {
             id,
             peer,
             link,
+            sasl: Sasl::default(),
+            sasl_user: Name::default(),
+            login_due: None,
             known: None,
             login: None,
             container: Name::default(),

@@ -3,15 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use super::counters::OpenLinks;
 use super::pattern::NamePatterns;
 use super::seats::Seats;
-use crate::base::{Name, Seed};
+use crate::access::{LoginError, LoginGuard, Mechanisms, Peer, Secret};
+use crate::base::{Millis, Name, Seed};
 use crate::broker::registry::{Registry, RegistryFact};
 use crate::link::Options as LinkOptions;
 use crate::message::KeyRule;
+
+/// Characters of a refused user's name that are logged.
+const USER_LOGGED_CHARS: usize = 64;
 
 /// How gateways behave.
 #[derive(Clone, Debug)]
@@ -22,6 +26,10 @@ pub struct Options {
     pub node: Name,
     /// User of peers without a login; none: they are refused.
     pub anonymous_user: Option<Name>,
+    /// SASL mechanisms; what the peer is offered of them takes the place of `link.mechanisms`.
+    pub mechanisms: Mechanisms,
+    /// Random bytes that nobody else has.
+    pub secret: Secret,
     /// Largest message that is taken, in bytes.
     pub message_bytes_max: u64,
     /// Which annotation keys publishers may send.
@@ -47,6 +55,8 @@ pub struct Environment {
     pub options: Options,
     /// Links attached now.
     pub open_links: OpenLinks,
+    /// Who may try to log in. Never held while another lock is waited for but the registry's.
+    pub guard: Mutex<LoginGuard>,
     pub(super) auto_create: NamePatterns,
     pub(super) seats: Arc<Seats>,
     ids: AtomicU64,
@@ -59,6 +69,7 @@ impl Environment {
         Self {
             registry: RwLock::new(Arc::new(registry)),
             generation: AtomicU64::new(1),
+            guard: Mutex::new(LoginGuard::new(options.seed, options.secret.clone())),
             options,
             open_links: OpenLinks::default(),
             auto_create,
@@ -91,6 +102,27 @@ impl Environment {
     /// Connections that are open in a vhost.
     pub fn connections_in(&self, vhost: &str) -> u64 {
         self.seats.in_vhost(vhost)
+    }
+
+    /// Counts what became of a login, and logs refusals: a few each second, never a password.
+    pub fn note_login(
+        &self,
+        now: Millis,
+        peer: &Peer,
+        user: &str,
+        verdict: Result<(), LoginError>,
+    ) {
+        let mut guard = self.guard.lock();
+        if verdict == Err(LoginError::Credentials) {
+            guard.note_failure(now, peer.address.ip(), user);
+        }
+        let refusals = guard.note_result(now, verdict);
+        drop(guard);
+        if let (Err(error), Some(refusals)) = (verdict, refusals) {
+            let address = peer.address;
+            let user: String = user.chars().take(USER_LOGGED_CHARS).collect();
+            tracing::warn!(%error, ?user, %address, refusals, "login refused");
+        }
     }
 
     /// A number that was not given before.

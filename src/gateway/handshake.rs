@@ -1,4 +1,4 @@
-//! Who the peer is and which vhost it enters.
+//! Which vhost a peer enters, and what it may do there.
 
 use std::sync::Arc;
 
@@ -6,16 +6,12 @@ use super::Gateway;
 use super::errors;
 use super::seats::Seat;
 use super::work::Work;
-use crate::access::{self, LoginError, Permissions, Right, Tag, TopicPermissions, User};
+use crate::access::{Permissions, Right, Tag, TopicPermissions, User};
 use crate::base::{Name, Now};
 use crate::broker::Command;
 use crate::broker::registry::{TopicMap, Vhost};
 use crate::wire::performative::{Error, Open};
-use crate::wire::sasl::SaslCode;
 
-/// A refused login is told so after this time, in milliseconds: guessing passwords takes long, and
-/// a mistaken client does not come back at once.
-const REFUSAL_DELAY_MS: u64 = 500;
 /// `open.hostname` of this form names the vhost.
 const VHOST_PREFIX: &str = "vhost:";
 
@@ -63,7 +59,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    fn new(user: &User) -> Self {
+    pub(super) fn new(user: &User) -> Self {
         Self {
             user: user.name.clone(),
             impersonator: user.has_tag(&Tag::Impersonator),
@@ -72,56 +68,6 @@ impl Known {
 }
 
 impl Gateway {
-    pub(super) fn on_sasl_init(&mut self, now: Now, mechanism: &str, response: Option<&[u8]>) {
-        match (mechanism, response) {
-            ("PLAIN", Some(response)) => self.on_sasl_response(now, response),
-            // The client waits for a challenge before it answers. [RFC 4422 section 5]
-            ("PLAIN", None) => self.link.sasl_challenge(b""),
-            ("ANONYMOUS", _) => {
-                let result = self.anonymous();
-                self.answer_login(now, result);
-            }
-            _ => self.answer_login(now, Err(LoginError::Malformed)),
-        }
-    }
-
-    pub(super) fn on_sasl_response(&mut self, now: Now, response: &[u8]) {
-        let result = access::parse_plain(response).and_then(|credentials| {
-            let registry = self.environment.registry();
-            let user = registry.user(&credentials.user);
-            access::plain(user, &credentials, &self.peer)?;
-            user.map(Known::new).ok_or(LoginError::Credentials)
-        });
-        self.answer_login(now, result);
-    }
-
-    fn anonymous(&self) -> Result<Known, LoginError> {
-        let registry = self.environment.registry();
-        let name = self.environment.options.anonymous_user.as_ref();
-        let user = name.and_then(|name| registry.user(name));
-        access::anonymous(user, &self.peer)?;
-        user.map(Known::new).ok_or(LoginError::NoAnonymous)
-    }
-
-    fn answer_login(&mut self, now: Now, result: Result<Known, LoginError>) {
-        match result {
-            Ok(known) => {
-                self.known = Some(known);
-                self.link.sasl_outcome(SaslCode::Ok);
-            }
-            Err(error) => {
-                tracing::warn!(%error, "login refused");
-                self.refusal_due = Some(now.mono.plus(REFUSAL_DELAY_MS));
-            }
-        }
-    }
-
-    /// Tells a peer that its login was refused; the time for it has come.
-    pub(super) fn refuse_login(&mut self) {
-        self.refusal_due = None;
-        self.link.sasl_outcome(SaslCode::Auth);
-    }
-
     pub(super) fn on_opened(&mut self, now: Now, open: &Open) {
         match self.enter(open) {
             Ok((vhost, login)) => {

@@ -28,6 +28,7 @@ mod links;
 mod management;
 mod pattern;
 mod publisher;
+mod sasl;
 mod seats;
 mod terminus;
 mod work;

@@ -8,7 +8,7 @@ use crate::wire::performative::{Fields, Symbol};
 pub struct Options {
     /// Who we say we are in `open`.
     pub identity: Identity,
-    /// SASL mechanisms in the order of our preference; never empty.
+    /// SASL mechanisms in the order of our preference; a peer is refused if there are none.
     pub mechanisms: Vec<String>,
     /// Serve a peer that begins with the AMQP header, without SASL. Default: false.
     pub allow_plain_amqp: bool,

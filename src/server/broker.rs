@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
-use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tracing::Instrument;
@@ -17,14 +16,17 @@ use super::admin::Admin;
 use super::clock::Clock;
 use super::connection::Driver;
 use super::errors::StartError;
+use super::listener::{Addresses, Listeners};
+use super::login::Logins;
 use super::outbox::Outbox;
 use super::partials::Partials;
 use super::recover::{self, Recovered};
 use super::stats::{JournalStats, Stats};
 use super::store::Store;
+use super::tls::{Tls, TlsError};
 use super::vhost::Vhost;
 use super::vhosts::Vhosts;
-use super::{alarm, checkpoint, http, listener, setup};
+use super::{alarm, checkpoint, setup};
 use crate::access::Peer;
 use crate::base::{ConnectionId, Name, Seed};
 use crate::broker::{self, Core};
@@ -50,13 +52,15 @@ pub(super) struct Shared {
     pub(super) alarms: Arc<alarm::Board>,
     /// The journal; none: messages live in memory only.
     pub(super) store: Option<Arc<Store>>,
+    /// The one door for passwords.
+    pub(super) logins: Logins,
+    /// Certificates of the listeners that have some.
+    pub(super) tls: Option<Arc<Tls>>,
     outboxes: Mutex<BTreeMap<ConnectionId, Arc<Outbox>>>,
     tasks: Mutex<JoinSet<()>>,
     stopping: AtomicBool,
-    /// Where AMQP is listened for, in the order of the settings.
-    addresses: Vec<SocketAddr>,
-    /// Where HTTP is.
-    http_address: Option<SocketAddr>,
+    /// Where it can be reached.
+    pub(super) addresses: Addresses,
     connections: AtomicU32,
     connections_total: AtomicU64,
     connections_refused: AtomicU64,
@@ -92,9 +96,12 @@ impl Shared {
         tasks.spawn(task);
     }
 
-    /// Serves one peer in a task of its own; drops it when there are too many.
-    pub(super) fn serve<R, W>(self: &Arc<Self>, peer: Peer, stream: (R, W))
-    where
+    /// Serves one peer in a task of its own, once `opening` has made its stream; drops it when there
+    /// are too many.
+    pub(super) fn serve<R, W>(
+        self: &Arc<Self>,
+        opening: impl Future<Output = Option<(Peer, (R, W))>> + Send + 'static,
+    ) where
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
@@ -115,7 +122,9 @@ impl Shared {
                 shared: Arc::clone(&shared),
                 id,
             };
-            Driver::new(shared, id, peer, outbox, stream).run().await;
+            if let Some((peer, stream)) = opening.await {
+                Driver::new(shared, id, peer, outbox, stream).run().await;
+            }
             drop(open);
         };
         self.spawn(serving.instrument(tracing::info_span!("connection", id = id.0)));
@@ -148,9 +157,20 @@ impl Shared {
 
     /// Where one can connect.
     pub(super) fn listeners(&self) -> Vec<Listener> {
-        let amqp = self.addresses.iter().map(|address| ("amqp", *address));
-        let http = self.http_address.iter().map(|address| ("http", *address));
-        let listeners = amqp.chain(http).map(|(protocol, address)| Listener {
+        let of = |protocol, addresses: &[SocketAddr]| -> Vec<_> {
+            addresses
+                .iter()
+                .map(|address| (protocol, *address))
+                .collect()
+        };
+        let all = [
+            of("amqp", &self.addresses.amqp),
+            of("amqp/ssl", &self.addresses.amqps),
+            of("http", self.addresses.http.as_slice()),
+            of("https", &self.addresses.https),
+        ];
+        let all = all.into_iter().flatten();
+        let listeners = all.map(|(protocol, address)| Listener {
             protocol,
             address: address.ip(),
             port: address.port(),
@@ -359,35 +379,27 @@ impl Broker {
         let seed = setup::seed();
         let clock = Clock::start();
         let failure = Arc::new(Notify::new());
-        let mut listeners: Vec<TcpListener> = Vec::new();
-        for address in &settings.amqp {
-            listeners.push(listener::bind(address).await?);
-        }
-        let http_listener = http::bind(&settings.http).await?;
+        let listeners = Listeners::bind(&settings).await?;
         let Recovered {
             cores,
             registry,
             store,
         } = recover::recover(&settings, seed, clock)?;
         let options = setup::options(&settings, &registry, seed);
-        let addresses = listeners
-            .iter()
-            .filter_map(|listener| listener.local_addr().ok());
-        let addresses = addresses.collect();
+        let environment = Arc::new(Environment::new(registry, options));
         let shared = Arc::new(Shared {
             clock,
-            environment: Arc::new(Environment::new(registry, options)),
+            logins: Logins::new(Arc::clone(&environment), clock),
+            environment,
+            tls: listeners.tls(),
             partials: Arc::new(Partials::new(settings.max_message_size.0)),
             settings,
             vhosts: Arc::default(),
             changes: Mutex::default(),
             seed,
             store,
-            addresses,
-            http_address: http_listener
-                .as_ref()
-                .and_then(|listener| listener.local_addr().ok()),
             alarms: Arc::default(),
+            addresses: listeners.addresses(),
             outboxes: Mutex::default(),
             tasks: Mutex::default(),
             stopping: AtomicBool::new(false),
@@ -400,12 +412,7 @@ impl Broker {
             shared.start_vhost(core);
         }
         shared.watch();
-        for listener in listeners {
-            shared.spawn(listener::accept(listener, Arc::clone(&shared)));
-        }
-        if let Some(listener) = http_listener {
-            shared.spawn(http::accept(listener, Arc::clone(&shared)));
-        }
+        listeners.serve(&shared);
         Ok(Self { shared })
     }
 
@@ -420,19 +427,39 @@ impl Broker {
 
     /// The addresses it listens on, in the order in which they were given, with their real ports.
     pub fn addresses(&self) -> &[SocketAddr] {
-        &self.shared.addresses
+        &self.shared.addresses.amqp
     }
 
     /// The address of the HTTP API, with its real port; none: it is switched off.
     pub fn http_address(&self) -> Option<SocketAddr> {
-        self.shared.http_address
+        self.shared.addresses.http
+    }
+
+    /// The addresses it listens on for AMQP over TLS, with their real ports.
+    pub fn amqps_addresses(&self) -> &[SocketAddr] {
+        &self.shared.addresses.amqps
+    }
+
+    /// The addresses of the HTTP API over TLS, with their real ports.
+    pub fn https_addresses(&self) -> &[SocketAddr] {
+        &self.shared.addresses.https
+    }
+
+    /// Reads the files for TLS anew; connections from now on get what is in them. They are also read
+    /// when they change, within some seconds.
+    ///
+    /// # Errors
+    /// When a file is bad; those that were read before stay in use.
+    pub fn reload_tls(&self) -> Result<(), TlsError> {
+        self.shared.tls.as_ref().map_or(Ok(()), |tls| tls.reload())
     }
 
     /// Connects without a socket: the bytes of a TCP connection from this machine. Must be called
     /// within the tokio runtime.
     pub fn connect(&self) -> DuplexStream {
         let (ours, theirs) = tokio::io::duplex(STREAM_BYTES);
-        self.shared.serve(Peer::IN_PROCESS, tokio::io::split(ours));
+        let opened = Some((Peer::IN_PROCESS, tokio::io::split(ours)));
+        self.shared.serve(std::future::ready(opened));
         theirs
     }
 

@@ -14,9 +14,9 @@ use super::broker::Shared;
 use super::outbox::Outbox;
 use super::partials::{self, Permit};
 use super::vhost::Vhost;
-use crate::access::Peer;
+use crate::access::{LoginError, Peer};
 use crate::base::limits::PARTIAL_FREE_BYTES;
-use crate::base::{ConnectionId, Lsn, Millis};
+use crate::base::{ConnectionId, Lsn, Millis, Name};
 use crate::gateway::Gateway;
 
 /// Bytes of one read: the least, so that idle connections take little memory, and the most, to
@@ -27,6 +27,9 @@ const READ_BYTES_MAX: usize = 64 * 1024;
 const LINGER: Duration = Duration::from_millis(500);
 /// A write buffer that a burst made larger than this is given back, in bytes.
 const WRITE_BYTES_KEPT: usize = 256 * 1024;
+
+/// A password that is being checked.
+type Check = Pin<Box<dyn Future<Output = Result<Name, LoginError>> + Send>>;
 
 /// One connection. A turn: write what is there and read what has come, let gateway and core work,
 /// collect the output; sleep only when nothing of this got on.
@@ -43,6 +46,10 @@ pub(super) struct Driver<R, W> {
     output: Vec<u8>,
     /// Bytes of `output` that are written.
     written: usize,
+    /// The writer has bytes that the socket did not take yet.
+    unflushed: bool,
+    /// The check of a password that is under way.
+    login: Option<Check>,
     sleep: Pin<Box<Sleep>>,
     /// For when `sleep` is set.
     armed: Millis,
@@ -84,6 +91,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             read_bytes: READ_BYTES_MIN,
             output: Vec::new(),
             written: 0,
+            unflushed: false,
+            login: None,
             closing: false,
             permit: None,
             awaited: Lsn(0),
@@ -94,7 +103,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
     pub(super) async fn run(mut self) {
         loop {
             self.turn();
-            if self.written == self.output.len() && self.gateway.is_closed() {
+            if self.unwritten() == 0 && !self.unflushed && self.gateway.is_closed() {
                 self.leave();
                 self.linger().await;
                 return;
@@ -165,6 +174,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
         if !self.input.is_empty() {
             self.gateway.handle_bytes(now, &mut self.input);
+        }
+        if let Some(credentials) = self.gateway.poll_login() {
+            let (logins, peer) = (self.shared.logins.clone(), self.gateway.peer().clone());
+            self.login = Some(Box::pin(
+                async move { logins.login(credentials, peer).await },
+            ));
         }
         loop {
             self.work();
@@ -259,6 +274,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         if self.may_read() {
             self.poll_read(context, &mut woken);
         }
+        woken.progress |= self.poll_login(context);
         woken.progress |= self.outbox.poll_ready(context).is_ready();
         if self.sleep.as_mut().poll(context).is_ready() {
             woken.timeout = true;
@@ -270,6 +286,20 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
+    /// Hands the gateway the verdict about a password, if there is one.
+    fn poll_login(&mut self, context: &mut Context<'_>) -> bool {
+        let verdict = self
+            .login
+            .as_mut()
+            .map(|login| login.as_mut().poll(context));
+        let Some(Poll::Ready(verdict)) = verdict else {
+            return false;
+        };
+        self.login = None;
+        self.gateway.handle_login(self.shared.clock.now(), verdict);
+        true
+    }
+
     fn poll_write(&mut self, context: &mut Context<'_>, woken: &mut Woken) {
         while let Some(rest) = self
             .output
@@ -279,13 +309,25 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             match Pin::new(&mut self.writer).poll_write(context, rest) {
                 Poll::Ready(Ok(count)) if count > 0 => {
                     self.written += count;
+                    self.unflushed = true;
                     woken.progress = true;
                 }
                 Poll::Ready(_) => {
                     woken.disconnected = true;
                     return;
                 }
-                Poll::Pending => return,
+                Poll::Pending => break,
+            }
+        }
+        // A TLS stream keeps what the socket does not take.
+        if self.unflushed {
+            match Pin::new(&mut self.writer).poll_flush(context) {
+                Poll::Ready(Ok(())) => {
+                    self.unflushed = false;
+                    woken.progress = true;
+                }
+                Poll::Ready(Err(_)) => woken.disconnected = true,
+                Poll::Pending => {}
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use super::tls::TlsError;
 use crate::access::PatternError;
 use crate::broker::registry::RegistryError;
 use crate::wire::performative::{
@@ -42,6 +43,9 @@ pub enum StartError {
         /// What is wrong with it.
         why: String,
     },
+    /// A file for TLS is bad.
+    #[error("TLS file {0}")]
+    Tls(#[from] TlsError),
     /// The runtime could not be made.
     #[error("cannot start worker threads: {why}")]
     Runtime {

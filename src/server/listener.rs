@@ -1,5 +1,6 @@
 //! Listening sockets.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,8 +8,10 @@ use tokio::net::TcpListener;
 
 use super::broker::Shared;
 use super::errors::StartError;
+use super::http;
+use super::tls::Tls;
 use crate::access::Peer;
-use crate::config::ListenAddress;
+use crate::config::{ListenAddress, Settings};
 
 /// Pause after a failed accept: it fails for want of file handles or memory, which come back when
 /// other connections end.
@@ -21,15 +24,110 @@ pub(super) async fn bind(address: &ListenAddress) -> Result<TcpListener, StartEr
     bound.map_err(|why| StartError::listen(address, &why))
 }
 
-/// Takes connections until the broker ends.
-pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+/// Where a broker can be reached: real ports, in the order of the settings.
+#[derive(Clone, Debug)]
+pub(super) struct Addresses {
+    pub(super) amqp: Vec<SocketAddr>,
+    /// AMQP over TLS.
+    pub(super) amqps: Vec<SocketAddr>,
+    pub(super) http: Option<SocketAddr>,
+    /// HTTP over TLS.
+    pub(super) https: Vec<SocketAddr>,
+}
+
+/// The sockets of a broker, bound and not served yet.
+pub(super) struct Listeners {
+    amqp: Vec<TcpListener>,
+    amqps: Vec<TcpListener>,
+    http: Option<TcpListener>,
+    https: Vec<TcpListener>,
+    tls: Option<Arc<Tls>>,
+}
+
+impl Listeners {
+    /// Binds what the settings name.
+    pub(super) async fn bind(settings: &Settings) -> Result<Self, StartError> {
+        Ok(Self {
+            tls: Tls::new(settings)?,
+            amqp: bind_all(&settings.amqp).await?,
+            amqps: bind_all(&settings.amqps_addresses()).await?,
+            http: http::bind(&settings.http).await?,
+            https: bind_all(&settings.https).await?,
+        })
+    }
+
+    pub(super) fn addresses(&self) -> Addresses {
+        let addresses = |listeners: &[TcpListener]| {
+            let addresses = listeners.iter();
+            addresses
+                .filter_map(|listener| listener.local_addr().ok())
+                .collect()
+        };
+        Addresses {
+            amqp: addresses(&self.amqp),
+            amqps: addresses(&self.amqps),
+            http: self
+                .http
+                .as_ref()
+                .and_then(|listener| listener.local_addr().ok()),
+            https: addresses(&self.https),
+        }
+    }
+
+    /// The certificates, if there are any.
+    pub(super) fn tls(&self) -> Option<Arc<Tls>> {
+        self.tls.clone()
+    }
+
+    /// Starts the tasks that take connections.
+    pub(super) fn serve(self, shared: &Arc<Shared>) {
+        for listener in self.amqp {
+            shared.spawn(accept(listener, Arc::clone(shared), None));
+        }
+        if let Some(listener) = self.http {
+            shared.spawn(http::accept(listener, Arc::clone(shared), None));
+        }
+        let Some(tls) = self.tls else { return };
+        for listener in self.amqps {
+            shared.spawn(accept(listener, Arc::clone(shared), Some(Arc::clone(&tls))));
+        }
+        for listener in self.https {
+            shared.spawn(http::accept(
+                listener,
+                Arc::clone(shared),
+                Some(Arc::clone(&tls)),
+            ));
+        }
+        shared.spawn(tls.watch());
+    }
+}
+
+async fn bind_all(addresses: &[ListenAddress]) -> Result<Vec<TcpListener>, StartError> {
+    let mut listeners = Vec::new();
+    for address in addresses {
+        listeners.push(bind(address).await?);
+    }
+    Ok(listeners)
+}
+
+/// Takes connections, over TLS if it is given, until the broker ends.
+async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<Arc<Tls>>) {
     loop {
         match listener.accept().await {
             Ok((stream, address)) => {
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!(%address, %error, "no TCP_NODELAY");
                 }
-                shared.serve(Peer::at(address), stream.into_split());
+                match tls.clone() {
+                    None => {
+                        let opened = Some((Peer::at(address), stream.into_split()));
+                        shared.serve(std::future::ready(opened));
+                    }
+                    Some(tls) => shared.serve(async move {
+                        let (peer, stream) = tls.accept(stream, address).await?;
+                        Some((peer, tokio::io::split(stream)))
+                    }),
+                }
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");

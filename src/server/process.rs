@@ -63,8 +63,14 @@ async fn serve(
     for address in broker.addresses() {
         say(&format!("listening amqp {address}"));
     }
+    for address in broker.amqps_addresses() {
+        say(&format!("listening amqps {address}"));
+    }
     if let Some(address) = broker.http_address() {
         say(&format!("listening http {address}"));
+    }
+    for address in broker.https_addresses() {
+        say(&format!("listening https {address}"));
     }
     let shared = broker.shared();
     if stats_interval.ms > 0 {

@@ -26,8 +26,13 @@ pub enum SaslFrame {
     Challenge(Bytes),
     /// Client: a step of the mechanism. [AMQP 5.3.3.4]
     Response(Bytes),
-    /// Server: the end. [AMQP 5.3.3.5]
-    Outcome(SaslCode),
+    /// Server: the end. [AMQP 5.3.3.6]
+    Outcome {
+        /// The verdict.
+        code: SaslCode,
+        /// With success: the last step of the mechanism, if it has one.
+        additional_data: Option<Bytes>,
+    },
 }
 
 impl SaslFrame {
@@ -61,7 +66,10 @@ impl SaslFrame {
             }
             Descriptor::Code(0x44) | Descriptor::Symbol("amqp:sasl-outcome:list") => {
                 let frame: SaslOutcome = typed(body, "sasl-outcome", &[])?;
-                Ok(Self::Outcome(frame.code))
+                Ok(Self::Outcome {
+                    code: frame.code,
+                    additional_data: frame.additional_data.map(bytes),
+                })
             }
             descriptor => Err(PerformativeError::Unknown {
                 descriptor: format!("{descriptor:?}"),
@@ -111,10 +119,13 @@ impl SaslFrame {
                     },
                 );
             }
-            Self::Outcome(code) => {
+            Self::Outcome {
+                code,
+                additional_data,
+            } => {
                 let outcome = SaslOutcome {
                     code: code.clone(),
-                    additional_data: None,
+                    additional_data: additional_data.as_ref().map(binary),
                 };
                 write_typed(out, &outcome);
             }

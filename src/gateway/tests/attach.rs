@@ -202,9 +202,17 @@ fn unknown_vhost_and_vhost_without_permission_are_told_by_a_close() {
 }
 
 #[test]
-fn wrong_password_is_told_after_a_pause() {
+fn wrong_password_is_told_once_its_check_ended() {
     let mut scene = Scene::new();
     let client = scene.client_as("guest", "wrong", None);
+    assert!(scene.clients[client].gateway.is_closed());
+    assert_eq!(scene.clients[client].gateway.user(), None);
+}
+
+#[test]
+fn what_is_no_login_is_refused_after_a_pause() {
+    let mut scene = Scene::new();
+    let client = scene.client_as("guest", "a\0b", None);
     assert!(!scene.clients[client].gateway.is_closed());
     let due = scene.clients[client].gateway.next_deadline().unwrap();
     scene.now.mono = due;

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::access::{PasswordHash, Peer, Permissions, User, UserLimits};
+use crate::access::{
+    self, Credentials, LoginError, Mechanism, Mechanisms, PasswordHash, Peer, Permissions,
+    SECRET_BYTES, Secret, User, UserLimits,
+};
 use crate::base::{ConnectionId, Lsn, Millis, Name, Now, Seed, Timestamp};
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec};
 use crate::broker::{Command, Core, Effects, Options as CoreOptions, Reply};
@@ -69,6 +72,18 @@ fn registry() -> Registry {
     registry
 }
 
+/// What the server does with a password, at once.
+fn check(environment: &Environment, credentials: &Credentials) -> Result<Name, LoginError> {
+    access::check_authorization(credentials)?;
+    let registry = environment.registry();
+    let user = registry.user(&credentials.user);
+    let password = user.and_then(|user| user.password.as_ref());
+    if !password.is_some_and(|password| password.hash.verify(credentials.password.as_bytes())) {
+        return Err(LoginError::Credentials);
+    }
+    Ok(Name::from(&*credentials.user))
+}
+
 pub(super) fn options() -> Options {
     let identity = Identity {
         container_id: "server".to_owned(),
@@ -81,6 +96,12 @@ pub(super) fn options() -> Options {
         },
         node: Name::from("node"),
         anonymous_user: None,
+        mechanisms: Mechanisms {
+            enabled: Mechanism::ALL.to_vec(),
+            plain_without_tls: false,
+            has_anonymous: false,
+        },
+        secret: Secret([9; SECRET_BYTES]),
         message_bytes_max: 1 << 24,
         key_rule: KeyRule::Specification,
         auto_create: vec!["auto.#".to_owned()],
@@ -168,6 +189,10 @@ impl Scene {
         let mut moved = client.engine.poll_transmit(now, &mut out);
         client.outbound.extend_from_slice(&out);
         client.gateway.handle_bytes(now, &mut client.outbound);
+        if let Some(credentials) = client.gateway.poll_login() {
+            let verdict = check(&self.environment, &credentials);
+            client.gateway.handle_login(now, verdict);
+        }
         while self.clients[index].gateway.has_work() {
             moved = true;
             let gateway = &mut self.clients[index].gateway;

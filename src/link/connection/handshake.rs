@@ -120,7 +120,7 @@ impl Connection {
                 self.phase = Phase::Sasl;
                 if self.client.is_none() {
                     self.output.raw(&Protocol::Sasl.header());
-                    self.stage_sasl(&SaslFrame::Mechanisms(self.options.mechanisms.clone()));
+                    self.offer_mechanisms();
                 }
             }
             Protocol::Amqp => {
@@ -153,7 +153,7 @@ impl Connection {
                 false,
             ) => {
                 if !self.options.mechanisms.contains(&mechanism) {
-                    return self.sasl_end(SaslCode::Auth);
+                    return self.sasl_end(SaslCode::Auth, None);
                 }
                 self.phase = Phase::SaslOwner;
                 self.events.push_back(Event::SaslInit {
@@ -170,13 +170,27 @@ impl Connection {
             (SaslFrame::Challenge(_), true) => {
                 self.stage_sasl(&SaslFrame::Response(Bytes::new()));
             }
-            (SaslFrame::Outcome(SaslCode::Ok), true) => {
+            (
+                SaslFrame::Outcome {
+                    code: SaslCode::Ok, ..
+                },
+                true,
+            ) => {
                 self.phase = Phase::AmqpHeader;
                 self.output.raw(&Protocol::Amqp.header());
                 self.stage_open();
             }
             _ => self.give_up(None),
         }
+    }
+
+    /// "It is invalid for this list to be null or empty": with nothing to offer, the header was all.
+    /// [AMQP 5.3.3.1]
+    fn offer_mechanisms(&mut self) {
+        if self.options.mechanisms.is_empty() {
+            return self.give_up(None);
+        }
+        self.stage_sasl(&SaslFrame::Mechanisms(self.options.mechanisms.clone()));
     }
 
     fn choose_mechanism(&mut self, mechanisms: &[String]) {
@@ -204,9 +218,12 @@ impl Connection {
         }
     }
 
-    fn sasl_end(&mut self, code: SaslCode) {
+    fn sasl_end(&mut self, code: SaslCode, additional_data: Option<Bytes>) {
         let ok = code == SaslCode::Ok;
-        self.stage_sasl(&SaslFrame::Outcome(code));
+        self.stage_sasl(&SaslFrame::Outcome {
+            code,
+            additional_data,
+        });
         self.phase = Phase::AmqpHeader;
         if !ok {
             self.give_up(None);
@@ -293,7 +310,14 @@ impl Connection {
     /// Server: the verdict. Anything but `Ok` closes the connection.
     pub fn sasl_outcome(&mut self, code: SaslCode) {
         if self.phase == Phase::SaslOwner {
-            self.sasl_end(code);
+            self.sasl_end(code, None);
+        }
+    }
+
+    /// Server: it is who it says, and here is the last step of a mechanism that proves it of us too.
+    pub fn sasl_success(&mut self, last_step: &[u8]) {
+        if self.phase == Phase::SaslOwner {
+            self.sasl_end(SaslCode::Ok, Some(Bytes::copy_from_slice(last_step)));
         }
     }
 

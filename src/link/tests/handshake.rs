@@ -23,6 +23,13 @@ fn sasl_init(mechanism: &str) -> Vec<u8> {
     out
 }
 
+fn outcome(code: SaslCode) -> SaslFrame {
+    SaslFrame::Outcome {
+        code,
+        additional_data: None,
+    }
+}
+
 fn opened_with(change: impl FnOnce(&mut Open)) -> (Raw, Vec<String>) {
     let mut raw = Raw::new(Options {
         allow_plain_amqp: true,
@@ -109,7 +116,28 @@ fn a_mechanism_that_was_not_offered_and_a_refusal_end_with_code_1() {
     raw.bytes(&Protocol::Sasl.header());
     raw.take();
     raw.bytes(&sasl_init("NOSUCH"));
-    assert_eq!(raw.take(), [Seen::Sasl(SaslFrame::Outcome(SaslCode::Auth))]);
+    assert_eq!(raw.take(), [Seen::Sasl(outcome(SaslCode::Auth))]);
+    assert!(raw.server.is_closed());
+}
+
+// [AMQP 5.3.3.1] "It is invalid for this list to be null or empty."
+#[test]
+fn a_peer_to_which_nothing_can_be_offered_gets_the_header_and_no_list() {
+    let mut raw = Raw::new(Options {
+        mechanisms: Vec::new(),
+        ..options("server")
+    });
+    raw.bytes(&Protocol::Sasl.header());
+    assert_eq!(raw.take(), [Seen::Header(Protocol::Sasl)]);
+    assert!(raw.server.is_closed());
+}
+
+// [AMQP 5.2.1] "the TLS protocol header": TLS is spoken from the first byte on a port of its own.
+#[test]
+fn the_header_of_tls_within_the_connection_is_answered_with_what_is_spoken() {
+    let mut raw = Raw::new(options("server"));
+    raw.bytes(b"AMQP\x02\x01\x00\x00");
+    assert_eq!(raw.take(), [Seen::Header(Protocol::Sasl)]);
     assert!(raw.server.is_closed());
 }
 
@@ -141,8 +169,12 @@ fn a_mechanism_of_many_steps_goes_by_challenges() {
     let answered = std::iter::from_fn(|| raw.server.poll_event())
         .any(|event| matches!(event, Event::SaslResponse { response } if response == "me"));
     assert!(answered);
-    raw.server.sasl_outcome(SaslCode::Ok);
-    assert_eq!(raw.take(), [Seen::Sasl(SaslFrame::Outcome(SaslCode::Ok))]);
+    raw.server.sasl_success(b"proof");
+    let success = SaslFrame::Outcome {
+        code: SaslCode::Ok,
+        additional_data: Some(bytes::Bytes::from_static(b"proof")),
+    };
+    assert_eq!(raw.take(), [Seen::Sasl(success)]);
 }
 
 // [AMQP 2.4.1] "the channel-max ... a peer MUST NOT use channel numbers above"

@@ -1,16 +1,11 @@
 //! Basic authentication over the broker's users.
 
-use std::time::Duration;
-
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 
-use crate::access::{self, Peer};
+use crate::access::Peer;
 use crate::management::http::{Failure, Identity, basic_credentials};
 use crate::server::broker::Shared;
-
-/// A refused login is told so after this time: guessing passwords takes long.
-const REFUSAL_DELAY: Duration = Duration::from_millis(500);
 
 /// Why a request is not let in.
 #[derive(Debug)]
@@ -34,18 +29,10 @@ pub(super) async fn identify(
     let Some(credentials) = credentials else {
         return Err(Refused::Wrong(Failure::unauthenticated()));
     };
-    let checked = {
-        let registry = shared.environment.registry();
-        let user = registry.user(&credentials.user);
-        access::plain(user, &credentials, peer).map(|()| user.map(Identity::new))
-    };
-    match checked {
-        Ok(Some(identity)) => Ok(identity),
-        Ok(None) => Err(Refused::Wrong(Failure::unauthenticated())),
-        Err(error) => {
-            tracing::warn!(%error, user = credentials.user, "HTTP login refused");
-            tokio::time::sleep(REFUSAL_DELAY).await;
-            Err(Refused::Wrong(Failure::unauthenticated()))
-        }
-    }
+    // A refusal comes late and is logged there.
+    let name = shared.logins.login(credentials, peer.clone()).await;
+    let registry = shared.environment.registry();
+    let user = name.ok().and_then(|name| registry.user(&name));
+    user.map(Identity::new)
+        .ok_or_else(|| Refused::Wrong(Failure::unauthenticated()))
 }

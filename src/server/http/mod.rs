@@ -30,6 +30,7 @@ use tokio::sync::Semaphore;
 use super::broker::Shared;
 use super::errors::StartError;
 use super::listener;
+use super::tls::Tls;
 use crate::access::Peer;
 use crate::config::HttpListen;
 
@@ -62,8 +63,8 @@ pub(super) fn router(shared: &Arc<Shared>) -> Router {
         .merge(metrics::router(shared))
 }
 
-/// Takes connections until the broker ends.
-pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+/// Takes connections, over TLS if it is given, until the broker ends.
+pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<Arc<Tls>>) {
     let router = router(&shared);
     let max = usize::try_from(shared.settings.http_connections_max).unwrap_or(usize::MAX);
     let permits = Arc::new(Semaphore::new(max.min(Semaphore::MAX_PERMITS)));
@@ -73,9 +74,16 @@ pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         };
         match listener.accept().await {
             Ok((stream, address)) => {
-                let router = router.clone();
+                let (router, tls) = (router.clone(), tls.clone());
                 shared.spawn(async move {
-                    serve(router, stream, Peer::at(address)).await;
+                    match tls {
+                        None => serve(router, stream, Peer::at(address)).await,
+                        Some(tls) => {
+                            if let Some((peer, stream)) = tls.accept(stream, address).await {
+                                serve(router, stream, peer).await;
+                            }
+                        }
+                    }
                     drop(permit);
                 });
             }

@@ -1,0 +1,304 @@
+//! Who may try to log in again and again: failures by source and user, and successes that need not
+//! be computed again.
+
+use std::net::IpAddr;
+
+use super::login::LoginError;
+use super::secret::{SECRET_BYTES, Secret};
+use super::user::User;
+use crate::base::{Map, Millis, Seed};
+
+/// Failed logins of one user from one source before the next must wait, and how long one takes to
+/// be forgotten, in milliseconds.
+const USER_FAILURES: Allowance = Allowance {
+    burst: 10,
+    forget_ms: 2_000,
+};
+/// The same for all users together from one source.
+const SOURCE_FAILURES: Allowance = Allowance {
+    burst: 100,
+    forget_ms: 100,
+};
+/// Sources and users that are remembered for their failures.
+const FAILURES_MAX: usize = 16_384;
+/// Successes that are remembered, and for how long, in milliseconds.
+const SUCCESSES_MAX: usize = 8_192;
+const SUCCESS_MS: u64 = 60_000;
+/// Lines about refused logins that are logged in a second; the rest is counted.
+const LINES_PER_SECOND: u32 = 5;
+
+#[derive(Clone, Copy)]
+struct Allowance {
+    burst: u64,
+    forget_ms: u64,
+}
+
+/// What a login is remembered by: a keyed hash, as long for a long name as for a short one.
+type Mark = [u8; SECRET_BYTES];
+
+/// Attempts to log in that were counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LoginCounts {
+    /// Let in.
+    pub accepted: u64,
+    /// Refused, for whatever reason.
+    pub refused: u64,
+    /// Of these, without a look at the password: too many had failed before.
+    pub limited: u64,
+}
+
+/// Remembers failures and successes of one broker. The memory is bounded.
+///
+/// A failure counts against its user at its source, and against its source; so a stranger who
+/// guesses does not lock out the user, who comes from elsewhere.
+#[derive(Debug)]
+pub struct LoginGuard {
+    secret: Secret,
+    /// When the failures of a source, or of a user there, are forgotten.
+    failures: Map<Mark, Millis>,
+    /// Until when a success is remembered.
+    successes: Map<Mark, Millis>,
+    counts: LoginCounts,
+    /// The second of the last line about a refusal, lines in it, refusals without one.
+    lines: (u64, u32, u64),
+}
+
+impl LoginGuard {
+    /// A guard that has seen nobody. The secret is for this one only.
+    pub fn new(seed: Seed, secret: Secret) -> Self {
+        Self {
+            secret,
+            failures: Map::with_hasher(seed.hasher()),
+            successes: Map::with_hasher(seed.hasher()),
+            counts: LoginCounts::default(),
+            lines: (0, 0, 0),
+        }
+    }
+
+    /// Whether this user may be tried from this source now.
+    pub fn admit(&self, now: Millis, source: IpAddr, user: &str) -> Result<(), LoginError> {
+        for (mark, allowance) in self.marks(source, user) {
+            let full_ms = allowance.burst * allowance.forget_ms;
+            let forgotten = self.failures.get(&mark).copied().unwrap_or(now);
+            // One more failure would be more than the allowance.
+            if forgotten.since(now) + allowance.forget_ms > full_ms {
+                return Err(LoginError::TooManyFailures);
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that a proof of identity was wrong.
+    pub fn note_failure(&mut self, now: Millis, source: IpAddr, user: &str) {
+        for (mark, allowance) in self.marks(source, user) {
+            if self.failures.len() >= FAILURES_MAX {
+                self.failures.retain(|_, forgotten| *forgotten > now);
+            }
+            // Where there are too many even so, those that are remembered already still count.
+            if self.failures.len() < FAILURES_MAX || self.failures.contains_key(&mark) {
+                let forgotten = self.failures.entry(mark).or_insert(now);
+                *forgotten = (*forgotten).max(now).plus(allowance.forget_ms);
+            }
+        }
+    }
+
+    /// Whether the user, as it is now, logged in with this password within the last minute.
+    pub fn remembers(&self, now: Millis, user: &User, password: &str) -> bool {
+        let until = self.successes.get(&self.success(user, password));
+        until.is_some_and(|until| *until > now)
+    }
+
+    /// Remembers for a minute that this password was right. A user that is changed is another one.
+    pub fn remember(&mut self, now: Millis, user: &User, password: &str) {
+        if self.successes.len() >= SUCCESSES_MAX {
+            self.successes.retain(|_, until| *until > now);
+        }
+        if self.successes.len() >= SUCCESSES_MAX {
+            self.successes.clear();
+        }
+        let mark = self.success(user, password);
+        self.successes.insert(mark, now.plus(SUCCESS_MS));
+    }
+
+    /// Counts what became of an attempt. For a refusal: how many there were since the last line of
+    /// the log about one, this one included, if another line may be written.
+    pub fn note_result(&mut self, now: Millis, result: Result<(), LoginError>) -> Option<u64> {
+        let Err(error) = result else {
+            self.counts.accepted += 1;
+            return None;
+        };
+        self.counts.refused += 1;
+        self.counts.limited += u64::from(error == LoginError::TooManyFailures);
+        let second = now.0 / 1_000;
+        let (last, lines, unsaid) = self.lines;
+        let lines = if last == second { lines } else { 0 };
+        if lines >= LINES_PER_SECOND {
+            self.lines = (second, lines, unsaid + 1);
+            return None;
+        }
+        self.lines = (second, lines + 1, 0);
+        Some(unsaid + 1)
+    }
+
+    /// What was counted.
+    pub const fn counts(&self) -> LoginCounts {
+        self.counts
+    }
+
+    /// A key nobody else has, for what must not be guessed.
+    pub const fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    fn marks(&self, source: IpAddr, user: &str) -> [(Mark, Allowance); 2] {
+        let source = network(source);
+        [
+            (
+                self.secret.mac(&[b"user", &source, user.as_bytes()]),
+                USER_FAILURES,
+            ),
+            (self.secret.mac(&[b"source", &source]), SOURCE_FAILURES),
+        ]
+    }
+
+    fn success(&self, user: &User, password: &str) -> Mark {
+        let kept = user.password.as_ref().map(super::Password::to_bytes);
+        let kept = kept.unwrap_or_default();
+        self.secret
+            .mac(&[b"success", user.name.as_bytes(), &kept, password.as_bytes()])
+    }
+}
+
+/// The address of an IPv4 source; of an IPv6 one its network of 64 bits, since all of that is one
+/// customer's.
+fn network(source: IpAddr) -> Vec<u8> {
+    match source.to_canonical() {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().into_iter().take(8).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::{PasswordHash, UserLimits};
+    use crate::base::Name;
+
+    const HOME: &str = "192.0.2.1";
+    const ABROAD: &str = "198.51.100.7";
+
+    fn guard() -> LoginGuard {
+        LoginGuard::new(Seed(1), Secret([3; SECRET_BYTES]))
+    }
+
+    fn ip(address: &str) -> IpAddr {
+        address.parse().unwrap()
+    }
+
+    fn ada(salt: u8) -> User {
+        User {
+            name: Name::from("ada"),
+            password: Some(PasswordHash::rabbit_sha256([salt; 4], b"secret").into()),
+            tags: Vec::new(),
+            loopback_only: false,
+            limits: UserLimits::default(),
+        }
+    }
+
+    fn fail(guard: &mut LoginGuard, now: Millis, source: &str, user: &str) -> u32 {
+        let mut failures = 0;
+        while guard.admit(now, ip(source), user).is_ok() {
+            guard.note_failure(now, ip(source), user);
+            failures += 1;
+            assert!(failures < 1_000, "never limited");
+        }
+        failures
+    }
+
+    #[test]
+    fn after_ten_failures_a_user_waits_at_that_source_only() {
+        let (mut guard, now) = (guard(), Millis(5));
+        assert_eq!(fail(&mut guard, now, HOME, "ada"), 10);
+        assert_eq!(
+            guard.admit(now, ip(ABROAD), "ada"),
+            Ok(()),
+            "from elsewhere"
+        );
+        assert_eq!(guard.admit(now, ip(HOME), "bob"), Ok(()), "somebody else");
+        assert!(guard.admit(now.plus(1_999), ip(HOME), "ada").is_err());
+        assert_eq!(guard.admit(now.plus(2_000), ip(HOME), "ada"), Ok(()));
+        assert_eq!(fail(&mut guard, now.plus(2_000), HOME, "ada"), 1);
+        assert_eq!(fail(&mut guard, now.plus(60_000), HOME, "ada"), 10);
+    }
+
+    #[test]
+    fn after_a_hundred_failures_a_source_waits_whomever_it_tries() {
+        let (mut guard, now) = (guard(), Millis(5));
+        for user in 0..100 {
+            let user = format!("user-{user}");
+            assert_eq!(guard.admit(now, ip(HOME), &user), Ok(()), "{user}");
+            guard.note_failure(now, ip(HOME), &user);
+        }
+        assert!(guard.admit(now, ip(HOME), "another").is_err());
+        assert_eq!(guard.admit(now, ip(ABROAD), "another"), Ok(()));
+        assert_eq!(guard.admit(now.plus(100), ip(HOME), "another"), Ok(()));
+    }
+
+    #[test]
+    fn addresses_of_one_network_are_one_source() {
+        let (mut guard, now) = (guard(), Millis(5));
+        assert_eq!(fail(&mut guard, now, "2001:db8::1", "ada"), 10);
+        assert!(guard.admit(now, ip("2001:db8::ffff"), "ada").is_err());
+        assert!(guard.admit(now, ip("2001:db8:0:1::1"), "ada").is_ok());
+        assert_eq!(fail(&mut guard, now, "::ffff:192.0.2.1", "ada"), 10);
+        assert!(guard.admit(now, ip(HOME), "ada").is_err());
+    }
+
+    #[test]
+    fn failures_are_remembered_in_bounded_memory() {
+        let (mut guard, now) = (guard(), Millis(5));
+        for user in 0..2 * FAILURES_MAX {
+            guard.note_failure(now, ip(HOME), &user.to_string());
+        }
+        assert_eq!(guard.failures.len(), FAILURES_MAX);
+        let later = now.plus(10_000_000);
+        guard.note_failure(later, ip(HOME), "ada");
+        assert_eq!(guard.failures.len(), 2, "old ones are forgotten");
+    }
+
+    #[test]
+    fn a_success_is_remembered_for_a_minute_and_for_this_password_only() {
+        let (mut guard, now) = (guard(), Millis(5));
+        guard.remember(now, &ada(1), "secret");
+        assert!(guard.remembers(now.plus(59_999), &ada(1), "secret"));
+        assert!(!guard.remembers(now.plus(60_000), &ada(1), "secret"));
+        assert!(!guard.remembers(now, &ada(1), "Secret"));
+        assert!(
+            !guard.remembers(now, &ada(2), "secret"),
+            "the user was changed"
+        );
+        for number in 0..=SUCCESSES_MAX {
+            guard.remember(now, &ada(1), &number.to_string());
+        }
+        assert!(guard.successes.len() <= SUCCESSES_MAX);
+    }
+
+    #[test]
+    fn refusals_are_counted_and_logged_five_times_a_second() {
+        let mut guard = guard();
+        let refused = Err(LoginError::Credentials);
+        let lines: Vec<_> = (0..8)
+            .filter_map(|_| guard.note_result(Millis(1_000), refused))
+            .collect();
+        assert_eq!(lines, [1; 5]);
+        assert_eq!(guard.note_result(Millis(2_000), refused), Some(4));
+        guard.note_result(Millis(2_000), Err(LoginError::TooManyFailures));
+        guard.note_result(Millis(2_000), Ok(()));
+        let counts = LoginCounts {
+            accepted: 1,
+            refused: 10,
+            limited: 1,
+        };
+        assert_eq!(guard.counts(), counts);
+    }
+}

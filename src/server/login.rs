@@ -1,0 +1,130 @@
+//! Passwords, checked off the threads that serve connections: the one door for AMQP and HTTP.
+//!
+//! ```text
+//!  login -- too many failures? -- known for a minute? -- queue -- two at once: the hash -- verdict
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+use super::clock::Clock;
+use crate::access::{
+    Credentials, LoginError, PasswordHash, Peer, User, check_authorization, check_place,
+};
+use crate::base::{Millis, Name};
+use crate::gateway::Environment;
+
+/// Passwords that are hashed at a time: each takes a processor and some MiB for it.
+const HASHES_MAX: usize = 2;
+/// Passwords that wait for that, and for how long.
+const QUEUE_MAX: usize = 4_096;
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(8);
+/// A refusal takes this long from the question, whatever the reason, in milliseconds: time tells
+/// nobody who exists, guessing takes long, and a mistaken client does not come back at once.
+const REFUSAL_MS: u64 = 500;
+
+/// Checks passwords. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Logins {
+    environment: Arc<Environment>,
+    clock: Clock,
+    hashes: Arc<Semaphore>,
+    queue: Arc<Semaphore>,
+}
+
+impl Logins {
+    pub(super) fn new(environment: Arc<Environment>, clock: Clock) -> Self {
+        Self {
+            environment,
+            clock,
+            hashes: Arc::new(Semaphore::new(HASHES_MAX)),
+            queue: Arc::new(Semaphore::new(QUEUE_MAX)),
+        }
+    }
+
+    /// Whether this is a user's password, and it may come from there: its name. Refusals are
+    /// counted, logged and held back.
+    pub(super) async fn login(
+        &self,
+        credentials: Credentials,
+        peer: Peer,
+    ) -> Result<Name, LoginError> {
+        let asked = self.now();
+        let user = credentials.user.clone();
+        let result = self.check(credentials, &peer).await;
+        let verdict = result.as_ref().map(|_| ()).map_err(|error| *error);
+        self.environment
+            .note_login(self.now(), &peer, &user, verdict);
+        if result.is_err() {
+            let due = asked.plus(REFUSAL_MS);
+            tokio::time::sleep_until(self.clock.instant(due)).await;
+        }
+        result
+    }
+
+    async fn check(&self, credentials: Credentials, peer: &Peer) -> Result<Name, LoginError> {
+        check_authorization(&credentials)?;
+        let name = Name::from(&*credentials.user);
+        if let Some(user) = self.remembered(&credentials, peer)? {
+            return check_place(&user, peer).map(|()| name);
+        }
+        let _place = self.queue.try_acquire().map_err(|_| LoginError::Busy)?;
+        let permit = Arc::clone(&self.hashes).acquire_owned();
+        let permit = tokio::time::timeout(QUEUE_TIMEOUT, permit).await;
+        let Ok(Ok(permit)) = permit else {
+            return Err(LoginError::Busy);
+        };
+        // Meanwhile others may have tried the same.
+        if let Some(user) = self.remembered(&credentials, peer)? {
+            return check_place(&user, peer).map(|()| name);
+        }
+        let user = self.user(&credentials);
+        let checked = tokio::task::spawn_blocking(move || {
+            let hash = (user.as_ref()).and_then(|user| user.password.as_ref());
+            let verified = verify(hash.map(|password| &password.hash), &credentials.password);
+            // Here, so that a peer that goes away does not let more of them run at once.
+            drop(permit);
+            (user.filter(|_| verified), credentials)
+        });
+        let Ok((Some(user), credentials)) = checked.await else {
+            return Err(LoginError::Credentials);
+        };
+        let mut guard = self.environment.guard.lock();
+        guard.remember(self.now(), &user, &credentials.password);
+        drop(guard);
+        check_place(&user, peer).map(|()| name)
+    }
+
+    /// The user, if its password is known to be this one; an error if too many failed before.
+    fn remembered(
+        &self,
+        credentials: &Credentials,
+        peer: &Peer,
+    ) -> Result<Option<User>, LoginError> {
+        let user = self.user(credentials);
+        let (now, guard) = (self.now(), self.environment.guard.lock());
+        guard.admit(now, peer.address.ip(), &credentials.user)?;
+        Ok(user.filter(|user| guard.remembers(now, user, &credentials.password)))
+    }
+
+    fn user(&self, credentials: &Credentials) -> Option<User> {
+        let registry = self.environment.registry();
+        registry.user(&credentials.user).cloned()
+    }
+
+    fn now(&self) -> Millis {
+        self.clock.now().mono
+    }
+}
+
+/// Whether the password is the one; a wrong one costs the same for any user, known or unknown.
+fn verify(hash: Option<&PasswordHash>, password: &str) -> bool {
+    let password = password.as_bytes();
+    let verified = hash.is_some_and(|hash| hash.verify(password));
+    if !verified && hash.is_none_or(PasswordHash::is_cheap) {
+        PasswordHash::NOBODY.verify(password);
+    }
+    verified
+}

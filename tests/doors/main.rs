@@ -1,0 +1,40 @@
+//! Who gets in, and how: TLS, certificates, SASL, passwords.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests start processes and read clocks"
+)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod certificates;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod logins;
+mod passwords;
+mod tls;
+
+use coroner::{Broker, Settings};
+
+/// Settings of a broker in memory on a free port, with a user `ada`, password `lovelace`.
+pub fn settings() -> Settings {
+    Settings {
+        amqp: vec!["127.0.0.1:0".parse().unwrap()],
+        http: "off".parse().unwrap(),
+        in_memory: true,
+        auto_create: vec!["#".to_owned()],
+        user: vec![
+            "guest:guest".parse().unwrap(),
+            "ada:lovelace".parse().unwrap(),
+        ],
+        ..Settings::default()
+    }
+}
+
+/// Starts a broker.
+pub async fn start(settings: Settings) -> Broker {
+    Broker::builder().settings(settings).start().await.unwrap()
+}
