@@ -27,20 +27,9 @@ fn sha512(user: &str, password: &str) -> SaslProfile {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn scram_lets_in_who_knows_the_password() {
-    let broker = start(Settings {
-        user: vec![
-            "ada:lovelace".parse().unwrap(),
-            "\u{e4},=:\u{fb01}n".parse().unwrap(),
-        ],
-        ..settings()
-    })
-    .await;
+    let broker = start(settings()).await;
     for scram in [sha256, sha512] {
         assert!(may_enter(&broker, scram("ada", "lovelace")).await);
-        assert!(
-            may_enter(&broker, scram("\u{e4},=", "fin")).await,
-            "prepared alike"
-        );
         assert!(!may_enter(&broker, scram("ada", "wrong")).await);
         assert!(!may_enter(&broker, scram("ghost", "lovelace")).await);
     }

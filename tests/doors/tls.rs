@@ -15,6 +15,7 @@ use tokio_rustls::rustls::SupportedProtocolVersion;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 
 use crate::certificates::{Authority, Identity, pem, server_name};
+use crate::support::raw::{SASL_HEADER, binary, frame, performative, symbol};
 use crate::{settings, start};
 
 const BOTH: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];
@@ -38,6 +39,26 @@ async fn login(
     builder.sasl_profile(profile).open_with_stream(stream).await
 }
 
+/// Whether EXTERNAL logs in; the fe2o3 client offers it only over streams that it made itself.
+async fn external(mut stream: TlsStream<TcpStream>) -> bool {
+    let init = performative(0x41, &[symbol("EXTERNAL"), binary(b"")]);
+    let bytes = [SASL_HEADER, &frame(1, 0, &init)].concat();
+    stream.write_all(&bytes).await.unwrap();
+    let mut answer = Vec::new();
+    loop {
+        let outcome = answer
+            .windows(3)
+            .position(|part| part == [0x00, 0x53, 0x44]);
+        let code = outcome.and_then(|at| answer[at..].windows(2).find(|part| part[0] == 0x50));
+        if let Some(code) = code {
+            return code[1] == 0;
+        }
+        let read = stream.read_buf(&mut answer);
+        let read = tokio::time::timeout(Duration::from_secs(20), read).await;
+        assert!(read.unwrap().unwrap() > 0, "closed without an outcome");
+    }
+}
+
 fn plain(user: &str, password: &str) -> SaslProfile {
     SaslProfile::Plain {
         username: user.into(),
@@ -49,12 +70,13 @@ fn plain(user: &str, password: &str) -> SaslProfile {
 async fn messages_larger_than_a_socket_takes_go_over_both_versions() {
     let authority = Authority::new();
     let broker = start(authority.settings()).await;
-    for version in [&TLS12, &TLS13] {
+    // A queue for each: the client may close before its last acceptance is on its way.
+    for (version, queue) in [(&TLS12, "q12"), (&TLS13, "q13")] {
         let stream = stream(&broker, &authority, None, &[version]).await.unwrap();
         let mut connection = login(stream, plain("ada", "lovelace")).await.unwrap();
         let mut session = Session::begin(&mut connection).await.unwrap();
-        let mut sender = Sender::attach(&mut session, "s", "q").await.unwrap();
-        let mut receiver = Receiver::attach(&mut session, "r", "q").await.unwrap();
+        let mut sender = Sender::attach(&mut session, "s", queue).await.unwrap();
+        let mut receiver = Receiver::attach(&mut session, "r", queue).await.unwrap();
         for fill in 0..4_u8 {
             let body = vec![fill; 3 << 20];
             let message = Message::builder().data(body.clone()).build();
@@ -92,21 +114,15 @@ async fn a_client_certificate_logs_in_its_user_and_nobody_else() {
         .await;
         let ada = authority.sign(common, dns);
         let connect = stream(&broker, &authority, Some(&ada), BOTH).await.unwrap();
-        login(connect, SaslProfile::External).await.unwrap();
+        assert!(external(connect).await, "{from}");
 
         let nobody = authority.sign("nobody", "nobody");
         let connect = stream(&broker, &authority, Some(&nobody), BOTH)
             .await
             .unwrap();
-        assert!(
-            login(connect, SaslProfile::External).await.is_err(),
-            "no such user"
-        );
+        assert!(!external(connect).await, "no such user");
         let connect = stream(&broker, &authority, None, BOTH).await.unwrap();
-        assert!(
-            login(connect, SaslProfile::External).await.is_err(),
-            "no certificate"
-        );
+        assert!(!external(connect).await, "no certificate");
 
         // Signed by somebody whom the broker does not trust: with TLS 1.3 the client learns it late.
         let forged = stranger.sign("ada", "ada");
