@@ -390,10 +390,13 @@ def own_identity(recorded, observed):
     return ["open.properties: %s" % each for each in wrong + missing]
 
 
+OFFERED = ["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "ANONYMOUS"]
+
+
 def own_mechanisms(observed):
-    """AMQPLAIN is RabbitMQ's own"""
+    """AMQPLAIN is RabbitMQ's own, SCRAM is ours"""
     offered = [each["v"] for each in observed["sasl-server-mechanisms"]["v"]]
-    return [] if offered == ["PLAIN", "ANONYMOUS"] else ["mechanisms: %s" % offered]
+    return [] if offered == OFFERED else ["mechanisms: %s" % offered]
 
 
 def received_frames(received):
