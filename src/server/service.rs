@@ -72,6 +72,12 @@ fn follow(shared: &Shared, log: &LogControl, old: &Settings, new: &Settings) {
             Err(error) => tracing::error!(%error, "vhosts, users and permissions stay as they are"),
         }
     }
+    if let Some(tls) = &shared.tls {
+        match tls.reload() {
+            Ok(()) => tracing::info!("the files for TLS were loaded"),
+            Err(error) => tracing::error!(%error, "the files for TLS that are in use stay"),
+        }
+    }
     for setting in changed.iter().filter(|name| !touches_at_once(name)) {
         tracing::warn!(setting, "this setting changes at the next start only");
     }
