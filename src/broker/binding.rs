@@ -6,6 +6,7 @@ use crate::base::{ExchangeId, Name, QueueId};
 use crate::wire::Value;
 
 use super::Destination;
+use super::argument_value::echoed_arguments;
 
 /// A binding; two with different arguments are two bindings.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -18,6 +19,31 @@ pub struct Binding {
     pub key: Name,
     /// Arguments in the types that are echoed back, sorted by name.
     pub arguments: Vec<(Name, Value)>,
+}
+
+impl Binding {
+    /// A binding whose arguments may still be in the order and the types given.
+    pub fn new(
+        source: &Name,
+        destination: &Destination,
+        key: &Name,
+        arguments: &[(Name, Value)],
+    ) -> Self {
+        let mut arguments = echoed_arguments(arguments);
+        arguments.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Self {
+            source: source.clone(),
+            destination: destination.clone(),
+            key: key.clone(),
+            arguments,
+        }
+    }
+
+    /// The one that the default exchange has to this queue.
+    pub fn implied(queue: &Name) -> Self {
+        let destination = Destination::Queue(queue.clone());
+        Self::new(&Name::default(), &destination, queue, &[])
+    }
 }
 
 /// The destination of a binding, resolved.

@@ -172,7 +172,7 @@ pub struct EffectiveSettings {
 }
 
 /// All policies of one vhost.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Policies {
     user: BTreeMap<Name, Policy>,
     operator: BTreeMap<Name, Policy>,

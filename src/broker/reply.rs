@@ -1,6 +1,8 @@
 //! What the core answers at once.
 
 use crate::base::{ExchangeId, Lsn, Name, QueueId};
+use crate::broker::QueueCounters;
+use crate::broker::arguments::QueueType;
 use crate::broker::binding::Binding;
 use crate::broker::{Error, Warning};
 use crate::wire::Value;
@@ -81,6 +83,23 @@ impl From<Error> for Reply {
     fn from(error: Error) -> Self {
         Self::Refused(error)
     }
+}
+
+/// One queue and what happened in it, for people.
+#[derive(Clone, PartialEq, Debug)]
+pub struct QueueDetails {
+    /// What it is.
+    pub info: QueueInfo,
+    /// What happened in it.
+    pub counters: QueueCounters,
+    /// Its type.
+    pub queue_type: QueueType,
+    /// Bytes of the bare messages in it, in whatever state.
+    pub live_bytes: u64,
+    /// Memory that its messages take, about, in bytes.
+    pub memory_bytes: u64,
+    /// Failures a message survives in it; none: any number.
+    pub delivery_limit: Option<u32>,
 }
 
 /// One queue, for people and clients.

@@ -288,7 +288,7 @@ impl Router {
             return Err(not_found(Kind::Exchange, source));
         };
         let is_headers = exchange.spec.kind == ExchangeKind::Headers;
-        let binding = Arc::new(new_binding(source, destination, key, arguments));
+        let binding = Arc::new(Binding::new(source, destination, key, arguments));
         if is_headers {
             XMatch::read(&binding.arguments).map_err(|why| Error::BadArgument {
                 kind: Kind::Exchange,
@@ -321,7 +321,7 @@ impl Router {
         let Ok(place) = self.place(destination) else {
             return Ok(Removed::default());
         };
-        let binding = new_binding(source, destination, key, arguments);
+        let binding = Binding::new(source, destination, key, arguments);
         if !self.remove_from_source(&binding, place) {
             return Ok(Removed::default());
         }
@@ -344,8 +344,10 @@ impl Router {
             && source.is_empty()
         {
             let implied = self.queues.contains_key(queue) && key.is_none_or(|key| key == queue);
-            let binding = || new_binding(source, &Destination::Queue(queue.clone()), queue, &[]);
-            return implied.then(binding).into_iter().collect();
+            return implied
+                .then(|| Binding::implied(queue))
+                .into_iter()
+                .collect();
         }
         let matches = |binding: &&Arc<Binding>| {
             source.is_none_or(|source| *source == binding.source)
@@ -513,22 +515,6 @@ impl Router {
 
 fn copied(binding: &Arc<Binding>) -> Binding {
     Binding::clone(binding)
-}
-
-fn new_binding(
-    source: &Name,
-    destination: &Destination,
-    key: &Name,
-    arguments: &[(Name, Value)],
-) -> Binding {
-    let mut arguments = echoed_arguments(arguments);
-    arguments.sort_by(|(a, _), (b, _)| a.cmp(b));
-    Binding {
-        source: source.clone(),
-        destination: destination.clone(),
-        key: key.clone(),
-        arguments,
-    }
 }
 
 fn refuse_default(name: &Name) -> Result<(), Error> {

@@ -22,7 +22,7 @@ pub use administration::{
 };
 pub use body::{BindingBody, ExchangeBody, QueueBody};
 pub use node::{Answer, Caller, RequestError, handle};
-pub use operations::{DeclaredQueue, Operations};
+pub use operations::{DeclaredQueue, DeleteIf, Operations};
 pub use path::{BindingPath, BindingsQuery};
 pub use refusal::{Refusal, Status};
 

@@ -9,7 +9,7 @@ use crate::wire::{DecodeError, Kind, Reader, SectionIndex, Value, walk};
 
 use super::answer::{self, Success};
 use super::body::{BindingBody, ExchangeBody, QueueBody};
-use super::operations::Operations;
+use super::operations::{DeleteIf, Operations};
 use super::path::{BindingsQuery, Path};
 use super::refusal::{Refusal, Status};
 
@@ -90,7 +90,7 @@ fn perform(request: Request, mut on: Operations<'_>) -> Result<Success, Refusal>
             Ok(Success::ok(body, Lsn(0)))
         }
         (Method::Delete, Path::Queue(name)) => {
-            let (messages, lsn) = on.delete_queue(&name)?;
+            let (messages, lsn) = on.delete_queue(&name, DeleteIf::default())?;
             Ok(Success::messages(messages, lsn))
         }
         (Method::Delete, Path::Messages(name)) => {
@@ -101,11 +101,14 @@ fn perform(request: Request, mut on: Operations<'_>) -> Result<Success, Refusal>
             let declared = on.declare_exchange(&name, ExchangeBody::parse(&body)?)?;
             Ok(Success::no_content(declared.lsn))
         }
-        (Method::Delete, Path::Exchange(name)) => {
-            on.delete_exchange(&name).map(Success::no_content)
-        }
+        (Method::Delete, Path::Exchange(name)) => on
+            .delete_exchange(&name, DeleteIf::default())
+            .map(Success::no_content),
         (Method::Post, Path::Bindings(_)) => {
-            on.bind(BindingBody::parse(&body)?).map(Success::no_content)
+            // What is missing or wrong here is a bad request (as RabbitMQ).
+            let bound = on.bind(BindingBody::parse(&body)?);
+            let bound = bound.map_err(Refusal::as_bad_request);
+            bound.map(Success::no_content)
         }
         (Method::Get, Path::Bindings(query)) => {
             let bindings = on.bindings(&BindingsQuery::parse(query.as_deref())?)?;

@@ -26,6 +26,15 @@ pub struct Operations<'a> {
     pub effects: &'a mut Effects,
 }
 
+/// On what a deletion depends; without either, it does not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DeleteIf {
+    /// Refuse when it has consumers, or bindings.
+    pub unused: bool,
+    /// Refuse when it has messages.
+    pub empty: bool,
+}
+
 /// A queue that was declared.
 #[derive(Debug)]
 pub struct DeclaredQueue {
@@ -113,13 +122,13 @@ impl Operations<'_> {
     }
 
     /// Deletes a queue, also a missing one; how many ready messages it had. Right: configure.
-    pub fn delete_queue(&mut self, name: &Name) -> Result<(u64, Lsn), Refusal> {
+    pub fn delete_queue(&mut self, name: &Name, only: DeleteIf) -> Result<(u64, Lsn), Refusal> {
         self.require(Right::Configure, Kind::Queue, name)?;
         let reply = self.apply(Command::QueueDelete {
             connection: Some(self.caller.connection),
             name: name.clone(),
-            if_unused: false,
-            if_empty: false,
+            if_unused: only.unused,
+            if_empty: only.empty,
         })?;
         match reply {
             Reply::QueueDeleted { messages, lsn } => Ok((messages, lsn)),
@@ -162,26 +171,24 @@ impl Operations<'_> {
     }
 
     /// Deletes an exchange, also a missing one. Right: configure.
-    pub fn delete_exchange(&mut self, name: &Name) -> Result<Lsn, Refusal> {
+    pub fn delete_exchange(&mut self, name: &Name, only: DeleteIf) -> Result<Lsn, Refusal> {
         self.require(Right::Configure, Kind::Exchange, name)?;
         self.done(Command::ExchangeDelete {
             name: name.clone(),
-            if_unused: false,
+            if_unused: only.unused,
         })
     }
 
-    /// Adds a binding. Rights: write on the destination, read on the source. What is missing or wrong
-    /// here is a bad request (as RabbitMQ).
+    /// Adds a binding. Rights: write on the destination, read on the source.
     pub fn bind(&mut self, body: BindingBody) -> Result<Lsn, Refusal> {
         self.require_binding_rights(&body.source, &body.destination)?;
-        let bound = self.done(Command::Bind {
+        self.done(Command::Bind {
             connection: Some(self.caller.connection),
             source: body.source,
             destination: body.destination,
             key: body.key,
             arguments: body.arguments,
-        });
-        bound.map_err(Refusal::as_bad_request)
+        })
     }
 
     /// Removes a binding, also a missing one. Rights as for [`Operations::bind`].
@@ -194,14 +201,20 @@ impl Operations<'_> {
         let Some(binding) = found else {
             return Ok(Lsn(0));
         };
-        let unbound = self.done(Command::Unbind {
+        self.unbind_exactly(binding)
+            .map_err(Refusal::as_bad_request)
+    }
+
+    /// Removes this binding, also a missing one. Rights as for [`Operations::bind`].
+    pub fn unbind_exactly(&mut self, binding: Binding) -> Result<Lsn, Refusal> {
+        self.require_binding_rights(&binding.source, &binding.destination)?;
+        self.done(Command::Unbind {
             connection: Some(self.caller.connection),
             source: binding.source,
             destination: binding.destination,
             key: binding.key,
             arguments: binding.arguments,
-        });
-        unbound.map_err(Refusal::as_bad_request)
+        })
     }
 
     /// Lists bindings. No right is needed (as RabbitMQ).

@@ -62,9 +62,7 @@ fn every_scenario_that_is_not_run_is_listed_with_its_reason() {
         .filter(|file| {
             let requires = json(file)["scenario"]["requires"].clone();
             let requires = requires.as_array().cloned().unwrap_or_default();
-            requires
-                .iter()
-                .any(|need| need == "amqp091" || need == "policy")
+            requires.iter().any(|need| need == "amqp091")
         })
         .map(|file| stem(file))
         .collect();

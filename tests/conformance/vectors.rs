@@ -18,7 +18,23 @@ const SHARD_MAX: Duration = Duration::from_mins(7);
 
 #[test]
 fn every_vector_agrees_or_differs_as_listed() {
-    judge(&scenario_files(), &merged_expectations(), &["--in-memory"]);
+    let (files, expectations) = (scenario_files(), merged_expectations());
+    judge(&files, &expectations, &["--in-memory"], Topology::Amqp);
+}
+
+/// One in eight; `-- --ignored` runs the test of all.
+#[test]
+fn a_sample_of_the_vectors_agrees_with_its_topology_declared_over_http() {
+    let files: Vec<PathBuf> = scenario_files().into_iter().step_by(8).collect();
+    let expectations = merged_expectations();
+    judge(&files, &expectations, &["--in-memory"], Topology::Http);
+}
+
+#[test]
+#[ignore = "minutes: every vector once more"]
+fn every_vector_agrees_with_its_topology_declared_over_http() {
+    let (files, expectations) = (scenario_files(), merged_expectations());
+    judge(&files, &expectations, &["--in-memory"], Topology::Http);
 }
 
 #[test]
@@ -28,7 +44,8 @@ fn every_vector_agrees_on_a_durable_broker_too() {
     let data = data.display().to_string();
     // Small checkpoints, so that there are some.
     let store = ["--data", &data, "--checkpoint-after", "100KiB"];
-    judge(&scenario_files(), &merged_expectations(), &store);
+    let (files, expectations) = (scenario_files(), merged_expectations());
+    judge(&files, &expectations, &store, Topology::Amqp);
 }
 
 /// Which scenarios qualify, and where the broker is killed, is said in `interop/restarted`.
@@ -62,14 +79,21 @@ fn every_further_scenario_agrees_or_differs_as_listed() {
         .arg(&expectations);
     let output = run_to_end(&mut program, SHARD_MAX);
     assert!(output.status.success(), "{output:?}");
-    judge(&files, &expectations, &["--in-memory"]);
+    judge(&files, &expectations, &["--in-memory"], Topology::Amqp);
+}
+
+/// How queues, exchanges and bindings are declared; policies always over HTTP.
+#[derive(Clone, Copy)]
+enum Topology {
+    Amqp,
+    Http,
 }
 
 /// The scenarios look at times, so two runs do not share the machine.
 static ONE_RUN: Mutex<()> = Mutex::new(());
 
 /// Runs the scenarios against a broker of their own; panics with those that failed.
-fn judge(files: &[PathBuf], expectations: &Path, store: &[&str]) {
+fn judge(files: &[PathBuf], expectations: &Path, store: &[&str], topology: Topology) {
     let _alone = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
     let names: Vec<String> = (0..SHARDS).map(|shard| format!("oracle-{shard}")).collect();
     let vhosts = names.iter().flat_map(|name| ["--vhost", name.as_str()]);
@@ -82,7 +106,7 @@ fn judge(files: &[PathBuf], expectations: &Path, store: &[&str]) {
             .enumerate()
             .map(|(shard, vhost)| {
                 let files = files.iter().skip(shard).step_by(SHARDS);
-                let mut command = runner(broker.port, vhost, expectations);
+                let mut command = runner(&broker, vhost, expectations, topology);
                 command.args(files);
                 scope.spawn(move || report(&mut command))
             })
@@ -139,7 +163,11 @@ fn is_failure(line: &str) -> bool {
     line.starts_with("FAIL") || line.starts_with("ERROR") || line.starts_with("        ")
 }
 
-fn runner(port: u16, vhost: &str, expectations: &Path) -> Command {
+fn runner(broker: &RunningBroker, vhost: &str, expectations: &Path, topology: Topology) -> Command {
+    let topology = match topology {
+        Topology::Amqp => "amqp",
+        Topology::Http => "http",
+    };
     let mut command = Command::new("python3");
     command
         .arg(vectors().join("runner/runner.py"))
@@ -149,9 +177,18 @@ fn runner(port: u16, vhost: &str, expectations: &Path) -> Command {
             "semantic",
             "--slow",
             "--skip",
-            "amqp091,policy",
+            "amqp091",
+            "--topology",
+            topology,
         ])
-        .args(["--port", &port.to_string(), "--vhost", vhost, "--ours"])
+        .args(["--http", &format!("http://127.0.0.1:{}", broker.http_port)])
+        .args([
+            "--port",
+            &broker.port.to_string(),
+            "--vhost",
+            vhost,
+            "--ours",
+        ])
         .arg(expectations);
     command
 }

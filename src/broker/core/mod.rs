@@ -211,6 +211,12 @@ impl Core {
         self.clients.sessions.len()
     }
 
+    /// The names of up to `count` queues behind `after`.
+    pub fn queue_names_after(&self, after: Option<&Name>, count: usize) -> Vec<Name> {
+        let names = self.names_after(after).take(count);
+        names.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Memory that the messages of up to `count` queues behind `after` take, about, in bytes; and
     /// the last of these queues, if there may be more. A message in several queues counts in each.
     pub fn memory_after(&self, after: Option<&Name>, count: usize) -> (u64, Option<Name>) {

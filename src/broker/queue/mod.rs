@@ -12,11 +12,11 @@ mod trash;
 
 use std::collections::BTreeSet;
 
-use crate::base::{ConnectionId, Millis, Name, Now, Position, QueueId};
+use crate::base::{ConnectionId, Millis, Name, Now, Position, QueueId, limits};
 use crate::broker::arguments::{Overflow, QueueArguments, QueueProperties, QueueType};
 use crate::broker::counters::QueueCounters;
 use crate::broker::policy::EffectiveSettings;
-use crate::broker::reply::QueueInfo;
+use crate::broker::reply::{QueueDetails, QueueInfo};
 
 pub use block::{Slot, State};
 pub use consumers::Consumers;
@@ -184,6 +184,19 @@ impl Queue {
         }
         spared.sort_unstable();
         spared
+    }
+
+    /// Describes it and what happened in it.
+    pub fn details(&self) -> QueueDetails {
+        let live_bytes = self.messages.live_bytes();
+        QueueDetails {
+            info: self.info(),
+            counters: self.counters.clone(),
+            queue_type: self.settings.queue_type,
+            live_bytes,
+            memory_bytes: live_bytes + self.messages.live() * limits::MESSAGE_OVERHEAD_BYTES,
+            delivery_limit: self.settings.delivery_limit,
+        }
     }
 
     /// Describes it.

@@ -8,6 +8,16 @@ use crate::base::Name;
 
 use super::failure::Failure;
 
+impl Access {
+    /// Whether the path names a vhost, which must be there and may have to be entered.
+    pub const fn names_vhost(self) -> bool {
+        matches!(
+            self,
+            Self::Vhost | Self::VhostPolicymaker | Self::VhostAdministrator
+        )
+    }
+}
+
 /// What a route takes beyond a valid password.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
@@ -21,6 +31,8 @@ pub enum Access {
     Policymaker,
     /// One of these tags, and permissions in the vhost that the path names.
     VhostPolicymaker,
+    /// The tag administrator; the vhost that the path names must be there.
+    VhostAdministrator,
     /// The tag administrator.
     Administrator,
 }
@@ -78,7 +90,9 @@ impl Identity {
                 self.is_policymaker(),
                 "User not authorised to access object",
             ),
-            Access::Administrator => refuse(self.is_administrator(), "Not administrator user"),
+            Access::Administrator | Access::VhostAdministrator => {
+                refuse(self.is_administrator(), "Not administrator user")
+            }
         }
     }
 

@@ -82,7 +82,11 @@ impl From<Refusal> for Failure {
         use crate::management::Status;
         match refusal.status {
             Status::Forbidden => Self::not_authorised(refusal.why),
-            Status::NotFound => Self::not_found(),
+            Status::NotFound => Self {
+                status: 404,
+                error: "not_found",
+                reason: refusal.why,
+            },
             Status::InternalError => Self {
                 status: 500,
                 error: "internal_error",

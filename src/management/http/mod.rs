@@ -11,6 +11,8 @@
 
 mod access;
 mod failure;
+mod fields;
+mod paging;
 mod query;
 mod route;
 mod table;
@@ -19,6 +21,8 @@ pub mod json;
 
 pub use access::{Access, Identity, basic_credentials};
 pub use failure::Failure;
+pub use fields::Fields;
+pub use paging::{Frame, Listing, Window};
 pub use query::Query;
 pub use route::{Endpoint, Found, Method, Params, Route, find};
 pub use table::ROUTES;

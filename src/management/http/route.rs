@@ -58,6 +58,66 @@ pub enum Endpoint {
     Overview,
     /// The user that asks.
     WhoAmI,
+    /// All queues.
+    Queues,
+    /// The queues of a vhost.
+    VhostQueues,
+    /// A queue.
+    Queue,
+    /// Declares a queue.
+    PutQueue,
+    /// Deletes a queue.
+    DeleteQueue,
+    /// Removes the ready messages of a queue.
+    PurgeQueue,
+    /// The bindings that lead to a queue.
+    QueueBindings,
+    /// All exchanges.
+    Exchanges,
+    /// The exchanges of a vhost.
+    VhostExchanges,
+    /// An exchange.
+    Exchange,
+    /// Declares an exchange.
+    PutExchange,
+    /// Deletes an exchange.
+    DeleteExchange,
+    /// The bindings that lead from an exchange.
+    BindingsFrom,
+    /// The bindings that lead to an exchange.
+    BindingsTo,
+    /// All bindings.
+    Bindings,
+    /// The bindings of a vhost.
+    VhostBindings,
+    /// The bindings between two.
+    BindingsBetween,
+    /// Adds a binding.
+    Bind,
+    /// A binding.
+    Binding,
+    /// Removes a binding.
+    Unbind,
+    /// All policies.
+    Policies,
+    /// The policies of a vhost.
+    VhostPolicies,
+    /// A policy.
+    Policy,
+    /// Sets a policy.
+    PutPolicy,
+    /// Deletes a policy.
+    DeletePolicy,
+    /// All operator policies.
+    OperatorPolicies,
+    /// The operator policies of a vhost.
+    VhostOperatorPolicies,
+    /// An operator policy.
+    OperatorPolicy,
+    /// Sets an operator policy.
+    PutOperatorPolicy,
+    /// Deletes an operator policy.
+    DeleteOperatorPolicy,
 }
 
 /// One route. The table of all of them is also the description that the broker serves.

@@ -10,11 +10,11 @@ use axum::{Extension, Router};
 
 use super::body::Bodies;
 use super::reply::{self, Reply};
-use super::{listings, login};
+use super::{listings, login, objects, policies};
 use crate::access::Peer;
 use crate::base::Name;
 use crate::management::http::{
-    Access, Endpoint, Failure, Found, Identity, Method, Params, Query, Route, find, json,
+    Endpoint, Failure, Found, Identity, Method, Params, Query, Route, find, json,
 };
 use crate::server::broker::Shared;
 use crate::server::vhost::Vhost;
@@ -27,7 +27,6 @@ struct Api {
 }
 
 /// One request that was let in.
-#[expect(dead_code, reason = "the routes that take these come next")]
 pub(super) struct Call<'a> {
     pub(super) shared: &'a Arc<Shared>,
     pub(super) identity: Identity,
@@ -97,7 +96,7 @@ fn admit(
     params: &Params,
 ) -> Result<(), Failure> {
     identity.check(route.access)?;
-    if !matches!(route.access, Access::Vhost | Access::VhostPolicymaker) {
+    if !route.access.names_vhost() {
         return Ok(());
     }
     let vhost = params.get("vhost");
@@ -112,6 +111,36 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
     match endpoint {
         Endpoint::Overview => listings::overview(&call).await,
         Endpoint::WhoAmI => Ok(Reply::Json(json::whoami(&call.identity))),
+        Endpoint::Queues => listings::queues(&call, call.visible_vhosts()).await,
+        Endpoint::VhostQueues => listings::queues(&call, vec![call.vhost()?]).await,
+        Endpoint::Queue => listings::queue(&call),
+        Endpoint::PutQueue => objects::put_queue(&call).await,
+        Endpoint::DeleteQueue => objects::delete_queue(&call).await,
+        Endpoint::PurgeQueue => objects::purge_queue(&call).await,
+        Endpoint::Exchanges => listings::exchanges(&call, call.visible_vhosts()).await,
+        Endpoint::VhostExchanges => listings::exchanges(&call, vec![call.vhost()?]).await,
+        Endpoint::Exchange => objects::exchange(&call),
+        Endpoint::PutExchange => objects::put_exchange(&call).await,
+        Endpoint::DeleteExchange => objects::delete_exchange(&call).await,
+        Endpoint::Bindings => listings::bindings(&call, call.visible_vhosts()).await,
+        Endpoint::VhostBindings => listings::bindings(&call, vec![call.vhost()?]).await,
+        Endpoint::QueueBindings => objects::bindings_to_queue(&call).await,
+        Endpoint::BindingsFrom => objects::bindings_from(&call).await,
+        Endpoint::BindingsTo => objects::bindings_to(&call).await,
+        Endpoint::BindingsBetween => objects::bindings_between(&call).await,
+        Endpoint::Bind => objects::bind(&call).await,
+        Endpoint::Binding => objects::binding(&call).await,
+        Endpoint::Unbind => objects::unbind(&call).await,
+        Endpoint::Policies => policies::list(&call, false, call.visible_vhosts()).await,
+        Endpoint::VhostPolicies => policies::list(&call, false, vec![call.vhost()?]).await,
+        Endpoint::Policy => policies::get(&call, false),
+        Endpoint::PutPolicy => policies::put(&call, false).await,
+        Endpoint::DeletePolicy => policies::delete(&call, false).await,
+        Endpoint::OperatorPolicies => policies::list(&call, true, call.visible_vhosts()).await,
+        Endpoint::VhostOperatorPolicies => policies::list(&call, true, vec![call.vhost()?]).await,
+        Endpoint::OperatorPolicy => policies::get(&call, true),
+        Endpoint::PutOperatorPolicy => policies::put(&call, true).await,
+        Endpoint::DeleteOperatorPolicy => policies::delete(&call, true).await,
     }
 }
 

@@ -1,51 +1,46 @@
-//! Listings: slices under the lock, everything else outside.
+//! Listings: slices under the lock, everything else outside, beside the tasks that move messages.
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::api::Call;
-use super::reply::Reply;
+use super::reply::{Chunks, Reply};
+use super::work::failed;
 use crate::base::Name;
 use crate::base::limits::LISTING_SLICE;
-use crate::broker::{Core, Counters};
-use crate::management::http::Failure;
+use crate::broker::binding::Binding;
+use crate::broker::policy::Policies;
+use crate::broker::queue::Queue;
+use crate::broker::{Counters, QueueDetails};
 use crate::management::http::json::overview::{ObjectTotals, Overview, QueueTotals};
+use crate::management::http::json::queue::{self, Place};
+use crate::management::http::json::topology;
+use crate::management::http::{Failure, Frame, Listing};
 use crate::server::vhost::{Failed, Vhost};
 
-/// What is counted over the queues of a vhost.
-#[derive(Clone, Copy, Default)]
-struct Totals {
-    messages: QueueTotals,
-    objects: ObjectTotals,
-}
-
-impl Totals {
-    fn plus(self, other: Self) -> Self {
-        Self {
-            messages: self.messages.plus(other.messages),
-            objects: ObjectTotals {
-                consumers: self.objects.consumers + other.objects.consumers,
-                exchanges: self.objects.exchanges + other.objects.exchanges,
-                queues: self.objects.queues + other.objects.queues,
-                ..self.objects
-            },
-        }
-    }
-}
+/// Queues of which everything is copied under one hold of the lock.
+const DETAILS_SLICE: usize = 64;
 
 /// Does work that takes long beside the tasks that move messages.
 pub(super) async fn aside<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Failed> + Send + 'static,
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(Ok(done)) => Ok(done),
-        _ => Err(Failure::unavailable("the vhost failed")),
-    }
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(Failure::unavailable("the listing failed")))
+}
+
+/// What is counted over the queues of a vhost.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Totals {
+    pub(super) messages: QueueTotals,
+    pub(super) objects: ObjectTotals,
 }
 
 /// `GET /api/overview`.
 pub(super) async fn overview(call: &Call<'_>) -> Result<Reply, Failure> {
     let vhosts = call.visible_vhosts();
-    let (totals, counters) = aside(move || totals(&vhosts)).await?;
+    let (totals, counters) = aside(move || overview_totals(&vhosts).map_err(failed)).await?;
     let shared = call.shared;
     let listeners = shared.listeners();
     let stats = shared.connection_counts();
@@ -66,42 +61,279 @@ pub(super) async fn overview(call: &Call<'_>) -> Result<Reply, Failure> {
     Ok(Reply::Json(overview.json()))
 }
 
-fn totals(vhosts: &[Arc<Vhost>]) -> Result<(Totals, Vec<Counters>), Failed> {
+fn overview_totals(vhosts: &[Arc<Vhost>]) -> Result<(Totals, Vec<Counters>), Failed> {
     let mut totals = Totals::default();
     let mut counters = Vec::new();
     for vhost in vhosts {
-        let (exchanges, counted) = vhost.look(|core| {
-            let exchanges = core.router().exchange_count();
-            (exchanges as u64, core.counters().clone())
-        })?;
-        totals.objects.exchanges += exchanges;
-        counters.push(counted);
-        let mut after: Option<Name> = None;
-        loop {
-            let (slice, last) = vhost.look(|core| slice_totals(core, after.as_ref()))?;
-            totals = totals.plus(slice);
-            after = last;
-            if after.is_none() {
-                break;
-            }
-        }
+        let here = vhost_totals(vhost)?;
+        totals.messages = totals.messages.plus(here.messages);
+        totals.objects.consumers += here.objects.consumers;
+        totals.objects.exchanges += here.objects.exchanges;
+        totals.objects.queues += here.objects.queues;
+        counters.push(vhost.look(|core| core.counters().clone())?);
     }
     Ok((totals, counters))
 }
 
-/// The totals of the next slice of queues, and the last of them if there may be more.
-fn slice_totals(core: &Core, after: Option<&Name>) -> (Totals, Option<Name>) {
-    let infos = core.queues_after(after, LISTING_SLICE);
-    let last = infos.get(LISTING_SLICE - 1).map(|info| info.name.clone());
+/// The totals of one vhost.
+pub(super) fn vhost_totals(vhost: &Vhost) -> Result<Totals, Failed> {
     let mut totals = Totals::default();
-    for info in &infos {
-        totals.objects.queues += 1;
-        totals.objects.consumers += info.consumer_count;
-        totals.messages = totals.messages.plus(QueueTotals {
-            ready: info.messages_ready,
-            unacknowledged: info.messages_unacknowledged,
-            dead_pending: info.messages_dead_pending,
-        });
+    totals.objects.exchanges = vhost.look(|core| core.router().exchange_count() as u64)?;
+    let mut after: Option<Name> = None;
+    loop {
+        let infos = vhost.look(|core| core.queues_after(after.as_ref(), LISTING_SLICE))?;
+        for info in &infos {
+            totals.objects.queues += 1;
+            totals.objects.consumers += info.consumer_count;
+            totals.messages = totals.messages.plus(QueueTotals {
+                ready: info.messages_ready,
+                unacknowledged: info.messages_unacknowledged,
+                dead_pending: info.messages_dead_pending,
+            });
+        }
+        if infos.len() < LISTING_SLICE {
+            return Ok(totals);
+        }
+        after = infos.into_iter().last().map(|info| info.name);
     }
-    (totals, last)
+}
+
+/// A vhost that is listed, with what its objects are described by.
+struct Listed {
+    vhost: Arc<Vhost>,
+    policies: Policies,
+}
+
+impl Listed {
+    fn all(vhosts: Vec<Arc<Vhost>>) -> Result<Vec<Self>, Failed> {
+        let listed = vhosts.into_iter().map(|vhost| {
+            let policies = vhost.look(|core| core.policies().clone())?;
+            Ok(Self { vhost, policies })
+        });
+        listed.collect()
+    }
+}
+
+/// `GET /api/queues` and `GET /api/queues/VHOST`: by page, or as a stream of all.
+pub(super) async fn queues(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Result<Reply, Failure> {
+    let listing = Listing::parse(&call.query)?;
+    let node = call.shared.settings.node_name.clone();
+    let found = aside(move || Found::search(vhosts, listing, node)).await?;
+    match found.frame {
+        Some(frame) => {
+            aside(move || {
+                let mut items = Vec::new();
+                found.describe(|queue| items.push(queue)).map_err(failed)?;
+                Ok(Reply::Json(frame.around(items)))
+            })
+            .await
+        }
+        None => Ok(Reply::Chunks(Chunks::of_array(move |out| {
+            found.describe(|queue| out.item(&queue)).is_ok()
+        }))),
+    }
+}
+
+/// The queues that a listing wants, by name: 100,000 names take little, 100,000 descriptions not.
+struct Found {
+    listed: Vec<Listed>,
+    /// Index of the vhost, and name.
+    names: Vec<(usize, Name)>,
+    listing: Listing,
+    node: String,
+    frame: Option<Frame>,
+}
+
+impl Found {
+    fn search(vhosts: Vec<Arc<Vhost>>, listing: Listing, node: String) -> Result<Self, Failure> {
+        let mut found = Self {
+            listed: Listed::all(vhosts).map_err(failed)?,
+            names: Vec::new(),
+            listing,
+            node,
+            frame: None,
+        };
+        let mut keyed: Vec<(Value, usize, Name)> = Vec::new();
+        let mut total = 0;
+        for (index, listed) in found.listed.iter().enumerate() {
+            let mut after: Option<Name> = None;
+            loop {
+                let names = listed
+                    .vhost
+                    .look(|core| core.queue_names_after(after.as_ref(), LISTING_SLICE))
+                    .map_err(failed)?;
+                total += names.len();
+                let is_last = names.len() < LISTING_SLICE;
+                after = names.last().cloned();
+                let wanted = names.into_iter().filter(|name| found.listing.wants(name));
+                found.add_keyed(index, wanted.collect(), &mut keyed)?;
+                if is_last {
+                    break;
+                }
+            }
+        }
+        found.listing.sort(&mut keyed, |(key, ..)| key);
+        let window = found.listing.window(total, keyed.len())?;
+        let wanted = keyed.into_iter().skip(window.start);
+        let wanted = wanted.take(window.end - window.start);
+        found.names = wanted.map(|(_, index, name)| (index, name)).collect();
+        found.frame = window.frame;
+        Ok(found)
+    }
+
+    /// Adds names with what they are sorted by; only for other fields than the name it takes a look
+    /// at the queues.
+    fn add_keyed(
+        &self,
+        index: usize,
+        names: Vec<Name>,
+        keyed: &mut Vec<(Value, usize, Name)>,
+    ) -> Result<(), Failure> {
+        match self.listing.sort_field() {
+            None => keyed.extend(names.into_iter().map(|name| (Value::Null, index, name))),
+            Some("name") => keyed.extend(
+                names
+                    .into_iter()
+                    .map(|name| (Value::from(&*name), index, name)),
+            ),
+            Some(_) => {
+                let names: Vec<(usize, Name)> =
+                    names.into_iter().map(|name| (index, name)).collect();
+                self.each(&names, |details, described| {
+                    let key = self.listing.sort_key(&described);
+                    keyed.push((key, index, details.info.name.clone()));
+                })
+                .map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Describes what was found, with the wanted fields.
+    fn describe(&self, mut item: impl FnMut(Value)) -> Result<(), Failed> {
+        self.each(&self.names, |_, queue| item(self.listing.project(queue)))
+    }
+
+    /// Describes queues, some under each hold of a lock; those that went meanwhile are left out.
+    fn each(
+        &self,
+        names: &[(usize, Name)],
+        mut visit: impl FnMut(&QueueDetails, Value),
+    ) -> Result<(), Failed> {
+        for slice in names.chunks(DETAILS_SLICE) {
+            for same in slice.chunk_by(|(a, _), (b, _)| a == b) {
+                let Some(listed) = same.first().and_then(|(index, _)| self.listed.get(*index))
+                else {
+                    continue;
+                };
+                let details: Vec<QueueDetails> = listed.vhost.look(|core| {
+                    let queues = same.iter().filter_map(|(_, name)| core.queue(name));
+                    queues.map(Queue::details).collect()
+                })?;
+                let place = Place {
+                    node: &self.node,
+                    vhost: listed.vhost.name(),
+                    policies: &listed.policies,
+                };
+                for details in &details {
+                    visit(details, queue::queue(place, details));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `GET /api/queues/VHOST/NAME`.
+pub(super) fn queue(call: &Call<'_>) -> Result<Reply, Failure> {
+    let vhost = call.vhost()?;
+    let name = call.params.get("name");
+    let seen = vhost.look(|core| {
+        let details = core.queue(&name)?.details();
+        Some((details, core.policies().clone()))
+    });
+    let (details, policies) = seen.map_err(failed)?.ok_or_else(Failure::not_found)?;
+    let place = Place {
+        node: &call.shared.settings.node_name,
+        vhost: vhost.name(),
+        policies: &policies,
+    };
+    let described = queue::queue(place, &details);
+    let alone = queue::queue_alone(described, Value::Array(Vec::new()));
+    Ok(Reply::Json(alone))
+}
+
+/// `GET /api/exchanges` and `GET /api/exchanges/VHOST`.
+pub(super) async fn exchanges(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Result<Reply, Failure> {
+    let listing = Listing::parse(&call.query)?;
+    aside(move || {
+        let mut all = Vec::new();
+        for listed in Listed::all(vhosts).map_err(failed)? {
+            let mut after: Option<Name> = None;
+            loop {
+                let slice = listed.vhost.look(|core| {
+                    let exchanges = core.router().exchanges_after(after.as_ref());
+                    let specs = exchanges.map(|exchange| exchange.spec.clone());
+                    specs.take(LISTING_SLICE).collect::<Vec<_>>()
+                });
+                let slice = slice.map_err(failed)?;
+                for spec in &slice {
+                    let policy = listed.policies.of_exchange(&spec.name);
+                    let policy = policy.map(|policy| policy.name.as_str());
+                    all.push(topology::exchange(listed.vhost.name(), spec, policy));
+                }
+                if slice.len() < LISTING_SLICE {
+                    break;
+                }
+                after = slice.into_iter().last().map(|spec| spec.name);
+            }
+        }
+        listing.answer(all).map(Reply::Json)
+    })
+    .await
+}
+
+/// `GET /api/bindings` and `GET /api/bindings/VHOST`; those of the default exchange first.
+pub(super) async fn bindings(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Result<Reply, Failure> {
+    let listing = Listing::parse(&call.query)?;
+    aside(move || {
+        let mut all = Vec::new();
+        for vhost in vhosts {
+            each_implied(&vhost, |binding| {
+                all.push(topology::binding(vhost.name(), binding));
+            })
+            .map_err(failed)?;
+            let mut after: Option<Binding> = None;
+            loop {
+                let slice = vhost.look(|core| {
+                    let bindings = core.router().bindings_after(after.as_ref());
+                    bindings.take(LISTING_SLICE).cloned().collect::<Vec<_>>()
+                });
+                let slice = slice.map_err(failed)?;
+                let bindings = slice.iter();
+                all.extend(bindings.map(|binding| topology::binding(vhost.name(), binding)));
+                if slice.len() < LISTING_SLICE {
+                    break;
+                }
+                after = slice.into_iter().last();
+            }
+        }
+        listing.answer(all).map(Reply::Json)
+    })
+    .await
+}
+
+/// The bindings that the default exchange has to every queue.
+pub(super) fn each_implied(vhost: &Vhost, mut visit: impl FnMut(&Binding)) -> Result<(), Failed> {
+    let mut after: Option<Name> = None;
+    loop {
+        let names = vhost.look(|core| core.queue_names_after(after.as_ref(), LISTING_SLICE))?;
+        for name in &names {
+            visit(&Binding::implied(name));
+        }
+        if names.len() < LISTING_SLICE {
+            return Ok(());
+        }
+        after = names.into_iter().last();
+    }
 }

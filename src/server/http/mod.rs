@@ -14,7 +14,10 @@ mod health;
 mod listings;
 mod login;
 mod metrics;
+mod objects;
+mod policies;
 mod reply;
+mod work;
 
 use std::sync::Arc;
 use std::time::Duration;

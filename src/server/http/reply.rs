@@ -1,24 +1,65 @@
 //! Answers as HTTP responses.
 
-use axum::body::Body;
-use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
-use axum::http::{Response, StatusCode};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes};
+use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, LOCATION, WARNING, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, Response, StatusCode};
+use hyper::body::Frame;
 use serde_json::Value;
+use tokio::sync::mpsc;
 
 use super::login::Refused;
+use crate::broker::Warning;
 use crate::management::http::{Failure, Method};
+
+/// Bytes that are written before they are handed over.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// Chunks that wait for the client.
+const CHUNKS_WAITING: usize = 4;
 
 /// What an endpoint answers.
 #[derive(Debug)]
 pub(super) enum Reply {
     /// 200 with this.
     Json(Value),
+    /// 200 with an array that may be long.
+    Chunks(Chunks),
+    /// 201: something new is there, or 204: it was there and is as asked.
+    Stored {
+        created: bool,
+        warnings: Vec<Warning>,
+    },
+    /// 201, and where what was made is found.
+    CreatedAt(String),
+    /// 204.
+    Done,
 }
 
 impl Reply {
     pub(super) fn response(self) -> Response<Body> {
+        let empty = |status| body(Response::builder().status(status), Body::empty());
         match self {
             Self::Json(value) => json(StatusCode::OK, &value),
+            Self::Chunks(chunks) => json_body(StatusCode::OK, Body::new(chunks)),
+            Self::Stored { created, warnings } => {
+                let status = if created {
+                    StatusCode::CREATED
+                } else {
+                    StatusCode::NO_CONTENT
+                };
+                let mut response = empty(status);
+                for warning in &warnings {
+                    warn(&mut response, warning);
+                }
+                response
+            }
+            Self::Done => empty(StatusCode::NO_CONTENT),
+            Self::CreatedAt(place) => {
+                let response = Response::builder().status(StatusCode::CREATED);
+                body(response.header(LOCATION, place), Body::empty())
+            }
         }
     }
 }
@@ -63,13 +104,25 @@ pub(super) fn text(content_type: &str, text: String) -> Response<Body> {
     body(response, Body::from(text))
 }
 
+/// What will probably not do as meant goes into a header: these answers have no body.
+fn warn(response: &mut Response<Body>, warning: &Warning) {
+    let text = warning.to_string().replace(['"', '\\'], "'");
+    if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{text}\"").as_bytes()) {
+        response.headers_mut().append(WARNING, value);
+    }
+}
+
 /// A JSON value.
 pub(super) fn json(status: StatusCode, value: &Value) -> Response<Body> {
+    json_body(status, Body::from(value.to_string()))
+}
+
+fn json_body(status: StatusCode, content: Body) -> Response<Body> {
     let response = Response::builder()
         .status(status)
         .header(CACHE_CONTROL, "no-cache")
         .header(CONTENT_TYPE, "application/json");
-    body(response, Body::from(value.to_string()))
+    body(response, content)
 }
 
 /// The builder fails on bad headers only, and ours are written here.
@@ -79,4 +132,78 @@ fn body(response: axum::http::response::Builder, body: Body) -> Response<Body> {
         *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
         response
     })
+}
+
+/// A body that is written while it is sent, so that a long listing takes little memory.
+#[derive(Debug)]
+pub(super) struct Chunks(mpsc::Receiver<Option<Bytes>>);
+
+/// Where the items of such a body go.
+#[derive(Debug)]
+pub(super) struct Items {
+    chunks: mpsc::Sender<Option<Bytes>>,
+    buffer: Vec<u8>,
+    is_first: bool,
+    /// The client is gone.
+    gone: bool,
+}
+
+impl Chunks {
+    /// An array whose items are written by `write`, on a thread of its own; false from it ends the
+    /// connection without the end of the array, so that nobody takes a part for the whole.
+    pub(super) fn of_array(write: impl FnOnce(&mut Items) -> bool + Send + 'static) -> Self {
+        let (chunks, receiver) = mpsc::channel(CHUNKS_WAITING);
+        tokio::task::spawn_blocking(move || {
+            let mut items = Items {
+                chunks,
+                buffer: vec![b'['],
+                is_first: true,
+                gone: false,
+            };
+            if write(&mut items) {
+                items.buffer.push(b']');
+                items.hand_over();
+            } else {
+                let _ = items.chunks.blocking_send(None);
+            }
+        });
+        Self(receiver)
+    }
+}
+
+impl Items {
+    /// Writes one item.
+    pub(super) fn item(&mut self, item: &Value) {
+        if self.gone {
+            return;
+        }
+        if !std::mem::take(&mut self.is_first) {
+            self.buffer.push(b',');
+        }
+        self.buffer.extend_from_slice(item.to_string().as_bytes());
+        if self.buffer.len() >= CHUNK_BYTES {
+            self.hand_over();
+        }
+    }
+
+    fn hand_over(&mut self) {
+        let chunk = Bytes::from(std::mem::take(&mut self.buffer));
+        self.gone |= self.chunks.blocking_send(Some(chunk)).is_err();
+    }
+}
+
+impl hyper::body::Body for Chunks {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        self.0.poll_recv(context).map(|chunk| match chunk {
+            Some(Some(chunk)) => Some(Ok(Frame::data(chunk))),
+            Some(None) => Some(Err(std::io::Error::other("the listing failed"))),
+            None => None,
+        })
+    }
 }

@@ -1,6 +1,9 @@
 //! The shapes of answers, from plain data. Field names are RabbitMQ's.
 
 pub mod overview;
+pub mod queue;
+pub mod topology;
+pub mod value;
 
 use serde_json::{Value, json};
 

@@ -1,0 +1,115 @@
+//! Bodies of requests: JSON objects, every field known by name and type.
+
+use serde_json::{Map, Value as Json};
+
+use super::failure::Failure;
+use super::json::value::from_json;
+use crate::base::Name;
+use crate::wire::Value;
+
+/// The fields of a body.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Fields(Map<String, Json>);
+
+impl Fields {
+    /// Reads a body; an empty one has no fields.
+    pub fn parse(body: &[u8]) -> Result<Self, Failure> {
+        if body.is_empty() {
+            return Ok(Self::default());
+        }
+        match serde_json::from_slice(body) {
+            Ok(Json::Object(fields)) => Ok(Self(fields)),
+            Ok(Json::String(_)) => Err(Failure::bad_request(
+                "the body is a JSON text; is an object in it encoded twice?",
+            )),
+            _ => Err(Failure::bad_request("not_json")),
+        }
+    }
+
+    /// Fields that are there already.
+    pub const fn from_map(fields: Map<String, Json>) -> Self {
+        Self(fields)
+    }
+
+    /// A field as it is; null counts as absent.
+    pub fn get(&self, name: &str) -> Option<&Json> {
+        self.0.get(name).filter(|value| !value.is_null())
+    }
+
+    /// Refuses a body in which one of these fields is missing; the failure names all of them.
+    pub fn require(&self, names: &[&str]) -> Result<(), Failure> {
+        let missing = names.iter().filter(|name| self.get(name).is_none());
+        let missing: Vec<String> = missing
+            .map(|name| format!("{{key_missing,{name}}}"))
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::bad_request(format!("[{}]", missing.join(","))))
+    }
+
+    /// A truth; its words are taken as texts too (as RabbitMQ).
+    pub fn flag(&self, name: &str, default: bool) -> Result<bool, Failure> {
+        match self.get(name) {
+            None => Ok(default),
+            Some(Json::Bool(flag)) => Ok(*flag),
+            Some(Json::String(text)) if text == "true" => Ok(true),
+            Some(Json::String(text)) if text == "false" => Ok(false),
+            Some(other) => Err(wrong_type(name, "boolean", other)),
+        }
+    }
+
+    /// A text.
+    pub fn text(&self, name: &str) -> Result<Option<&str>, Failure> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Json::String(text)) => Ok(Some(text)),
+            Some(other) => Err(wrong_type(name, "string", other)),
+        }
+    }
+
+    /// A whole number; its digits are taken as a text too (as RabbitMQ).
+    pub fn integer(&self, name: &str) -> Result<Option<i64>, Failure> {
+        let Some(value) = self.get(name) else {
+            return Ok(None);
+        };
+        let number = match value {
+            Json::Number(number) => number.as_i64(),
+            Json::String(text) => text.parse().ok(),
+            _ => None,
+        };
+        number
+            .map(Some)
+            .ok_or_else(|| wrong_type(name, "integer", value))
+    }
+
+    /// An object of arguments, as AMQP values; an empty array is an empty object (as RabbitMQ).
+    pub fn arguments(&self, name: &str) -> Result<Vec<(Name, Value)>, Failure> {
+        let pairs = match self.get(name) {
+            None => return Ok(Vec::new()),
+            Some(Json::Array(items)) if items.is_empty() => return Ok(Vec::new()),
+            Some(Json::Object(pairs)) => pairs,
+            Some(other) => return Err(wrong_type(name, "object", other)),
+        };
+        let read = pairs.iter().map(|(key, value)| {
+            let value = from_json(value).map_err(|why| {
+                Failure::bad_request(format!("the field '{name}', '{key}': {why}"))
+            })?;
+            Ok((Name::from(key.as_str()), value))
+        });
+        read.collect()
+    }
+}
+
+fn wrong_type(name: &str, expected: &str, found: &Json) -> Failure {
+    let mut found: String = found.to_string().chars().take(SHOWN_CHARS_MAX).collect();
+    if found.len() >= SHOWN_CHARS_MAX {
+        found.push_str("...");
+    }
+    Failure::bad_request(format!(
+        "the field '{name}' must be of type {expected}, not {found}"
+    ))
+}
+
+/// Characters of a value that a failure repeats.
+const SHOWN_CHARS_MAX: usize = 64;

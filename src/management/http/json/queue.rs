@@ -1,0 +1,176 @@
+//! Queues.
+
+use serde_json::{Map, Value, json};
+
+use super::overview::{QueueTotals, with_rates};
+use super::value::{arguments, to_json};
+use super::{put, rate};
+use crate::base::Name;
+use crate::broker::arguments::QueueType;
+use crate::broker::policy::Policies;
+use crate::broker::{QueueCounters, QueueDetails};
+use crate::deaths::Reason;
+use crate::wire;
+
+/// Where a queue is.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The broker's name.
+    pub node: &'a str,
+    /// The vhost.
+    pub vhost: &'a str,
+    /// Its policies.
+    pub policies: &'a Policies,
+}
+
+/// A queue, as in listings.
+pub fn queue(place: Place<'_>, details: &QueueDetails) -> Value {
+    let info = &details.info;
+    let messages = info.messages_ready + info.messages_unacknowledged;
+    let bytes_unacknowledged = details.live_bytes.saturating_sub(info.ready_bytes);
+    let mut body = json!({
+        "name": &*info.name,
+        "vhost": place.vhost,
+        "node": place.node,
+        "type": info.kind,
+        "state": "running",
+        "durable": info.durable,
+        "auto_delete": info.auto_delete,
+        "exclusive": info.exclusive,
+        "arguments": arguments(&info.arguments),
+        "consumers": info.consumer_count,
+        "consumer_capacity": 0,
+        "consumer_utilisation": 0,
+        "memory": details.memory_bytes,
+        "message_bytes": info.ready_bytes + bytes_unacknowledged,
+        "message_bytes_ready": info.ready_bytes,
+        "message_bytes_unacknowledged": bytes_unacknowledged,
+        "message_bytes_ram": info.ready_bytes + bytes_unacknowledged,
+        "message_bytes_persistent": 0,
+        "messages_ram": messages,
+        "messages_persistent": 0,
+        "reductions": 0,
+        "reductions_details": rate(),
+        "message_stats": message_stats(&details.counters),
+        "dead_letters": dead_letters(&details.counters),
+    });
+    if let Value::Object(fields) = &mut body {
+        fields.extend(totals(details).fields());
+        of_kind(place.node, details, fields);
+        policies(place.policies, details, fields);
+    }
+    body
+}
+
+/// A queue by itself.
+pub fn queue_alone(mut queue: Value, consumers: Value) -> Value {
+    put(&mut queue, "consumer_details", consumers);
+    put(&mut queue, "deliveries", json!([]));
+    put(&mut queue, "incoming", json!([]));
+    put(&mut queue, "garbage_collection", json!({}));
+    queue
+}
+
+/// The messages of a queue, as they count in totals.
+pub const fn totals(details: &QueueDetails) -> QueueTotals {
+    QueueTotals {
+        ready: details.info.messages_ready,
+        unacknowledged: details.info.messages_unacknowledged,
+        dead_pending: details.info.messages_dead_pending,
+    }
+}
+
+/// The fields that only queues of this type have.
+fn of_kind(node: &str, details: &QueueDetails, fields: &mut Map<String, Value>) {
+    let info = &details.info;
+    let own = match details.queue_type {
+        QueueType::Classic => json!({
+            "storage_version": 2,
+            "messages_paged_out": 0,
+            "message_bytes_paged_out": 0,
+            "messages_ready_ram": info.messages_ready,
+            "messages_unacknowledged_ram": info.messages_unacknowledged,
+        }),
+        QueueType::Quorum => json!({
+            "leader": node,
+            "members": [node],
+            "online": [node],
+            "open_files": { node: 0 },
+            "publishers": 0,
+            "messages_dlx": info.messages_dead_pending,
+            "message_bytes_dlx": 0,
+            "messages_ready_high": 0,
+            "messages_ready_normal": info.messages_ready,
+            "messages_ready_returned": 0,
+        }),
+    };
+    if let Value::Object(own) = own {
+        fields.extend(own);
+    }
+    if let Some(limit) = details.delivery_limit {
+        fields.insert("delivery_limit".to_owned(), json!(limit));
+    }
+}
+
+/// Which policies apply, and what they set together.
+fn policies(policies: &Policies, details: &QueueDetails, fields: &mut Map<String, Value>) {
+    let of = |operator| policies.of_queue(operator, &details.info.name, details.queue_type);
+    let (user, operator) = (of(false), of(true));
+    for (field, policy) in [("policy", user), ("operator_policy", operator)] {
+        if let Some(policy) = policy {
+            fields.insert(field.to_owned(), json!(&*policy.name));
+        }
+    }
+    let mut effective = Map::new();
+    for (key, value) in user.into_iter().flat_map(|policy| &policy.given) {
+        effective.insert(key.to_string(), to_json(value));
+    }
+    for (key, value) in operator.into_iter().flat_map(|policy| &policy.given) {
+        merge_operator(&mut effective, key, value);
+    }
+    fields.insert("effective_policy_definition".to_owned(), effective.into());
+}
+
+/// An operator's limit holds unless the user's is smaller; anything else of it holds.
+fn merge_operator(effective: &mut Map<String, Value>, key: &Name, value: &wire::Value) {
+    let given = to_json(value);
+    let smaller =
+        |known: &Value| matches!((known.as_i64(), given.as_i64()), (Some(a), Some(b)) if a < b);
+    if !effective.get(key.as_str()).is_some_and(smaller) {
+        effective.insert(key.to_string(), given);
+    }
+}
+
+fn message_stats(counters: &QueueCounters) -> Value {
+    with_rates(&[
+        ("publish", counters.entered),
+        ("deliver_get", counters.delivered),
+        ("ack", counters.accepted),
+        ("redeliver", counters.returned),
+        ("drop_unroutable", 0),
+    ])
+}
+
+/// What became of the dead of a queue: deaths by reason, dead letters that reached a target, and
+/// what was dropped, by reason and cause.
+fn dead_letters(counters: &QueueCounters) -> Value {
+    let dead = counters.dead;
+    let dropped = counters.drops.kinds().iter();
+    let dropped: Vec<Value> = dropped
+        .map(|kind| {
+            json!({
+                "reason": kind.reason.map(Reason::as_str),
+                "cause": kind.cause.as_str(),
+                "count": kind.count,
+            })
+        })
+        .collect();
+    json!({
+        "rejected": dead.rejected,
+        "expired": dead.expired,
+        "maxlen": dead.maxlen,
+        "delivery_limit": dead.delivery_limit,
+        "dead_lettered": counters.dead_lettered,
+        "dropped": dropped,
+    })
+}

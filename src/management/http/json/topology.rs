@@ -1,0 +1,79 @@
+//! Exchanges, bindings and policies.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
+
+use super::put;
+use super::value::arguments;
+use crate::broker::binding::Binding;
+use crate::broker::exchange::ExchangeSpec;
+use crate::broker::{Destination, Policy};
+use crate::management::token::binding_token;
+
+/// An exchange.
+pub fn exchange(vhost: &str, spec: &ExchangeSpec, policy: Option<&str>) -> Value {
+    let mut body = json!({
+        "vhost": vhost,
+        "name": &*spec.name,
+        "type": spec.kind.as_str(),
+        "durable": spec.durable,
+        "auto_delete": spec.auto_delete,
+        "internal": spec.internal,
+        "arguments": arguments(&spec.arguments),
+        "user_who_performed_action": "",
+    });
+    if let Some(policy) = policy {
+        put(&mut body, "policy", json!(policy));
+    }
+    body
+}
+
+/// An exchange by itself: what goes in and out is told by `/metrics`.
+pub fn exchange_alone(mut exchange: Value) -> Value {
+    put(&mut exchange, "incoming", json!([]));
+    put(&mut exchange, "outgoing", json!([]));
+    exchange
+}
+
+/// A binding.
+pub fn binding(vhost: &str, binding: &Binding) -> Value {
+    let (destination, kind) = match &binding.destination {
+        Destination::Queue(name) => (name, "queue"),
+        Destination::Exchange(name) => (name, "exchange"),
+    };
+    json!({
+        "source": &*binding.source,
+        "vhost": vhost,
+        "destination": &**destination,
+        "destination_type": kind,
+        "routing_key": &*binding.key,
+        "arguments": arguments(&binding.arguments),
+        "properties_key": properties_key(binding),
+    })
+}
+
+/// What stands for the key and the arguments of a binding in paths: the key percent-encoded, and
+/// with arguments, or without a key, a `~` and a token of the arguments.
+pub fn properties_key(binding: &Binding) -> String {
+    let key = utf8_percent_encode(&binding.key, KEY).to_string();
+    let token = binding_token(&binding.arguments);
+    if token.is_empty() && !key.is_empty() {
+        return key;
+    }
+    format!("{key}~{token}")
+}
+
+/// What is encoded in a properties key: everything but letters, digits and `-._`.
+const KEY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
+
+/// A policy or operator policy.
+pub fn policy(vhost: &str, policy: &Policy) -> Value {
+    json!({
+        "vhost": vhost,
+        "name": &*policy.name,
+        "pattern": policy.pattern.as_str(),
+        "apply-to": policy.apply_to.as_str(),
+        "definition": arguments(&policy.given),
+        "priority": policy.priority,
+    })
+}

@@ -1,0 +1,276 @@
+//! Queues, exchanges and bindings: one at a time, and their changes.
+
+use super::api::Call;
+use super::listings::{aside, each_implied};
+use super::reply::Reply;
+use super::work::failed;
+use crate::base::Name;
+use crate::broker::Destination;
+use crate::broker::binding::Binding;
+use crate::management::http::json::topology;
+use crate::management::http::{Failure, Fields, Listing};
+use crate::management::{BindingBody, DeleteIf, ExchangeBody, QueueBody, Refusal};
+
+/// The name under which the API knows the default exchange.
+const DEFAULT_EXCHANGE: &str = "amq.default";
+
+/// The exchange that a path names.
+fn exchange_name(call: &Call<'_>, param: &str) -> Name {
+    let name = call.params.get(param);
+    if name == DEFAULT_EXCHANGE {
+        return Name::from("");
+    }
+    name
+}
+
+/// `PUT /api/queues/VHOST/NAME`.
+pub(super) async fn put_queue(call: &Call<'_>) -> Result<Reply, Failure> {
+    let fields = Fields::parse(call.body)?;
+    let body = QueueBody {
+        durable: fields.flag("durable", false)?,
+        // A queue cannot belong to a connection that ends with the answer.
+        exclusive: false,
+        auto_delete: fields.flag("auto_delete", false)?,
+        arguments: fields.arguments("arguments")?,
+    };
+    let name = call.params.get("name");
+    let stored = call.operate(|operations| {
+        let declared = operations.declare_queue(&name, body)?;
+        Ok(((declared.created, declared.warnings), declared.lsn))
+    });
+    let (created, warnings) = stored.await?;
+    Ok(Reply::Stored { created, warnings })
+}
+
+/// `DELETE /api/queues/VHOST/NAME`.
+pub(super) async fn delete_queue(call: &Call<'_>) -> Result<Reply, Failure> {
+    let name = call.params.get("name");
+    let only = DeleteIf {
+        unused: call.query.is_true("if-unused"),
+        empty: call.query.is_true("if-empty"),
+    };
+    call.operate(|operations| {
+        operations.queue(&name)?;
+        let (_, lsn) = operations.delete_queue(&name, only)?;
+        Ok(((), lsn))
+    })
+    .await
+    .map_err(resource_gone)?;
+    Ok(Reply::Done)
+}
+
+/// `DELETE /api/queues/VHOST/NAME/contents`.
+pub(super) async fn purge_queue(call: &Call<'_>) -> Result<Reply, Failure> {
+    let name = call.params.get("name");
+    call.operate(|operations| {
+        operations.queue(&name)?;
+        let (_, lsn) = operations.purge_queue(&name)?;
+        Ok(((), lsn))
+    })
+    .await
+    .map_err(resource_gone)?;
+    Ok(Reply::Done)
+}
+
+/// `GET /api/exchanges/VHOST/NAME`.
+pub(super) fn exchange(call: &Call<'_>) -> Result<Reply, Failure> {
+    let vhost = call.vhost()?;
+    let name = exchange_name(call, "name");
+    let seen = vhost.look(|core| {
+        let spec = core.router().exchange_named(&name)?.spec.clone();
+        let policy = core.policies().of_exchange(&name);
+        Some((spec, policy.map(|policy| policy.name.clone())))
+    });
+    let (spec, policy) = seen.map_err(failed)?.ok_or_else(Failure::not_found)?;
+    let described = topology::exchange(vhost.name(), &spec, policy.as_deref());
+    Ok(Reply::Json(topology::exchange_alone(described)))
+}
+
+/// `PUT /api/exchanges/VHOST/NAME`.
+pub(super) async fn put_exchange(call: &Call<'_>) -> Result<Reply, Failure> {
+    let fields = Fields::parse(call.body)?;
+    let body = ExchangeBody {
+        kind: Name::from(fields.text("type")?.unwrap_or("direct")),
+        durable: fields.flag("durable", false)?,
+        auto_delete: fields.flag("auto_delete", false)?,
+        internal: fields.flag("internal", false)?,
+        arguments: fields.arguments("arguments")?,
+    };
+    let name = exchange_name(call, "name");
+    let stored = call.operate(|operations| {
+        let declared = operations.declare_exchange(&name, body)?;
+        Ok(((declared.created, declared.warnings), declared.lsn))
+    });
+    let (created, warnings) = stored.await?;
+    Ok(Reply::Stored { created, warnings })
+}
+
+/// `DELETE /api/exchanges/VHOST/NAME`.
+pub(super) async fn delete_exchange(call: &Call<'_>) -> Result<Reply, Failure> {
+    let name = exchange_name(call, "name");
+    let only = DeleteIf {
+        unused: call.query.is_true("if-unused"),
+        empty: false,
+    };
+    call.operate(|operations| {
+        if operations.core.router().exchange_named(&name).is_none() {
+            return Err(Refusal::not_found(""));
+        }
+        let lsn = operations.delete_exchange(&name, only)?;
+        Ok(((), lsn))
+    })
+    .await
+    .map_err(resource_gone)?;
+    Ok(Reply::Done)
+}
+
+/// What is in the path is missing: RabbitMQ has one answer for all of these.
+pub(super) fn resource_gone(failure: Failure) -> Failure {
+    if failure.status == 404 {
+        return Failure::not_found();
+    }
+    failure
+}
+
+/// `GET /api/bindings/VHOST/e/SOURCE/q/DESTINATION` and its likes.
+pub(super) async fn bindings_between(call: &Call<'_>) -> Result<Reply, Failure> {
+    list(call, Some(source(call)), Some(destination(call)?)).await
+}
+
+/// `GET /api/queues/VHOST/NAME/bindings`.
+pub(super) async fn bindings_to_queue(call: &Call<'_>) -> Result<Reply, Failure> {
+    let name = call.params.get("name");
+    let known = call.vhost()?.look(|core| core.queue(&name).is_some());
+    require(known.map_err(failed)?)?;
+    list(call, None, Some(Destination::Queue(name))).await
+}
+
+/// `GET /api/exchanges/VHOST/NAME/bindings/source`.
+pub(super) async fn bindings_from(call: &Call<'_>) -> Result<Reply, Failure> {
+    let name = exchange_name(call, "name");
+    require_exchange(call, &name)?;
+    list(call, Some(name), None).await
+}
+
+/// `GET /api/exchanges/VHOST/NAME/bindings/destination`.
+pub(super) async fn bindings_to(call: &Call<'_>) -> Result<Reply, Failure> {
+    let name = exchange_name(call, "name");
+    require_exchange(call, &name)?;
+    list(call, None, Some(Destination::Exchange(name))).await
+}
+
+fn require_exchange(call: &Call<'_>, name: &str) -> Result<(), Failure> {
+    let known = call
+        .vhost()?
+        .look(|core| core.router().exchange_named(name).is_some());
+    require(known.map_err(failed)?)
+}
+
+fn require(known: bool) -> Result<(), Failure> {
+    if known {
+        return Ok(());
+    }
+    Err(Failure::not_found())
+}
+
+async fn list(
+    call: &Call<'_>,
+    source: Option<Name>,
+    destination: Option<Destination>,
+) -> Result<Reply, Failure> {
+    let listing = Listing::parse(&call.query)?;
+    let found = find_bindings(call, source, destination).await?;
+    let vhost = call.params.get("vhost");
+    let found = found
+        .iter()
+        .map(|binding| topology::binding(&vhost, binding));
+    listing.answer(found.collect()).map(Reply::Json)
+}
+
+/// The source that the path names.
+fn source(call: &Call<'_>) -> Name {
+    exchange_name(call, "source")
+}
+
+/// The destination that the path names; its type is a letter in the path (as RabbitMQ).
+fn destination(call: &Call<'_>) -> Result<Destination, Failure> {
+    let name = call.params.get("destination");
+    match &*call.params.get("type") {
+        "q" => Ok(Destination::Queue(name)),
+        "e" => Ok(Destination::Exchange(name)),
+        _ => Err(Failure::not_found()),
+    }
+}
+
+async fn find_bindings(
+    call: &Call<'_>,
+    source: Option<Name>,
+    destination: Option<Destination>,
+) -> Result<Vec<Binding>, Failure> {
+    let vhost = call.vhost()?;
+    aside(move || {
+        let mut found = Vec::new();
+        let default = Name::default();
+        let of_default = source.as_ref().is_none_or(|source| source.is_empty());
+        if of_default && destination.is_none() {
+            let added = each_implied(&vhost, |binding| found.push(binding.clone()));
+            added.map_err(failed)?;
+        }
+        let bound = vhost.look(|core| {
+            let (router, destination) = (core.router(), destination.as_ref());
+            let mut bound = Vec::new();
+            if of_default && destination.is_some() {
+                bound = router.bindings(Some(&default), destination, None);
+            }
+            if source.as_ref() != Some(&default) {
+                bound.extend(router.bindings(source.as_ref(), destination, None));
+            }
+            bound
+        });
+        found.extend(bound.map_err(failed)?);
+        Ok(found)
+    })
+    .await
+}
+
+/// `POST /api/bindings/VHOST/e/SOURCE/q/DESTINATION` and its likes.
+pub(super) async fn bind(call: &Call<'_>) -> Result<Reply, Failure> {
+    let fields = Fields::parse(call.body)?;
+    let body = BindingBody {
+        source: source(call),
+        destination: destination(call)?,
+        key: Name::from(fields.text("routing_key")?.unwrap_or_default()),
+        arguments: fields.arguments("arguments")?,
+    };
+    let binding = Binding::new(&body.source, &body.destination, &body.key, &body.arguments);
+    call.operate(|operations| Ok(((), operations.bind(body)?)))
+        .await?;
+    let destination = call.params.get("destination").percent_encoded();
+    let key = Name::from(topology::properties_key(&binding)).percent_encoded();
+    Ok(Reply::CreatedAt(format!("{destination}/{key}")))
+}
+
+/// The binding that a path names with a properties key.
+async fn find_binding(call: &Call<'_>) -> Result<Binding, Failure> {
+    let found = find_bindings(call, Some(source(call)), Some(destination(call)?)).await?;
+    let props = call.params.get("props");
+    let mut found = found.into_iter();
+    found
+        .find(|binding| topology::properties_key(binding) == *props)
+        .ok_or_else(Failure::not_found)
+}
+
+/// `GET .../PROPS`.
+pub(super) async fn binding(call: &Call<'_>) -> Result<Reply, Failure> {
+    let found = find_binding(call).await?;
+    let vhost = call.params.get("vhost");
+    Ok(Reply::Json(topology::binding(&vhost, &found)))
+}
+
+/// `DELETE .../PROPS`.
+pub(super) async fn unbind(call: &Call<'_>) -> Result<Reply, Failure> {
+    let found = find_binding(call).await?;
+    call.operate(|operations| Ok(((), operations.unbind_exactly(found)?)))
+        .await?;
+    Ok(Reply::Done)
+}

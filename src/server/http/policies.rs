@@ -1,0 +1,97 @@
+//! Policies and operator policies.
+
+use std::sync::Arc;
+
+use super::api::Call;
+use super::listings::aside;
+use super::objects::resource_gone;
+use super::reply::Reply;
+use super::work::failed;
+use crate::base::Lsn;
+use crate::broker::policy::PolicySpec;
+use crate::broker::{Command, Policy, Reply as Answer};
+use crate::management::http::json::topology;
+use crate::management::http::{Failure, Fields, Listing};
+use crate::management::{Operations, Refusal};
+use crate::server::vhost::Vhost;
+
+/// `GET /api/policies` and `GET /api/policies/VHOST`, and their operator siblings.
+pub(super) async fn list(
+    call: &Call<'_>,
+    operator: bool,
+    vhosts: Vec<Arc<Vhost>>,
+) -> Result<Reply, Failure> {
+    let listing = Listing::parse(&call.query)?;
+    aside(move || {
+        let mut all = Vec::new();
+        for vhost in vhosts {
+            let policies = vhost.look(|core| core.policies().clone()).map_err(failed)?;
+            let listed = policies.list(operator);
+            all.extend(listed.map(|policy| topology::policy(vhost.name(), policy)));
+        }
+        listing.answer(all).map(Reply::Json)
+    })
+    .await
+}
+
+/// `GET /api/policies/VHOST/NAME`.
+pub(super) fn get(call: &Call<'_>, operator: bool) -> Result<Reply, Failure> {
+    let vhost = call.vhost()?;
+    let name = call.params.get("name");
+    let seen = vhost.look(|core| {
+        let mut policies = core.policies().list(operator);
+        policies.find(|policy| policy.name == name).cloned()
+    });
+    let found = seen.map_err(failed)?.ok_or_else(Failure::not_found)?;
+    Ok(Reply::Json(topology::policy(vhost.name(), &found)))
+}
+
+/// `PUT /api/policies/VHOST/NAME`.
+pub(super) async fn put(call: &Call<'_>, operator: bool) -> Result<Reply, Failure> {
+    let fields = Fields::parse(call.body)?;
+    fields.require(&["pattern", "definition"])?;
+    let spec = PolicySpec {
+        name: call.params.get("name"),
+        pattern: fields.text("pattern")?.unwrap_or_default(),
+        priority: fields.integer("priority")?.unwrap_or_default(),
+        apply_to: fields.text("apply-to")?.unwrap_or("all"),
+        definition: fields.arguments("definition")?,
+    };
+    let policy = Policy::new(operator, spec).map_err(Refusal::from)?;
+    let (created, warnings) = call
+        .operate(|operations| {
+            let policy = Box::new(policy);
+            match apply(operations, Command::PolicySet { operator, policy })? {
+                Answer::PolicySet {
+                    created,
+                    lsn,
+                    warnings,
+                } => Ok(((created, warnings), lsn)),
+                _ => Ok(((false, Vec::new()), Lsn(0))),
+            }
+        })
+        .await?;
+    Ok(Reply::Stored { created, warnings })
+}
+
+/// `DELETE /api/policies/VHOST/NAME`.
+pub(super) async fn delete(call: &Call<'_>, operator: bool) -> Result<Reply, Failure> {
+    let name = call.params.get("name");
+    call.operate(
+        |operations| match apply(operations, Command::PolicyDelete { operator, name })? {
+            Answer::Done { lsn } => Ok(((), lsn)),
+            _ => Ok(((), Lsn(0))),
+        },
+    )
+    .await
+    .map_err(resource_gone)?;
+    Ok(Reply::Done)
+}
+
+fn apply(operations: &mut Operations<'_>, command: Command) -> Result<Answer, Refusal> {
+    let now = operations.now;
+    match operations.core.apply(now, command, operations.effects) {
+        Answer::Refused(error) => Err(error.into()),
+        answer => Ok(answer),
+    }
+}
