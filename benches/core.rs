@@ -209,6 +209,7 @@ impl Bench {
                 settled: false,
                 priority: 0,
                 exclusive: false,
+                passing: false,
             }));
             bench.apply(Command::ConsumerFlow {
                 consumer,

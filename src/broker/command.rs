@@ -262,6 +262,8 @@ pub struct Consume {
     pub priority: i32,
     /// Refuse other consumers.
     pub exclusive: bool,
+    /// It only takes what is there and goes: an auto-delete queue stays when it was the last.
+    pub passing: bool,
 }
 
 /// A consumer's verdict on a delivery.

@@ -1,10 +1,13 @@
 //! What the core answers at once.
 
-use crate::base::{ExchangeId, Lsn, Name, QueueId};
+use std::sync::Arc;
+
+use crate::base::{ExchangeId, Lsn, Name, Position, QueueId};
 use crate::broker::QueueCounters;
 use crate::broker::arguments::QueueType;
 use crate::broker::binding::Binding;
 use crate::broker::{Error, Warning};
+use crate::message::{Message, Route};
 use crate::wire::Value;
 
 /// The answer to one command. Where it carries an `lsn`, the asker is told once that record is
@@ -100,6 +103,23 @@ pub struct QueueDetails {
     pub memory_bytes: u64,
     /// Failures a message survives in it; none: any number.
     pub delivery_limit: Option<u32>,
+}
+
+/// One message in a queue, for people.
+#[derive(Clone, Debug)]
+pub struct Browsed {
+    /// Its place.
+    pub position: Position,
+    /// What.
+    pub message: Arc<Message>,
+    /// Exchange and keys it came by.
+    pub route: Arc<Route>,
+    /// Failures carried along and in this queue.
+    pub delivery_count: u32,
+    /// Failures in this queue.
+    pub failures: u32,
+    /// Returns in this queue.
+    pub acquired: u32,
 }
 
 /// One queue, for people and clients.

@@ -187,6 +187,7 @@ impl Gateway {
                     settled,
                     priority,
                     exclusive,
+                    passing: false,
                 };
                 Work::Ask(Ask::Consumer(id), Command::Consume(consume))
             });

@@ -96,10 +96,6 @@ impl Vhost {
         }
     }
 
-    pub(super) const fn name(&self) -> &Name {
-        &self.name
-    }
-
     /// Takes a connection in: from now on its effects go to this outbox.
     pub(super) fn enter(&self, connection: ConnectionId, outbox: Arc<Outbox>) {
         let peer = Peer {
@@ -249,14 +245,6 @@ impl Vhost {
             store.ring(wake);
         }
         Ok(result)
-    }
-
-    /// Works on the core for somebody who has no connection.
-    pub(super) fn operate<T>(
-        &self,
-        work: impl FnOnce(Now, &mut Core, &mut Effects) -> T,
-    ) -> Result<T, Failed> {
-        self.hold(None, |now, core, effects, _| work(now, core, effects))
     }
 
     /// One look at the core, for listings: a slice of objects at a time.

@@ -284,6 +284,7 @@ impl World {
             settled,
             priority,
             exclusive,
+            passing: false,
         }));
         let Reply::Consuming { queue } = reply else {
             return;

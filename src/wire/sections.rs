@@ -132,6 +132,14 @@ impl SectionIndex {
     }
 }
 
+/// The first section of `bytes`: its kind, its value, what is behind it.
+pub fn first_section(bytes: &[u8]) -> Result<(SectionKind, Value, &[u8]), DecodeError> {
+    let (kind, at) = section_kind(bytes, 0)?;
+    let mut reader = Reader::starting_at(bytes, at);
+    let value = reader.value()?;
+    Ok((kind, value, reader.rest()))
+}
+
 impl Section {
     /// Whether the message does not have it.
     pub const fn is_absent(self) -> bool {

@@ -40,6 +40,8 @@ pub(super) struct Consumer {
     pub(super) session: SessionId,
     pub(super) queue: QueueId,
     pub(super) settled: bool,
+    /// It only takes what is there and goes.
+    pub(super) passing: bool,
     pub(super) priority: i32,
     pub(super) limit: u64,
     pub(super) assigned: u64,

@@ -35,6 +35,7 @@ impl Core {
             session: consume.session,
             queue: id,
             settled: consume.settled,
+            passing: consume.passing,
             priority: consume.priority,
             limit: 0,
             assigned: 0,
@@ -111,7 +112,7 @@ impl Core {
         let next = queue.consumers.remove(id);
         if queue.consumers.is_empty() {
             queue.unused_since = turn.now.mono;
-            if queue.auto_delete {
+            if queue.auto_delete && !consumer.passing {
                 self.remove_queue(turn, queue_id, DropCause::QueueDeleted);
                 return;
             }

@@ -25,6 +25,7 @@ mod warnings;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 pub use self::restore::Restoring;
 pub use self::snapshot::Snapshot;
@@ -35,8 +36,8 @@ use self::topology::PolicyPass;
 use self::work::Work;
 use super::counters::Counters;
 use super::policy::Policies;
-use super::queue::{Queue, Trash};
-use super::reply::QueueInfo;
+use super::queue::{Queue, State, Trash};
+use super::reply::{Browsed, QueueInfo};
 use super::router::Router;
 use super::{Command, DropCause, Effects, Reply};
 use crate::base::{Lsn, Map, Millis, Name, Now, Position, QueueId, Seed, limits};
@@ -215,6 +216,30 @@ impl Core {
     pub fn queue_names_after(&self, after: Option<&Name>, count: usize) -> Vec<Name> {
         let names = self.names_after(after).take(count);
         names.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Up to `count` messages of a queue in one state, by place, from a place on. Changes nothing.
+    pub fn browse(&self, queue: &str, state: State, from: Position, count: usize) -> Vec<Browsed> {
+        let Some(queue) = self.queue(queue) else {
+            return Vec::new();
+        };
+        let mut browsed = Vec::new();
+        let mut from = from;
+        while browsed.len() < count
+            && let Some(position) = queue.messages.find(state, from, |_| true)
+            && let Some(slot) = queue.messages.slot(position)
+        {
+            browsed.push(Browsed {
+                position,
+                message: Arc::clone(&slot.message),
+                route: Arc::clone(&slot.route),
+                delivery_count: slot.message.carried_delivery_count() + slot.failures,
+                failures: slot.failures,
+                acquired: slot.acquired,
+            });
+            from = Position(position.0 + 1);
+        }
+        browsed
     }
 
     /// Memory that the messages of up to `count` queues behind `after` take, about, in bytes; and

@@ -70,6 +70,12 @@ pub enum Endpoint {
     DeleteQueue,
     /// Removes the ready messages of a queue.
     PurgeQueue,
+    /// Takes messages from a queue.
+    GetMessages,
+    /// Shows messages of a queue.
+    BrowseMessages,
+    /// Publishes a message to an exchange.
+    Publish,
     /// The bindings that lead to a queue.
     QueueBindings,
     /// All exchanges.

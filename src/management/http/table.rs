@@ -245,4 +245,25 @@ pub const ROUTES: &[Route] = &[
         Access::VhostAdministrator,
         "Deletes an operator policy",
     ),
+    route(
+        Method::Post,
+        "/api/queues/{vhost}/{name}/get",
+        Endpoint::GetMessages,
+        Access::Vhost,
+        "Takes messages from a queue",
+    ),
+    route(
+        Method::Get,
+        "/api/queues/{vhost}/{name}/messages",
+        Endpoint::BrowseMessages,
+        Access::Vhost,
+        "Shows messages of a queue and changes nothing (not in RabbitMQ)",
+    ),
+    route(
+        Method::Post,
+        "/api/exchanges/{vhost}/{name}/publish",
+        Endpoint::Publish,
+        Access::Vhost,
+        "Publishes a message to an exchange",
+    ),
 ];

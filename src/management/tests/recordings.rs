@@ -107,6 +107,7 @@ impl Setting {
             settled: false,
             priority: 0,
             exclusive: false,
+            passing: false,
         }));
         self.apply(Command::ConsumerFlow {
             consumer: CONSUMER,

@@ -10,7 +10,7 @@ use axum::{Extension, Router};
 
 use super::body::Bodies;
 use super::reply::{self, Reply};
-use super::{listings, login, objects, policies};
+use super::{listings, login, messages, objects, policies};
 use crate::access::Peer;
 use crate::base::Name;
 use crate::management::http::{
@@ -124,6 +124,9 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         Endpoint::DeleteExchange => objects::delete_exchange(&call).await,
         Endpoint::Bindings => listings::bindings(&call, call.visible_vhosts()).await,
         Endpoint::VhostBindings => listings::bindings(&call, vec![call.vhost()?]).await,
+        Endpoint::GetMessages => messages::get(&call).await,
+        Endpoint::BrowseMessages => messages::browse(&call).await,
+        Endpoint::Publish => messages::publish(&call).await,
         Endpoint::QueueBindings => objects::bindings_to_queue(&call).await,
         Endpoint::BindingsFrom => objects::bindings_from(&call).await,
         Endpoint::BindingsTo => objects::bindings_to(&call).await,

@@ -260,7 +260,7 @@ pub(super) fn queue(call: &Call<'_>) -> Result<Reply, Failure> {
     };
     let described = queue::queue(place, &details);
     let alone = queue::queue_alone(described, Value::Array(Vec::new()));
-    Ok(Reply::Json(alone))
+    Ok(Reply::Json(Listing::parse(&call.query)?.project(alone)))
 }
 
 /// `GET /api/exchanges` and `GET /api/exchanges/VHOST`.

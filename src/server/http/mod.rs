@@ -13,10 +13,12 @@ mod body;
 mod health;
 mod listings;
 mod login;
+mod messages;
 mod metrics;
 mod objects;
 mod policies;
 mod reply;
+mod visitor;
 mod work;
 
 use std::sync::Arc;

@@ -15,7 +15,7 @@ use crate::management::{BindingBody, DeleteIf, ExchangeBody, QueueBody, Refusal}
 const DEFAULT_EXCHANGE: &str = "amq.default";
 
 /// The exchange that a path names.
-fn exchange_name(call: &Call<'_>, param: &str) -> Name {
+pub(super) fn exchange_name(call: &Call<'_>, param: &str) -> Name {
     let name = call.params.get(param);
     if name == DEFAULT_EXCHANGE {
         return Name::from("");

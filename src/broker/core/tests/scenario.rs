@@ -249,6 +249,7 @@ impl Scenario {
             settled: false,
             priority: 0,
             exclusive: false,
+            passing: false,
         };
         adjust(&mut consume);
         self.apply(Command::Consume(consume))

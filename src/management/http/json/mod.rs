@@ -1,5 +1,6 @@
 //! The shapes of answers, from plain data. Field names are RabbitMQ's.
 
+pub mod message;
 pub mod overview;
 pub mod queue;
 pub mod topology;

@@ -8,7 +8,7 @@ use super::{put, rate};
 use crate::base::Name;
 use crate::broker::arguments::QueueType;
 use crate::broker::policy::Policies;
-use crate::broker::{QueueCounters, QueueDetails};
+use crate::broker::{ByReason, QueueCounters, QueueDetails};
 use crate::deaths::Reason;
 use crate::wire;
 
@@ -151,10 +151,9 @@ fn message_stats(counters: &QueueCounters) -> Value {
     ])
 }
 
-/// What became of the dead of a queue: deaths by reason, dead letters that reached a target, and
+/// What became of the dead of a queue: deaths and dead letters that reached a target, by reason, and
 /// what was dropped, by reason and cause.
 fn dead_letters(counters: &QueueCounters) -> Value {
-    let dead = counters.dead;
     let dropped = counters.drops.kinds().iter();
     let dropped: Vec<Value> = dropped
         .map(|kind| {
@@ -166,11 +165,17 @@ fn dead_letters(counters: &QueueCounters) -> Value {
         })
         .collect();
     json!({
-        "rejected": dead.rejected,
-        "expired": dead.expired,
-        "maxlen": dead.maxlen,
-        "delivery_limit": dead.delivery_limit,
-        "dead_lettered": counters.dead_lettered,
+        "deaths": by_reason(counters.dead),
+        "dead_lettered": by_reason(counters.dead_lettered),
         "dropped": dropped,
+    })
+}
+
+fn by_reason(counts: ByReason) -> Value {
+    json!({
+        "rejected": counts.rejected,
+        "expired": counts.expired,
+        "maxlen": counts.maxlen,
+        "delivery_limit": counts.delivery_limit,
     })
 }

@@ -1,0 +1,263 @@
+//! Messages: published, taken, looked at.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::api::Call;
+use super::listings::aside;
+use super::objects::exchange_name;
+use super::reply::Reply;
+use super::visitor::Visitor;
+use super::work::failed;
+use crate::access::Right;
+use crate::base::{Name, Position};
+use crate::broker::queue::State;
+use crate::broker::{Browsed, Outcome, PublishOutcome};
+use crate::management::http::json::message::{self, PayloadEncoding, Showing, Shown};
+use crate::management::http::{Failure, Fields, Publication, Query};
+use crate::message::{Message, Route};
+
+/// Messages that one request takes or looks at, at most.
+const COUNT_MAX: u64 = 10_000;
+/// Messages that are copied under one hold of the core's lock: sharing each costs little.
+const BROWSE_SLICE: usize = 128;
+/// Messages that one look at a queue shows unless asked otherwise.
+const BROWSE_COUNT: u64 = 50;
+/// Bytes of bare messages that one look shows at most, and one more message.
+const BROWSE_BYTES_MAX: usize = 64 << 20;
+
+/// `POST /api/exchanges/VHOST/NAME/publish`.
+pub(super) async fn publish(call: &Call<'_>) -> Result<Reply, Failure> {
+    let publication = Publication::parse(call.body)?;
+    let exchange = exchange_name(call, "name");
+    if !call.permissions().allow(Right::Write, &exchange) {
+        let (vhost, user) = (call.params.get("vhost"), &call.identity.name);
+        return Err(Failure::bad_request(format!(
+            "403 ACCESS_REFUSED - write access to exchange '{exchange}' in vhost '{vhost}' refused \
+             for user '{user}'"
+        )));
+    }
+    let options = &call.shared.environment.options;
+    if publication.payload.len() as u64 > options.message_bytes_max {
+        let max = options.message_bytes_max;
+        let why = format!("the message has more than {max} bytes");
+        return Err(Failure::bad_request(why));
+    }
+    let message = Message::from_transfer(publication.payload.into(), options.key_rule)
+        .map_err(|error| Failure::bad_request(error.to_string()))?;
+    check_user_id(call, &message)?;
+    let mut keys = vec![publication.routing_key];
+    let further = message.cc();
+    keys.extend(further.map_err(|error| Failure::bad_request(error.to_string()))?);
+    let route = Arc::new(Route {
+        exchange,
+        keys: keys.into(),
+    });
+    let vhost = call.params.get("vhost");
+    let registry = call.shared.environment.registry();
+    let topics = registry.topic_permissions(&vhost, &call.identity.name);
+    let topic = topics.and_then(|topics| topics.get(&route.exchange));
+    let visitor = Visitor::enter(call)?;
+    let outcome = visitor.publish(route, message, topic.cloned()).await?;
+    match outcome {
+        PublishOutcome::Accepted => Ok(Reply::Json(json!({ "routed": true }))),
+        PublishOutcome::Unroutable => Ok(Reply::Json(json!({ "routed": false }))),
+        PublishOutcome::NoExchange => Err(Failure {
+            status: 404,
+            error: "not_found",
+            reason: "exchange_not_found".to_owned(),
+        }),
+        PublishOutcome::Forbidden { key } => Err(Failure::bad_request(format!(
+            "403 ACCESS_REFUSED - write access to topic '{key}' refused for user '{}'",
+            call.identity.name,
+        ))),
+        PublishOutcome::Internal => Err(Failure::bad_request(
+            "403 ACCESS_REFUSED - the exchange is internal",
+        )),
+        PublishOutcome::QueueFull { queue } => Err(Failure::bad_request(format!(
+            "queue '{queue}' is full and refused the message"
+        ))),
+    }
+}
+
+fn check_user_id(call: &Call<'_>, message: &Message) -> Result<(), Failure> {
+    let Some(user_id) = message.user_id() else {
+        return Ok(());
+    };
+    let registry = call.shared.environment.registry();
+    let user = registry.user(&call.identity.name);
+    if user.is_some_and(|user| user.may_send_as(user_id)) {
+        return Ok(());
+    }
+    let claimed = String::from_utf8_lossy(user_id);
+    let user = &call.identity.name;
+    Err(Failure::bad_request(format!(
+        "the property 'user_id' is '{claimed}', but the user is '{user}'"
+    )))
+}
+
+/// `POST /api/queues/VHOST/NAME/get`.
+pub(super) async fn get(call: &Call<'_>) -> Result<Reply, Failure> {
+    let fields = Fields::parse(call.body)?;
+    fields.require(&["ackmode", "count", "encoding"])?;
+    let outcome = match fields.text("ackmode")?.unwrap_or_default() {
+        "ack_requeue_false" => Outcome::Accepted,
+        "ack_requeue_true" | "reject_requeue_true" => Outcome::Released,
+        "reject_requeue_false" => Outcome::Rejected { evidence: None },
+        _ => {
+            return Err(Failure::bad_request(
+                "the field 'ackmode' must be one of ack_requeue_true, ack_requeue_false, \
+                 reject_requeue_true, reject_requeue_false",
+            ));
+        }
+    };
+    let showing = showing(fields.text("encoding")?, fields.integer("truncate")?)?;
+    let count = fields.integer("count")?.unwrap_or_default();
+    let count = u64::try_from(count)
+        .map_err(|_| Failure::bad_request("the field 'count' must not be negative"))?;
+    let name = readable_queue(call)?;
+    let visitor = Visitor::enter(call)?;
+    let taken = visitor.take(&name, count.min(COUNT_MAX)).await?;
+    let left = call.vhost()?.look(|core| {
+        let queue = core.queue(&name);
+        queue.map_or(0, |queue| queue.messages.ready())
+    });
+    let left = left.map_err(failed)?;
+    visitor.settle(&taken, &outcome).await?;
+    drop(visitor);
+    aside(move || {
+        let total = taken.len() as u64;
+        let behind = (1..).map(|index: u64| left + total.saturating_sub(index));
+        let shown = taken.iter().zip(behind).map(|(delivery, behind)| {
+            let shown = Shown {
+                message: &delivery.message,
+                route: &delivery.route,
+                delivery_count: delivery.delivery_count,
+                failures: delivery.failures,
+                acquired: delivery.acquired,
+                redelivered: delivery.acquired > 0,
+            };
+            let mut json = message::message(&shown, showing);
+            if let Value::Object(fields) = &mut json {
+                fields.insert("message_count".to_owned(), json!(behind));
+            }
+            json
+        });
+        Ok(Reply::Json(shown.collect()))
+    })
+    .await
+}
+
+/// `GET /api/queues/VHOST/NAME/messages`: a look that changes nothing.
+pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
+    let query = &call.query;
+    let showing = showing(
+        query.get("encoding").or(Some("auto")),
+        number(query, "truncate")?,
+    )?;
+    let state = match query.get("state").unwrap_or("ready") {
+        "ready" => State::Ready,
+        "unacknowledged" => State::Held,
+        "dead_pending" => State::Dying,
+        _ => {
+            return Err(Failure::bad_request(
+                "the parameter 'state' must be one of ready, unacknowledged, dead_pending",
+            ));
+        }
+    };
+    let unsigned = |name, default| -> Result<u64, Failure> {
+        let number = number(query, name)?.map(u64::try_from).transpose();
+        let negative = |_| Failure::bad_request(format!("the parameter '{name}' is negative"));
+        Ok(number.map_err(negative)?.unwrap_or(default))
+    };
+    let from = Position(unsigned("from", 0)?);
+    let count = unsigned("count", BROWSE_COUNT)?.min(COUNT_MAX);
+    let name = readable_queue(call)?;
+    let vhost = call.vhost()?;
+    aside(move || {
+        let mut items = Vec::new();
+        let mut bytes = 0;
+        let mut next = Some(from);
+        while let Some(from) = next
+            && (items.len() as u64) < count
+            && bytes < BROWSE_BYTES_MAX
+        {
+            let wanted = usize::try_from(count).unwrap_or(usize::MAX) - items.len();
+            let slice = vhost
+                .look(|core| core.browse(&name, state, from, wanted.min(BROWSE_SLICE)))
+                .map_err(failed)?;
+            next = None;
+            for browsed in &slice {
+                bytes += browsed.message.bare_len();
+                items.push(shown(browsed, showing));
+                next = Some(Position(browsed.position.0 + 1));
+                if bytes >= BROWSE_BYTES_MAX {
+                    break;
+                }
+            }
+        }
+        let next = next.map(|position| position.0);
+        Ok(Reply::Json(json!({ "messages": items, "next": next })))
+    })
+    .await
+}
+
+fn shown(browsed: &Browsed, showing: Showing) -> Value {
+    let shown = Shown {
+        message: &browsed.message,
+        route: &browsed.route,
+        delivery_count: browsed.delivery_count,
+        failures: browsed.failures,
+        acquired: browsed.acquired,
+        redelivered: browsed.acquired > 0,
+    };
+    let mut json = message::message(&shown, showing);
+    if let Value::Object(fields) = &mut json {
+        fields.insert("position".to_owned(), json!(browsed.position.0));
+    }
+    json
+}
+
+/// The queue in the path, if the user may read it.
+fn readable_queue(call: &Call<'_>) -> Result<Name, Failure> {
+    let name = call.params.get("name");
+    if !call.permissions().allow(Right::Read, &name) {
+        return Err(Failure::not_authorised(format!(
+            "ACCESS_REFUSED - read access to queue '{name}' in vhost '{}' refused for user '{}'",
+            call.params.get("vhost"),
+            call.identity.name,
+        )));
+    }
+    let known = call.vhost()?.look(|core| core.queue(&name).is_some());
+    if known.map_err(failed)? {
+        return Ok(name);
+    }
+    Err(Failure {
+        status: 404,
+        error: "not_found",
+        reason: "queue_not_found".to_owned(),
+    })
+}
+
+fn number(query: &Query, name: &str) -> Result<Option<i64>, Failure> {
+    let parsed = query.get(name).map(str::parse).transpose();
+    parsed.map_err(|_| Failure::bad_request(format!("the parameter '{name}' must be a number")))
+}
+
+fn showing(encoding: Option<&str>, truncate: Option<i64>) -> Result<Showing, Failure> {
+    let encoding = match encoding {
+        Some("auto") => PayloadEncoding::Auto,
+        Some("base64") => PayloadEncoding::Base64,
+        _ => {
+            let why = "Unsupported encoding. Please use auto or base64.";
+            return Err(Failure::bad_request(why));
+        }
+    };
+    let truncate = truncate.map(usize::try_from).transpose();
+    let negative = |_| Failure::bad_request("the field 'truncate' must not be negative");
+    Ok(Showing {
+        encoding,
+        truncate: truncate.map_err(negative)?,
+    })
+}
