@@ -267,6 +267,7 @@ const fn kind(fact: &Fact) -> &'static str {
         Fact::PolicySet { .. } => "policy set",
         Fact::PolicyDeleted { .. } => "policy deleted",
         Fact::QueueIds { .. } => "queue ids",
+        Fact::Registry(_) => "registry",
     }
 }
 
