@@ -119,3 +119,29 @@ fn a_stopped_directory_is_looked_at_and_damage_is_found() {
     assert_eq!(check.status.code(), Some(65), "{check:?}");
     assert!(String::from_utf8_lossy(&check.stdout).contains("damage: "));
 }
+
+#[test]
+fn without_a_word_about_it_data_goes_to_the_state_directory_of_the_user() {
+    let state = directory("state");
+    std::fs::create_dir_all(&state).expect("a directory");
+    let expected = state.join("coroner-data");
+    let serve = |home: Option<&PathBuf>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_coroner"));
+        command.args(["serve", "--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
+        command.env_remove("HOME").env_remove("XDG_STATE_HOME");
+        if let Some(home) = home {
+            command.env("XDG_STATE_HOME", home);
+        }
+        command
+    };
+    let _holds_it = RunningBroker::start(&["--data", &expected.display().to_string()]);
+    for (home, parts) in [
+        (Some(&state), ["coroner-data", "in use", "--in-memory"]),
+        (None, ["XDG_STATE_HOME", "--data DIR", "--in-memory"]),
+    ] {
+        let output = run_to_end(&mut serve(home), RESTART_MAX);
+        assert!(!output.status.success());
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    }
+}

@@ -65,6 +65,11 @@ fn settings(matches: &ArgMatches) -> Result<Settings, ConfigError> {
     }
     layers.extend(config::from_environment(std::env::vars())?);
     layers.extend(TABLE.iter().filter_map(|key| flag_given(key, matches)));
+    let settings = config::load(layers.iter().cloned())?;
+    if settings.in_memory || settings.data.is_some() {
+        return Ok(settings);
+    }
+    layers.push(config::from_state_directory(std::env::vars())?);
     config::load(layers)
 }
 

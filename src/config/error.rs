@@ -48,4 +48,10 @@ pub enum ConfigError {
         /// What the parser said.
         why: String,
     },
+    /// Neither a setting nor the environment says where durable data goes.
+    #[error(
+        "there is no directory for durable data: neither XDG_STATE_HOME nor HOME names one; say \
+         --data DIR, or --in-memory to keep nothing"
+    )]
+    NoStateDirectory,
 }

@@ -2,6 +2,7 @@
 //! configuration file.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use figment::error::Kind;
 use figment::providers::{Format, Serialized, Toml};
@@ -147,6 +148,31 @@ pub fn from_environment(
         .collect()
 }
 
+/// Where durable data goes if nothing else says so: `coroner-data` in the user's state directory.
+///
+/// # Errors
+/// When these variables do not tell where that is.
+pub fn from_state_directory(
+    variables: impl IntoIterator<Item = (String, String)>,
+) -> Result<Given, ConfigError> {
+    let (mut state, mut home) = (None, None);
+    for (name, value) in variables {
+        // The specification of the directories has relative ones ignored.
+        let path = PathBuf::from(value);
+        match name.as_str() {
+            "XDG_STATE_HOME" if path.is_absolute() => state = Some(path),
+            "HOME" if path.is_absolute() => home = Some(path.join(".local/state")),
+            _ => {}
+        }
+    }
+    let (Some(key), Some(state)) = (find("data"), state.or(home)) else {
+        return Err(ConfigError::NoStateDirectory);
+    };
+    let directory = state.join("coroner-data").display().to_string();
+    let origin = "the user's state directory".to_owned();
+    Ok(given(key, vec![directory], origin))
+}
+
 /// The setting of a command line flag, with the texts of all its occurrences.
 pub fn from_flag(key: &'static Key, texts: Vec<String>) -> Given {
     given(key, texts, format!("flag --{}", key.name))
@@ -280,6 +306,30 @@ mod tests {
 
     fn flag(name: &str, value: &str) -> Given {
         from_flag(find(name).unwrap(), vec![value.to_owned()])
+    }
+
+    #[test]
+    fn durable_data_goes_to_the_state_directory_of_the_user() {
+        let check = |variables: &[(&str, &str)], expect: Option<&str>| {
+            let variables = variables.iter();
+            let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+            let given = from_state_directory(variables.map(own));
+            let settings = given.and_then(|given| load([given]));
+            let found = settings.map(|settings| settings.data);
+            let expect = expect.map(|path| Some(PathBuf::from(path)));
+            assert_eq!(found, expect.ok_or(ConfigError::NoStateDirectory));
+        };
+        check(&[("HOME", "/h")], Some("/h/.local/state/coroner-data"));
+        check(
+            &[("HOME", "/h"), ("XDG_STATE_HOME", "/s")],
+            Some("/s/coroner-data"),
+        );
+        check(
+            &[("XDG_STATE_HOME", "s"), ("HOME", "/h")],
+            Some("/h/.local/state/coroner-data"),
+        );
+        check(&[("XDG_STATE_HOME", ""), ("HOME", "")], None);
+        check(&[], None);
     }
 
     #[test]

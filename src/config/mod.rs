@@ -16,7 +16,10 @@ mod table;
 mod values;
 
 pub use error::ConfigError;
-pub use load::{Given, changed, default_texts, from_environment, from_file, from_flag, load};
+pub use load::{
+    Given, changed, default_texts, from_environment, from_file, from_flag, from_state_directory,
+    load,
+};
 pub use settings::{ANY_VHOST, Settings};
 pub use table::{Key, Shape, TABLE, find};
 pub use values::{

@@ -156,14 +156,15 @@ pub const TABLE: &[Key] = &[
         Shape::Text,
         "DIR",
         "a directory",
-        "Directory for durable data; without one, messages live in memory only",
+        "Directory for durable data. If none is named: coroner-data in the user's state directory \
+         (XDG_STATE_HOME, else ~/.local/state)",
     ),
     key(
         "in-memory",
         Shape::Switch,
         "BOOL",
         SWITCH,
-        "Keep messages in memory only, even where a data directory is configured",
+        "Keep nothing: all is gone when the process ends, whatever data directory is configured",
     ),
     key(
         "sync",

@@ -31,7 +31,8 @@ pub struct Caller<'a> {
 pub struct Answer {
     /// The whole message (its sections), to be sent settled.
     pub message: Vec<u8>,
-    /// To be sent once this is durable (0: at once).
+    /// To be sent once this is durable (0: at once): the last change of what the request may have
+    /// looked at, whoever made it.
     pub lsn: Lsn,
 }
 
@@ -55,13 +56,14 @@ pub fn handle(
     let operations = Operations {
         now,
         caller,
-        core,
+        core: &mut *core,
         effects,
     };
     let result = properties
         .and_then(|properties| Request::new(&properties, &index, payload))
         .and_then(|request| perform(request, operations));
-    let lsn = result.as_ref().map_or(Lsn(0), |done| done.lsn);
+    // Whatever is told, that something was there already or is not there: it must not be undone.
+    let lsn = core.topology_lsn();
     Ok(Answer {
         message: answer::write_message(result, message_id.as_ref()),
         lsn,

@@ -36,7 +36,9 @@ pub enum StartError {
     #[error("setting 'permission': {0}")]
     Pattern(#[from] PatternError),
     /// The data directory cannot be used.
-    #[error("data directory {directory}: {why}")]
+    #[error(
+        "data directory {directory}: {why}; --data DIR names another one, --in-memory uses none"
+    )]
     Data {
         /// Which.
         directory: String,

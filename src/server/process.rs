@@ -132,11 +132,7 @@ async fn report(shared: Arc<Shared>, interval: std::time::Duration) {
 fn where_messages_live(settings: &Settings) -> String {
     match settings.data_directory() {
         Some(directory) => format!("durable data in {}", directory.display()),
-        None => {
-            "messages live in memory only, without --data DIR: they are gone when this process \
-                 ends"
-                .to_owned()
-        }
+        None => "in memory only: everything is gone when this process ends".to_owned(),
     }
 }
 

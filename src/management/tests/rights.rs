@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::typed::message;
 use crate::access::Permissions;
-use crate::base::{ConnectionId, Name, Now, Seed};
+use crate::base::{ConnectionId, Lsn, Name, Now, Seed};
 use crate::broker::{Core, Effects, Options};
 use crate::management::{Caller, handle};
 use crate::wire::{Reader, walk};
@@ -146,4 +146,31 @@ proptest! {
             prop_assert_ne!(status, "500");
         }
     }
+}
+
+#[test]
+fn every_answer_waits_for_the_last_change_of_what_it_may_tell() {
+    let mut core = Core::new(Options::new(Name::from("/"), Seed(1)));
+    let (user, permissions) = (Name::from("someone"), Permissions::all().unwrap());
+    let caller = Caller {
+        user: &user,
+        permissions: &permissions,
+        connection: ConnectionId(1),
+        node: "node",
+    };
+    let mut effects = Effects::new();
+    let mut lsn = |method: &str, path: &str| {
+        let payload = request(method, path, &[]);
+        let answer = handle(Now::default(), &caller, &mut core, &mut effects, &payload);
+        answer.unwrap().lsn
+    };
+    assert_eq!(lsn("GET", "/queues/q"), Lsn(0), "nothing was changed yet");
+    let declared = lsn("PUT", "/queues/q");
+    assert!(declared > Lsn(0));
+    assert_eq!(lsn("PUT", "/queues/q"), declared, "it was there already");
+    assert_eq!(lsn("GET", "/queues/q"), declared);
+    let deleted = lsn("DELETE", "/queues/q");
+    assert!(deleted > declared);
+    assert_eq!(lsn("DELETE", "/queues/q"), deleted, "it was gone already");
+    assert_eq!(lsn("GET", "/queues/q"), deleted, "there is no such queue");
 }
