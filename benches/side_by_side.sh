@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Measures Coroner and RabbitMQ with the same load generator, alternating, and prints medians.
 # usage: benches/side_by_side.sh [ROUNDS] [ROW...]     default 3 rounds, all rows
-# rows: transient ten-queues dead-letter fixed-rate stall
+# rows: transient ten-queues dead-letter fixed-rate stall, and with messages of 1 KiB on disk
+#   durable-quorum durable-classic durable-fill durable-dead-letter durable-rate
 # environment: SECONDS_EACH (5), CORONER_PORT (5673), RABBITMQ_PORT (5692), RABBITMQ_DIR, OUT (a
 #   directory that keeps each run's JSON), ONLY (coroner or rabbitmq)
 # The peer comes from ../shared/bench/rabbitmq-up, a RabbitMQ 4.0 in a chroot. Where that is missing
@@ -14,7 +15,8 @@ cd "$(dirname "$0")/.."
 rounds=${1:-3}
 shift || true
 rows=("$@")
-[ ${#rows[@]} -gt 0 ] || rows=(transient ten-queues dead-letter fixed-rate stall)
+[ ${#rows[@]} -gt 0 ] || rows=(transient ten-queues dead-letter fixed-rate stall
+  durable-quorum durable-classic durable-fill durable-dead-letter durable-rate)
 seconds_each=${SECONDS_EACH:-5}
 coroner_port=${CORONER_PORT:-5673}
 rabbitmq_port=${RABBITMQ_PORT:-5692}
@@ -29,15 +31,17 @@ listens() { (echo >"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 listener() { ss -ltnpH "sport = :$1" | sed -n 's/.*pid=\([0-9]*\).*/\1/p' | head -1; }
 
 started=()
-trap 'for pid in "${started[@]}"; do kill "$pid" 2>/dev/null || true; done' EXIT
+data=$(mktemp -d "$PWD/target/side-by-side-XXXXXX")
+trap 'for pid in "${started[@]}"; do kill "$pid" 2>/dev/null || true; done; rm -rf "$data"' EXIT
 
+# start_coroner PORT OPTION...: one broker.
 start_coroner() {
-  listens "$coroner_port" && { echo "port $coroner_port is taken; set CORONER_PORT" >&2; exit 1; }
-  "$coroner" serve --amqp "127.0.0.1:$coroner_port" --in-memory --max-message-size 128MiB \
-    >"$out/coroner.log" 2>&1 &
+  local port=$1; shift
+  listens "$port" && { echo "port $port is taken; set CORONER_PORT" >&2; exit 1; }
+  "$coroner" serve --amqp "127.0.0.1:$port" --http off "$@" >"$out/coroner-$port.log" 2>&1 &
   started+=($!)
-  for _ in $(seq 50); do listens "$coroner_port" && return; sleep 0.1; done
-  echo "Coroner did not come up; see $out/coroner.log" >&2
+  for _ in $(seq 50); do listens "$port" && return; sleep 0.1; done
+  echo "Coroner did not come up; see $out/coroner-$port.log" >&2
   exit 1
 }
 
@@ -49,17 +53,28 @@ start_rabbitmq() {
 }
 
 brokers=()
-if [ "${ONLY:-}" != rabbitmq ]; then start_coroner; brokers+=(coroner); fi
+if [ "${ONLY:-}" != rabbitmq ]; then
+  start_coroner "$coroner_port" --in-memory --max-message-size 128MiB
+  start_coroner $((coroner_port + 1)) --data "$data"
+  brokers+=(coroner)
+fi
 if [ "${ONLY:-}" != coroner ]; then
   if start_rabbitmq; then brokers+=(rabbitmq)
   else echo "no peer on port $rabbitmq_port: see the top of $0" >&2; fi
 fi
 
-port_of() { [ "$1" = coroner ] && echo "$coroner_port" || echo "$rabbitmq_port"; }
+# The broker with a data directory has the next port.
+port_of() {
+  case $1.$2 in
+    coroner.durable*) echo $((coroner_port + 1)) ;;
+    coroner.*) echo "$coroner_port" ;;
+    *) echo "$rabbitmq_port" ;;
+  esac
+}
 
-# bench BROKER OPTION...: one run against a broker.
+# bench BROKER OPTION...: one run against a broker, for the row $row.
 bench() {
-  local port; port=$(port_of "$1"); shift
+  local port; port=$(port_of "$1" "${row:-}"); shift
   "$coroner" bench --url "127.0.0.1:$port" --pid "$(listener "$port")" --json "$@"
 }
 
@@ -105,6 +120,18 @@ for _ in $(seq "$rounds"); do
             --duration "$seconds_each" ;;
         dead-letter) measure "$broker" "$row" --dead-letter --duration "$seconds_each" ;;
         fixed-rate) measure "$broker" "$row" --rate 5000 --duration "$seconds_each" ;;
+        durable-quorum | durable-classic)
+          measure "$broker" "$row" --durable --size 1024 --queue-type "${row#durable-}" \
+            --duration "$seconds_each" ;;
+        durable-fill) # nobody consumes, so that every message is written
+          measure "$broker" "$row" --durable --size 1024 --queue-type quorum --consumers 0 \
+            --duration "$seconds_each" ;;
+        durable-dead-letter)
+          measure "$broker" "$row" --durable --size 1024 --queue-type quorum --dead-letter \
+            --at-least-once --duration "$seconds_each" ;;
+        durable-rate)
+          measure "$broker" "$row" --durable --size 1024 --queue-type quorum --rate 1000 \
+            --duration "$seconds_each" ;;
         stall) stall_rows "$broker" ;;
         *) echo "no such row: $row" >&2; exit 1 ;;
       esac

@@ -11,6 +11,10 @@ BUDGETS = {
     "ten-queues": (25, None),
     "dead-letter": (20, 60),
     "fixed-rate": (None, 4),
+    "durable-quorum": (8, 20),
+    "durable-classic": (8, None),
+    "durable-fill": (8, 20),
+    "durable-dead-letter": (12, None),
 }
 
 

@@ -18,6 +18,8 @@ pub(super) struct QueueSpec<'a> {
     pub(super) durable: bool,
     /// Queue that its dead letters go to, through the default exchange.
     pub(super) dead_letter_queue: Option<String>,
+    /// They are safe on their way there.
+    pub(super) at_least_once: bool,
 }
 
 /// A connection with the management pair attached.
@@ -56,6 +58,12 @@ impl Management {
         if let Some(target) = &queue.dead_letter_queue {
             arguments.push((Item::Text("x-dead-letter-exchange"), Item::Text("")));
             arguments.push((Item::Text("x-dead-letter-routing-key"), Item::Text(target)));
+            if queue.at_least_once {
+                let strategy = Item::Text("at-least-once");
+                arguments.push((Item::Text("x-dead-letter-strategy"), strategy));
+                // RabbitMQ insists on it.
+                arguments.push((Item::Text("x-overflow"), Item::Text("reject-publish")));
+            }
         }
         let body = Item::Map(vec![
             (Item::Text("durable"), Item::Bool(queue.durable)),

@@ -159,6 +159,7 @@ impl Options {
                     queue_type,
                     durable: true,
                     dead_letter_queue,
+                    at_least_once: false,
                 };
                 management.declare(&spec)?;
             }
@@ -168,6 +169,7 @@ impl Options {
                 queue_type,
                 durable: true,
                 dead_letter_queue,
+                at_least_once: self.at_least_once,
             })?;
         }
         Ok(())

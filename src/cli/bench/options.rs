@@ -64,6 +64,9 @@ pub(super) struct Options {
     /// Reject every message and count it when it arrives from the dead-letter queue
     #[arg(long)]
     pub(super) dead_letter: bool,
+    /// Dead-letter with the strategy at-least-once (in RabbitMQ for quorum queues only)
+    #[arg(long, requires = "dead_letter")]
+    pub(super) at_least_once: bool,
     /// Seconds to publish for
     #[arg(long, value_name = "SECONDS", conflicts_with = "messages")]
     pub(super) duration: Option<f64>,
