@@ -148,6 +148,7 @@ impl Client {
             settled: false,
             priority: 0,
             exclusive: false,
+            passing: false,
         }));
         let mut deliveries = self.apply(Command::ConsumerFlow {
             consumer,
