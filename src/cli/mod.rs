@@ -7,6 +7,8 @@
 
 mod api;
 mod bench;
+mod client;
+mod deaths;
 mod describe;
 mod exit;
 mod manage;
@@ -44,7 +46,8 @@ pub fn main() -> ExitCode {
     let Some((name, behind)) = matches.subcommand() else {
         return EXIT_USAGE.into();
     };
-    if let Some(ended) = manage::run(name, &matches, behind) {
+    let managed = manage::run(name, &matches, behind);
+    if let Some(ended) = managed.or_else(|| client::run(name, &matches, behind)) {
         return end(ended);
     }
     if let Some(flag) = Flags::first_given(&matches) {
@@ -86,6 +89,7 @@ fn command() -> Command {
         .mut_args(|arg| arg.hide(true))
         .subcommand(serve::command())
         .subcommands(manage::commands())
+        .subcommands(client::commands())
         .subcommand(bench::command())
         .subcommand(store::command())
         .subcommand(describe::completions_command())
@@ -127,5 +131,71 @@ mod tests {
             assert!(help.contains(&key.variable()), "{}", key.variable());
         }
         assert!(help.contains("[default: 127.0.0.1:5672]"), "{help}");
+    }
+
+    #[test]
+    fn every_command_and_every_argument_says_what_it_is() {
+        let mut whole = command();
+        whole.build();
+        let mut waiting = vec![(String::new(), &whole)];
+        while let Some((path, command)) = waiting.pop() {
+            assert!(command.get_about().is_some(), "{path} says nothing");
+            for argument in command.get_arguments() {
+                let help = argument.get_help().map(ToString::to_string);
+                let name = argument.get_id();
+                assert!(
+                    help.is_some_and(|help| !help.is_empty()),
+                    "{path}: {name} has no help"
+                );
+            }
+            waiting.extend(command.get_subcommands().map(|inner| {
+                let path = format!("{path} {}", inner.get_name());
+                (path, inner)
+            }));
+        }
+    }
+
+    #[test]
+    fn examples_in_the_help_are_understood() {
+        let whole = command();
+        let mut tried = 0;
+        let mut waiting: Vec<&Command> = whole.get_subcommands().collect();
+        while let Some(inner) = waiting.pop() {
+            waiting.extend(inner.get_subcommands());
+            let help = inner
+                .get_after_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            for line in help.lines().filter(|line| line.starts_with("  coroner ")) {
+                let words = shell_words(line.trim());
+                let parsed = command().try_get_matches_from(&words);
+                assert!(parsed.is_ok(), "{line}: {:?}", parsed.err());
+                tried += 1;
+            }
+        }
+        assert!(tried > 90, "only {tried} examples");
+    }
+
+    /// The words of a command line, up to a pipe or a redirection.
+    fn shell_words(line: &str) -> Vec<String> {
+        let mut words = vec![String::new()];
+        let mut quote = None;
+        for character in line.chars() {
+            match (quote, character) {
+                (None, '<' | '>' | '|' | '&') => {
+                    words.pop();
+                    break;
+                }
+                (None, '\'' | '"') => quote = Some(character),
+                (Some(open), character) if open == character => quote = None,
+                (None, ' ') => words.push(String::new()),
+                (_, character) => {
+                    if let Some(word) = words.last_mut() {
+                        word.push(character);
+                    }
+                }
+            }
+        }
+        words
     }
 }

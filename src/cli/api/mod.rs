@@ -12,6 +12,6 @@ mod flags;
 mod path;
 
 pub(super) use client::Api;
-pub(super) use endpoint::HTTP;
-pub(super) use flags::Flags;
+pub(super) use endpoint::{AMQP, HTTP};
+pub(super) use flags::{Flags, Settings};
 pub(super) use path::Path;

@@ -30,7 +30,7 @@ use super::exit::Failure;
 use super::output::Output;
 
 /// A command with arguments of its own. Its documentation comment is its help.
-trait Task: Args {
+pub(super) trait Task: Args {
     /// Its name, with underscores; dashes are understood too.
     const NAME: &'static str;
     /// Command lines that show it, without `coroner`.
@@ -88,6 +88,7 @@ const ENTRIES: &[Entry] = &[
     entry::<queues::PurgeQueue>(),
     entry::<queues::DeleteQueue>(),
     entry::<messages::GetMessages>(),
+    entry::<super::deaths::Deaths>(),
     entry::<connections::CloseConnection>(),
     entry::<connections::CloseAllConnections>(),
     entry::<connections::CloseAllUserConnections>(),

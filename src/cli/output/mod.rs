@@ -58,6 +58,11 @@ impl Output {
         self.format == Format::Json
     }
 
+    /// Whether only what was asked for is wanted.
+    pub(super) fn is_quiet(self) -> bool {
+        self.is_quiet
+    }
+
     /// Confirms what was done; for people only.
     pub(super) fn done(self, text: impl Display) -> Result<(), Failure> {
         if self.is_quiet || self.format != Format::Table {

@@ -1,0 +1,264 @@
+//! `publish`, `consume` and `ping`: any AMQP 1.0 broker, through the fe2o3-amqp client.
+//!
+//! Promises: the client shares no code with our broker, so what works here works for others; a
+//! message is settled only once it was printed; nothing is left open at the end.
+//!
+//! Read [`options`] first, then `publish` and `consume`.
+
+mod consume;
+mod options;
+mod ping;
+mod publish;
+mod wires;
+
+use std::fmt::Display;
+use std::future::Future;
+use std::time::Duration;
+
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use fe2o3_amqp::connection::{ConnectionHandle, ConnectionStopReason, OpenError};
+use fe2o3_amqp::link::SessionStopReason as Stopped;
+use fe2o3_amqp::link::{LinkStateError, ReceiverAttachError, SenderAttachError};
+use fe2o3_amqp::sasl_profile::SaslProfile;
+use fe2o3_amqp::session::{BeginError, SessionHandle};
+use fe2o3_amqp::types::definitions;
+use fe2o3_amqp::types::sasl::SaslCode;
+use fe2o3_amqp::{Connection, Session};
+use tokio::net::TcpStream;
+
+use super::api::{AMQP, Flags, Settings};
+use super::exit::{Failure, Kind};
+use super::manage::described;
+use super::output::Output;
+
+/// The commands of this room.
+pub(super) fn commands() -> Vec<Command> {
+    let publish = publish::Publish::augment_args(Command::new("publish"));
+    let consume = consume::Consume::augment_args(Command::new("consume"));
+    let ping = ping::Ping::augment_args(Command::new("ping"));
+    let all = [
+        described(publish, publish::EXAMPLES),
+        described(consume, consume::EXAMPLES),
+        described(
+            ping,
+            &["ping", "ping --url amqp://broker.example --count 5"],
+        ),
+    ];
+    all.map(Flags::augment_args).to_vec()
+}
+
+/// Runs a command of this room; nothing if it is none.
+pub(super) fn run(
+    name: &str,
+    before: &ArgMatches,
+    behind: &ArgMatches,
+) -> Option<Result<(), Failure>> {
+    let begin = || {
+        let flags = Flags::read(before, behind);
+        let out = Output::new(flags.format(), flags.is_quiet());
+        Ok::<_, Failure>((flags.settle(AMQP)?, out))
+    };
+    Some(match name {
+        "publish" => {
+            begin().and_then(|(settings, out)| finish(publish::run(parsed(behind)?, settings, out)))
+        }
+        "consume" => {
+            begin().and_then(|(settings, out)| finish(consume::run(parsed(behind)?, settings, out)))
+        }
+        "ping" => {
+            begin().and_then(|(settings, out)| finish(ping::run(parsed(behind)?, settings, out)))
+        }
+        _ => return None,
+    })
+}
+
+fn parsed<T: FromArgMatches>(matches: &ArgMatches) -> Result<T, Failure> {
+    T::from_arg_matches(matches).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// Runs a command to its end. One thread is enough for one connection.
+fn finish(doing: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().build();
+    runtime
+        .map_err(|error| Failure::new(Kind::Software, format!("no runtime: {error}")))?
+        .block_on(doing)
+}
+
+/// A connection with one session.
+struct Peer {
+    connection: ConnectionHandle<()>,
+    session: SessionHandle<()>,
+    timeout: Duration,
+}
+
+impl Peer {
+    /// Connects, logs in and opens.
+    async fn connect(settings: &Settings) -> Result<Self, Failure> {
+        let (endpoint, timeout) = (&settings.endpoint, settings.timeout);
+        if endpoint.is_secure {
+            return Err(Failure::usage("this build speaks AMQP without TLS only"));
+        }
+        let address = format!("{}:{}", endpoint.host, endpoint.port);
+        #[allow(clippy::disallowed_methods, reason = "the command line is a client")]
+        let stream = within(timeout, "connecting", TcpStream::connect(&address)).await?;
+        let stream = stream.map_err(|error| {
+            Failure::new(
+                Kind::Unavailable,
+                format!("cannot reach a broker at {endpoint}: {error}"),
+            )
+            .advise("is it running? --url or --host and --port say where")
+        })?;
+        stream.set_nodelay(true).ok();
+        let hostname = match settings.vhost_given() {
+            Some(vhost) => format!("vhost:{vhost}"),
+            None => endpoint.host.clone(),
+        };
+        let builder = Connection::builder()
+            .container_id(format!("coroner-{}", std::process::id()))
+            .hostname(hostname.as_str())
+            .scheme("amqp")
+            .sasl_profile(SaslProfile::Plain {
+                username: settings.username.clone(),
+                password: settings.password.clone(),
+            });
+        let opened = within(timeout, "opening", builder.open_with_stream(stream)).await?;
+        let mut connection = opened.map_err(|error| not_opened(settings, &error))?;
+        let begun = within(timeout, "a session", Session::begin(&mut connection)).await?;
+        let session = begun.map_err(|error| refused("a session", &begin(&error)))?;
+        Ok(Self {
+            connection,
+            session,
+            timeout,
+        })
+    }
+
+    /// Begins a session beside the one there is, and ends it: each is answered.
+    async fn there_and_back(&mut self) -> Result<(), Failure> {
+        let begun = within(
+            self.timeout,
+            "a session",
+            Session::begin(&mut self.connection),
+        )
+        .await?;
+        let mut session = begun.map_err(|error| refused("a session", &begin(&error)))?;
+        let ended = within(self.timeout, "ending", session.end()).await?;
+        ended.map_err(|error| refused("ending the session", &error))
+    }
+
+    /// Ends session and connection.
+    async fn close(mut self) -> Result<(), Failure> {
+        let ended = within(self.timeout, "ending", self.session.end()).await?;
+        ended.map_err(|error| refused("ending the session", &error))?;
+        let closed = within(self.timeout, "closing", self.connection.close()).await?;
+        closed.map_err(|error| refused("closing", &error))
+    }
+}
+
+/// Waits for something, not for ever.
+async fn within<T>(
+    timeout: Duration,
+    what: &str,
+    doing: impl Future<Output = T>,
+) -> Result<T, Failure> {
+    tokio::time::timeout(timeout, doing).await.map_err(|_| {
+        let seconds = timeout.as_secs();
+        Failure::new(
+            Kind::Timeout,
+            format!("{what}: no answer within {seconds} s"),
+        )
+        .advise("--timeout SECONDS waits longer")
+    })
+}
+
+fn not_opened(settings: &Settings, error: &OpenError) -> Failure {
+    let endpoint = &settings.endpoint;
+    match error {
+        OpenError::SaslError {
+            code: SaslCode::Auth,
+            ..
+        } => {
+            let user = &settings.username;
+            let what = format!("the broker does not let user '{user}' in");
+            Failure::new(Kind::NoPermission, what).advise(
+                "--username and --password, or CORONERCTL_USERNAME and CORONERCTL_PASSWORD, say \
+                 who you are",
+            )
+        }
+        OpenError::RemoteClosedWithError(error) => {
+            refused(&format!("opening {endpoint}"), &condition(error))
+        }
+        OpenError::ProtocolHeaderMismatch(_) => Failure::new(
+            Kind::Protocol,
+            format!("what listens at {endpoint} does not speak AMQP 1.0"),
+        ),
+        error => Failure::new(Kind::Unavailable, format!("{endpoint}: {error}"))
+            .advise("a RabbitMQ drops the connection like this when it does not know the vhost"),
+    }
+}
+
+/// `amqp:not-found: no queue 'q'`.
+fn condition(error: &definitions::Error) -> String {
+    // The client has no other way from a condition to its symbol.
+    let condition = serde_json::to_value(&error.condition).ok();
+    let condition = condition.as_ref().and_then(serde_json::Value::as_str);
+    let condition = condition.unwrap_or("an unknown condition");
+    match &error.description {
+        Some(description) => format!("{condition}: {description}"),
+        None => condition.to_owned(),
+    }
+}
+
+/// The broker's words in the client's errors, where they hold some: it may refuse a link, or end
+/// the whole session, as RabbitMQ does.
+fn sender_attach(error: &SenderAttachError) -> String {
+    match error {
+        SenderAttachError::RemoteClosedWithError(error)
+        | SenderAttachError::SessionStopped(Stopped::RemoteEndedWithError(error)) => {
+            condition(error)
+        }
+        error => error.to_string(),
+    }
+}
+
+fn receiver_attach(error: &ReceiverAttachError) -> String {
+    match error {
+        ReceiverAttachError::RemoteClosedWithError(error)
+        | ReceiverAttachError::SessionStopped(Stopped::RemoteEndedWithError(error)) => {
+            condition(error)
+        }
+        error => error.to_string(),
+    }
+}
+
+fn begin(error: &BeginError) -> String {
+    match error {
+        BeginError::RemoteEndedWithError(error)
+        | BeginError::ConnectionStopped(ConnectionStopReason::RemoteClosedWithError(error)) => {
+            condition(error)
+        }
+        error => error.to_string(),
+    }
+}
+
+fn link_state(error: &LinkStateError) -> String {
+    match error {
+        LinkStateError::RemoteDetachedWithError(error)
+        | LinkStateError::RemoteClosedWithError(error)
+        | LinkStateError::SessionStopped(Stopped::RemoteEndedWithError(error)) => condition(error),
+        error => error.to_string(),
+    }
+}
+
+/// The broker said no, in words: the condition decides the exit code.
+fn refused(what: &str, error: &dyn Display) -> Failure {
+    let text = super::output::printable(&error.to_string());
+    let kind = if text.contains("amqp:not-found") {
+        Kind::NotFound
+    } else if text.contains("amqp:unauthorized-access") {
+        Kind::NoPermission
+    } else {
+        Kind::Data
+    };
+    Failure::new(kind, format!("{what}: {text}"))
+}

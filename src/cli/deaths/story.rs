@@ -1,0 +1,371 @@
+//! A message with its history, read from JSON and told in words.
+
+use std::fmt::Write;
+
+use chrono::{Local, TimeZone};
+use serde_json::{Map, Value, json};
+
+use crate::cli::output::{pick, printable};
+
+/// Milliseconds in a second.
+const SECOND_MS: i64 = 1000;
+
+/// One entry of a history: a queue, a reason, how often.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::cli) struct Death {
+    queue: String,
+    reason: String,
+    count: u64,
+    /// Milliseconds since 1970; older brokers do not say.
+    first_ms: Option<i64>,
+    /// The same of the latest death.
+    last_ms: Option<i64>,
+    exchange: String,
+    routing_keys: Vec<String>,
+    ttl_ms: Option<u64>,
+}
+
+impl Death {
+    /// Reads a history, newest first: `x-opt-deaths`, our API's `deaths` or AMQP 0-9-1's `x-death`.
+    pub(in crate::cli) fn read_all(history: &Value) -> Vec<Self> {
+        let entries = history.as_array().into_iter().flatten();
+        entries.filter_map(Self::read).collect()
+    }
+
+    fn read(entry: &Value) -> Option<Self> {
+        let field = |names: &[&str]| names.iter().find_map(|name| entry.get(*name));
+        let text = |name: &str| entry.get(name)?.as_str().map(str::to_owned);
+        let time = |names: &[&str]| field(names).and_then(Value::as_i64);
+        // AMQP 0-9-1 knows the first death only, in seconds.
+        let old = time(&["time"]).map(|seconds| seconds.saturating_mul(SECOND_MS));
+        let keys = field(&["routing-keys", "routing_keys"]).and_then(Value::as_array);
+        let ttl = field(&["ttl", "original-expiration"]);
+        let first_ms = time(&["first-time", "first_time"]).or(old);
+        let count = entry.get("count").and_then(Value::as_u64).unwrap_or(1);
+        Some(Self {
+            queue: text("queue")?,
+            reason: text("reason")?,
+            count,
+            first_ms,
+            last_ms: time(&["last-time", "last_time"]).or_else(|| first_ms.filter(|_| count == 1)),
+            exchange: text("exchange").unwrap_or_default(),
+            routing_keys: keys
+                .into_iter()
+                .flatten()
+                .filter_map(|key| key.as_str().map(str::to_owned))
+                .collect(),
+            ttl_ms: ttl.and_then(|ttl| ttl.as_u64().or_else(|| ttl.as_str()?.parse().ok())),
+        })
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "queue": self.queue,
+            "reason": self.reason,
+            "count": self.count,
+            "first_time": self.first_ms.map(local_time),
+            "last_time": self.last_ms.map(local_time),
+            "first_time_ms": self.first_ms,
+            "last_time_ms": self.last_ms,
+            "exchange": self.exchange,
+            "routing_keys": self.routing_keys,
+            "ttl_ms": self.ttl_ms,
+        })
+    }
+
+    fn sentence(&self) -> String {
+        let mut text = format!(
+            "died in {}: {}",
+            named(&self.queue),
+            printable(&self.reason)
+        );
+        let times = [self.first_ms, self.last_ms].map(|time| time.map(local_time));
+        match (self.count, times) {
+            (1, [Some(first), _]) => text.extend([" at ", &first]),
+            (1, _) => {}
+            (count, [first, last]) => {
+                text.push_str(&format!(" {count} times"));
+                if let Some(first) = first {
+                    text.extend([", first at ", &first]);
+                }
+                if let Some(last) = last {
+                    text.extend([", last at ", &last]);
+                }
+            }
+        }
+        if let Some(ttl_ms) = self.ttl_ms {
+            text.push_str(&format!(", with a ttl of {ttl_ms} ms"));
+        }
+        text
+    }
+}
+
+/// Draws a history: `orders --rejected x3--> retry --expired--> orders.dlq`.
+pub(in crate::cli) fn journey(deaths: &[Death], queue: &str) -> String {
+    let mut text = String::new();
+    for death in deaths.iter().rev() {
+        let times = if death.count == 1 {
+            String::new()
+        } else {
+            format!(" x{}", death.count)
+        };
+        let (queue, reason) = (named(&death.queue), printable(&death.reason));
+        text.push_str(&format!("{queue} --{reason}{times}--> "));
+    }
+    text + &named(queue)
+}
+
+/// The death that came first. Entries stand newest first, so of equal times the last one counts.
+fn oldest(deaths: &[Death]) -> Option<&Death> {
+    deaths.iter().rev().min_by_key(|death| death.first_ms)
+}
+
+/// A time as people read it here: local, with its offset from UTC.
+fn local_time(ms: i64) -> String {
+    let time = Local.timestamp_millis_opt(ms).single();
+    time.map_or_else(
+        || format!("{ms} ms"),
+        |time| time.format("%Y-%m-%d %H:%M:%S%.3f %:z").to_string(),
+    )
+}
+
+/// A name as it is, in quotes where it would be misread.
+fn named(name: &str) -> String {
+    let is_plain = !name.is_empty() && !name.contains([' ', '\'', '>']);
+    if is_plain {
+        printable(name)
+    } else {
+        format!("'{}'", printable(name))
+    }
+}
+
+/// A message of a queue.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Letter {
+    deaths: Vec<Death>,
+    exchange: String,
+    routing_key: String,
+    redelivered: bool,
+    body_bytes: u64,
+    body: String,
+    is_text: bool,
+    properties: Map<String, Value>,
+    application_properties: Map<String, Value>,
+}
+
+impl Letter {
+    /// Reads what the API shows of a message.
+    pub(super) fn read(message: &Value) -> Self {
+        let text = |path: &str| {
+            pick(message, path)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        let object = |path: &str| {
+            let found = pick(message, path).and_then(Value::as_object).cloned();
+            found.filter(|fields| !fields.is_empty())
+        };
+        let deaths = pick(message, "amqp.deaths")
+            .filter(|deaths| deaths.is_array())
+            .or_else(|| pick(message, "properties.headers.x-death"));
+        let mut headers = object("properties.headers").unwrap_or_default();
+        headers.retain(|name, _| !is_of_deaths(name));
+        let mut plain = object("properties").unwrap_or_default();
+        plain.remove("headers");
+        Self {
+            deaths: deaths.map(Death::read_all).unwrap_or_default(),
+            exchange: text("exchange").to_owned(),
+            routing_key: text("routing_key").to_owned(),
+            redelivered: pick(message, "redelivered") == Some(&Value::Bool(true)),
+            body_bytes: pick(message, "payload_bytes")
+                .and_then(Value::as_u64)
+                .unwrap_or(0),
+            body: text("payload").to_owned(),
+            is_text: text("payload_encoding") != "base64",
+            properties: object("amqp.properties").unwrap_or(plain),
+            application_properties: match message.get("amqp") {
+                Some(_) => object("amqp.application_properties").unwrap_or_default(),
+                None => headers,
+            },
+        }
+    }
+
+    /// The exchange and the routing keys it was published with, as far as its history says.
+    fn published(&self) -> (&str, String) {
+        let first = oldest(&self.deaths);
+        first.map_or_else(
+            || (self.exchange.as_str(), self.routing_key.clone()),
+            |death| (death.exchange.as_str(), death.routing_keys.join("', '")),
+        )
+    }
+
+    /// The message as an object for programs.
+    pub(super) fn json(&self, queue: &str) -> Value {
+        let first = oldest(&self.deaths);
+        let published = first.map_or_else(
+            || json!({"exchange": self.exchange, "routing_keys": [self.routing_key]}),
+            |death| json!({"exchange": death.exchange, "routing_keys": death.routing_keys}),
+        );
+        json!({
+            "queue": queue,
+            "journey": journey(&self.deaths, queue),
+            "published": published,
+            "deaths": self.deaths.iter().map(Death::json).collect::<Vec<_>>(),
+            "exchange": self.exchange,
+            "routing_key": self.routing_key,
+            "redelivered": self.redelivered,
+            "properties": self.properties,
+            "application_properties": self.application_properties,
+            "body_bytes": self.body_bytes,
+            "body": self.body,
+            "body_encoding": if self.is_text { "string" } else { "base64" },
+        })
+    }
+
+    /// The message as a story for people.
+    pub(super) fn story(&self, number: usize, queue: &str) -> String {
+        let mut lines = Lines(String::new());
+        lines.add(&format!(
+            "message {number}: {}",
+            journey(&self.deaths, queue)
+        ));
+        let (exchange, keys) = self.published();
+        let exchange = match exchange {
+            "" => "the default exchange".to_owned(),
+            name => format!("exchange {}", named(name)),
+        };
+        lines.add(&format!(
+            "  published to {exchange} with routing key '{}'",
+            printable(&keys)
+        ));
+        for death in self.deaths.iter().rev() {
+            lines.add(&format!("  {}", death.sentence()));
+        }
+        if self.deaths.is_empty() {
+            lines.add("  never died");
+        }
+        let fields = |fields: &Map<String, Value>| {
+            let pair = |(name, value): (&String, &Value)| match value {
+                Value::String(text) => format!("{}={}", printable(name), printable(text)),
+                other => format!("{}={}", printable(name), printable(&other.to_string())),
+            };
+            fields.iter().map(pair).collect::<Vec<_>>().join(" ")
+        };
+        for (what, which) in [
+            ("properties", &self.properties),
+            ("application properties", &self.application_properties),
+        ] {
+            if !which.is_empty() {
+                lines.add(&format!("  {what}: {}", fields(which)));
+            }
+        }
+        lines.add(&format!("  body, {}", self.body_in_words()));
+        lines.0
+    }
+
+    fn body_in_words(&self) -> String {
+        let bytes = self.body_bytes;
+        if bytes == 0 {
+            return "0 bytes".to_owned();
+        }
+        let is_cut = self.is_text && (self.body.len() as u64) < bytes;
+        let form = if self.is_text { "" } else { " (Base64)" };
+        let end = if is_cut { "..." } else { "" };
+        format!("{bytes} bytes{form}: {}{end}", printable(&self.body))
+    }
+}
+
+/// Annotations that the story tells in words.
+fn is_of_deaths(name: &str) -> bool {
+    ["x-death", "x-opt-deaths"].contains(&name)
+        || name.starts_with("x-first-death-")
+        || name.starts_with("x-last-death-")
+}
+
+struct Lines(String);
+
+impl Lines {
+    fn add(&mut self, line: &str) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.0, "{line}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn letter() -> Letter {
+        Letter::read(&json!({
+            "payload_bytes": 5, "payload": "he\u{1b}lo", "payload_encoding": "string",
+            "exchange": "my-dlx", "routing_key": "orders", "redelivered": true,
+            "properties": {"message_id": "m", "headers": {
+                "h": 1,
+                "x-first-death-queue": "orders",
+                "x-death": [
+                    {"queue": "retry later", "reason": "expired", "count": 1, "time": 20,
+                     "exchange": "x", "routing-keys": ["orders"], "original-expiration": "60000"},
+                    {"queue": "orders", "reason": "rejected", "count": 3, "time": 10,
+                     "exchange": "", "routing-keys": ["orders"]},
+                ],
+            }},
+        }))
+    }
+
+    #[test]
+    fn a_history_is_drawn_from_the_oldest_death_to_the_queue() {
+        let drawn = journey(&letter().deaths, "orders.dlq");
+        assert_eq!(
+            drawn,
+            "orders --rejected x3--> 'retry later' --expired--> orders.dlq"
+        );
+        assert_eq!(journey(&[], "q"), "q");
+    }
+
+    #[test]
+    fn the_story_tells_each_death_and_what_the_message_carries() {
+        let story = letter().story(1, "orders.dlq");
+        let expected = [
+            "message 1: orders --rejected x3--> 'retry later' --expired--> orders.dlq",
+            "  published to the default exchange with routing key 'orders'",
+            &format!(
+                "  died in orders: rejected 3 times, first at {}",
+                local_time(10_000)
+            ),
+            &format!(
+                "  died in 'retry later': expired at {}, with a ttl of 60000 ms",
+                local_time(20_000)
+            ),
+            "  properties: message_id=m",
+            "  application properties: h=1",
+            "  body, 5 bytes: he\\u{1b}lo",
+        ];
+        assert_eq!(story.lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn both_times_are_told_where_the_broker_knows_them() {
+        let history = json!([{
+            "queue": "q", "reason": "maxlen", "count": 2,
+            "first-time": 1000, "last-time": 2500, "exchange": "x", "routing-keys": [],
+        }]);
+        let [death] = Death::read_all(&history).try_into().unwrap();
+        let (first, last) = (local_time(1000), local_time(2500));
+        assert_eq!(
+            death.sentence(),
+            format!("died in q: maxlen 2 times, first at {first}, last at {last}")
+        );
+        let offset = first.rsplit(' ').next().unwrap();
+        assert!(offset.starts_with(['+', '-']), "{first}");
+    }
+
+    #[test]
+    fn a_message_that_never_died_says_so() {
+        let message = json!({"exchange": "x", "routing_key": "k", "payload_bytes": 0});
+        let story = Letter::read(&message).story(2, "q");
+        assert_eq!(
+            story,
+            "message 2: q\n  published to exchange x with routing key 'k'\n  never died\n  body, 0 bytes\n"
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! How commands end: exit codes and what they say.
+
+use std::process::Output;
+
+use rstest::rstest;
+
+use crate::recorder::{Answer, Recorder};
+use crate::{coroner, text};
+
+const ANSWERS: &[Answer] = &[
+    (
+        "GET /api/policies/v400",
+        400,
+        r#"{"error":"bad_request","reason":"no such key: max-lengt"}"#,
+    ),
+    (
+        "GET /api/policies/v401",
+        401,
+        r#"{"error":"not_authorised","reason":"Login failed"}"#,
+    ),
+    (
+        "GET /api/policies/v403",
+        403,
+        r#"{"error":"not_authorised","reason":"Not administrator"}"#,
+    ),
+    (
+        "GET /api/policies/v404",
+        404,
+        r#"{"error":"Object Not Found","reason":"Not Found"}"#,
+    ),
+    ("GET /api/policies/v500", 500, "<html>"),
+    ("GET /api/policies/v503", 503, r#"{"reason":"stopping"}"#),
+    ("GET /api/policies/v302", 302, ""),
+    ("GET /api/policies/vtext", 200, "hello"),
+    ("GET /api/users/", 404, "{}"),
+    ("DELETE /api/users/", 404, "{}"),
+    (
+        "GET /api/health/checks/alarms",
+        503,
+        r#"{"status":"failed","reason":"memory"}"#,
+    ),
+];
+
+fn run(arguments: &[&str]) -> Output {
+    let recorder = Recorder::start(ANSWERS);
+    coroner(&[arguments, &["--url", &recorder.url]].concat(), "")
+}
+
+#[rstest]
+#[case(&["list_policies", "-p", "v400"], 65, "no such key: max-lengt")]
+#[case(&["list_policies", "-p", "v401"], 77, "--username and --password")]
+#[case(&["list_policies", "-p", "v403"], 77, "Not administrator")]
+#[case(&["list_policies", "-p", "v404"], 66, "there is no vhost 'v404'")]
+#[case(&["list_policies", "-p", "v500"], 70, "the broker failed")]
+#[case(&["list_policies", "-p", "v503"], 69, "stopping")]
+#[case(&["list_policies", "-p", "v302"], 76, "is this the HTTP API of a broker?")]
+#[case(&["list_policies", "-p", "vtext"], 76, "not understood")]
+#[case(&["delete_user", "nobody"], 67, "there is no user 'nobody'")]
+#[case(&["check_alarms"], 65, "memory")]
+#[case(&["set_policy", "p", "q", "{"], 65, "the definition is not JSON")]
+#[case(&["set_policy", "p", "q", "[]"], 65, "no JSON object")]
+#[case(&["set_policy", "p", "q"], 64, "<DEFINITION>")]
+#[case(&["set_policy", "p", "q", "{}", "--apply-to", "nothing"], 64, "classic_queues")]
+#[case(&["declare", "queue", "durable=true"], 64, "name=... is missing")]
+#[case(&["declare", "queue", "name=q", "colour=red"], 64, "keys: name durable")]
+#[case(&["declare", "queue", "name=q", "durable=maybe"], 64, "true or false")]
+#[case(&["declare", "queue", "name=q", "--name", "p"], 64, "given twice")]
+#[case(&["add_user", "new"], 64, "no password was given")]
+#[case(&["import_definitions", "/nonexistent/file"], 66, "/nonexistent/file")]
+#[case(&["no_such_command"], 64, "unrecognized subcommand")]
+fn a_failure_has_its_code_and_says_what_to_do(
+    #[case] arguments: &[&str],
+    #[case] code: i32,
+    #[case] said: &str,
+) {
+    let output = run(arguments);
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{stderr}");
+    assert!(stderr.contains(said), "{stderr}");
+    assert_eq!(
+        text(&output.stdout),
+        "",
+        "nothing but results goes to standard output"
+    );
+}
+
+#[test]
+fn no_broker_is_69_and_no_answer_is_75() {
+    // A port that was free a moment ago, and one that accepts and says nothing.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = |listener: &std::net::TcpListener| {
+        format!("http://{}", listener.local_addr().expect("bound"))
+    };
+    let (gone, silent_url) = (url(&free), url(&silent));
+    drop(free);
+    let output = coroner(&["status", "--url", &gone], "");
+    assert_eq!(output.status.code(), Some(69), "{}", text(&output.stderr));
+    let output = coroner(&["status", "--url", &silent_url, "--timeout", "1"], "");
+    assert_eq!(output.status.code(), Some(75), "{}", text(&output.stderr));
+}
+
+#[test]
+fn completions_and_man_pages_name_every_command() {
+    let help = text(&coroner(&["--help"], "").stdout);
+    let commands: Vec<&str> = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
+        .filter(|name| !name.is_empty())
+        .take_while(|name| *name != "help")
+        .collect();
+    assert!(commands.len() > 60, "{commands:?}");
+    let man = text(&coroner(&["man"], "").stdout);
+    for shell in ["bash", "zsh", "fish"] {
+        let completions = text(&coroner(&["completions", shell], "").stdout);
+        for command in &commands {
+            assert!(completions.contains(command), "{shell}: {command}");
+        }
+    }
+    for command in &commands {
+        let named = command.replace('-', "\\-");
+        assert!(man.contains(&named), "man: {command}");
+    }
+    let page = text(&coroner(&["man", "set_policy"], "").stdout);
+    assert!(page.contains("apply\\-to"), "{page}");
+}

@@ -1,0 +1,301 @@
+//! Which requests a command line makes.
+
+use rstest::rstest;
+
+use crate::coroner;
+use crate::recorder::{Answer, Recorder};
+use crate::text;
+
+const ANSWERS: &[Answer] = &[
+    (
+        "GET /api/users/old",
+        200,
+        r#"{"name":"old","tags":["monitoring"],"password_hash":"h","hashing_algorithm":"a"}"#,
+    ),
+    ("GET /api/users/u/", 200, "[]"),
+    ("GET /api/users/", 404, "{}"),
+    (
+        "GET /api/vhost-limits",
+        200,
+        r#"[{"vhost":"/","value":{"max-queues":1}}]"#,
+    ),
+    (
+        "GET /api/user-limits",
+        200,
+        r#"[{"user":"u","value":{"max-connections":1}}]"#,
+    ),
+    ("GET /api/connections/a%20-%3E%20b/sessions", 200, "[]"),
+    ("GET /api/connections/", 200, "{}"),
+    (
+        "GET /api/connections",
+        200,
+        r#"[{"name":"a -> b","vhost":"/","user":"u"},{"name":"c","vhost":"v","user":"u"}]"#,
+    ),
+    (
+        "GET /api/bindings/%2F/e/x/q/q",
+        200,
+        r#"[{"routing_key":"k","properties_key":"k~1","arguments":{}}]"#,
+    ),
+    (
+        "GET /api/queues/%2F?page=1",
+        200,
+        r#"{"page_count":2,"items":[{"name":"a"}]}"#,
+    ),
+    (
+        "GET /api/queues/%2F?page=2",
+        200,
+        r#"{"page_count":2,"items":[{"name":"b"}]}"#,
+    ),
+    (
+        "GET /api/queues/%2F/q/messages",
+        200,
+        r#"{"messages":[],"next":null}"#,
+    ),
+    ("POST /api/queues/%2F/q/get", 200, "[]"),
+    ("GET /api/definitions", 200, "{}"),
+    ("GET /api/", 200, "[]"),
+];
+
+/// Runs a command against the recorder; it must end with 0 and make these requests.
+#[track_caller]
+fn check(arguments: &[&str], input: &str, requests: &[&str]) {
+    let recorder = Recorder::start(ANSWERS);
+    let output = coroner(&[arguments, &["--url", &recorder.url]].concat(), input);
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {}",
+        text(&output.stderr)
+    );
+    assert_eq!(recorder.requests(), requests, "{arguments:?}");
+}
+
+const DLX: &str = r#"PUT /api/policies/%2F/DLX {"apply-to":"queues","definition":{"dead-letter-exchange":"my-dlx"},"pattern":".*","priority":7}"#;
+const DLX_IN_VHOST: &str = r#"PUT /api/policies/a%2Fb/DLX {"apply-to":"queues","definition":{"dead-letter-exchange":"my-dlx"},"pattern":".*","priority":7}"#;
+
+#[rstest]
+#[case(
+    &["set_policy", "DLX", ".*", r#"{"dead-letter-exchange":"my-dlx"}"#, "--apply-to", "queues", "--priority", "7"],
+    &[DLX],
+)]
+#[case(
+    &["set-policy", "-p", "a/b", "--priority", "7", "--apply-to", "queues", "DLX", ".*", r#"{"dead-letter-exchange":"my-dlx"}"#],
+    &[DLX_IN_VHOST],
+)]
+#[case(
+    &["declare", "policy", "name=DLX", "pattern=.*", "apply-to=queues", "priority=7", r#"definition={"dead-letter-exchange":"my-dlx"}"#],
+    &[DLX],
+)]
+#[case(&["clear_policy", "DLX"], &["DELETE /api/policies/%2F/DLX"])]
+#[case(
+    &["set_operator_policy", "l", "^q", r#"{"max-length":1}"#],
+    &[r#"PUT /api/operator-policies/%2F/l {"apply-to":"all","definition":{"max-length":1},"pattern":"^q","priority":0}"#],
+)]
+#[case(&["clear-operator-policy", "l", "-p", "v"], &["DELETE /api/operator-policies/v/l"])]
+#[case(&["list_policies"], &["GET /api/policies/%2F"])]
+#[case(&["list_policies", "--all-vhosts"], &["GET /api/policies"])]
+#[case(&["list_operator_policies", "-p", "v"], &["GET /api/operator-policies/v"])]
+fn policies(#[case] arguments: &[&str], #[case] requests: &[&str]) {
+    check(arguments, "", requests);
+}
+
+#[rstest]
+#[case(
+    &["add_user", "new", "secret", "--tags", "a,b"], "",
+    &["GET /api/users/new", r#"PUT /api/users/new {"password":"secret","tags":"a,b"}"#],
+)]
+#[case(
+    &["add_user", "new"], "from stdin\n",
+    &["GET /api/users/new", r#"PUT /api/users/new {"password":"from stdin","tags":""}"#],
+)]
+#[case(
+    &["change_password", "old"], "secret",
+    &["GET /api/users/old", r#"PUT /api/users/old {"password":"secret","tags":["monitoring"]}"#],
+)]
+#[case(
+    &["clear_password", "old"], "",
+    &["GET /api/users/old", r#"PUT /api/users/old {"password_hash":"","tags":["monitoring"]}"#],
+)]
+#[case(
+    &["set_user_tags", "old", "x", "y"], "",
+    &["GET /api/users/old", r#"PUT /api/users/old {"hashing_algorithm":"a","password_hash":"h","tags":"x,y"}"#],
+)]
+#[case(&["delete_user", "o d"], "", &["DELETE /api/users/o%20d"])]
+#[case(&["authenticate_user", "guest", "guest"], "", &["GET /api/whoami"])]
+#[case(&["list_users"], "", &["GET /api/users"])]
+#[case(
+    &["set_permissions", "-p", "v", "u", "^$", "w", "r"], "",
+    &[r#"PUT /api/permissions/v/u {"configure":"^$","read":"r","write":"w"}"#],
+)]
+#[case(&["clear_permissions", "u"], "", &["DELETE /api/permissions/%2F/u"])]
+#[case(&["list_permissions"], "", &["GET /api/vhosts/%2F/permissions"])]
+#[case(&["list_user_permissions", "u"], "", &["GET /api/users/u/permissions"])]
+#[case(
+    &["set_topic_permissions", "u", "x", "w", "r"], "",
+    &[r#"PUT /api/topic-permissions/%2F/u {"exchange":"x","read":"r","write":"w"}"#],
+)]
+#[case(&["clear_topic_permissions", "u"], "", &["DELETE /api/topic-permissions/%2F/u"])]
+#[case(&["list_topic_permissions"], "", &["GET /api/vhosts/%2F/topic-permissions"])]
+#[case(&["list_user_topic_permissions", "u"], "", &["GET /api/users/u/topic-permissions"])]
+#[case(
+    &["set_user_limits", "u", r#"{"max-connections":3}"#], "",
+    &[r#"PUT /api/user-limits/u/max-connections {"value":3}"#],
+)]
+#[case(&["clear_user_limits", "u", "max-channels"], "", &["DELETE /api/user-limits/u/max-channels"])]
+#[case(
+    &["clear_user_limits", "u", "all"], "",
+    &["GET /api/user-limits/u", "DELETE /api/user-limits/u/max-connections"],
+)]
+#[case(&["list_user_limits", "--of", "u"], "", &["GET /api/user-limits/u"])]
+fn users(#[case] arguments: &[&str], #[case] input: &str, #[case] requests: &[&str]) {
+    check(arguments, input, requests);
+}
+
+#[rstest]
+#[case(&["add_vhost", "v", "--description", "d"], &[r#"PUT /api/vhosts/v {"description":"d"}"#])]
+#[case(&["delete_vhost", "v"], &["DELETE /api/vhosts/v"])]
+#[case(&["list_vhosts"], &["GET /api/vhosts"])]
+#[case(
+    &["set_vhost_limits", r#"{"max-queues":3}"#],
+    &[r#"PUT /api/vhost-limits/%2F/max-queues {"value":3}"#],
+)]
+#[case(
+    &["clear_vhost_limits"],
+    &["GET /api/vhost-limits/%2F", "DELETE /api/vhost-limits/%2F/max-queues"],
+)]
+#[case(&["list_vhost_limits"], &["GET /api/vhost-limits/%2F"])]
+#[case(
+    &["set_parameter", "c", "n", "1"],
+    &[r#"PUT /api/parameters/c/%2F/n {"component":"c","name":"n","value":1,"vhost":"/"}"#],
+)]
+#[case(&["clear_parameter", "c", "n"], &["DELETE /api/parameters/c/%2F/n"])]
+#[case(&["list_parameters"], &["GET /api/parameters"])]
+#[case(&["export_definitions"], &["GET /api/definitions"])]
+#[case(&["definitions", "export", "-p", "v"], &["GET /api/definitions/v"])]
+#[case(&["list_consumers"], &["GET /api/consumers/%2F"])]
+#[case(&["list_bindings"], &["GET /api/bindings/%2F"])]
+#[case(&["list_sessions", "a -> b"], &["GET /api/connections/a%20-%3E%20b/sessions"])]
+#[case(&["status"], &["GET /api/overview", "GET /api/nodes"])]
+#[case(&["whoami"], &["GET /api/whoami"])]
+#[case(&["overview"], &["GET /api/overview"])]
+#[case(&["check_running"], &["GET /api/overview"])]
+#[case(&["check_alarms"], &["GET /api/health/checks/alarms"])]
+#[case(&["check_local_alarms"], &["GET /api/health/checks/local-alarms"])]
+#[case(&["check_port_listener", "5672"], &["GET /api/health/checks/port-listener/5672"])]
+#[case(&["check_virtual_hosts"], &["GET /api/health/checks/virtual-hosts"])]
+fn the_broker(#[case] arguments: &[&str], #[case] requests: &[&str]) {
+    check(arguments, "", requests);
+}
+
+#[rstest]
+#[case(
+    &["declare", "queue", "name=a b", "durable=false", "type=quorum", r#"arguments={"x-max-length":1}"#],
+    &[r#"PUT /api/queues/%2F/a%20b {"arguments":{"x-max-length":1,"x-queue-type":"quorum"},"auto_delete":false,"durable":false}"#],
+)]
+#[case(
+    &["declare", "queue", "--name", "a b", "--durable", "false", "--type", "quorum", "--arguments", r#"{"x-max-length":1}"#],
+    &[r#"PUT /api/queues/%2F/a%20b {"arguments":{"x-max-length":1,"x-queue-type":"quorum"},"auto_delete":false,"durable":false}"#],
+)]
+#[case(
+    &["declare", "exchange", "name=x", "type=topic", "vhost=v"],
+    &[r#"PUT /api/exchanges/v/x {"arguments":{},"auto_delete":false,"durable":true,"internal":false,"type":"topic"}"#],
+)]
+#[case(
+    &["declare", "binding", "source=x", "destination=q", "routing_key=k"],
+    &[r#"POST /api/bindings/%2F/e/x/q/q {"arguments":{},"routing_key":"k"}"#],
+)]
+#[case(
+    &["declare", "binding", "source=x", "destination=y", "destination_type=exchange"],
+    &[r#"POST /api/bindings/%2F/e/x/e/y {"arguments":{}}"#],
+)]
+#[case(
+    &["declare", "user", "name=u", "password=w", "tags=t"],
+    &[r#"PUT /api/users/u {"password":"w","tags":"t"}"#],
+)]
+#[case(
+    &["declare", "permission", "vhost=v", "user=u", "configure=a", "write=b", "read=c"],
+    &[r#"PUT /api/permissions/v/u {"configure":"a","read":"c","write":"b"}"#],
+)]
+#[case(&["declare", "vhost", "name=v"], &["PUT /api/vhosts/v {}"])]
+#[case(
+    &["declare", "vhost_limit", "vhost=v", "name=max-queues", "value=-1"],
+    &[r#"PUT /api/vhost-limits/v/max-queues {"value":-1}"#],
+)]
+#[case(&["delete", "queue", "name=q"], &["DELETE /api/queues/%2F/q"])]
+#[case(&["delete", "exchange", "--name", "x", "-p", "v"], &["DELETE /api/exchanges/v/x"])]
+#[case(
+    &["delete", "binding", "source=x", "destination=q", "routing_key=k"],
+    &["GET /api/bindings/%2F/e/x/q/q", "DELETE /api/bindings/%2F/e/x/q/q/k~1"],
+)]
+#[case(&["delete", "policy", "name=p"], &["DELETE /api/policies/%2F/p"])]
+#[case(&["delete_queue", "q", "--if-empty"], &["DELETE /api/queues/%2F/q?if-empty=true"])]
+#[case(&["purge_queue", "q"], &["DELETE /api/queues/%2F/q/contents"])]
+#[case(&["purge", "queue", "name=q"], &["DELETE /api/queues/%2F/q/contents"])]
+#[case(
+    &["get", "queue=q", "count=3", "ackmode=reject_requeue_true"],
+    &[r#"POST /api/queues/%2F/q/get {"ackmode":"reject_requeue_true","count":3,"encoding":"auto","truncate":50000}"#],
+)]
+#[case(
+    &["deaths", "q", "--count", "3"],
+    &["GET /api/queues/%2F/q/messages?from=0&count=3&truncate=200"],
+)]
+#[case(
+    &["list_queues"],
+    &["GET /api/queues/%2F?page=1&page_size=500", "GET /api/queues/%2F?page=2&page_size=500"],
+)]
+#[case(
+    &["list", "exchanges", "--name", "^a"],
+    &["GET /api/exchanges/%2F?name=%5Ea&use_regex=true&page=1&page_size=500"],
+)]
+#[case(
+    &["close_connection", "a -> b", "because I say so"],
+    &["DELETE /api/connections/a%20-%3E%20b because because I say so"],
+)]
+#[case(
+    &["close_all_connections", "work"],
+    &[
+        "GET /api/connections?page=1&page_size=500",
+        "GET /api/connections/a%20-%3E%20b",
+        "DELETE /api/connections/a%20-%3E%20b because work",
+    ],
+)]
+#[case(
+    &["close_all_user_connections", "nobody"],
+    &["GET /api/connections?page=1&page_size=500"],
+)]
+fn objects(#[case] arguments: &[&str], #[case] requests: &[&str]) {
+    check(arguments, "", requests);
+}
+
+#[test]
+fn definitions_are_imported_from_a_pipe() {
+    check(
+        &["import_definitions"],
+        r#"{"users":[]}"#,
+        &[r#"POST /api/definitions {"users":[]}"#],
+    );
+}
+
+#[test]
+fn pages_come_together_in_one_list() {
+    let recorder = Recorder::start(ANSWERS);
+    let run = |more: &[&str]| {
+        let line = [&["list_queues", "name", "--url", &recorder.url], more].concat();
+        text(&coroner(&line, "").stdout)
+    };
+    assert_eq!(run(&[]), "name\na\nb\n");
+    assert_eq!(run(&["--quiet"]), "a\nb\n");
+    assert_eq!(run(&["--format", "csv"]), "name\na\nb\n");
+    let json: serde_json::Value = serde_json::from_str(&run(&["--format", "json"])).expect("JSON");
+    assert_eq!(json, serde_json::json!([{"name": "a"}, {"name": "b"}]));
+}
+
+#[test]
+fn flags_may_stand_in_front_of_the_command() {
+    let recorder = Recorder::start(ANSWERS);
+    let output = coroner(
+        &["--url", &recorder.url, "-p", "v", "clear_policy", "x"],
+        "",
+    );
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(recorder.requests(), ["DELETE /api/policies/v/x"]);
+}
