@@ -18,6 +18,24 @@ impl Bench {
         }
     }
 
+    /// Runs a command that manages.
+    fn manage(&self, arguments: &[&str]) -> Output {
+        let url = format!("http://127.0.0.1:{}", self.broker.http_port);
+        coroner(&[arguments, &["--url", &url]].concat(), "")
+    }
+
+    /// Runs a command that manages and must succeed; returns what it printed.
+    #[track_caller]
+    fn managed(&self, arguments: &[&str]) -> String {
+        let output = self.manage(arguments);
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            text(&output.stderr)
+        );
+        text(&output.stdout)
+    }
+
     /// Runs a client.
     fn client(&self, arguments: &[&str], input: &str) -> Output {
         let url = format!("amqp://127.0.0.1:{}", self.broker.port);
@@ -77,4 +95,146 @@ fn what_cannot_be_published_or_consumed_is_said_with_its_code() {
     );
     let output = bench.client(&["consume", "nowhere"], "");
     assert_eq!(output.status.code(), Some(66), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_rejected_message_tells_its_story_where_it_lies() {
+    let bench = Bench::start();
+    let to_dead = r#"arguments={"x-dead-letter-exchange":"","x-dead-letter-routing-key":"dead"}"#;
+    bench.managed(&["declare", "queue", "name=dead"]);
+    bench.managed(&["declare", "queue", "name=work", to_dead]);
+    let publish = [
+        "publish",
+        "--queue",
+        "work",
+        "no \u{1b}order",
+        "--durable",
+        "--ttl",
+        "60000",
+        "--message-id",
+        "m1",
+        "--property",
+        "tries:=3",
+        "--annotation",
+        "x-colour=red",
+    ];
+    assert_eq!(bench.talked(&publish, ""), "1 accepted\n");
+    let shown = bench.talked(
+        &["consume", "work", "--count", "1", "--outcome", "reject"],
+        "",
+    );
+    for said in [
+        "message-id=m1",
+        "tries=3",
+        "x-colour=red",
+        "durable=true",
+        "body: no \\u{1b}order",
+    ] {
+        assert!(shown.contains(said), "{said}: {shown}");
+    }
+
+    let told = bench.managed(&["deaths", "dead"]);
+    for said in [
+        "message 1: work --rejected--> dead\n",
+        "published to the default exchange with routing key 'work'",
+        "died in work: rejected at 20",
+        "with a ttl of 60000 ms",
+        "message-id=m1",
+        "application properties: tries=3",
+        "body, 9 bytes: no \\u{1b}order",
+    ] {
+        assert!(told.contains(said), "{said}: {told}");
+    }
+    let json = bench.managed(&["deaths", "dead", "--format", "json"]);
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json[0]["deaths"][0]["reason"], "rejected");
+    assert_eq!(
+        json[0]["deaths"][0]["first_time_ms"],
+        json[0]["deaths"][0]["last_time_ms"]
+    );
+    assert_eq!(json[0]["journey"], "work --rejected--> dead");
+    assert_eq!(json[0]["redelivered"], false, "a look changes nothing");
+
+    let shown = bench.talked(&["consume", "dead", "--count", "1"], "");
+    assert!(
+        shown.contains("journey: work --rejected--> dead"),
+        "{shown}"
+    );
+    assert!(
+        !shown.contains("x-acquired-count"),
+        "a look changed nothing: {shown}"
+    );
+}
+
+#[test]
+fn lines_are_messages_and_released_ones_stay() {
+    let bench = Bench::start();
+    bench.managed(&["declare", "queue", "name=q"]);
+    let printed = bench.talked(&["publish", "--queue", "q", "--lines"], "a\nb\nc");
+    assert_eq!(printed, "3 accepted\n");
+    let release = [
+        "consume",
+        "q",
+        "--outcome",
+        "release",
+        "--quiet",
+        "--wait",
+        "0.3",
+    ];
+    assert_eq!(bench.talked(&release, ""), "a\nb\nc\n");
+    assert_eq!(
+        bench.talked(&["consume", "q", "--quiet", "--count", "3"], ""),
+        "a\nb\nc\n"
+    );
+    let output = bench.client(&["consume", "q", "--count", "1", "--wait", "0.3"], "");
+    assert_eq!(output.status.code(), Some(75), "none is left");
+}
+
+#[test]
+fn a_policy_set_from_the_command_line_dead_letters() {
+    let bench = Bench::start();
+    bench.managed(&["declare", "exchange", "name=my-dlx", "type=fanout"]);
+    bench.managed(&["declare", "queue", "name=dead"]);
+    bench.managed(&["declare", "queue", "name=work"]);
+    bench.managed(&["declare", "binding", "source=my-dlx", "destination=dead"]);
+    let policy = [
+        "set-policy",
+        "DLX",
+        "^work$",
+        r#"{"dead-letter-exchange":"my-dlx"}"#,
+        "--apply-to",
+        "queues",
+    ];
+    bench.managed(&policy);
+    let listed = bench.managed(&["list_policies", "--format", "csv"]);
+    assert_eq!(
+        listed,
+        "vhost,name,pattern,apply-to,definition,priority\n\
+         /,DLX,^work$,queues,\"{\"\"dead-letter-exchange\"\":\"\"my-dlx\"\"}\",0\n"
+    );
+    bench.talked(&["publish", "--queue", "work", "x"], "");
+    bench.talked(
+        &["consume", "work", "--count", "1", "--outcome", "reject"],
+        "",
+    );
+    assert!(
+        bench
+            .managed(&["deaths", "dead"])
+            .contains("work --rejected--> dead")
+    );
+    bench.managed(&["clear_policy", "DLX"]);
+    let output = bench.manage(&["clear_policy", "DLX"]);
+    assert_eq!(output.status.code(), Some(66), "{}", text(&output.stderr));
+    let bindings = bench.managed(&[
+        "list_bindings",
+        "--quiet",
+        "source_name",
+        "destination_name",
+    ]);
+    assert!(bindings.contains("my-dlx  dead"), "{bindings}");
+    bench.managed(&["delete", "binding", "source=my-dlx", "destination=dead"]);
+    bench.managed(&["purge_queue", "dead"]);
+    bench.managed(&["delete_queue", "work", "--if-empty"]);
+    assert_eq!(bench.managed(&["list_queues", "name"]), "name\ndead\n");
+    assert!(bench.managed(&["check_running"]).starts_with("Coroner "));
 }
