@@ -4,4 +4,5 @@ mod attach;
 mod consume;
 mod dynamic;
 mod publish;
+mod rights;
 mod support;

@@ -27,7 +27,7 @@ use crate::wire::{Value, encode_value, write_descriptor};
 pub(super) struct Scene {
     pub(super) core: Core,
     effects: Effects,
-    environment: Arc<Environment>,
+    pub(super) environment: Arc<Environment>,
     pub(super) clients: Vec<Client>,
     pub(super) now: Now,
     /// What is durable.
