@@ -42,7 +42,7 @@ async fn copy(shared: &Shared, store: &Store) -> Result<(), Failed> {
 }
 
 async fn copy_vhost(vhost: &Vhost, store: &Store) -> Result<(), Failed> {
-    let mut snapshot = vhost.begin_snapshot(store)?;
+    let mut snapshot = vhost.begin_snapshot()?;
     while vhost.copy_slice(store, &mut snapshot)? {
         tokio::task::yield_now().await;
     }

@@ -20,8 +20,6 @@ use crate::gateway::Gateway;
 use crate::record::Stored;
 use crate::store::{Journal, Wake};
 
-/// Facts in one block of a checkpoint at most.
-const BLOCK_FACTS: usize = 1024;
 /// Messages that one tick may handle under one hold of the lock.
 const TICK_BUDGET: usize = BATCH_COMMANDS_MAX;
 
@@ -125,15 +123,8 @@ impl Vhost {
     }
 
     /// Begins to copy all durable state, topology first, into the running checkpoint.
-    pub(super) fn begin_snapshot(&self, store: &Store) -> Result<Snapshot, Failed> {
-        let state = self.lock()?;
-        let (snapshot, mut facts) = state.core.begin_snapshot();
-        let now = self.clock.now();
-        while !facts.is_empty() {
-            let rest = facts.split_off(facts.len().min(BLOCK_FACTS));
-            self.append_block(store, now, std::mem::replace(&mut facts, rest));
-        }
-        Ok(snapshot)
+    pub(super) fn begin_snapshot(&self) -> Result<Snapshot, Failed> {
+        Ok(self.lock()?.core.begin_snapshot())
     }
 
     /// Copies one slice; false when all is copied.
@@ -147,7 +138,11 @@ impl Vhost {
         let Some(facts) = state.core.snapshot_slice(now, snapshot) else {
             return Ok(false);
         };
-        let wake = self.append_block(store, now, facts);
+        let wake = if facts.is_empty() {
+            Wake::No
+        } else {
+            self.append_block(store, now, facts)
+        };
         MutexGuard::unlock_fair(state);
         store.ring(wake);
         Ok(true)

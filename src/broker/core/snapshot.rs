@@ -4,7 +4,7 @@
 //! came after the snapshot began are applied to it again, and applying one twice equals once.
 
 use super::Core;
-use crate::base::{Lsn, Millis, Now, Position, QueueId, Timestamp};
+use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Timestamp};
 use crate::broker::binding::Binding;
 use crate::broker::queue::{Queue, Slot, State};
 use crate::broker::{Body, Entry, Fact};
@@ -14,62 +14,150 @@ const SLICE_MESSAGES: usize = 256;
 /// Bytes of bodies that a slice carries before it ends.
 const SLICE_BYTES: usize = 1024 * 1024;
 
+/// Exchanges, queues or bindings looked at in one slice at most.
+const SLICE_THINGS: usize = 256;
+
 /// How far the copying is.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// Queues whose messages are still to be copied; the next one is last.
+    step: Step,
+    /// Durable queues that are older than the snapshot; once they are declared in it by rising id,
+    /// those whose messages are still to be copied, the next one last.
     queues: Vec<QueueId>,
     /// Where in that queue it goes on.
     from: Position,
     next_queue: QueueId,
-    is_done: bool,
+}
+
+/// What is copied next.
+#[derive(Debug)]
+enum Step {
+    /// Exchanges behind this name.
+    Exchanges(Option<Name>),
+    /// Ids of queues behind this name are collected.
+    Ids(Option<Name>),
+    /// Queues, so many are done.
+    Queues(usize),
+    /// Bindings behind this one.
+    Bindings(Option<Binding>),
+    Policies,
+    Messages,
+    End,
 }
 
 impl Core {
-    /// Begins a snapshot and copies all topology and policies: queues in the order of their ids, so
+    /// Begins a snapshot: topology and policies come first, queues in the order of their ids, so
     /// that they can be declared again in it.
-    pub fn begin_snapshot(&self) -> (Snapshot, Vec<Fact>) {
-        let mut queues: Vec<&Queue> = self.queues().filter(|queue| queue.durable).collect();
-        queues.sort_unstable_by_key(|queue| queue.id);
-        let exchanges = self.router.exchanges().map(|exchange| &exchange.spec);
-        let mut facts: Vec<Fact> = exchanges
-            .filter(|spec| self.durable_exchanges.contains(&spec.name))
-            .map(|spec| Fact::ExchangeDeclared(spec.clone()))
-            .collect();
-        facts.extend(queues.iter().map(|queue| Fact::QueueDeclared {
-            queue: queue.id,
-            name: queue.name.clone(),
-            auto_delete: queue.auto_delete,
-            arguments: queue.arguments.echoed().to_vec(),
-        }));
-        let bindings = self.router.bindings(None, None, None).into_iter();
-        facts.extend(
-            bindings
-                .filter(|binding| {
-                    !binding.source.is_empty()
-                        && self.keeps_binding(&binding.source, &binding.destination)
-                })
-                .map(bound),
-        );
-        for operator in [false, true] {
-            let policies = self.policies.list(operator).cloned().map(Box::new);
-            facts.extend(policies.map(|policy| Fact::PolicySet { operator, policy }));
-        }
-        let snapshot = Snapshot {
-            queues: queues.iter().rev().map(|queue| queue.id).collect(),
+    pub const fn begin_snapshot(&self) -> Snapshot {
+        Snapshot {
+            step: Step::Exchanges(None),
+            queues: Vec::new(),
             from: Position(0),
             next_queue: QueueId(self.next_queue),
-            is_done: false,
-        };
-        (snapshot, facts)
+        }
     }
 
-    /// The next slice; none when all is copied.
+    /// The next slice, which may be empty; none when all is copied.
     pub fn snapshot_slice(&self, now: Now, snapshot: &mut Snapshot) -> Option<Vec<Fact>> {
         let mut facts = Vec::new();
-        while let Some(id) = snapshot.queues.last() {
+        let next = match std::mem::replace(&mut snapshot.step, Step::End) {
+            Step::Exchanges(after) => match self.copy_exchanges(after.as_ref(), &mut facts) {
+                Some(last) => Step::Exchanges(Some(last)),
+                None => Step::Ids(None),
+            },
+            Step::Ids(after) => match self.collect_ids(after.as_ref(), snapshot) {
+                Some(last) => Step::Ids(Some(last)),
+                None => Step::Queues(0),
+            },
+            Step::Queues(done) => {
+                let ids = snapshot.queues.iter().skip(done).take(SLICE_THINGS);
+                let queues = ids.filter_map(|id| self.queues.get(id));
+                facts.extend(queues.map(|queue| declared(queue)));
+                if done + SLICE_THINGS < snapshot.queues.len() {
+                    Step::Queues(done + SLICE_THINGS)
+                } else {
+                    snapshot.queues.reverse();
+                    Step::Bindings(None)
+                }
+            }
+            Step::Bindings(after) => match self.copy_bindings(after.as_ref(), &mut facts) {
+                Some(last) => Step::Bindings(Some(last)),
+                None => Step::Policies,
+            },
+            Step::Policies => {
+                for operator in [false, true] {
+                    let policies = self.policies.list(operator).cloned().map(Box::new);
+                    facts.extend(policies.map(|policy| Fact::PolicySet { operator, policy }));
+                }
+                Step::Messages
+            }
+            Step::Messages => {
+                if self.copy_queues(now, snapshot, &mut facts) {
+                    Step::Messages
+                } else {
+                    let next = snapshot.next_queue;
+                    facts.push(Fact::QueueIds { next });
+                    Step::End
+                }
+            }
+            Step::End => return None,
+        };
+        snapshot.step = next;
+        Some(facts)
+    }
+
+    /// Copies exchanges behind a name; tells the last if there may be more.
+    fn copy_exchanges(&self, after: Option<&Name>, facts: &mut Vec<Fact>) -> Option<Name> {
+        let mut last = None;
+        let exchanges = self.router.exchanges_after(after).take(SLICE_THINGS);
+        for (number, exchange) in (1..).zip(exchanges) {
+            let spec = &exchange.spec;
+            if self.durable_exchanges.contains(&spec.name) {
+                facts.push(Fact::ExchangeDeclared(spec.clone()));
+            }
+            last = (number == SLICE_THINGS).then(|| spec.name.clone());
+        }
+        last
+    }
+
+    /// Collects durable queues behind a name; tells the last if there may be more. Those that came
+    /// after the snapshot began stand in the log.
+    fn collect_ids(&self, after: Option<&Name>, snapshot: &mut Snapshot) -> Option<Name> {
+        let mut last = None;
+        for (number, (name, id)) in (1..).zip(self.names_after(after).take(SLICE_THINGS)) {
+            let is_durable = self.queues.get(id).is_some_and(|queue| queue.durable);
+            if is_durable && *id < snapshot.next_queue {
+                snapshot.queues.push(*id);
+            }
+            last = (number == SLICE_THINGS).then(|| name.clone());
+        }
+        if last.is_none() {
+            snapshot.queues.sort_unstable();
+        }
+        last
+    }
+
+    /// Copies bindings behind one; tells the last if there may be more.
+    fn copy_bindings(&self, after: Option<&Binding>, facts: &mut Vec<Fact>) -> Option<Binding> {
+        let mut last = None;
+        let bindings = self.router.bindings_after(after).take(SLICE_THINGS);
+        for (number, binding) in (1..).zip(bindings) {
+            if self.keeps_binding(&binding.source, &binding.destination) {
+                facts.push(bound(binding.clone()));
+            }
+            last = (number == SLICE_THINGS).then(|| binding.clone());
+        }
+        last
+    }
+
+    /// Copies messages of queues until there is a slice of them; false when all are copied.
+    fn copy_queues(&self, now: Now, snapshot: &mut Snapshot, facts: &mut Vec<Fact>) -> bool {
+        for _ in 0..SLICE_THINGS {
+            let Some(id) = snapshot.queues.last() else {
+                return false;
+            };
             let queue = self.queues.get(id);
-            let left = queue.and_then(|queue| copy_messages(now, queue, snapshot.from, &mut facts));
+            let left = queue.and_then(|queue| copy_messages(now, queue, snapshot.from, facts));
             if let Some(from) = left {
                 snapshot.from = from;
             } else {
@@ -77,14 +165,19 @@ impl Core {
                 snapshot.from = Position(0);
             }
             if !facts.is_empty() {
-                return Some(facts);
+                break;
             }
         }
-        if std::mem::replace(&mut snapshot.is_done, true) {
-            return None;
-        }
-        let next = snapshot.next_queue;
-        Some(vec![Fact::QueueIds { next }])
+        true
+    }
+}
+
+fn declared(queue: &Queue) -> Fact {
+    Fact::QueueDeclared {
+        queue: queue.id,
+        name: queue.name.clone(),
+        auto_delete: queue.auto_delete,
+        arguments: queue.arguments.echoed().to_vec(),
     }
 }
 

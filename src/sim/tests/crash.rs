@@ -173,9 +173,8 @@ impl Life {
         let facts = match &mut self.snapshot {
             Some(snapshot) => core.snapshot_slice(NOW, snapshot),
             None if self.journal.begin_checkpoint() => {
-                let (snapshot, facts) = core.begin_snapshot();
-                self.snapshot = Some(snapshot);
-                Some(facts)
+                self.snapshot = Some(core.begin_snapshot());
+                return;
             }
             None => return,
         };
@@ -184,6 +183,9 @@ impl Life {
             self.journal.end_checkpoint();
             return;
         };
+        if facts.is_empty() {
+            return;
+        }
         let (lsn, wall) = (Lsn(0), NOW.wall);
         let block = Stored::new(Name::from("sim"), Record { lsn, wall, facts });
         self.journal.append_block(block);

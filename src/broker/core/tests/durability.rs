@@ -1,7 +1,7 @@
 //! Facts and what is rebuilt from them.
 
 use super::scenario::{Scenario, draft, number, text};
-use crate::base::{Lsn, Millis, Name, Now, Seed, Timestamp};
+use crate::base::{Lsn, Millis, Name, Now, QueueId, Seed, Timestamp};
 use crate::broker::*;
 
 fn rebuild(s: &Scenario, now: Now, stopped: Timestamp) -> Core {
@@ -133,4 +133,48 @@ fn a_queue_that_was_deleted_does_not_come_back_and_its_id_is_not_used_again() {
     };
     core.apply(s.now, declare, &mut Effects::new());
     assert!(core.queue("q").is_some_and(|queue| queue.id > old));
+}
+
+/// A listing of all queues under one hold of the lock would stop everybody for long.
+#[test]
+fn snapshot_goes_in_slices_and_holds_what_was_there_when_it_began() {
+    let mut s = Scenario::new();
+    let count = 700;
+    for number in 0..count {
+        s.queue(&format!("q{number}"), &[]);
+        s.bind("amq.topic", &format!("q{number}"), "key");
+    }
+    s.publish_all("q5", &["a"]);
+    let began = s.records.len();
+    let mut snapshot = s.core.begin_snapshot();
+    let mut blocks = Vec::new();
+    let mut slices = 0;
+    while let Some(facts) = s.core.snapshot_slice(s.now, &mut snapshot) {
+        assert!(facts.len() <= 520, "{} facts in a slice", facts.len());
+        blocks.push(facts);
+        slices += 1;
+        // The topology changes behind and before what is being copied.
+        s.queue(&format!("a{slices}"), &[]);
+        s.queue(&format!("z{slices}"), &[]);
+        s.bind("amq.topic", &format!("z{slices}"), "key");
+    }
+    let options = Options::new(Name::from("/"), Seed(3));
+    let mut restoring = Restoring::new(options, s.now, s.now.wall, u64::MAX);
+    let records = blocks.into_iter().map(|facts| Record {
+        lsn: Lsn(1),
+        wall: s.now.wall,
+        facts,
+    });
+    for record in records.chain(s.records.iter().skip(began).cloned()) {
+        restoring.record(&record);
+    }
+    let core = restoring.finish();
+    let names = |core: &Core| -> Vec<(QueueId, Name)> {
+        let queues = core.queues().map(|queue| (queue.id, queue.name.clone()));
+        queues.collect()
+    };
+    assert_eq!(names(&core), names(&s.core));
+    let bindings = |core: &Core| core.router().bindings(None, None, None).len();
+    assert_eq!(bindings(&core), bindings(&s.core));
+    assert!(slices > 9, "{slices} slices");
 }
