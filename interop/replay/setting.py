@@ -22,6 +22,7 @@ def arguments(description):
     parser.add_argument("--vhost", required=True)
     parser.add_argument("--rabbitmq", metavar="URL",
                         help="the broker is a RabbitMQ with this HTTP API: set up by it, no differences allowed")
+    parser.add_argument("--http", metavar="URL", help="the broker's HTTP API, where a case needs it")
     parser.add_argument("--differences", default=os.path.join(HERE, "..", "known_differences.toml"))
     return parser
 
@@ -31,6 +32,7 @@ class Setting:
         self.options = options
         self.host, self.port, self.vhost = options.host, options.port, options.vhost
         self.rabbitmq = options.rabbitmq
+        self.api = options.rabbitmq or options.http
         self.listed = {}
         if not self.rabbitmq:
             with open(options.differences, "rb") as f:
@@ -50,7 +52,7 @@ class Setting:
 
     def http(self, method, path, body=None):
         request = urllib.request.Request(
-            self.rabbitmq.rstrip("/") + path, method=method,
+            self.api.rstrip("/") + path, method=method,
             data=json.dumps(body).encode() if body is not None else None,
             headers={"Content-Type": "application/json",
                      "Authorization": "Basic " + base64.b64encode(b"guest:guest").decode()})

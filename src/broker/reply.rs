@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::base::{ExchangeId, Lsn, Name, Position, QueueId};
+use crate::base::{ConnectionId, ConsumerId, ExchangeId, Lsn, Name, Position, QueueId};
 use crate::broker::QueueCounters;
 use crate::broker::arguments::QueueType;
 use crate::broker::binding::Binding;
@@ -103,6 +103,27 @@ pub struct QueueDetails {
     pub memory_bytes: u64,
     /// Failures a message survives in it; none: any number.
     pub delivery_limit: Option<u32>,
+}
+
+/// One consumer, for people.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConsumerInfo {
+    /// Its id.
+    pub consumer: ConsumerId,
+    /// The queue it reads.
+    pub queue: Name,
+    /// Its connection.
+    pub connection: ConnectionId,
+    /// Deliveries are settled when sent.
+    pub settled: bool,
+    /// Higher is served first.
+    pub priority: i32,
+    /// It refused other consumers.
+    pub exclusive: bool,
+    /// It gets messages; of a queue with a single active consumer, one does.
+    pub active: bool,
+    /// Deliveries unsettled.
+    pub held: u32,
 }
 
 /// One message in a queue, for people.

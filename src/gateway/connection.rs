@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 
+use super::describe::ConnectionInfo;
 use super::dynamic::DynamicNode;
 use super::environment::Environment;
 use super::handshake::{Known, Login};
@@ -47,6 +48,10 @@ pub struct Gateway {
     pub(super) login: Option<Login>,
     /// The peer's container-id.
     pub(super) container: Name,
+    /// How it logged in.
+    pub(super) mechanism: Name,
+    /// What it is, once it is open.
+    pub(super) info: Option<Box<ConnectionInfo>>,
     pub(super) vhost: Option<Name>,
     /// When a refused login is told so.
     pub(super) refusal_due: Option<Millis>,
@@ -106,6 +111,8 @@ impl Gateway {
             known: None,
             login: None,
             container: Name::default(),
+            mechanism: Name::default(),
+            info: None,
             vhost: None,
             refusal_due: None,
             links: Links::new(seed),

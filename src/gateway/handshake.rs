@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Gateway;
+use super::describe::ConnectionInfo;
 use super::errors;
 use super::seats::Seat;
 use super::work::Work;
@@ -78,6 +79,11 @@ impl Gateway {
                     limit_bytes: self.environment.options.outbox_bytes,
                 }));
                 self.container = Name::from(open.container_id.as_str());
+                self.info = Some(Box::new(ConnectionInfo::new(
+                    open,
+                    (&login.user, &vhost),
+                    &self.mechanism,
+                )));
                 self.vhost = Some(vhost);
                 self.login = Some(login);
             }

@@ -19,6 +19,7 @@ mod attach;
 mod connection;
 mod consumer;
 mod counters;
+mod describe;
 mod dynamic;
 mod environment;
 mod errors;
@@ -38,4 +39,5 @@ mod tests;
 
 pub use connection::Gateway;
 pub use counters::OpenLinks;
+pub use describe::{ConnectionInfo, LinkInfo, LinkPurpose, SessionInfo};
 pub use environment::{Environment, Options};

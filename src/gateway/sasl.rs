@@ -40,6 +40,7 @@ pub(super) enum Sasl {
 impl Gateway {
     pub(super) fn on_sasl_init(&mut self, now: Now, mechanism: &str, response: Option<&[u8]>) {
         let response_or_nothing = response.unwrap_or_default();
+        self.mechanism = Name::from(mechanism);
         // The engine lets only those pass that are offered.
         match mechanism.parse() {
             Ok(Mechanism::Plain) => self.begin(now, Sasl::Plain, response),

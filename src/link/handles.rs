@@ -9,6 +9,13 @@ pub struct SessionHandle {
     pub(super) generation: u32,
 }
 
+impl SessionHandle {
+    /// Our channel.
+    pub const fn channel(self) -> u16 {
+        self.channel
+    }
+}
+
 /// One link of a [`super::Connection`]. A stale handle finds nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LinkHandle {
@@ -18,4 +25,11 @@ pub struct LinkHandle {
     pub(super) handle: u32,
     /// Distinguishes links that had the same channel and handle one after the other.
     pub(super) generation: u32,
+}
+
+impl LinkHandle {
+    /// Our handle.
+    pub const fn handle(self) -> u32 {
+        self.handle
+    }
 }

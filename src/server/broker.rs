@@ -15,10 +15,10 @@ use tracing::Instrument;
 use super::admin::Admin;
 use super::clock::Clock;
 use super::connection::Driver;
+use super::desk::Desk;
 use super::errors::StartError;
 use super::listener::{Addresses, Listeners};
 use super::login::Logins;
-use super::outbox::Outbox;
 use super::partials::Partials;
 use super::recover::{self, Recovered};
 use super::stats::{JournalStats, Stats};
@@ -28,7 +28,7 @@ use super::vhost::Vhost;
 use super::vhosts::Vhosts;
 use super::{alarm, checkpoint, setup};
 use crate::access::Peer;
-use crate::base::{ConnectionId, Name, Seed};
+use crate::base::{ConnectionId, Millis, Name, Seed};
 use crate::broker::{self, Core};
 use crate::config::{HttpListen, ListenAddress, PermissionEntry, Settings, Span, UserEntry};
 use crate::gateway::Environment;
@@ -56,7 +56,9 @@ pub(super) struct Shared {
     pub(super) logins: Logins,
     /// Certificates of the listeners that have some.
     pub(super) tls: Option<Arc<Tls>>,
-    outboxes: Mutex<BTreeMap<ConnectionId, Arc<Outbox>>>,
+    /// When the broker started.
+    started: Millis,
+    desks: Mutex<BTreeMap<ConnectionId, Arc<Desk>>>,
     tasks: Mutex<JoinSet<()>>,
     stopping: AtomicBool,
     /// Where it can be reached.
@@ -97,9 +99,10 @@ impl Shared {
     }
 
     /// Serves one peer in a task of its own, once `opening` has made its stream; drops it when there
-    /// are too many.
+    /// are too many. `local` is where it came in.
     pub(super) fn serve<R, W>(
         self: &Arc<Self>,
+        local: Option<SocketAddr>,
         opening: impl Future<Output = Option<(Peer, (R, W))>> + Send + 'static,
     ) where
         R: AsyncRead + Unpin + Send + 'static,
@@ -114,8 +117,6 @@ impl Shared {
         }
         self.connections_total.fetch_add(1, Ordering::Relaxed);
         let id = ConnectionId(self.environment.next_id());
-        let outbox = Arc::new(Outbox::default());
-        self.outboxes.lock().insert(id, Arc::clone(&outbox));
         let shared = Arc::clone(self);
         let serving = async move {
             let open = Open {
@@ -123,7 +124,10 @@ impl Shared {
                 id,
             };
             if let Some((peer, stream)) = opening.await {
-                Driver::new(shared, id, peer, outbox, stream).run().await;
+                let connected_at = shared.clock.now().wall;
+                let desk = Arc::new(Desk::new(id, (peer, local), connected_at));
+                shared.desks.lock().insert(id, Arc::clone(&desk));
+                Driver::new(shared, desk, stream).run().await;
             }
             drop(open);
         };
@@ -149,10 +153,24 @@ impl Shared {
 
     /// Makes every connection look again.
     pub(super) fn call_all(&self) {
-        let outboxes: Vec<_> = self.outboxes.lock().values().map(Arc::clone).collect();
-        for outbox in outboxes {
-            outbox.call();
+        for desk in self.desks() {
+            desk.outbox.call();
         }
+    }
+
+    /// The desks of all connections.
+    pub(super) fn desks(&self) -> Vec<Arc<Desk>> {
+        self.desks.lock().values().map(Arc::clone).collect()
+    }
+
+    /// The desk of a connection.
+    pub(super) fn desk(&self, id: ConnectionId) -> Option<Arc<Desk>> {
+        self.desks.lock().get(&id).map(Arc::clone)
+    }
+
+    /// Time since the start, in milliseconds.
+    pub(super) fn uptime_ms(&self) -> u64 {
+        self.clock.now().mono.since(self.started)
     }
 
     /// Where one can connect.
@@ -236,7 +254,7 @@ struct Open {
 impl Drop for Open {
     fn drop(&mut self) {
         self.shared.connections.fetch_sub(1, Ordering::AcqRel);
-        self.shared.outboxes.lock().remove(&self.id);
+        self.shared.desks.lock().remove(&self.id);
         self.shared.partials.forget(self.id);
     }
 }
@@ -400,7 +418,8 @@ impl Broker {
             store,
             alarms: Arc::default(),
             addresses: listeners.addresses(),
-            outboxes: Mutex::default(),
+            desks: Mutex::default(),
+            started: clock.now().mono,
             tasks: Mutex::default(),
             stopping: AtomicBool::new(false),
             connections: AtomicU32::new(0),
@@ -459,7 +478,7 @@ impl Broker {
     pub fn connect(&self) -> DuplexStream {
         let (ours, theirs) = tokio::io::duplex(STREAM_BYTES);
         let opened = Some((Peer::IN_PROCESS, tokio::io::split(ours)));
-        self.shared.serve(std::future::ready(opened));
+        self.shared.serve(None, std::future::ready(opened));
         theirs
     }
 

@@ -3,6 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,12 +12,13 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Sleep;
 
 use super::broker::Shared;
+use super::desk::Desk;
 use super::outbox::Outbox;
 use super::partials::{self, Permit};
 use super::vhost::Vhost;
-use crate::access::{LoginError, Peer};
+use crate::access::LoginError;
 use crate::base::limits::PARTIAL_FREE_BYTES;
-use crate::base::{ConnectionId, Lsn, Millis, Name};
+use crate::base::{Lsn, Millis, Name, Now};
 use crate::gateway::Gateway;
 
 /// Bytes of one read: the least, so that idle connections take little memory, and the most, to
@@ -37,6 +39,7 @@ pub(super) struct Driver<R, W> {
     shared: Arc<Shared>,
     gateway: Gateway,
     outbox: Arc<Outbox>,
+    desk: Arc<Desk>,
     vhost: Option<Arc<Vhost>>,
     reader: R,
     writer: W,
@@ -70,20 +73,20 @@ struct Woken {
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        id: ConnectionId,
-        peer: Peer,
-        outbox: Arc<Outbox>,
-        (reader, writer): (R, W),
-    ) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, desk: Arc<Desk>, (reader, writer): (R, W)) -> Self {
         let now = shared.clock.now();
         Self {
-            gateway: Gateway::new(now, id, peer, Arc::clone(&shared.environment)),
+            gateway: Gateway::new(
+                now,
+                desk.id,
+                desk.peer.clone(),
+                Arc::clone(&shared.environment),
+            ),
             sleep: Box::pin(tokio::time::sleep_until(shared.clock.instant(now.mono))),
             armed: now.mono,
             shared,
-            outbox,
+            outbox: Arc::clone(&desk.outbox),
+            desk,
             vhost: None,
             reader,
             writer,
@@ -164,6 +167,24 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         self.gateway.wants_input()
     }
 
+    /// Tells and does what others want of this connection.
+    fn serve_desk(&mut self, now: Now) {
+        let Some(wants) = self.desk.take_wants() else {
+            return;
+        };
+        for asker in wants.sessions {
+            // Who has gone meanwhile need not know.
+            let _ = asker.send(self.gateway.sessions());
+        }
+        if let Some(why) = wants.close
+            && !self.closing
+        {
+            self.closing = true;
+            self.gateway
+                .close(now, Some(super::errors::closed_by_operator(&why)));
+        }
+    }
+
     /// Lets gateway and core work on what has come, and collects the output.
     fn turn(&mut self) {
         let now = self.shared.clock.now();
@@ -172,6 +193,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             self.closing = true;
             self.gateway.close(now, Some(super::errors::stopping()));
         }
+        self.serve_desk(now);
         if !self.input.is_empty() {
             self.gateway.handle_bytes(now, &mut self.input);
         }
@@ -236,6 +258,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
     fn enter(&mut self) {
         let name = self.gateway.vhost();
         self.vhost = name.and_then(|name| self.shared.vhosts.get(name));
+        if let Some(info) = self.gateway.info() {
+            self.desk.set_info(info.clone());
+        }
         if let Some(vhost) = &self.vhost {
             vhost.enter(self.gateway.id(), Arc::clone(&self.outbox));
         }
@@ -310,6 +335,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
                 Poll::Ready(Ok(count)) if count > 0 => {
                     self.written += count;
                     self.unflushed = true;
+                    count_bytes(&self.desk.sent, count);
                     woken.progress = true;
                 }
                 Poll::Ready(_) => {
@@ -337,6 +363,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         match pin!(self.reader.read_buf(&mut self.input)).poll(context) {
             Poll::Ready(Ok(count)) if count > 0 => {
                 woken.progress = true;
+                count_bytes(&self.desk.received, count);
                 if count >= self.read_bytes {
                     self.read_bytes = (self.read_bytes * 4).min(READ_BYTES_MAX);
                 } else if count < self.read_bytes / 4 {
@@ -364,4 +391,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         };
         let _ = tokio::time::timeout(LINGER, gone).await;
     }
+}
+
+fn count_bytes(counter: &AtomicU64, count: usize) {
+    counter.fetch_add(count as u64, Ordering::Relaxed);
 }

@@ -84,6 +84,11 @@ pub(super) fn stopping() -> AmqpError {
     )
 }
 
+/// An operator closed the connection. [AMQP 2.8.16]
+pub(super) fn closed_by_operator(why: &str) -> AmqpError {
+    error(ConnectionError::ConnectionForced, why)
+}
+
 /// A peer keeps others waiting with a message that it does not finish.
 pub(super) fn unfinished_message() -> AmqpError {
     error(

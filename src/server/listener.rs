@@ -118,12 +118,13 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<Arc<Tls>
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!(%address, %error, "no TCP_NODELAY");
                 }
+                let local = stream.local_addr().ok();
                 match tls.clone() {
                     None => {
                         let opened = Some((Peer::at(address), stream.into_split()));
-                        shared.serve(std::future::ready(opened));
+                        shared.serve(local, std::future::ready(opened));
                     }
-                    Some(tls) => shared.serve(async move {
+                    Some(tls) => shared.serve(local, async move {
                         let (peer, stream) = tls.accept(stream, address).await?;
                         Some((peer, tokio::io::split(stream)))
                     }),

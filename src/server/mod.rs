@@ -18,6 +18,7 @@ mod broker;
 mod checkpoint;
 mod clock;
 mod connection;
+mod desk;
 mod errors;
 mod health;
 mod http;

@@ -41,7 +41,8 @@ fn replay(program: &str, vhost: &str) {
     let output = run_to_end(
         Command::new("python3")
             .arg(repository("interop/replay").join(program))
-            .args(["--port", &broker.port.to_string(), "--vhost", vhost]),
+            .args(["--port", &broker.port.to_string(), "--vhost", vhost])
+            .args(["--http", &format!("http://127.0.0.1:{}", broker.http_port)]),
         REPLAY_MAX,
     );
     let report = String::from_utf8_lossy(&output.stdout);

@@ -6,7 +6,11 @@ const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 70;
 
 /// Functions that may be longer, each with its reason: (file, function, reason).
-const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[];
+const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[(
+    "src/server/http/api.rs",
+    "answer",
+    "a table: one arm for each endpoint",
+)];
 
 #[test]
 fn no_file_is_longer_than_800_lines() {

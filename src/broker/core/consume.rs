@@ -3,8 +3,9 @@
 use super::clients::{Consumer, holder};
 use super::work::Work;
 use super::{Core, Turn};
-use crate::base::{ConnectionId, ConsumerId, Position, QueueId, SessionId};
-use crate::broker::{Consume, DropCause, Error, Reply};
+use crate::base::{ConnectionId, ConsumerId, Name, Position, QueueId, SessionId};
+use crate::broker::queue::Queue;
+use crate::broker::{Consume, ConsumerInfo, DropCause, Error, Reply};
 
 impl Core {
     pub(super) fn consume(&mut self, consume: Consume) -> Reply {
@@ -169,6 +170,42 @@ impl Core {
         for consumer in self.clients.take_blocked_by_session(session) {
             self.wake(consumer);
         }
+    }
+
+    /// What a consumer is.
+    pub fn consumer_info(&self, id: ConsumerId) -> Option<ConsumerInfo> {
+        let consumer = self.clients.consumers.get(&id)?;
+        let queue = self.queues.get(&consumer.queue)?;
+        Some(ConsumerInfo {
+            consumer: id,
+            queue: queue.name.clone(),
+            connection: consumer.connection,
+            settled: consumer.settled,
+            priority: consumer.priority,
+            exclusive: queue.consumers.is_exclusive(),
+            active: queue.consumers.is_fed(id),
+            held: consumer.held,
+        })
+    }
+
+    /// The consumers of a queue.
+    pub fn consumers_of(&self, queue: &Queue) -> Vec<ConsumerInfo> {
+        let ids = queue.consumers.ids();
+        ids.filter_map(|id| self.consumer_info(id)).collect()
+    }
+
+    /// The consumers of up to `count` queues behind `after` by name; and the last of these queues,
+    /// if there may be more.
+    pub fn consumers_after(
+        &self,
+        after: Option<&Name>,
+        count: usize,
+    ) -> (Vec<ConsumerInfo>, Option<Name>) {
+        let mut found = Vec::new();
+        let last = self.visit_after(after, count, |queue| {
+            found.extend(self.consumers_of(queue));
+        });
+        (found, last)
     }
 
     /// The queue a consumer reads.

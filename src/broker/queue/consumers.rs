@@ -57,6 +57,11 @@ impl Consumers {
         self.all.len()
     }
 
+    /// Whether one refused company.
+    pub const fn is_exclusive(&self) -> bool {
+        self.exclusive
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()

@@ -9,6 +9,18 @@ use crate::base::Name;
 use super::failure::Failure;
 
 impl Access {
+    /// Who may, in a few words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Management => "any tag",
+            Self::Vhost => "any tag, in the vhost",
+            Self::Monitoring => "monitoring",
+            Self::Policymaker => "policymaker",
+            Self::VhostPolicymaker => "policymaker, in the vhost",
+            Self::VhostAdministrator | Self::Administrator => "administrator",
+        }
+    }
+
     /// Whether the path names a vhost, which must be there and may have to be entered.
     pub const fn names_vhost(self) -> bool {
         matches!(

@@ -68,6 +68,27 @@ impl Fields {
         }
     }
 
+    /// Words: an array of texts, or one text with commas between them.
+    pub fn words(&self, name: &str) -> Result<Option<Vec<String>>, Failure> {
+        let words = match self.get(name) {
+            None => return Ok(None),
+            Some(Json::String(text)) => {
+                text.split(',').map(|word| word.trim().to_owned()).collect()
+            }
+            Some(Json::Array(items)) => {
+                let words = items.iter().map(|item| match item {
+                    Json::String(word) => Ok(word.clone()),
+                    other => Err(wrong_type(name, "array of strings", other)),
+                });
+                words.collect::<Result<Vec<_>, _>>()?
+            }
+            Some(other) => return Err(wrong_type(name, "array of strings", other)),
+        };
+        Ok(Some(
+            words.into_iter().filter(|word| !word.is_empty()).collect(),
+        ))
+    }
+
     /// A whole number; its digits are taken as a text too (as RabbitMQ).
     pub fn integer(&self, name: &str) -> Result<Option<i64>, Failure> {
         let Some(value) = self.get(name) else {

@@ -12,10 +12,12 @@
 mod access;
 mod failure;
 mod fields;
+mod openapi;
 mod paging;
 mod publish;
 mod query;
 mod route;
+mod shape;
 mod table;
 
 pub mod json;
@@ -23,10 +25,12 @@ pub mod json;
 pub use access::{Access, Identity, basic_credentials};
 pub use failure::Failure;
 pub use fields::Fields;
+pub use openapi::{description, markdown};
 pub use paging::{Frame, Listing, Window};
 pub use publish::Publication;
 pub use query::Query;
 pub use route::{Endpoint, Found, Method, Params, Route, find};
+pub use shape::{Answer, Field};
 pub use table::ROUTES;
 
 #[cfg(test)]

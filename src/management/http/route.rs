@@ -58,6 +58,8 @@ pub enum Endpoint {
     Overview,
     /// The user that asks.
     WhoAmI,
+    /// The description of this API.
+    OpenApi,
     /// All queues.
     Queues,
     /// The queues of a vhost.
@@ -74,6 +76,142 @@ pub enum Endpoint {
     GetMessages,
     /// Shows messages of a queue.
     BrowseMessages,
+    /// The name of the broker.
+    ClusterName,
+    /// The one node.
+    Nodes,
+    /// A node.
+    Node,
+    /// The version of RabbitMQ whose API this is.
+    Version,
+    /// Connections: all for monitors, for others their own.
+    Connections,
+    /// The connections of a user.
+    UserConnections,
+    /// Closes the connections of a user.
+    CloseUserConnections,
+    /// A connection.
+    Connection,
+    /// Closes a connection; the header X-Reason says why.
+    CloseConnection,
+    /// The sessions of a connection with their links (RabbitMQ 4.1).
+    Sessions,
+    /// No channels: AMQP 1.0 has sessions.
+    ConnectionChannels,
+    /// The connections in a vhost.
+    VhostConnections,
+    /// No channels: AMQP 1.0 has sessions.
+    Channels,
+    /// No channels: AMQP 1.0 has sessions.
+    VhostChannels,
+    /// The consumers of all queues.
+    Consumers,
+    /// The consumers in a vhost.
+    VhostConsumers,
+    /// The vhosts that the user may enter.
+    Vhosts,
+    /// A vhost.
+    Vhost,
+    /// Makes a vhost, or describes it anew.
+    PutVhost,
+    /// Deletes a vhost with all in it.
+    DeleteVhost,
+    /// Who may do what in a vhost.
+    VhostPermissions,
+    /// Topic permissions in a vhost.
+    VhostTopicPermissions,
+    /// All users.
+    Users,
+    /// Users that may enter no vhost.
+    UsersWithoutPermissions,
+    /// Deletes several users.
+    DeleteUsers,
+    /// A user.
+    User,
+    /// Makes or changes a user.
+    PutUser,
+    /// Deletes a user.
+    DeleteUser,
+    /// What a user may do where.
+    UserPermissions,
+    /// Topic permissions of a user.
+    UserTopicPermissions,
+    /// All permissions.
+    Permissions,
+    /// The permissions of a user in a vhost.
+    Permission,
+    /// Sets the permissions of a user in a vhost.
+    PutPermissions,
+    /// Takes the permissions of a user in a vhost away.
+    DeletePermissions,
+    /// All topic permissions.
+    TopicPermissions,
+    /// The topic permissions of a user in a vhost.
+    TopicPermission,
+    /// Restricts the routing keys of a user on a topic exchange.
+    PutTopicPermissions,
+    /// Lifts the restrictions of a user in a vhost.
+    DeleteTopicPermissions,
+    /// Lifts the restrictions of a user on an exchange.
+    DeleteTopicPermission,
+    /// Limits of the vhosts that the user may enter.
+    VhostLimits,
+    /// Limits of a vhost.
+    VhostLimit,
+    /// Sets a limit of a vhost.
+    PutVhostLimit,
+    /// Lifts a limit of a vhost.
+    DeleteVhostLimit,
+    /// Limits of all users.
+    UserLimits,
+    /// Limits of a user.
+    UserLimit,
+    /// Sets a limit of a user.
+    PutUserLimit,
+    /// Lifts a limit of a user.
+    DeleteUserLimit,
+    /// Parameters that are no policies: none.
+    Parameters,
+    /// The policies or operator policies in their general form.
+    ComponentParameters,
+    /// Those of a vhost.
+    VhostParameters,
+    /// All global parameters.
+    GlobalParameters,
+    /// A global parameter.
+    GlobalParameter,
+    /// Sets a global parameter.
+    PutGlobalParameter,
+    /// Removes a global parameter.
+    DeleteGlobalParameter,
+    /// Whether publishers are stopped for want of memory or disk.
+    HealthAlarms,
+    /// The same, on this node.
+    HealthLocalAlarms,
+    /// Whether all vhosts work.
+    HealthVhosts,
+    /// Whether a port is listened on.
+    HealthPort,
+    /// Whether a protocol is spoken.
+    HealthProtocol,
+    /// Whether others need this node: there are none.
+    HealthQuorum,
+    /// Whether certificates expire soon.
+    HealthCertificates,
+    /// Whether the broker serves clients.
+    HealthInService,
+    /// Whether the broker serves clients.
+    HealthReady,
+    /// Declares a queue, publishes to it and takes the message.
+    Aliveness,
+    /// No feature flags: every feature is there.
+    FeatureFlags,
+    /// No deprecated features.
+    DeprecatedFeatures,
+    /// No extensions.
+    Extensions,
+    /// How to log in: with Basic authentication.
+    Auth,
     /// Publishes a message to an exchange.
     Publish,
     /// The bindings that lead to a queue.

@@ -7,17 +7,23 @@ use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode};
 use axum::routing::any;
 use axum::{Extension, Router};
+use serde_json::json;
 
 use super::body::Bodies;
+use super::people::{self, Of};
 use super::reply::{self, Reply};
-use super::{listings, login, messages, objects, policies};
+use super::{checks, connections, listings, login, messages, objects, policies};
 use crate::access::Peer;
 use crate::base::Name;
+use crate::management::http::json::whoami;
 use crate::management::http::{
-    Endpoint, Failure, Found, Identity, Method, Params, Query, Route, find, json,
+    Endpoint, Failure, Found, Identity, Method, Params, Query, Route, description, find,
 };
 use crate::server::broker::Shared;
 use crate::server::vhost::Vhost;
+
+/// The header that says why a connection is closed.
+const REASON: &str = "x-reason";
 
 /// What every request is handled with.
 #[derive(Clone)]
@@ -33,6 +39,8 @@ pub(super) struct Call<'a> {
     pub(super) params: Params,
     pub(super) query: Query,
     pub(super) body: &'a [u8],
+    /// The header X-Reason.
+    pub(super) reason: Option<String>,
 }
 
 /// The routes below `/api`.
@@ -79,6 +87,10 @@ async fn handle(
             params,
             query: Query::parse(head.uri.query().unwrap_or_default()),
             body: &body.bytes,
+            reason: head
+                .headers
+                .get(REASON)
+                .map(|reason| String::from_utf8_lossy(reason.as_bytes()).into_owned()),
         };
         answer(route.endpoint, call).await
     };
@@ -107,10 +119,12 @@ fn admit(
     identity.may_enter(registry.permissions(&vhost, &identity.name).is_some())
 }
 
+#[allow(clippy::too_many_lines, reason = "a table: one arm for each endpoint")]
 async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
     match endpoint {
         Endpoint::Overview => listings::overview(&call).await,
-        Endpoint::WhoAmI => Ok(Reply::Json(json::whoami(&call.identity))),
+        Endpoint::WhoAmI => Ok(Reply::Json(whoami(&call.identity))),
+        Endpoint::OpenApi => Ok(Reply::Json(description())),
         Endpoint::Queues => listings::queues(&call, call.visible_vhosts()).await,
         Endpoint::VhostQueues => listings::queues(&call, vec![call.vhost()?]).await,
         Endpoint::Queue => listings::queue(&call),
@@ -144,6 +158,73 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         Endpoint::OperatorPolicy => policies::get(&call, true),
         Endpoint::PutOperatorPolicy => policies::put(&call, true).await,
         Endpoint::DeleteOperatorPolicy => policies::delete(&call, true).await,
+        Endpoint::ClusterName => Ok(checks::cluster_name(&call)),
+        Endpoint::Nodes => checks::nodes(&call),
+        Endpoint::Node => checks::node(&call),
+        Endpoint::Version => Ok(checks::version()),
+        Endpoint::HealthAlarms | Endpoint::HealthLocalAlarms => Ok(checks::alarms(&call)),
+        Endpoint::HealthVhosts => Ok(checks::virtual_hosts(&call)),
+        Endpoint::HealthPort => checks::port_listener(&call),
+        Endpoint::HealthProtocol => Ok(checks::protocol_listener(&call)),
+        Endpoint::HealthQuorum => Ok(checks::quorum_critical()),
+        Endpoint::HealthCertificates => checks::certificate_expiration(&call),
+        Endpoint::HealthInService | Endpoint::HealthReady => Ok(checks::in_service(&call)),
+        Endpoint::Aliveness => messages::aliveness(&call).await,
+        Endpoint::Auth => Ok(Reply::Json(json!({ "oauth_enabled": false }))),
+        Endpoint::FeatureFlags
+        | Endpoint::DeprecatedFeatures
+        | Endpoint::Extensions
+        | Endpoint::Channels
+        | Endpoint::VhostChannels
+        | Endpoint::ConnectionChannels => Ok(Reply::Json(json!([]))),
+        Endpoint::Connections | Endpoint::UserConnections | Endpoint::VhostConnections => {
+            connections::list(&call)
+        }
+        Endpoint::CloseUserConnections => connections::close_all_of(&call),
+        Endpoint::Connection => connections::get(&call),
+        Endpoint::CloseConnection => connections::close(&call),
+        Endpoint::Sessions => connections::sessions(&call).await,
+        Endpoint::Consumers => connections::consumers(&call, call.visible_vhosts()).await,
+        Endpoint::VhostConsumers => connections::consumers(&call, vec![call.vhost()?]).await,
+        Endpoint::Vhosts => people::vhosts(&call).await,
+        Endpoint::Vhost => people::vhost(&call).await,
+        Endpoint::PutVhost => people::put_vhost(&call).await,
+        Endpoint::DeleteVhost => people::delete_vhost(&call).await,
+        Endpoint::Users => people::users(&call, false),
+        Endpoint::UsersWithoutPermissions => people::users(&call, true),
+        Endpoint::User => people::user(&call),
+        Endpoint::PutUser => people::put_user(&call).await,
+        Endpoint::DeleteUser => people::delete_user(&call).await,
+        Endpoint::DeleteUsers => people::delete_users(&call).await,
+        Endpoint::Permissions => people::permissions(&call, Of::All),
+        Endpoint::VhostPermissions => people::permissions(&call, Of::Vhost),
+        Endpoint::UserPermissions => people::permissions(&call, Of::User),
+        Endpoint::Permission => people::permissions(&call, Of::UserInVhost),
+        Endpoint::PutPermissions => people::put_permissions(&call).await,
+        Endpoint::DeletePermissions => people::delete_permissions(&call).await,
+        Endpoint::TopicPermissions => people::topic_permissions(&call, Of::All),
+        Endpoint::VhostTopicPermissions => people::topic_permissions(&call, Of::Vhost),
+        Endpoint::UserTopicPermissions => people::topic_permissions(&call, Of::User),
+        Endpoint::TopicPermission => people::topic_permissions(&call, Of::UserInVhost),
+        Endpoint::PutTopicPermissions => people::put_topic_permissions(&call).await,
+        Endpoint::DeleteTopicPermissions | Endpoint::DeleteTopicPermission => {
+            people::delete_topic_permissions(&call).await
+        }
+        Endpoint::VhostLimits => people::vhost_limits(&call, Of::All),
+        Endpoint::VhostLimit => people::vhost_limits(&call, Of::Vhost),
+        Endpoint::PutVhostLimit => people::put_vhost_limit(&call).await,
+        Endpoint::DeleteVhostLimit => people::delete_vhost_limit(&call).await,
+        Endpoint::UserLimits => people::user_limits(&call, Of::All),
+        Endpoint::UserLimit => people::user_limits(&call, Of::User),
+        Endpoint::PutUserLimit => people::put_user_limit(&call).await,
+        Endpoint::DeleteUserLimit => people::delete_user_limit(&call).await,
+        Endpoint::Parameters | Endpoint::ComponentParameters | Endpoint::VhostParameters => {
+            people::parameters(&call)
+        }
+        Endpoint::GlobalParameters => people::global_parameters(&call),
+        Endpoint::GlobalParameter => people::global_parameter(&call),
+        Endpoint::PutGlobalParameter => people::put_global_parameter(&call).await,
+        Endpoint::DeleteGlobalParameter => people::delete_global_parameter(&call).await,
     }
 }
 

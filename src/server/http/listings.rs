@@ -6,13 +6,14 @@ use serde_json::Value;
 
 use super::api::Call;
 use super::reply::{Chunks, Reply};
-use super::work::failed;
+use super::{connections, work::failed};
 use crate::base::Name;
 use crate::base::limits::LISTING_SLICE;
 use crate::broker::binding::Binding;
 use crate::broker::policy::Policies;
 use crate::broker::queue::Queue;
 use crate::broker::{Counters, QueueDetails};
+use crate::management::http::json::connection;
 use crate::management::http::json::overview::{ObjectTotals, Overview, QueueTotals};
 use crate::management::http::json::queue::{self, Place};
 use crate::management::http::json::topology;
@@ -249,17 +250,23 @@ pub(super) fn queue(call: &Call<'_>) -> Result<Reply, Failure> {
     let vhost = call.vhost()?;
     let name = call.params.get("name");
     let seen = vhost.look(|core| {
-        let details = core.queue(&name)?.details();
-        Some((details, core.policies().clone()))
+        let queue = core.queue(&name)?;
+        let consumers = core.consumers_of(queue);
+        Some((queue.details(), consumers, core.policies().clone()))
     });
-    let (details, policies) = seen.map_err(failed)?.ok_or_else(Failure::not_found)?;
+    let (details, consumers, policies) = seen.map_err(failed)?.ok_or_else(Failure::not_found)?;
     let place = Place {
         node: &call.shared.settings.node_name,
         vhost: vhost.name(),
         policies: &policies,
     };
     let described = queue::queue(place, &details);
-    let alone = queue::queue_alone(described, Value::Array(Vec::new()));
+    let here = (place.node, place.vhost);
+    let consumers = consumers.iter().map(|consumer| {
+        let channel = connections::place(call.shared, consumer.connection);
+        connection::consumer(here, consumer, &channel)
+    });
+    let alone = queue::queue_alone(described, consumers.collect());
     Ok(Reply::Json(Listing::parse(&call.query)?.project(alone)))
 }
 

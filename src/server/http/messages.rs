@@ -14,10 +14,15 @@ use crate::access::Right;
 use crate::base::{Name, Position};
 use crate::broker::queue::State;
 use crate::broker::{Browsed, Outcome, PublishOutcome};
+use crate::management::QueueBody;
 use crate::management::http::json::message::{self, PayloadEncoding, Showing, Shown};
 use crate::management::http::{Failure, Fields, Publication, Query};
 use crate::message::{Message, Route};
 
+/// What the aliveness test declares and publishes.
+const ALIVENESS_QUEUE: &str = "aliveness-test";
+const ALIVENESS_MESSAGE: &[u8] = br#"{"properties": {}, "routing_key": "aliveness-test",
+    "payload": "test_message", "payload_encoding": "string"}"#;
 /// Messages that one request takes or looks at, at most.
 const COUNT_MAX: u64 = 10_000;
 /// Messages that are copied under one hold of the core's lock: sharing each costs little.
@@ -31,8 +36,14 @@ const BROWSE_BYTES_MAX: usize = 64 << 20;
 pub(super) async fn publish(call: &Call<'_>) -> Result<Reply, Failure> {
     let publication = Publication::parse(call.body)?;
     let exchange = exchange_name(call, "name");
+    let registry = call.shared.environment.registry();
+    let vhost = call.params.get("vhost");
+    if registry.permissions(&vhost, &call.identity.name).is_none() {
+        let reason = "User not authorised to access virtual host";
+        return Err(Failure::not_authorised(reason));
+    }
     if !call.permissions().allow(Right::Write, &exchange) {
-        let (vhost, user) = (call.params.get("vhost"), &call.identity.name);
+        let user = &call.identity.name;
         return Err(Failure::bad_request(format!(
             "403 ACCESS_REFUSED - write access to exchange '{exchange}' in vhost '{vhost}' refused \
              for user '{user}'"
@@ -54,8 +65,6 @@ pub(super) async fn publish(call: &Call<'_>) -> Result<Reply, Failure> {
         exchange,
         keys: keys.into(),
     });
-    let vhost = call.params.get("vhost");
-    let registry = call.shared.environment.registry();
     let topics = registry.topic_permissions(&vhost, &call.identity.name);
     let topic = topics.and_then(|topics| topics.get(&route.exchange));
     let visitor = Visitor::enter(call)?;
@@ -95,6 +104,35 @@ fn check_user_id(call: &Call<'_>, message: &Message) -> Result<(), Failure> {
     Err(Failure::bad_request(format!(
         "the property 'user_id' is '{claimed}', but the user is '{user}'"
     )))
+}
+
+/// `GET /api/aliveness-test/VHOST`: a message goes through a queue that stays (as RabbitMQ).
+pub(super) async fn aliveness(call: &Call<'_>) -> Result<Reply, Failure> {
+    let name = Name::from(ALIVENESS_QUEUE);
+    let body = QueueBody {
+        durable: false,
+        exclusive: false,
+        auto_delete: false,
+        arguments: Vec::new(),
+    };
+    call.operate(|operations| Ok(((), operations.declare_queue(&name, body)?.lsn)))
+        .await?;
+    let publication = Publication::parse(ALIVENESS_MESSAGE)?;
+    let key_rule = call.shared.environment.options.key_rule;
+    let message = Message::from_transfer(publication.payload.into(), key_rule)
+        .map_err(|error| Failure::bad_request(error.to_string()))?;
+    let route = Arc::new(Route {
+        exchange: Name::default(),
+        keys: [name.clone()].into(),
+    });
+    let visitor = Visitor::enter(call)?;
+    let published = visitor.publish(route, message, None).await?;
+    let taken = visitor.take(&name, 1).await?;
+    visitor.settle(&taken, &Outcome::Accepted).await?;
+    if published == PublishOutcome::Accepted && !taken.is_empty() {
+        return Ok(Reply::Json(json!({ "status": "ok" })));
+    }
+    Err(Failure::unavailable("the message did not come through"))
 }
 
 /// `POST /api/queues/VHOST/NAME/get`.

@@ -10,12 +10,15 @@
 
 mod api;
 mod body;
+mod checks;
+mod connections;
 mod health;
 mod listings;
 mod login;
 mod messages;
 mod metrics;
 mod objects;
+mod people;
 mod policies;
 mod reply;
 mod visitor;

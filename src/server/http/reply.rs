@@ -35,6 +35,8 @@ pub(super) enum Reply {
     CreatedAt(String),
     /// 204.
     Done,
+    /// 503 with what is wrong.
+    Unhealthy(Value),
 }
 
 impl Reply {
@@ -55,6 +57,7 @@ impl Reply {
                 }
                 response
             }
+            Self::Unhealthy(value) => json(StatusCode::SERVICE_UNAVAILABLE, &value),
             Self::Done => empty(StatusCode::NO_CONTENT),
             Self::CreatedAt(place) => {
                 let response = Response::builder().status(StatusCode::CREATED);

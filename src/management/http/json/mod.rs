@@ -1,7 +1,9 @@
 //! The shapes of answers, from plain data. Field names are RabbitMQ's.
 
+pub mod connection;
 pub mod message;
 pub mod overview;
+pub mod people;
 pub mod queue;
 pub mod topology;
 pub mod value;

@@ -66,6 +66,21 @@ pub fn properties_key(binding: &Binding) -> String {
 /// What is encoded in a properties key: everything but letters, digits and `-._`.
 const KEY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
 
+/// A policy as a parameter.
+pub fn parameter(component: &str, vhost: &str, policy: &Policy) -> Value {
+    json!({
+        "component": component,
+        "vhost": vhost,
+        "name": &*policy.name,
+        "value": {
+            "pattern": policy.pattern.as_str(),
+            "apply-to": policy.apply_to.as_str(),
+            "definition": arguments(&policy.given),
+            "priority": policy.priority,
+        },
+    })
+}
+
 /// A policy or operator policy.
 pub fn policy(vhost: &str, policy: &Policy) -> Value {
     json!({

@@ -42,3 +42,13 @@ fn queries_are_decoded() {
     assert_eq!(query.get("flag"), Some(""));
     assert_eq!(query.get("sort"), None);
 }
+
+#[test]
+fn the_page_for_people_has_the_table_of_routes() {
+    let page = include_str!("../../../../docs/HTTP_API.md");
+    let table = crate::management::http::markdown();
+    assert!(
+        page.contains(&table),
+        "docs/HTTP_API.md should end with\n\n{table}"
+    );
+}

@@ -1,0 +1,46 @@
+//! Connections, sessions, links, consumers.
+
+use serde_json::{Value, json};
+
+use crate::broker::ConsumerInfo;
+
+/// Where a consumer's connection is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChannelPlace {
+    /// The connection's name.
+    pub connection: String,
+    /// Its user.
+    pub user: String,
+    /// The peer's address.
+    pub peer: Option<std::net::SocketAddr>,
+}
+
+/// A consumer.
+pub fn consumer(
+    (node, vhost): (&str, &str),
+    consumer: &ConsumerInfo,
+    place: &ChannelPlace,
+) -> Value {
+    json!({
+        "queue": { "name": &*consumer.queue, "vhost": vhost },
+        "consumer_tag": consumer.consumer.0.to_string(),
+        "ack_required": !consumer.settled,
+        "active": consumer.active,
+        "activity_status": if consumer.active { "up" } else { "waiting" },
+        "arguments": {},
+        "exclusive": consumer.exclusive,
+        "priority": consumer.priority,
+        "prefetch_count": 0,
+        "consumer_timeout": 0,
+        "messages_unacknowledged": consumer.held,
+        "channel_details": {
+            "name": place.connection,
+            "connection_name": place.connection,
+            "node": node,
+            "number": 0,
+            "user": place.user,
+            "peer_host": place.peer.map(|peer| peer.ip().to_string()),
+            "peer_port": place.peer.map(|peer| peer.port()),
+        },
+    })
+}

@@ -1,0 +1,297 @@
+//! What each route takes in its query and answers when all is well, for the description.
+
+use super::route::{Endpoint, Method};
+
+/// A field that is always there: its name and its JSON type.
+pub type Field = (&'static str, &'static str);
+
+/// What a route answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// 200 with an object that has these fields.
+    Object(&'static [Field]),
+    /// 200 with an array of such objects; a page of them when `page` is asked for.
+    List(&'static [Field]),
+    /// 200 with a text.
+    Text,
+    /// 201 when something new was made, else 204; no body.
+    Stored,
+    /// 201 with the place of what was made; no body.
+    Created,
+    /// 204; no body.
+    Done,
+}
+
+const NAMED: &[Field] = &[("name", "string")];
+const STATUS: &[Field] = &[("status", "string")];
+const BINDING: &[Field] = &[
+    ("source", "string"),
+    ("vhost", "string"),
+    ("destination", "string"),
+    ("destination_type", "string"),
+    ("routing_key", "string"),
+    ("arguments", "object"),
+    ("properties_key", "string"),
+];
+const EXCHANGE: &[Field] = &[
+    ("name", "string"),
+    ("vhost", "string"),
+    ("type", "string"),
+    ("durable", "boolean"),
+    ("auto_delete", "boolean"),
+    ("internal", "boolean"),
+    ("arguments", "object"),
+];
+const QUEUE: &[Field] = &[
+    ("name", "string"),
+    ("vhost", "string"),
+    ("node", "string"),
+    ("type", "string"),
+    ("state", "string"),
+    ("durable", "boolean"),
+    ("auto_delete", "boolean"),
+    ("exclusive", "boolean"),
+    ("arguments", "object"),
+    ("consumers", "integer"),
+    ("messages", "integer"),
+    ("messages_ready", "integer"),
+    ("messages_unacknowledged", "integer"),
+    ("messages_dead_pending", "integer"),
+    ("message_bytes", "integer"),
+    ("memory", "integer"),
+    ("effective_policy_definition", "object"),
+    ("message_stats", "object"),
+    ("dead_letters", "object"),
+];
+const POLICY: &[Field] = &[
+    ("vhost", "string"),
+    ("name", "string"),
+    ("pattern", "string"),
+    ("apply-to", "string"),
+    ("definition", "object"),
+    ("priority", "integer"),
+];
+const PARAMETER: &[Field] = &[
+    ("component", "string"),
+    ("vhost", "string"),
+    ("name", "string"),
+    ("value", "object"),
+];
+const MESSAGE: &[Field] = &[
+    ("payload_bytes", "integer"),
+    ("redelivered", "boolean"),
+    ("exchange", "string"),
+    ("routing_key", "string"),
+    ("message_count", "integer"),
+    ("properties", "object"),
+    ("payload", "string"),
+    ("payload_encoding", "string"),
+    ("amqp", "object"),
+];
+const CONNECTION: &[Field] = &[
+    ("name", "string"),
+    ("node", "string"),
+    ("user", "string"),
+    ("vhost", "string"),
+    ("protocol", "string"),
+    ("state", "string"),
+    ("channels", "integer"),
+    ("client_properties", "object"),
+    ("connected_at", "integer"),
+    ("peer_host", "string"),
+    ("peer_port", "integer"),
+    ("ssl", "boolean"),
+    ("recv_oct", "integer"),
+    ("send_oct", "integer"),
+];
+const SESSION: &[Field] = &[
+    ("channel_number", "integer"),
+    ("incoming_links", "array"),
+    ("outgoing_links", "array"),
+];
+const CONSUMER: &[Field] = &[
+    ("queue", "object"),
+    ("consumer_tag", "string"),
+    ("ack_required", "boolean"),
+    ("active", "boolean"),
+    ("exclusive", "boolean"),
+    ("channel_details", "object"),
+];
+const VHOST: &[Field] = &[
+    ("name", "string"),
+    ("description", "string"),
+    ("tags", "array"),
+    ("default_queue_type", "string"),
+    ("messages", "integer"),
+];
+const USER: &[Field] = &[
+    ("name", "string"),
+    ("password_hash", "string"),
+    ("hashing_algorithm", "string"),
+    ("tags", "array"),
+    ("limits", "object"),
+];
+const PERMISSION: &[Field] = &[
+    ("user", "string"),
+    ("vhost", "string"),
+    ("configure", "string"),
+    ("write", "string"),
+    ("read", "string"),
+];
+const TOPIC_PERMISSION: &[Field] = &[
+    ("user", "string"),
+    ("vhost", "string"),
+    ("exchange", "string"),
+    ("write", "string"),
+    ("read", "string"),
+];
+const OVERVIEW: &[Field] = &[
+    ("management_version", "string"),
+    ("rabbitmq_version", "string"),
+    ("product_name", "string"),
+    ("product_version", "string"),
+    ("cluster_name", "string"),
+    ("node", "string"),
+    ("queue_totals", "object"),
+    ("object_totals", "object"),
+    ("message_stats", "object"),
+    ("churn_rates", "object"),
+    ("exchange_types", "array"),
+];
+const NODE: &[Field] = &[
+    ("name", "string"),
+    ("type", "string"),
+    ("running", "boolean"),
+    ("uptime", "integer"),
+    ("mem_used", "integer"),
+    ("mem_limit", "integer"),
+    ("mem_alarm", "boolean"),
+    ("disk_free_alarm", "boolean"),
+];
+
+impl Endpoint {
+    /// What it answers to this method when all is well.
+    pub const fn answer(self, method: Method) -> Answer {
+        match method {
+            Method::Delete => return Answer::Done,
+            Method::Put => return Answer::Stored,
+            Method::Get | Method::Post => {}
+        }
+        match self {
+            Self::Bind => Answer::Created,
+            Self::DeleteUsers => Answer::Done,
+            Self::Version => Answer::Text,
+            Self::Publish => Answer::Object(&[("routed", "boolean")]),
+            Self::GetMessages => Answer::List(MESSAGE),
+            Self::BrowseMessages => Answer::Object(&[("messages", "array")]),
+            Self::Overview => Answer::Object(OVERVIEW),
+            Self::WhoAmI => Answer::Object(&[("name", "string"), ("tags", "array")]),
+            Self::ClusterName => Answer::Object(NAMED),
+            Self::Nodes => Answer::List(NODE),
+            Self::Node => Answer::Object(NODE),
+            Self::Queues | Self::VhostQueues => Answer::List(QUEUE),
+            Self::Queue => Answer::Object(QUEUE),
+            Self::Exchanges | Self::VhostExchanges => Answer::List(EXCHANGE),
+            Self::Exchange => Answer::Object(EXCHANGE),
+            Self::Binding => Answer::Object(BINDING),
+            Self::Bindings
+            | Self::VhostBindings
+            | Self::QueueBindings
+            | Self::BindingsFrom
+            | Self::BindingsTo
+            | Self::BindingsBetween => Answer::List(BINDING),
+            Self::Policy | Self::OperatorPolicy => Answer::Object(POLICY),
+            Self::Policies
+            | Self::VhostPolicies
+            | Self::OperatorPolicies
+            | Self::VhostOperatorPolicies => Answer::List(POLICY),
+            Self::Parameters | Self::ComponentParameters | Self::VhostParameters => {
+                Answer::List(PARAMETER)
+            }
+            Self::Connection => Answer::Object(CONNECTION),
+            Self::Connections | Self::UserConnections | Self::VhostConnections => {
+                Answer::List(CONNECTION)
+            }
+            Self::Sessions => Answer::List(SESSION),
+            Self::Consumers | Self::VhostConsumers => Answer::List(CONSUMER),
+            Self::Vhost => Answer::Object(VHOST),
+            Self::Vhosts => Answer::List(VHOST),
+            Self::User => Answer::Object(USER),
+            Self::Users | Self::UsersWithoutPermissions => Answer::List(USER),
+            Self::Permission => Answer::Object(PERMISSION),
+            Self::Permissions | Self::VhostPermissions | Self::UserPermissions => {
+                Answer::List(PERMISSION)
+            }
+            Self::TopicPermission
+            | Self::TopicPermissions
+            | Self::VhostTopicPermissions
+            | Self::UserTopicPermissions => Answer::List(TOPIC_PERMISSION),
+            Self::GlobalParameter => Answer::Object(NAMED),
+            Self::GlobalParameters => Answer::List(NAMED),
+            Self::HealthAlarms
+            | Self::HealthLocalAlarms
+            | Self::HealthVhosts
+            | Self::HealthPort
+            | Self::HealthProtocol
+            | Self::HealthQuorum
+            | Self::HealthCertificates
+            | Self::HealthInService
+            | Self::HealthReady
+            | Self::Aliveness => Answer::Object(STATUS),
+            Self::Auth => Answer::Object(&[("oauth_enabled", "boolean")]),
+            Self::OpenApi => Answer::Object(&[("openapi", "string"), ("paths", "object")]),
+            _ => Answer::List(&[]),
+        }
+    }
+
+    /// The parameters of the query that it takes, with what they mean.
+    pub const fn query(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::BrowseMessages => BROWSE_QUERY,
+            Self::DeleteQueue => &[
+                ("if-empty", "true: only without messages"),
+                ("if-unused", "true: only without consumers"),
+            ],
+            Self::DeleteExchange => &[("if-unused", "true: only without bindings")],
+            Self::Queue | Self::Connection | Self::Node => {
+                &[("columns", "the fields that are wanted")]
+            }
+            _ => match self.answer(Method::Get) {
+                Answer::List(_) => LISTING_QUERY,
+                _ => &[],
+            },
+        }
+    }
+}
+
+const LISTING_QUERY: &[(&str, &str)] = &[
+    (
+        "page",
+        "the number of a page, from 1: an object with the page's items",
+    ),
+    ("page_size", "items of a page, 1 to 500; 100 unless given"),
+    (
+        "name",
+        "with page: part of the name, or a regular expression",
+    ),
+    ("use_regex", "true: name is a regular expression"),
+    ("sort", "the field to sort by; dots lead into fields"),
+    ("sort_reverse", "true: the other way round"),
+    (
+        "columns",
+        "the fields that are wanted, with commas between them",
+    ),
+];
+const BROWSE_QUERY: &[(&str, &str)] = &[
+    ("count", "messages at most: 50 unless given, 10000 at most"),
+    (
+        "from",
+        "the position to begin at: next of the answer before",
+    ),
+    (
+        "state",
+        "ready (unless given), unacknowledged or dead_pending",
+    ),
+    ("encoding", "of payloads: auto (unless given) or base64"),
+    ("truncate", "bytes of a payload that are shown"),
+];

@@ -1,0 +1,178 @@
+//! The node and the checks of its health.
+
+use serde_json::{Value, json};
+
+use super::api::Call;
+use super::reply::Reply;
+use crate::management::http::json::overview;
+use crate::management::http::{Failure, Listing};
+
+/// Units of time that a certificate may have left. There is nothing to look at without TLS.
+const TIME_UNITS: [&str; 4] = ["days", "weeks", "months", "years"];
+
+fn ok() -> Reply {
+    Reply::Json(json!({ "status": "ok" }))
+}
+
+fn unhealthy(reason: &str, more: &Value) -> Reply {
+    let mut body = json!({ "status": "failed", "reason": reason });
+    if let (Value::Object(body), Value::Object(more)) = (&mut body, more) {
+        body.extend(more.clone());
+    }
+    Reply::Unhealthy(body)
+}
+
+/// `GET /api/health/checks/alarms` and `local-alarms`: memory and disk.
+pub(super) fn alarms(call: &Call<'_>) -> Reply {
+    let mut raised: Vec<Value> = Vec::new();
+    let node = &call.shared.settings.node_name;
+    let alarms = call.shared.alarms.alarms();
+    if !alarms.is_any() {
+        return ok();
+    }
+    if alarms.memory_alarm {
+        raised.push(json!({ "node": node, "resource": "memory" }));
+    }
+    if alarms.disk_free_alarm {
+        raised.push(json!({ "node": node, "resource": "disk" }));
+    }
+    if raised.is_empty() {
+        raised.push(json!({ "node": node, "resource": "journal" }));
+    }
+    let reason = "There are alarms in effect in the cluster";
+    unhealthy(reason, &json!({ "alarms": raised }))
+}
+
+/// `GET /api/health/checks/virtual-hosts`: every core works.
+pub(super) fn virtual_hosts(call: &Call<'_>) -> Reply {
+    let failed = call.shared.vhosts.all();
+    let failed = failed.iter().filter(|vhost| vhost.failed());
+    let failed: Vec<&str> = failed.map(|vhost| vhost.name().as_str()).collect();
+    if failed.is_empty() {
+        return ok();
+    }
+    let reason = "Some virtual hosts are down";
+    unhealthy(reason, &json!({ "virtual-hosts": failed }))
+}
+
+/// `GET /api/health/checks/port-listener/PORT`.
+pub(super) fn port_listener(call: &Call<'_>) -> Result<Reply, Failure> {
+    let port = call.params.get("port");
+    let port: u16 = port
+        .parse()
+        .map_err(|_| Failure::bad_request("Invalid port"))?;
+    let listeners = call.shared.listeners();
+    if listeners.iter().any(|listener| listener.port == port) {
+        return Ok(Reply::Json(json!({ "status": "ok", "port": port })));
+    }
+    let ports: Vec<u16> = listeners.iter().map(|listener| listener.port).collect();
+    let more = json!({ "missing": port, "ports": ports });
+    Ok(unhealthy("No active listener", &more))
+}
+
+/// `GET /api/health/checks/protocol-listener/PROTOCOL`.
+pub(super) fn protocol_listener(call: &Call<'_>) -> Reply {
+    let asked = call.params.get("protocol");
+    let protocol = match &*asked {
+        "amqp10" | "amqp1.0" => "amqp",
+        other => other,
+    };
+    let listeners = call.shared.listeners();
+    let protocols: Vec<&str> = listeners.iter().map(|listener| listener.protocol).collect();
+    if protocols.contains(&protocol) {
+        return Reply::Json(json!({ "status": "ok", "protocol": protocol }));
+    }
+    let more = json!({ "missing": protocol, "protocols": protocols });
+    unhealthy("No active listener", &more)
+}
+
+/// `GET /api/health/checks/node-is-quorum-critical`: there is one node.
+pub(super) fn quorum_critical() -> Reply {
+    Reply::Json(json!({ "status": "ok", "reason": "single node cluster" }))
+}
+
+/// `GET /api/health/checks/certificate-expiration/WITHIN/UNIT`.
+pub(super) fn certificate_expiration(call: &Call<'_>) -> Result<Reply, Failure> {
+    let within = call.params.get("within");
+    if within.parse::<u32>().is_err() {
+        return Err(Failure::bad_request("Invalid expiration value."));
+    }
+    if !TIME_UNITS.contains(&&*call.params.get("unit")) {
+        return Err(Failure::bad_request(
+            "Time unit not recognised. Supported units: days, weeks, months, years.",
+        ));
+    }
+    Ok(ok())
+}
+
+/// `GET /api/health/checks/is-in-service` and `ready-to-serve-clients`.
+pub(super) fn in_service(call: &Call<'_>) -> Reply {
+    if call.shared.is_stopping() {
+        return unhealthy("the broker is stopping", &json!({}));
+    }
+    ok()
+}
+
+/// `GET /api/nodes`.
+pub(super) fn nodes(call: &Call<'_>) -> Result<Reply, Failure> {
+    Listing::parse(&call.query)?
+        .answer(vec![node_json(call)])
+        .map(Reply::Json)
+}
+
+/// `GET /api/nodes/NAME`.
+pub(super) fn node(call: &Call<'_>) -> Result<Reply, Failure> {
+    if *call.params.get("name") != *call.shared.settings.node_name {
+        return Err(Failure::not_found());
+    }
+    let listing = Listing::parse(&call.query)?;
+    Ok(Reply::Json(listing.project(node_json(call))))
+}
+
+fn node_json(call: &Call<'_>) -> Value {
+    let shared = call.shared;
+    let settings = &shared.settings;
+    let alarms = shared.alarms.alarms();
+    let data = settings.data_directory();
+    let data = data.map_or_else(String::new, |data| data.display().to_string());
+    json!({
+        "name": settings.node_name,
+        "type": "disc",
+        "running": true,
+        "being_drained": false,
+        "os_pid": std::process::id().to_string(),
+        "uptime": shared.uptime_ms(),
+        "processors": std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        "mem_used": alarms.memory_used_bytes,
+        "mem_limit": settings.memory_limit.0,
+        "mem_alarm": alarms.memory_alarm,
+        "disk_free": alarms.disk_free_bytes,
+        "disk_free_limit": settings.disk_free_limit.0,
+        "disk_free_alarm": alarms.disk_free_alarm,
+        "partitions": [],
+        "rates_mode": "none",
+        "exchange_types": overview::exchange_types(),
+        "auth_mechanisms": [],
+        "applications": [{
+            "name": "coroner",
+            "description": "Coroner",
+            "version": env!("CARGO_PKG_VERSION"),
+        }],
+        "contexts": [],
+        "config_files": [],
+        "log_files": [],
+        "enabled_plugins": [],
+        "db_dir": data,
+        "sockets_used": shared.connection_counts().open,
+    })
+}
+
+/// `GET /api/cluster-name`.
+pub(super) fn cluster_name(call: &Call<'_>) -> Reply {
+    Reply::Json(json!({ "name": call.shared.settings.node_name }))
+}
+
+/// `GET /api/version`.
+pub(super) fn version() -> Reply {
+    Reply::Json(json!(overview::RABBITMQ_VERSION))
+}

@@ -1,0 +1,260 @@
+//! Connections, their sessions and links, and consumers.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::api::Call;
+use super::listings::aside;
+use super::reply::Reply;
+use super::work::failed;
+use crate::base::limits::LISTING_SLICE;
+use crate::base::{ConnectionId, Name};
+use crate::gateway::{LinkInfo, LinkPurpose, SessionInfo};
+use crate::management::http::json::connection::{self, ChannelPlace};
+use crate::management::http::json::value::to_json;
+use crate::management::http::{Failure, Listing};
+use crate::server::broker::Shared;
+use crate::server::desk::Desk;
+use crate::server::vhost::Vhost;
+
+/// How long a connection may take to tell of its sessions.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes of a reason that a peer is told.
+const REASON_BYTES_MAX: usize = 256;
+
+/// A connection. Those that are not open yet have no user and vhost.
+fn describe(shared: &Shared, desk: &Desk) -> Value {
+    let (peer, local) = (desk.peer.address, desk.local());
+    let tls = desk.peer.tls.as_ref();
+    let info = desk.info();
+    json!({
+        "name": desk.name(),
+        "node": shared.settings.node_name,
+        "type": "network",
+        "protocol": "AMQP 1-0",
+        "state": if info.is_some() { "running" } else { "opening" },
+        "user": info.map(|info| info.user.as_str()),
+        "vhost": info.map(|info| info.vhost.as_str()),
+        "container_id": info.map(|info| info.container.as_str()),
+        "client_properties": info.map_or_else(|| json!({}), |info| to_json(&info.properties)),
+        "auth_mechanism": info.map_or("", |info| &info.mechanism),
+        "frame_max": info.map_or(0, |info| info.frame_max),
+        "channel_max": info.map_or(0, |info| info.channel_max),
+        "timeout": info.map_or(0, |info| info.idle_time_out_ms / 1000),
+        "channels": desk.sessions.load(Ordering::Relaxed),
+        "recv_oct": desk.received.load(Ordering::Relaxed),
+        "send_oct": desk.sent.load(Ordering::Relaxed),
+        "connected_at": desk.connected_at.0,
+        "host": local.ip().to_string(),
+        "port": local.port(),
+        "peer_host": peer.ip().to_string(),
+        "peer_port": peer.port(),
+        "peer_cert_issuer": null,
+        "peer_cert_subject": tls.and_then(|tls| tls.certificate_user.as_deref()),
+        "peer_cert_validity": null,
+        "ssl": tls.is_some(),
+        "ssl_protocol": tls.map(|tls| tls.version),
+        "ssl_cipher": tls.map(|tls| tls.cipher),
+        "ssl_hash": null,
+        "ssl_key_exchange": null,
+    })
+}
+
+impl Call<'_> {
+    /// Connections that the user sees: monitors see all, others their own.
+    fn visible_desks(&self) -> Vec<Arc<Desk>> {
+        let sees_all = self.identity.is_monitor();
+        let mut desks = self.shared.desks();
+        desks.retain(|desk| {
+            let user = desk.info().map(|info| &info.user);
+            sees_all || user == Some(&self.identity.name)
+        });
+        desks
+    }
+
+    /// The connection in the path.
+    fn desk(&self) -> Result<Arc<Desk>, Failure> {
+        let name = self.params.get("name");
+        let mut desks = self.shared.desks().into_iter();
+        let desk = desks.find(|desk| desk.name() == *name);
+        let desk = desk.ok_or_else(Failure::not_found)?;
+        let user = desk.info().map(|info| &info.user);
+        if self.identity.is_monitor() || user == Some(&self.identity.name) {
+            return Ok(desk);
+        }
+        Err(Failure::not_authorised(
+            "User not authorised to access object",
+        ))
+    }
+}
+
+/// `GET /api/connections`, those in a vhost, those of a user.
+pub(super) fn list(call: &Call<'_>) -> Result<Reply, Failure> {
+    let listing = Listing::parse(&call.query)?;
+    let (vhost, user) = (call.params.get("vhost"), call.params.get("user"));
+    let desks = call.visible_desks().into_iter().filter(|desk| {
+        let info = desk.info();
+        let in_vhost = info.is_some_and(|info| info.vhost == vhost);
+        let of_user = info.is_some_and(|info| info.user == user);
+        (vhost.is_empty() || in_vhost) && (user.is_empty() || of_user)
+    });
+    let described = desks.map(|desk| describe(call.shared, &desk));
+    listing.answer(described.collect()).map(Reply::Json)
+}
+
+/// `GET /api/connections/NAME`.
+pub(super) fn get(call: &Call<'_>) -> Result<Reply, Failure> {
+    let desk = call.desk()?;
+    let listing = Listing::parse(&call.query)?;
+    Ok(Reply::Json(listing.project(describe(call.shared, &desk))))
+}
+
+/// `DELETE /api/connections/NAME`; the peer is told the reason that the header X-Reason gives.
+pub(super) fn close(call: &Call<'_>) -> Result<Reply, Failure> {
+    let desk = call.desk()?;
+    let reason = call
+        .reason
+        .as_deref()
+        .unwrap_or("Closed via management plugin");
+    let cut = (0..=reason.len().min(REASON_BYTES_MAX)).rev();
+    let end = cut.into_iter().find(|end| reason.is_char_boundary(*end));
+    let reason = reason.get(..end.unwrap_or(0)).unwrap_or_default();
+    tracing::info!(connection = desk.name(), reason, "closed over HTTP");
+    desk.ask_to_close(reason.to_owned());
+    Ok(Reply::Done)
+}
+
+/// `DELETE /api/connections/username/USER`.
+pub(super) fn close_all_of(call: &Call<'_>) -> Result<Reply, Failure> {
+    let user = call.params.get("user");
+    for desk in call.visible_desks() {
+        if desk.info().is_some_and(|info| info.user == user) {
+            desk.ask_to_close("Closed via management plugin".to_owned());
+        }
+    }
+    Ok(Reply::Done)
+}
+
+/// `GET /api/connections/NAME/sessions`.
+pub(super) async fn sessions(call: &Call<'_>) -> Result<Reply, Failure> {
+    let desk = call.desk()?;
+    let asked = tokio::time::timeout(ANSWER_TIMEOUT, desk.ask_sessions());
+    let Ok(Ok(sessions)) = asked.await else {
+        return Err(Failure::not_found());
+    };
+    let vhost = desk.info().map(|info| info.vhost.clone());
+    let vhost = vhost.and_then(|vhost| call.shared.vhosts.get(&vhost));
+    let sessions = sessions
+        .iter()
+        .map(|session| describe_session(session, vhost.as_deref()));
+    Ok(Reply::Json(sessions.collect()))
+}
+
+fn describe_session(session: &SessionInfo, vhost: Option<&Vhost>) -> Value {
+    let incoming = session.links.iter().filter_map(describe_incoming);
+    let outgoing = session
+        .links
+        .iter()
+        .filter_map(|link| describe_outgoing(link, vhost));
+    json!({
+        "channel_number": session.channel,
+        "incoming_links": incoming.collect::<Vec<_>>(),
+        "outgoing_links": outgoing.collect::<Vec<_>>(),
+    })
+}
+
+fn describe_incoming(link: &LinkInfo) -> Option<Value> {
+    let target = match &link.purpose {
+        LinkPurpose::Publish(Some((exchange, key))) if exchange.is_empty() => {
+            Some(format!("/queues/{}", key.percent_encoded()))
+        }
+        LinkPurpose::Publish(Some((exchange, key))) if key.is_empty() => {
+            Some(format!("/exchanges/{}", exchange.percent_encoded()))
+        }
+        LinkPurpose::Publish(Some((exchange, key))) => Some(format!(
+            "/exchanges/{}/{}",
+            exchange.percent_encoded(),
+            key.percent_encoded()
+        )),
+        LinkPurpose::Publish(None) => None,
+        LinkPurpose::Requests => Some("/management".to_owned()),
+        LinkPurpose::Consume { .. } | LinkPurpose::Responses => return None,
+    };
+    Some(json!({
+        "handle": link.handle,
+        "link_name": &*link.name,
+        "target_address": target,
+        "credit": link.credit,
+    }))
+}
+
+fn describe_outgoing(link: &LinkInfo, vhost: Option<&Vhost>) -> Option<Value> {
+    let (queue, settled, source) = match &link.purpose {
+        LinkPurpose::Consume { consumer, settled } => {
+            let found = vhost.and_then(|vhost| {
+                let seen = vhost.look(|core| core.consumer_info(*consumer));
+                seen.ok().flatten()
+            });
+            let queue = found.map(|found| found.queue);
+            let source = queue
+                .as_ref()
+                .map(|queue| format!("/queues/{}", queue.percent_encoded()));
+            (queue, *settled, source)
+        }
+        LinkPurpose::Responses => (None, true, Some("/management".to_owned())),
+        LinkPurpose::Publish(_) | LinkPurpose::Requests => return None,
+    };
+    Some(json!({
+        "handle": link.handle,
+        "link_name": &*link.name,
+        "source_address": source,
+        "queue_name": queue.as_deref(),
+        "send_settled": settled,
+        "credit": link.credit,
+    }))
+}
+
+/// `GET /api/consumers` and `GET /api/consumers/VHOST`.
+pub(super) async fn consumers(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Result<Reply, Failure> {
+    let listing = Listing::parse(&call.query)?;
+    let shared = Arc::clone(call.shared);
+    aside(move || {
+        let mut all = Vec::new();
+        for vhost in vhosts {
+            let mut after: Option<Name> = None;
+            loop {
+                let (slice, last) = vhost
+                    .look(|core| core.consumers_after(after.as_ref(), LISTING_SLICE))
+                    .map_err(failed)?;
+                for consumer in &slice {
+                    let place = place(&shared, consumer.connection);
+                    let here = (&*shared.settings.node_name, &**vhost.name());
+                    all.push(connection::consumer(here, consumer, &place));
+                }
+                after = last;
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+        listing.answer(all).map(Reply::Json)
+    })
+    .await
+}
+
+/// Where the connection of a consumer is.
+pub(super) fn place(shared: &Shared, connection: ConnectionId) -> ChannelPlace {
+    let desk = shared.desk(connection);
+    ChannelPlace {
+        connection: desk.as_ref().map(|desk| desk.name()).unwrap_or_default(),
+        user: desk
+            .as_ref()
+            .and_then(|desk| desk.info())
+            .map(|info| info.user.to_string())
+            .unwrap_or_default(),
+        peer: desk.map(|desk| desk.peer.address),
+    }
+}

@@ -1,0 +1,478 @@
+//! Vhosts, users, permissions, limits, parameters.
+
+use serde_json::{Value, json};
+
+use super::api::Call;
+use super::listings::{aside, vhost_totals};
+use super::objects::resource_gone;
+use super::reply::Reply;
+use super::work::failed;
+use crate::access::{Password, Tag, UserLimits};
+use crate::base::Name;
+use crate::broker::registry::{Registry, VhostLimits};
+use crate::management::http::json::{people, topology};
+use crate::management::http::{Failure, Fields, Listing};
+use crate::management::{Change, NewPassword, UserChange, UserLimit, VhostChange, VhostLimit};
+
+/// `GET /api/vhosts`.
+pub(super) async fn vhosts(call: &Call<'_>) -> Result<Reply, Failure> {
+    let listing = Listing::parse(&call.query)?;
+    let vhosts = call.visible_vhosts();
+    let names: Vec<Name> = vhosts.iter().map(|vhost| vhost.name().clone()).collect();
+    let described = describe(call, names).await?;
+    listing.answer(described).map(Reply::Json)
+}
+
+/// `GET /api/vhosts/VHOST`.
+pub(super) async fn vhost(call: &Call<'_>) -> Result<Reply, Failure> {
+    let described = describe(call, vec![call.params.get("vhost")]).await?;
+    let found = described.into_iter().next();
+    found.map(Reply::Json).ok_or_else(Failure::not_found)
+}
+
+async fn describe(call: &Call<'_>, names: Vec<Name>) -> Result<Vec<Value>, Failure> {
+    let shared = call.shared;
+    let registry = shared.environment.registry();
+    let mut described = Vec::new();
+    for name in names {
+        let (Some(vhost), Some(known)) = (shared.vhosts.get(&name), registry.vhost(&name)) else {
+            continue;
+        };
+        let totals = aside(move || vhost_totals(&vhost).map_err(failed)).await?;
+        let default = shared.settings.default_queue_type.to_string();
+        let place = (&*shared.settings.node_name, &*default);
+        described.push(people::vhost(place, &name, &known.spec, totals.messages));
+    }
+    Ok(described)
+}
+
+/// Makes a change whose target is in the path.
+async fn change(call: &Call<'_>, change: Change) -> Result<Reply, Failure> {
+    let created = call.admin().change(change).await?;
+    Ok(Reply::Stored {
+        created,
+        warnings: Vec::new(),
+    })
+}
+
+/// Removes what is in the path.
+async fn remove(call: &Call<'_>, change: Change) -> Result<Reply, Failure> {
+    let removed = call.admin().change(change).await;
+    removed.map_err(|refusal| resource_gone(refusal.into()))?;
+    Ok(Reply::Done)
+}
+
+/// `PUT /api/vhosts/VHOST`.
+pub(super) async fn put_vhost(call: &Call<'_>) -> Result<Reply, Failure> {
+    let fields = Fields::parse(call.body)?;
+    let text = |name| fields.text(name).map(|text| text.map(str::to_owned));
+    let tags = fields.words("tags")?;
+    let vhost = VhostChange {
+        description: text("description")?,
+        tags: tags.map(|tags| tags.iter().map(|tag| Name::from(&**tag)).collect()),
+        default_queue_type: text("default_queue_type")?.map(Name::from),
+    };
+    let name = call.params.get("vhost");
+    change(call, Change::VhostPut { name, vhost }).await
+}
+
+/// `DELETE /api/vhosts/VHOST`.
+pub(super) async fn delete_vhost(call: &Call<'_>) -> Result<Reply, Failure> {
+    let name = call.params.get("vhost");
+    remove(call, Change::VhostDelete { name }).await
+}
+
+/// `GET /api/users`, and those without permissions anywhere.
+pub(super) fn users(call: &Call<'_>, without_permissions: bool) -> Result<Reply, Failure> {
+    let registry = call.shared.environment.registry();
+    let enters = |user: &str| {
+        let mut vhosts = registry.vhosts();
+        vhosts.any(|(vhost, _)| registry.permissions(vhost, user).is_some())
+    };
+    let listed = registry
+        .users()
+        .filter(|user| !without_permissions || !enters(&user.name));
+    let listed = listed.map(people::user).collect();
+    Listing::parse(&call.query)?.answer(listed).map(Reply::Json)
+}
+
+/// `GET /api/users/USER`.
+pub(super) fn user(call: &Call<'_>) -> Result<Reply, Failure> {
+    let registry = call.shared.environment.registry();
+    let user = registry.user(&call.params.get("user"));
+    user.map(|user| Reply::Json(people::user(user)))
+        .ok_or_else(Failure::not_found)
+}
+
+/// `PUT /api/users/USER`.
+pub(super) async fn put_user(call: &Call<'_>) -> Result<Reply, Failure> {
+    let fields = Fields::parse(call.body)?;
+    let Some(tags) = fields.words("tags")? else {
+        return Err(Failure::bad_request("tags_not_present"));
+    };
+    let password = match (fields.text("password")?, fields.text("password_hash")?) {
+        (Some(_), Some(_)) => {
+            let why = "both of the fields 'password' and 'password_hash' are there";
+            return Err(Failure::bad_request(why));
+        }
+        (Some(""), None) | (None, Some("")) => NewPassword::None,
+        (Some(password), None) => NewPassword::Clear(password.to_owned()),
+        (None, Some(hash)) => {
+            let algorithm = fields.text("hashing_algorithm")?;
+            let algorithm = algorithm.unwrap_or("rabbit_password_hashing_sha256");
+            let hash = Password::from_text(hash, algorithm);
+            NewPassword::Hash(hash.map_err(|error| {
+                Failure::bad_request(format!("the field 'password_hash': {error}"))
+            })?)
+        }
+        (None, None) => NewPassword::Keep,
+    };
+    let user = UserChange {
+        password,
+        tags: Some(tags.iter().map(|tag| Tag::from_word(tag)).collect()),
+        limits: None,
+    };
+    let name = call.params.get("user");
+    change(call, Change::UserPut { name, user }).await
+}
+
+/// `DELETE /api/users/USER`.
+pub(super) async fn delete_user(call: &Call<'_>) -> Result<Reply, Failure> {
+    let name = call.params.get("user");
+    remove(call, Change::UserDelete { name }).await
+}
+
+/// `POST /api/users/bulk-delete`.
+pub(super) async fn delete_users(call: &Call<'_>) -> Result<Reply, Failure> {
+    let fields = Fields::parse(call.body)?;
+    for name in fields.words("users")?.unwrap_or_default() {
+        let name = Name::from(&*name);
+        let known = call.shared.environment.registry().user(&name).is_some();
+        if known {
+            call.admin().change(Change::UserDelete { name }).await?;
+        }
+    }
+    Ok(Reply::Done)
+}
+
+/// All permissions in these vhosts, of this user or of all.
+fn permissions_of(registry: &Registry, vhost: Option<&str>, user: Option<&str>) -> Vec<Value> {
+    let vhosts = registry.vhosts();
+    let vhosts = vhosts.filter(|(name, _)| vhost.is_none_or(|vhost| vhost == &***name));
+    let of = |name: &Name, one: &crate::broker::registry::Vhost| {
+        let permissions = one.permissions();
+        let permissions = permissions.filter(|(who, _)| user.is_none_or(|user| user == &***who));
+        let described = permissions.map(|(who, what)| people::permissions(who, name, what));
+        described.collect::<Vec<_>>()
+    };
+    vhosts.flat_map(|(name, vhost)| of(name, vhost)).collect()
+}
+
+fn topic_permissions_of(
+    registry: &Registry,
+    vhost: Option<&str>,
+    user: Option<&str>,
+) -> Vec<Value> {
+    let mut all = Vec::new();
+    let vhosts = registry.vhosts();
+    for (name, one) in vhosts.filter(|(name, _)| vhost.is_none_or(|vhost| vhost == &***name)) {
+        let users = one.topic_permissions();
+        for (who, map) in users.filter(|(who, _)| user.is_none_or(|user| user == &***who)) {
+            let described = map
+                .iter()
+                .map(|(exchange, what)| people::topic_permissions((who, name), exchange, what));
+            all.extend(described);
+        }
+    }
+    all
+}
+
+/// Which permissions are listed.
+#[derive(Clone, Copy)]
+pub(super) enum Of {
+    /// All.
+    All,
+    /// Those in the vhost in the path.
+    Vhost,
+    /// Those of the user in the path.
+    User,
+    /// Those of the user in the vhost.
+    UserInVhost,
+}
+
+/// Listings of permissions, and the one of a user in a vhost.
+pub(super) fn permissions(call: &Call<'_>, of: Of) -> Result<Reply, Failure> {
+    let registry = call.shared.environment.registry();
+    let (vhost, user) = known(call, &registry, of)?;
+    let listed = permissions_of(&registry, vhost.as_deref(), user.as_deref());
+    if matches!(of, Of::UserInVhost) {
+        let found = listed.into_iter().next();
+        return found.map(Reply::Json).ok_or_else(Failure::not_found);
+    }
+    Listing::parse(&call.query)?.answer(listed).map(Reply::Json)
+}
+
+/// Listings of topic permissions.
+pub(super) fn topic_permissions(call: &Call<'_>, of: Of) -> Result<Reply, Failure> {
+    let registry = call.shared.environment.registry();
+    let (vhost, user) = known(call, &registry, of)?;
+    let listed = topic_permissions_of(&registry, vhost.as_deref(), user.as_deref());
+    if matches!(of, Of::UserInVhost) && listed.is_empty() {
+        return Err(Failure::not_found());
+    }
+    Listing::parse(&call.query)?.answer(listed).map(Reply::Json)
+}
+
+/// Vhost and user of the path, which must be there.
+fn known(
+    call: &Call<'_>,
+    registry: &Registry,
+    of: Of,
+) -> Result<(Option<Name>, Option<Name>), Failure> {
+    let vhost = matches!(of, Of::Vhost | Of::UserInVhost).then(|| call.params.get("vhost"));
+    let user = matches!(of, Of::User | Of::UserInVhost).then(|| call.params.get("user"));
+    let missing_vhost = vhost
+        .as_ref()
+        .is_some_and(|name| registry.vhost(name).is_none());
+    let missing_user = user
+        .as_ref()
+        .is_some_and(|name| registry.user(name).is_none());
+    if missing_vhost || missing_user {
+        return Err(Failure::not_found());
+    }
+    Ok((vhost, user))
+}
+
+/// `PUT /api/permissions/VHOST/USER`.
+pub(super) async fn put_permissions(call: &Call<'_>) -> Result<Reply, Failure> {
+    let fields = Fields::parse(call.body)?;
+    fields.require(&["configure", "write", "read"])?;
+    let text = |name| {
+        fields
+            .text(name)
+            .map(|text| text.unwrap_or_default().to_owned())
+    };
+    let patterns = [text("configure")?, text("write")?, text("read")?];
+    let (vhost, user) = (call.params.get("vhost"), call.params.get("user"));
+    change(
+        call,
+        Change::PermissionsPut {
+            vhost,
+            user,
+            patterns,
+        },
+    )
+    .await
+    .map_err(as_bad_request)
+}
+
+/// The path names what is made here; what is missing is beside it (as RabbitMQ).
+fn as_bad_request(failure: Failure) -> Failure {
+    if failure.status == 404 {
+        return Failure::bad_request(failure.reason);
+    }
+    failure
+}
+
+/// `DELETE /api/permissions/VHOST/USER`.
+pub(super) async fn delete_permissions(call: &Call<'_>) -> Result<Reply, Failure> {
+    let (vhost, user) = (call.params.get("vhost"), call.params.get("user"));
+    let registry = call.shared.environment.registry();
+    if registry.permissions(&vhost, &user).is_none() {
+        return Err(Failure::not_found());
+    }
+    remove(call, Change::PermissionsDelete { vhost, user }).await
+}
+
+/// `PUT /api/topic-permissions/VHOST/USER`.
+pub(super) async fn put_topic_permissions(call: &Call<'_>) -> Result<Reply, Failure> {
+    let fields = Fields::parse(call.body)?;
+    fields.require(&["exchange", "write", "read"])?;
+    let text = |name| fields.text(name).map(Option::unwrap_or_default);
+    let permissions = Change::TopicPermissionsPut {
+        vhost: call.params.get("vhost"),
+        user: call.params.get("user"),
+        exchange: Name::from(text("exchange")?),
+        patterns: [text("write")?.to_owned(), text("read")?.to_owned()],
+    };
+    change(call, permissions).await.map_err(as_bad_request)
+}
+
+/// `DELETE /api/topic-permissions/VHOST/USER`, and for one exchange.
+pub(super) async fn delete_topic_permissions(call: &Call<'_>) -> Result<Reply, Failure> {
+    let exchange = call.params.get("exchange");
+    let lifted = Change::TopicPermissionsDelete {
+        vhost: call.params.get("vhost"),
+        user: call.params.get("user"),
+        exchange: Some(exchange).filter(|exchange| !exchange.is_empty()),
+    };
+    remove(call, lifted).await
+}
+
+/// `GET /api/vhost-limits`, of all vhosts that the user sees or of one.
+pub(super) fn vhost_limits(call: &Call<'_>, of: Of) -> Result<Reply, Failure> {
+    let registry = call.shared.environment.registry();
+    let (vhost, _) = known(call, &registry, of)?;
+    let seen = call.visible_vhosts();
+    let seen = seen.iter().map(|vhost| vhost.name());
+    let wanted = seen.filter(|name| vhost.as_ref().is_none_or(|vhost| vhost == *name));
+    let listed = wanted.filter_map(|name| {
+        let limits = people::vhost_limits(registry.vhost(name)?.spec.limits);
+        let some = !limits.is_empty();
+        some.then(|| json!({ "vhost": &**name, "value": limits }))
+    });
+    Ok(Reply::Json(listed.collect()))
+}
+
+/// `GET /api/user-limits`, of all users or of one.
+pub(super) fn user_limits(call: &Call<'_>, of: Of) -> Result<Reply, Failure> {
+    let registry = call.shared.environment.registry();
+    let (_, wanted) = known(call, &registry, of)?;
+    let users = registry.users();
+    let users = users.filter(|user| wanted.as_ref().is_none_or(|name| *name == user.name));
+    let listed = users.filter_map(|user| {
+        let limits = people::user_limits(user);
+        let some = !limits.is_empty();
+        some.then(|| json!({ "user": &*user.name, "value": limits }))
+    });
+    Ok(Reply::Json(listed.collect()))
+}
+
+/// The value of a limit; a negative one means that there is none.
+fn limit(call: &Call<'_>) -> Result<Option<u64>, Failure> {
+    let fields = Fields::parse(call.body)?;
+    fields.require(&["value"])?;
+    let value = fields.integer("value")?.unwrap_or_default();
+    Ok(u64::try_from(value).ok())
+}
+
+fn vhost_limit(call: &Call<'_>) -> Result<VhostLimit, Failure> {
+    match &*call.params.get("limit") {
+        "max-connections" => Ok(VhostLimit::Connections),
+        "max-queues" => Ok(VhostLimit::Queues),
+        other => Err(Failure::bad_request(format!(
+            "there is no limit '{other}' of vhosts; known are max-connections, max-queues"
+        ))),
+    }
+}
+
+fn user_limit(call: &Call<'_>) -> Result<UserLimit, Failure> {
+    match &*call.params.get("limit") {
+        "max-connections" => Ok(UserLimit::Connections),
+        "max-channels" => Ok(UserLimit::Sessions),
+        other => Err(Failure::bad_request(format!(
+            "there is no limit '{other}' of users; known are max-connections, max-channels"
+        ))),
+    }
+}
+
+/// `PUT /api/vhost-limits/VHOST/LIMIT`.
+pub(super) async fn put_vhost_limit(call: &Call<'_>) -> Result<Reply, Failure> {
+    let (which, value) = (vhost_limit(call)?, limit(call)?);
+    let vhost = call.params.get("vhost");
+    let Some(value) = value else {
+        return delete_vhost_limit(call).await;
+    };
+    let mut limits = VhostLimits::default();
+    match which {
+        VhostLimit::Connections => limits.connections_max = Some(value),
+        VhostLimit::Queues => limits.queues_max = Some(value),
+    }
+    remove(call, Change::VhostLimitsPut { vhost, limits }).await
+}
+
+/// `DELETE /api/vhost-limits/VHOST/LIMIT`.
+pub(super) async fn delete_vhost_limit(call: &Call<'_>) -> Result<Reply, Failure> {
+    let limit = Some(vhost_limit(call)?);
+    let vhost = call.params.get("vhost");
+    remove(call, Change::VhostLimitsDelete { vhost, limit }).await
+}
+
+/// `PUT /api/user-limits/USER/LIMIT`.
+pub(super) async fn put_user_limit(call: &Call<'_>) -> Result<Reply, Failure> {
+    let (which, value) = (user_limit(call)?, limit(call)?);
+    let user = call.params.get("user");
+    let Some(value) = value else {
+        return delete_user_limit(call).await;
+    };
+    let value = u32::try_from(value).unwrap_or(u32::MAX);
+    let mut limits = UserLimits::default();
+    match which {
+        UserLimit::Connections => limits.connections_max = Some(value),
+        UserLimit::Sessions => limits.sessions_max = Some(value),
+    }
+    remove(call, Change::UserLimitsPut { user, limits }).await
+}
+
+/// `DELETE /api/user-limits/USER/LIMIT`.
+pub(super) async fn delete_user_limit(call: &Call<'_>) -> Result<Reply, Failure> {
+    let limit = Some(user_limit(call)?);
+    let user = call.params.get("user");
+    remove(call, Change::UserLimitsDelete { user, limit }).await
+}
+
+/// `GET /api/global-parameters`.
+pub(super) fn global_parameters(call: &Call<'_>) -> Result<Reply, Failure> {
+    let registry = call.shared.environment.registry();
+    let listed = registry.global_parameters();
+    let listed = listed.map(|(name, value)| global_parameter_json(name, value));
+    Listing::parse(&call.query)?
+        .answer(listed.collect())
+        .map(Reply::Json)
+}
+
+fn global_parameter_json(name: &str, value: &str) -> Value {
+    let value: Value = serde_json::from_str(value).unwrap_or(Value::Null);
+    json!({ "name": name, "value": value })
+}
+
+/// `GET /api/global-parameters/NAME`.
+pub(super) fn global_parameter(call: &Call<'_>) -> Result<Reply, Failure> {
+    let registry = call.shared.environment.registry();
+    let name = call.params.get("name");
+    let value = registry.global_parameter(&name);
+    let value = value.ok_or_else(Failure::not_found)?;
+    Ok(Reply::Json(global_parameter_json(&name, value)))
+}
+
+/// `PUT /api/global-parameters/NAME`.
+pub(super) async fn put_global_parameter(call: &Call<'_>) -> Result<Reply, Failure> {
+    let fields = Fields::parse(call.body)?;
+    fields.require(&["value"])?;
+    let value = fields.get("value").map(Value::to_string);
+    let set = Change::GlobalParameterPut {
+        name: call.params.get("name"),
+        value: value.unwrap_or_default(),
+    };
+    change(call, set).await
+}
+
+/// `DELETE /api/global-parameters/NAME`.
+pub(super) async fn delete_global_parameter(call: &Call<'_>) -> Result<Reply, Failure> {
+    let name = call.params.get("name");
+    remove(call, Change::GlobalParameterDelete { name }).await
+}
+
+/// `GET /api/parameters` and below: policies in their general form; there are no other components.
+pub(super) fn parameters(call: &Call<'_>) -> Result<Reply, Failure> {
+    let component = call.params.get("component");
+    let (operator, component) = match &*component {
+        "policy" => (false, "policy"),
+        // Without a component RabbitMQ lists all but policies.
+        "operator_policy" | "" => (true, "operator_policy"),
+        _ => return Ok(Reply::Json(Value::Array(Vec::new()))),
+    };
+    let wanted = call.params.get("vhost");
+    let mut listed = Vec::new();
+    let vhosts = call.visible_vhosts();
+    for vhost in vhosts
+        .iter()
+        .filter(|vhost| wanted.is_empty() || *vhost.name() == wanted)
+    {
+        let policies = vhost.look(|core| core.policies().clone()).map_err(failed)?;
+        for policy in policies.list(operator) {
+            listed.push(topology::parameter(component, vhost.name(), policy));
+        }
+    }
+    Listing::parse(&call.query)?.answer(listed).map(Reply::Json)
+}

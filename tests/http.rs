@@ -1,0 +1,306 @@
+//! The HTTP API of the real binary, judged by its own description.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests start processes and open sockets"
+)]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+use support::RunningBroker;
+
+/// `guest:guest` in base64.
+const GUEST: &str = "Z3Vlc3Q6Z3Vlc3Q=";
+
+struct Api<'a> {
+    broker: &'a RunningBroker,
+}
+
+impl Api<'_> {
+    /// Sends a request; its status and its body as text.
+    fn send(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.broker.http_port)).expect("HTTP");
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: h\r\nconnection: close\r\nauthorization: Basic \
+             {GUEST}\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).expect("a request");
+        stream.write_all(body.as_bytes()).expect("a body");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        let status = head.split(' ').nth(1).expect("a status");
+        let chunked = head.contains("transfer-encoding: chunked");
+        let body = if chunked {
+            unchunk(body)
+        } else {
+            body.to_owned()
+        };
+        (status.parse().expect("a number"), body)
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let (status, answer) = self.send(method, path, &body.to_string());
+        (status, serde_json::from_str(&answer).unwrap_or(Value::Null))
+    }
+
+    fn get(&self, path: &str) -> Value {
+        let (status, answer) = self.send("GET", path, "");
+        assert_eq!(status, 200, "{path}: {answer}");
+        serde_json::from_str(&answer).expect("JSON")
+    }
+
+    fn put(&self, path: &str, body: &Value) {
+        let (status, answer) = self.ask("PUT", path, body);
+        assert!([201, 204].contains(&status), "{path}: {status} {answer}");
+    }
+
+    fn publish(&self, key: &str, payload: &str) {
+        let body = json!({
+            "properties": {}, "routing_key": key, "payload": payload, "payload_encoding": "string",
+        });
+        let path = "/api/exchanges/%2F/amq.default/publish";
+        assert_eq!(
+            self.ask("POST", path, &body),
+            (200, json!({"routed": true}))
+        );
+    }
+}
+
+fn unchunk(body: &str) -> String {
+    let mut whole = String::new();
+    let mut rest = body;
+    while let Some((size, behind)) = rest.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).expect("a size");
+        whole.push_str(&behind[..size]);
+        rest = behind[size..].trim_start_matches("\r\n");
+    }
+    whole
+}
+
+/// One of each thing, under the names with which [`filled`] fills paths.
+fn furnish(api: &Api<'_>) {
+    api.put("/api/queues/%2F/thing", &json!({"durable": true}));
+    api.put("/api/exchanges/%2F/thing", &json!({"type": "topic"}));
+    let binding = json!({"routing_key": "key"});
+    let path = "/api/bindings/%2F/e/thing/q/thing";
+    assert_eq!(api.ask("POST", path, &binding).0, 201);
+    let policy = json!({"pattern": "^thing", "definition": {"max-length": 10}});
+    api.put("/api/policies/%2F/thing", &policy);
+    api.put("/api/operator-policies/%2F/thing", &policy);
+    let user = json!({"password": "p", "tags": "management"});
+    api.put("/api/users/thing", &user);
+    let rights = json!({"configure": ".*", "write": ".*", "read": ".*"});
+    api.put("/api/permissions/%2F/thing", &rights);
+    let topic = json!({"exchange": "thing", "write": ".*", "read": ".*"});
+    api.put("/api/topic-permissions/%2F/thing", &topic);
+    api.put("/api/global-parameters/thing", &json!({"value": 1}));
+    let (status, _) = api.ask(
+        "PUT",
+        "/api/vhost-limits/%2F/max-connections",
+        &json!({"value": 99}),
+    );
+    assert_eq!(status, 204);
+    api.publish("thing", "a message");
+}
+
+/// A path of the description with its parameters filled in.
+fn filled(path: &str, node: &str, connection: &str) -> String {
+    let name = match path.split('/').nth(2) {
+        Some("nodes") => node,
+        Some("connections") => connection,
+        _ => "thing",
+    };
+    let component = if path.contains("{component}") {
+        "policy"
+    } else {
+        ""
+    };
+    path.replace("{vhost}", "%2F")
+        .replace("{name}", name)
+        .replace("{user}", "thing")
+        .replace("{source}", "thing")
+        .replace("{type}", "q")
+        .replace("{destination}", "thing")
+        .replace("{props}", "key")
+        .replace("{exchange}", "thing")
+        .replace("{limit}", "max-connections")
+        .replace("{component}", component)
+        .replace("{protocol}", "http")
+        .replace("{within}", "1")
+        .replace("{unit}", "months")
+}
+
+/// Whether a value is as a schema of the description says.
+fn check(place: &str, schema: &Value, value: &Value) {
+    let is = match schema["type"].as_str() {
+        Some("object") => value.is_object(),
+        Some("array") => value.is_array(),
+        Some("string") => value.is_string(),
+        Some("boolean") => value.is_boolean(),
+        Some("integer") => value.is_u64() || value.is_i64(),
+        other => panic!("{place}: type {other:?}"),
+    };
+    assert!(is, "{place}: {value} is no {}", schema["type"]);
+    for name in schema["required"].as_array().into_iter().flatten() {
+        let name = name.as_str().expect("a name");
+        let field = value.get(name);
+        let field = field.unwrap_or_else(|| panic!("{place}: no field {name} in {value}"));
+        check(
+            &format!("{place} {name}"),
+            &schema["properties"][name],
+            field,
+        );
+    }
+    let items = value.as_array().into_iter().flatten();
+    for item in items.filter(|_| !schema["items"]["type"].is_null()) {
+        check(place, &schema["items"], item);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_described_route_answers_as_described() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    furnish(&api);
+    let url = format!("amqp://guest:guest@127.0.0.1:{}", broker.port);
+    let mut client = fe2o3_amqp::Connection::open("described", url.as_str())
+        .await
+        .expect("a connection");
+    let connections = api.get("/api/connections");
+    let connection = connections[0]["name"].as_str().expect("a name");
+    let connection = connection.replace(' ', "%20").replace('>', "%3E");
+    let node = api.get("/api/cluster-name")["name"]
+        .as_str()
+        .expect("a name")
+        .to_owned();
+
+    let description = api.get("/api/openapi.json");
+    let paths = description["paths"].as_object().expect("paths");
+    assert!(paths.len() > 60, "{} paths", paths.len());
+    for (template, operations) in paths {
+        let path = filled(template, &node, &connection);
+        let path = path.replace("{port}", &broker.http_port.to_string());
+        let schema =
+            &operations["get"]["responses"]["200"]["content"]["application/json"]["schema"];
+        if !schema.is_null() {
+            check(&format!("GET {path}"), schema, &api.get(&path));
+        }
+        // What changes something is refused for want of a body, by its own handler.
+        for method in ["put", "post"] {
+            if operations.get(method).is_none() {
+                continue;
+            }
+            let (status, answer) = api.send(&method.to_uppercase(), &path, "[]");
+            let answer: Value = serde_json::from_str(&answer).expect("a reason");
+            let place = format!("{method} {path}: {answer}");
+            assert_eq!(status, 400, "{place}");
+            assert!(
+                answer["error"].is_string() && answer["reason"].is_string(),
+                "{place}"
+            );
+        }
+    }
+    client.close().await.expect("a close");
+    // Deletions, the container last.
+    for (template, operations) in paths {
+        if operations.get("delete").is_some() && *template != "/api/vhosts/{vhost}" {
+            let path = filled(template, &node, "gone");
+            let (status, answer) = api.send("DELETE", &path, "");
+            assert!([204, 404].contains(&status), "{path}: {status} {answer}");
+        }
+    }
+}
+
+#[test]
+fn a_look_at_messages_changes_nothing_and_a_dead_letter_tells_its_story() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    let target = json!({"arguments": {
+        "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead",
+    }});
+    api.put("/api/queues/%2F/dead", &json!({}));
+    api.put("/api/queues/%2F/work", &target);
+    api.publish("work", "cannot be read");
+    let get = |queue: &str, ackmode: &str| {
+        let body = json!({"count": 1, "ackmode": ackmode, "encoding": "auto"});
+        api.ask("POST", &format!("/api/queues/%2F/{queue}/get"), &body)
+    };
+    let (status, taken) = get("work", "reject_requeue_false");
+    assert_eq!(
+        (status, &taken[0]["payload"]),
+        (200, &json!("cannot be read"))
+    );
+
+    let before = api.get("/api/queues/%2F/dead");
+    let look = api.get("/api/queues/%2F/dead/messages");
+    assert_eq!(look, api.get("/api/queues/%2F/dead/messages"));
+    assert_eq!(
+        before["messages"],
+        api.get("/api/queues/%2F/dead")["messages"]
+    );
+    let death = &look["messages"][0]["amqp"]["deaths"][0];
+    assert_eq!(death["queue"], "work");
+    assert_eq!(death["reason"], "rejected");
+    assert_eq!(death["count"], 1);
+    let x_death = &look["messages"][0]["properties"]["headers"]["x-death"][0];
+    assert_eq!(x_death["routing-keys"], json!(["work"]));
+    assert_eq!(look["messages"][0]["redelivered"], false);
+
+    let work = api.get("/api/queues/%2F/work");
+    assert_eq!(work["dead_letters"]["deaths"]["rejected"], 1);
+    assert_eq!(work["dead_letters"]["dead_lettered"]["rejected"], 1);
+    let (_, back) = get("dead", "ack_requeue_true");
+    assert_eq!(back[0]["message_count"], 0);
+    let (_, again) = get("dead", "ack_requeue_false");
+    assert_eq!(again[0]["redelivered"], true);
+    assert_eq!(get("dead", "ack_requeue_false").1, json!([]));
+}
+
+#[test]
+fn queues_are_listed_by_page_and_as_a_stream() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    for number in 0..600 {
+        api.put(&format!("/api/queues/%2F/q{number:04}"), &json!({}));
+    }
+    let page = api.get("/api/queues?page=3&page_size=200&columns=name");
+    assert_eq!(page["total_count"], 600);
+    assert_eq!(page["items"][0], json!({"name": "q0400"}));
+    assert_eq!(page["items"][199], json!({"name": "q0599"}));
+    let found = api.get("/api/queues/%2F?page=1&name=^q05.9$&use_regex=true&sort_reverse=true");
+    assert_eq!(found["filtered_count"], 10);
+    assert_eq!(found["items"][0]["name"], "q0599");
+    let all = api.get("/api/queues");
+    assert_eq!(all.as_array().map(Vec::len), Some(600));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_closes_a_connection_and_its_client_is_told_why() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    let url = format!("amqp://guest:guest@127.0.0.1:{}", broker.port);
+    let mut client = fe2o3_amqp::Connection::open("closed", url.as_str())
+        .await
+        .expect("a connection");
+    let listed = api.get("/api/vhosts/%2F/connections");
+    assert_eq!(listed[0]["container_id"], "closed");
+    assert_eq!(listed[0]["user"], "guest");
+    let name = listed[0]["name"].as_str().expect("a name");
+    let name = name.replace(' ', "%20").replace('>', "%3E");
+    assert_eq!(
+        api.send("DELETE", &format!("/api/connections/{name}"), "")
+            .0,
+        204
+    );
+    let error = client.on_close().await.expect_err("closed by the broker");
+    assert!(
+        format!("{error:?}").contains("connection:forced")
+            || format!("{error:?}").contains("ConnectionForced"),
+        "{error:?}"
+    );
+}
