@@ -333,3 +333,75 @@ async fn topic_permissions_are_checked_with_each_key() {
     make(&admin, [topics("ada", "/", ".*")]).await;
     assert!(send("bob.b").await.is_ok(), "from the next operation on");
 }
+
+#[tokio::test]
+async fn definitions_exported_by_rabbitmq_are_imported_unchanged() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/fixtures/definitions/rabbitmq-4.0.5.json"
+    );
+    let exported = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let broker = start(Broker::builder()).await;
+    let admin = broker.admin();
+    for round in 0..2 {
+        let imported = admin.import_definitions(&exported, None).await.unwrap();
+        assert_eq!(imported.applied, 26, "import {round}");
+        let left_out: Vec<&str> = imported.left_out.iter().map(|left| &*left.item).collect();
+        assert!(left_out[0].contains("queue 'events'"), "{left_out:?}");
+        assert!(
+            left_out[1].contains("binding from 'dlx' to queue 'events'"),
+            "{left_out:?}"
+        );
+        assert_eq!(left_out.len(), 2);
+    }
+    let back = admin.export_definitions(None).unwrap();
+    for kind in [
+        "users",
+        "permissions",
+        "topic_permissions",
+        "policies",
+        "queues",
+        "exchanges",
+        "bindings",
+        "parameters",
+        "vhosts",
+    ] {
+        for item in exported[kind].as_array().unwrap() {
+            let is_there = back[kind].as_array().unwrap().contains(item);
+            assert!(
+                is_there || item.to_string().contains("\"events\""),
+                "{kind}: {item}"
+            );
+        }
+    }
+    // A definition that contradicts what is there is named, and what was applied before it.
+    let wrong = serde_json::json!({
+        "queues": [
+            {"vhost": "definitions-a", "name": "new"},
+            {"vhost": "definitions-a", "name": "work", "durable": false},
+            {"vhost": "definitions-a", "name": "never"},
+        ],
+    });
+    let refusal = admin.import_definitions(&wrong, None).await.unwrap_err();
+    assert!(
+        refusal
+            .why
+            .starts_with("queue 'work' in vhost 'definitions-a': "),
+        "{}",
+        refusal.why
+    );
+    assert!(
+        refusal
+            .why
+            .contains("the 1 items before it were applied, the 1 behind it not")
+    );
+    assert!(queue_is_there(&admin, "definitions-a", "new").await);
+    // What makes no sense changes nothing.
+    let wrong = serde_json::json!({
+        "vhosts": [{"name": "half"}],
+        "queues": [{"vhost": "half", "name": 5}],
+    });
+    let refusal = admin.import_definitions(&wrong, None).await.unwrap_err();
+    assert_eq!(refusal.status, Status::BadRequest);
+    assert!(admin.registry().vhost("half").is_none());
+}

@@ -10,6 +10,7 @@
 mod administration;
 mod answer;
 mod body;
+pub mod definitions;
 pub mod http;
 mod node;
 mod operations;

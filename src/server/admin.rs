@@ -55,10 +55,29 @@ impl Admin {
     /// # Errors
     /// 400, 404: nothing was changed. 500: the journal failed, and it is not known to be durable.
     pub async fn change(&self, change: Change) -> Result<bool, Refusal> {
-        let hashed = change.clear_password().map(setup::hash);
-        let (created, lsn) = self.shared.change(change, hashed)?;
+        let (created, lsn) = self.begin_change(change).await?;
         self.shared.wait_until_durable(lsn).await?;
         Ok(created)
+    }
+
+    /// Makes a change; the record to wait for before anybody is told.
+    pub(super) async fn begin_change(&self, change: Change) -> Result<(bool, Lsn), Refusal> {
+        let hashed = match change.clear_password().map(str::to_owned) {
+            Some(password) => {
+                let hashed = tokio::task::spawn_blocking(move || setup::hash(&password)).await;
+                Some(hashed.map_err(|_| internal("hashing a password failed".to_owned()))?)
+            }
+            None => None,
+        };
+        self.shared.change(change, hashed)
+    }
+
+    pub(super) const fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(super) fn vhost(&self, name: &str) -> Result<Arc<Vhost>, Refusal> {
+        self.shared.vhosts.get(name).ok_or_else(|| no_vhost(name))
     }
 
     /// Lets a vhost's core carry out one command. Ready once what it reports is durable.
@@ -87,12 +106,7 @@ impl Admin {
         vhost: &str,
         work: impl FnOnce(Now, &mut Core, &mut Effects) -> T,
     ) -> Result<T, Refusal> {
-        let found = self
-            .shared
-            .vhosts
-            .get(vhost)
-            .ok_or_else(|| no_vhost(vhost))?;
-        found.work(work).map_err(|_| failed(vhost))
+        self.vhost(vhost)?.work(work).map_err(|_| failed(vhost))
     }
 
     /// Ready once everything up to an LSN is as safe as the sync policy promises.
@@ -110,9 +124,13 @@ fn no_vhost(name: &str) -> Refusal {
 }
 
 fn failed(vhost: &str) -> Refusal {
+    internal(format!("the vhost '{vhost}' failed"))
+}
+
+const fn internal(why: String) -> Refusal {
     Refusal {
         status: Status::InternalError,
-        why: format!("the vhost '{vhost}' failed"),
+        why,
     }
 }
 

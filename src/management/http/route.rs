@@ -60,6 +60,14 @@ pub enum Endpoint {
     WhoAmI,
     /// The description of this API.
     OpenApi,
+    /// Everything declared in the broker.
+    Definitions,
+    /// Declares what a file says.
+    ImportDefinitions,
+    /// Everything declared in a vhost.
+    VhostDefinitions,
+    /// Declares in a vhost what a file says.
+    ImportVhostDefinitions,
     /// All queues.
     Queues,
     /// The queues of a vhost.

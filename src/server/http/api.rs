@@ -12,7 +12,7 @@ use serde_json::json;
 use super::body::Bodies;
 use super::people::{self, Of};
 use super::reply::{self, Reply};
-use super::{checks, connections, listings, login, messages, objects, policies};
+use super::{checks, connections, definitions, listings, login, messages, objects, policies};
 use crate::access::Peer;
 use crate::base::Name;
 use crate::management::http::json::whoami;
@@ -125,6 +125,16 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         Endpoint::Overview => listings::overview(&call).await,
         Endpoint::WhoAmI => Ok(Reply::Json(whoami(&call.identity))),
         Endpoint::OpenApi => Ok(Reply::Json(description())),
+        Endpoint::Definitions => definitions::export(&call, None).await,
+        Endpoint::ImportDefinitions => definitions::import(&call, None).await,
+        Endpoint::VhostDefinitions => {
+            let vhost = call.params.get("vhost");
+            definitions::export(&call, Some(vhost)).await
+        }
+        Endpoint::ImportVhostDefinitions => {
+            let vhost = call.params.get("vhost");
+            definitions::import(&call, Some(vhost)).await
+        }
         Endpoint::Queues => listings::queues(&call, call.visible_vhosts()).await,
         Endpoint::VhostQueues => listings::queues(&call, vec![call.vhost()?]).await,
         Endpoint::Queue => listings::queue(&call),

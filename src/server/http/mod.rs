@@ -12,6 +12,7 @@ mod api;
 mod body;
 mod checks;
 mod connections;
+mod definitions;
 mod health;
 mod listings;
 mod login;

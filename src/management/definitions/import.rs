@@ -1,0 +1,143 @@
+//! From a definitions object to typed operations, in the order in which they can be carried out.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value as Json};
+
+use super::super::administration::Change;
+use super::super::http::Fields;
+use super::super::refusal::Refusal;
+use super::items;
+use crate::base::Name;
+use crate::broker::Command;
+
+/// The component of parameters that are operator policies.
+pub(super) const OPERATOR_POLICY: &str = "operator_policy";
+/// The component of parameters that are limits of their vhost.
+pub(super) const VHOST_LIMITS: &str = "vhost-limits";
+/// Items of one file at most.
+const ITEMS_MAX: usize = 1_000_000;
+
+/// One thing that a file defines.
+#[derive(Debug)]
+pub struct Item {
+    /// What it is, for people: `queue 'q' in vhost '/'`.
+    pub what: String,
+    /// What is to be done for it, or why it cannot be.
+    pub step: Result<Step, Problem>,
+}
+
+/// What is to be done for an item.
+#[derive(Debug)]
+pub enum Step {
+    /// A change of the registry.
+    Change(Change),
+    /// A command to the core of a vhost.
+    Command(Name, Box<Command>),
+}
+
+/// Why an item cannot be imported.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Problem {
+    /// RabbitMQ has this and we have not: the rest is imported.
+    Unsupported(String),
+    /// It makes no sense: nothing is imported.
+    Wrong(String),
+}
+
+/// What items are read with.
+pub(super) struct Reading {
+    /// The vhost that all of them are for, if the file is for one.
+    vhost: Option<Name>,
+    /// Queues (true) and exchanges that are left out, by vhost: their bindings are too.
+    pub(super) left_out: BTreeSet<(Name, bool, Name)>,
+}
+
+/// One kind of items: its field, and what reads one of them.
+type Kind = (&'static str, fn(&mut Reading, &Fields) -> Vec<Item>);
+
+/// In the order in which they depend on each other.
+const OF_A_BROKER: &[Kind] = &[
+    ("users", items::user),
+    ("vhosts", items::vhost),
+    ("permissions", items::permission),
+    ("topic_permissions", items::topic_permission),
+    ("global_parameters", items::global_parameter),
+];
+const OF_A_VHOST: &[Kind] = &[
+    ("parameters", items::parameter),
+    ("policies", items::policy),
+    ("exchanges", items::exchange),
+    ("queues", items::queue),
+    ("bindings", items::binding),
+];
+
+/// Reads definitions; of one vhost, if it is named, into which they go.
+///
+/// # Errors
+/// 400: it is no definitions object.
+pub fn read(definitions: &Json, vhost: Option<&Name>) -> Result<Vec<Item>, Refusal> {
+    let Json::Object(definitions) = definitions else {
+        return Err(Refusal::bad_request("definitions are a JSON object"));
+    };
+    let format = definitions.get("rabbitmq_definition_format");
+    let format = format.and_then(Json::as_str);
+    match (vhost, format) {
+        (None, Some("single_virtual_host")) => {
+            return Err(Refusal::bad_request(
+                "these are definitions of one vhost: import them into one",
+            ));
+        }
+        (Some(_), Some("cluster")) => {
+            return Err(Refusal::bad_request(
+                "these are definitions of a broker: they cannot be imported into one vhost",
+            ));
+        }
+        _ => {}
+    }
+    let mut reading = Reading {
+        vhost: vhost.cloned(),
+        left_out: BTreeSet::new(),
+    };
+    let mut all = Vec::new();
+    let of_a_broker = if vhost.is_none() { OF_A_BROKER } else { &[] };
+    for (field, read) in of_a_broker.iter().chain(OF_A_VHOST) {
+        for fields in listed(definitions, field)? {
+            all.extend(read(&mut reading, &fields));
+        }
+    }
+    if all.len() > ITEMS_MAX {
+        let why = format!("definitions have at most {ITEMS_MAX} items");
+        return Err(Refusal::bad_request(why));
+    }
+    Ok(all)
+}
+
+fn listed(definitions: &Map<String, Json>, field: &str) -> Result<Vec<Fields>, Refusal> {
+    let items = match definitions.get(field) {
+        None | Some(Json::Null) => return Ok(Vec::new()),
+        Some(Json::Array(items)) => items,
+        Some(_) => {
+            let why = format!("the field '{field}' must be an array of objects");
+            return Err(Refusal::bad_request(why));
+        }
+    };
+    let objects = items.iter().enumerate().map(|(index, item)| match item {
+        Json::Object(fields) => Ok(Fields::from_map(fields.clone())),
+        _ => {
+            let why = format!("the field '{field}', item {index} must be an object");
+            Err(Refusal::bad_request(why))
+        }
+    });
+    objects.collect()
+}
+
+impl Reading {
+    /// The vhost that an item is for.
+    pub(super) fn vhost(&self, fields: &Fields) -> Result<Name, Problem> {
+        match &self.vhost {
+            Some(vhost) => Ok(vhost.clone()),
+            None => items::name(fields, "vhost"),
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! One item of each kind.
+
+use serde_json::Value as Json;
+
+use super::super::administration::{Change, NewPassword, UserChange, VhostChange};
+use super::super::http::{Failure, Fields};
+use super::import::{Item, OPERATOR_POLICY, Problem, Reading, Step, VHOST_LIMITS};
+use crate::access::{Password, Tag, UserLimits};
+use crate::base::Name;
+use crate::broker::definition::KEYS;
+use crate::broker::exchange::ExchangeKind;
+use crate::broker::policy::PolicySpec;
+use crate::broker::registry::VhostLimits;
+use crate::broker::{Command, Destination, Policy};
+use crate::wire::Value;
+
+/// The algorithm of a hash that comes without one (as RabbitMQ).
+const DEFAULT_ALGORITHM: &str = "rabbit_password_hashing_sha256";
+/// Queue types that are known here.
+const QUEUE_TYPES: [&str; 2] = ["classic", "quorum"];
+
+type Read<T> = Result<T, Problem>;
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        Self::Wrong(failure.reason)
+    }
+}
+
+/// A text that must be there.
+pub(super) fn name(fields: &Fields, field: &str) -> Read<Name> {
+    let text = fields.text(field)?;
+    let missing = || Problem::Wrong(format!("the field '{field}' is missing"));
+    text.map(Name::from).ok_or_else(missing)
+}
+
+pub(super) fn user(_: &mut Reading, fields: &Fields) -> Vec<Item> {
+    let read = || -> Read<Step> {
+        let limits = object(fields, "limits")?;
+        let password = match (fields.text("password_hash")?, fields.text("password")?) {
+            (Some(""), None) | (None, None) => NewPassword::None,
+            (Some(hash), None) => {
+                let algorithm = fields
+                    .text("hashing_algorithm")?
+                    .unwrap_or(DEFAULT_ALGORITHM);
+                let hash = Password::from_text(hash, algorithm);
+                NewPassword::Hash(hash.map_err(|error| Problem::Wrong(error.to_string()))?)
+            }
+            (_, Some(password)) => NewPassword::Clear(password.to_owned()),
+        };
+        Ok(Step::Change(Change::UserPut {
+            name: name(fields, "name")?,
+            user: UserChange {
+                password,
+                tags: Some(
+                    words(fields, "tags")?
+                        .iter()
+                        .map(|w| Tag::from_word(w))
+                        .collect(),
+                ),
+                limits: Some(UserLimits {
+                    connections_max: limit(&limits, "max-connections")?,
+                    sessions_max: limit(&limits, "max-channels")?,
+                }),
+            },
+        }))
+    };
+    vec![Item {
+        what: format!("user '{}'", shown(fields, "name")),
+        step: read(),
+    }]
+}
+
+pub(super) fn vhost(_: &mut Reading, fields: &Fields) -> Vec<Item> {
+    let what = format!("vhost '{}'", shown(fields, "name"));
+    let mut unsupported = None;
+    let mut read = || -> Read<Step> {
+        let metadata = object(fields, "metadata")?;
+        let either = |field: &str| -> Read<Option<String>> {
+            let text = fields.text(field)?.or(metadata.text(field)?);
+            Ok(text.map(str::to_owned))
+        };
+        let tags = if fields.get("tags").is_some() {
+            words(fields, "tags")?
+        } else {
+            words(&metadata, "tags")?
+        };
+        let mut default_queue_type = either("default_queue_type")?.map(Name::from);
+        if let Some(kind) = &default_queue_type
+            && *kind != "undefined"
+            && !QUEUE_TYPES.contains(&&**kind)
+        {
+            unsupported = Some(format!("default_queue_type '{kind}' is not supported"));
+            default_queue_type = None;
+        }
+        Ok(Step::Change(Change::VhostPut {
+            name: name(fields, "name")?,
+            vhost: VhostChange {
+                description: either("description")?,
+                tags: Some(tags.into_iter().map(Name::from).collect()),
+                default_queue_type,
+            },
+        }))
+    };
+    let step = read();
+    let mut items = vec![Item {
+        what: what.clone(),
+        step,
+    }];
+    items.extend(unsupported.map(|why| Item {
+        what,
+        step: Err(Problem::Unsupported(why)),
+    }));
+    items
+}
+
+pub(super) fn permission(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
+    let read = || -> Read<Step> {
+        let pattern = |field| name(fields, field).map(|pattern| pattern.to_string());
+        Ok(Step::Change(Change::PermissionsPut {
+            vhost: reading.vhost(fields)?,
+            user: name(fields, "user")?,
+            patterns: [pattern("configure")?, pattern("write")?, pattern("read")?],
+        }))
+    };
+    let (user, vhost) = (shown(fields, "user"), shown_vhost(reading, fields));
+    vec![Item {
+        what: format!("permissions of user '{user}' in vhost '{vhost}'"),
+        step: read(),
+    }]
+}
+
+pub(super) fn topic_permission(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
+    let read = || -> Read<Step> {
+        let pattern = |field| name(fields, field).map(|pattern| pattern.to_string());
+        Ok(Step::Change(Change::TopicPermissionsPut {
+            vhost: reading.vhost(fields)?,
+            user: name(fields, "user")?,
+            exchange: name(fields, "exchange")?,
+            patterns: [pattern("write")?, pattern("read")?],
+        }))
+    };
+    let (user, vhost) = (shown(fields, "user"), shown_vhost(reading, fields));
+    let exchange = shown(fields, "exchange");
+    vec![Item {
+        what: format!("topic permissions of '{user}' in '{vhost}' on exchange '{exchange}'"),
+        step: read(),
+    }]
+}
+
+pub(super) fn global_parameter(_: &mut Reading, fields: &Fields) -> Vec<Item> {
+    let read = || -> Read<Step> {
+        let value = fields.get("value").unwrap_or(&Json::Null);
+        Ok(Step::Change(Change::GlobalParameterPut {
+            name: name(fields, "name")?,
+            value: value.to_string(),
+        }))
+    };
+    vec![Item {
+        what: format!("global parameter '{}'", shown(fields, "name")),
+        step: read(),
+    }]
+}
+
+/// Operator policies and limits of vhosts are parameters; others are of plugins.
+pub(super) fn parameter(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
+    let (component, called) = (shown(fields, "component"), shown(fields, "name"));
+    let what = format!("parameter '{called}' of component '{component}'");
+    let read = |reading: &Reading| -> Read<(Name, Fields)> {
+        Ok((reading.vhost(fields)?, object(fields, "value")?))
+    };
+    let (vhost, value) = match read(reading) {
+        Ok(read) => read,
+        Err(problem) => return one(what, Err(problem)),
+    };
+    match &*component {
+        OPERATOR_POLICY => policy_items(&vhost, true, &Name::from(&*called), &value),
+        VHOST_LIMITS => {
+            let limits = || -> Read<Step> {
+                let limits = VhostLimits {
+                    connections_max: limit(&value, "max-connections")?.map(u64::from),
+                    queues_max: limit(&value, "max-queues")?.map(u64::from),
+                };
+                Ok(Step::Change(Change::VhostLimitsPut { vhost, limits }))
+            };
+            one(what, limits())
+        }
+        _ => one(
+            what,
+            Err(Problem::Unsupported(format!(
+                "parameters of '{component}' are not supported"
+            ))),
+        ),
+    }
+}
+
+pub(super) fn policy(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
+    let read = || Ok((reading.vhost(fields)?, name(fields, "name")?));
+    match read() {
+        Ok((vhost, called)) => policy_items(&vhost, false, &called, fields),
+        Err(problem) => one(format!("policy '{}'", shown(fields, "name")), Err(problem)),
+    }
+}
+
+/// A policy without the keys that are not known here, and an item for each of these.
+fn policy_items(vhost: &Name, operator: bool, called: &Name, fields: &Fields) -> Vec<Item> {
+    let kind = if operator {
+        "operator policy"
+    } else {
+        "policy"
+    };
+    let what = format!("{kind} '{called}' in vhost '{vhost}'");
+    let definition = match fields.arguments("definition") {
+        Ok(definition) => definition,
+        Err(failure) => return one(what, Err(failure.into())),
+    };
+    let known = |name: &str| KEYS.iter().any(|key| key.name == name);
+    let (definition, unknown): (Vec<_>, Vec<_>) =
+        definition.into_iter().partition(|(key, _)| known(key));
+    let mut items: Vec<Item> = unknown
+        .iter()
+        .map(|(key, _)| Item {
+            what: what.clone(),
+            step: Err(Problem::Unsupported(format!(
+                "the key '{key}' is not supported"
+            ))),
+        })
+        .collect();
+    if definition.is_empty() && !unknown.is_empty() {
+        return items;
+    }
+    let read = || -> Read<Step> {
+        let spec = PolicySpec {
+            name: called.clone(),
+            pattern: fields.text("pattern")?.unwrap_or_default(),
+            priority: fields.integer("priority")?.unwrap_or_default(),
+            apply_to: fields.text("apply-to")?.unwrap_or("all"),
+            definition,
+        };
+        let policy = Policy::new(operator, spec);
+        let policy = policy.map_err(|error| Problem::Wrong(error.to_string()))?;
+        let policy = Box::new(policy);
+        Ok(command(vhost, Command::PolicySet { operator, policy }))
+    };
+    items.push(Item {
+        what: what.clone(),
+        step: read(),
+    });
+    items
+}
+
+pub(super) fn exchange(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
+    let what = format!(
+        "exchange '{}' in vhost '{}'",
+        shown(fields, "name"),
+        shown_vhost(reading, fields)
+    );
+    let read = |reading: &mut Reading| -> Read<Step> {
+        let (vhost, called) = (reading.vhost(fields)?, name(fields, "name")?);
+        let kind = name(fields, "type")?;
+        if ExchangeKind::parse(&kind).is_err() {
+            reading.left_out.insert((vhost, false, called));
+            let why = format!("exchanges of type '{kind}' are not supported");
+            return Err(Problem::Unsupported(why));
+        }
+        let declare = Command::ExchangeDeclare {
+            name: called,
+            kind,
+            durable: fields.flag("durable", true)?,
+            auto_delete: fields.flag("auto_delete", false)?,
+            internal: fields.flag("internal", false)?,
+            arguments: fields.arguments("arguments")?,
+        };
+        Ok(command(&vhost, declare))
+    };
+    one(what, read(reading))
+}
+
+pub(super) fn queue(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
+    let what = format!(
+        "queue '{}' in vhost '{}'",
+        shown(fields, "name"),
+        shown_vhost(reading, fields)
+    );
+    let read = |reading: &mut Reading| -> Read<Step> {
+        let (vhost, called) = (reading.vhost(fields)?, name(fields, "name")?);
+        let arguments = fields.arguments("arguments")?;
+        let kind = arguments.iter().find(|(key, _)| *key == "x-queue-type");
+        if let Some((_, Value::String(kind))) = kind
+            && !QUEUE_TYPES.contains(&&**kind)
+        {
+            reading.left_out.insert((vhost, true, called));
+            let why = format!("queues of type '{kind}' are not supported");
+            return Err(Problem::Unsupported(why));
+        }
+        let declare = Command::QueueDeclare {
+            connection: None,
+            name: called,
+            durable: fields.flag("durable", true)?,
+            exclusive: false,
+            auto_delete: fields.flag("auto_delete", false)?,
+            arguments,
+        };
+        Ok(command(&vhost, declare))
+    };
+    one(what, read(reading))
+}
+
+pub(super) fn binding(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
+    let what = format!(
+        "binding from '{}' to {} '{}' in vhost '{}'",
+        shown(fields, "source"),
+        shown(fields, "destination_type"),
+        shown(fields, "destination"),
+        shown_vhost(reading, fields),
+    );
+    let read = || -> Read<Step> {
+        let (vhost, source) = (reading.vhost(fields)?, name(fields, "source")?);
+        let destination = name(fields, "destination")?;
+        let to_queue = match fields.text("destination_type")? {
+            Some("queue") => true,
+            Some("exchange") => false,
+            _ => {
+                let why = "the field 'destination_type' must be queue or exchange".to_owned();
+                return Err(Problem::Wrong(why));
+            }
+        };
+        for end in [(false, &source), (to_queue, &destination)] {
+            let (is_queue, called) = end;
+            let end = (vhost.clone(), is_queue, called.clone());
+            if reading.left_out.contains(&end) {
+                let why = format!("'{called}' was not imported");
+                return Err(Problem::Unsupported(why));
+            }
+        }
+        let bind = Command::Bind {
+            connection: None,
+            source,
+            destination: if to_queue {
+                Destination::Queue(destination)
+            } else {
+                Destination::Exchange(destination)
+            },
+            key: name(fields, "routing_key")?,
+            arguments: fields.arguments("arguments")?,
+        };
+        Ok(command(&vhost, bind))
+    };
+    one(what, read())
+}
+
+fn one(what: String, step: Read<Step>) -> Vec<Item> {
+    vec![Item { what, step }]
+}
+
+fn command(vhost: &Name, command: Command) -> Step {
+    Step::Command(vhost.clone(), Box::new(command))
+}
+
+/// The vhost of an item, for messages to people.
+fn shown_vhost(reading: &Reading, fields: &Fields) -> String {
+    let vhost = reading.vhost(fields);
+    vhost.map_or_else(|_| String::new(), |vhost| vhost.to_string())
+}
+
+/// A text as it is, for messages to people.
+fn shown(fields: &Fields, field: &str) -> String {
+    let text = fields.get(field).and_then(Json::as_str);
+    text.unwrap_or_default().to_owned()
+}
+
+/// An object; an empty array is an empty one (as RabbitMQ).
+fn object(fields: &Fields, field: &str) -> Read<Fields> {
+    match fields.get(field) {
+        None => Ok(Fields::default()),
+        Some(Json::Object(object)) => Ok(Fields::from_map(object.clone())),
+        Some(Json::Array(items)) if items.is_empty() => Ok(Fields::default()),
+        Some(_) => Err(Problem::Wrong(format!(
+            "the field '{field}' must be an object"
+        ))),
+    }
+}
+
+/// Words: an array of texts, or one text with commas (as older versions of RabbitMQ).
+fn words(fields: &Fields, field: &str) -> Read<Vec<String>> {
+    let wrong = || Problem::Wrong(format!("the field '{field}' must be an array of texts"));
+    match fields.get(field) {
+        None => Ok(Vec::new()),
+        Some(Json::String(text)) => {
+            let words = text
+                .split(',')
+                .map(str::trim)
+                .filter(|word| !word.is_empty());
+            Ok(words.map(str::to_owned).collect())
+        }
+        Some(Json::Array(items)) => {
+            let words = items.iter().map(|item| item.as_str().map(str::to_owned));
+            words.collect::<Option<_>>().ok_or_else(wrong)
+        }
+        Some(_) => Err(wrong()),
+    }
+}
+
+/// A limit; a negative one is none (as RabbitMQ).
+fn limit(fields: &Fields, field: &str) -> Read<Option<u32>> {
+    let Some(limit) = fields.integer(field)? else {
+        return Ok(None);
+    };
+    if limit < 0 {
+        return Ok(None);
+    }
+    let limit = u32::try_from(limit);
+    limit
+        .map(Some)
+        .map_err(|_| Problem::Wrong(format!("the field '{field}' is too large")))
+}

@@ -1,0 +1,11 @@
+//! Definitions: everything declared in a broker or a vhost as one JSON object, in RabbitMQ's form.
+//! Pure: from JSON to typed operations and from plain data to JSON.
+
+mod export;
+mod import;
+mod items;
+#[cfg(test)]
+mod tests;
+
+pub use export::{Broker, VhostParts, broker, vhost};
+pub use import::{Item, Problem, Step, read};

@@ -1,0 +1,154 @@
+//! What a file is read as.
+
+use serde_json::{Value as Json, json};
+
+use super::{Problem, Step, read};
+use crate::base::Name;
+
+/// Each item: what it is, and what becomes of it.
+fn outcomes(definitions: &Json, vhost: Option<&str>) -> Vec<(String, String)> {
+    let vhost = vhost.map(Name::from);
+    let items = read(definitions, vhost.as_ref()).unwrap().into_iter();
+    let outcome = |step| match step {
+        Ok(Step::Change(_)) => "change".to_owned(),
+        Ok(Step::Command(vhost, _)) => format!("command in {vhost}"),
+        Err(Problem::Unsupported(why)) => format!("unsupported: {why}"),
+        Err(Problem::Wrong(why)) => format!("wrong: {why}"),
+    };
+    items.map(|item| (item.what, outcome(item.step))).collect()
+}
+
+fn check(field: &str, item: &Json, expect: &[&str]) {
+    let found = outcomes(&json!({ field: [item] }), None);
+    let found: Vec<&str> = found.iter().map(|(_, outcome)| &**outcome).collect();
+    assert_eq!(found.len(), expect.len(), "{item}: {found:?}");
+    for (found, expect) in found.iter().zip(expect) {
+        assert!(found.contains(expect), "{item}: {found:?}");
+    }
+}
+
+#[test]
+fn what_is_not_supported_is_said_and_what_is_wrong_too() {
+    check("users", &json!({"name": "u", "tags": "a,b"}), &["change"]);
+    check(
+        "users",
+        &json!({"name": "u", "tags": 5}),
+        &["wrong: the field 'tags'"],
+    );
+    check(
+        "users",
+        &json!({"name": "u", "password_hash": "x"}),
+        &["wrong: password_hash"],
+    );
+    let md5 = json!({"name": "u", "password_hash": "AA==",
+                     "hashing_algorithm": "rabbit_password_hashing_md5"});
+    check("users", &md5, &["wrong: hashing_algorithm"]);
+    let stream = json!({"name": "v", "default_queue_type": "stream"});
+    check(
+        "vhosts",
+        &stream,
+        &["change", "unsupported: default_queue_type 'stream'"],
+    );
+    check(
+        "vhosts",
+        &json!({"tags": []}),
+        &["wrong: the field 'name' is missing"],
+    );
+    let permission = json!({"vhost": "v", "user": "u", "configure": "", "write": ""});
+    check(
+        "permissions",
+        &permission,
+        &["wrong: the field 'read' is missing"],
+    );
+    let shovel = json!({"vhost": "v", "component": "shovel", "name": "s", "value": {}});
+    check(
+        "parameters",
+        &shovel,
+        &["unsupported: parameters of 'shovel'"],
+    );
+    let queue = |arguments: Json| json!({"vhost": "v", "name": "q", "arguments": arguments});
+    check(
+        "queues",
+        &queue(json!({"x-queue-type": "quorum"})),
+        &["command in v"],
+    );
+    check(
+        "queues",
+        &queue(json!({"x-queue-type": "stream"})),
+        &["unsupported: queues of type"],
+    );
+    check(
+        "queues",
+        &queue(json!(5)),
+        &["wrong: the field 'arguments'"],
+    );
+    let delayed = json!({"vhost": "v", "name": "x", "type": "x-delayed-message"});
+    check("exchanges", &delayed, &["unsupported: exchanges of type"]);
+    let policy = |definition: Json| json!({"vhost": "v", "name": "p", "pattern": "", "definition": definition});
+    let both = policy(json!({"max-length": 5, "ha-mode": "all"}));
+    check(
+        "policies",
+        &both,
+        &["unsupported: the key 'ha-mode'", "command in v"],
+    );
+    check(
+        "policies",
+        &policy(json!({"ha-mode": "all"})),
+        &["unsupported"],
+    );
+    check(
+        "policies",
+        &policy(json!({"message-ttl": -1})),
+        &["wrong: "],
+    );
+    check("policies", &policy(json!({})), &["wrong: "]);
+}
+
+#[test]
+fn bindings_go_with_what_is_left_out() {
+    let bound = |source: &str, destination: &str| {
+        json!({"vhost": "v", "source": source, "destination": destination,
+               "destination_type": "queue", "routing_key": "", "arguments": {}})
+    };
+    let definitions = json!({
+        "queues": [
+            {"vhost": "v", "name": "events", "arguments": {"x-queue-type": "stream"}},
+            {"vhost": "v", "name": "q"},
+        ],
+        "bindings": [bound("amq.topic", "events"), bound("amq.topic", "q")],
+    });
+    let found = outcomes(&definitions, None);
+    assert_eq!(found[2].1, "unsupported: 'events' was not imported");
+    assert_eq!(found[3].1, "command in v");
+}
+
+#[test]
+fn definitions_of_a_vhost_go_into_the_one_that_is_named() {
+    let definitions = json!({
+        "rabbitmq_definition_format": "single_virtual_host",
+        "users": [{"name": "not for a vhost"}],
+        "queues": [{"name": "q"}],
+    });
+    let found = outcomes(&definitions, Some("here"));
+    assert_eq!(
+        found,
+        [(
+            "queue 'q' in vhost 'here'".to_owned(),
+            "command in here".to_owned()
+        )]
+    );
+    assert!(read(&definitions, None).is_err(), "which vhost?");
+    let broker = json!({"rabbitmq_definition_format": "cluster"});
+    assert!(read(&broker, Some(&Name::from("v"))).is_err());
+}
+
+#[test]
+fn what_is_no_definitions_object_is_refused() {
+    let check = |json: Json, part: &str| {
+        let why = read(&json, None).unwrap_err().why;
+        assert!(why.contains(part), "{why}");
+    };
+    check(json!([]), "JSON object");
+    check(json!({"queues": {}}), "'queues'");
+    check(json!({"queues": [5]}), "item 0");
+}
