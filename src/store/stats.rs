@@ -18,7 +18,7 @@ pub struct StoreStats {
     pub rewritten_bytes: u64,
     /// Records written.
     pub records: u64,
-    /// Records that were withdrawn before they were written.
+    /// Records left out because what they told was over before they were written.
     pub elided: u64,
     /// Commits written.
     pub commits: u64,
@@ -55,9 +55,10 @@ impl std::fmt::Display for StoreStats {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "records={} syncs={} written-percent={} segments={} segment-bytes={} live-bytes={} \
-             waiting-records={} waiting-bytes={} checkpoints={}",
+            "records={} elided={} syncs={} written-percent={} segments={} segment-bytes={} live-bytes={} \
+             waiting-records={} waiting-bytes={} spilled-bytes={} checkpoints={}",
             self.records,
+            self.elided,
             self.syncs,
             self.written_percent(),
             self.segments,
@@ -65,6 +66,7 @@ impl std::fmt::Display for StoreStats {
             self.live_bytes,
             self.waiting_records,
             self.waiting_bytes,
+            self.spilled_bytes,
             self.checkpoints,
         )
     }
