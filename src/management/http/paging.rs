@@ -161,7 +161,7 @@ impl Listing {
                 item_count: end - start,
                 page: number,
                 page_size: size,
-                page_count: remaining.div_ceil(size).max(1),
+                page_count: remaining.div_ceil(size),
             }),
         })
     }

@@ -228,20 +228,28 @@ impl Endpoint {
             | Self::UserTopicPermissions => Answer::List(TOPIC_PERMISSION),
             Self::GlobalParameter => Answer::Object(NAMED),
             Self::GlobalParameters => Answer::List(NAMED),
-            Self::HealthAlarms
-            | Self::HealthLocalAlarms
-            | Self::HealthVhosts
-            | Self::HealthPort
-            | Self::HealthProtocol
-            | Self::HealthQuorum
-            | Self::HealthCertificates
-            | Self::HealthInService
-            | Self::HealthReady
-            | Self::Aliveness => Answer::Object(STATUS),
+            _ if self.is_check() => Answer::Object(STATUS),
             Self::Auth => Answer::Object(&[("oauth_enabled", "boolean")]),
             Self::OpenApi => Answer::Object(&[("openapi", "string"), ("paths", "object")]),
             _ => Answer::List(&[]),
         }
+    }
+
+    /// Whether it says only that all is well, or what is not.
+    const fn is_check(self) -> bool {
+        matches!(
+            self,
+            Self::HealthAlarms
+                | Self::HealthLocalAlarms
+                | Self::HealthVhosts
+                | Self::HealthPort
+                | Self::HealthProtocol
+                | Self::HealthQuorum
+                | Self::HealthCertificates
+                | Self::HealthInService
+                | Self::HealthReady
+                | Self::Aliveness
+        )
     }
 
     /// The parameters of the query that it takes, with what they mean.
