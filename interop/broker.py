@@ -16,15 +16,15 @@ STOP_MAX_S = 30
 
 
 class Broker:
-    """One process; `arguments` go behind `serve --amqp 127.0.0.1:0`, `vhost` is its only one."""
+    """One process; `arguments` go behind `serve --amqp ADDRESS`, `vhost` is its only one."""
 
-    def __init__(self, binary, *arguments, vhost="/"):
+    def __init__(self, binary, *arguments, vhost="/", amqp="127.0.0.1:0"):
         self.vhost = vhost
         if vhost != "/":
             arguments += ("--vhost", vhost)
         own = {k: v for k, v in os.environ.items() if not k.startswith("CORONER_")}
         self.process = subprocess.Popen(
-            [binary, "serve", "--amqp", "127.0.0.1:0", *arguments], stdin=subprocess.DEVNULL,
+            [binary, "serve", "--amqp", amqp, *arguments], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=own)
         self.lines = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()

@@ -1,0 +1,149 @@
+"""Dead letters with their history, and what survives a restart."""
+import sys
+import time
+
+from proton import Array, Data, Delivery, Message, symbol, timestamp, uint, ulong
+
+from base import equal, settle, typed, until
+
+
+def check_entry(entry, queue, reason, count=1, exchange="", keys=None, ttl_ms=None):
+    """one map of x-opt-deaths, field by field"""
+    names = ["queue", "reason", "count", "first-time", "last-time", "exchange", "routing-keys"]
+    names += ["ttl"] if ttl_ms is not None else []
+    equal([str(key) for key in entry], names, "keys of the entry")
+    for key in entry:
+        equal(type(key), symbol, "type of the key " + key)
+    typed(entry["queue"], str, queue, "queue")
+    typed(entry["reason"], symbol, reason, "reason")
+    typed(entry["count"], ulong, count, "count")
+    typed(entry["exchange"], str, exchange, "exchange")
+    if ttl_ms is not None:
+        typed(entry["ttl"], uint, ttl_ms, "ttl")
+    for name in ("first-time", "last-time"):
+        equal(type(entry[name]), timestamp, name)
+        age_ms = time.time() * 1000 - entry[name]
+        equal(-5000 < age_ms < 60000, True, name + " is now")
+    equal(entry["first-time"] <= entry["last-time"], True, "times in order")
+    found = entry["routing-keys"]
+    equal((found.type, list(found.elements)), (Data.STRING, keys or [queue]), "routing-keys")
+
+
+def check_deaths(message, *entries, first=None):
+    """the whole history: entries newest first; `first` is (queue, reason) of the first death"""
+    annotations = message.annotations
+    deaths = annotations["x-opt-deaths"]
+    equal((type(deaths), deaths.type, len(deaths.elements)), (Array, Data.MAP, len(entries)), "deaths")
+    for entry, expected in zip(deaths.elements, entries):
+        check_entry(entry, **expected)
+    last = entries[0]
+    queue, reason = first or (last["queue"], last["reason"])
+    for when, queue, reason in (("first", queue, reason), ("last", last["queue"], last["reason"])):
+        for what, value in (("queue", queue), ("reason", reason), ("exchange", "")):
+            name = "x-%s-death-%s" % (when, what)
+            typed(annotations[name], str, value, name)
+
+
+def letter(**fields):
+    return Message(id="letter", subject="greeting", properties={"n": 7}, body={"text": "dear"}, **fields)
+
+
+def check_unchanged(message):
+    equal((message.id, message.subject, message.properties, message.body),
+          ("letter", "greeting", {"n": 7}, {"text": "dear"}), "message")
+
+
+def pair(scene, **arguments):
+    """a queue, and one for its dead letters"""
+    dead = scene.queue("-dead")
+    return scene.queue(x_dead_letter_exchange="", x_dead_letter_routing_key=dead, **arguments), dead
+
+
+def rejected(scene):
+    last = scene.queue("-last")
+    dead = scene.queue("-dead", x_dead_letter_exchange="", x_dead_letter_routing_key=last)
+    queue = scene.queue(x_dead_letter_exchange="", x_dead_letter_routing_key=dead)
+    scene.publish(queue, letter(ttl=60))
+    receiver = scene.receiver(queue)
+    receiver.receive()
+    receiver.reject()
+    reader = scene.receiver(dead)
+    message = reader.receive()
+    check_unchanged(message)
+    equal(message.ttl, 0, "ttl of the dead letter")
+    once = {"queue": queue, "reason": "rejected", "ttl_ms": 60000}
+    check_deaths(message, once)
+    reader.reject()
+    message = scene.receiver(last).receive()
+    check_unchanged(message)
+    check_deaths(message, {"queue": dead, "reason": "rejected"}, once, first=(queue, "rejected"))
+
+
+def expired(scene):
+    queue, dead = pair(scene, x_message_ttl=100)
+    begun = time.monotonic()
+    scene.publish(queue, letter())
+    message = scene.receiver(dead).receive()
+    equal(time.monotonic() - begun < 1, True, "within a second")
+    check_unchanged(message)
+    check_deaths(message, {"queue": queue, "reason": "expired"})
+
+
+def maxlen(scene):
+    queue, dead = pair(scene, x_max_length=1)
+    scene.publish(queue, letter(), Message(id="second"))
+    message = scene.receiver(dead).receive()
+    check_unchanged(message)
+    check_deaths(message, {"queue": queue, "reason": "maxlen"})
+    equal(scene.count(queue), 1, "left in the queue")
+
+
+def delivery_limit(scene):
+    queue, dead = pair(scene, x_queue_type="quorum", x_delivery_limit=1)
+    scene.publish(queue, letter())
+    receiver = scene.receiver(queue, credit=1)
+    for count in (0, 1):
+        equal(receiver.receive().delivery_count, count, "delivery-count")
+        settle(receiver, Delivery.MODIFIED, failed=True)
+    message = scene.receiver(dead).receive()
+    check_unchanged(message)
+    check_deaths(message, {"queue": queue, "reason": "delivery_limit"})
+
+
+def cycle(scene):
+    queue = scene.queue("-alone", x_message_ttl=50, x_dead_letter_exchange="")
+    scene.publish(queue, letter())
+    until("it still turns", lambda: scene.count(queue) == 0)
+    queue = scene.queue("-rejected", x_dead_letter_exchange="")
+    scene.publish(queue, letter())
+    receiver = scene.receiver(queue, credit=1)
+    for _ in range(2):
+        receiver.receive()
+        receiver.reject()
+    message = receiver.receive()
+    check_deaths(message, {"queue": queue, "reason": "rejected", "count": 2})
+
+
+def restart(scene):
+    classic, quorum = scene.queue("-classic"), scene.queue("-quorum", x_queue_type="quorum")
+    queue, dead = pair(scene, x_queue_type="quorum")
+    scene.publish(classic, Message(id="kept", durable=True), Message(id="lost", durable=False))
+    scene.publish(quorum, Message(id="quorum", durable=False))
+    scene.publish(queue, letter(durable=True))
+    receiver = scene.receiver(queue)
+    receiver.receive()
+    receiver.reject()
+    until("it is not dead-lettered", lambda: scene.count(dead) == 1)
+    print("restart", flush=True)
+    equal(sys.stdin.readline().strip(), "restarted", "the answer to restart")
+    scene.again()
+    equal((scene.count(classic), scene.count(quorum), scene.count(dead)), (1, 1, 1), "messages")
+    equal(scene.receiver(classic).receive().id, "kept", "in the classic queue")
+    equal(scene.receiver(quorum).receive().id, "quorum", "in the quorum queue")
+    message = scene.receiver(dead).receive()
+    check_unchanged(message)
+    check_deaths(message, {"queue": queue, "reason": "rejected"})
+
+
+SCENARIOS = {"rejected": rejected, "expired": expired, "maxlen": maxlen,
+             "delivery-limit": delivery_limit, "cycle": cycle, "restart": restart}

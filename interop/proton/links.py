@@ -1,0 +1,178 @@
+"""Outcomes, credit, drain, termini, filters."""
+from proton import Condition, Delivery, Message, symbol
+from proton.reactor import AtMostOnce, LinkOption, Selector
+
+from base import TIMEOUT_S, empty, equal, outcome, refused, settle, take, until
+
+
+def outcomes(scene):
+    dead = scene.queue("-dead")
+    queue = scene.queue(x_dead_letter_exchange="", x_dead_letter_routing_key=dead)
+    scene.publish(queue, *[Message(id=name, body=name) for name in
+                           ("accepted", "released", "modified", "rejected", "undeliverable")])
+    receiver = scene.receiver(queue, credit=0)
+
+    def comes(name, count, first):
+        receiver.flow(1)
+        message = take(receiver)
+        equal((message.id, message.delivery_count, message.first_acquirer), (name, count, first), "message")
+        return message
+
+    comes("accepted", 0, True)
+    receiver.accept()
+    comes("released", 0, True)
+    settle(receiver, Delivery.RELEASED)
+    scene.count(queue)      # Proton writes credit in front of outcomes that wait: this lets them go
+    comes("released", 0, False)
+    receiver.accept()
+    comes("modified", 0, True)
+    settle(receiver, Delivery.MODIFIED, failed=True, annotations={symbol("x-opt-note"): "seen"})
+    scene.count(queue)
+    equal(comes("modified", 1, False).annotations[symbol("x-opt-note")], "seen", "annotation")
+    receiver.accept()
+    comes("rejected", 0, True)
+    settle(receiver, Delivery.REJECTED, condition=Condition("app:bad", "cannot be read"))
+    comes("undeliverable", 0, True)
+    settle(receiver, Delivery.MODIFIED, undeliverable=True)
+    reader = scene.receiver(dead)
+    equal([reader.receive().id, reader.receive().id], ["rejected", "undeliverable"], "dead letters")
+    equal(scene.count(queue), 0, "left in the queue")
+
+
+def refusals(scene):
+    exchange = scene.prefix + "-exchange"
+    scene.management.ask("PUT", "/exchanges/" + exchange, {"type": "direct"}, (204,))
+    sender = scene.connection.create_sender("/exchanges/%s/nowhere" % exchange)
+    delivery = sender.link.send(Message(body=1))
+    scene.connection.wait(lambda: delivery.settled)
+    outcome(delivery, Delivery.RELEASED)
+    scene.management.ask("DELETE", "/exchanges/" + exchange, None, (204,))
+    queue = scene.queue(x_max_length=1, x_overflow="reject-publish")
+    scene.publish(queue, Message(body=1))
+    sender = scene.sender(queue)
+    delivery = sender.link.send(Message(body=2))
+    scene.connection.wait(lambda: delivery.settled)
+    outcome(delivery, Delivery.REJECTED)
+    condition = delivery.remote.condition
+    equal(condition.name, "amqp:resource-limit-exceeded", "condition")
+    equal({str(k): str(v) for k, v in condition.info.items()}, {"queue": queue, "reason": "maxlen"}, "info")
+
+
+def credit(scene):
+    queue = scene.queue()
+    scene.publish(queue, *[Message(body=n) for n in range(5)])
+    receiver = scene.receiver(queue, credit=0)
+    empty(receiver)
+    receiver.flow(2)
+    got = [take(receiver).body, take(receiver).body]
+    empty(receiver)
+    receiver.accept()
+    receiver.accept()
+    receiver.flow(3)
+    got += [take(receiver).body for _ in range(3)]
+    equal(got, [0, 1, 2, 3, 4], "messages")
+    for _ in range(3):
+        receiver.accept()
+    scene.publish(queue, Message(body=5))
+    empty(receiver)
+
+
+def drain(scene):
+    queue = scene.queue()
+    scene.publish(queue, *[Message(body=n) for n in range(3)])
+    receiver = scene.receiver(queue, credit=0)
+    receiver.link.drain(10)
+    scene.connection.wait(lambda: receiver.link.credit == 0, timeout=TIMEOUT_S)
+    equal(len(receiver.fetcher.incoming), 3, "messages that came")
+    for _ in range(3):
+        take(receiver)
+        receiver.accept()
+
+
+def presettled(scene):
+    queue = scene.queue()
+    sender = scene.sender(queue, options=AtMostOnce())
+    sender.send(Message(body="settled"))
+    until("it did not arrive", lambda: scene.count(queue) == 1)
+    receiver = scene.receiver(queue, options=AtMostOnce())
+    equal(receiver.receive().body, "settled", "body")
+    equal(receiver.link.remote_snd_settle_mode, receiver.link.SND_SETTLED, "snd-settle-mode")
+    receiver.close()
+    equal(scene.count(queue), 0, "left in the queue")
+
+
+def anonymous_terminus(scene):
+    one, two, bound = scene.queue("-one"), scene.queue("-two"), scene.queue("-bound")
+    exchange = scene.prefix + "-exchange"
+    scene.management.ask("PUT", "/exchanges/" + exchange, {"type": "fanout"}, (204,))
+    scene.management.ask("POST", "/bindings", {"source": exchange, "destination_queue": bound,
+                                               "binding_key": "", "arguments": {}}, (204,))
+    sender = scene.connection.create_sender(None)
+    for address in ("/queues/" + one, "/queues/" + two, "/exchanges/" + exchange):
+        outcome(sender.send(Message(address=address, body=address)), Delivery.ACCEPTED)
+    for queue in (one, two, bound):
+        equal(scene.count(queue), 1, queue)
+    delivery = sender.link.send(Message(body="to nobody"))
+    scene.connection.wait(lambda: delivery.settled)
+    outcome(delivery, Delivery.REJECTED)
+    scene.management.ask("DELETE", "/exchanges/" + exchange, None, (204,))
+
+
+class Exclusive(LinkOption):
+    def apply(self, link):
+        link.properties = {symbol("exclusive"): True}
+
+
+def attach_refused(scene):
+    refused(lambda: scene.receiver(scene.prefix + "-missing"), "amqp:not-found")
+    refused(lambda: scene.sender(scene.prefix + "-missing"), "amqp:not-found")
+    refused(lambda: scene.connection.create_receiver("/nonsense/x"), "amqp:invalid-field")
+    queue = scene.queue()
+    alone = scene.receiver(queue, options=Exclusive())
+    refused(lambda: scene.receiver(queue, name="second"), "amqp:resource-locked")
+    alone.close()
+    scene.publish(queue, Message(body="the session lives"))
+    equal(scene.receiver(queue).receive().body, "the session lives", "body")
+
+
+def deleted(scene):
+    queue = scene.queue()
+    receiver = scene.receiver(queue)
+
+    def delete():
+        scene.management.ask("DELETE", "/queues/" + queue, None, (200,))
+        receiver.receive(TIMEOUT_S)
+
+    refused(delete, "amqp:resource-deleted")
+
+
+def dynamic(scene):
+    receiver = scene.connection.create_receiver(None, dynamic=True, credit=10)
+    address = receiver.link.remote_source.address
+    other = scene.connect()
+    sender = other.create_sender(address)
+    outcome(sender.send(Message(body="answer")), Delivery.ACCEPTED)
+    equal(receiver.receive().body, "answer", "body")
+    sender.close()
+    receiver.close()
+    refused(lambda: other.create_sender(address), "amqp:not-found")
+
+
+def selector(scene):
+    queue = scene.queue()
+    colours = ["red", "blue", "red", "green", "red", "blue"]
+    scene.publish(queue, *[Message(id=n, properties={"colour": colour}, body=colour)
+                           for n, colour in enumerate(colours)])
+    red = scene.receiver(queue, options=Selector("colour = 'red'"))
+    equal([red.receive().id for _ in range(3)], [0, 2, 4], "red ones")
+    empty(red)
+    for _ in range(3):
+        red.accept()
+    rest = scene.receiver(queue, name="rest")
+    equal([rest.receive().body for _ in range(3)], ["blue", "green", "blue"], "the rest")
+
+
+SCENARIOS = {"outcomes": outcomes, "refusals": refusals, "credit": credit, "drain": drain,
+             "presettled": presettled, "anonymous-terminus": anonymous_terminus,
+             "attach-refused": attach_refused, "deleted": deleted, "dynamic": dynamic,
+             "selector": selector}
