@@ -22,7 +22,34 @@ class Proton:
         return [python, os.path.join(HERE, "proton", "client.py")], HERE
 
 
-CLIENTS = {"proton": Proton}
+class Rhea:
+    """rhea (npm): needs Node.js 18 or newer with npm"""
+
+    @staticmethod
+    def prepare():
+        folder = os.path.join(HERE, "rhea")
+        if not os.path.isdir(os.path.join(folder, "node_modules", "rhea")):
+            install(["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--silent"], folder)
+        return ["node", os.path.join(folder, "client.js")], folder
+
+
+class GoAmqp:
+    """go-amqp (Go modules): needs Go 1.25 or newer"""
+
+    @staticmethod
+    def prepare():
+        return [go_program("go-amqp")], HERE
+
+
+CLIENTS = {"proton": Proton, "rhea": Rhea, "go-amqp": GoAmqp}
+
+
+def go_program(name):
+    """builds the program in the folder of this name; go.mod and go.sum pin what it needs"""
+    program = os.path.join(REPOSITORY, "target", "interop-" + name)
+    os.makedirs(os.path.dirname(program), exist_ok=True)
+    install(["go", "build", "-o", program, "."], os.path.join(HERE, name))
+    return program
 
 
 def python_with(name, module, requirement):

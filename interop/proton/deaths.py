@@ -127,13 +127,14 @@ def cycle(scene):
 def restart(scene):
     classic, quorum = scene.queue("-classic"), scene.queue("-quorum", x_queue_type="quorum")
     queue, dead = pair(scene, x_queue_type="quorum")
-    scene.publish(classic, Message(id="kept", durable=True), Message(id="lost", durable=False))
-    scene.publish(quorum, Message(id="quorum", durable=False))
     scene.publish(queue, letter(durable=True))
     receiver = scene.receiver(queue)
     receiver.receive()
     receiver.reject()
     until("it is not dead-lettered", lambda: scene.count(dead) == 1)
+    # What is confirmed now makes all before it safe, the rejection too.
+    scene.publish(classic, Message(id="kept", durable=True), Message(id="lost", durable=False))
+    scene.publish(quorum, Message(id="quorum", durable=False))
     print("restart", flush=True)
     equal(sys.stdin.readline().strip(), "restarted", "the answer to restart")
     scene.again()

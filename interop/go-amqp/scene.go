@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/Azure/go-amqp"
+)
+
+const timeout = 10 * time.Second
+
+// setting is what interop/matrix writes for its clients.
+type setting struct {
+	Host        string
+	Amqp        int
+	Amqps       int
+	Bare        int
+	User        string
+	Password    string
+	Vhost       string
+	Ca          string
+	Certificate string
+	Key         string
+	Prefix      string
+}
+
+// scene is one connection with its management pair, and the queues of one scenario.
+type scene struct {
+	setting
+	prefix      string
+	session     *amqp.Session
+	management  *management
+	queues      []string
+	connections []*amqp.Conn
+}
+
+func open(with setting, name string) *scene {
+	s := &scene{setting: with, prefix: with.Prefix + name}
+	s.again()
+	return s
+}
+
+// again connects, anew after a restart.
+func (s *scene) again() {
+	s.session = s.begin(s.connect(amqp.ConnOptions{}))
+	s.management = openManagement(s.session)
+}
+
+func (s *scene) close() {
+	for _, queue := range s.queues {
+		s.management.ask("DELETE", "/queues/"+queue, nil)
+	}
+	for _, connection := range s.connections {
+		connection.Close()
+	}
+}
+
+func soon() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), timeout)
+}
+
+func (s *scene) dial(url string, options amqp.ConnOptions) (*amqp.Conn, error) {
+	ctx, cancel := soon()
+	defer cancel()
+	connection, err := amqp.Dial(ctx, url, &options)
+	if err == nil {
+		s.connections = append(s.connections, connection)
+	}
+	return connection, err
+}
+
+func (s *scene) connect(options amqp.ConnOptions) *amqp.Conn {
+	if options.SASLType == nil {
+		options.SASLType = amqp.SASLTypePlain(s.User, s.Password)
+	}
+	return must(s.dial(fmt.Sprintf("amqp://%s:%d", s.Host, s.Amqp), options))
+}
+
+func (s *scene) begin(connection *amqp.Conn) *amqp.Session {
+	ctx, cancel := soon()
+	defer cancel()
+	return must(connection.NewSession(ctx, nil))
+}
+
+func (s *scene) tls() *tls.Config {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(must(os.ReadFile(s.Ca)))
+	return &tls.Config{RootCAs: pool, ServerName: "localhost"}
+}
+
+func (s *scene) queue(suffix string, arguments map[string]any) string {
+	name := s.prefix + suffix
+	if arguments == nil {
+		arguments = map[string]any{}
+	}
+	s.management.ask("DELETE", "/queues/"+name, nil)
+	s.management.ask("PUT", "/queues/"+name, map[string]any{"arguments": arguments}, 201)
+	s.queues = append(s.queues, name)
+	return name
+}
+
+func (s *scene) count(queue string) uint64 {
+	answer := s.management.ask("GET", "/queues/"+queue, nil, 200)
+	return answer.(map[string]any)["message_count"].(uint64)
+}
+
+func (s *scene) sender(session *amqp.Session, target string, options *amqp.SenderOptions) (*amqp.Sender, error) {
+	ctx, cancel := soon()
+	defer cancel()
+	return session.NewSender(ctx, target, options)
+}
+
+func (s *scene) receiver(queue string, options *amqp.ReceiverOptions) *amqp.Receiver {
+	return must(s.attach(s.session, "/queues/"+queue, options))
+}
+
+func (s *scene) attach(session *amqp.Session, source string, options *amqp.ReceiverOptions) (*amqp.Receiver, error) {
+	ctx, cancel := soon()
+	defer cancel()
+	if options == nil {
+		options = &amqp.ReceiverOptions{Credit: 10}
+	}
+	return session.NewReceiver(ctx, source, options)
+}
+
+func (s *scene) publish(queue string, messages ...*amqp.Message) {
+	sender := must(s.sender(s.session, "/queues/"+queue, nil))
+	for _, message := range messages {
+		equal("outcome", outcome(sender, message), amqp.DeliveryState(&amqp.StateAccepted{}))
+	}
+	closeLink(sender)
+}
+
+func outcome(sender *amqp.Sender, message *amqp.Message) amqp.DeliveryState {
+	ctx, cancel := soon()
+	defer cancel()
+	receipt := must(sender.SendWithReceipt(ctx, message, nil))
+	return must(receipt.Wait(ctx))
+}
+
+func receive(receiver *amqp.Receiver) *amqp.Message {
+	ctx, cancel := soon()
+	defer cancel()
+	return must(receiver.Receive(ctx, nil))
+}
+
+// nothing fails if a message comes for the credit there is.
+func nothing(receiver *amqp.Receiver) {
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	if message, err := receiver.Receive(ctx, nil); err == nil {
+		panic(fmt.Errorf("unexpected message %v", message.Value))
+	}
+}
+
+func accept(receiver *amqp.Receiver, message *amqp.Message) {
+	check(receiver.AcceptMessage(context.Background(), message))
+}
+
+type link interface {
+	Close(context.Context) error
+}
+
+func closeLink(one link) {
+	ctx, cancel := soon()
+	defer cancel()
+	check(one.Close(ctx))
+}
+
+// condition is that of the error the broker gave.
+func condition(err error) string {
+	var link *amqp.LinkError
+	var connection *amqp.ConnError
+	var plain *amqp.Error
+	switch {
+	case err == nil:
+		return "no error"
+	case errors.As(err, &link) && link.RemoteErr != nil:
+		return string(link.RemoteErr.Condition)
+	case errors.As(err, &connection) && connection.RemoteErr != nil:
+		return string(connection.RemoteErr.Condition)
+	case errors.As(err, &plain):
+		return string(plain.Condition)
+	}
+	return err.Error()
+}
+
+// management is the link pair of the node /management.
+type management struct {
+	sender   *amqp.Sender
+	receiver *amqp.Receiver
+}
+
+func openManagement(session *amqp.Session) *management {
+	ctx, cancel := soon()
+	defer cancel()
+	paired := map[string]any{"paired": true}
+	sender := must(session.NewSender(ctx, "/management", &amqp.SenderOptions{
+		Name: "management", SourceAddress: "me", Properties: paired,
+		SettlementMode: amqp.SenderSettleModeSettled.Ptr(),
+	}))
+	receiver := must(session.NewReceiver(ctx, "/management", &amqp.ReceiverOptions{
+		Name: "management", TargetAddress: "me", Properties: paired, Credit: 8,
+		RequestedSenderSettleMode: amqp.SenderSettleModeSettled.Ptr(),
+	}))
+	// go-amqp grants the credit from another goroutine, and an answer needs it to be there.
+	time.Sleep(100 * time.Millisecond)
+	return &management{sender, receiver}
+}
+
+func (m *management) ask(method, path string, body any, codes ...int) any {
+	ctx, cancel := soon()
+	defer cancel()
+	replyTo := "$me"
+	request := &amqp.Message{
+		Properties: &amqp.MessageProperties{
+			MessageID: "request", Subject: &method, To: &path, ReplyTo: &replyTo,
+		},
+		Value: body,
+	}
+	if body == nil { // which would be no section at all
+		request.Value = amqp.Null{}
+	}
+	check(m.sender.Send(ctx, request, &amqp.SendOptions{Settled: true}))
+	answer := must(m.receiver.Receive(ctx, nil))
+	code := must(strconv.Atoi(*answer.Properties.Subject))
+	for _, expected := range codes {
+		if code == expected {
+			return answer.Value
+		}
+	}
+	if len(codes) > 0 {
+		panic(fmt.Errorf("%s %s: %d %v", method, path, code, answer.Value))
+	}
+	return answer.Value
+}
+
+func until(what string, holds func() bool) {
+	for deadline := time.Now().Add(timeout); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			panic(errors.New(what))
+		}
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func must[T any](value T, err error) T {
+	check(err)
+	return value
+}
+
+func equal[T any](what string, observed, expected T) {
+	if !reflect.DeepEqual(observed, expected) {
+		panic(fmt.Errorf("%s: %#v instead of %#v", what, observed, expected))
+	}
+}
