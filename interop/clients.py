@@ -22,6 +22,19 @@ class Proton:
         return [python, os.path.join(HERE, "proton", "client.py")], HERE
 
 
+class ProtonCpp:
+    """Qpid Proton C++ (Debian libqpid-proton-cpp12-dev): needs g++, and apt where it is not installed"""
+
+    @staticmethod
+    def prepare():
+        packages = ["g++", "make", "libqpid-proton-cpp12-dev", "libsasl2-modules"]
+        if not os.path.exists("/usr/include/proton/container.hpp"):
+            debian(packages)
+        folder = os.path.join(HERE, "proton-cpp")
+        install(["make", "--silent", "-j2", "PROGRAM=" + program_path("proton-cpp")], folder)
+        return [program_path("proton-cpp")], folder
+
+
 class Rhea:
     """rhea (npm): needs Node.js 18 or newer with npm"""
 
@@ -41,15 +54,29 @@ class GoAmqp:
         return [go_program("go-amqp")], HERE
 
 
-CLIENTS = {"proton": Proton, "rhea": Rhea, "go-amqp": GoAmqp}
+CLIENTS = {"proton": Proton, "proton-cpp": ProtonCpp, "rhea": Rhea, "go-amqp": GoAmqp}
 
 
 def go_program(name):
     """builds the program in the folder of this name; go.mod and go.sum pin what it needs"""
-    program = os.path.join(REPOSITORY, "target", "interop-" + name)
-    os.makedirs(os.path.dirname(program), exist_ok=True)
-    install(["go", "build", "-o", program, "."], os.path.join(HERE, name))
-    return program
+    install(["go", "build", "-o", program_path(name), "."], os.path.join(HERE, name))
+    return program_path(name)
+
+
+def program_path(name):
+    folder = os.path.join(REPOSITORY, "target", "interop")
+    os.makedirs(folder, exist_ok=True)
+    return os.path.join(folder, name)
+
+
+def debian(packages):
+    """installs packages of a Debian or Ubuntu system, as root or through sudo"""
+    if shutil.which("apt-get") is None:
+        raise Missing("%s: this is no Debian" % " ".join(packages))
+    sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    install(sudo + ["apt-get", "update", "-qq"])
+    install(sudo + ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-qq", "-y",
+                    "--no-install-recommends", *packages])
 
 
 def python_with(name, module, requirement):
