@@ -1,6 +1,7 @@
 """`coroner serve` on a free port, for the programs here that kill it and start it again."""
 import os
 import queue
+import re
 import subprocess
 import sys
 import threading
@@ -28,7 +29,9 @@ class Broker:
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=own)
         self.lines = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
-        self.port = self._port()
+        wanted = ["amqp"] + ["amqps"] * ("--amqps" in arguments)
+        ports = self._ports(wanted)
+        self.port, self.tls_port = ports["amqp"], ports.get("amqps")
 
     def _read(self):
         for line in self.process.stdout:
@@ -36,7 +39,9 @@ class Broker:
                 print(line.rstrip(), file=sys.stderr, flush=True)
             self.lines.put(line)
 
-    def _port(self):
+    def _ports(self, wanted):
+        """the port of each kind of listener, once all of them were printed"""
+        ports = {}
         printed, deadline = [], time.monotonic() + START_MAX_S
         while time.monotonic() < deadline:
             try:
@@ -46,8 +51,11 @@ class Broker:
                     break
                 continue
             printed.append(line)
-            if "listening amqp " in line:
-                return int(line.split("listening amqp ")[1].split()[0].rsplit(":", 1)[1])
+            found = re.search(r"listening (amqps?) \S*:(\d+)", line)
+            if found:
+                ports[found[1]] = int(found[2])
+            if all(name in ports for name in wanted):
+                return ports
         self.kill()
         raise RuntimeError("the broker does not say where it listens:\n" + "".join(printed))
 

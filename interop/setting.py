@@ -22,7 +22,7 @@ class Setting:
         self.binary = binary
         try:
             self.files = certificates(self.folder)
-            self.broker = self._start({"amqp": 0})
+            self.broker = self._start({"amqp": 0, "amqps": 0})
         except BaseException:
             shutil.rmtree(self.folder)
             raise
@@ -31,9 +31,12 @@ class Setting:
         where = {name: "127.0.0.1:%d" % port for name, port in ports.items()}
         broker = Broker(
             self.binary, "--data", os.path.join(self.folder, "data"), "--http", "off",
+            "--amqps", where["amqps"], "--tls-certificate", self.files["server.pem"],
+            "--tls-key", self.files["server.key"], "--tls-client-ca", self.files["ca.pem"],
+            "--announce-rabbitmq",
             "--user", USER + ":" + PASSWORD, "--user", CLIENT_USER + ":unused",
             "--anonymous-user", USER, "--require-sasl=false", "--vhost", VHOST, amqp=where["amqp"])
-        self.ports = {"amqp": broker.port, "amqps": 0, "bare": broker.port}
+        self.ports = {"amqp": broker.port, "amqps": broker.tls_port, "bare": broker.port}
         return broker
 
     def restart(self):
