@@ -1,4 +1,5 @@
 """How the clients of `interop/matrix` are installed and called."""
+import glob
 import os
 import shutil
 import subprocess
@@ -27,8 +28,9 @@ class ProtonCpp:
 
     @staticmethod
     def prepare():
-        packages = ["g++", "make", "libqpid-proton-cpp12-dev", "libsasl2-modules"]
-        if not os.path.exists("/usr/include/proton/container.hpp"):
+        packages = ["g++", "make", "libqpid-proton-cpp12-dev", "libsasl2-modules-gssapi-mit"]
+        scram = glob.glob("/usr/lib/*/sasl2/libscram.so")
+        if not (os.path.exists("/usr/include/proton/container.hpp") and scram):
             debian(packages)
         folder = os.path.join(HERE, "proton-cpp")
         install(["make", "--silent", "-j2", "PROGRAM=" + program_path("proton-cpp")], folder)

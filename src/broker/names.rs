@@ -52,6 +52,13 @@ pub fn check_key(key: &Name) -> Result<(), Error> {
 
 /// What names of the broker begin with.
 pub const RESERVED_PREFIX: &str = "amq.";
+/// What names of temporary queues begin with.
+pub const TEMPORARY_PREFIX: &str = "amq.gen-";
+
+/// Whether a queue may have this name though it is the broker's: a temporary, exclusive one.
+pub fn is_temporary(name: &Name) -> bool {
+    name.starts_with(TEMPORARY_PREFIX)
+}
 
 #[cfg(test)]
 mod tests {

@@ -7,6 +7,7 @@ use crate::access::{
 };
 use crate::base::{Name, Seed};
 use crate::broker;
+use crate::broker::names::TEMPORARY_PREFIX;
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec, check_name};
 use crate::config::{ANY_VHOST, Settings, SyncSetting, UserEntry};
 use crate::gateway::Options;
@@ -178,7 +179,7 @@ pub(super) fn seed() -> Seed {
 /// What names of temporary queues begin with: those of an earlier start must not mean these.
 #[allow(clippy::disallowed_methods, reason = "ids are made here, at the edge")]
 fn temporary_prefix() -> String {
-    format!("amq.gen-{}-", uuid::Uuid::new_v4().simple())
+    format!("{TEMPORARY_PREFIX}{}-", uuid::Uuid::new_v4().simple())
 }
 
 /// How the core of a vhost is made.

@@ -4,7 +4,7 @@ use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::{ConnectionId, Lsn, Millis, Name, Position, QueueId};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
-use crate::broker::names::check_form;
+use crate::broker::names::{check_form, check_new_name, is_temporary};
 use crate::broker::queue::{Queue, State};
 use crate::broker::{ConsumerEnd, DropCause, Effect, Error, Fact, Kind, LogEvent, Reply};
 use crate::wire::Value;
@@ -21,7 +21,11 @@ impl Core {
         let existing = self.find_queue(connection, name)?;
         let given = QueueArguments::parse(name, properties, arguments)?;
         let Some(id) = existing else {
-            check_form(Kind::Queue, name)?;
+            if properties.exclusive && is_temporary(name) {
+                check_form(Kind::Queue, name)?;
+            } else {
+                check_new_name(Kind::Queue, name)?;
+            }
             let id = self.add_queue(turn, connection, name, properties, given, arguments);
             return self.declared(turn, id, name, true);
         };
