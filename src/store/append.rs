@@ -263,12 +263,14 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         segment.data_end = data_end;
         segment.last = self.progress.written_record.max(segment.last);
         segment.ends = (self.current.newest_end, self.current.end);
-        for record in self.fresh.drain(..) {
+        for record in &mut self.fresh {
             segment.index.push(record.delta, record.offset);
-            segment.index.push_pieces(record.delta, record.pieces);
-            if record.named {
-                segment.index.retain(record.delta, data_end);
-            }
+            let pieces = std::mem::take(&mut record.pieces);
+            segment.index.push_pieces(record.delta, pieces);
+        }
+        // Only now it is known where the block of each ends.
+        for record in self.fresh.drain(..).filter(|record| record.named) {
+            segment.index.retain(record.delta, data_end);
         }
         Ok(())
     }

@@ -36,6 +36,9 @@ pub trait DiskFile: Send + Sync + 'static {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), DiskError>;
     /// Reads into `buffer` from `offset`; fewer bytes only at the end of the file.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, DiskError>;
+    /// Nothing of it need stay in the system's cache. Where a file was written in large pieces, each
+    /// small write would else dirty, and write, a large piece again.
+    fn drop_cache(&self);
     /// Makes its content and length survive a power cut. After an error nothing is known about
     /// what was written since the last success: never try again.
     fn sync(&self) -> Result<(), DiskError>;

@@ -193,6 +193,11 @@ impl DiskFile for StoreFile {
         Ok(read)
     }
 
+    fn drop_cache(&self) {
+        // Only advice: what is not taken costs time, no more.
+        let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
+    }
+
     fn sync(&self) -> Result<(), DiskError> {
         self.file
             .sync_data()

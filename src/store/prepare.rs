@@ -90,6 +90,7 @@ fn prepare_again<D: Disk>(
         old.file.write_at(0, &[0; HEADER_BYTES])?;
         old.file.preallocate(u64::from(bytes))?;
         old.file.sync()?;
+        old.file.drop_cache();
         disk.rename(&old.name, name)?;
         disk.sync_directory()
     };

@@ -321,6 +321,8 @@ impl DiskFile for SimFile {
         Ok(read)
     }
 
+    fn drop_cache(&self) {}
+
     fn sync(&self) -> Result<(), DiskError> {
         let mut state = self.shared.lock();
         state.operation(DiskOperation::Sync, &self.name)?;

@@ -119,6 +119,10 @@ impl DiskFile for MoodyFile {
         self.inner.read_at(offset, buffer)
     }
 
+    fn drop_cache(&self) {
+        self.inner.drop_cache();
+    }
+
     fn sync(&self) -> Result<(), DiskError> {
         while self.mood.is(SYNC_WAITS) {
             std::thread::sleep(Duration::from_millis(1));

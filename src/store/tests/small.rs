@@ -17,6 +17,8 @@ fn what_is_durable_is_read_back_by_its_lsn() {
     world.publish_large(3, 500);
     world.commit().unwrap();
     assert!(world.journal.durable_lsn() >= *world.history.keys().next_back().unwrap());
+    let stats = world.journal.stats();
+    assert!(stats.live_bytes <= stats.segment_bytes, "{stats}");
     let bodies = world.bodies.clone();
     world.check_bodies(&bodies, "live");
     let mut shuffled: Vec<Lsn> = world.entries.values().rev().copied().collect();
