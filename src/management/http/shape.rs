@@ -158,6 +158,15 @@ const OVERVIEW: &[Field] = &[
     ("churn_rates", "object"),
     ("exchange_types", "array"),
 ];
+const DEFINITIONS: &[Field] = &[
+    ("rabbitmq_version", "string"),
+    ("queues", "array"),
+    ("exchanges", "array"),
+    ("bindings", "array"),
+    ("policies", "array"),
+];
+const VHOST_LIMITS: &[Field] = &[("vhost", "string"), ("value", "object")];
+const USER_LIMITS: &[Field] = &[("user", "string"), ("value", "object")];
 const NODE: &[Field] = &[
     ("name", "string"),
     ("type", "string"),
@@ -179,7 +188,6 @@ impl Endpoint {
         }
         match self {
             Self::Bind => Answer::Created,
-            Self::DeleteUsers => Answer::Done,
             Self::Version => Answer::Text,
             Self::Publish => Answer::Object(&[("routed", "boolean")]),
             Self::GetMessages => Answer::List(MESSAGE),
@@ -231,8 +239,26 @@ impl Endpoint {
             _ if self.is_check() => Answer::Object(STATUS),
             Self::Auth => Answer::Object(&[("oauth_enabled", "boolean")]),
             Self::OpenApi => Answer::Object(&[("openapi", "string"), ("paths", "object")]),
-            _ => Answer::List(&[]),
+            Self::Definitions | Self::VhostDefinitions => Answer::Object(DEFINITIONS),
+            Self::VhostLimits | Self::VhostLimit => Answer::List(VHOST_LIMITS),
+            Self::UserLimits | Self::UserLimit => Answer::List(USER_LIMITS),
+            _ if self.is_empty() => Answer::List(&[]),
+            // What is left only puts, deletes or imports.
+            _ => Answer::Done,
         }
+    }
+
+    /// Whether it lists what there is nothing of here.
+    const fn is_empty(self) -> bool {
+        matches!(
+            self,
+            Self::Channels
+                | Self::VhostChannels
+                | Self::ConnectionChannels
+                | Self::DeprecatedFeatures
+                | Self::FeatureFlags
+                | Self::Extensions
+        )
     }
 
     /// Whether it says only that all is well, or what is not.
