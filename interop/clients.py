@@ -56,7 +56,25 @@ class GoAmqp:
         return [go_program("go-amqp")], HERE
 
 
-CLIENTS = {"proton": Proton, "proton-cpp": ProtonCpp, "rhea": Rhea, "go-amqp": GoAmqp}
+class ProtonJ2:
+    """Qpid ProtonJ2 (Maven Central): needs Java 17 or newer and Maven"""
+
+    @staticmethod
+    def prepare():
+        return java_program("protonj2")
+
+
+CLIENTS = {"proton": Proton, "proton-cpp": ProtonCpp, "rhea": Rhea, "go-amqp": GoAmqp,
+           "protonj2": ProtonJ2}
+
+
+def java_program(name):
+    """builds the Maven project in the folder of this name; pom.xml pins what it needs"""
+    folder = os.path.join(HERE, name)
+    install(["mvn", "--batch-mode", "--quiet", "package"], folder)
+    built = program_path(name)
+    classes = os.pathsep.join([os.path.join(built, "classes"), os.path.join(built, "lib", "*")])
+    return ["java", "-cp", classes, "interop.%s.Client" % name.replace("-", "")], folder
 
 
 def go_program(name):
