@@ -405,3 +405,68 @@ async fn definitions_exported_by_rabbitmq_are_imported_unchanged() {
     assert_eq!(refusal.status, Status::BadRequest);
     assert!(admin.registry().vhost("half").is_none());
 }
+
+#[tokio::test]
+async fn queues_are_limited_and_typed_by_their_vhost() {
+    let broker = start(Broker::builder()).await;
+    let admin = broker.admin();
+    make(&admin, [vhost("v")]).await;
+    let limits = |queues_max| Change::VhostLimitsPut {
+        vhost: name("v"),
+        limits: VhostLimits {
+            queues_max: Some(queues_max),
+            ..VhostLimits::default()
+        },
+    };
+    make(&admin, [limits(1)]).await;
+    let declared = admin.apply("v", queue("a")).await.unwrap();
+    let Reply::QueueDeclared { info, .. } = declared else {
+        panic!("{declared:?}")
+    };
+    assert_eq!(info.kind, "quorum", "the default of this vhost");
+    assert!(admin.apply("v", queue("a")).await.is_ok(), "it is there");
+    let refused = admin.apply("v", queue("b")).await.unwrap_err();
+    let why = "cannot declare queue 'b': queue limit in vhost 'v' (1) is reached";
+    assert_eq!(refused.why, why);
+    make(&admin, [limits(2)]).await;
+    assert!(admin.apply("v", queue("b")).await.is_ok());
+    let passing = Command::QueueDeclare {
+        connection: None,
+        name: name("c"),
+        durable: false,
+        exclusive: false,
+        auto_delete: false,
+        arguments: Vec::new(),
+    };
+    let lifted = Change::VhostLimitsDelete {
+        vhost: name("v"),
+        limit: None,
+    };
+    make(&admin, [lifted]).await;
+    let declared = admin.apply("v", passing).await.unwrap();
+    let Reply::QueueDeclared { info, .. } = declared else {
+        panic!("{declared:?}")
+    };
+    assert_eq!(info.kind, "classic", "no quorum queue is like that");
+}
+
+#[tokio::test]
+async fn definitions_are_loaded_before_anybody_may_connect() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/fixtures/definitions/rabbitmq-4.0.5.json"
+    );
+    let settings = |definitions: &str| coroner::Settings {
+        amqp: Vec::new(),
+        in_memory: true,
+        definitions: Some(definitions.into()),
+        ..coroner::Settings::default()
+    };
+    let broker = start(Broker::builder().settings(settings(path))).await;
+    assert!(queue_is_there(&broker.admin(), "definitions-a", "work").await);
+    let missing = Broker::builder()
+        .settings(settings("/no/such/file"))
+        .start()
+        .await;
+    assert!(missing.unwrap_err().to_string().contains("/no/such/file"));
+}

@@ -208,6 +208,13 @@ pub enum Command {
         /// Its name.
         name: Name,
     },
+    /// What is said of the vhost and concerns queues that are yet to be declared.
+    VhostSettings {
+        /// Queues at a time; none: any number.
+        queues_max: Option<u64>,
+        /// Type of queues that are declared without one, where they can be of it.
+        default_queue_type: Option<Name>,
+    },
     /// Raises or clears an alarm: publishers get no credit while one stands.
     Alarm {
         /// Whether it stands.

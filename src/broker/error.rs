@@ -107,12 +107,14 @@ pub enum Error {
         /// The exchange.
         name: Name,
     },
-    /// A limit of the vhost was reached. (`amqp:resource-limit-exceeded`)
-    #[error("limit of {limit} {what} reached")]
-    Limit {
-        /// Of what.
-        what: &'static str,
-        /// How many.
+    /// The vhost has as many queues as it may. (403 in management, `amqp:resource-limit-exceeded`)
+    #[error("cannot declare queue '{name}': queue limit in vhost '{vhost}' ({limit}) is reached")]
+    QueueLimit {
+        /// The queue.
+        name: Name,
+        /// The vhost.
+        vhost: Name,
+        /// How many it may have.
         limit: u64,
     },
 }

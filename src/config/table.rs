@@ -212,6 +212,13 @@ pub const TABLE: &[Key] = &[
         "Size of the journal's files; larger if the largest message needs more",
     ),
     key(
+        "definitions",
+        Shape::Text,
+        "FILE",
+        "a file that RabbitMQ or GET /api/definitions exported",
+        "Import this definitions file at the start, before anybody may connect",
+    ),
+    key(
         "default-vhost",
         Shape::Text,
         "NAME",

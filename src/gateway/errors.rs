@@ -27,7 +27,7 @@ pub(super) fn core(refused: &CoreError) -> Error {
         CoreError::BadRequest { .. } => AmqpError::InvalidField,
         CoreError::Reserved { .. } | CoreError::Internal { .. } => AmqpError::UnauthorizedAccess,
         CoreError::Locked { .. } | CoreError::InUse { .. } => AmqpError::ResourceLocked,
-        CoreError::Limit { .. } => AmqpError::ResourceLimitExceeded,
+        CoreError::QueueLimit { .. } => AmqpError::ResourceLimitExceeded,
     };
     error(condition, refused.to_string())
 }

@@ -92,7 +92,7 @@ impl From<Error> for Refusal {
         let status = match &error {
             Error::NotFound { .. } => Status::NotFound,
             Error::BadRequest { .. } | Error::Locked { .. } => Status::BadRequest,
-            Error::Reserved { .. } | Error::Internal { .. } | Error::Limit { .. } => {
+            Error::Reserved { .. } | Error::Internal { .. } | Error::QueueLimit { .. } => {
                 Status::Forbidden
             }
             Error::Inequivalent { .. }

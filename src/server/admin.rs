@@ -183,10 +183,11 @@ impl Shared {
         let lsn = store.map_or(Lsn(0), |store| store.append_registry(now, facts.clone()));
         self.environment.change_registry(facts.iter().cloned());
         for fact in facts {
-            if let RegistryFact::VhostSet { name, .. } = fact
-                && self.vhosts.get(&name).is_none()
-            {
-                self.start_vhost(Core::new(self.core_options(&name)));
+            if let RegistryFact::VhostSet { name, .. } = fact {
+                match self.vhosts.get(&name) {
+                    Some(vhost) => self.tell_settings(&vhost),
+                    None => self.start_vhost(Core::new(self.core_options(&name))),
+                }
             }
         }
         for vhost in deleted {

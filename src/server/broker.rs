@@ -26,7 +26,7 @@ use super::store::Store;
 use super::tls::{Tls, TlsError};
 use super::vhost::Vhost;
 use super::vhosts::Vhosts;
-use super::{alarm, checkpoint, setup};
+use super::{alarm, checkpoint, definitions, setup};
 use crate::access::Peer;
 use crate::base::{ConnectionId, Millis, Name, Seed};
 use crate::broker::{self, Core};
@@ -77,8 +77,32 @@ impl Shared {
         let (clock, failure) = (self.clock, Arc::clone(&self.failure));
         let vhost = Vhost::new(core, self.store.clone(), self.seed, clock, failure);
         let vhost = Arc::new(vhost);
+        self.tell_settings(&vhost);
         self.vhosts.add(&vhost);
         self.spawn(run_timer(vhost, clock));
+    }
+
+    /// Tells a core what the registry says of its vhost.
+    pub(super) fn tell_settings(&self, vhost: &Vhost) {
+        let registry = self.environment.registry();
+        let Some(known) = registry.vhost(vhost.name()) else {
+            return;
+        };
+        let default = || Name::from(self.settings.default_queue_type.to_string());
+        let settings = broker::Command::VhostSettings {
+            queues_max: known.spec.limits.queues_max,
+            default_queue_type: Some(
+                known
+                    .spec
+                    .default_queue_type
+                    .clone()
+                    .unwrap_or_else(default),
+            ),
+        };
+        // A vhost that failed says so itself.
+        let _ = vhost.work(|now, core, effects| {
+            core.apply(now, settings, effects);
+        });
     }
 
     /// How the core of a vhost is made.
@@ -431,6 +455,9 @@ impl Broker {
             shared.start_vhost(core);
         }
         shared.watch();
+        if let Some(file) = &shared.settings.definitions {
+            definitions::load(&Admin::new(Arc::clone(&shared)), file).await?;
+        }
         listeners.serve(&shared);
         Ok(Self { shared })
     }

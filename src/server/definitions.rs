@@ -1,10 +1,12 @@
 //! Definitions of the running broker: out of it as JSON, and into it item by item.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
 use super::admin::Admin;
+use super::errors::StartError;
 use super::vhost::Vhost;
 use crate::base::limits::LISTING_SLICE;
 use crate::base::{Lsn, Name};
@@ -154,6 +156,25 @@ impl Admin {
             _ => Ok(lsn),
         }
     }
+}
+
+/// Imports a file at the start.
+pub(super) async fn load(admin: &Admin, file: &Path) -> Result<(), StartError> {
+    let fail = |why: String| StartError::Definitions {
+        file: file.display().to_string(),
+        why,
+    };
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "read once, before anything is served"
+    )]
+    let text = std::fs::read(file);
+    let text = text.map_err(|error| fail(error.to_string()))?;
+    let json = serde_json::from_slice(&text);
+    let json = json.map_err(|error| fail(format!("not JSON: {error}")))?;
+    let imported = admin.import_definitions(&json, None).await;
+    imported.map_err(|refusal| fail(refusal.why))?;
+    Ok(())
 }
 
 /// Copies what is in a vhost, some at a time.

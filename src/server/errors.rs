@@ -48,6 +48,14 @@ pub enum StartError {
     /// A file for TLS is bad.
     #[error("TLS file {0}")]
     Tls(#[from] TlsError),
+    /// The definitions of the settings cannot be imported.
+    #[error("definitions file {file}: {why}")]
+    Definitions {
+        /// Which.
+        file: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The runtime could not be made.
     #[error("cannot start worker threads: {why}")]
     Runtime {

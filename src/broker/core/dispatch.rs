@@ -50,6 +50,10 @@ impl Core {
             Command::ConnectionClose { connection } => self.connection_close(turn, connection),
             Command::ConsumerDetach { consumer } => self.consumer_detach(turn, consumer, false),
             Command::Consume(consume) => return self.consume(consume),
+            Command::VhostSettings {
+                queues_max,
+                default_queue_type,
+            } => (self.queues_max, self.default_queue_type) = (queues_max, default_queue_type),
             Command::Alarm { raised } => self.raise_alarm(turn, raised),
             other => {
                 let answer = self.handle_queue(turn, other);

@@ -94,6 +94,9 @@ pub struct Core {
     durable_exchanges: BTreeSet<Name>,
     recorder: Recorder,
     counters: Counters,
+    /// Queues that may be declared at a time.
+    queues_max: Option<u64>,
+    default_queue_type: Option<Name>,
     next_queue: u64,
     next_ticket: u64,
     alarm: bool,
@@ -133,6 +136,8 @@ impl Core {
             durable_exchanges: BTreeSet::new(),
             recorder: Recorder::new(),
             counters: Counters::default(),
+            queues_max: None,
+            default_queue_type: None,
             next_queue: 1,
             next_ticket: 1,
             alarm: false,

@@ -1,5 +1,7 @@
 //! Queues are declared, described, purged and deleted.
 
+use std::borrow::Cow;
+
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::{ConnectionId, Lsn, Millis, Name, Position, QueueId};
@@ -8,6 +10,9 @@ use crate::broker::names::{check_form, check_new_name, is_temporary};
 use crate::broker::queue::{Queue, State};
 use crate::broker::{ConsumerEnd, DropCause, Effect, Error, Fact, Kind, LogEvent, Reply};
 use crate::wire::Value;
+
+/// The argument that says what type a queue is of.
+const QUEUE_TYPE: &str = "x-queue-type";
 
 impl Core {
     pub(super) fn queue_declare(
@@ -19,6 +24,7 @@ impl Core {
         arguments: &[(Name, Value)],
     ) -> Result<Reply, Error> {
         let existing = self.find_queue(connection, name)?;
+        let arguments = &*self.with_default_type(properties, arguments);
         let given = QueueArguments::parse(name, properties, arguments)?;
         let Some(id) = existing else {
             if properties.exclusive && is_temporary(name) {
@@ -26,6 +32,7 @@ impl Core {
             } else {
                 check_new_name(Kind::Queue, name)?;
             }
+            self.check_queue_limit(name)?;
             let id = self.add_queue(turn, connection, name, properties, given, arguments);
             return self.declared(turn, id, name, true);
         };
@@ -37,6 +44,39 @@ impl Core {
         queue.arguments.check_equivalent(name, &given)?;
         queue.unused_since = turn.now.mono;
         self.declared(turn, id, name, false)
+    }
+
+    /// The arguments, and the vhost's type of queues if none is given and such a queue can be of it.
+    fn with_default_type<'a>(
+        &self,
+        properties: QueueProperties,
+        arguments: &'a [(Name, Value)],
+    ) -> Cow<'a, [(Name, Value)]> {
+        let QueueProperties {
+            durable,
+            exclusive,
+            auto_delete,
+        } = properties;
+        let is_given = arguments.iter().any(|(key, _)| *key == QUEUE_TYPE);
+        let can_be_any = durable && !exclusive && !auto_delete;
+        match &self.default_queue_type {
+            Some(kind) if !is_given && can_be_any => {
+                let kind = (Name::from(QUEUE_TYPE), Value::string(kind.as_str()));
+                Cow::Owned(arguments.iter().cloned().chain([kind]).collect())
+            }
+            _ => Cow::Borrowed(arguments),
+        }
+    }
+
+    fn check_queue_limit(&self, name: &Name) -> Result<(), Error> {
+        match self.queues_max {
+            Some(limit) if self.names.len() as u64 >= limit => Err(Error::QueueLimit {
+                name: name.clone(),
+                vhost: self.options.vhost.clone(),
+                limit,
+            }),
+            _ => Ok(()),
+        }
     }
 
     fn declared(

@@ -22,6 +22,14 @@ pub enum Answer {
     Done,
 }
 
+const DEFINITIONS: &[Field] = &[
+    ("rabbit_version", "string"),
+    ("rabbitmq_definition_format", "string"),
+    ("policies", "array"),
+    ("exchanges", "array"),
+    ("queues", "array"),
+    ("bindings", "array"),
+];
 const NAMED: &[Field] = &[("name", "string")];
 const STATUS: &[Field] = &[("status", "string")];
 const BINDING: &[Field] = &[
@@ -238,6 +246,8 @@ impl Endpoint {
             Self::GlobalParameters => Answer::List(NAMED),
             _ if self.is_check() => Answer::Object(STATUS),
             Self::Auth => Answer::Object(&[("oauth_enabled", "boolean")]),
+            Self::Definitions | Self::VhostDefinitions => Answer::Object(DEFINITIONS),
+            Self::ImportDefinitions | Self::ImportVhostDefinitions => Answer::Done,
             Self::OpenApi => Answer::Object(&[("openapi", "string"), ("paths", "object")]),
             Self::Definitions | Self::VhostDefinitions => Answer::Object(DEFINITIONS),
             Self::VhostLimits | Self::VhostLimit => Answer::List(VHOST_LIMITS),
