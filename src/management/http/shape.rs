@@ -22,14 +22,6 @@ pub enum Answer {
     Done,
 }
 
-const DEFINITIONS: &[Field] = &[
-    ("rabbit_version", "string"),
-    ("rabbitmq_definition_format", "string"),
-    ("policies", "array"),
-    ("exchanges", "array"),
-    ("queues", "array"),
-    ("bindings", "array"),
-];
 const NAMED: &[Field] = &[("name", "string")];
 const STATUS: &[Field] = &[("status", "string")];
 const BINDING: &[Field] = &[
@@ -249,7 +241,6 @@ impl Endpoint {
             Self::Definitions | Self::VhostDefinitions => Answer::Object(DEFINITIONS),
             Self::ImportDefinitions | Self::ImportVhostDefinitions => Answer::Done,
             Self::OpenApi => Answer::Object(&[("openapi", "string"), ("paths", "object")]),
-            Self::Definitions | Self::VhostDefinitions => Answer::Object(DEFINITIONS),
             Self::VhostLimits | Self::VhostLimit => Answer::List(VHOST_LIMITS),
             Self::UserLimits | Self::UserLimit => Answer::List(USER_LIMITS),
             _ if self.is_empty() => Answer::List(&[]),
