@@ -311,17 +311,18 @@ async fn an_operator_closes_a_connection_and_its_client_is_told_why() {
     );
 }
 
+const TAGS: [&str; 5] = [
+    "administrator",
+    "monitoring",
+    "policymaker",
+    "management",
+    "none",
+];
+
 /// What each tag and the permissions of a vhost open, as measured on RabbitMQ 4.0.5. Policymaker and
 /// management have permissions on names with `mine`, the others have none.
 #[test]
 fn who_may_do_what_is_as_in_rabbitmq() {
-    const TAGS: [&str; 5] = [
-        "administrator",
-        "monitoring",
-        "policymaker",
-        "management",
-        "none",
-    ];
     let policy = r#"{"pattern": "^a", "definition": {"max-length": 1}}"#;
     let get = r#"{"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}"#;
     let matrix: [(&str, &str, &str, [u16; 5]); 13] = [
