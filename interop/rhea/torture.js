@@ -7,29 +7,35 @@
 import rhea from 'rhea';
 
 const OUTSTANDING_MAX = 20;
+const CREDIT = 5;
 const [port, queue, name] = process.argv.slice(2);
 const container = rhea.create_container();
 const waiting = new Map();
+const arrived = [];
 let number = 0;
 
 const say = (line) => process.stdout.write(`${line}\n`);
 const end = () => process.exit(0);
 
-/** One message in flight: rhea sends one disposition for neighbours, whatever their outcomes. */
-function settle(context) {
-  const id = context.message.message_id;
-  const dice = Math.random();
-  if (dice < 0.3) {
-    say(`maybe ${id}`);
-    context.delivery.accept();
-  } else if (dice < 0.7) {
-    context.delivery.reject();
-  } else if (dice < 0.85) {
-    context.delivery.release();
-  } else {
-    context.delivery.modified({ delivery_failed: true });
+/** Settles one message in each turn: rhea sends one disposition for neighbours, whatever their outcomes. */
+function settle() {
+  const context = arrived.shift();
+  if (context !== undefined) {
+    const id = context.message.message_id;
+    const dice = Math.random();
+    if (dice < 0.3) {
+      say(`maybe ${id}`);
+      context.delivery.accept();
+    } else if (dice < 0.7) {
+      context.delivery.reject();
+    } else if (dice < 0.85) {
+      context.delivery.release();
+    } else {
+      context.delivery.modified({ delivery_failed: true });
+    }
+    context.receiver.add_credit(1);
   }
-  setTimeout(() => context.receiver.add_credit(1), 2);
+  setTimeout(settle, 2);
 }
 
 function send(sender) {
@@ -48,8 +54,9 @@ const connection = container.connect({
 const sender = connection.open_sender(`/queues/${queue}`);
 const receiver = connection.open_receiver(
   { source: `/queues/${queue}`, autoaccept: false, credit_window: 0 });
-receiver.on('receiver_open', () => receiver.add_credit(1));
-receiver.on('message', settle);
+receiver.on('receiver_open', () => receiver.add_credit(CREDIT));
+receiver.on('message', (context) => arrived.push(context));
+settle();
 sender.on('sendable', () => send(sender));
 sender.on('accepted', (context) => {
   const id = waiting.get(context.delivery);
