@@ -23,7 +23,9 @@ use bytes::Bytes;
 use coroner::base::{Lsn, Millis, Name, Now, Position, QueueId, Seed, Timestamp};
 use coroner::broker::exchange::{ExchangeKind, ExchangeSpec};
 use coroner::broker::policy::PolicySpec;
-use coroner::broker::{Body, Destination, Entry, Fact, Options, Policy, Record, Restoring};
+use coroner::broker::{
+    Body, Destination, Entry, Fact, Options, Policy, Record, Restoring, Shelved,
+};
 use coroner::deaths::{Death, Evidence, History, Reason};
 use coroner::message::{KeyRule, Message, Route};
 use coroner::record::{Stored, body_of, decode};
@@ -34,11 +36,13 @@ use coroner::wire::Value;
 const WALL: Timestamp = Timestamp(1_700_000_000_000);
 
 /// The words of every kind of fact: each must be in some fixture.
-const KINDS: [&str; 14] = [
+const KINDS: [&str; 16] = [
     "inserted",
     "removed",
     "returned",
+    "changed",
     "dead-pending",
+    "shelved",
     "purged",
     "queue declared",
     "queue deleted",
@@ -103,17 +107,23 @@ fn describe(disk: &SimDisk) -> String {
         for fact in &record.facts {
             writeln!(text, "  {} {}", kind(fact), in_words(fact)).unwrap();
         }
-        core.record(&record);
+        if what == "block" {
+            core.checkpoint(&record);
+        } else {
+            core.record(&record);
+        }
     })
     .unwrap();
     assert_eq!(opened.recovery().damage, []);
-    let bodies = core.bodies();
+    let bodies = core.names();
     for body in &bodies {
         assert!(opened.retain(*body), "body {body} is there");
     }
     let (journal, _writer) = opened.start();
     for (lsn, read) in bodies.iter().zip(journal.read_batch(&bodies)) {
-        let bare = body_of(&read.unwrap()).unwrap();
+        let Some(bare) = body_of(&read.unwrap()) else {
+            continue; // only envelopes are in it
+        };
         writeln!(text, "body {lsn}: {} bytes, {}", bare.len(), hex(&bare)).unwrap();
     }
     let core = core.finish();
@@ -141,7 +151,9 @@ const fn kind(fact: &Fact) -> &'static str {
         Fact::Inserted { .. } => "inserted",
         Fact::Removed { .. } => "removed",
         Fact::Returned { .. } => "returned",
+        Fact::Changed { .. } => "changed",
         Fact::DeadPending { .. } => "dead-pending",
+        Fact::Shelved { .. } => "shelved",
         Fact::Purged { .. } => "purged",
         Fact::QueueDeclared { .. } => "queue declared",
         Fact::QueueDeleted { .. } => "queue deleted",
@@ -189,9 +201,22 @@ fn in_words(fact: &Fact) -> String {
             message,
             targets,
         } => {
-            let (reason, message) = (reason.as_str(), message_in_words(message));
+            let message = message.as_deref().map(message_in_words);
+            let (reason, message) = (reason.as_str(), message.unwrap_or_default());
             format!("{queue} {position} {reason} for {targets:?}: {message}")
         }
+        Fact::Changed {
+            queue,
+            position,
+            message,
+            route,
+            body,
+        } => {
+            let (exchange, keys) = (&route.exchange, &route.keys);
+            let message = message_in_words(message);
+            format!("{queue} {position} by '{exchange}' {keys:?} body {body:?}: {message}")
+        }
+        Fact::Shelved { queue, messages } => format!("{queue} {messages:?}"),
         Fact::Purged { queue, below, kept } => format!("{queue} {below:?} {kept:?}"),
         _ => topology_in_words(fact),
     }
@@ -338,7 +363,13 @@ impl Writing {
 
     fn stored(facts: Vec<Fact>) -> Stored {
         let (lsn, wall) = (Lsn(0), WALL);
-        Stored::new(Name::from("v"), Record { lsn, wall, facts })
+        let record = Record {
+            lsn,
+            wall,
+            facts,
+            named: true,
+        };
+        Stored::new(Name::from("v"), record)
     }
 
     /// Appends and syncs a record; its LSN names the body in it.
@@ -544,7 +575,7 @@ fn dead_pending(position: u64, message: &Arc<Message>, targets: Option<Vec<Queue
         queue: QueueId(1),
         position: Position(position),
         reason: Reason::DeliveryLimit,
-        message: message.clone(),
+        message: Some(message.clone()),
         targets,
     }
 }
@@ -612,4 +643,52 @@ fn write_the_fixtures() {
     checkpoint.record(vec![removed(2, 1)]);
     checkpoint.record(vec![inserted(&durable, Body::Named, &[(2, 2)])]);
     checkpoint.save("checkpoint");
+}
+
+#[test]
+#[ignore = "writes the fixture of the facts that came with paging; run once, before their release"]
+fn write_the_fixture_of_paging() {
+    let durable = Arc::new(message(true, None));
+    let letter = dead(&durable, &[("work", Reason::Rejected)]);
+    let changed = |position, body| Fact::Changed {
+        queue: QueueId(1),
+        position: Position(position),
+        message: letter.clone(),
+        route: Arc::new(Route {
+            exchange: Name::from("x"),
+            keys: Arc::from([Name::from("k")]),
+        }),
+        body,
+    };
+    let waiting = |position| Fact::DeadPending {
+        queue: QueueId(1),
+        position: Position(position),
+        reason: Reason::Rejected,
+        message: None,
+        targets: None,
+    };
+    let mut log = Writing::begin();
+    let first = log.record(vec![inserted(&durable, Body::Named, &[(1, 1)])]);
+    let second = log.record(vec![inserted(&durable, Body::Carried, &[(1, 2)])]);
+    let shelved = |position, envelope, body, ttl_ms| Shelved {
+        position: Position(position),
+        arrived: WALL,
+        ttl_ms,
+        size_bytes: u32::try_from(durable.bare_len()).unwrap(),
+        envelope,
+        body,
+    };
+    let messages = vec![
+        shelved(1, first, first, None),
+        shelved(2, second, Lsn(0), Some(3_000_000_000_000)),
+    ];
+    let queue = QueueId(1);
+    log.checkpoint(vec![
+        topology(),
+        vec![Fact::Shelved { queue, messages }],
+        vec![Fact::QueueIds { next: QueueId(40) }],
+    ]);
+    log.record(vec![changed(1, Body::At(first)), waiting(1)]);
+    log.record(vec![changed(2, Body::Carried)]);
+    log.save("paging");
 }

@@ -18,7 +18,7 @@ use coroner::access::{
 };
 use coroner::base::{Lsn, Millis, Name, Now, Seed, Timestamp};
 use coroner::broker::registry::{
-    OWNER, Registry, RegistryFact, RestoringAll, VhostLimits, VhostSpec,
+    OWNER, Piece, Registry, RegistryFact, RestoringAll, VhostLimits, VhostSpec,
 };
 use coroner::broker::{Fact, Options, Record, Restoring};
 use coroner::record::{Stored, decode};
@@ -64,12 +64,17 @@ fn describe(disk: &SimDisk) -> (String, usize) {
     let mut restoring = RestoringAll::new(registry);
     let mut kinds = std::collections::BTreeSet::new();
     store::open::<Stored, _>(disk.clone(), options(), 1, |restored| {
+        let in_checkpoint = matches!(restored, Restored::Block { .. });
         let (Restored::Block { lsn, payload } | Restored::Facts { lsn, payload }) = restored else {
             return;
         };
         let (owner, record) = decode(lsn, payload).unwrap();
         kinds.extend(record.facts.iter().filter_map(kind));
-        restoring.record(&owner, record, |name| {
+        let piece = Piece {
+            record,
+            in_checkpoint,
+        };
+        restoring.record(&owner, piece, |name| {
             let now = Now::new(Millis(1_000_000), WALL);
             Restoring::new(Options::new(name.clone(), Seed(1)), now, WALL, 0)
         });
@@ -258,7 +263,13 @@ fn facts() -> Vec<RegistryFact> {
 
 fn stored(owner: &str, facts: Vec<Fact>) -> Stored {
     let (lsn, wall) = (Lsn(0), WALL);
-    Stored::new(name(owner), Record { lsn, wall, facts })
+    let record = Record {
+        lsn,
+        wall,
+        facts,
+        named: false,
+    };
+    Stored::new(name(owner), record)
 }
 
 fn of_registry(facts: Vec<RegistryFact>) -> Stored {

@@ -8,8 +8,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::Loaded;
 use crate::access::TopicPermissions;
-use crate::base::{ConnectionId, ConsumerId, ExchangeId, Name, Position, PublisherId, SessionId};
+use crate::base::{
+    ConnectionId, ConsumerId, ExchangeId, Lsn, Name, Position, PublisherId, QueueId, SessionId,
+};
 use crate::deaths::Evidence;
 use crate::message::{Message, Route};
 use crate::wire::Value;
@@ -214,6 +217,28 @@ pub enum Command {
         queues_max: Option<u64>,
         /// Type of queues that are declared without one, where they can be of it.
         default_queue_type: Option<Name>,
+    },
+    /// A block was read back, as [`Effects::loads`](super::Effects::loads) asked.
+    Loaded(Loaded),
+    /// Messages are to leave memory, the newest first.
+    PageOut {
+        /// About so many bytes of memory.
+        bytes: u64,
+        /// Records up to this one can be read back.
+        written: Lsn,
+        /// Transient messages may be spilled.
+        spill: bool,
+    },
+    /// A block was spilled, as [`Effects::spills`](super::Effects::spills) asked.
+    Spilled {
+        /// Of this queue.
+        queue: QueueId,
+        /// Its first place.
+        block: Position,
+        /// What names the piece; 0: it failed.
+        lsn: Lsn,
+        /// Records up to this one can be read back.
+        written: Lsn,
     },
     /// Raises or clears an alarm: publishers get no credit while one stands.
     Alarm {

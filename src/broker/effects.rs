@@ -1,9 +1,12 @@
 //! The collector that the core fills and the caller empties after each batch.
 
-use crate::base::{ConnectionId, Lsn, Name};
-use crate::broker::queue::Garbage;
+use std::sync::Arc;
+
+use crate::base::{ConnectionId, Lsn, Name, Position, QueueId};
+use crate::broker::queue::{Garbage, Kept};
 use crate::broker::{Effect, Kind, Record, Warning};
 use crate::deaths::Reason;
+use crate::message::{Message, Route};
 
 /// What one batch of commands wants done outside, in order. Reused from batch to batch.
 #[derive(Debug, Default)]
@@ -12,8 +15,13 @@ pub struct Effects {
     pub outgoing: Vec<(ConnectionId, Effect)>,
     /// Journal records, in the order of their LSNs.
     pub records: Vec<Record>,
-    /// Bodies of the journal that no message names any more, once these records are durable.
+    /// Records of the journal (and spilled pieces) that no message names any more, once these records
+    /// are durable.
     pub released: Vec<Lsn>,
+    /// Blocks to read back; each is answered by [`Command::Loaded`](super::Command::Loaded).
+    pub loads: Vec<Load>,
+    /// Blocks to spill; each is answered by [`Command::Spilled`](super::Command::Spilled).
+    pub spills: Vec<Spill>,
     /// Log lines, rate-limited.
     pub log: Vec<LogEvent>,
     /// Messages to drop without the core's lock: freeing them takes longer than all the rest.
@@ -31,6 +39,8 @@ impl Effects {
         self.outgoing.is_empty()
             && self.records.is_empty()
             && self.released.is_empty()
+            && self.loads.is_empty()
+            && self.spills.is_empty()
             && self.log.is_empty()
     }
 
@@ -39,6 +49,8 @@ impl Effects {
         self.outgoing.clear();
         self.records.clear();
         self.released.clear();
+        self.loads.clear();
+        self.spills.clear();
         self.log.clear();
         self.garbage.clear();
     }
@@ -47,6 +59,52 @@ impl Effects {
     pub fn last_lsn(&self) -> Lsn {
         self.records.last().map_or(Lsn(0), |record| record.lsn)
     }
+}
+
+/// Messages of one block of a queue that are to come back into memory.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// Of this queue.
+    pub queue: QueueId,
+    /// The first place of the block.
+    pub block: Position,
+    /// Its messages, by place.
+    pub wanted: Vec<Wanted>,
+}
+
+/// Where the bytes of a message are.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Its place.
+    pub position: Position,
+    /// The record with its envelope; 0: it is `kept`.
+    pub envelope: Lsn,
+    /// The record that names its bare bytes; 0: they stand with the envelope.
+    pub body: Lsn,
+    /// Its envelope.
+    pub kept: Option<Arc<Kept>>,
+}
+
+/// Messages of one block of a queue that read back.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// Of this queue.
+    pub queue: QueueId,
+    /// The first place of the block.
+    pub block: Position,
+    /// What could be read. All others that were wanted are damaged.
+    pub messages: Vec<(Position, Arc<Message>, Arc<Route>)>,
+}
+
+/// Messages of one block of a queue that are to be put on disk until they are wanted.
+#[derive(Clone, Debug)]
+pub struct Spill {
+    /// Of this queue.
+    pub queue: QueueId,
+    /// The first place of the block.
+    pub block: Position,
+    /// Its messages, by place.
+    pub messages: Vec<(Position, Arc<Message>, Arc<Route>)>,
 }
 
 /// Something an operator should read about.

@@ -20,6 +20,8 @@ pub struct Record {
     pub wall: Timestamp,
     /// What happened, in order.
     pub facts: Vec<Fact>,
+    /// Messages have their envelopes in it: it is kept until it is released.
+    pub named: bool,
 }
 
 /// One change of durable state. A closed set.
@@ -60,8 +62,22 @@ pub enum Fact {
         failures: u32,
         /// Returns in this queue.
         acquired: u32,
-        /// The message with annotations merged, if they were.
+        /// The message with annotations merged, if they were. No longer written: see
+        /// [`Fact::Changed`].
         message: Option<Arc<Message>>,
+    },
+    /// A message is another one from now on: annotations were merged, or it died and waits.
+    Changed {
+        /// Where.
+        queue: QueueId,
+        /// Which.
+        position: Position,
+        /// What it is now.
+        message: Arc<Message>,
+        /// Exchange and keys it came by.
+        route: Arc<Route>,
+        /// Where its bare bytes are.
+        body: Body,
     },
     /// A dead letter waits in its queue for a target.
     DeadPending {
@@ -71,10 +87,17 @@ pub enum Fact {
         position: Position,
         /// Why it died.
         reason: Reason,
-        /// The message with its history.
-        message: Arc<Message>,
+        /// The message with its history. No longer written: see [`Fact::Changed`].
+        message: Option<Arc<Message>>,
         /// It waits for exactly these; none: for whatever it will be routed to.
         targets: Option<Vec<QueueId>>,
+    },
+    /// Messages wait, as other records say: a piece of a checkpoint.
+    Shelved {
+        /// Where.
+        queue: QueueId,
+        /// Which, by rising position.
+        messages: Vec<Shelved>,
     },
     /// Everything in front of a place is gone, but for some.
     Purged {
@@ -189,4 +212,21 @@ pub struct Entry {
     /// Life of its own from arrival, in milliseconds: the smaller of header ttl and what was left
     /// until absolute-expiry-time.
     pub ttl_ms: Option<u64>,
+}
+
+/// A message of a checkpoint: it stands in the records that are named here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shelved {
+    /// Its place.
+    pub position: Position,
+    /// Wall clock at arrival.
+    pub arrived: Timestamp,
+    /// Life of its own from arrival, in milliseconds.
+    pub ttl_ms: Option<u64>,
+    /// Bytes of its bare message.
+    pub size_bytes: u32,
+    /// The record with its envelope.
+    pub envelope: Lsn,
+    /// The record that names its bare bytes; 0: they stand with the envelope.
+    pub body: Lsn,
 }

@@ -31,13 +31,13 @@ pub mod router;
 mod topic;
 mod warning;
 
-pub use self::core::{Core, More, Options, Restoring, Snapshot};
+pub use self::core::{Core, Memory, More, Options, Restoring, Snapshot};
 pub use command::{Command, Consume, Destination, Outcome, Publish, Settle, Target};
 pub use counters::{ByReason, Counters, DropCount, Drops, QueueCounters, Settled};
 pub use effect::{ConsumerEnd, Delivery, Effect, PublishOutcome, room_bytes};
-pub use effects::{DropCause, Effects, LogEvent};
+pub use effects::{DropCause, Effects, Load, Loaded, LogEvent, Spill, Wanted};
 pub use error::{Error, Kind};
-pub use fact::{Body, Entry, Fact, Record};
+pub use fact::{Body, Entry, Fact, Record, Shelved};
 pub use headers::Attributes;
 pub use policy::Policy;
 pub use reply::{Browsed, ConsumerInfo, QueueDetails, QueueInfo, Reply};

@@ -342,6 +342,22 @@ pub const TABLE: &[Key] = &[
         "Bytes assigned to one connection and not yet written; at least one message always fits",
     ),
     key(
+        "memory-budget",
+        Shape::Text,
+        "BYTES",
+        SIZE,
+        "Memory for waiting messages; those beyond it, the newest first, are on disk until it is \
+         their turn. 0 keeps all in memory",
+    ),
+    key(
+        "spill-dir",
+        Shape::Text,
+        "DIR",
+        "a directory",
+        "Where messages beyond the memory budget go when there is no data directory; by default \
+         the system's directory for temporary files",
+    ),
+    key(
         "memory-limit",
         Shape::Text,
         "BYTES",

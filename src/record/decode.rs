@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{RecordError, VERSION, place, registry, tag};
+use super::{RecordError, VERSION, place, registry, shelf, tag};
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::policy::PolicySpec;
@@ -34,7 +34,16 @@ pub fn decode(lsn: Lsn, payload: &[u8]) -> Result<(Name, Record), RecordError> {
         facts.push(fact(tag, &mut fields)?);
         at += 1 + fields.at();
     }
-    Ok((vhost, Record { lsn, wall, facts }))
+    let named = false;
+    Ok((
+        vhost,
+        Record {
+            lsn,
+            wall,
+            facts,
+            named,
+        },
+    ))
 }
 
 /// The body that a journal record carries and names: of a record of facts, the one in it; a record
@@ -80,14 +89,19 @@ fn fact(tag: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
             Fact::DeadPending {
                 queue,
                 position,
-                reason: fields
-                    .symbol()?
-                    .and_then(Reason::from_word)
-                    .ok_or(RecordError::Field("reason"))?,
-                message: apart(fields)?,
-                targets: flag(fields)?
-                    .then(|| list(fields, |fields| ulong(fields, "target").map(QueueId)))
-                    .transpose()?,
+                reason: reason(fields)?,
+                message: Some(apart(fields)?),
+                targets: targets(fields)?,
+            }
+        }
+        tag::WAITING => {
+            let (queue, position) = slot(fields)?;
+            Fact::DeadPending {
+                queue,
+                position,
+                reason: reason(fields)?,
+                message: None,
+                targets: targets(fields)?,
             }
         }
         tag::PURGED => {
@@ -98,6 +112,32 @@ fn fact(tag: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
                 kept: list(fields, position)?,
             }
         }
+        tag => return of_paging(tag, fields),
+    })
+}
+
+/// What is said of messages that leave memory.
+fn of_paging(tag: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
+    Ok(match tag {
+        tag::CHANGED => {
+            let (body, message) = message(fields)?;
+            let route = route(fields)?;
+            let (queue, position) = slot(fields)?;
+            Fact::Changed {
+                queue,
+                position,
+                message,
+                route,
+                body,
+            }
+        }
+        tag::SHELVED => Fact::Shelved {
+            queue: QueueId(ulong(fields, "queue")?),
+            messages: {
+                let bytes = fields.binary()?;
+                shelf::decode(bytes.ok_or(RecordError::Field("messages"))?)?
+            },
+        },
         tag => return topology(tag, fields),
     })
 }
@@ -160,7 +200,17 @@ fn topology(tag: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
 }
 
 fn inserted(fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
-    let (body, message) = match fields.ubyte()? {
+    let (body, message) = message(fields)?;
+    Ok(Fact::Inserted {
+        message,
+        route: route(fields)?,
+        body,
+        entries: list(fields, entry)?,
+    })
+}
+
+fn message(fields: &mut Fields<'_>) -> Result<(Body, Arc<Message>), RecordError> {
+    Ok(match fields.ubyte()? {
         Some(place::NAMED) => (Body::Named, whole(fields)?),
         Some(place::CARRIED) => (Body::Carried, whole(fields)?),
         Some(place::AT) => {
@@ -168,16 +218,24 @@ fn inserted(fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
             (Body::At(lsn), apart(fields)?)
         }
         _ => return Err(RecordError::Field("place of the body")),
-    };
-    Ok(Fact::Inserted {
-        message,
-        route: Arc::new(Route {
-            exchange: name(fields, "exchange")?,
-            keys: list(fields, |fields| name(fields, "routing key"))?.into(),
-        }),
-        body,
-        entries: list(fields, entry)?,
     })
+}
+
+fn route(fields: &mut Fields<'_>) -> Result<Arc<Route>, RecordError> {
+    Ok(Arc::new(Route {
+        exchange: name(fields, "exchange")?,
+        keys: list(fields, |fields| name(fields, "routing key"))?.into(),
+    }))
+}
+
+fn reason(fields: &mut Fields<'_>) -> Result<Reason, RecordError> {
+    let reason = fields.symbol()?.and_then(Reason::from_word);
+    reason.ok_or(RecordError::Field("reason"))
+}
+
+fn targets(fields: &mut Fields<'_>) -> Result<Option<Vec<QueueId>>, RecordError> {
+    let target = |fields: &mut Fields<'_>| ulong(fields, "target").map(QueueId);
+    flag(fields)?.then(|| list(fields, target)).transpose()
 }
 
 fn whole(fields: &mut Fields<'_>) -> Result<Arc<Message>, RecordError> {

@@ -81,6 +81,19 @@ impl Elision<'_, '_> {
         )
     }
 
+    /// Whether messages have their envelopes in a record that waits.
+    fn is_kept(&mut self, name: Lsn, record: &Record) -> bool {
+        if name == record.lsn {
+            let facts = &record.facts;
+            let holds = |fact: &Fact| matches!(fact, Fact::Inserted { .. } | Fact::Changed { .. });
+            return record.named && facts.iter().any(holds);
+        }
+        let kept = self
+            .appending
+            .amend(name, |stored| (stored.is_kept(), Amended::Kept));
+        kept.unwrap_or(false)
+    }
+
     /// Takes out of a record what nobody needs to know.
     fn shorten(&mut self, record: &mut Record) {
         let touches = |fact: &Fact| match fact {
@@ -226,7 +239,7 @@ impl Elision<'_, '_> {
                 let struck = self.appending.amend(body, strike);
                 struck.unwrap_or(Struck::Nothing)
             };
-            if struck == Struck::Body {
+            if struck == Struck::Body && !self.is_kept(body, record) {
                 self.gone.push(body);
             }
             if struck == Struck::Nothing {
@@ -384,6 +397,7 @@ mod tests {
             lsn: Lsn(lsn),
             wall: Timestamp(1),
             facts,
+            named: true,
         });
         let (renamed, wake) = journal.fill_with(journal.reserve(), |appending| {
             let released = released.iter().map(|body| Lsn(*body));

@@ -1,6 +1,6 @@
 //! Facts to bytes.
 
-use super::{VERSION, place, registry, tag};
+use super::{VERSION, place, registry, shelf, tag};
 use crate::base::{Name, Position};
 use crate::broker::{Body, Destination, Entry, Fact, Policy, Record};
 use crate::message::{Message, Route};
@@ -12,6 +12,9 @@ use crate::wire::{
 
 /// Bytes of a fact beside its texts, and of an envelope, about.
 const FACT_BYTES: usize = 96;
+
+/// Bytes of a message in a checkpoint, about.
+const SHELVED_BYTES: usize = 10;
 
 /// A record as it waits for the journal: encoded on the journal's thread only.
 #[derive(Clone, Debug)]
@@ -44,19 +47,26 @@ impl Stored {
         self.body = store::Body::None;
         for fact in &self.record.facts {
             self.size_hint += FACT_BYTES;
-            if let Fact::Inserted {
-                message,
-                body: place,
-                ..
-            } = fact
-                && !matches!(place, Body::At(_))
-            {
-                self.size_hint += message.bare_len();
-                if *place == Body::Named {
-                    self.body = store::Body::Carried;
+            match fact {
+                Fact::Inserted { message, body, .. } | Fact::Changed { message, body, .. } => {
+                    if !matches!(body, Body::At(_)) {
+                        self.size_hint += message.bare_len();
+                    }
+                    if self.record.named {
+                        self.body = store::Body::Carried;
+                    }
                 }
+                Fact::Shelved { messages, .. } => {
+                    self.size_hint += messages.len() * SHELVED_BYTES;
+                }
+                _ => {}
             }
         }
+    }
+
+    /// Whether messages have their envelopes in it.
+    pub(super) fn is_kept(&self) -> bool {
+        self.body == store::Body::Carried
     }
 }
 
@@ -126,11 +136,17 @@ fn encode_fact(fact: &Fact, out: &mut Vec<u8>) {
             message,
             targets,
         } => {
-            out.push(tag::DEAD_PENDING);
+            out.push(if message.is_some() {
+                tag::DEAD_PENDING
+            } else {
+                tag::WAITING
+            });
             write_ulong(out, queue.0);
             write_ulong(out, position.0);
             write_symbol(out, reason.as_str());
-            encode_apart(message, out);
+            if let Some(message) = message {
+                encode_apart(message, out);
+            }
             write_bool(out, targets.is_some());
             if let Some(targets) = targets {
                 write_ulong(out, targets.len() as u64);
@@ -138,6 +154,31 @@ fn encode_fact(fact: &Fact, out: &mut Vec<u8>) {
                     write_ulong(out, target.0);
                 }
             }
+        }
+        _ => encode_of_queue(fact, out),
+    }
+}
+
+/// What is said of messages of one queue.
+fn encode_of_queue(fact: &Fact, out: &mut Vec<u8>) {
+    match fact {
+        Fact::Changed {
+            queue,
+            position,
+            message,
+            route,
+            body,
+        } => {
+            out.push(tag::CHANGED);
+            encode_message(message, *body, out);
+            encode_route(route, out);
+            write_ulong(out, queue.0);
+            write_ulong(out, position.0);
+        }
+        Fact::Shelved { queue, messages } => {
+            out.push(tag::SHELVED);
+            write_ulong(out, queue.0);
+            write_binary(out, &shelf::encode(messages));
         }
         Fact::Purged { queue, below, kept } => {
             out.push(tag::PURGED);

@@ -13,7 +13,9 @@ mod elide;
 mod encode;
 mod error;
 mod fuzz;
+mod paging;
 mod registry;
+mod shelf;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +24,7 @@ pub use elide::{Renamed, append};
 pub use encode::Stored;
 pub use error::RecordError;
 pub use fuzz::fuzz_record;
+pub use paging::{encode_spill, loaded, records_of};
 
 /// The version that is written. Never 0: that is how a bare message begins.
 const VERSION: u8 = 1;
@@ -42,6 +45,9 @@ mod tag {
     pub(super) const POLICY_SET: u8 = 12;
     pub(super) const POLICY_DELETED: u8 = 13;
     pub(super) const QUEUE_IDS: u8 = 14;
+    pub(super) const CHANGED: u8 = 15;
+    pub(super) const WAITING: u8 = 16;
+    pub(super) const SHELVED: u8 = 17;
     pub(super) const VHOST_SET: u8 = 32;
     pub(super) const VHOST_DELETED: u8 = 33;
     pub(super) const USER_SET: u8 = 34;

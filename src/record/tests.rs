@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
+use rstest::rstest;
 
-use super::{RecordError, Stored, body_of, decode, fuzz_record};
+use super::{RecordError, Stored, decode, encode_spill, fuzz_record, loaded, records_of};
 use crate::access::{PasswordHash, Permissions, Tag, TopicPermissions, User, UserLimits};
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::policy::PolicySpec;
 use crate::broker::registry::{RegistryFact, VhostLimits, VhostSpec};
-use crate::broker::{Body, Destination, Entry, Fact, Policy, Record};
+use crate::broker::{Body, Destination, Entry, Fact, Load, Policy, Record, Shelved, Spill, Wanted};
 use crate::deaths::{Death, Evidence, History, Reason};
 use crate::message::{KeyRule, Message, Route};
 use crate::store::Payload;
@@ -94,6 +95,32 @@ fn inserted() -> impl Strategy<Value = Fact> {
     )
 }
 
+fn changed() -> impl Strategy<Value = (Arc<Message>, Arc<Route>, Body)> {
+    inserted().prop_map(|fact| match fact {
+        Fact::Inserted {
+            message,
+            route,
+            body,
+            ..
+        } => (message, route, body),
+        _ => unreachable!(),
+    })
+}
+
+fn shelved() -> impl Strategy<Value = Shelved> {
+    let numbers = (any::<[u64; 3]>(), any::<i64>(), any::<u32>());
+    (numbers, any::<Option<u64>>(), any::<bool>()).prop_map(
+        |(([position, envelope, body], arrived, size_bytes), ttl_ms, same)| Shelved {
+            position: Position(position),
+            arrived: Timestamp(arrived),
+            ttl_ms,
+            size_bytes,
+            envelope: Lsn(envelope),
+            body: Lsn(if same { envelope } else { body }),
+        },
+    )
+}
+
 fn of_messages() -> impl Strategy<Value = Fact> {
     let slot = any::<[u64; 2]>().prop_map(|[queue, at]| (QueueId(queue), Position(at)));
     let places = || prop::collection::vec(any::<u64>().prop_map(Position), 0..4);
@@ -118,9 +145,20 @@ fn of_messages() -> impl Strategy<Value = Fact> {
             queue,
             position,
             reason: Reason::DeliveryLimit,
-            message: message(2, true),
+            message: None,
             targets,
         }),
+        (changed(), slot.clone()).prop_map(|((message, route, body), (queue, position))| {
+            Fact::Changed {
+                queue,
+                position,
+                message,
+                route,
+                body,
+            }
+        }),
+        (slot.clone(), prop::collection::vec(shelved(), 0..5))
+            .prop_map(|((queue, _), messages)| Fact::Shelved { queue, messages }),
         (slot, places(), places()).prop_map(|((queue, _), below, kept)| Fact::Purged {
             queue,
             below,
@@ -273,7 +311,13 @@ fn policy(operator: bool, priority: i64) -> Policy {
 
 fn stored(facts: Vec<Fact>) -> Vec<u8> {
     let (lsn, wall) = (Lsn(9), Timestamp(-5));
-    let stored = Stored::new(Name::from("v"), Record { lsn, wall, facts });
+    let record = Record {
+        lsn,
+        wall,
+        facts,
+        named: false,
+    };
+    let stored = Stored::new(Name::from("v"), record);
     let mut out = Vec::new();
     stored.encode(&mut out);
     out
@@ -315,23 +359,114 @@ proptest! {
     }
 }
 
-#[test]
-fn named_body_is_found_in_its_record() {
-    let inserted = |body| Fact::Inserted {
-        message: message(1, true),
-        route: Arc::new(Route {
-            exchange: Name::default(),
-            keys: Arc::from([Name::from("k")]),
-        }),
-        body,
-        entries: Vec::new(),
+/// What stands in record 5: with its bytes, named or not; with bytes that record 3 names; or changed.
+#[rstest]
+#[case::named(Body::Named, 5, None)]
+#[case::carried(Body::Carried, 0, None)]
+#[case::named_by_another(Body::At(Lsn(3)), 3, Some(Body::Named))]
+#[case::in_a_body_record(Body::At(Lsn(3)), 3, None)]
+fn messages_are_read_back_from_the_records_that_hold_them(
+    #[case] body: Body,
+    #[case] name: u64,
+    #[case] other: Option<Body>,
+    #[values(false, true)] changed: bool,
+) {
+    let (queue, position) = (QueueId(4), Position(9));
+    let route = Arc::new(Route {
+        exchange: Name::from("x"),
+        keys: Arc::from([Name::from("k")]),
+    });
+    let entry = |position| Entry {
+        queue,
+        position,
+        arrived: Timestamp(0),
+        ttl_ms: None,
     };
-    let bare = message(1, true).bare_bytes();
-    let record = Bytes::from(stored(vec![inserted(Body::Carried), inserted(Body::Named)]));
-    assert_eq!(body_of(&record), Some(bare.clone()));
-    assert_eq!(body_of(&bare), Some(bare), "a record that is a body itself");
-    let none = Bytes::from(stored(vec![inserted(Body::At(Lsn(3)))]));
-    assert_eq!(body_of(&none), None);
+    let inserted = |message: &Arc<Message>, body, position| Fact::Inserted {
+        message: message.clone(),
+        route: route.clone(),
+        body,
+        entries: vec![entry(position)],
+    };
+    let dead = message(2, true);
+    let own = if changed {
+        let (message, route) = (dead.clone(), route.clone());
+        Fact::Changed {
+            queue,
+            position,
+            message,
+            route,
+            body,
+        }
+    } else {
+        inserted(&dead, body, position)
+    };
+    let noise = inserted(&message(1, false), Body::Carried, Position(8));
+    let mut records = vec![(Lsn(5), Bytes::from(stored(vec![noise, own])))];
+    records.extend(match (other, name) {
+        (Some(body), _) => {
+            let facts = vec![inserted(&message(0, true), body, Position(1))];
+            Some((Lsn(3), Bytes::from(stored(facts))))
+        }
+        (None, 3) => Some((Lsn(3), dead.bare_bytes())),
+        _ => None,
+    });
+    let wanted = Wanted {
+        position,
+        envelope: Lsn(5),
+        body: Lsn(name),
+        kept: None,
+    };
+    let load = Load {
+        queue,
+        block: Position(0),
+        wanted: vec![wanted],
+    };
+    assert_eq!(records_of(&load).last(), Some(&Lsn(5)));
+    let read = loaded(&load, records.clone());
+    let (at, message, came_by) = &read.messages[0];
+    assert_eq!((*at, message.bare()), (position, dead.bare()));
+    assert_eq!(message.history(), dead.history());
+    assert_eq!(*came_by, route);
+    for missing in 0..records.len() {
+        let mut records = records.clone();
+        records.remove(missing);
+        let read = loaded(&load, records);
+        assert!(read.messages.is_empty(), "without one record it is damaged");
+    }
+}
+
+#[test]
+fn spilled_blocks_are_read_back_whole() {
+    let route = Arc::new(Route {
+        exchange: Name::from("x"),
+        keys: Arc::from([Name::from("k")]),
+    });
+    let messages = (0..3).map(|n| (Position(n), message(2, false), route.clone()));
+    let spill = Spill {
+        queue: QueueId(4),
+        block: Position(0),
+        messages: messages.collect(),
+    };
+    let wanted = |position| Wanted {
+        position,
+        envelope: Lsn(1 << 63),
+        body: Lsn(0),
+        kept: None,
+    };
+    let load = Load {
+        queue: QueueId(4),
+        block: Position(0),
+        wanted: [0, 2].map(|n| wanted(Position(n))).to_vec(),
+    };
+    let piece = Bytes::from(encode_spill(&spill));
+    let read = loaded(&load, [(Lsn(1 << 63), piece)]);
+    let places: Vec<_> = read.messages.iter().map(|(at, ..)| at.0).collect();
+    assert_eq!(places, [0, 2]);
+    for (_, message, came_by) in &read.messages {
+        assert_eq!(message.bare(), self::message(2, false).bare());
+        assert_eq!(*came_by, route);
+    }
 }
 
 #[test]

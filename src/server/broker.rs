@@ -19,9 +19,10 @@ use super::desk::Desk;
 use super::errors::StartError;
 use super::listener::{Addresses, Listeners};
 use super::login::Logins;
+use super::pager::Pager;
 use super::partials::Partials;
 use super::recover::{self, Recovered};
-use super::stats::{JournalStats, Stats};
+use super::stats::{JournalStats, MemoryStats, Stats};
 use super::store::Store;
 use super::tls::{Tls, TlsError};
 use super::vhost::Vhost;
@@ -56,6 +57,7 @@ pub(super) struct Shared {
     pub(super) logins: Logins,
     /// Certificates of the listeners that have some.
     pub(super) tls: Option<Arc<Tls>>,
+    pager: Arc<Pager>,
     /// When the broker started.
     started: Millis,
     desks: Mutex<BTreeMap<ConnectionId, Arc<Desk>>>,
@@ -75,9 +77,11 @@ impl Shared {
     /// Makes a core part of the broker.
     pub(super) fn start_vhost(&self, core: Core) {
         let (clock, failure) = (self.clock, Arc::clone(&self.failure));
-        let vhost = Vhost::new(core, self.store.clone(), self.seed, clock, failure);
+        let (store, pager) = (self.store.clone(), Arc::clone(&self.pager));
+        let vhost = Vhost::new(core, store, pager, self.seed, clock, failure);
         let vhost = Arc::new(vhost);
         self.tell_settings(&vhost);
+        self.pager.add(&vhost);
         self.vhosts.add(&vhost);
         self.spawn(run_timer(vhost, clock));
     }
@@ -239,6 +243,23 @@ impl Shared {
         Some((store.state(), store.stats()))
     }
 
+    fn memory(&self) -> MemoryStats {
+        let mut stats = MemoryStats {
+            budget_bytes: self.settings.memory_budget.0,
+            spilled_bytes: self.pager.spilled_bytes(),
+            ..MemoryStats::default()
+        };
+        for vhost in self.vhosts.all() {
+            let memory = vhost.memory();
+            stats.used_bytes += memory.bytes();
+            stats.messages += memory.here.messages;
+            stats.paged_out_messages += memory.out.messages;
+            stats.paged_out_bytes += memory.out.bytes;
+            stats.loads += memory.loads;
+        }
+        stats
+    }
+
     pub(super) fn stats(&self) -> Stats {
         Stats {
             connections: self.connections.load(Ordering::Relaxed),
@@ -251,6 +272,7 @@ impl Shared {
                 .map(|vhost| vhost.stats())
                 .collect(),
             alarms: self.alarms.alarms(),
+            memory: self.memory(),
             store: self.store.as_ref().map(|store| JournalStats {
                 state: store.state(),
                 figures: store.stats(),
@@ -429,6 +451,12 @@ impl Broker {
         } = recover::recover(&settings, seed, clock)?;
         let options = setup::options(&settings, &registry, seed);
         let environment = Arc::new(Environment::new(registry, options));
+        let place = setup::paging_place(&settings, store.clone());
+        let pager = Arc::new(Pager::new(place, settings.memory_budget.0));
+        let started = pager.start();
+        started.map_err(|error| StartError::Runtime {
+            why: error.to_string(),
+        })?;
         let shared = Arc::new(Shared {
             clock,
             logins: Logins::new(Arc::clone(&environment), clock),
@@ -440,6 +468,7 @@ impl Broker {
             changes: Mutex::default(),
             seed,
             store,
+            pager,
             alarms: Arc::default(),
             addresses: listeners.addresses(),
             desks: Mutex::default(),
@@ -540,6 +569,8 @@ impl Broker {
         if tokio::time::timeout(timeout, closed).await.is_err() {
             tracing::warn!("some peers did not answer the close in time");
         }
+        let pager = Arc::clone(&self.shared.pager);
+        drop(tokio::task::spawn_blocking(move || pager.stop()).await);
         if let Some(store) = self.shared.store.clone() {
             let stopped = tokio::task::spawn_blocking(move || store.stop()).await;
             drop(stopped);
@@ -555,6 +586,7 @@ impl Drop for Broker {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::Release);
         self.shared.tasks.lock().abort_all();
+        self.shared.pager.let_go();
         if let Some(store) = &self.shared.store {
             store.let_go();
         }

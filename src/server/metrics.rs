@@ -88,6 +88,7 @@ mod tests {
     use crate::base::Seed;
     use crate::broker::{Command, Core, Effects, Options};
     use crate::server::clock::Clock;
+    use crate::server::pager::{Pager, Place};
 
     /// Each hold looks at [`LISTING_SLICE`] queues at most, however many there are.
     #[test]
@@ -108,7 +109,8 @@ mod tests {
             core.apply(clock.now(), declare, &mut effects);
         }
         let failure = Arc::new(Notify::new());
-        let vhost = Vhost::new(core, None, Seed(1), clock, failure);
+        let pager = Arc::new(Pager::new(Place::Nowhere, 0));
+        let vhost = Vhost::new(core, None, pager, Seed(1), clock, failure);
         let figures = vhost_figures(&vhost, 10, Detail::Queues);
         assert_eq!(figures.queues.count, QUEUES as u64);
         assert_eq!(figures.queues.named.len(), 10);

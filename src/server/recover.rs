@@ -1,5 +1,6 @@
 //! From a data directory to a running journal and the cores that were in it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::BrokerDisk;
@@ -7,17 +8,15 @@ use super::clock::Clock;
 use super::errors::StartError;
 use super::setup;
 use super::store::Store;
-use crate::base::{Name, Now, Seed, Timestamp};
-use crate::broker::registry::{Registry, RegistryFact, RestoringAll};
+use crate::base::{Lsn, Name, Now, Seed, Timestamp};
+use crate::broker::registry::{Piece, Registry, RegistryFact, RestoringAll};
 use crate::broker::{Core, Options, Restoring};
 use crate::config::Settings;
 use crate::record::{self, RecordError};
-use crate::store::{self, Journal, Missing, Restored};
+use crate::store::{self, Missing, Restored};
 
 /// Time spent down above this counts as none: rather a wrong clock than a long holiday.
 const DOWN_MAX_MS: u64 = 30 * 24 * 60 * 60 * 1000;
-/// Bodies read back in one go.
-const READ_BATCH: usize = 1024;
 /// What a start gives: the registry and the cores of all its vhosts, and the journal unless all
 /// lives in memory.
 pub(super) struct Recovered {
@@ -75,18 +74,17 @@ pub(super) fn recover(
         let fresh = || Restoring::new(options(name), now, now.wall, DOWN_MAX_MS);
         restoring.entry(name.clone()).or_insert_with(fresh);
     }
-    for vhost in restoring.values_mut() {
-        for body in vhost.bodies() {
-            opened.retain(body);
-        }
+    for (name, vhost) in &mut restoring {
+        let names = vhost.names().into_iter();
+        let lost = names.filter(|name| !opened.retain(*name)).collect();
+        drop_lost(name, vhost, &lost);
     }
     let (segments, replayed) = (opened.recovery().segments, opened.recovery().facts);
     let replayed_bytes = opened.recovery().bytes_read;
     tracing::info!(directory = %directory.display(), segments, facts = replayed, "journal opened");
     let (journal, writer) = opened.start();
     let mut cores = Vec::new();
-    for (name, mut vhost) in restoring {
-        read_bodies(&name, &mut vhost, &journal);
+    for vhost in restoring.into_values() {
         cores.push(vhost.finish());
     }
     let pace = setup::commit_pace(settings);
@@ -135,12 +133,13 @@ impl Reading {
     }
 
     fn take(&mut self, restored: Restored<'_>, options: impl Fn(&Name) -> Options) {
-        let (lsn, payload) = match restored {
+        let (lsn, payload, in_checkpoint) = match restored {
             Restored::Stamp(stamp) => {
                 self.stopped = stamp;
                 return;
             }
-            Restored::Block { lsn, payload } | Restored::Facts { lsn, payload } => (lsn, payload),
+            Restored::Block { lsn, payload } => (lsn, payload, true),
+            Restored::Facts { lsn, payload } => (lsn, payload, false),
         };
         let (owner, record) = match record::decode(lsn, payload) {
             Ok(read) => read,
@@ -155,26 +154,20 @@ impl Reading {
             }
         };
         let (now, stopped) = (self.now, self.stopped);
+        let record = Piece {
+            record,
+            in_checkpoint,
+        };
         self.restoring.record(&owner, record, |name| {
             Restoring::new(options(name), now, stopped, DOWN_MAX_MS)
         });
     }
 }
 
-/// Reads the bodies that were not in the records themselves. Those that cannot be read are dropped.
-fn read_bodies(
-    name: &Name,
-    vhost: &mut Restoring,
-    journal: &store::DiskJournal<record::Stored, BrokerDisk>,
-) {
-    let mut damaged = 0;
-    for lsns in vhost.missing().chunks(READ_BATCH) {
-        for (lsn, read) in lsns.iter().zip(journal.read_batch(lsns)) {
-            let body = read.ok().and_then(|payload| record::body_of(&payload));
-            damaged += vhost.fill(*lsn, body.as_ref());
-        }
-    }
+/// Drops the messages whose records are not there.
+fn drop_lost(name: &Name, vhost: &mut Restoring, lost: &BTreeSet<Lsn>) {
+    let damaged = vhost.lose(lost);
     if damaged > 0 {
-        tracing::error!(vhost = %name, damaged, "messages whose bytes cannot be read are dropped");
+        tracing::error!(vhost = %name, damaged, "messages without bytes are dropped");
     }
 }

@@ -1,6 +1,7 @@
 //! From settings to a registry and to the options of the gateways.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::access::{
     Mechanisms, Password, Permissions, SECRET_BYTES, Salts, Secret, Tag, User, UserLimits,
@@ -8,16 +9,21 @@ use crate::access::{
 use crate::base::{Name, Seed};
 use crate::broker;
 use crate::broker::names::TEMPORARY_PREFIX;
+use crate::broker::queue::BLOCK_SHIFT_MAX;
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec, check_name};
 use crate::config::{ANY_VHOST, Settings, SyncSetting, UserEntry};
 use crate::gateway::Options;
 use crate::link::{Identity, Options as LinkOptions};
 use crate::message::KeyRule;
-use crate::store::{self, CommitPace, SyncPolicy};
+use crate::store::{self, CommitPace, FileDisk, SyncPolicy};
 use crate::wire::performative::{FieldValue, Symbol, fields};
 
 use super::errors::StartError;
+use super::pager::Place;
+use super::store::Store;
 
+/// With less memory budget than this for each slot of a block, in bytes, blocks are smaller.
+const BUDGET_OF_SLOT_BYTES: u64 = 16 * 1024;
 /// What `--announce-rabbitmq` announces.
 const RABBITMQ: (&str, &str) = ("RabbitMQ", "4.0.5");
 /// Capabilities of every `open`. [surface 5]
@@ -167,6 +173,37 @@ pub(super) const fn commit_pace(settings: &Settings) -> CommitPace {
     }
 }
 
+/// Where messages beyond the memory budget go as configured.
+pub(super) fn paging_place(settings: &Settings, store: Option<Arc<Store>>) -> Place {
+    if settings.memory_budget.0 == 0 {
+        return Place::Nowhere;
+    }
+    if let Some(store) = store {
+        return Place::Journal(store);
+    }
+    let directory = settings
+        .spill_dir
+        .clone()
+        .unwrap_or_else(std::env::temp_dir);
+    match FileDisk::visit(&directory) {
+        Ok(disk) => Place::Spilled(store::Spill::new(disk, seed().0)),
+        Err(error) => {
+            let directory = directory.display();
+            tracing::warn!(%directory, %error, "messages beyond the budget stay in memory");
+            Place::Nowhere
+        }
+    }
+}
+
+/// Slots of the blocks that leave memory together: fewer if little memory is given to messages.
+fn block_shift(settings: &Settings) -> u32 {
+    if settings.memory_budget.0 == 0 {
+        return BLOCK_SHIFT_MAX;
+    }
+    let slots = settings.memory_budget.0 / BUDGET_OF_SLOT_BYTES;
+    slots.max(1).ilog2().min(BLOCK_SHIFT_MAX)
+}
+
 /// A seed nobody can guess, for the hashers of one broker.
 #[allow(
     clippy::disallowed_methods,
@@ -186,6 +223,8 @@ fn temporary_prefix() -> String {
 pub(super) fn core_options(settings: &Settings, vhost: &Name, seed: Seed) -> broker::Options {
     broker::Options {
         unsettled_max: settings.unsettled_max,
+        journal: settings.data_directory().is_some(),
+        block_shift: block_shift(settings),
         ..broker::Options::new(vhost.clone(), seed)
     }
 }

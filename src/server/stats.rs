@@ -86,8 +86,29 @@ pub struct Stats {
     pub vhosts: Vec<VhostStats>,
     /// What stops publishers, as it was seen last; looked at ten times a second.
     pub alarms: Alarms,
+    /// What waiting messages take.
+    pub memory: MemoryStats,
     /// The journal; none: messages live in memory only.
     pub store: Option<JournalStats>,
+}
+
+/// What waiting messages take, over all vhosts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MemoryStats {
+    /// The setting `memory-budget`, in bytes.
+    pub budget_bytes: u64,
+    /// Memory of all messages with what is kept of each, about, in bytes.
+    pub used_bytes: u64,
+    /// Messages in memory.
+    pub messages: u64,
+    /// Messages on disk until it is their turn.
+    pub paged_out_messages: u64,
+    /// Bytes of their bare messages.
+    pub paged_out_bytes: u64,
+    /// Bytes on disk of those that are not in the journal.
+    pub spilled_bytes: u64,
+    /// Blocks of messages read back so far.
+    pub loads: u64,
 }
 
 /// State and figures of the journal.
@@ -107,6 +128,7 @@ impl fmt::Display for Stats {
             connections_refused,
             vhosts,
             alarms,
+            memory,
             store,
         } = self;
         write!(f, "connections={connections} total={connections_total}")?;
@@ -138,6 +160,17 @@ impl fmt::Display for Stats {
         if let Some(free_bytes) = alarms.disk_free_bytes {
             write!(f, " disk-free-bytes={free_bytes}")?;
         }
+        write!(
+            f,
+            " messages={} used={} budget={} paged-out={} paged-out-bytes={} spilled={} loads={}",
+            memory.messages,
+            memory.used_bytes,
+            memory.budget_bytes,
+            memory.paged_out_messages,
+            memory.paged_out_bytes,
+            memory.spilled_bytes,
+            memory.loads,
+        )?;
         if let Some(JournalStats { state, figures }) = store {
             write!(f, " journal={state:?} {figures}")?;
         }

@@ -139,6 +139,7 @@ impl Store {
                 lsn,
                 wall: now.wall,
                 facts,
+                named: false,
             };
             records.push((lsn, Stored::new(Name::from(OWNER), record)));
             lsn = Lsn(lsn.0 + 1);
@@ -161,6 +162,7 @@ impl Store {
                 lsn: Lsn(0),
                 wall: now.wall,
                 facts,
+                named: false,
             };
             self.journal
                 .append_block(Stored::new(Name::from(OWNER), record));

@@ -11,11 +11,14 @@ use tokio::sync::Notify;
 
 use super::clock::{Clock, Stopwatch};
 use super::outbox::Outbox;
+use super::pager::Pager;
 use super::stats::{LockHolds, VhostStats};
 use super::store::Store;
-use crate::base::limits::{BATCH_COMMANDS_MAX, LISTING_SLICE};
+use crate::base::limits::BATCH_COMMANDS_MAX;
 use crate::base::{ConnectionId, Lsn, Map, Millis, Name, Now, Seed};
-use crate::broker::{Command, Core, Effect, Effects, Fact, LogEvent, More, Record, Snapshot};
+use crate::broker::{
+    Command, Core, Effect, Effects, Fact, LogEvent, Memory, More, Record, Snapshot,
+};
 use crate::gateway::Gateway;
 use crate::record::Stored;
 use crate::store::{Journal, Wake};
@@ -36,6 +39,9 @@ pub(super) struct Vhost {
     state: Mutex<State>,
     /// Keeps the records; none: messages live in memory only.
     store: Option<Arc<Store>>,
+    pager: Arc<Pager>,
+    /// What its messages took when the lock was held last, in bytes.
+    memory_bytes: AtomicU64,
     failed: AtomicBool,
     /// Deleted: nothing more is done in it.
     deleted: AtomicBool,
@@ -68,6 +74,7 @@ impl Vhost {
     pub(super) fn new(
         core: Core,
         store: Option<Arc<Store>>,
+        pager: Arc<Pager>,
         seed: Seed,
         clock: Clock,
         failure: Arc<Notify>,
@@ -86,6 +93,8 @@ impl Vhost {
             clock,
             state: Mutex::new(state),
             store,
+            pager,
+            memory_bytes: AtomicU64::new(0),
             failed: AtomicBool::new(false),
             deleted: AtomicBool::new(false),
             failure,
@@ -154,6 +163,7 @@ impl Vhost {
             lsn: Lsn(0),
             wall: now.wall,
             facts,
+            named: true,
         };
         let block = Stored::new(self.name.clone(), record);
         store.journal().append_block(block).1
@@ -195,8 +205,13 @@ impl Vhost {
 
     /// Raises or clears the alarm that stops publishers.
     pub(super) fn set_alarm(&self, raised: bool) -> Result<(), Failed> {
+        self.command(Command::Alarm { raised })
+    }
+
+    /// Applies a command that is answered by nothing.
+    pub(super) fn command(&self, command: Command) -> Result<(), Failed> {
         self.hold(None, |now, core, effects, _| {
-            core.apply(now, Command::Alarm { raised }, effects);
+            core.apply(now, command, effects);
         })
     }
 
@@ -225,6 +240,7 @@ impl Vhost {
             }
             return Err(self.fail(state));
         };
+        self.pager.release(&mut state.effects.released);
         // Before anyone can wait for these records.
         let wake = if let (Some(store), Some(reservation)) = (&self.store, reservation) {
             let State { core, effects, .. } = &mut *state;
@@ -235,6 +251,8 @@ impl Vhost {
             Wake::No
         };
         state.distribute(own);
+        let Effects { loads, spills, .. } = &mut state.effects;
+        self.pager.take(&self.name, loads, spills);
         self.finish(now, state, watch);
         if let Some(store) = &self.store {
             store.ring(wake);
@@ -247,25 +265,24 @@ impl Vhost {
         let mut state = self.lock()?;
         let watch = Stopwatch::start();
         let seen = look(&state.core);
+        let memory_bytes = state.core.memory().bytes();
+        let before = self.memory_bytes.swap(memory_bytes, Ordering::Relaxed);
+        if before != memory_bytes {
+            self.pager.used(before, memory_bytes);
+        }
         state.holds.record(watch.elapsed_ns());
         MutexGuard::unlock_fair(state);
         Ok(seen)
     }
 
-    /// Memory that all messages take, about, in bytes. Looks at some queues at a time.
+    /// What all messages take.
+    pub(super) fn memory(&self) -> Memory {
+        self.state.lock().core.memory()
+    }
+
+    /// Memory that all messages take, about, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
-        let mut bytes = 0;
-        let mut after: Option<Name> = None;
-        while let Ok(state) = self.lock() {
-            let (some, last) = state.core.memory_after(after.as_ref(), LISTING_SLICE);
-            MutexGuard::unlock_fair(state);
-            bytes += some;
-            if last.is_none() {
-                break;
-            }
-            after = last;
-        }
-        bytes
+        self.memory_bytes.load(Ordering::Relaxed)
     }
 
     /// Ready when an earlier deadline came up than the timer task sleeps for.
@@ -289,6 +306,11 @@ impl Vhost {
         } else {
             state.core.next_deadline().unwrap_or(Millis::NEVER)
         };
+        let memory_bytes = state.core.memory().bytes();
+        let before = self.memory_bytes.swap(memory_bytes, Ordering::Relaxed);
+        if before != memory_bytes {
+            self.pager.used(before, memory_bytes);
+        }
         state.holds.record(watch.elapsed_ns());
         let wakers = std::mem::take(&mut state.wakers);
         let garbage = std::mem::take(&mut state.effects.garbage);
@@ -454,6 +476,7 @@ mod tests {
     use super::*;
     use crate::base::{ConsumerId, Timestamp};
     use crate::broker::Options;
+    use crate::server::pager::Place;
 
     fn vhost() -> (Vhost, Arc<Notify>) {
         let failure = Arc::new(Notify::new());
@@ -462,6 +485,7 @@ mod tests {
             Vhost::new(
                 Core::new(Options::new(Name::from("v"), Seed(1))),
                 None,
+                Arc::new(Pager::new(Place::Nowhere, 0)),
                 Seed(1),
                 Clock::start(),
                 notify,

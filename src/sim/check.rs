@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::World;
-use super::durable::durable_state;
+use super::durable::{Archive, durable_state};
 use super::model::{ModelMessage, ModelQueue, ModelState};
 use crate::base::{HolderId, Position, QueueId};
-use crate::broker::queue::{Queue, State};
+use crate::broker::Memory;
+use crate::broker::queue::{Queue, State, Usage};
 
 impl World {
     /// Every message of every queue, and every count, as the model has it.
@@ -30,7 +31,7 @@ impl World {
             same(
                 "messages",
                 &queue.name,
-                &real_messages(queue),
+                &real_messages(queue, &self.archive),
                 &model_messages(model),
             )?;
         }
@@ -55,11 +56,58 @@ impl World {
         same("deaths, moved, copies refused", "", &real, &model)
     }
 
+    /// Every message that entered a queue is in it, or was accepted, died, or was dropped; and what is
+    /// counted is there.
+    pub(super) fn check_sums(&self) -> Result<(), String> {
+        let mut memory = Memory::default();
+        for queue in self.core.queues() {
+            let messages = &queue.messages;
+            let mut found = (0, 0, Usage::default());
+            for state in [State::Ready, State::Held, State::Dying] {
+                let mut from = Position(0);
+                while let Some(position) = messages.find(state, from) {
+                    from = Position(position.0 + 1);
+                    let size_bytes = messages.card(position).map_or(0, |card| card.size_bytes);
+                    found.0 += u64::from(state == State::Ready);
+                    found.1 += 1;
+                    if messages.is_out(position) {
+                        found.2.add(size_bytes);
+                    }
+                }
+            }
+            let (here, out) = messages.usage();
+            let counted = (messages.ready(), messages.live(), out);
+            same("messages", &queue.name, &found, &counted)?;
+            let counters = &queue.counters;
+            let died = counters.dead.total() - queue.pending.len();
+            let kinds = counters.drops.kinds().iter();
+            let dropped = kinds.filter(|kind| kind.reason.is_none());
+            let dropped: u64 = dropped.map(|kind| kind.count).sum();
+            let left = counters.accepted + died + dropped;
+            same(
+                "entered",
+                &queue.name,
+                &counters.entered,
+                &(messages.live() + left),
+            )?;
+            for (total, usage) in [(&mut memory.here, here), (&mut memory.out, out)] {
+                total.messages += usage.messages;
+                total.bytes += usage.bytes;
+            }
+        }
+        let counted = self.core.memory();
+        let counted = (counted.here, counted.out);
+        same("memory", "", &counted, &(memory.here, memory.out))
+    }
+
     /// The durable part, rebuilt from the facts applied once and twice.
     pub(super) fn check_rebuilt(&self) -> Result<(), String> {
-        let live = durable_state(&self.core);
+        let live = durable_state(&self.core, &self.archive);
+        if !live.is_whole() {
+            return Err(format!("some cannot be read: {live:?}"));
+        }
         for (what, rebuilt) in [("facts", &self.once), ("doubled facts", &self.twice)] {
-            let rebuilt = durable_state(rebuilt.core());
+            let rebuilt = durable_state(rebuilt.core(), &self.archive);
             if live != rebuilt {
                 let differences = live.differences(&rebuilt).join("\n");
                 return Err(format!("live, and rebuilt from {what}:\n{differences}"));
@@ -86,25 +134,26 @@ fn same<T: PartialEq + std::fmt::Debug>(
 /// One message as both sides describe it.
 type Shown = (String, u32, u32, u32, Vec<(String, String, u64)>);
 
-fn real_messages(queue: &Queue) -> BTreeMap<Position, Shown> {
+fn real_messages(queue: &Queue, archive: &Archive) -> BTreeMap<Position, Shown> {
     let mut shown = BTreeMap::new();
     for state in [State::Ready, State::Held, State::Dying] {
         let mut from = Position(0);
-        while let Some(position) = queue.messages.find(state, from, |_| true) {
+        while let Some(position) = queue.messages.find(state, from) {
             from = Position(position.0 + 1);
-            let Some(slot) = queue.messages.slot(position) else {
+            let Some(card) = queue.messages.card(position) else {
                 continue;
             };
+            let holder = queue.messages.slot(position).map_or(0, |s| s.holder.0);
             let pending = queue.pending.entry(position);
             let name = match (state, pending) {
-                (State::Held, _) => format!("held by {}", slot.holder.0),
+                (State::Held, _) => format!("held by {holder}"),
                 (State::Dying, Some(p)) => format!("pending {:?} {:?}", p.reason, p.targets),
                 (state, _) => format!("{state:?}"),
             };
-            let entries = slot
-                .message
-                .history()
-                .map(|history| history.entries().to_vec());
+            let Some((message, _)) = archive.message(queue, position) else {
+                continue;
+            };
+            let entries = message.history().map(|history| history.entries().to_vec());
             let deaths = entries.unwrap_or_default().into_iter();
             let deaths = deaths
                 .map(|entry| {
@@ -115,10 +164,10 @@ fn real_messages(queue: &Queue) -> BTreeMap<Position, Shown> {
                     )
                 })
                 .collect();
-            let carried = slot.message.carried_delivery_count();
+            let carried = message.carried_delivery_count();
             shown.insert(
                 position,
-                (name, slot.failures, slot.acquired, carried, deaths),
+                (name, card.failures, card.acquired, carried, deaths),
             );
         }
     }

@@ -1,13 +1,18 @@
 //! The durable part of a core, as plain values to compare.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use crate::base::{Name, Position, QueueId};
+use bytes::Bytes;
+
+use crate::base::{Lsn, Millis, Name, Position, QueueId};
 use crate::broker::binding::Binding;
-use crate::broker::queue::{Queue, Slot, State};
-use crate::broker::{Core, Destination};
+use crate::broker::queue::{Card, Queue, State};
+use crate::broker::{Core, Destination, Load, Loaded, Record, Wanted};
 use crate::deaths::{History, Reason};
-use crate::message::Route;
+use crate::message::{Message, Route};
+use crate::record::{self, Stored};
+use crate::store::Payload;
 
 /// What must be the same in a core rebuilt from the facts.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -19,6 +24,12 @@ pub struct DurableState {
 }
 
 impl DurableState {
+    /// Whether every message could be read.
+    pub fn is_whole(&self) -> bool {
+        let mut queues = self.queues.values();
+        queues.all(|(_, messages)| messages.values().all(|message| message.read.is_some()))
+    }
+
     /// What differs from another state, in few words.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut differences = Vec::new();
@@ -60,18 +71,81 @@ impl DurableState {
 /// One message in one queue.
 #[derive(Clone, PartialEq, Debug)]
 struct DurableMessage {
-    bare: Vec<u8>,
-    route: Route,
-    history: Option<History>,
+    /// None if it cannot be read.
+    read: Option<Read>,
     failures: u32,
     acquired: u32,
-    carried: u32,
     own_ttl_ms: Option<u64>,
     pending: Option<(Reason, Option<Vec<QueueId>>)>,
 }
 
-/// Reads the durable part of a core.
-pub fn durable_state(core: &Core) -> DurableState {
+/// Records as they were written, to read messages back from.
+#[derive(Clone, Debug, Default)]
+pub struct Archive {
+    records: BTreeMap<Lsn, Bytes>,
+}
+
+impl Archive {
+    /// Adds a record.
+    pub fn add(&mut self, record: &Record) {
+        let stored = Stored::new(Name::from("sim"), record.clone());
+        let mut bytes = Vec::new();
+        stored.encode(&mut bytes);
+        self.add_bytes(record.lsn, bytes.into());
+    }
+
+    /// Adds a record or a spilled piece.
+    pub fn add_bytes(&mut self, lsn: Lsn, bytes: Bytes) {
+        self.records.insert(lsn, bytes);
+    }
+
+    /// Forgets one: whoever names it now will not find it.
+    pub fn remove(&mut self, lsn: Lsn) {
+        self.records.remove(&lsn);
+    }
+
+    /// Reads a block back.
+    pub fn load(&self, load: &Load) -> Loaded {
+        let names = record::records_of(load);
+        let found = names
+            .into_iter()
+            .filter_map(|name| Some((name, self.records.get(&name)?.clone())));
+        record::loaded(load, found)
+    }
+
+    /// A message of a queue, in memory or not.
+    pub fn message(&self, queue: &Queue, position: Position) -> Option<(Arc<Message>, Arc<Route>)> {
+        if let Some(slot) = queue.messages.slot(position) {
+            return Some((slot.message.clone(), slot.route.clone()));
+        }
+        let card = queue.messages.card(position)?;
+        let wanted = Wanted {
+            position,
+            envelope: card.envelope,
+            body: card.body,
+            kept: card.kept,
+        };
+        let loaded = self.load(&Load {
+            queue: queue.id,
+            block: position,
+            wanted: vec![wanted],
+        });
+        let (_, message, route) = loaded.messages.into_iter().next()?;
+        Some((message, route))
+    }
+}
+
+/// What is read of a message.
+#[derive(Clone, PartialEq, Debug)]
+struct Read {
+    bare: Vec<u8>,
+    route: Route,
+    history: Option<History>,
+    carried: u32,
+}
+
+/// Reads the durable part of a core; messages that are not in memory from the archive.
+pub fn durable_state(core: &Core, archive: &Archive) -> DurableState {
     let router = core.router();
     let is_durable = |name: &Name| {
         router
@@ -95,7 +169,7 @@ pub fn durable_state(core: &Core) -> DurableState {
         queues: core
             .queues()
             .filter(|queue| queue.durable)
-            .map(|queue| (queue.id, (queue.name.clone(), messages(queue))))
+            .map(|queue| (queue.id, (queue.name.clone(), messages(queue, archive))))
             .collect(),
         exchanges: router
             .exchanges()
@@ -111,31 +185,39 @@ pub fn durable_state(core: &Core) -> DurableState {
     }
 }
 
-fn messages(queue: &Queue) -> BTreeMap<Position, DurableMessage> {
+fn messages(queue: &Queue, archive: &Archive) -> BTreeMap<Position, DurableMessage> {
     let mut messages = BTreeMap::new();
     for state in [State::Ready, State::Held, State::Dying] {
         let mut from = Position(0);
-        while let Some(position) = queue.messages.find(state, from, |slot| slot.durable) {
+        while let Some(position) = queue.messages.find_durable(state, from) {
             from = Position(position.0 + 1);
-            if let Some(slot) = queue.messages.slot(position) {
-                messages.insert(position, message(queue, position, slot));
+            if let Some(card) = queue.messages.card(position) {
+                let read = archive.message(queue, position);
+                messages.insert(position, message(queue, (position, &card), read));
             }
         }
     }
     messages
 }
 
-fn message(queue: &Queue, position: Position, slot: &Slot) -> DurableMessage {
-    let own_ttl_ms = slot.deadline.since(slot.arrived);
+fn message(
+    queue: &Queue,
+    (position, card): (Position, &Card),
+    read: Option<(Arc<Message>, Arc<Route>)>,
+) -> DurableMessage {
+    let own_ttl_ms = card.deadline.since(card.arrived);
     let pending = queue.pending.entry(position);
+    let read = read.map(|(message, route)| Read {
+        bare: message.bare().to_vec(),
+        route: (*route).clone(),
+        history: message.history().map(|history| (**history).clone()),
+        carried: message.carried_delivery_count(),
+    });
     DurableMessage {
-        bare: slot.message.bare().to_vec(),
-        route: (*slot.route).clone(),
-        history: slot.message.history().map(|history| (**history).clone()),
-        failures: slot.failures,
-        acquired: slot.acquired,
-        carried: slot.message.carried_delivery_count(),
-        own_ttl_ms: (slot.deadline != crate::base::Millis::NEVER).then_some(own_ttl_ms),
+        read,
+        failures: card.failures,
+        acquired: card.acquired,
+        own_ttl_ms: (card.deadline != Millis::NEVER).then_some(own_ttl_ms),
         pending: pending.map(|pending| (pending.reason, pending.targets.clone())),
     }
 }

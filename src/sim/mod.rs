@@ -11,6 +11,7 @@ mod durable;
 mod model;
 mod model_death;
 mod model_serve;
+mod paging;
 mod plan;
 mod random;
 mod world;
@@ -18,7 +19,7 @@ mod world;
 #[cfg(test)]
 mod tests;
 
-pub use durable::{DurableState, durable_state};
+pub use durable::{Archive, DurableState, durable_state};
 pub use model::Model;
 pub use random::Random;
 pub use world::{Failure, World};

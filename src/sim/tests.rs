@@ -43,6 +43,28 @@ fn every_message_is_in_one_place_or_counted_and_facts_rebuild_the_core() {
 }
 
 #[test]
+fn messages_that_leave_memory_and_come_back_late_or_damaged_are_in_one_place_or_counted() {
+    let seeds = match variable("CORONER_SIM_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 1..1 + 40 * variable("CORONER_SIM_SECONDS").unwrap_or(1),
+    };
+    let mut loads = 0;
+    for seed in seeds {
+        let mut world = World::paged(seed);
+        for _ in 0..STEPS {
+            if let Err(failure) = world.step() {
+                panic!("{failure}");
+            }
+        }
+        if let Err(failure) = world.end() {
+            panic!("{failure}");
+        }
+        loads += world.core.memory().loads;
+    }
+    assert!(loads > 0, "some came back");
+}
+
+#[test]
 fn one_seed_gives_one_run() {
     assert_eq!(run(42).summary(), run(42).summary());
 }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::durable::Archive;
 use super::model::{Model, ModelConsumer, ModelQueue, Scene};
+use super::paging::{BLOCK_SHIFT, Paging};
 use super::plan::{Plan, Step};
 use crate::base::{
     ConnectionId, ConsumerId, Lsn, Millis, Name, Now, QueueId, Seed, SessionId, Timestamp,
@@ -54,6 +56,15 @@ pub struct World {
     history: VecDeque<String>,
     /// Every record so far, and which bodies were let go with it.
     pub(super) records: Vec<(Record, Vec<Lsn>)>,
+    /// The same to read messages back from, and what was spilled.
+    pub(super) archive: Archive,
+    /// How messages leave memory and come back.
+    paging: Paging,
+    is_paged: bool,
+    /// All that is asked for comes at once.
+    is_ending: bool,
+    /// Records of this batch that are in it.
+    archived: usize,
     /// Where each consumer reads.
     reads: BTreeMap<ConsumerId, QueueId>,
 }
@@ -62,9 +73,22 @@ pub struct World {
 const HISTORY_MAX: usize = 30;
 
 impl World {
-    /// An empty vhost and nothing done yet.
+    /// An empty vhost and nothing done yet. All stays in memory.
     pub fn new(seed: u64) -> Self {
-        let options = || Options::new(Name::from("sim"), Seed(seed));
+        Self::with_paging(seed, false)
+    }
+
+    /// The same where messages leave memory at any time, and come back late, in any order, or
+    /// damaged. What happens when is not what the model foretells then.
+    pub fn paged(seed: u64) -> Self {
+        Self::with_paging(seed, true)
+    }
+
+    fn with_paging(seed: u64, is_paged: bool) -> Self {
+        let options = || Options {
+            block_shift: BLOCK_SHIFT,
+            ..Options::new(Name::from("sim"), Seed(seed))
+        };
         let now = Now::new(Millis(10_000_000), Timestamp(1_700_000_000_000));
         let restoring = || Restoring::new(options(), now, now.wall, u64::MAX);
         let mut world = Self {
@@ -82,6 +106,11 @@ impl World {
             next_id: 1,
             history: VecDeque::new(),
             records: Vec::new(),
+            archive: Archive::default(),
+            paging: Paging::new(seed, is_paged),
+            is_paged,
+            is_ending: false,
+            archived: 0,
             reads: BTreeMap::new(),
         };
         world.connect();
@@ -98,23 +127,51 @@ impl World {
             self.history.pop_front();
         }
         self.act(step);
-        let checked = self.check_model().and_then(|()| self.check_rebuilt());
-        checked.map_err(|what| Failure {
+        self.page();
+        self.check()
+    }
+
+    /// Brings everything back that is asked for, and compares once more: nothing waits for ever.
+    pub fn end(&mut self) -> Result<(), Failure> {
+        self.is_ending = true;
+        self.pass(0);
+        let stuck = self.core.queues().find(|queue| !queue.burials.is_empty());
+        if let Some(queue) = stuck {
+            let what = format!("{} buries for ever: {:?}", queue.name, queue.burials);
+            return Err(self.failure(what));
+        }
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        let compared = if self.is_paged {
+            self.check_sums()
+        } else {
+            self.check_model()
+        };
+        let checked = compared.and_then(|()| self.check_rebuilt());
+        checked.map_err(|what| self.failure(what))
+    }
+
+    fn failure(&self, what: String) -> Failure {
+        Failure {
             seed: self.seed,
             step: self.steps,
             commands: self.history.iter().cloned().collect(),
             what,
-        })
+        }
     }
 
     /// Messages that ever entered a queue, were dropped, died: to see that a run did something.
     pub fn summary(&self) -> String {
         let counters = self.core.counters();
         let (dead, drops) = (counters.dead.total(), counters.drops.total());
+        let loads = self.core.memory().loads;
         let Self { steps, .. } = self;
         let (published, lettered) = (counters.published, counters.dead_lettered.total());
         format!(
-            "{steps} steps: {published} published, {dead} died, {lettered} moved, {drops} dropped"
+            "{steps} steps: {published} published, {dead} died, {lettered} moved, {drops} dropped, \
+             {loads} loads"
         )
     }
 
@@ -174,14 +231,51 @@ impl World {
 
     fn apply(&mut self, command: Command) -> Reply {
         let reply = self.core.apply(self.now, command, &mut self.effects);
-        while self.core.has_work() {
-            self.core.tick(self.now, 1_000, &mut self.effects);
-        }
+        self.settle_down();
         self.collect();
         reply
     }
 
+    /// Works until nothing is left; blocks that are wanted come back some time when nothing else is
+    /// to be done.
+    fn settle_down(&mut self) {
+        loop {
+            while self.core.has_work() {
+                self.core.tick(self.now, 1_000, &mut self.effects);
+            }
+            // They may stand in records that were made just now.
+            self.archive_records();
+            let (archive, effects) = (&self.archive, &mut self.effects);
+            let Some(command) = self.paging.answer(archive, effects, self.is_ending) else {
+                return;
+            };
+            self.core.apply(self.now, command, &mut self.effects);
+        }
+    }
+
+    fn archive_records(&mut self) {
+        for record in self.effects.records.iter().skip(self.archived) {
+            self.archive.add(record);
+        }
+        self.archived = self.effects.records.len();
+    }
+
+    /// Lets messages leave memory, some of the time.
+    fn page(&mut self) {
+        if let Some(command) = self.paging.page_out(&self.core) {
+            self.apply(command);
+            while let Some(command) = self
+                .paging
+                .spill(&mut self.archive, (&self.core, &mut self.effects))
+            {
+                self.apply(command);
+            }
+        }
+    }
+
     fn collect(&mut self) {
+        self.archive_records();
+        self.archived = 0;
         for (_, effect) in self.effects.outgoing.drain(..) {
             if let Effect::Deliver(delivery) = effect
                 && let Some(&queue) = self.reads.get(&delivery.consumer)
@@ -206,7 +300,12 @@ impl World {
         if let Some((_, bodies)) = self.records.last_mut() {
             bodies.append(&mut released);
         }
+        let (loads, spills) = (
+            self.effects.loads.split_off(0),
+            self.effects.spills.split_off(0),
+        );
         self.effects.clear();
+        (self.effects.loads, self.effects.spills) = (loads, spills);
     }
 
     fn connect(&mut self) {
@@ -256,12 +355,8 @@ impl World {
             let passed = due.unwrap_or(end).since(self.now.mono);
             let wall = self.now.wall.0 + i64::try_from(passed).unwrap_or(0);
             self.now = Now::new(self.now.mono.plus(passed), Timestamp(wall));
-            loop {
-                self.core.tick(self.now, 1_000, &mut self.effects);
-                if !self.core.has_work() {
-                    break;
-                }
-            }
+            self.core.tick(self.now, 1_000, &mut self.effects);
+            self.settle_down();
             self.collect();
             self.model.wake_due(self.now.mono.0);
             self.run_model();
@@ -387,9 +482,7 @@ impl World {
         }
         self.core
             .apply(self.now, Command::Publish(publish), &mut self.effects);
-        while self.core.has_work() {
-            self.core.tick(self.now, 1_000, &mut self.effects);
-        }
+        self.settle_down();
         let outcome = self
             .effects
             .outgoing

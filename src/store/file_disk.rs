@@ -18,7 +18,7 @@ pub struct FileDisk {
     /// Open so that its entries can be synced.
     handle: File,
     /// The lock goes with the handle, also when the process is killed.
-    _lock: File,
+    _lock: Option<File>,
 }
 
 /// Whether a missing data directory is made.
@@ -67,7 +67,19 @@ impl FileDisk {
         Ok(Self {
             directory: directory.to_owned(),
             handle,
-            _lock: lock,
+            _lock: Some(lock),
+        })
+    }
+
+    /// Enters a directory that others use too, for files without a name of their own.
+    pub fn visit(directory: &Path) -> Result<Self, DiskError> {
+        let name = directory.display().to_string();
+        let handle = open_directory(directory)
+            .map_err(|error| failure(DiskOperation::Enter, &name, &error))?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            handle,
+            _lock: None,
         })
     }
 

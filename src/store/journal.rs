@@ -13,7 +13,7 @@ use super::disk::Disk;
 use super::error::{DiskError, ReadError};
 use super::format::Checkpoint;
 use super::segments::Segments;
-use super::spill::Spill;
+use super::spill::SpillFiles;
 use super::stats::{Counters, StoreStats};
 use crate::base::Lsn;
 
@@ -32,8 +32,7 @@ pub(super) struct Shared<P, D: Disk> {
     pub state: AtomicU8,
     pub poison: Mutex<Option<DiskError>>,
     pub counters: Counters,
-    pub spill: Spill<D::File>,
-    pub spilled_bytes: AtomicU64,
+    pub spill: SpillFiles<D::File>,
 }
 
 impl<P: Payload, D: Disk> DiskJournal<P, D> {
@@ -150,7 +149,7 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
             stats.waiting_records = buffer.waiting_records;
             stats.waiting_bytes = buffer.waiting_bytes as u64;
         }
-        stats.spilled_bytes = self.shared.spilled_bytes.load(Ordering::Relaxed);
+        stats.spilled_bytes = self.shared.spill.bytes();
         stats
     }
 }

@@ -55,6 +55,6 @@ pub use options::{COMMIT_BYTES, Options, PIECE_BYTES_MAX, SyncPolicy};
 pub use pace::{CommitPace, Due};
 pub use random::Random;
 pub use recovery::{Recovery, Restored, Restoring, open};
-pub use spill::is_spilled;
+pub use spill::{Spill, is_spilled};
 pub use stats::{SYNC_BUCKETS_US, StoreStats};
 pub use writer::{Writer, Wrote};

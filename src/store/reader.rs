@@ -65,7 +65,7 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         }
         for (lsn, answer) in lsns.iter().zip(&mut answers) {
             if is_spilled(*lsn) {
-                *answer = self.read_spilled(*lsn).map(|payload| Raw {
+                *answer = self.shared.spill.read(*lsn).map(|payload| Raw {
                     kind: Kind::Facts,
                     payload,
                 });

@@ -24,7 +24,7 @@ use super::prepare::segment_name;
 use super::random::Random;
 use super::scan::{Ending, Found, Scanner};
 use super::segments::{Segment, Segments};
-use super::spill::Spill;
+use super::spill::SpillFiles;
 use super::stats::Counters;
 use super::writer::{Current, Progress, Writer};
 use crate::base::{Lsn, Timestamp};
@@ -301,8 +301,7 @@ fn assemble<P: Payload, D: Disk>(
         state: AtomicU8::new(0),
         poison: Mutex::new(None),
         counters: Counters::default(),
-        spill: Spill::default(),
-        spilled_bytes: AtomicU64::new(0),
+        spill: SpillFiles::new(0),
     });
     let progress = Progress {
         written: upto,

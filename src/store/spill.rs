@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -31,20 +31,30 @@ pub const fn is_spilled(lsn: Lsn) -> bool {
     lsn.0 & SPILL_FLAG != 0
 }
 
-/// All spill files.
+/// All spill files of one owner.
 #[derive(Debug)]
-pub(super) struct Spill<F> {
+pub(super) struct SpillFiles<F> {
+    /// Part of the names, so that several owners may use one directory.
+    tag: u64,
     state: Mutex<State<F>>,
+    bytes: AtomicU64,
 }
 
-impl<F> Default for Spill<F> {
-    fn default() -> Self {
+impl<F> SpillFiles<F> {
+    pub(super) fn new(tag: u64) -> Self {
         Self {
+            tag,
             state: Mutex::new(State {
                 files: BTreeMap::new(),
                 current: 0,
             }),
+            bytes: AtomicU64::new(0),
         }
+    }
+
+    /// Bytes that are not released.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 }
 
@@ -59,52 +69,50 @@ struct State<F> {
 struct SpillFile<F> {
     file: Arc<F>,
     size: u64,
-    live: u64,
+    /// What is not released: where, and how many bytes.
+    live: BTreeMap<u32, u64>,
 }
 
-impl<P: Payload, D: Disk> DiskJournal<P, D> {
-    /// Puts bytes on disk that need not survive the process. Not under the core's lock.
-    pub fn spill(&self, bytes: &[u8]) -> Result<Lsn, DiskError> {
+impl<F: DiskFile> SpillFiles<F> {
+    fn spill(&self, disk: &impl Disk<File = F>, bytes: &[u8]) -> Result<Lsn, DiskError> {
         let mut record = Vec::with_capacity(HEAD_BYTES + bytes.len());
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         record.extend_from_slice(&length.to_le_bytes());
         record.extend_from_slice(&crc32c::crc32c(bytes).to_le_bytes());
         record.extend_from_slice(bytes);
-        let (file, number, offset) = self.reserve_spill(record.len() as u64)?;
+        let (file, number, offset) = self.reserve(disk, record.len() as u64)?;
         let written = file.write_at(u64::from(offset), &record);
         let lsn = Lsn(SPILL_FLAG | u64::from(number) << 32 | u64::from(offset));
         match written {
             Ok(()) => Ok(lsn),
             Err(error) => {
-                self.release_spilled(lsn, record.len() as u64);
+                self.release(lsn);
                 Err(error)
             }
         }
     }
 
-    /// Lets spilled bytes go; `size_bytes` as they were given to [`DiskJournal::spill`]. The file goes
-    /// with its last bytes.
-    pub fn unspill(&self, lsn: Lsn, size_bytes: usize) {
-        self.release_spilled(lsn, (size_bytes + HEAD_BYTES) as u64);
-    }
-
-    fn reserve_spill(&self, bytes: u64) -> Result<(Arc<D::File>, u32, u32), DiskError> {
-        let mut state = self.shared.spill.state.lock();
+    fn reserve(
+        &self,
+        disk: &impl Disk<File = F>,
+        bytes: u64,
+    ) -> Result<(Arc<F>, u32, u32), DiskError> {
+        let mut state = self.state.lock();
         let current = state.current;
-        let fits = |file: &SpillFile<D::File>| file.size + bytes <= SPILL_FILE_BYTES;
+        let fits = |file: &SpillFile<F>| file.size + bytes <= SPILL_FILE_BYTES;
         if !state.files.get(&current).is_some_and(fits) {
             let number = (current + 1) & (u32::MAX >> 1);
-            let name = format!("{SPILL_PREFIX}{number}");
-            let file = self.shared.disk.create(&name)?;
-            self.shared.disk.remove(&name)?;
-            state.files.retain(|_, file| file.live > 0);
+            let name = format!("{SPILL_PREFIX}{:x}-{number}", self.tag);
+            let file = disk.create(&name)?;
+            disk.remove(&name)?;
+            state.files.retain(|_, file| !file.live.is_empty());
             state.current = number;
             state.files.insert(
                 number,
                 SpillFile {
                     file: Arc::new(file),
                     size: 0,
-                    live: 0,
+                    live: BTreeMap::new(),
                 },
             );
         }
@@ -114,32 +122,32 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         };
         let offset = u32::try_from(file.size).unwrap_or(u32::MAX);
         file.size += bytes;
-        file.live += 1;
-        self.shared
-            .spilled_bytes
-            .fetch_add(bytes, Ordering::Relaxed);
+        file.live.insert(offset, bytes);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok((Arc::clone(&file.file), number, offset))
     }
 
-    fn release_spilled(&self, lsn: Lsn, bytes: u64) {
-        let (number, _) = split(lsn);
-        let mut state = self.shared.spill.state.lock();
+    fn release(&self, lsn: Lsn) {
+        let (number, offset) = split(lsn);
+        let mut state = self.state.lock();
         let current = state.current;
-        if let Some(file) = state.files.get_mut(&number) {
-            file.live = file.live.saturating_sub(1);
-            self.shared
-                .spilled_bytes
-                .fetch_sub(bytes, Ordering::Relaxed);
-            if file.live == 0 && number != current {
-                state.files.remove(&number);
-            }
+        let Some(file) = state.files.get_mut(&number) else {
+            return;
+        };
+        if let Some(bytes) = file.live.remove(&offset) {
+            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        if file.live.is_empty() && number != current {
+            let file = state.files.remove(&number);
+            drop(state);
+            drop(file); // the file system frees its space, which takes a while
         }
     }
 
-    pub(super) fn read_spilled(&self, lsn: Lsn) -> Result<Bytes, ReadError> {
+    pub(super) fn read(&self, lsn: Lsn) -> Result<Bytes, ReadError> {
         let (number, offset) = split(lsn);
         let file = {
-            let state = self.shared.spill.state.lock();
+            let state = self.state.lock();
             let file = state.files.get(&number);
             Arc::clone(&file.ok_or(ReadError::Unknown(lsn))?.file)
         };
@@ -158,6 +166,54 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
             return Err(ReadError::Damaged(lsn));
         }
         Ok(bytes.into())
+    }
+}
+
+impl<P: Payload, D: Disk> DiskJournal<P, D> {
+    /// Puts bytes on disk that need not survive the process. Not under the core's lock.
+    pub fn spill(&self, bytes: &[u8]) -> Result<Lsn, DiskError> {
+        self.shared.spill.spill(&self.shared.disk, bytes)
+    }
+
+    /// Lets spilled bytes go. The file goes with its last bytes. Not under the core's lock.
+    pub fn unspill(&self, lsn: Lsn) {
+        self.shared.spill.release(lsn);
+    }
+}
+
+/// Spill files of a broker without a journal.
+#[derive(Debug)]
+pub struct Spill<D: Disk> {
+    disk: D,
+    files: SpillFiles<D::File>,
+}
+
+impl<D: Disk> Spill<D> {
+    /// None yet. `tag` is part of their names while they have one: random, where others use the
+    /// same directory.
+    pub fn new(disk: D, tag: u64) -> Self {
+        let files = SpillFiles::new(tag);
+        Self { disk, files }
+    }
+
+    /// Puts bytes on disk that need not survive the process.
+    pub fn spill(&self, bytes: &[u8]) -> Result<Lsn, DiskError> {
+        self.files.spill(&self.disk, bytes)
+    }
+
+    /// Reads them back.
+    pub fn read(&self, lsn: Lsn) -> Result<Bytes, ReadError> {
+        self.files.read(lsn)
+    }
+
+    /// Lets them go. The file goes with its last bytes.
+    pub fn unspill(&self, lsn: Lsn) {
+        self.files.release(lsn);
+    }
+
+    /// Bytes that are not released.
+    pub fn bytes(&self) -> u64 {
+        self.files.bytes()
     }
 }
 

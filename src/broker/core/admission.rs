@@ -31,17 +31,15 @@ pub(super) struct Arrival<'a> {
     pub(super) size_bytes: u32,
     /// What names its bare bytes in the journal; 0: nothing.
     pub(super) body: Lsn,
-    /// Whether a message names them already.
-    named: bool,
 }
 
 impl<'a> Arrival<'a> {
-    /// `body`: what names its bare bytes; `named`: another message does so already.
+    /// `body`: what names its bare bytes.
     pub(super) fn new(
         now: Now,
         message: &'a Arc<Message>,
         route: &'a Arc<Route>,
-        (body, named): (Lsn, bool),
+        body: Lsn,
     ) -> Self {
         let size_bytes = size_bytes(message);
         Self {
@@ -50,7 +48,6 @@ impl<'a> Arrival<'a> {
             ttl_ms: own_ttl_ms(now, message),
             size_bytes,
             body,
-            named,
         }
     }
 }
@@ -113,14 +110,18 @@ impl Core {
         &mut self,
         now: Now,
         id: QueueId,
-        arrival: &mut Arrival<'_>,
+        arrival: &Arrival<'_>,
         state: State,
     ) -> Option<Entered> {
         let queue = self.queues.get_mut(&id)?;
-        let durable = queue.keeps(arrival.message.durable());
-        let body = if durable { arrival.body } else { Lsn(0) };
-        if durable && std::mem::replace(&mut arrival.named, true) {
-            self.recorder.share(body);
+        let durable = self.options.journal && queue.keeps(arrival.message.durable());
+        let (envelope, body) = if durable {
+            (self.recorder.name_envelope(), arrival.body)
+        } else {
+            (Lsn(0), Lsn(0))
+        };
+        if body != envelope {
+            self.recorder.share(body, 1);
         }
         let slot = Slot {
             message: arrival.message.clone(),
@@ -129,6 +130,7 @@ impl Core {
             deadline: arrival
                 .ttl_ms
                 .map_or(Millis::NEVER, |ttl_ms| now.mono.plus(ttl_ms)),
+            envelope,
             body,
             holder: HolderId::default(),
             size_bytes: arrival.size_bytes,
@@ -137,9 +139,14 @@ impl Core {
             durable,
         };
         let position = queue.messages.insert(slot, state);
+        self.memory.here.add(arrival.size_bytes);
         queue.counters.entered += 1;
         queue.grown = true;
+        let full = queue.messages.block_before(position);
         self.schedule(id);
+        if let Some(full) = full {
+            self.may_leave(id, full);
+        }
         let entry = Entry {
             queue: id,
             position,

@@ -8,7 +8,7 @@ use super::{Core, Turn};
 use crate::base::{Lsn, Millis, Position, QueueId};
 use crate::broker::arguments::DeadLetterStrategy;
 use crate::broker::dead_letter::{Sent, Verdict, plan, verdict};
-use crate::broker::queue::{Pending, State, Waiter};
+use crate::broker::queue::{Burial, Pending, State, Waiter};
 use crate::broker::{Body, DropCause, Fact, LogEvent};
 use crate::deaths::{Death, Evidence, History, Reason};
 use crate::message::{Message, Route};
@@ -57,16 +57,24 @@ impl Core {
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
         };
-        let Some(slot) = queue.messages.slot_if(position, from) else {
+        if !queue.messages.is(position, from) {
+            return;
+        }
+        if queue.settings.dead_letter_exchange.is_none() {
+            queue.counters.dead.add(reason);
+            self.counters.dead.add(reason);
+            let cause = DropCause::NoDeadLetterExchange;
+            self.remove_dropped(turn, id, position, from, (Some(reason), cause));
+            return;
+        }
+        let slot = queue.messages.slot(position);
+        let planned = slot.and_then(|slot| Some((slot, plan(&queue.settings, &slot.route)?)));
+        let Some((slot, route)) = planned else {
+            self.bury(turn, id, position, Burial::Die(reason));
             return;
         };
         queue.counters.dead.add(reason);
         self.counters.dead.add(reason);
-        let Some(route) = plan(&queue.settings, &slot.route) else {
-            let cause = DropCause::NoDeadLetterExchange;
-            self.remove_dropped(turn, id, position, from, (Some(reason), cause));
-            return;
-        };
         let death = Death {
             queue: queue.name.clone(),
             reason,
@@ -96,8 +104,13 @@ impl Core {
         self.send(turn, letter);
     }
 
-    /// Tries a dead letter that waits once more.
-    pub(super) fn retry(&mut self, turn: &mut Turn<'_>, id: QueueId, position: Position) {
+    /// Tries a dead letter that waits once more, for room in a queue if that is why it waited.
+    pub(super) fn retry(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (id, position): (QueueId, Position),
+        room_in: Option<QueueId>,
+    ) {
         self.recorder.cut(turn.now, turn.effects);
         let Some(queue) = self.queues.get(&id) else {
             return;
@@ -106,6 +119,7 @@ impl Core {
             return;
         };
         let Some(slot) = queue.messages.slot_if(position, State::Dying) else {
+            self.bury(turn, id, position, Burial::Retry(room_in));
             return;
         };
         let Some(route) = plan(&queue.settings, &slot.route) else {
@@ -144,14 +158,17 @@ impl Core {
             return;
         };
         for _ in 0..SLICE {
-            let next = self
-                .queues
-                .get(&id)
-                .and_then(|queue| queue.pending.next(from));
-            let Some(position) = next else {
+            let Some(queue) = self.queues.get_mut(&id) else {
                 return;
             };
-            self.retry(turn, id, position);
+            let Some(position) = queue.pending.next(from) else {
+                return;
+            };
+            if queue.is_burying_enough() {
+                queue.retry_from = Some(position); // goes on when some are buried
+                return;
+            }
+            self.retry(turn, (id, position), None);
             turn.budget = turn.budget.saturating_sub(1);
             from = Position(position.0 + 1);
         }
@@ -207,10 +224,10 @@ impl Core {
         targets.clear();
         self.find_targets(letter, &mut targets, &mut sent);
         let body = match letter.body {
-            Lsn(0) => (self.recorder.name_body(), false),
-            body => (body, true),
+            Lsn(0) => self.recorder.name_body(),
+            body => body,
         };
-        let mut arrival = Arrival::new(turn.now, &letter.message, &letter.route, body);
+        let arrival = Arrival::new(turn.now, &letter.message, &letter.route, body);
         let insertion_at = self.recorder.len();
         let mut entries = Vec::new();
         for &target in &targets {
@@ -226,7 +243,7 @@ impl Core {
                     continue;
                 }
             };
-            let Some(entered) = self.enter(turn.now, target, &mut arrival, state) else {
+            let Some(entered) = self.enter(turn.now, target, &arrival, state) else {
                 continue;
             };
             sent.accepted += 1;
@@ -335,8 +352,10 @@ impl Core {
         };
         let is_news = waited.as_ref() != Some(&pending);
         queue.pending.put(position, pending);
-        if let Some(slot) = queue.messages.slot_mut(position) {
-            slot.message = message.clone(); // its header carries the counts from now on
+        if waited.is_none()
+            && let Some(slot) = queue.messages.slot_mut(position)
+        {
+            slot.message = message; // its header carries the counts from now on
             (slot.failures, slot.acquired) = (0, 0);
         }
         self.pending_queues.insert(id);
@@ -349,13 +368,16 @@ impl Core {
                 });
             }
         }
+        if waited.is_none() {
+            self.change(id, position);
+        }
         if durable && is_news {
             let queue = id;
             self.recorder.push(Fact::DeadPending {
                 queue,
                 position,
                 reason,
-                message,
+                message: None,
                 targets,
             });
         }
@@ -366,14 +388,17 @@ impl Core {
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
         };
-        let Some(slot) = queue.messages.take(position, from) else {
+        let Some(gone) = queue.messages.take(position, from) else {
             return;
         };
+        self.memory.left(&gone);
         if queue.pending.remove(position).is_some() && queue.pending.is_empty() {
             self.pending_queues.remove(&id);
         }
-        if slot.durable {
-            self.recorder.push_removal(id, position, slot.body);
+        if gone.durable {
+            self.recorder.push_removal(id, position, &gone);
+        } else {
+            gone.names().for_each(|name| self.recorder.unname(name));
         }
         if !queue.waiters.is_empty() {
             self.schedule(id);

@@ -54,6 +54,18 @@ impl Core {
                 queues_max,
                 default_queue_type,
             } => (self.queues_max, self.default_queue_type) = (queues_max, default_queue_type),
+            Command::Loaded(loaded) => self.loaded(turn, loaded),
+            Command::PageOut {
+                bytes,
+                written,
+                spill,
+            } => self.page_out(turn, bytes, written, spill),
+            Command::Spilled {
+                queue,
+                block,
+                lsn,
+                written,
+            } => self.spilled(turn, (queue, block), lsn, written),
             Command::Alarm { raised } => self.raise_alarm(turn, raised),
             other => {
                 let answer = self.handle_queue(turn, other);

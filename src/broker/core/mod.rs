@@ -11,6 +11,7 @@ mod clients;
 mod consume;
 mod death;
 mod dispatch;
+mod paging;
 mod publish;
 mod queues;
 mod recorder;
@@ -27,16 +28,18 @@ mod work;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+pub use self::paging::Memory;
 pub use self::restore::Restoring;
 pub use self::snapshot::Snapshot;
 
 use self::clients::Clients;
+use self::paging::Paging;
 use self::recorder::Recorder;
 use self::topology::PolicyPass;
 use self::work::Work;
 use super::counters::Counters;
 use super::policy::Policies;
-use super::queue::{Queue, State, Trash};
+use super::queue::{BLOCK_SHIFT_MAX, Queue, State, Trash};
 use super::reply::{Browsed, QueueInfo};
 use super::router::Router;
 use super::{Command, DropCause, Effects, Reply};
@@ -51,6 +54,10 @@ pub struct Options {
     pub seed: Seed,
     /// Deliveries a session may hold unsettled; default [`limits::UNSETTLED_MAX`].
     pub unsettled_max: u32,
+    /// A journal keeps the facts; without one, no message is durable. Default true.
+    pub journal: bool,
+    /// Slots of the blocks of a queue, as a power of 2; default and at most [`BLOCK_SHIFT_MAX`].
+    pub block_shift: u32,
 }
 
 impl Options {
@@ -60,6 +67,8 @@ impl Options {
             vhost,
             seed,
             unsettled_max: limits::UNSETTLED_MAX,
+            journal: true,
+            block_shift: BLOCK_SHIFT_MAX,
         }
     }
 }
@@ -93,6 +102,7 @@ pub struct Core {
     /// Exchanges that the journal knows.
     durable_exchanges: BTreeSet<Name>,
     recorder: Recorder,
+    memory: Paging,
     counters: Counters,
     /// Queues that may be declared at a time.
     queues_max: Option<u64>,
@@ -135,6 +145,7 @@ impl Core {
             pending_queues: BTreeSet::new(),
             durable_exchanges: BTreeSet::new(),
             recorder: Recorder::new(),
+            memory: Paging::default(),
             counters: Counters::default(),
             queues_max: None,
             default_queue_type: None,
@@ -223,7 +234,8 @@ impl Core {
         names.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Up to `count` messages of a queue in one state, by place, from a place on. Changes nothing.
+    /// Up to `count` messages of a queue in one state, by place, from a place on, of
+    /// those in memory. Changes nothing.
     pub fn browse(&self, queue: &str, state: State, from: Position, count: usize) -> Vec<Browsed> {
         let Some(queue) = self.queue(queue) else {
             return Vec::new();
@@ -231,9 +243,12 @@ impl Core {
         let mut browsed = Vec::new();
         let mut from = from;
         while browsed.len() < count
-            && let Some(position) = queue.messages.find(state, from, |_| true)
-            && let Some(slot) = queue.messages.slot(position)
+            && let Some(position) = queue.messages.find(state, from)
         {
+            from = Position(position.0 + 1);
+            let Some(slot) = queue.messages.slot(position) else {
+                continue;
+            };
             browsed.push(Browsed {
                 position,
                 message: Arc::clone(&slot.message),
@@ -242,24 +257,8 @@ impl Core {
                 failures: slot.failures,
                 acquired: slot.acquired,
             });
-            from = Position(position.0 + 1);
         }
         browsed
-    }
-
-    /// Memory that the messages of up to `count` queues behind `after` take, about, in bytes; and
-    /// the last of these queues, if there may be more. A message in several queues counts in each.
-    pub fn memory_after(&self, after: Option<&Name>, count: usize) -> (u64, Option<Name>) {
-        let mut bytes = 0;
-        let mut last = None;
-        for (index, (name, id)) in self.names_after(after).take(count).enumerate() {
-            let messages = self.queues.get(id).map(|queue| &queue.messages);
-            bytes += messages.map_or(0, |messages| {
-                messages.live_bytes() + messages.live() * limits::MESSAGE_OVERHEAD_BYTES
-            });
-            last = (index + 1 == count).then(|| name.clone());
-        }
-        (bytes, last)
     }
 
     /// Handles one command. Never fails, never waits: what is refused is in the reply. Call
@@ -332,15 +331,15 @@ impl Core {
         self.recorder.last()
     }
 
-    /// The body of a message has another name in the journal from now on; nothing if the message
-    /// is gone or names another one.
+    /// The body of a message has another name in the journal from now on, that of the record with its
+    /// envelope; nothing if the message is gone or names another one.
     pub fn rename_body(&mut self, queue: QueueId, position: Position, from: Lsn, to: Lsn) {
-        self.recorder.rename(from, to);
         let queue = self.queues.get_mut(&queue);
         if let Some(slot) = queue.and_then(|queue| queue.messages.slot_mut(position))
             && slot.body == from
         {
             slot.body = to;
+            self.recorder.forget(from);
         }
     }
 

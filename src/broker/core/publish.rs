@@ -83,8 +83,8 @@ impl Core {
         targets: &[QueueId],
         publish: &Publish,
     ) -> PublishOutcome {
-        let body = (self.recorder.name_body(), false);
-        let mut arrival = Arrival::new(turn.now, &publish.message, &publish.route, body);
+        let body = self.recorder.name_body();
+        let arrival = Arrival::new(turn.now, &publish.message, &publish.route, body);
         let insertion_at = self.recorder.len();
         let mut entries = Vec::new();
         let mut full: Option<Name> = None;
@@ -99,7 +99,7 @@ impl Core {
                 Admission::RefuseAndDie => State::Dying,
                 Admission::Refuse => continue,
             };
-            let Some(entered) = self.enter(turn.now, target, &mut arrival, state) else {
+            let Some(entered) = self.enter(turn.now, target, &arrival, state) else {
                 continue;
             };
             if entered.durable {

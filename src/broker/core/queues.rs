@@ -7,7 +7,7 @@ use super::{Core, Turn};
 use crate::base::{ConnectionId, Lsn, Millis, Name, Position, QueueId};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
 use crate::broker::names::{check_form, check_new_name, is_temporary};
-use crate::broker::queue::{Queue, State};
+use crate::broker::queue::{Queue, State, Usage};
 use crate::broker::{ConsumerEnd, DropCause, Effect, Error, Fact, Kind, LogEvent, Reply};
 use crate::wire::Value;
 
@@ -135,7 +135,14 @@ impl Core {
             auto_delete,
         } = properties;
         let settings = self.policies.settings(name, &parsed);
-        let mut queue = Queue::new(turn.now, id, name.clone(), parsed, settings);
+        let mut queue = Queue::new(
+            turn.now,
+            id,
+            name.clone(),
+            parsed,
+            settings,
+            self.options.block_shift,
+        );
         queue.auto_delete = auto_delete;
         queue.exclusive = connection.filter(|_| exclusive);
         // What goes with its connection has no place in a journal.
@@ -225,7 +232,9 @@ impl Core {
             .queues
             .get_mut(&id)
             .ok_or_else(|| Self::missing_queue(name))?;
+        let before = queue.messages.usage();
         let messages = queue.messages.purge(&mut self.trash);
+        self.memory.change(before, queue.messages.usage());
         if queue.durable && messages > 0 {
             let (below, kept) = (queue.messages.ends(), queue.spared_by_purge());
             self.recorder.push(Fact::Purged {
@@ -338,6 +347,8 @@ impl Core {
         }
         let removed = self.router.queue_removed(&queue.name);
         self.exchanges_went(&removed.exchanges);
+        let nothing = (Usage::default(), Usage::default());
+        self.memory.change(queue.messages.usage(), nothing);
         queue.messages.scrap(&mut self.trash);
         queue.pending.scrap(&mut self.trash);
         self.retry_all();

@@ -1,8 +1,9 @@
-//! Facts of the command at hand, the LSN their record will have, and who names which body.
+//! Facts of the command at hand, the LSN their record will have, and who names which record.
 
 use std::collections::BTreeMap;
 
 use crate::base::{Lsn, Now, Position, QueueId};
+use crate::broker::queue::Gone;
 use crate::broker::{Body, Effects, Fact, Record};
 
 /// A record that carries so many bytes of bodies is ended before the next message is touched.
@@ -21,7 +22,9 @@ pub(super) struct Recorder {
     has_ended: bool,
     /// The last record with a fact that is not about messages one by one.
     topology: Lsn,
-    /// Bodies that more than one message names, and how many do. All others are named by one.
+    /// Messages that name the record being made: their envelopes or bodies are in it.
+    named: u32,
+    /// Records that more than one message names, and how many do. All others are named by one.
     shared: BTreeMap<Lsn, u32>,
     released: Vec<Lsn>,
 }
@@ -35,6 +38,7 @@ impl Recorder {
             carried_bytes: 0,
             has_ended: false,
             topology: Lsn(0),
+            named: 0,
             shared: BTreeMap::new(),
             released: Vec::new(),
         }
@@ -62,6 +66,12 @@ impl Recorder {
         } else {
             self.next
         }
+    }
+
+    /// The envelope of one more message is in the record being made: its LSN.
+    pub(super) const fn name_envelope(&mut self) -> Lsn {
+        self.named += 1;
+        self.next
     }
 
     /// How the record being made says where the body of that name is.
@@ -101,41 +111,60 @@ impl Recorder {
         self.facts.insert(at, fact);
     }
 
+    /// Adds that a message is another one.
+    pub(super) fn push_change(&mut self, fact: Fact) {
+        if let Fact::Changed { body, message, .. } = &fact
+            && !matches!(body, Body::At(_))
+        {
+            self.carried_bytes += message.bare_len();
+        }
+        self.facts.push(fact);
+    }
+
     /// A message that the journal knows is gone.
-    pub(super) fn push_removal(&mut self, queue: QueueId, position: Position, body: Lsn) {
+    pub(super) fn push_removal(&mut self, queue: QueueId, position: Position, gone: &Gone) {
         self.push(Fact::Removed {
             queue,
             position,
-            body,
+            body: gone.body,
         });
-        self.unname(body);
+        gone.names().for_each(|name| self.unname(name));
     }
 
-    /// One more message names a body that others name.
-    pub(super) fn share(&mut self, body: Lsn) {
-        if body > Lsn(0) {
-            *self.shared.entry(body).or_insert(1) += 1;
+    /// So many more messages name a record.
+    pub(super) fn share(&mut self, name: Lsn, more: u32) {
+        if name == self.next {
+            self.named += more;
+        } else if name > Lsn(0) && more > 0 {
+            *self.shared.entry(name).or_insert(1) += more;
         }
     }
 
-    /// One message less names a body; the last one lets it go.
-    pub(super) fn unname(&mut self, body: Lsn) {
-        if body == Lsn(0) {
+    /// One message less names a record; the last one lets it go.
+    pub(super) fn unname(&mut self, name: Lsn) {
+        if name == Lsn(0) {
             return;
         }
-        match self.shared.get_mut(&body) {
+        if name == self.next {
+            self.named = self.named.saturating_sub(1);
+            return;
+        }
+        match self.shared.get_mut(&name) {
             Some(count) if *count > 2 => *count -= 1,
             Some(_) => {
-                self.shared.remove(&body);
+                self.shared.remove(&name);
             }
-            None => self.released.push(body),
+            None => self.released.push(name),
         }
     }
 
-    /// A body has another name from now on.
-    pub(super) fn rename(&mut self, from: Lsn, to: Lsn) {
-        if let Some(count) = self.shared.remove(&from) {
-            self.shared.insert(to, count);
+    /// One message less names a record that was left out of the journal.
+    pub(super) fn forget(&mut self, name: Lsn) {
+        match self.shared.get_mut(&name) {
+            Some(count) if *count > 2 => *count -= 1,
+            _ => {
+                self.shared.remove(&name);
+            }
         }
     }
 
@@ -157,6 +186,7 @@ impl Recorder {
 
     fn end_record(&mut self, now: Now, effects: &mut Effects) {
         (self.names_body, self.carried_bytes) = (false, 0);
+        let named = std::mem::take(&mut self.named);
         if self.facts.is_empty() {
             return;
         }
@@ -165,7 +195,11 @@ impl Recorder {
             lsn: self.next,
             wall: now.wall,
             facts,
+            named: named > 0,
         });
+        if named > 1 {
+            self.shared.insert(self.next, named);
+        }
         self.next = Lsn(self.next.0 + 1);
     }
 

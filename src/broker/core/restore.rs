@@ -1,21 +1,20 @@
 //! A core is rebuilt from the journal's records. Applying a fact twice equals applying it once.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::{Core, Options};
-use crate::base::{HolderId, Lsn, Millis, Name, Now, Position, QueueId, Timestamp};
+use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Timestamp};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
-use crate::broker::queue::{Pending, Queue, Slot, State, lane};
-use crate::broker::{Body, DropCause, Entry, Fact, Record};
+use crate::broker::queue::{Card, Kept, Pending, Queue, State, lane, names};
+use crate::broker::{Body, DropCause, Entry, Fact, Record, Shelved};
 use crate::deaths::Reason;
 use crate::message::{Message, Route};
 use crate::wire::Value;
 
 use super::admission::size_bytes;
 
-/// Reads records into a new core, in the order of their LSNs.
+/// Reads records into a new core, in the order of their LSNs. Messages stay on disk.
 #[derive(Debug)]
 pub struct Restoring {
     core: Core,
@@ -24,8 +23,8 @@ pub struct Restoring {
     down_ms: u64,
     /// The last stamp of the journal.
     stopped: Timestamp,
-    /// Names of bodies and the messages that name them, sorted, once all records are read.
-    named: Vec<(Lsn, QueueId, Position)>,
+    /// What is read stands in a checkpoint, not in a record of its own.
+    in_checkpoint: bool,
 }
 
 impl Restoring {
@@ -42,7 +41,7 @@ impl Restoring {
             now,
             down_ms,
             stopped,
-            named: Vec::new(),
+            in_checkpoint: false,
         }
     }
 
@@ -59,98 +58,68 @@ impl Restoring {
         self.core.recorder.resume_after(record.lsn);
     }
 
-    /// All records are read: the bodies that messages name, rising.
-    pub fn bodies(&mut self) -> Vec<Lsn> {
+    /// Applies one piece of a checkpoint.
+    pub fn checkpoint(&mut self, piece: &Record) {
+        self.in_checkpoint = true;
+        self.record(piece);
+        self.in_checkpoint = false;
+    }
+
+    /// All records are read: those that messages name, rising. They must stay readable. Call it
+    /// once.
+    pub fn names(&mut self) -> Vec<Lsn> {
         let mut named = Vec::new();
         for queue in self.core.queues() {
-            for state in [State::Ready, State::Dying] {
-                let mut from = Position(0);
-                while let Some(position) = queue.messages.find(state, from, |_| true) {
-                    from = Position(position.0 + 1);
-                    if let Some(slot) = queue.messages.slot(position)
-                        && slot.body > Lsn(0)
-                    {
-                        named.push((slot.body, queue.id, position));
-                    }
-                }
-            }
+            each_message(queue, |_, card| {
+                named.extend(names(card.envelope, card.body));
+            });
         }
         named.sort_unstable();
-        self.named = named;
-        let mut bodies: Vec<Lsn> = self.named.iter().map(|(body, ..)| *body).collect();
-        bodies.dedup();
-        bodies
-    }
-
-    /// Of [`Restoring::bodies`], those whose bytes were not in the records, rising.
-    pub fn missing(&self) -> Vec<Lsn> {
-        let hollow = self.named.iter().filter(|(_, queue, position)| {
-            let queue = self.core.queues.get(queue);
-            let slot = queue.and_then(|queue| queue.messages.slot(*position));
-            slot.is_some_and(|slot| slot.message.is_hollow())
-        });
-        let mut missing: Vec<Lsn> = hollow.map(|(body, ..)| *body).collect();
-        missing.dedup();
-        missing
-    }
-
-    /// Gives the messages that name a body its bytes. Without bytes, or with others than theirs,
-    /// they are dropped as damaged; returns how many were.
-    pub fn fill(&mut self, body: Lsn, bytes: Option<&Bytes>) -> u64 {
-        let first = self.named.partition_point(|(name, ..)| *name < body);
-        let mut damaged = 0;
-        let mut last: Option<(Arc<Message>, Arc<Message>)> = None;
-        for (name, id, position) in self.named.iter().skip(first) {
-            if *name != body {
-                break;
+        let mut distinct: Vec<Lsn> = Vec::with_capacity(named.len());
+        for same in named.chunk_by(|a, b| a == b) {
+            let more = u32::try_from(same.len() - 1).unwrap_or(u32::MAX);
+            if let Some(name) = same.first() {
+                self.core.recorder.share(*name, more);
+                distinct.push(*name);
             }
-            let Some(queue) = self.core.queues.get_mut(id) else {
-                continue;
-            };
-            let Some(slot) = queue.messages.slot_mut(*position) else {
-                continue;
-            };
-            if !slot.message.is_hollow() {
-                continue;
-            }
-            let known = last
-                .as_ref()
-                .filter(|(hollow, _)| Arc::ptr_eq(hollow, &slot.message));
-            let whole = match known {
-                Some((_, whole)) => Some(whole.clone()),
-                None => bytes
-                    .and_then(|bytes| slot.message.filled(bytes))
-                    .map(Arc::new),
-            };
-            if let Some(whole) = whole {
-                let hollow = std::mem::replace(&mut slot.message, whole.clone());
-                last = Some((hollow, whole));
-                continue;
-            }
-            let waited = queue.pending.remove(*position).is_some();
-            let state = if waited { State::Dying } else { State::Ready };
-            queue.messages.take(*position, state);
-            let drops = &mut queue.counters.drops;
-            drops.add(self.now.mono, None, DropCause::Damaged, 1);
-            damaged += 1;
         }
-        damaged
+        distinct
     }
 
-    /// Ends: settings are worked out, queues are scheduled to be served. [`Restoring::bodies`]
-    /// comes before it.
+    /// Drops the messages that name one of these records as damaged: they are not there. Returns
+    /// how many were.
+    pub fn lose(&mut self, lost: &BTreeSet<Lsn>) -> u64 {
+        if lost.is_empty() {
+            return 0;
+        }
+        let mut damaged = Vec::new();
+        for queue in self.core.queues() {
+            each_message(queue, |position, card| {
+                if names(card.envelope, card.body).any(|name| lost.contains(&name)) {
+                    damaged.push((queue.id, position));
+                }
+            });
+        }
+        for (id, position) in &damaged {
+            self.remove(*id, *position);
+            if let Some(queue) = self.core.queues.get_mut(id) {
+                let drops = &mut queue.counters.drops;
+                drops.add(self.now.mono, None, DropCause::Damaged, 1);
+            }
+        }
+        damaged.len() as u64
+    }
+
+    /// Ends: settings are worked out, queues are scheduled to be served.
     pub fn finish(mut self) -> Core {
-        for pair in self.named.windows(2) {
-            if let [(a, ..), (b, ..)] = pair
-                && a == b
-            {
-                self.core.recorder.share(*a);
-            }
-        }
         self.core.router.keep_unused(false);
         self.core.policies_changed();
         for id in self.core.names.values().copied().collect::<Vec<_>>() {
             self.core.schedule(id);
+            if let Some(queue) = self.core.queues.get(&id) {
+                let usage = queue.messages.usage();
+                self.core.memory.change(Default::default(), usage);
+            }
         }
         self.core
     }
@@ -163,13 +132,8 @@ impl Restoring {
                 body,
                 entries,
             } => {
-                let body = match *body {
-                    Body::Named => lsn,
-                    Body::Carried => Lsn(0),
-                    Body::At(body) => body,
-                };
                 for entry in entries {
-                    self.insert(message, route, body, *entry);
+                    self.insert(lsn, (message, route), *body, *entry);
                 }
             }
             Fact::Removed {
@@ -182,12 +146,11 @@ impl Restoring {
                 acquired,
                 message,
             } => {
-                if let Some(slot) = self.slot(*queue, *position) {
-                    slot.failures = *failures;
-                    slot.acquired = *acquired;
-                    if let Some(message) = message {
-                        slot.message = message.with_body_of(&slot.message);
-                    }
+                self.change(*queue, *position, |card| {
+                    (card.failures, card.acquired) = (*failures, *acquired);
+                });
+                if let Some(message) = message {
+                    self.change_old(lsn, (*queue, *position), message);
                 }
             }
             Fact::DeadPending {
@@ -197,7 +160,10 @@ impl Restoring {
                 message,
                 targets,
             } => {
-                self.dead_pending(*queue, *position, *reason, message, targets.clone());
+                if let Some(message) = message {
+                    self.change_old(lsn, (*queue, *position), message);
+                }
+                self.dead_pending(*queue, *position, *reason, targets.clone());
             }
             Fact::Purged { queue, below, kept } => self.purge(*queue, below, kept),
             Fact::QueueDeclared {
@@ -212,8 +178,33 @@ impl Restoring {
             Fact::QueueIds { next } => {
                 self.core.next_queue = self.core.next_queue.max(next.0);
             }
+            Fact::Shelved { queue, messages } => {
+                for shelved in messages {
+                    self.shelve(*queue, shelved);
+                }
+            }
+            Fact::Changed { .. } => self.changed(lsn, fact),
             _ => self.topology(fact),
         }
+    }
+
+    /// A message is another one from now on.
+    fn changed(&mut self, lsn: Lsn, fact: &Fact) {
+        let Fact::Changed {
+            queue,
+            position,
+            message,
+            body,
+            ..
+        } = fact
+        else {
+            return;
+        };
+        let (size_bytes, body) = (size_bytes(message), name_of(lsn, *body));
+        self.change(*queue, *position, |card| {
+            (card.envelope, card.body) = (lsn, body);
+            (card.size_bytes, card.kept) = (size_bytes, None);
+        });
     }
 
     /// Topology is applied as it was; what is there already, or gone already, stays so.
@@ -274,7 +265,8 @@ impl Restoring {
             return;
         };
         let settings = self.core.policies.settings(name, &parsed);
-        let mut queue = Queue::new(self.now, id, name.clone(), parsed, settings);
+        let shift = self.core.options.block_shift;
+        let mut queue = Queue::new(self.now, id, name.clone(), parsed, settings, shift);
         queue.durable = true;
         queue.declared_durable = true;
         queue.auto_delete = auto_delete;
@@ -290,35 +282,85 @@ impl Restoring {
         self.core.pending_queues.remove(&id);
     }
 
-    fn insert(&mut self, message: &Arc<Message>, route: &Arc<Route>, body: Lsn, entry: Entry) {
-        let age_ms = u64::try_from(self.stopped.0.saturating_sub(entry.arrived.0)).unwrap_or(0);
-        let age_ms = age_ms.saturating_add(self.down_ms);
-        let arrived = Millis(self.now.mono.0.saturating_sub(age_ms));
-        let slot = Slot {
-            message: message.clone(),
-            route: route.clone(),
+    /// A message entered. Its envelope stands in this record, or nowhere but in a checkpoint that
+    /// an earlier version wrote.
+    fn insert(
+        &mut self,
+        lsn: Lsn,
+        (message, route): (&Arc<Message>, &Arc<Route>),
+        body: Body,
+        entry: Entry,
+    ) {
+        let arrived = self.arrived(entry.arrived);
+        let kept = || {
+            let (message, route) = (message.clone(), route.clone());
+            Arc::new(Kept { message, route })
+        };
+        let card = Card {
             arrived,
-            deadline: entry
-                .ttl_ms
-                .map_or(Millis::NEVER, |ttl_ms| arrived.plus(ttl_ms)),
-            body,
-            holder: HolderId::default(),
+            deadline: deadline(arrived, entry.ttl_ms),
+            envelope: if self.in_checkpoint { Lsn(0) } else { lsn },
+            body: name_of(lsn, body),
             size_bytes: size_bytes(message),
             failures: 0,
             acquired: 0,
             durable: true,
+            kept: self.in_checkpoint.then(kept),
         };
         if let Some(queue) = self.core.queues.get_mut(&entry.queue) {
-            queue.messages.place(entry.position, slot, State::Ready);
+            queue.messages.place_card(entry.position, card);
         }
     }
 
-    fn slot(&mut self, queue: QueueId, position: Position) -> Option<&mut Slot> {
-        self.core
-            .queues
-            .get_mut(&queue)?
-            .messages
-            .slot_mut(position)
+    fn shelve(&mut self, id: QueueId, shelved: &Shelved) {
+        let arrived = self.arrived(shelved.arrived);
+        let card = Card {
+            arrived,
+            deadline: deadline(arrived, shelved.ttl_ms),
+            envelope: shelved.envelope,
+            body: shelved.body,
+            size_bytes: shelved.size_bytes,
+            failures: 0,
+            acquired: 0,
+            durable: true,
+            kept: None,
+        };
+        if let Some(queue) = self.core.queues.get_mut(&id) {
+            queue.messages.place_card(shelved.position, card);
+        }
+    }
+
+    fn arrived(&self, wall: Timestamp) -> Millis {
+        let age_ms = u64::try_from(self.stopped.0.saturating_sub(wall.0)).unwrap_or(0);
+        let age_ms = age_ms.saturating_add(self.down_ms);
+        Millis(self.now.mono.0.saturating_sub(age_ms))
+    }
+
+    fn change(&mut self, id: QueueId, position: Position, change: impl FnOnce(&mut Card)) {
+        if let Some(queue) = self.core.queues.get_mut(&id) {
+            queue.messages.change(position, change);
+        }
+    }
+
+    /// A message is another one, as earlier versions wrote it.
+    fn change_old(
+        &mut self,
+        lsn: Lsn,
+        (id, position): (QueueId, Position),
+        message: &Arc<Message>,
+    ) {
+        let in_checkpoint = self.in_checkpoint;
+        self.change(id, position, |card| {
+            if !in_checkpoint {
+                if card.body == Lsn(0) {
+                    card.body = card.envelope;
+                }
+                (card.envelope, card.kept) = (lsn, None);
+            } else if let Some(kept) = &card.kept {
+                let (message, route) = (message.with_body_of(&kept.message), kept.route.clone());
+                card.kept = Some(Arc::new(Kept { message, route }));
+            }
+        });
     }
 
     fn remove(&mut self, id: QueueId, position: Position) {
@@ -339,7 +381,6 @@ impl Restoring {
         id: QueueId,
         position: Position,
         reason: Reason,
-        message: &Arc<Message>,
         targets: Option<Vec<QueueId>>,
     ) {
         let ticket = self.core.next_ticket;
@@ -351,7 +392,8 @@ impl Restoring {
             return;
         }
         self.core.next_ticket += u64::from(known.is_none());
-        let (ticket, size_bytes) = (known.unwrap_or(ticket), size_bytes(message));
+        let size_bytes = queue.messages.card(position).map(|card| card.size_bytes);
+        let (ticket, size_bytes) = (known.unwrap_or(ticket), size_bytes.unwrap_or(0));
         queue.pending.put(
             position,
             Pending {
@@ -361,10 +403,9 @@ impl Restoring {
                 size_bytes,
             },
         );
-        if let Some(slot) = queue.messages.slot_mut(position) {
-            slot.message = message.with_body_of(&slot.message);
-            (slot.failures, slot.acquired) = (0, 0);
-        }
+        queue.messages.change(position, |card| {
+            (card.failures, card.acquired) = (0, 0);
+        });
         self.core.pending_queues.insert(id);
     }
 
@@ -373,13 +414,39 @@ impl Restoring {
             return;
         };
         let mut from = Position(0);
-        while let Some(position) = queue.messages.find(State::Ready, from, |_| true) {
+        while let Some(position) = queue.messages.find(State::Ready, from) {
             from = Position(position.0 + 1);
             let gone = below
                 .iter()
                 .any(|end| lane(*end) == lane(position) && position < *end);
             if gone && kept.binary_search(&position).is_err() {
                 queue.messages.take(position, State::Ready);
+            }
+        }
+    }
+}
+
+/// The record that names the bare bytes of a message; 0: they stand with its envelope.
+const fn name_of(lsn: Lsn, body: Body) -> Lsn {
+    match body {
+        Body::Named => lsn,
+        Body::Carried => Lsn(0),
+        Body::At(body) => body,
+    }
+}
+
+fn deadline(arrived: Millis, ttl_ms: Option<u64>) -> Millis {
+    ttl_ms.map_or(Millis::NEVER, |ttl_ms| arrived.plus(ttl_ms))
+}
+
+/// Goes over the messages of a queue that is being restored, by state and place.
+fn each_message(queue: &Queue, mut with: impl FnMut(Position, &Card)) {
+    for state in [State::Ready, State::Dying] {
+        let mut from = Position(0);
+        while let Some(position) = queue.messages.find(state, from) {
+            from = Position(position.0 + 1);
+            if let Some(card) = queue.messages.card(position) {
+                with(position, &card);
             }
         }
     }

@@ -7,7 +7,7 @@ use super::{Core, Turn};
 use crate::base::{ConsumerId, Millis, Now, Position, QueueId};
 use crate::broker::arguments::Overflow;
 use crate::broker::counters::Counters;
-use crate::broker::queue::{Queue, Slot, State};
+use crate::broker::queue::{Queue, Slot, State, Usage};
 use crate::broker::{Delivery, DropCause, Effect};
 use crate::deaths::Reason;
 
@@ -31,6 +31,7 @@ impl Core {
             clients: &mut self.clients,
             recorder: &mut self.recorder,
             counters: &mut self.counters,
+            here: &mut self.memory.here,
         };
         assigning.assign(turn, queue, &mut left, &mut dead);
         expire(now, queue, &mut left, &mut dead);
@@ -42,6 +43,7 @@ impl Core {
                 position,
                 reason,
             }));
+        self.read_ahead(turn, id);
         if left == 0 {
             self.schedule(id);
             return;
@@ -113,6 +115,9 @@ impl Core {
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
         };
+        if queue.is_burying_enough() {
+            return; // goes on when some are buried
+        }
         let next = queue.next_deadline();
         if next < queue.registered {
             self.deadlines.remove(&(queue.registered, id));
@@ -155,6 +160,7 @@ struct Assigning<'a> {
     clients: &'a mut Clients,
     recorder: &'a mut Recorder,
     counters: &'a mut Counters,
+    here: &'a mut Usage,
 }
 
 impl Assigning<'_> {
@@ -170,7 +176,7 @@ impl Assigning<'_> {
             && let Some(position) = queue.messages.head()
         {
             let Some(slot) = queue.messages.slot(position) else {
-                return;
+                return; // it is on disk; comes back when it is read
             };
             if is_late(turn.now, slot, queue.deadline_of(slot)) {
                 queue.messages.kill(position, State::Ready);
@@ -190,7 +196,6 @@ impl Assigning<'_> {
             turn.effects
                 .outgoing
                 .push((taker.connection, Effect::Deliver(delivery)));
-            let (durable, body) = (slot.durable, slot.body);
             queue.consumers.served(queue.messages.ready());
             queue.counters.delivered += 1;
             self.counters.delivered += 1;
@@ -198,11 +203,14 @@ impl Assigning<'_> {
                 queue.messages.hold(position, holder(consumer));
                 continue;
             }
-            queue.messages.take_ready(position);
+            let Some(gone) = queue.messages.take_ready(position) else {
+                return;
+            };
+            self.here.subtract(gone.size_bytes);
             queue.counters.accepted += 1;
             self.counters.settled.presettled += 1;
-            if durable {
-                self.recorder.push_removal(queue.id, position, body);
+            if gone.durable {
+                self.recorder.push_removal(queue.id, position, &gone);
             }
         }
     }
@@ -230,6 +238,7 @@ fn describe(consumer: ConsumerId, position: Position, slot: &Slot) -> Delivery {
 
 fn expire(now: Now, queue: &mut Queue, left: &mut usize, dead: &mut Vec<(Position, Reason)>) {
     while *left > 0
+        && !queue.is_burying_enough()
         && let Some(position) = queue.messages.due(now.mono, queue.settings.message_ttl_ms)
     {
         queue.messages.kill(position, State::Ready);
@@ -243,7 +252,7 @@ fn expire(now: Now, queue: &mut Queue, left: &mut usize, dead: &mut Vec<(Positio
 fn enforce_limit(queue: &mut Queue, left: &mut usize, dead: &mut Vec<(Position, Reason)>) {
     if queue.settings.overflow == Overflow::DropHead && queue.grown {
         while queue.overflows() {
-            if *left == 0 {
+            if *left == 0 || queue.is_burying_enough() {
                 return;
             }
             let Some(position) = queue.messages.victim() else {

@@ -8,9 +8,9 @@ use super::clients::holder;
 use super::death::Dying;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
-use crate::base::{ConsumerId, HolderId, Position, QueueId};
+use crate::base::{ConsumerId, HolderId, Lsn, Position, QueueId};
 use crate::broker::queue::State;
-use crate::broker::{Effect, Fact, Outcome, Settle};
+use crate::broker::{Body, Effect, Fact, Outcome, Settle};
 use crate::deaths::{Evidence, Reason};
 
 /// A delivery that comes back.
@@ -109,12 +109,13 @@ impl Core {
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
         };
-        let Some(slot) = queue.messages.take(position, State::Held) else {
+        let Some(gone) = queue.messages.take(position, State::Held) else {
             return;
         };
         queue.counters.accepted += 1;
-        if slot.durable {
-            self.recorder.push_removal(id, position, slot.body);
+        self.memory.here.subtract(gone.size_bytes);
+        if gone.durable {
+            self.recorder.push_removal(id, position, &gone);
         }
     }
 
@@ -175,7 +176,6 @@ impl Core {
         slot.failures = slot.failures.saturating_add(u32::from(failed));
         slot.acquired = slot.acquired.saturating_add(1);
         let (failures, acquired, durable) = (slot.failures, slot.acquired, slot.durable);
-        let message = annotated.then(|| slot.message.clone());
         let deadline = queue
             .messages
             .slot(position)
@@ -204,6 +204,9 @@ impl Core {
         }
         queue.messages.give_back(position);
         queue.grown = true;
+        if annotated {
+            self.change(id, position);
+        }
         if durable {
             let queue = id;
             self.recorder.push(Fact::Returned {
@@ -211,10 +214,39 @@ impl Core {
                 position,
                 failures,
                 acquired,
-                message,
+                message: None,
             });
         }
+        self.may_leave(id, position);
         self.schedule(id);
+    }
+
+    /// A message in memory is another one from now on: its envelope goes into this record.
+    pub(super) fn change(&mut self, id: QueueId, position: Position) {
+        let queue = self.queues.get_mut(&id);
+        let slot = queue.and_then(|queue| queue.messages.slot_mut(position));
+        let Some(slot) = slot.filter(|slot| slot.durable) else {
+            return;
+        };
+        let before = std::mem::replace(&mut slot.envelope, self.recorder.name_envelope());
+        let (message, route) = (slot.message.clone(), slot.route.clone());
+        // One record cannot name the same message twice.
+        let same = slot.body == slot.envelope;
+        let body = match slot.body {
+            Lsn(0) => Body::Carried,
+            body => Body::At(body),
+        };
+        if before != slot.body || same {
+            self.recorder.unname(before);
+        }
+        let queue = id;
+        self.recorder.push_change(Fact::Changed {
+            queue,
+            position,
+            message,
+            route,
+            body,
+        });
     }
 
     /// A delivery was assigned but never left: it comes back as if nothing had happened. (A
@@ -260,6 +292,7 @@ impl Core {
         } else {
             queue.messages.give_back(position);
             queue.grown = true;
+            self.may_leave(id, position);
             self.schedule(id);
         }
         for consumer in blocked.into_iter().chain([consumer]) {

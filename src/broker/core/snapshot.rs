@@ -6,11 +6,11 @@
 use super::Core;
 use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Timestamp};
 use crate::broker::binding::Binding;
-use crate::broker::queue::{Queue, Slot, State};
-use crate::broker::{Body, Entry, Fact};
+use crate::broker::queue::{Card, Queue, State};
+use crate::broker::{Body, Entry, Fact, Shelved};
 
 /// Messages in one slice at most.
-const SLICE_MESSAGES: usize = 256;
+const SLICE_MESSAGES: usize = 512;
 /// Bytes of bodies that a slice carries before it ends.
 const SLICE_BYTES: usize = 1024 * 1024;
 
@@ -203,67 +203,116 @@ fn copy_messages(
     from: Position,
     facts: &mut Vec<Fact>,
 ) -> Option<Position> {
-    let find = |state, from| queue.messages.find(state, from, |slot| slot.durable);
+    let find = |state, from| queue.messages.find_durable(state, from);
     let mut next =
         [State::Ready, State::Held, State::Dying].map(|state| (state, find(state, from)));
-    let mut bytes = 0;
+    let mut slice = Slice::default();
+    let mut left = None;
     for _ in 0..SLICE_MESSAGES {
-        let place = next.iter().filter_map(|(_, position)| *position).min()?;
+        let place = next.iter().filter_map(|(_, position)| *position).min();
+        left = place;
+        let Some(place) = place else {
+            break;
+        };
         for (state, position) in &mut next {
             if *position == Some(place) {
                 *position = find(*state, Position(place.0 + 1));
             }
         }
-        if let Some(slot) = queue.messages.slot(place) {
-            copy_message(now, queue, place, slot, facts);
-            bytes += if slot.body == Lsn(0) {
-                slot.message.bare_len()
-            } else {
-                0
-            };
-        }
-        if bytes >= SLICE_BYTES {
-            return Some(Position(place.0 + 1));
+        slice.copy(now, queue, place);
+        left = next.iter().filter_map(|(_, position)| *position).min();
+        if slice.bytes >= SLICE_BYTES {
+            break;
         }
     }
-    next.iter().filter_map(|(_, position)| *position).min()
-}
-
-fn copy_message(now: Now, queue: &Queue, position: Position, slot: &Slot, facts: &mut Vec<Fact>) {
-    let age_ms = i64::try_from(now.mono.since(slot.arrived)).unwrap_or(i64::MAX);
-    let is_mortal = slot.deadline != Millis::NEVER;
-    facts.push(Fact::Inserted {
-        message: slot.message.clone(),
-        route: slot.route.clone(),
-        body: if slot.body == Lsn(0) {
-            Body::Carried
-        } else {
-            Body::At(slot.body)
-        },
-        entries: vec![Entry {
+    if !slice.shelved.is_empty() {
+        facts.push(Fact::Shelved {
             queue: queue.id,
-            position,
-            arrived: Timestamp(now.wall.0.saturating_sub(age_ms)),
-            ttl_ms: is_mortal.then(|| slot.deadline.since(slot.arrived)),
-        }],
-    });
-    let queue_id = queue.id;
-    if let Some(pending) = queue.pending.entry(position) {
-        facts.push(Fact::DeadPending {
-            queue: queue_id,
-            position,
-            reason: pending.reason,
-            message: slot.message.clone(),
-            targets: pending.targets.clone(),
+            messages: slice.shelved,
         });
     }
-    if slot.failures > 0 || slot.acquired > 0 {
-        facts.push(Fact::Returned {
-            queue: queue_id,
-            position,
-            failures: slot.failures,
-            acquired: slot.acquired,
-            message: None,
+    facts.append(&mut slice.facts);
+    left
+}
+
+/// Messages of one slice.
+#[derive(Default)]
+struct Slice {
+    shelved: Vec<Shelved>,
+    /// Messages that no other record holds, and what else is true of any.
+    facts: Vec<Fact>,
+    /// Bytes of bodies in it.
+    bytes: usize,
+}
+
+impl Slice {
+    fn copy(&mut self, now: Now, queue: &Queue, position: Position) {
+        let Some(card) = queue.messages.card(position) else {
+            return;
+        };
+        let age_ms = i64::try_from(now.mono.since(card.arrived)).unwrap_or(i64::MAX);
+        let arrived = Timestamp(now.wall.0.saturating_sub(age_ms));
+        let ttl_ms = (card.deadline != Millis::NEVER).then(|| card.deadline.since(card.arrived));
+        if card.envelope > Lsn(0) {
+            self.shelved.push(Shelved {
+                position,
+                arrived,
+                ttl_ms,
+                size_bytes: card.size_bytes,
+                envelope: card.envelope,
+                body: card.body,
+            });
+        } else {
+            let entry = Entry {
+                queue: queue.id,
+                position,
+                arrived,
+                ttl_ms,
+            };
+            self.copy_whole(queue, &card, entry);
+        }
+        let queue_id = queue.id;
+        if let Some(pending) = queue.pending.entry(position) {
+            self.facts.push(Fact::DeadPending {
+                queue: queue_id,
+                position,
+                reason: pending.reason,
+                message: None,
+                targets: pending.targets.clone(),
+            });
+        }
+        if card.failures > 0 || card.acquired > 0 {
+            self.facts.push(Fact::Returned {
+                queue: queue_id,
+                position,
+                failures: card.failures,
+                acquired: card.acquired,
+                message: None,
+            });
+        }
+    }
+
+    /// A message whose envelope stands in an earlier checkpoint only.
+    fn copy_whole(&mut self, queue: &Queue, card: &Card, entry: Entry) {
+        let slot = queue.messages.slot(entry.position);
+        let here = slot.map(|slot| (slot.message.clone(), slot.route.clone()));
+        let kept = card.kept.as_deref();
+        let kept = kept.map(|kept| (kept.message.clone(), kept.route.clone()));
+        let Some((message, route)) = here.or(kept) else {
+            return;
+        };
+        let body = match card.body {
+            Lsn(0) => Body::Carried,
+            body => Body::At(body),
+        };
+        if body == Body::Carried {
+            self.bytes += message.bare_len();
+        }
+        self.facts.push(Fact::Inserted {
+            message,
+            route,
+            body,
+            entries: vec![entry],
         });
     }
 }

@@ -1,9 +1,8 @@
 //! Work that follows from a command, done in bounded pieces in the order it arose.
 
-use super::death::Dying;
 use super::{Core, Turn};
 use crate::base::{HolderId, Millis, Now, Position, QueueId};
-use crate::broker::queue::{State, Waiter};
+use crate::broker::queue::Waiter;
 use crate::deaths::Reason;
 
 /// One piece of work. What is longer than a piece puts the rest back at the end of the list.
@@ -20,6 +19,8 @@ pub(super) enum Work {
         /// Why.
         reason: Reason,
     },
+    /// Bring dead messages of a queue that came back from disk to where they go.
+    Bury(QueueId),
     /// Try the dead letters of a queue again, from [`crate::broker::queue::Queue::retry_from`] on.
     Retry(QueueId),
     /// Drop the dead letters of a queue that were purged.
@@ -77,16 +78,9 @@ impl Core {
                     position,
                     reason,
                 } => {
-                    let from = State::Dying;
-                    let dying = Dying {
-                        queue,
-                        position,
-                        from,
-                        reason,
-                        evidence: None,
-                    };
-                    self.die(turn, dying);
+                    self.die_in_turn(turn, queue, position, reason);
                 }
+                Work::Bury(queue) => self.bury_slice(turn, queue),
                 Work::Retry(queue) => self.retry_slice(turn, queue),
                 Work::DropPending {
                     queue,
@@ -94,8 +88,11 @@ impl Core {
                     before_ticket,
                 } => self.drop_pending_slice(turn, queue, from, before_ticket),
                 Work::RetryWaiter { target, waiter } => {
-                    self.retry(turn, waiter.source, waiter.position);
-                    self.schedule(target);
+                    let place = (waiter.source, waiter.position);
+                    self.retry(turn, place, Some(target));
+                    if !self.is_burying(place) {
+                        self.schedule(target);
+                    }
                 }
                 Work::GiveBack {
                     queue,

@@ -5,8 +5,12 @@ use std::sync::Arc;
 use crate::base::{HolderId, Lsn, Millis};
 use crate::message::{Message, Route};
 
+use super::cards::{Card, Cards};
+
+/// Slots of one block, as a power of 2.
+pub const BLOCK_SHIFT_MAX: u32 = 9;
 /// Slots of one block.
-pub const BLOCK_SLOTS: usize = 512;
+pub const BLOCK_SLOTS: usize = 1 << BLOCK_SHIFT_MAX;
 const WORDS: usize = BLOCK_SLOTS / 64;
 const STATES: usize = 4;
 /// Room for this many slots is kept when a block runs empty.
@@ -48,7 +52,9 @@ pub struct Slot {
     pub arrived: Millis,
     /// Its own end of life, whatever the queue's ttl.
     pub deadline: Millis,
-    /// The record that carries its bare bytes; 0 if it is not in the journal.
+    /// The journal's record in which its envelope stands; 0 if it is not in the journal.
+    pub envelope: Lsn,
+    /// The record that names its bare bytes; 0 if they have no name of their own.
     pub body: Lsn,
     /// Who holds it, when held.
     pub holder: HolderId,
@@ -62,22 +68,76 @@ pub struct Slot {
     pub durable: bool,
 }
 
+impl Slot {
+    /// What stays of it while it is out of memory, its envelope being in that record.
+    fn card(&self, envelope: Lsn) -> Card {
+        Card {
+            arrived: self.arrived,
+            deadline: self.deadline,
+            envelope,
+            body: self.body,
+            size_bytes: self.size_bytes,
+            failures: self.failures,
+            acquired: self.acquired,
+            durable: self.durable,
+            kept: None,
+        }
+    }
+}
+
+/// What a message that was taken out leaves to be done.
+#[derive(Clone, Copy, Debug)]
+pub struct Gone {
+    /// The record in which its envelope stands; 0: none.
+    pub envelope: Lsn,
+    /// The record that names its bare bytes; 0: none.
+    pub body: Lsn,
+    /// The journal knows it.
+    pub durable: bool,
+    /// Bytes of its bare message.
+    pub size_bytes: u32,
+    /// It was in memory.
+    pub was_here: bool,
+    pub(super) deadline: Millis,
+}
+
+/// Where the messages of a block are.
+#[derive(Debug)]
+enum Slots {
+    /// In memory.
+    Here(Vec<Option<Slot>>),
+    /// On disk. None of them is held.
+    Out(Cards),
+}
+
 /// 512 places. A message keeps its place for life, so that every change of state flips two bits.
 #[derive(Debug)]
 pub(super) struct Block {
-    /// Place of `slots[0]`: an empty block begins anew behind what is gone, so that a queue whose
-    /// messages pass straight through stays small.
+    /// Place of the first slot: an empty block begins anew behind what is gone, so that a queue
+    /// whose messages pass straight through stays small.
     base: usize,
-    slots: Vec<Option<Slot>>,
+    slots: Slots,
+    /// Bytes of the bare messages in it.
+    bytes: u64,
     bits: [[u64; WORDS]; STATES],
     counts: [u16; STATES],
 }
 
 impl Block {
     pub(super) fn new() -> Self {
+        Self::with(Slots::Here(Vec::new()))
+    }
+
+    /// A block whose messages are on disk.
+    pub(super) fn new_out() -> Self {
+        Self::with(Slots::Out(Cards::new(Lsn(0), 0)))
+    }
+
+    fn with(slots: Slots) -> Self {
         Self {
             base: 0,
-            slots: Vec::new(),
+            slots,
+            bytes: 0,
             bits: [[0; WORDS]; STATES],
             counts: [0; STATES],
         }
@@ -92,28 +152,95 @@ impl Block {
         self.counts.iter().sum()
     }
 
+    /// Bytes of the bare messages that are not gone.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether its messages are on disk.
+    pub(super) const fn is_out(&self) -> bool {
+        matches!(self.slots, Slots::Out(_))
+    }
+
     pub(super) fn slot(&self, at: usize) -> Option<&Slot> {
-        self.slots.get(at.checked_sub(self.base)?)?.as_ref()
+        let Slots::Here(slots) = &self.slots else {
+            return None;
+        };
+        slots.get(at.checked_sub(self.base)?)?.as_ref()
     }
 
     pub(super) fn slot_mut(&mut self, at: usize) -> Option<&mut Slot> {
-        self.slots.get_mut(at.checked_sub(self.base)?)?.as_mut()
+        let Slots::Here(slots) = &mut self.slots else {
+            return None;
+        };
+        slots.get_mut(at.checked_sub(self.base)?)?.as_mut()
+    }
+
+    /// What is known of a message, wherever it is.
+    pub(super) fn card(&self, at: usize) -> Option<Card> {
+        match &self.slots {
+            Slots::Here(_) => self.slot(at).map(|slot| slot.card(slot.envelope)),
+            Slots::Out(cards) => cards.get(at.checked_sub(self.base)?),
+        }
+    }
+
+    /// Changes what is known of a message that is on disk; false if it is not.
+    pub(super) fn change(&mut self, at: usize, change: impl FnOnce(&mut Card)) -> bool {
+        let Slots::Out(cards) = &mut self.slots else {
+            return false;
+        };
+        let index = at.checked_sub(self.base);
+        let Some((index, mut card)) = index.and_then(|index| Some((index, cards.get(index)?)))
+        else {
+            return false;
+        };
+        change(&mut card);
+        cards.put(index, card);
+        true
+    }
+
+    /// Bytes of the bare message at a place; 0 if none is there.
+    pub(super) fn size_bytes(&self, at: usize) -> u32 {
+        match &self.slots {
+            Slots::Here(_) => self.slot(at).map_or(0, |slot| slot.size_bytes),
+            Slots::Out(_) => self.card(at).map_or(0, |card| card.size_bytes),
+        }
     }
 
     /// Puts a slot at a place at or behind all others of this block.
     pub(super) fn put(&mut self, at: usize, slot: Slot, state: State) {
-        if self.slots.is_empty() {
+        if self.is_out() && self.live() == 0 {
+            self.slots = Slots::Here(Vec::new());
+        }
+        let Slots::Here(slots) = &mut self.slots else {
+            unreachable!("a block that takes new messages is in memory");
+        };
+        if slots.is_empty() {
             self.base = at;
         }
-        let end = self.base + self.slots.len();
+        let end = self.base + slots.len();
         assert!(
             at < BLOCK_SLOTS && at >= end,
             "places are given out once, in order"
         );
         for _ in end..at {
-            self.slots.push(None);
+            slots.push(None);
         }
-        self.slots.push(Some(slot));
+        self.bytes += u64::from(slot.size_bytes);
+        slots.push(Some(slot));
+        self.raise(at, state);
+    }
+
+    /// Puts the card of a message that is on disk at a place behind all others of this block.
+    pub(super) fn put_card(&mut self, at: usize, card: Card, state: State) {
+        let Slots::Out(cards) = &mut self.slots else {
+            unreachable!("a block that is restored is on disk");
+        };
+        if cards.len() == 0 {
+            self.base = at;
+        }
+        self.bytes += u64::from(card.size_bytes);
+        cards.put(at.saturating_sub(self.base), card);
         self.raise(at, state);
     }
 
@@ -131,19 +258,113 @@ impl Block {
     }
 
     /// Takes a slot out; none if it was not in that state.
-    pub(super) fn take(&mut self, at: usize, from: State) -> Option<Slot> {
+    pub(super) fn take(&mut self, at: usize, from: State) -> Option<Gone> {
         if !self.lower(at, from) {
             return None;
         }
-        self.slots.get_mut(at.checked_sub(self.base)?)?.take()
+        let index = at.checked_sub(self.base)?;
+        let gone = match &mut self.slots {
+            Slots::Here(slots) => {
+                let slot = slots.get_mut(index)?.take()?;
+                Gone {
+                    envelope: slot.envelope,
+                    body: slot.body,
+                    durable: slot.durable,
+                    size_bytes: slot.size_bytes,
+                    was_here: true,
+                    deadline: slot.deadline,
+                }
+            }
+            Slots::Out(cards) => {
+                let card = cards.take(index)?;
+                Gone {
+                    envelope: card.envelope,
+                    body: card.body,
+                    durable: card.durable,
+                    size_bytes: card.size_bytes,
+                    was_here: false,
+                    deadline: card.deadline,
+                }
+            }
+        };
+        self.bytes -= u64::from(gone.size_bytes);
+        Some(gone)
     }
 
     /// Begins anew, once all are gone.
     pub(super) fn reset(&mut self) {
-        if self.slots.capacity() > SLOTS_KEPT {
-            self.slots = Vec::new();
+        match &mut self.slots {
+            Slots::Here(slots) if slots.capacity() <= SLOTS_KEPT => slots.clear(),
+            Slots::Here(slots) => *slots = Vec::new(),
+            Slots::Out(cards) => *cards = Cards::default(),
         }
-        self.slots.clear();
+    }
+
+    /// The places of all messages, and what they are.
+    fn places(&self) -> impl Iterator<Item = usize> {
+        let end = match &self.slots {
+            Slots::Here(slots) => slots.len(),
+            Slots::Out(cards) => cards.len(),
+        };
+        self.base..self.base + end
+    }
+
+    /// Its messages, by place.
+    pub(super) fn slots(&self) -> impl Iterator<Item = (usize, &Slot)> {
+        self.places()
+            .filter_map(|at| self.slot(at).map(|slot| (at, slot)))
+    }
+
+    /// All that is known of its messages, by place.
+    pub(super) fn cards(&self) -> impl Iterator<Item = (usize, Card)> {
+        self.places()
+            .filter_map(|at| self.card(at).map(|card| (at, card)))
+    }
+
+    /// A block in its place whose messages are on disk: the durable ones where their slots say,
+    /// the others in the piece `spilled`.
+    pub(super) fn leave(&self, spilled: Lsn) -> Self {
+        let mut cards = Cards::new(spilled, self.places().count());
+        for (at, slot) in self.slots() {
+            let envelope = if slot.durable { slot.envelope } else { spilled };
+            cards.put(at - self.base, slot.card(envelope));
+        }
+        Self {
+            base: self.base,
+            slots: Slots::Out(cards),
+            bytes: self.bytes,
+            bits: self.bits,
+            counts: self.counts,
+        }
+    }
+
+    /// Takes its messages back into memory. Each that is not gone by now must be among them.
+    pub(super) fn come_back(&mut self, messages: Vec<(usize, Arc<Message>, Arc<Route>)>) {
+        let Slots::Out(cards) = &self.slots else {
+            return;
+        };
+        let mut slots = Vec::new();
+        slots.resize_with(cards.len(), || None);
+        for (at, message, route) in messages {
+            let index = at.saturating_sub(self.base);
+            let (Some(card), Some(place)) = (cards.get(index), slots.get_mut(index)) else {
+                continue;
+            };
+            *place = Some(Slot {
+                message,
+                route,
+                arrived: card.arrived,
+                deadline: card.deadline,
+                envelope: if card.durable { card.envelope } else { Lsn(0) },
+                body: card.body,
+                holder: HolderId::default(),
+                size_bytes: card.size_bytes,
+                failures: card.failures,
+                acquired: card.acquired,
+                durable: card.durable,
+            });
+        }
+        self.slots = Slots::Here(slots);
     }
 
     /// Forgets all slots in a state at once; what they hold is freed with the block.
@@ -156,14 +377,14 @@ impl Block {
         }
     }
 
-    /// What names the bodies of its messages, of forgotten ones too.
-    pub(super) fn bodies(&self) -> impl Iterator<Item = Lsn> {
-        let slots = self.slots.iter().flatten();
-        slots.map(|slot| slot.body).filter(|body| *body > Lsn(0))
+    /// The records that its messages name, of forgotten ones too.
+    pub(super) fn names(&self) -> impl Iterator<Item = Lsn> {
+        self.cards()
+            .flat_map(|(_, card)| names(card.envelope, card.body))
     }
 
     /// Takes one slot in a state out, to free it here.
-    pub(super) fn take_any(&mut self, state: State) -> Option<Slot> {
+    pub(super) fn take_any(&mut self, state: State) -> Option<Gone> {
         let at = self.next(state, 0)?;
         self.take(at, state)
     }
@@ -220,6 +441,22 @@ impl Block {
         }
         true
     }
+}
+
+impl Gone {
+    /// The records that it named, each once.
+    pub fn names(&self) -> impl Iterator<Item = Lsn> + use<> {
+        names(self.envelope, self.body)
+    }
+}
+
+/// The records of an envelope and a body that a message names, each once.
+pub fn names(envelope: Lsn, body: Lsn) -> impl Iterator<Item = Lsn> {
+    let body = Some(body).filter(|body| *body != envelope);
+    [Some(envelope), body]
+        .into_iter()
+        .flatten()
+        .filter(|name| *name > Lsn(0))
 }
 
 fn bit(at: usize) -> u64 {

@@ -1,9 +1,18 @@
 //! All messages of one priority, in order of arrival.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use super::block::{BLOCK_SLOTS, Block, Slot, State};
-use super::trash::Trash;
+use crate::base::{Lsn, Millis};
+use crate::message::{Message, Route};
+
+use super::block::{Block, Gone, Slot, State};
+use super::cards::Card;
+use super::trash::{Garbage, Trash};
+
+/// A block with so many bytes takes no more messages, so that it can leave memory and come back in
+/// one piece.
+const BLOCK_BYTES: u64 = 512 * 1024;
 
 /// A deque of blocks. Places count from 0 and are never reused.
 ///
@@ -13,8 +22,10 @@ use super::trash::Trash;
 ///   [ h.h.....h ] [ ] [ ...rrrrr ] [ rrrrrrr ] [ rrrr      ]
 ///                  ^ a block in which all are gone keeps no slots
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Lane {
+    /// Slots of its blocks, as a power of 2.
+    shift: u32,
     /// Place of the first slot of the first block; a multiple of the block size.
     first: u64,
     /// Place of the next message.
@@ -22,7 +33,44 @@ pub struct Lane {
     /// No ready message lies in front of it.
     cursor: u64,
     ready: u64,
+    out: Usage,
     blocks: VecDeque<Cell>,
+}
+
+/// How many messages, and bytes of their bare messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    /// Messages.
+    pub messages: u64,
+    /// Bytes of their bare messages.
+    pub bytes: u64,
+}
+
+impl Usage {
+    /// One message more.
+    pub fn add(&mut self, size_bytes: u32) {
+        self.messages += 1;
+        self.bytes += u64::from(size_bytes);
+    }
+
+    /// One message less.
+    pub fn subtract(&mut self, size_bytes: u32) {
+        self.messages = self.messages.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(u64::from(size_bytes));
+    }
+}
+
+/// Whether a block may leave memory.
+#[derive(Debug)]
+pub(super) enum Leave {
+    /// There is nothing to leave.
+    Gone,
+    /// Not now: it is needed soon, or some of it is held, or not yet on disk.
+    NotNow,
+    /// It left; what it kept in memory is to be freed.
+    Left(Garbage),
+    /// Its transient messages must be spilled first.
+    Spill,
 }
 
 /// A block, with its counts beside it so that looking for a state walks this array only.
@@ -31,9 +79,57 @@ struct Cell {
     block: Option<Box<Block>>,
     ready: u16,
     held: u16,
+    /// Its messages are being read back.
+    is_loading: bool,
+    /// Its messages are being spilled, and none was touched since.
+    is_spilling: bool,
+    /// It is among those that may leave.
+    is_listed: bool,
+}
+
+impl Cell {
+    const fn empty() -> Self {
+        Self {
+            block: None,
+            ready: 0,
+            held: 0,
+            is_loading: false,
+            is_spilling: false,
+            is_listed: false,
+        }
+    }
 }
 
 impl Lane {
+    /// A lane without messages, with blocks of `1 << shift` slots.
+    pub fn new(shift: u32) -> Self {
+        Self {
+            shift,
+            first: 0,
+            next: 0,
+            cursor: 0,
+            ready: 0,
+            out: Usage::default(),
+            blocks: VecDeque::new(),
+        }
+    }
+
+    /// The block of an offset from the first one, and the place in it.
+    fn split(&self, offset: u64) -> (usize, usize) {
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        (offset >> self.shift, offset & ((1 << self.shift) - 1))
+    }
+
+    /// The first place of the block of a place.
+    const fn block_of(&self, place: u64) -> u64 {
+        place >> self.shift << self.shift
+    }
+
+    /// Whether a place is the first of its block; then a place in the block before.
+    pub fn block_before(&self, place: u64) -> Option<u64> {
+        (self.block_of(place) == place && place > 0).then(|| self.block_of(place - 1))
+    }
+
     /// Messages that wait for a consumer.
     pub fn ready(&self) -> u64 {
         self.ready
@@ -44,23 +140,56 @@ impl Lane {
         self.next
     }
 
-    /// Puts a message at a place that the journal names, at or behind the end.
+    /// The place of a new message: behind all others, in a block that takes more.
+    pub fn new_place(&self) -> u64 {
+        let Some(offset) = self.next.checked_sub(self.first) else {
+            return self.next;
+        };
+        let (cell, at) = self.split(offset);
+        let block = self.blocks.get(cell).and_then(|entry| entry.block.as_ref());
+        let is_closed = block.is_some_and(|block| {
+            (block.is_out() && block.live() > 0) || block.bytes() >= BLOCK_BYTES
+        });
+        if is_closed && at > 0 {
+            self.block_of(self.next) + (1 << self.shift)
+        } else {
+            self.next
+        }
+    }
+
+    /// Puts a message at or behind the end.
     pub fn place(&mut self, place: u64, slot: Slot, state: State) {
-        assert!(place >= self.next, "a place is given out once");
-        if self.blocks.is_empty() {
-            self.first = place - place % BLOCK_SLOTS as u64;
-        }
-        let (cell, at) = split(place - self.first);
-        while self.blocks.len() <= cell {
-            self.blocks.push_back(Cell {
-                block: None,
-                ready: 0,
-                held: 0,
-            });
-        }
-        if let Some(entry) = self.blocks.get_mut(cell) {
+        let at = self.make_place(place, state);
+        if let Some(entry) = self.cell_mut(place) {
             let block = entry.block.get_or_insert_with(|| Box::new(Block::new()));
             block.put(at, slot, state);
+        }
+    }
+
+    /// Puts a message that is on disk at or behind the end, in a block of such messages.
+    pub fn place_card(&mut self, place: u64, card: Card, state: State) {
+        self.out.messages += 1;
+        self.out.bytes += u64::from(card.size_bytes);
+        let at = self.make_place(place, state);
+        if let Some(entry) = self.cell_mut(place) {
+            let block = entry
+                .block
+                .get_or_insert_with(|| Box::new(Block::new_out()));
+            block.put_card(at, card, state);
+        }
+    }
+
+    /// Makes a cell for a place and counts what comes there; returns its place in the block.
+    fn make_place(&mut self, place: u64, state: State) -> usize {
+        assert!(place >= self.next, "a place is given out once");
+        if self.blocks.is_empty() {
+            self.first = self.block_of(place);
+        }
+        let (cell, at) = self.split(place - self.first);
+        while self.blocks.len() <= cell {
+            self.blocks.push_back(Cell::empty());
+        }
+        if let Some(entry) = self.blocks.get_mut(cell) {
             match state {
                 State::Ready => {
                     entry.ready += 1;
@@ -74,18 +203,73 @@ impl Lane {
             }
         }
         self.next = place + 1;
+        at
     }
 
-    /// The message at a place.
+    fn cell_mut(&mut self, place: u64) -> Option<&mut Cell> {
+        let (cell, _) = self.split(place.checked_sub(self.first)?);
+        self.blocks.get_mut(cell)
+    }
+
+    fn block(&self, place: u64) -> Option<(&Block, usize)> {
+        let (cell, at) = self.split(place.checked_sub(self.first)?);
+        Some((self.blocks.get(cell)?.block.as_deref()?, at))
+    }
+
+    /// The message at a place, if it is in memory.
     pub fn slot(&self, place: u64) -> Option<&Slot> {
-        let (cell, at) = split(place.checked_sub(self.first)?);
-        self.blocks.get(cell)?.block.as_ref()?.slot(at)
+        let (block, at) = self.block(place)?;
+        block.slot(at)
     }
 
-    /// The message at a place, to change.
+    /// The message at a place, to change, if it is in memory.
     pub fn slot_mut(&mut self, place: u64) -> Option<&mut Slot> {
-        let (cell, at) = split(place.checked_sub(self.first)?);
-        self.blocks.get_mut(cell)?.block.as_mut()?.slot_mut(at)
+        let (cell, at) = self.split(place.checked_sub(self.first)?);
+        let entry = self.blocks.get_mut(cell)?;
+        entry.is_spilling = false;
+        entry.block.as_mut()?.slot_mut(at)
+    }
+
+    /// What is known of the message at a place, wherever it is.
+    pub fn card(&self, place: u64) -> Option<Card> {
+        let (block, at) = self.block(place)?;
+        block.card(at)
+    }
+
+    /// Changes what is known of a message on disk; false if it is not.
+    pub fn change(&mut self, place: u64, change: impl FnOnce(&mut Card)) -> bool {
+        let at = self.split(place.saturating_sub(self.first)).1;
+        let block = self
+            .cell_mut(place)
+            .and_then(|entry| entry.block.as_deref_mut());
+        block.is_some_and(|block| block.change(at, change))
+    }
+
+    /// Bytes of the bare message at a place.
+    pub fn size_bytes(&self, place: u64) -> u32 {
+        self.block(place)
+            .map_or(0, |(block, at)| block.size_bytes(at))
+    }
+
+    /// When the message at a place arrived.
+    pub fn arrived(&self, place: u64) -> Option<Millis> {
+        let here = self.slot(place).map(|slot| slot.arrived);
+        here.or_else(|| self.card(place).map(|card| card.arrived))
+    }
+
+    /// Whether the block of a place is on disk.
+    pub fn is_out(&self, place: u64) -> bool {
+        self.block(place).is_some_and(|(block, _)| block.is_out())
+    }
+
+    /// Whether there is a block at this place, in memory.
+    pub fn has_block_here(&self, place: u64) -> bool {
+        self.block(place).is_some_and(|(block, _)| !block.is_out())
+    }
+
+    /// What is on disk.
+    pub const fn out(&self) -> Usage {
+        self.out
     }
 
     /// Whether a message is there, in that state.
@@ -93,7 +277,7 @@ impl Lane {
         let Some(offset) = place.checked_sub(self.first) else {
             return false;
         };
-        let (cell, at) = split(offset);
+        let (cell, at) = self.split(offset);
         self.blocks
             .get(cell)
             .and_then(|entry| entry.block.as_ref())
@@ -105,7 +289,7 @@ impl Lane {
         let Some(offset) = place.checked_sub(self.first) else {
             return false;
         };
-        let (cell, at) = split(offset);
+        let (cell, at) = self.split(offset);
         let Some(entry) = self.blocks.get_mut(cell) else {
             return false;
         };
@@ -128,16 +312,21 @@ impl Lane {
     }
 
     /// Takes a message out; none if it was not in that state. Empty blocks are freed.
-    pub fn take(&mut self, place: u64, from: State) -> Option<Slot> {
-        let (cell, at) = split(place.checked_sub(self.first)?);
-        let is_last = cell + 1 == self.blocks.len();
+    pub fn take(&mut self, place: u64, from: State) -> Option<Gone> {
+        let (cell, at) = self.split(place.checked_sub(self.first)?);
+        // Whether the next message comes into this block.
+        let is_last = cell == self.split(self.next.saturating_sub(self.first)).0;
         let entry = self.blocks.get_mut(cell)?;
         let block = entry.block.as_mut()?;
-        let slot = block.take(at, from)?;
+        let gone = block.take(at, from)?;
         entry.ready = block.count(State::Ready);
         entry.held = block.count(State::Held);
         if from == State::Ready {
             self.ready -= 1;
+        }
+        if block.is_out() {
+            self.out.messages -= 1;
+            self.out.bytes -= u64::from(gone.size_bytes);
         }
         if block.live() == 0 {
             if is_last {
@@ -147,7 +336,7 @@ impl Lane {
                 self.trim();
             }
         }
-        Some(slot)
+        Some(gone)
     }
 
     /// The oldest ready message.
@@ -163,7 +352,7 @@ impl Lane {
     /// The first message in a state at or behind a place.
     pub fn find(&self, state: State, from: u64) -> Option<u64> {
         let from = from.max(self.first);
-        let (mut cell, mut at) = split(from - self.first);
+        let (mut cell, mut at) = self.split(from - self.first);
         while let Some(entry) = self.blocks.get(cell) {
             let worth = match state {
                 State::Ready => entry.ready > 0,
@@ -174,7 +363,7 @@ impl Lane {
                 && let Some(block) = &entry.block
                 && let Some(found) = block.next(state, at)
             {
-                return Some(self.first + (cell * BLOCK_SLOTS + found) as u64);
+                return Some(self.first + ((cell << self.shift) + found) as u64);
             }
             cell += 1;
             at = 0;
@@ -193,15 +382,23 @@ impl Lane {
                 continue;
             };
             entry.ready = 0;
+            let before = (u64::from(block.live()), block.bytes());
+            let mut after = (0, 0);
+            let is_out = block.is_out();
             if block.live() > block.count(State::Ready) {
-                while let Some(slot) = block.take_any(State::Ready) {
-                    trash.body(slot.body);
+                while let Some(gone) = block.take_any(State::Ready) {
+                    gone.names().for_each(|name| trash.name(name));
                 }
-                continue;
+                after = (u64::from(block.live()), block.bytes());
+            } else {
+                block.forget(State::Ready);
+                if let Some(block) = entry.block.take() {
+                    trash.block(block);
+                }
             }
-            block.forget(State::Ready);
-            if let Some(block) = entry.block.take() {
-                trash.block(block);
+            if is_out {
+                self.out.messages -= before.0 - after.0;
+                self.out.bytes -= before.1 - after.1;
             }
         }
         self.ready = 0;
@@ -217,7 +414,123 @@ impl Lane {
             }
         }
         self.ready = 0;
+        self.out = Usage::default();
         self.cursor = self.next;
+    }
+
+    /// The first place of each block on disk among the next `count` from the oldest ready message
+    /// on, that is not being read back yet; they are from now on.
+    pub fn begin_loads(&mut self, count: usize) -> Vec<u64> {
+        if self.out.messages == 0 {
+            return Vec::new();
+        }
+        let Some(head) = self.first_ready() else {
+            return Vec::new();
+        };
+        let (first, _) = self.split(head - self.first);
+        (first..first + count)
+            .filter_map(|cell| self.begin_load(self.first + ((cell as u64) << self.shift)))
+            .collect()
+    }
+
+    /// Notes that the block of a place is being read back; its first place, unless it was already
+    /// or is in memory.
+    pub fn begin_load(&mut self, place: u64) -> Option<u64> {
+        let entry = self.cell_mut(place)?;
+        let is_out = entry.block.as_ref().is_some_and(|block| block.is_out());
+        (is_out && !std::mem::replace(&mut entry.is_loading, true)).then_some(self.block_of(place))
+    }
+
+    /// All that is known of the messages of a block, by place.
+    pub fn cards(&self, place: u64) -> impl Iterator<Item = (u64, Card)> {
+        let first = self.block_of(place);
+        let block = self.block(place).map(|(block, _)| block);
+        let cards = block.into_iter().flat_map(Block::cards);
+        cards.map(move |(at, card)| (first + at as u64, card))
+    }
+
+    /// The messages of a block that are in memory, by place.
+    pub fn slots(&self, place: u64) -> impl Iterator<Item = (u64, &Slot)> {
+        let first = self.block_of(place);
+        let block = self.block(place).map(|(block, _)| block);
+        let slots = block.into_iter().flat_map(Block::slots);
+        slots.map(move |(at, slot)| (first + at as u64, slot))
+    }
+
+    /// Takes the messages of a block back into memory: all that are not gone by now.
+    pub fn come_back(&mut self, place: u64, messages: Vec<(u64, Arc<Message>, Arc<Route>)>) {
+        let first = self.block_of(place);
+        let Some(entry) = self.cell_mut(place) else {
+            return;
+        };
+        entry.is_loading = false;
+        let Some(block) = entry.block.as_mut().filter(|block| block.is_out()) else {
+            return;
+        };
+        let (messages_back, bytes) = (u64::from(block.live()), block.bytes());
+        let at = |place: u64| usize::try_from(place.saturating_sub(first)).unwrap_or(usize::MAX);
+        let messages = messages.into_iter();
+        let messages = messages.map(|(place, message, route)| (at(place), message, route));
+        block.come_back(messages.collect());
+        self.out.messages -= messages_back;
+        self.out.bytes -= bytes;
+    }
+
+    /// Asks a block to leave memory, unless it is among the next `ahead` blocks from the oldest
+    /// ready message on, or the one that takes new messages, or names records above `written`.
+    /// `spilled`: its transient messages are in this piece; 0: not yet.
+    pub fn leave(&mut self, place: u64, ahead: usize, written: Lsn, spilled: Lsn) -> Leave {
+        let (head, next) = (self.first_ready(), self.next);
+        let Some(offset) = place.checked_sub(self.first) else {
+            return Leave::Gone;
+        };
+        let (cell, _) = self.split(offset);
+        let near = head.map_or(0, |head| self.split(head - self.first).0);
+        let takes_more = self.split(next.saturating_sub(self.first)).0 == cell;
+        let Some(entry) = self.blocks.get_mut(cell) else {
+            return Leave::Gone;
+        };
+        let Some(block) = entry.block.as_mut().filter(|block| !block.is_out()) else {
+            return Leave::Gone;
+        };
+        let is_needed = head.is_some() && (near..=near + ahead).contains(&cell);
+        if is_needed || takes_more || block.count(State::Held) > 0 || entry.is_spilling {
+            return Leave::NotNow;
+        }
+        let mut transient = false;
+        for (_, slot) in block.slots() {
+            let named = slot.envelope > Lsn(0) && slot.envelope.max(slot.body) <= written;
+            if slot.durable && !named {
+                return Leave::NotNow;
+            }
+            transient |= !slot.durable;
+        }
+        if transient && spilled == Lsn(0) {
+            (entry.is_spilling, entry.is_listed) = (true, false);
+            return Leave::Spill;
+        }
+        entry.is_listed = false;
+        let left = Box::new(block.leave(spilled));
+        self.out.messages += u64::from(left.live());
+        self.out.bytes += left.bytes();
+        Leave::Left(Garbage::from(std::mem::replace(block, left)))
+    }
+
+    /// Notes that the block of a place may leave from now on: its first place, unless that was noted
+    /// before, or it is not in memory, or takes more messages.
+    pub fn list(&mut self, place: u64) -> Option<u64> {
+        let tail = self.block_of(self.next);
+        let first = self.block_of(place);
+        let entry = self.cell_mut(place)?;
+        let is_here = entry.block.as_ref().is_some_and(|block| !block.is_out());
+        (is_here && first != tail && !std::mem::replace(&mut entry.is_listed, true))
+            .then_some(first)
+    }
+
+    /// Ends the spilling of a block; whether none of its messages was touched since it began.
+    pub fn end_spill(&mut self, place: u64) -> bool {
+        self.cell_mut(place)
+            .is_some_and(|entry| std::mem::take(&mut entry.is_spilling))
     }
 
     fn trim(&mut self) {
@@ -227,12 +540,7 @@ impl Lane {
             .is_some_and(|entry| entry.block.is_none())
         {
             self.blocks.pop_front();
-            self.first += BLOCK_SLOTS as u64;
+            self.first += 1 << self.shift;
         }
     }
-}
-
-fn split(offset: u64) -> (usize, usize) {
-    let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-    (offset / BLOCK_SLOTS, offset % BLOCK_SLOTS)
 }

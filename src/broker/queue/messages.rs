@@ -1,14 +1,16 @@
 //! The messages of one queue: their places, their order, their times.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use crate::base::{HolderId, Millis, Position};
+use crate::base::{HolderId, Lsn, Millis, Position};
 use crate::broker::arguments::QueueType;
-use crate::message::Message;
+use crate::message::{Message, Route};
 
-use super::block::{Slot, State};
-use super::lane::Lane;
-use super::trash::Trash;
+use super::block::{Gone, Slot, State};
+use super::cards::Card;
+use super::lane::{Lane, Leave, Usage};
+use super::trash::{Garbage, Trash};
 
 /// Messages of one queue, with a lane for each priority.
 ///
@@ -26,6 +28,19 @@ pub struct Messages {
     timers: BTreeSet<(Millis, Position)>,
 }
 
+/// Whether a block may leave memory.
+#[derive(Debug)]
+pub enum Leaving<'a> {
+    /// There is nothing to leave.
+    Gone,
+    /// Not now.
+    NotNow,
+    /// It left; this is to be freed.
+    Left(Garbage),
+    /// These are to be spilled first.
+    Spill(Vec<(Position, &'a Slot)>),
+}
+
 /// Which lane is served when several have something ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Order {
@@ -36,14 +51,15 @@ enum Order {
 }
 
 impl Messages {
-    /// No messages yet. `max_priority` is that of a classic queue.
-    pub fn new(queue_type: QueueType, max_priority: Option<u8>) -> Self {
+    /// No messages yet. `max_priority` is that of a classic queue; blocks
+    /// have `1 << block_shift` slots.
+    pub fn new(queue_type: QueueType, max_priority: Option<u8>, block_shift: u32) -> Self {
         let (lanes, order) = match queue_type {
             QueueType::Classic => (1 + usize::from(max_priority.unwrap_or(0)), Order::Highest),
             QueueType::Quorum => (2, Order::TwoToOne(0)),
         };
         Self {
-            lanes: std::iter::repeat_with(Lane::default).take(lanes).collect(),
+            lanes: (0..lanes).map(|_| Lane::new(block_shift)).collect(),
             order,
             ready: 0,
             ready_bytes: 0,
@@ -82,51 +98,206 @@ impl Messages {
     /// Puts a message at the end of its priority.
     pub fn insert(&mut self, slot: Slot, state: State) -> Position {
         let lane = self.lane_of(&slot.message);
-        let place = self.lanes.get(lane).map_or(0, Lane::next_place);
+        let place = self.lanes.get(lane).map_or(0, Lane::new_place);
         let position = pack(lane, place);
         self.place(position, slot, state);
         position
     }
 
-    /// Puts a message where the journal says; false when that place was given out already.
-    pub fn place(&mut self, position: Position, slot: Slot, state: State) -> bool {
+    /// Puts a message at or behind the end of its lane.
+    fn place(&mut self, position: Position, slot: Slot, state: State) {
+        self.count(position, (slot.size_bytes, slot.deadline), state);
         let (lane, place) = unpack(position);
-        let Some(lane) = self
-            .lanes
-            .get_mut(lane)
-            .filter(|lane| place >= lane.next_place())
-        else {
+        if let Some(lane) = self.lanes.get_mut(lane) {
+            lane.place(place, slot, state);
+        }
+    }
+
+    /// Puts a message that is on disk where the journal says; false when that place was given out
+    /// already. Only for queues all of whose messages are on disk.
+    pub fn place_card(&mut self, position: Position, card: Card) -> bool {
+        let (index, place) = unpack(position);
+        let lane = self.lanes.get(index);
+        if lane.is_none_or(|lane| place < lane.next_place()) {
             return false;
-        };
-        self.live_bytes += u64::from(slot.size_bytes);
+        }
+        let state = State::Ready;
+        self.count(position, (card.size_bytes, card.deadline), state);
+        if let Some(lane) = self.lanes.get_mut(index) {
+            lane.place_card(place, card, state);
+        }
+        true
+    }
+
+    fn count(&mut self, position: Position, (size_bytes, deadline): (u32, Millis), state: State) {
+        self.live_bytes += u64::from(size_bytes);
         match state {
             State::Ready => {
                 self.ready += 1;
-                self.ready_bytes += u64::from(slot.size_bytes);
-                if slot.deadline != Millis::NEVER {
-                    self.timers.insert((slot.deadline, position));
+                self.ready_bytes += u64::from(size_bytes);
+                if deadline != Millis::NEVER {
+                    self.timers.insert((deadline, position));
                 }
             }
             State::Held => self.held += 1,
             State::Dying | State::Delayed => self.dying += 1,
         }
-        lane.place(place, slot, state);
-        true
     }
 
-    /// The message at a place.
+    /// The message at a place, if it is in memory.
     pub fn slot(&self, position: Position) -> Option<&Slot> {
         let (lane, place) = unpack(position);
         self.lanes.get(lane)?.slot(place)
     }
 
-    /// The message at a place, to change.
+    /// The message at a place, to change, if it is in memory.
     pub fn slot_mut(&mut self, position: Position) -> Option<&mut Slot> {
         let (lane, place) = unpack(position);
         self.lanes.get_mut(lane)?.slot_mut(place)
     }
 
-    /// The message at a place if it is in that state.
+    /// What is known of the message at a place, wherever it is.
+    pub fn card(&self, position: Position) -> Option<Card> {
+        let (lane, place) = unpack(position);
+        self.lanes.get(lane)?.card(place)
+    }
+
+    /// Changes what is known of a message on disk; false if it is not.
+    pub fn change(&mut self, position: Position, change: impl FnOnce(&mut Card)) -> bool {
+        let (lane, place) = unpack(position);
+        let lane = self.lanes.get_mut(lane);
+        lane.is_some_and(|lane| lane.change(place, change))
+    }
+
+    /// Whether a message is there, in that state.
+    pub fn is(&self, position: Position, state: State) -> bool {
+        let (lane, place) = unpack(position);
+        let lane = self.lanes.get(lane);
+        lane.is_some_and(|lane| lane.is(place, state))
+    }
+
+    /// Whether the block of a place is on disk.
+    pub fn is_out(&self, position: Position) -> bool {
+        let (lane, place) = unpack(position);
+        let lane = self.lanes.get(lane);
+        lane.is_some_and(|lane| lane.is_out(place))
+    }
+
+    /// Whether some of it is on disk.
+    pub fn has_out(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.out().messages > 0)
+    }
+
+    /// Whether there is a block at this place, in memory.
+    pub fn has_block_here(&self, block: Position) -> bool {
+        let (lane, place) = unpack(block);
+        let lane = self.lanes.get(lane);
+        lane.is_some_and(|lane| lane.has_block_here(place))
+    }
+
+    /// What is in memory, and what is on disk.
+    pub fn usage(&self) -> (Usage, Usage) {
+        let mut out = Usage::default();
+        for lane in &self.lanes {
+            out.messages += lane.out().messages;
+            out.bytes += lane.out().bytes;
+        }
+        let here = Usage {
+            messages: self.live() - out.messages,
+            bytes: self.live_bytes - out.bytes,
+        };
+        (here, out)
+    }
+
+    /// Blocks on disk that are to be read back: the next `count` of each lane, from its oldest
+    /// ready message on. Each is named once.
+    pub fn begin_loads(&mut self, count: usize) -> Vec<Position> {
+        let mut blocks = Vec::new();
+        for (index, lane) in self.lanes.iter_mut().enumerate() {
+            let loads = lane.begin_loads(count).into_iter();
+            blocks.extend(loads.map(|place| pack(index, place)));
+        }
+        blocks
+    }
+
+    /// The same for the block of this place, wherever it is.
+    pub fn begin_load(&mut self, position: Position) -> Option<Position> {
+        let (index, place) = unpack(position);
+        let first = self.lanes.get_mut(index)?.begin_load(place)?;
+        Some(pack(index, first))
+    }
+
+    /// All that is known of the messages of a block, by place.
+    pub fn cards(&self, block: Position) -> impl Iterator<Item = (Position, Card)> {
+        let (index, place) = unpack(block);
+        let lane = self.lanes.get(index).into_iter();
+        let cards = lane.flat_map(move |lane| lane.cards(place));
+        cards.map(move |(place, card)| (pack(index, place), card))
+    }
+
+    /// Takes the messages of a block back into memory: all that are not gone by now.
+    pub fn come_back(
+        &mut self,
+        block: Position,
+        messages: Vec<(Position, Arc<Message>, Arc<Route>)>,
+    ) {
+        let (index, place) = unpack(block);
+        let messages = messages.into_iter();
+        let messages =
+            messages.map(|(position, message, route)| (unpack(position).1, message, route));
+        if let Some(lane) = self.lanes.get_mut(index) {
+            lane.come_back(place, messages.collect());
+        }
+    }
+
+    /// Asks the block of a place to leave memory, unless it is one of the next `ahead` or names
+    /// records above `written`. `spilled`: its transient messages are in this piece; 0: not yet.
+    pub fn leave(
+        &mut self,
+        block: Position,
+        ahead: usize,
+        written: Lsn,
+        spilled: Lsn,
+    ) -> Leaving<'_> {
+        let (index, place) = unpack(block);
+        let Some(lane) = self.lanes.get_mut(index) else {
+            return Leaving::Gone;
+        };
+        match lane.leave(place, ahead, written, spilled) {
+            Leave::Gone => Leaving::Gone,
+            Leave::NotNow => Leaving::NotNow,
+            Leave::Left(garbage) => Leaving::Left(garbage),
+            Leave::Spill => {
+                let slots = lane.slots(place).filter(|(_, slot)| !slot.durable);
+                let slots = slots.map(|(place, slot)| (pack(index, place), slot));
+                Leaving::Spill(slots.collect())
+            }
+        }
+    }
+
+    /// If this place is the first of its block, one in the block before, which is full then.
+    pub fn block_before(&self, position: Position) -> Option<Position> {
+        let (index, place) = unpack(position);
+        let before = self.lanes.get(index)?.block_before(place)?;
+        Some(pack(index, before))
+    }
+
+    /// Notes that the block of a place may leave memory from now on: its first place, unless that
+    /// was noted before, or it is not in memory, or takes more messages.
+    pub fn list(&mut self, position: Position) -> Option<Position> {
+        let (index, place) = unpack(position);
+        let first = self.lanes.get_mut(index)?.list(place)?;
+        Some(pack(index, first))
+    }
+
+    /// Ends the spilling of a block; whether none of its messages was touched since it began.
+    pub fn end_spill(&mut self, block: Position) -> bool {
+        let (index, place) = unpack(block);
+        let lane = self.lanes.get_mut(index);
+        lane.is_some_and(|lane| lane.end_spill(place))
+    }
+
+    /// The message at a place if it is in that state and in memory.
     pub fn slot_if(&self, position: Position, state: State) -> Option<&Slot> {
         let (lane, place) = unpack(position);
         let lane = self.lanes.get(lane)?;
@@ -179,13 +350,13 @@ impl Messages {
     }
 
     /// Takes a ready message for a consumer that settles by taking.
-    pub fn take_ready(&mut self, position: Position) -> Option<Slot> {
+    pub fn take_ready(&mut self, position: Position) -> Option<Gone> {
         self.count_class();
         self.take(position, State::Ready)
     }
 
     /// Takes a message out; none if it was not in that state.
-    pub fn take(&mut self, position: Position, from: State) -> Option<Slot> {
+    pub fn take(&mut self, position: Position, from: State) -> Option<Gone> {
         let (lane, place) = unpack(position);
         let slot = self.lanes.get_mut(lane)?.take(place, from)?;
         self.live_bytes -= u64::from(slot.size_bytes);
@@ -205,8 +376,8 @@ impl Messages {
                 };
                 if let Some(place) = lane.first_ready()
                     && lane
-                        .slot(place)
-                        .is_some_and(|slot| slot.arrived.plus(ttl_ms) <= now)
+                        .arrived(place)
+                        .is_some_and(|arrived| arrived.plus(ttl_ms) <= now)
                 {
                     return Some(pack(index, place));
                 }
@@ -216,7 +387,7 @@ impl Messages {
             if deadline > now {
                 return None;
             }
-            if self.slot_if(position, State::Ready).is_some() {
+            if self.is(position, State::Ready) {
                 return Some(position);
             }
             self.timers.pop_first(); // held: looked at again when it comes back
@@ -235,9 +406,9 @@ impl Messages {
         {
             for lane in &mut self.lanes {
                 if let Some(place) = lane.first_ready()
-                    && let Some(slot) = lane.slot(place)
+                    && let Some(arrived) = lane.arrived(place)
                 {
-                    next = next.min(slot.arrived.plus(ttl_ms));
+                    next = next.min(arrived.plus(ttl_ms));
                 }
             }
         }
@@ -246,21 +417,35 @@ impl Messages {
 
     /// The next message of a holder at or behind a place.
     pub fn held_by(&self, holder: HolderId, from: Position) -> Option<Position> {
-        self.find(State::Held, from, |slot| slot.holder == holder)
+        self.search(State::Held, from, |lane, place| {
+            lane.slot(place).is_some_and(|slot| slot.holder == holder)
+        })
     }
 
-    /// The next message in a state at or behind a place, that also meets `wanted`.
-    pub fn find(
+    /// The next message in a state at or behind a place.
+    pub fn find(&self, state: State, from: Position) -> Option<Position> {
+        self.search(state, from, |_, _| true)
+    }
+
+    /// The same, of those that the journal knows.
+    pub fn find_durable(&self, state: State, from: Position) -> Option<Position> {
+        self.search(state, from, |lane, place| match lane.slot(place) {
+            Some(slot) => slot.durable,
+            None => lane.card(place).is_some_and(|card| card.durable),
+        })
+    }
+
+    fn search(
         &self,
         state: State,
         from: Position,
-        wanted: impl Fn(&Slot) -> bool,
+        wanted: impl Fn(&Lane, u64) -> bool,
     ) -> Option<Position> {
         let (first, start) = unpack(from);
         for (index, lane) in self.lanes.iter().enumerate().skip(first) {
             let mut place = if index == first { start } else { 0 };
             while let Some(found) = lane.find(state, place) {
-                if lane.slot(found).is_some_and(&wanted) {
+                if wanted(lane, found) {
                     return Some(pack(index, found));
                 }
                 place = found + 1;
@@ -305,7 +490,7 @@ impl Messages {
         if !lane.turn(place, from, to) {
             return false;
         }
-        let size_bytes = lane.slot(place).map_or(0, |slot| slot.size_bytes);
+        let size_bytes = lane.size_bytes(place);
         self.uncount(from, size_bytes);
         match to {
             State::Ready => {

@@ -4,13 +4,14 @@
 //! knowledge of other queues beyond the ids of those that wait for it.
 
 mod block;
+mod cards;
 mod consumers;
 mod lane;
 mod messages;
 mod pending;
 mod trash;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::base::{ConnectionId, Millis, Name, Now, Position, QueueId, limits};
 use crate::broker::arguments::{Overflow, QueueArguments, QueueProperties, QueueType};
@@ -18,11 +19,17 @@ use crate::broker::counters::QueueCounters;
 use crate::broker::policy::EffectiveSettings;
 use crate::broker::reply::{QueueDetails, QueueInfo};
 
-pub use block::{Slot, State};
+pub use block::{BLOCK_SHIFT_MAX, BLOCK_SLOTS, Gone, Slot, State, names};
+pub use cards::{Card, Kept};
 pub use consumers::Consumers;
-pub use messages::{Messages, lane};
-pub use pending::{Pending, PendingSet, Waiter};
+pub use lane::Usage;
+pub use messages::{Leaving, Messages, lane};
+pub use pending::{Burial, Pending, PendingSet, Waiter};
 pub use trash::{Garbage, Trash};
+
+/// Dead messages of a queue that wait to come back from disk, at most: memory stays bounded
+/// however many die at once.
+const BURIALS_MAX: usize = 4 * BLOCK_SLOTS;
 
 /// A queue of one vhost.
 #[derive(Debug)]
@@ -51,6 +58,10 @@ pub struct Queue {
     pub pending: PendingSet,
     /// Dead letters, of this and other queues, that wait for room here.
     pub waiters: BTreeSet<Waiter>,
+    /// Dead messages whose bytes are on disk and must come back first, in the order they died.
+    pub burials: VecDeque<(Position, Burial)>,
+    /// Some of them are being brought to where they go.
+    pub is_burying: bool,
     /// What happened so far.
     pub counters: QueueCounters,
     /// Since when nobody used it.
@@ -66,13 +77,14 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// A new, empty queue.
+    /// A new, empty queue with blocks of `1 << block_shift` slots.
     pub fn new(
         now: Now,
         id: QueueId,
         name: Name,
         arguments: QueueArguments,
         settings: EffectiveSettings,
+        block_shift: u32,
     ) -> Self {
         Self {
             id,
@@ -81,10 +93,12 @@ impl Queue {
             declared_durable: false,
             auto_delete: false,
             exclusive: None,
-            messages: Messages::new(settings.queue_type, settings.max_priority),
+            messages: Messages::new(settings.queue_type, settings.max_priority, block_shift),
             consumers: Consumers::new(settings.single_active_consumer),
             pending: PendingSet::default(),
             waiters: BTreeSet::new(),
+            burials: VecDeque::new(),
+            is_burying: false,
             counters: QueueCounters::default(),
             unused_since: now.mono,
             registered: Millis::NEVER,
@@ -144,6 +158,11 @@ impl Queue {
                 .is_some_and(|max| bytes > max)
     }
 
+    /// Whether so many dead messages wait to come back from disk that no more may die for now.
+    pub fn is_burying_enough(&self) -> bool {
+        self.burials.len() >= BURIALS_MAX
+    }
+
     /// When a message ends here: by its own deadline or by the queue's ttl.
     pub fn deadline_of(&self, slot: &Slot) -> Millis {
         let by_queue = self
@@ -177,7 +196,7 @@ impl Queue {
         let mut spared = Vec::new();
         for state in [State::Held, State::Dying] {
             let mut from = Position(0);
-            while let Some(position) = self.messages.find(state, from, |slot| slot.durable) {
+            while let Some(position) = self.messages.find_durable(state, from) {
                 spared.push(position);
                 from = Position(position.0 + 1);
             }

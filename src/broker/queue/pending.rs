@@ -20,6 +20,15 @@ pub struct Pending {
     pub size_bytes: u32,
 }
 
+/// What is to be done with a dead message once its bytes are in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Burial {
+    /// Bring it to its targets: it died of this.
+    Die(Reason),
+    /// Try it once more; it waited for room in this queue, or for nothing in particular.
+    Retry(Option<QueueId>),
+}
+
 /// A dead letter that waits for room in a queue, in the order of the tickets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Waiter {

@@ -16,8 +16,8 @@ pub struct Trash {
         reason = "blocks are moved here, not copied, while the lock is held"
     )]
     blocks: Vec<Box<Block>>,
-    /// Bodies that slots named which are gone already.
-    bodies: Vec<Lsn>,
+    /// Records that slots named which are gone already.
+    names: Vec<Lsn>,
     timers: Vec<BTreeSet<(Millis, Position)>>,
     pending: Vec<BTreeMap<Position, Pending>>,
 }
@@ -26,13 +26,19 @@ pub struct Trash {
 #[derive(Debug)]
 pub struct Garbage(#[allow(dead_code, reason = "only there to be dropped")] Box<Block>);
 
+impl From<Box<Block>> for Garbage {
+    fn from(block: Box<Block>) -> Self {
+        Self(block)
+    }
+}
+
 impl Trash {
     pub(super) fn block(&mut self, block: Box<Block>) {
         self.blocks.push(block);
     }
 
-    pub(super) fn body(&mut self, body: Lsn) {
-        self.bodies.push(body);
+    pub(super) fn name(&mut self, name: Lsn) {
+        self.names.push(name);
     }
 
     pub(super) fn timers(&mut self, timers: BTreeSet<(Millis, Position)>) {
@@ -50,21 +56,21 @@ impl Trash {
     /// Whether there is nothing to free.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
-            && self.bodies.is_empty()
+            && self.names.is_empty()
             && self.timers.is_empty()
             && self.pending.is_empty()
     }
 
     /// Takes out about one block's worth, to be dropped where nobody waits for it, and says which
-    /// bodies its messages named.
+    /// records its messages named.
     pub fn take_some(&mut self, mut unname: impl FnMut(Lsn)) -> Option<Garbage> {
         if let Some(block) = self.blocks.pop() {
-            block.bodies().for_each(unname);
+            block.names().for_each(unname);
             return Some(Garbage(block));
         }
-        if !self.bodies.is_empty() {
-            let keep = self.bodies.len().saturating_sub(BLOCK_SLOTS);
-            self.bodies.drain(keep..).for_each(&mut unname);
+        if !self.names.is_empty() {
+            let keep = self.names.len().saturating_sub(BLOCK_SLOTS);
+            self.names.drain(keep..).for_each(&mut unname);
             return None;
         }
         if let Some(timers) = self.timers.last_mut() {

@@ -15,7 +15,7 @@ use crate::base::Name;
 
 pub use error::{RegistryError, check_name};
 pub use fact::RegistryFact;
-pub use restoring::RestoringAll;
+pub use restoring::{Piece, RestoringAll};
 
 /// The vhost that connections without a name enter.
 pub const DEFAULT_VHOST: &str = "/";

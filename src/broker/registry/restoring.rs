@@ -14,6 +14,15 @@ pub struct RestoringAll {
     has_registry: bool,
 }
 
+/// A record, or a piece of a checkpoint.
+#[derive(Debug)]
+pub struct Piece {
+    /// What it says.
+    pub record: Record,
+    /// It is a piece of a checkpoint.
+    pub in_checkpoint: bool,
+}
+
 impl RestoringAll {
     /// Begins with an empty registry.
     pub const fn new(registry: Registry) -> Self {
@@ -25,11 +34,19 @@ impl RestoringAll {
     }
 
     /// Applies the facts of one record. `begin` makes what reads a vhost's records.
-    pub fn record(&mut self, owner: &Name, record: Record, begin: impl FnOnce(&Name) -> Restoring) {
+    pub fn record(&mut self, owner: &Name, piece: Piece, begin: impl FnOnce(&Name) -> Restoring) {
+        let Piece {
+            record,
+            in_checkpoint,
+        } = piece;
         if &**owner != OWNER {
             let begin = || begin(owner);
             let vhost = self.vhosts.entry(owner.clone()).or_insert_with(begin);
-            vhost.record(&record);
+            if in_checkpoint {
+                vhost.checkpoint(&record);
+            } else {
+                vhost.record(&record);
+            }
             return;
         }
         self.has_registry = true;

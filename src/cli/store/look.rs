@@ -20,8 +20,10 @@ pub(super) fn look<D: Disk>(disk: &D, depth: Depth) -> Result<Findings, StoreErr
     let mut findings = Findings::default();
     let mut vhosts: BTreeMap<Name, Reading> = BTreeMap::new();
     inspection.replay(|restored| {
-        let (Restored::Block { lsn, payload } | Restored::Facts { lsn, payload }) = restored else {
-            return;
+        let (lsn, payload, in_checkpoint) = match restored {
+            Restored::Block { lsn, payload } => (lsn, payload, true),
+            Restored::Facts { lsn, payload } => (lsn, payload, false),
+            Restored::Stamp(_) => return,
         };
         match record::decode(lsn, payload) {
             Ok((owner, record)) if &*owner == OWNER => {
@@ -31,7 +33,8 @@ pub(super) fn look<D: Disk>(disk: &D, depth: Depth) -> Result<Findings, StoreErr
             }
             Ok((name, record)) => {
                 let vhost = vhosts.entry(name.clone());
-                vhost.or_insert_with(|| Reading::new(name)).take(&record);
+                let vhost = vhost.or_insert_with(|| Reading::new(name));
+                vhost.take(&record, in_checkpoint);
             }
             Err(error) => findings.add(Damage::Record {
                 record: lsn.0,
@@ -80,8 +83,12 @@ impl Reading {
         }
     }
 
-    fn take(&mut self, record: &Record) {
-        self.restoring.record(record);
+    fn take(&mut self, record: &Record, in_checkpoint: bool) {
+        if in_checkpoint {
+            self.restoring.checkpoint(record);
+        } else {
+            self.restoring.record(record);
+        }
         for fact in &record.facts {
             match fact {
                 Fact::Inserted {
@@ -102,8 +109,15 @@ impl Reading {
                 }
                 Fact::Removed { queue, .. }
                 | Fact::Returned { queue, .. }
+                | Fact::Changed { queue, .. }
                 | Fact::DeadPending { queue, .. }
                 | Fact::Purged { queue, .. } => self.mention(*queue, record.lsn),
+                Fact::Shelved { queue, messages } => {
+                    self.mention(*queue, record.lsn);
+                    let bodies = messages.iter().filter(|shelved| shelved.body > Lsn(0));
+                    let lengths = bodies.map(|shelved| (shelved.body, shelved.size_bytes as usize));
+                    self.lengths.extend(lengths);
+                }
                 Fact::QueueDeclared { queue, .. } | Fact::QueueDeleted { queue } => {
                     self.declared.insert(*queue);
                 }
@@ -127,14 +141,14 @@ impl Reading {
         }
     }
 
-    /// Every body that is named must be there, and be as long as its message says.
+    /// Every record that is named must be there, and a body as long as its message says.
     fn check_bodies<D: Disk>(
         &mut self,
         inspection: &mut Inspection<D>,
         depth: Depth,
         findings: &mut Findings,
     ) -> Result<(), StoreError> {
-        for body in self.restoring.bodies() {
+        for body in self.restoring.names() {
             let why = if inspection.retain(body) {
                 match depth {
                     Depth::Start => None,
@@ -159,11 +173,12 @@ impl Reading {
         let Some(payload) = payload else {
             return Some("its bytes cannot be read");
         };
+        let Some(length) = self.lengths.get(&body) else {
+            return None; // only an envelope is in it
+        };
         match record::body_of(&payload) {
             None => Some("there are other bytes"),
-            Some(bare) if self.lengths.get(&body) != Some(&bare.len()) => {
-                Some("its bytes have another length")
-            }
+            Some(bare) if *length != bare.len() => Some("its bytes have another length"),
             Some(_) => None,
         }
     }
@@ -289,7 +304,13 @@ mod tests {
 
         fn stored(facts: Vec<Fact>) -> Stored {
             let (lsn, wall) = (Lsn(0), Timestamp(0));
-            Stored::new(Name::from("v"), Record { lsn, wall, facts })
+            let record = Record {
+                lsn,
+                wall,
+                facts,
+                named: true,
+            };
+            Stored::new(Name::from("v"), record)
         }
 
         fn record(&mut self, facts: Vec<Fact>) -> Lsn {

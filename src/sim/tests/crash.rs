@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::World;
 use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Seed, Timestamp};
 use crate::broker::{Body, Core, Fact, Options, Record, Restoring, Snapshot};
-use crate::record::{self, Renamed, Stored, body_of, decode};
-use crate::sim::{DurableState, durable_state};
+use crate::record::{self, Renamed, Stored, decode};
+use crate::sim::{Archive, DurableState, durable_state};
 use crate::store::sim_disk::{Crash, Faults, SimDisk};
 use crate::store::{
     self, Amended, Appending, DiskJournal, Journal, Maintained, Random, Restored, StoreError,
-    Writer,
+    Writer, is_spilled,
 };
 
 const NOW: Now = Now::new(Millis(10_000_000), Timestamp(1_700_000_000_000));
@@ -47,7 +47,8 @@ pub(super) struct Life {
     core: Restoring,
     /// The state after each record, in the order of their LSNs.
     states: Vec<(Lsn, DurableState)>,
-    /// The journal's name of each body the simulator named.
+    archive: Archive,
+    /// The journal's name of each record of the simulator.
     names: BTreeMap<Lsn, Lsn>,
     /// Deaths that carry the body of a message that was not written yet.
     taken_over: usize,
@@ -61,30 +62,32 @@ impl Life {
     /// Enters a directory; what is restored is the first state.
     pub(super) fn begin(disk: &SimDisk, seed: u64) -> Result<Self, StoreError> {
         let mut core = restoring();
-        let mut opened = store::open(disk.clone(), options(), seed, |restored| {
-            let (Restored::Block { lsn, payload } | Restored::Facts { lsn, payload }) = restored
-            else {
-                return;
-            };
-            let (_, record) = decode(lsn, payload).unwrap();
-            core.record(&record);
+        let mut opened = store::open(disk.clone(), options(), seed, |restored| match restored {
+            Restored::Stamp(_) => {}
+            Restored::Block { lsn, payload } => {
+                core.checkpoint(&decode(lsn, payload).unwrap().1);
+            }
+            Restored::Facts { lsn, payload } => core.record(&decode(lsn, payload).unwrap().1),
         })?;
-        for body in core.bodies() {
-            assert!(opened.retain(body), "body {body} is kept");
+        let names = core.names();
+        for name in &names {
+            assert!(opened.retain(*name), "record {name} is kept");
         }
         let (journal, writer) = opened.start();
-        let missing = core.missing();
-        for (lsn, read) in missing.iter().zip(journal.read_batch(&missing)) {
-            let body = body_of(&read.unwrap()).unwrap();
-            assert_eq!(core.fill(*lsn, Some(&body)), 0, "body {lsn} is whole");
+        let mut archive = Archive::default();
+        for (name, read) in names.iter().zip(journal.read_batch(&names)) {
+            archive.add_bytes(*name, read.unwrap());
         }
-        let states = vec![(Lsn(0), durable_state(core.core()))];
+        let first = durable_state(core.core(), &archive);
+        assert!(first.is_whole(), "every message can be read");
+        let states = vec![(Lsn(0), first)];
         Ok(Self {
             journal,
             writer,
             core,
             states,
             names: BTreeMap::from([(Lsn(0), Lsn(0))]),
+            archive,
             taken_over: 0,
             leisure: if seed.is_multiple_of(2) { 8 } else { 60 },
             snapshot: None,
@@ -103,12 +106,16 @@ impl Life {
                 body: Body::At(lsn),
                 ..
             }
+            | Fact::Changed {
+                body: Body::At(lsn),
+                ..
+            }
             | Fact::Removed { body: lsn, .. } = fact
             {
                 *lsn = self.names[lsn];
             }
         }
-        let bodies: Vec<Lsn> = released.iter().map(|body| self.names[body]).collect();
+        let bodies = self.let_go(released);
         let before = self.waiting();
         let (renamed, _) = self.journal.fill_with(reservation, |appending| {
             let (records, bodies) = (std::iter::once(record.clone()), bodies.into_iter());
@@ -128,7 +135,22 @@ impl Life {
         self.taken_over += renamed.len();
         self.forget_elided(&before);
         self.core.record(&record);
-        self.states.push((lsn, durable_state(self.core.core())));
+        self.archive.add(&record);
+        let state = durable_state(self.core.core(), &self.archive);
+        self.states.push((lsn, state));
+    }
+
+    /// The names of records that the simulator let go, in the journal, unless what it let go is
+    /// there under the name of another.
+    fn let_go(&mut self, released: &[Lsn]) -> Vec<Lsn> {
+        let mut names = Vec::new();
+        for name in released.iter().filter(|name| !is_spilled(**name)) {
+            let name = self.names.remove(name).unwrap();
+            if !self.names.values().any(|other| *other == name) {
+                names.push(name);
+            }
+        }
+        names
     }
 
     /// What waits to be written: the record that each message entered with.
@@ -187,7 +209,13 @@ impl Life {
             return;
         }
         let (lsn, wall) = (Lsn(0), NOW.wall);
-        let block = Stored::new(Name::from("sim"), Record { lsn, wall, facts });
+        let record = Record {
+            lsn,
+            wall,
+            facts,
+            named: true,
+        };
+        let block = Stored::new(Name::from("sim"), record);
         self.journal.append_block(block);
     }
 
@@ -246,9 +274,9 @@ impl Life {
         confirmed.unwrap_or(0)
     }
 
-    /// Goes on with what was restored.
-    pub(super) fn into_core(self) -> Core {
-        self.core.finish()
+    /// Goes on with what was restored, and the records to read messages back from.
+    pub(super) fn into_core(self) -> (Core, Archive) {
+        (self.core.finish(), self.archive)
     }
 }
 
@@ -258,7 +286,9 @@ const fn kind(fact: &Fact) -> &'static str {
         Fact::Inserted { .. } => "inserted",
         Fact::Removed { .. } => "removed",
         Fact::Returned { .. } => "returned",
+        Fact::Changed { .. } => "changed",
         Fact::DeadPending { .. } => "dead-pending",
+        Fact::Shelved { .. } => "shelved",
         Fact::Purged { .. } => "purged",
         Fact::QueueDeclared { .. } => "queue declared",
         Fact::QueueDeleted { .. } => "queue deleted",
@@ -274,10 +304,11 @@ const fn kind(fact: &Fact) -> &'static str {
 }
 
 /// All kinds that the core writes outside of checkpoints.
-const KINDS: [&str; 13] = [
+const KINDS: [&str; 14] = [
     "inserted",
     "removed",
     "returned",
+    "changed",
     "dead-pending",
     "purged",
     "queue declared",

@@ -17,6 +17,7 @@ use crate::broker::{
     Settle, Target,
 };
 use crate::message::{KeyRule, Message, Route};
+use crate::sim::Archive;
 use crate::store::sim_disk::{Crash, Faults, SimDisk};
 use crate::wire::Value;
 
@@ -28,6 +29,8 @@ const CREDIT: u64 = 1_000;
 /// A core with one client that publishes and consumes.
 struct Client {
     core: Core,
+    /// Messages that are not in memory.
+    archive: Archive,
     effects: Effects,
     records: Vec<(Record, Vec<Lsn>)>,
     /// What came out of each queue, and was settled there and then.
@@ -36,9 +39,10 @@ struct Client {
 }
 
 impl Client {
-    fn new(core: Core) -> Self {
+    fn new(core: Core, archive: Archive) -> Self {
         let mut client = Self {
             core,
+            archive,
             effects: Effects::new(),
             records: Vec::new(),
             taken: BTreeMap::new(),
@@ -60,8 +64,15 @@ impl Client {
     /// Applies a command and all that follows; gives the deliveries.
     fn apply(&mut self, command: Command) -> Vec<(Position, String)> {
         self.core.apply(NOW, command, &mut self.effects);
-        while self.core.has_work() {
-            self.core.tick(NOW, 1_000, &mut self.effects);
+        loop {
+            while self.core.has_work() {
+                self.core.tick(NOW, 1_000, &mut self.effects);
+            }
+            let Some(load) = self.effects.loads.pop() else {
+                break;
+            };
+            let loaded = Command::Loaded(self.archive.load(&load));
+            self.core.apply(NOW, loaded, &mut self.effects);
         }
         let mut deliveries = Vec::new();
         for (_, effect) in self.effects.outgoing.drain(..) {
@@ -263,7 +274,7 @@ fn complete(client: &mut Client, exchange: &str, targets: &[&str]) {
 /// often and in one that commits seldom.
 fn check(story: fn(&mut Client), exchange: &str, targets: &[&str]) {
     let core = Core::new(Options::new(Name::from("sim"), Seed(1)));
-    let mut teller = Client::new(core);
+    let mut teller = Client::new(core, Archive::default());
     story(&mut teller);
     let mut waited = false;
     for seed in [1, 2] {
@@ -298,9 +309,9 @@ fn crash_at(
     for (number, crash) in [(0, Crash::Process), (1, Crash::Power)] {
         let context = format!("seed {seed}, byte {byte}, {crash:?}");
         let next = life.check_crash(&disk, crash, byte * 2 + number, &context);
-        let core = next.into_core();
+        let (core, archive) = next.into_core();
         waited |= core.queues().any(|queue| !queue.pending.is_empty());
-        let mut client = Client::new(core);
+        let mut client = Client::new(core, archive);
         complete(&mut client, exchange, targets);
         check_places(&client, targets, &history[..life.confirmed()], &context);
     }

@@ -88,7 +88,7 @@ fn spilled_bytes_are_read_back_and_leave_no_file() {
             .all(|name| !name.starts_with("spill"))
     );
     for lsn in lsns {
-        world.journal.unspill(lsn, 100);
+        world.journal.unspill(lsn);
     }
     assert_eq!(world.journal.stats().spilled_bytes, 0);
 }

@@ -164,6 +164,7 @@ fn snapshot_goes_in_slices_and_holds_what_was_there_when_it_began() {
         lsn: Lsn(1),
         wall: s.now.wall,
         facts,
+        named: true,
     });
     for record in records.chain(s.records.iter().skip(began).cloned()) {
         restoring.record(&record);

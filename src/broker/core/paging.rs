@@ -1,0 +1,441 @@
+//! Blocks leave memory and come back in time. [architecture D2, D5]
+//!
+//! ```text
+//!            PageOut               Spilled
+//!   here ---------------> out <----------------- spilling <--- here, with transient messages
+//!     ^                    | effect Load
+//!     +------ Loaded ------+
+//! ```
+//!
+//! A block on disk holds no message that a consumer has. What is ready or dead in it is counted,
+//! expires and is dropped as in memory; what needs the bytes waits until the block is back.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::death::Dying;
+use super::work::{SLICE, Work};
+use super::{Core, Turn};
+use crate::base::limits::MESSAGE_OVERHEAD_BYTES;
+use crate::base::{Lsn, Position, QueueId};
+use crate::broker::queue::{Burial, Gone, Leaving, State, Usage};
+use crate::broker::{DropCause, Load, Loaded, Spill, Wanted};
+use crate::deaths::Reason;
+use crate::message::{Message, Route};
+
+/// Blocks read back at the same time, at most.
+const LOADS_MAX: usize = 32;
+/// Blocks in front of the consumers of a queue that are kept in memory or read back early.
+const AHEAD_BLOCKS: usize = 4;
+/// Blocks looked at under one hold of the lock to find some that may leave.
+const LEAVE_ATTEMPTS: usize = 16;
+/// The list of full blocks is searched for those that are no more once it is so long.
+const FULL_MIN: usize = 64;
+
+/// What messages take, in memory and on disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Memory {
+    /// In memory.
+    pub here: Usage,
+    /// Out of memory.
+    pub out: Usage,
+    /// Blocks read back so far.
+    pub loads: u64,
+}
+
+impl Memory {
+    /// Memory that all messages take, about, in bytes.
+    pub const fn bytes(&self) -> u64 {
+        let out = self.out.messages * CARD_BYTES;
+        self.here.bytes + self.here.messages * MESSAGE_OVERHEAD_BYTES + out
+    }
+}
+
+/// Memory of a message that is on disk, in bytes.
+const CARD_BYTES: u64 = 24;
+
+/// Which blocks may leave, and which come back.
+#[derive(Debug, Default)]
+pub(super) struct Paging {
+    pub(super) here: Usage,
+    out: Usage,
+    /// Blocks that take no more messages and may leave: queue and a place in it, newest last.
+    full: VecDeque<(QueueId, Position)>,
+    /// When to look for those that are no more.
+    prune_at: usize,
+    loading: usize,
+    /// Blocks that wait for others to be read.
+    waiting: VecDeque<(QueueId, Position)>,
+    loads: u64,
+}
+
+impl Paging {
+    /// A message is gone.
+    pub(super) fn left(&mut self, gone: &Gone) {
+        if gone.was_here {
+            self.here.subtract(gone.size_bytes);
+        } else {
+            self.out.subtract(gone.size_bytes);
+        }
+    }
+
+    /// The messages of a queue changed together: what is in memory, and what is on disk.
+    pub(super) fn change(&mut self, before: (Usage, Usage), after: (Usage, Usage)) {
+        for (total, before, after) in [
+            (&mut self.here, before.0, after.0),
+            (&mut self.out, before.1, after.1),
+        ] {
+            total.messages = (total.messages + after.messages).saturating_sub(before.messages);
+            total.bytes = (total.bytes + after.bytes).saturating_sub(before.bytes);
+        }
+    }
+}
+
+impl Core {
+    /// What messages take.
+    pub const fn memory(&self) -> Memory {
+        Memory {
+            here: self.memory.here,
+            out: self.memory.out,
+            loads: self.memory.loads,
+        }
+    }
+
+    /// The block of this place may leave memory from now on.
+    pub(super) fn may_leave(&mut self, id: QueueId, place: Position) {
+        let queue = self.queues.get_mut(&id);
+        let Some(block) = queue.and_then(|queue| queue.messages.list(place)) else {
+            return;
+        };
+        let full = &mut self.memory.full;
+        full.push_back((id, block));
+        if full.len() < self.memory.prune_at.max(FULL_MIN) {
+            return;
+        }
+        let queues = &self.queues;
+        full.retain(|(id, place)| {
+            let queue = queues.get(id);
+            queue.is_some_and(|queue| queue.messages.has_block_here(*place))
+        });
+        self.memory.prune_at = 2 * self.memory.full.len();
+    }
+
+    /// Lets blocks leave until about so many bytes are free, the newest first.
+    pub(super) fn page_out(&mut self, turn: &mut Turn<'_>, bytes: u64, written: Lsn, spill: bool) {
+        let mut freed = 0;
+        for _ in 0..LEAVE_ATTEMPTS {
+            if freed >= bytes {
+                return;
+            }
+            let Some(block) = self.memory.full.pop_back() else {
+                return;
+            };
+            match self.leave(turn, block, written, (Lsn(0), spill)) {
+                Some(bytes) => freed += bytes,
+                None => self.memory.full.push_front(block), // still listed
+            }
+        }
+    }
+
+    /// Asks one block to leave: the bytes that are free or will be, none if it may not now.
+    fn leave(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (id, block): (QueueId, Position),
+        written: Lsn,
+        (spilled, spill): (Lsn, bool),
+    ) -> Option<u64> {
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return Some(0);
+        };
+        let ahead = if queue.consumers.is_empty() {
+            0
+        } else {
+            AHEAD_BLOCKS
+        };
+        let before = queue.messages.usage();
+        match queue.messages.leave(block, ahead, written, spilled) {
+            Leaving::Gone => return Some(0),
+            Leaving::NotNow => return None,
+            Leaving::Left(garbage) => turn.effects.garbage.push(garbage),
+            Leaving::Spill(slots) if spill => {
+                let messages: Vec<_> = slots
+                    .into_iter()
+                    .map(|(place, slot)| (place, slot.message.clone(), slot.route.clone()))
+                    .collect();
+                let bytes = messages
+                    .iter()
+                    .map(|(_, message, _)| message.bare_len() as u64 + MESSAGE_OVERHEAD_BYTES);
+                let bytes = bytes.sum();
+                let queue = id;
+                turn.effects.spills.push(Spill {
+                    queue,
+                    block,
+                    messages,
+                });
+                return Some(bytes);
+            }
+            Leaving::Spill(_) => {
+                queue.messages.end_spill(block);
+                queue.messages.list(block);
+                return None;
+            }
+        }
+        let after = queue.messages.usage();
+        self.memory.change(before, after);
+        let messages = before.0.messages - after.0.messages;
+        Some(before.0.bytes - after.0.bytes + messages * MESSAGE_OVERHEAD_BYTES)
+    }
+
+    /// A block was spilled, or could not be.
+    pub(super) fn spilled(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (id, block): (QueueId, Position),
+        lsn: Lsn,
+        written: Lsn,
+    ) {
+        let queue = self.queues.get_mut(&id);
+        let untouched = queue.is_some_and(|queue| queue.messages.end_spill(block));
+        let left = untouched
+            && lsn > Lsn(0)
+            && self
+                .leave(turn, (id, block), written, (lsn, false))
+                .is_some();
+        let queue = self.queues.get(&id).filter(|_| left);
+        let cards = queue
+            .into_iter()
+            .flat_map(|queue| queue.messages.cards(block));
+        let named = cards.filter(|(_, card)| card.envelope == lsn).count();
+        let named = u32::try_from(named).unwrap_or(u32::MAX);
+        if let Some(more) = named.checked_sub(1) {
+            self.recorder.share(lsn, more);
+        } else {
+            self.recorder.unname(lsn);
+        }
+        if !left {
+            self.may_leave(id, block);
+        }
+    }
+
+    /// Asks for the blocks that consumers of a queue will want next.
+    pub(super) fn read_ahead(&mut self, turn: &mut Turn<'_>, id: QueueId) {
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return;
+        };
+        if !queue.messages.has_out() {
+            return;
+        }
+        // The head block is in memory whether anybody reads or not.
+        let ahead = if queue.consumers.is_empty() {
+            1
+        } else {
+            AHEAD_BLOCKS
+        };
+        for block in queue.messages.begin_loads(ahead) {
+            self.load(turn, (id, block));
+        }
+    }
+
+    fn load(&mut self, turn: &mut Turn<'_>, (id, block): (QueueId, Position)) {
+        if self.memory.loading >= LOADS_MAX {
+            self.memory.waiting.push_back((id, block));
+            return;
+        }
+        let Some(queue) = self.queues.get(&id) else {
+            return;
+        };
+        let wanted = queue.messages.cards(block);
+        let wanted = wanted.map(|(position, card)| Wanted {
+            position,
+            envelope: card.envelope,
+            body: card.body,
+            kept: card.kept,
+        });
+        self.memory.loading += 1;
+        turn.effects.loads.push(Load {
+            queue: id,
+            block,
+            wanted: wanted.collect(),
+        });
+    }
+
+    /// A block was read back. What could not be read is dropped.
+    pub(super) fn loaded(&mut self, turn: &mut Turn<'_>, loaded: Loaded) {
+        let Loaded {
+            queue: id,
+            block,
+            messages,
+        } = loaded;
+        self.memory.loading = self.memory.loading.saturating_sub(1);
+        self.memory.loads += 1;
+        if let Some(next) = self.memory.waiting.pop_front() {
+            self.load(turn, next);
+        }
+        self.take_back(turn, (id, block), messages);
+        if let Some(queue) = self.queues.get_mut(&id)
+            && !queue.burials.is_empty()
+            && !std::mem::replace(&mut queue.is_burying, true)
+        {
+            self.work.push_back(Work::Bury(id));
+        }
+        self.may_leave(id, block);
+        self.schedule(id);
+    }
+
+    fn take_back(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (id, block): (QueueId, Position),
+        messages: Vec<(Position, Arc<Message>, Arc<Route>)>,
+    ) {
+        let Some(queue) = self.queues.get(&id).filter(|q| q.messages.is_out(block)) else {
+            return;
+        };
+        let live = queue.messages.cards(block).map(|(position, _)| position);
+        let mut read = messages.iter().map(|(position, ..)| *position).peekable();
+        let mut lost = Vec::new();
+        for position in live {
+            while read.next_if(|other| *other < position).is_some() {}
+            if read.peek() != Some(&position) {
+                lost.push(position);
+            }
+        }
+        for position in lost {
+            self.drop_damaged(turn, id, position);
+        }
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return;
+        };
+        let cards = queue.messages.cards(block);
+        let spilled: Vec<Lsn> = cards
+            .filter(|(_, card)| !card.durable)
+            .map(|(_, card)| card.envelope)
+            .collect();
+        let before = queue.messages.usage();
+        queue.messages.come_back(block, messages);
+        self.memory.change(before, queue.messages.usage());
+        for name in spilled {
+            self.recorder.unname(name);
+        }
+    }
+
+    fn drop_damaged(&mut self, turn: &mut Turn<'_>, id: QueueId, position: Position) {
+        let Some(queue) = self.queues.get(&id) else {
+            return;
+        };
+        let state = if queue.messages.is(position, State::Ready) {
+            State::Ready
+        } else {
+            State::Dying
+        };
+        let reason = queue.pending.entry(position).map(|pending| pending.reason);
+        let why = (reason, DropCause::Damaged);
+        self.remove_dropped(turn, id, position, state, why);
+    }
+
+    /// One death of a message that is marked as dead. Those of a queue go in their order.
+    pub(super) fn die_in_turn(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: QueueId,
+        position: Position,
+        reason: Reason,
+    ) {
+        let queue = self.queues.get(&id);
+        let is_queue_burying = queue.is_some_and(|queue| {
+            !queue.burials.is_empty() && queue.settings.dead_letter_exchange.is_some()
+        });
+        if is_queue_burying {
+            self.bury(turn, id, position, Burial::Die(reason));
+        } else {
+            self.die_here(turn, id, position, reason);
+        }
+    }
+
+    fn die_here(&mut self, turn: &mut Turn<'_>, id: QueueId, position: Position, reason: Reason) {
+        let (queue, from) = (id, State::Dying);
+        let dying = Dying {
+            queue,
+            position,
+            from,
+            reason,
+            evidence: None,
+        };
+        self.die(turn, dying);
+    }
+
+    /// Puts a dead message behind the others whose bytes must come back first.
+    pub(super) fn bury(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: QueueId,
+        position: Position,
+        burial: Burial,
+    ) {
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return;
+        };
+        if !queue.messages.is(position, State::Dying) {
+            return;
+        }
+        queue.burials.push_back((position, burial));
+        if let Some(block) = queue.messages.begin_load(position) {
+            self.load(turn, (id, block));
+        }
+    }
+
+    /// Whether this dead message waits to come back from disk.
+    pub(super) fn is_burying(&self, (id, position): (QueueId, Position)) -> bool {
+        let queue = self.queues.get(&id);
+        queue.is_some_and(|queue| queue.messages.is_out(position))
+    }
+
+    /// Brings dead messages that came back to where they go, as far as they did.
+    pub(super) fn bury_slice(&mut self, turn: &mut Turn<'_>, id: QueueId) {
+        if let Some(queue) = self.queues.get_mut(&id) {
+            queue.is_burying = false;
+        }
+        for _ in 0..SLICE {
+            let Some(queue) = self.queues.get_mut(&id) else {
+                return;
+            };
+            let Some(&(position, burial)) = queue.burials.front() else {
+                break;
+            };
+            if queue.messages.is(position, State::Dying) && queue.messages.is_out(position) {
+                if let Some(block) = queue.messages.begin_load(position) {
+                    self.load(turn, (id, block));
+                }
+                self.go_on_dying(id);
+                return;
+            }
+            queue.burials.pop_front();
+            turn.budget = turn.budget.saturating_sub(1);
+            match burial {
+                Burial::Die(reason) => self.die_here(turn, id, position, reason),
+                Burial::Retry(room_in) => {
+                    self.retry(turn, (id, position), room_in);
+                    if let Some(target) = room_in {
+                        self.schedule(target);
+                    }
+                }
+            }
+        }
+        self.go_on_dying(id);
+        if let Some(queue) = self.queues.get_mut(&id)
+            && !queue.burials.is_empty()
+            && !std::mem::replace(&mut queue.is_burying, true)
+        {
+            self.work.push_back(Work::Bury(id));
+        }
+    }
+
+    /// There is room again for dead messages that must come back: more may die.
+    fn go_on_dying(&mut self, id: QueueId) {
+        self.schedule(id);
+        if self.queues.get(&id).is_some_and(|q| q.retry_from.is_some()) {
+            self.work.push_back(Work::Retry(id));
+        }
+    }
+}

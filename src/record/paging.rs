@@ -1,0 +1,183 @@
+//! Messages on their way out of memory and back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Stored, decode};
+use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
+use crate::broker::{Body, Entry, Fact, Load, Loaded, Record, Spill, Wanted};
+use crate::message::{Message, Route};
+use crate::store::Payload;
+
+/// The bytes of a block that is spilled: a record that says the messages entered.
+pub fn encode_spill(spill: &Spill) -> Vec<u8> {
+    let insertion = |(position, message, route): &(Position, Arc<Message>, Arc<Route>)| {
+        let entry = Entry {
+            queue: spill.queue,
+            position: *position,
+            arrived: Timestamp(0),
+            ttl_ms: None,
+        };
+        Fact::Inserted {
+            message: message.clone(),
+            route: route.clone(),
+            body: Body::Carried,
+            entries: vec![entry],
+        }
+    };
+    let record = Record {
+        lsn: Lsn(0),
+        wall: Timestamp(0),
+        facts: spill.messages.iter().map(insertion).collect(),
+        named: false,
+    };
+    let stored = Stored::new(Name::from(""), record);
+    let mut bytes = Vec::with_capacity(stored.size_hint());
+    stored.encode(&mut bytes);
+    bytes
+}
+
+/// The records that a block names, rising, each once: to read for [`loaded`].
+pub fn records_of(load: &Load) -> Vec<Lsn> {
+    let names = load.wanted.iter().flat_map(|w| [w.envelope, w.body]);
+    let mut names: Vec<Lsn> = names.filter(|name| *name > Lsn(0)).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// Takes the messages of a block out of the records that were read. Those whose record is missing,
+/// or does not hold them, are left out: they are damaged.
+pub fn loaded(load: &Load, records: impl IntoIterator<Item = (Lsn, Bytes)>) -> Loaded {
+    let mut reader = Reader::default();
+    for (lsn, payload) in records {
+        reader.take(lsn, payload);
+    }
+    let queue = load.queue;
+    let mut messages = Vec::with_capacity(load.wanted.len());
+    let mut last: Option<Arc<Route>> = None;
+    for wanted in &load.wanted {
+        let Some((message, route)) = reader.message(queue, wanted) else {
+            continue;
+        };
+        // Neighbours came the same way, mostly.
+        let route = last.filter(|last| *last == route).unwrap_or(route);
+        messages.push((wanted.position, message, route.clone()));
+        last = Some(route);
+    }
+    Loaded {
+        queue,
+        block: load.block,
+        messages,
+    }
+}
+
+/// Records by their LSNs, decoded.
+#[derive(Default)]
+struct Reader {
+    /// What the records say of a message at a place; the last word counts.
+    messages: BTreeMap<(Lsn, QueueId, Position), Said>,
+    /// Bare messages by the records that name them.
+    bodies: BTreeMap<Lsn, Bare>,
+}
+
+/// A message, and how it came if that is said too.
+type Said = (Arc<Message>, Option<Arc<Route>>);
+
+/// A bare message that a record names.
+enum Bare {
+    /// Inside a whole one.
+    Of(Arc<Message>),
+    /// Alone.
+    Alone(Bytes),
+}
+
+impl Reader {
+    fn take(&mut self, lsn: Lsn, payload: Bytes) {
+        if payload.first() != Some(&super::VERSION) {
+            self.bodies.insert(lsn, Bare::Alone(payload));
+            return;
+        }
+        let Ok((_, record)) = decode(lsn, &payload) else {
+            return;
+        };
+        for fact in record.facts {
+            self.note(lsn, fact);
+        }
+    }
+
+    fn note(&mut self, lsn: Lsn, fact: Fact) {
+        match fact {
+            Fact::Inserted {
+                message,
+                route,
+                body,
+                entries,
+            } => {
+                if body == Body::Named {
+                    self.bodies.insert(lsn, Bare::Of(message.clone()));
+                }
+                for entry in entries {
+                    let place = (lsn, entry.queue, entry.position);
+                    let said = (message.clone(), Some(route.clone()));
+                    self.messages.insert(place, said);
+                }
+            }
+            Fact::Changed {
+                queue,
+                position,
+                message,
+                route,
+                ..
+            } => {
+                let said = (message, Some(route));
+                self.messages.insert((lsn, queue, position), said);
+            }
+            Fact::Returned {
+                queue,
+                position,
+                message: Some(message),
+                ..
+            }
+            | Fact::DeadPending {
+                queue,
+                position,
+                message: Some(message),
+                ..
+            } => {
+                let known = self.messages.get(&(lsn, queue, position));
+                let route = known.and_then(|(_, route)| route.clone());
+                self.messages
+                    .insert((lsn, queue, position), (message, route));
+            }
+            _ => {}
+        }
+    }
+
+    fn message(&self, queue: QueueId, wanted: &Wanted) -> Option<(Arc<Message>, Arc<Route>)> {
+        let said = |lsn| self.messages.get(&(lsn, queue, wanted.position));
+        let (message, route) = match &wanted.kept {
+            Some(kept) => (&kept.message, Some(&kept.route)),
+            None => said(wanted.envelope).map(|(message, route)| (message, route.as_ref()))?,
+        };
+        // An earlier version wrote changes without the route: it stands where the body does.
+        let entered = || said(wanted.body);
+        let route = route.or_else(|| entered()?.1.as_ref())?.clone();
+        if !message.is_hollow() {
+            return Some((message.clone(), route));
+        }
+        let own = entered().map(|(message, _)| message);
+        let own = own.filter(|message| !message.is_hollow());
+        let whole = match (own, self.bodies.get(&wanted.body)) {
+            (Some(other), _) | (None, Some(Bare::Of(other))) => {
+                let same = other.bare_len() == message.bare_len();
+                same.then(|| message.with_body_of(other))?
+            }
+            (None, Some(Bare::Alone(bytes))) => Arc::new(message.filled(bytes)?),
+            (None, None) => return None,
+        };
+        Some((whole, route))
+    }
+}

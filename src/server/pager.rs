@@ -1,0 +1,372 @@
+//! Messages leave memory beyond the budget, and come back when it is their turn. Two threads, which
+//! may block on the disk; neither touches it under a core's lock.
+//!
+//! ```text
+//!   vhost --- loads ---> loader: read, decode ---> Command::Loaded ---> vhost
+//!         -- over it --> leaver: Command::PageOut ---> vhost --- spills ---> write --+
+//!                          ^-------------------- Command::Spilled <------------------+
+//! ```
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
+
+use super::clock::Stopwatch;
+use super::store::Store;
+use super::vhost::Vhost;
+use crate::base::{Lsn, Name};
+use crate::broker::{Command, Load, Loaded, Spill};
+use crate::record;
+use crate::store::{self, DiskError, FileDisk, Journal, ReadError, is_spilled};
+
+/// How often memory is looked at when nobody says that there is too much.
+const IDLE: Duration = Duration::from_millis(100);
+/// How long to wait when nothing may leave at this moment.
+const PAUSE: Duration = Duration::from_millis(2);
+/// How long nothing is spilled after that failed.
+const SPILL_AGAIN_NS: u64 = 5_000_000_000;
+/// What one command lets leave at most, in bytes: the core's lock is held for it.
+const STEP_BYTES: u64 = 2 * 1024 * 1024;
+
+/// Where messages go.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// Durable ones are in the journal, others are spilled beside it.
+    Journal(Arc<Store>),
+    /// All are spilled.
+    Spilled(store::Spill<FileDisk>),
+    /// Nowhere: they stay.
+    Nowhere,
+}
+
+/// Keeps the messages of all vhosts within the memory budget.
+#[derive(Debug)]
+pub(super) struct Pager {
+    place: Place,
+    budget_bytes: u64,
+    /// What the messages of all vhosts take in memory, about.
+    used_bytes: AtomicU64,
+    /// Somebody has said that it is too much.
+    is_over: AtomicBool,
+    /// Something was spilled: what is let go may be a piece of it.
+    has_spilled: AtomicBool,
+    loads: Jobs<(Name, Load)>,
+    leaves: Jobs<Leave>,
+    vhosts: Mutex<BTreeMap<Name, Weak<Vhost>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Something for the thread that lets messages leave.
+#[derive(Debug)]
+enum Leave {
+    /// Look: there is too much.
+    Look,
+    /// Write a block of this vhost.
+    Spill(Name, Spill),
+    /// Let a piece go.
+    Unspill(Lsn),
+}
+
+impl Pager {
+    /// A pager that does nothing until [`Pager::start`].
+    pub(super) fn new(place: Place, budget_bytes: u64) -> Self {
+        Self {
+            place,
+            budget_bytes,
+            used_bytes: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+            has_spilled: AtomicBool::new(false),
+            loads: Jobs::default(),
+            leaves: Jobs::default(),
+            vhosts: Mutex::default(),
+            threads: Mutex::default(),
+        }
+    }
+
+    /// Takes a vhost in.
+    pub(super) fn add(&self, vhost: &Arc<Vhost>) {
+        let mut vhosts = self.vhosts.lock();
+        vhosts.retain(|_, vhost| vhost.strong_count() > 0);
+        vhosts.insert(vhost.name().clone(), Arc::downgrade(vhost));
+    }
+
+    /// Starts its threads.
+    pub(super) fn start(self: &Arc<Self>) -> io::Result<()> {
+        if matches!(self.place, Place::Nowhere) {
+            return Ok(());
+        }
+        let begin = |name: &str, run: fn(&Self)| {
+            let pager = Arc::clone(self);
+            let thread = std::thread::Builder::new().name(name.to_owned());
+            thread.spawn(move || run(&pager))
+        };
+        let mut threads = self.threads.lock();
+        threads.push(begin("page-in", Self::run_loads)?);
+        threads.push(begin("page-out", Self::run_leaves)?);
+        Ok(())
+    }
+
+    /// Ends its threads, without waiting for them.
+    pub(super) fn let_go(&self) {
+        self.loads.stop();
+        self.leaves.stop();
+    }
+
+    /// Ends its threads. Blocks.
+    pub(super) fn stop(&self) {
+        self.let_go();
+        for thread in std::mem::take(&mut *self.threads.lock()) {
+            if thread.join().is_err() {
+                tracing::error!("a paging thread failed");
+            }
+        }
+    }
+
+    /// The memory of a vhost's messages changed, in bytes.
+    pub(super) fn used(&self, before: u64, after: u64) {
+        let change = after.wrapping_sub(before);
+        let used = self.used_bytes.fetch_add(change, Ordering::Relaxed);
+        if used.wrapping_add(change) > self.budget_bytes
+            && !matches!(self.place, Place::Nowhere)
+            && !self.is_over.swap(true, Ordering::Relaxed)
+        {
+            self.leaves.push([Leave::Look]);
+        }
+    }
+
+    /// Reads and writes what a vhost asks for.
+    pub(super) fn take(&self, vhost: &Name, loads: &mut Vec<Load>, spills: &mut Vec<Spill>) {
+        self.loads
+            .push(loads.drain(..).map(|load| (vhost.clone(), load)));
+        let spills = spills.drain(..);
+        self.leaves
+            .push(spills.map(|spill| Leave::Spill(vhost.clone(), spill)));
+    }
+
+    /// Takes out what is a spilled piece, to let it go elsewhere.
+    pub(super) fn release(&self, released: &mut Vec<Lsn>) {
+        if self.has_spilled.load(Ordering::Relaxed) {
+            let pieces = released.extract_if(.., |name| is_spilled(*name));
+            self.leaves.push(pieces.map(Leave::Unspill));
+        }
+    }
+
+    /// Bytes spilled and not let go.
+    pub(super) fn spilled_bytes(&self) -> u64 {
+        match &self.place {
+            Place::Journal(store) => store.stats().spilled_bytes,
+            Place::Spilled(spill) => spill.bytes(),
+            Place::Nowhere => 0,
+        }
+    }
+
+    fn vhost(&self, name: &Name) -> Option<Arc<Vhost>> {
+        self.vhosts.lock().get(name)?.upgrade()
+    }
+
+    /// Records up to this one can be read back.
+    fn written(&self) -> Lsn {
+        match &self.place {
+            Place::Journal(store) => store.durable(),
+            Place::Spilled(_) | Place::Nowhere => Lsn(0),
+        }
+    }
+
+    fn run_loads(&self) {
+        loop {
+            let (name, load) = match self.loads.next(None) {
+                Next::Job(job) => job,
+                Next::Nothing => continue,
+                Next::End => return,
+            };
+            let Some(vhost) = self.vhost(&name) else {
+                continue;
+            };
+            let loaded = self.read(&vhost, &load);
+            // A vhost that failed says so itself.
+            let _ = vhost.command(Command::Loaded(loaded));
+        }
+    }
+
+    fn read(&self, vhost: &Vhost, load: &Load) -> Loaded {
+        let names = record::records_of(load);
+        let read = match &self.place {
+            Place::Journal(store) => store.journal().read_batch(&names),
+            Place::Spilled(spill) => names.iter().map(|name| spill.read(*name)).collect(),
+            Place::Nowhere => Vec::new(),
+        };
+        let whole = |(name, read): (Lsn, Result<Bytes, ReadError>)| match read {
+            Ok(bytes) => Some((name, bytes)),
+            Err(error) => {
+                tracing::error!(
+                    vhost = %vhost.name(), record = name.0, %error,
+                    "messages cannot be read back and are dropped"
+                );
+                None
+            }
+        };
+        record::loaded(load, names.into_iter().zip(read).filter_map(whole))
+    }
+
+    fn run_leaves(&self) {
+        let watch = Stopwatch::start();
+        let mut failed_ns = None;
+        loop {
+            let job = match self.leaves.next(Some(IDLE)) {
+                Next::Job(job) => job,
+                Next::Nothing => Leave::Look,
+                Next::End => return,
+            };
+            let may_spill = |failed: &Option<u64>| {
+                failed.is_none_or(|at| watch.elapsed_ns() - at > SPILL_AGAIN_NS)
+            };
+            match job {
+                Leave::Spill(vhost, spill) => {
+                    if let Err(error) = self.spill(&vhost, &spill) {
+                        tracing::warn!(%error, "messages stay in memory: they cannot be spilled");
+                        failed_ns = Some(watch.elapsed_ns());
+                    }
+                }
+                Leave::Unspill(lsn) => match &self.place {
+                    Place::Journal(store) => store.journal().unspill(lsn),
+                    Place::Spilled(spill) => spill.unspill(lsn),
+                    Place::Nowhere => {}
+                },
+                Leave::Look => self.look(may_spill(&failed_ns)),
+            }
+        }
+    }
+
+    /// Lets messages leave while there are too many, the newest first.
+    fn look(&self, spill: bool) {
+        self.is_over.store(false, Ordering::Relaxed);
+        let over = |pager: &Self| {
+            let used = pager.used_bytes.load(Ordering::Relaxed);
+            used.checked_sub(pager.budget_bytes)
+                .filter(|over| *over > 0)
+        };
+        let vhosts: Vec<_> = self
+            .vhosts
+            .lock()
+            .values()
+            .filter_map(Weak::upgrade)
+            .collect();
+        let mut left = false;
+        for vhost in vhosts {
+            let Some(bytes) = over(self) else {
+                return;
+            };
+            let before = vhost.memory().here.bytes;
+            let page_out = Command::PageOut {
+                bytes: bytes.min(STEP_BYTES),
+                written: self.written(),
+                spill,
+            };
+            let spills = self.leaves.len();
+            if vhost.command(page_out).is_ok() {
+                left |= vhost.memory().here.bytes < before || self.leaves.len() > spills;
+            }
+        }
+        if over(self).is_some() && !self.is_over.swap(true, Ordering::Relaxed) {
+            if !left {
+                self.leaves.pause(PAUSE);
+            }
+            self.leaves.push([Leave::Look]);
+        }
+    }
+
+    fn spill(&self, name: &Name, spill: &Spill) -> Result<(), DiskError> {
+        let bytes = record::encode_spill(spill);
+        let written = match &self.place {
+            Place::Journal(store) => store.journal().spill(&bytes),
+            Place::Spilled(files) => files.spill(&bytes),
+            Place::Nowhere => Ok(Lsn(0)),
+        };
+        self.has_spilled.store(true, Ordering::Relaxed);
+        if let Some(vhost) = self.vhost(name) {
+            let lsn = *written.as_ref().unwrap_or(&Lsn(0));
+            let _ = vhost.command(Command::Spilled {
+                queue: spill.queue,
+                block: spill.block,
+                lsn,
+                written: self.written(),
+            });
+        }
+        written.map(drop)
+    }
+}
+
+/// What a thread is to do next.
+enum Next<T> {
+    Job(T),
+    /// None came in time.
+    Nothing,
+    /// The broker stops.
+    End,
+}
+
+/// What waits for a thread. Bounded by what the cores ask for at the same time.
+#[derive(Debug)]
+struct Jobs<T> {
+    state: Mutex<(VecDeque<T>, bool)>,
+    condition: Condvar,
+}
+
+impl<T> Default for Jobs<T> {
+    fn default() -> Self {
+        Self {
+            state: Mutex::new((VecDeque::new(), false)),
+            condition: Condvar::new(),
+        }
+    }
+}
+
+impl<T> Jobs<T> {
+    fn push(&self, jobs: impl IntoIterator<Item = T>) {
+        let mut jobs = jobs.into_iter().peekable();
+        if jobs.peek().is_some() {
+            self.state.lock().0.extend(jobs);
+            self.condition.notify_one();
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.state.lock().0.len()
+    }
+
+    fn stop(&self) {
+        self.state.lock().1 = true;
+        self.condition.notify_all();
+    }
+
+    /// Waits a moment, unless it ends.
+    fn pause(&self, at_most: Duration) {
+        let mut state = self.state.lock();
+        if !state.1 {
+            self.condition.wait_for(&mut state, at_most);
+        }
+    }
+
+    /// The next one; waits for it, at most so long.
+    fn next(&self, at_most: Option<Duration>) -> Next<T> {
+        let mut state = self.state.lock();
+        if state.0.is_empty() && !state.1 {
+            match at_most {
+                Some(at_most) => {
+                    self.condition.wait_for(&mut state, at_most);
+                }
+                None => self.condition.wait(&mut state),
+            }
+        }
+        if state.1 {
+            return Next::End;
+        }
+        state.0.pop_front().map_or(Next::Nothing, Next::Job)
+    }
+}
