@@ -56,6 +56,14 @@ class GoAmqp:
         return [go_program("go-amqp")], HERE
 
 
+class QpidJms:
+    """Qpid JMS (Maven Central): needs Java 17 or newer and Maven"""
+
+    @staticmethod
+    def prepare():
+        return java_program("qpid-jms")
+
+
 class ProtonJ2:
     """Qpid ProtonJ2 (Maven Central): needs Java 17 or newer and Maven"""
 
@@ -65,7 +73,7 @@ class ProtonJ2:
 
 
 CLIENTS = {"proton": Proton, "proton-cpp": ProtonCpp, "rhea": Rhea, "go-amqp": GoAmqp,
-           "protonj2": ProtonJ2}
+           "protonj2": ProtonJ2, "qpid-jms": QpidJms}
 
 
 def java_program(name):

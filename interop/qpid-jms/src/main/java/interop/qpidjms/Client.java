@@ -1,0 +1,27 @@
+package interop.qpidjms;
+
+import interop.Runner;
+import interop.Runner.Scenario;
+import java.util.LinkedHashMap;
+
+/**
+ * Qpid JMS (Java) through the scenarios of ../SCENARIOS.md, as far as JMS has what they are about.
+ *
+ * <p>Needs Java 17 and Maven. Built by {@code mvn package} in this folder; called with SETTING.json
+ * and the names of scenarios. JMS has no properties of links, so /management is spoken to through
+ * ProtonJ2; everything else goes through JMS.
+ */
+public final class Client {
+    static final String VERSION = "Qpid JMS 2.10.0";
+
+    public static void main(String[] arguments) throws Exception {
+        var scenarios = new LinkedHashMap<String, Scenario<Scene>>();
+        scenarios.putAll(Connections.SCENARIOS);
+        scenarios.putAll(Messages.SCENARIOS);
+        scenarios.putAll(Links.SCENARIOS);
+        scenarios.putAll(Deaths.SCENARIOS);
+        Runner.main(arguments, Scene::new, scenarios);
+    }
+
+    private Client() {}
+}
