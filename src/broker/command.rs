@@ -14,6 +14,7 @@ use crate::base::{
     ConnectionId, ConsumerId, ExchangeId, Lsn, Name, Position, PublisherId, QueueId, SessionId,
 };
 use crate::deaths::Evidence;
+use crate::filter::Selector;
 use crate::message::{Message, Route};
 use crate::wire::Value;
 
@@ -296,6 +297,8 @@ pub struct Consume {
     pub exclusive: bool,
     /// It only takes what is there and goes: an auto-delete queue stays when it was the last.
     pub passing: bool,
+    /// Which messages it wants; default all.
+    pub selector: Option<Arc<Selector>>,
 }
 
 /// A consumer's verdict on a delivery.

@@ -16,7 +16,7 @@ use super::links::{Consumer, Kind, LINKS_MAX, LinkId};
 use super::management::is_pair_half;
 use super::publisher::{Destination, Publisher};
 use super::terminus::{
-    check_outcomes, deaths_encoding, exclusive, priority, source_address, target_address,
+    check_outcomes, deaths_encoding, exclusive, priority, selector, source_address, target_address,
 };
 use super::work::{Ask, Work};
 use crate::access::Right;
@@ -167,6 +167,7 @@ impl Gateway {
             evidence: self.evidence(&attach.name),
         };
         let (priority, exclusive) = (priority(attach)?, exclusive(attach)?);
+        let selector = selector(source)?;
         if matches!(address, Address::BareQueue(_)) {
             self.declare_bare(queue)?;
         }
@@ -188,6 +189,7 @@ impl Gateway {
                     priority,
                     exclusive,
                     passing: false,
+                    selector,
                 };
                 Work::Ask(Ask::Consumer(id), Command::Consume(consume))
             });

@@ -1,8 +1,13 @@
 //! What an attach asks for: addresses, outcomes, link properties. [AMQP 2.7.3, 3.5]
 
+use std::sync::Arc;
+
 use super::errors;
 use crate::deaths::Encoding;
-use crate::wire::performative::{Attach, Error, FieldValue, Source, Symbol, TargetArchetype};
+use crate::filter::Selector;
+use crate::wire::performative::{
+    Attach, Error, FieldValue, Source, Symbol, TargetArchetype, selector_text,
+};
 
 /// Link property: consumers of higher priority are served first.
 const PRIORITY: &str = "rabbitmq:priority";
@@ -56,6 +61,21 @@ pub(super) fn check_outcomes(source: Option<&Source>) -> Result<(), Error> {
         ))),
         None => Ok(()),
     }
+}
+
+/// The selector of a consumer. Filters that we do not know are left alone. [AMQP 3.5.8]
+pub(super) fn selector(source: Option<&Source>) -> Result<Option<Arc<Selector>>, Error> {
+    let filters = source.and_then(|source| source.filter.as_ref());
+    let mut texts = filters
+        .into_iter()
+        .flat_map(|filters| filters.values())
+        .filter_map(selector_text);
+    let Some(text) = texts.next() else {
+        return Ok(None);
+    };
+    let selector = Selector::parse(text);
+    let selector = selector.map_err(|error| errors::invalid_field(format!("selector: {error}")))?;
+    Ok(Some(Arc::new(selector)))
 }
 
 fn property<'a>(attach: &'a Attach, key: &str) -> Option<&'a FieldValue> {

@@ -380,6 +380,7 @@ impl World {
             priority,
             exclusive,
             passing: false,
+            selector: None,
         }));
         let Reply::Consuming { queue } = reply else {
             return;

@@ -31,6 +31,9 @@ impl Core {
         queue
             .consumers
             .add(consume.consumer, consume.priority, consume.exclusive);
+        if let Some(selector) = consume.selector {
+            queue.selecting.add(consume.consumer, selector);
+        }
         let consumer = Consumer {
             connection: consume.connection,
             session: consume.session,
@@ -111,6 +114,7 @@ impl Core {
             return;
         };
         let next = queue.consumers.remove(id);
+        queue.selecting.remove(id);
         if queue.consumers.is_empty() {
             queue.unused_since = turn.now.mono;
             if queue.auto_delete && !consumer.passing {

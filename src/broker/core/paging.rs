@@ -237,7 +237,7 @@ impl Core {
         }
     }
 
-    fn load(&mut self, turn: &mut Turn<'_>, (id, block): (QueueId, Position)) {
+    pub(super) fn load(&mut self, turn: &mut Turn<'_>, (id, block): (QueueId, Position)) {
         if self.memory.loading >= LOADS_MAX {
             self.memory.waiting.push_back((id, block));
             return;

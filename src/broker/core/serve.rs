@@ -7,7 +7,7 @@ use super::{Core, Turn};
 use crate::base::{ConsumerId, Millis, Now, Position, QueueId};
 use crate::broker::arguments::Overflow;
 use crate::broker::counters::Counters;
-use crate::broker::queue::{Queue, Slot, State, Usage};
+use crate::broker::queue::{Choice, Queue, Slot, State, Usage};
 use crate::broker::{Delivery, DropCause, Effect};
 use crate::deaths::Reason;
 
@@ -32,8 +32,13 @@ impl Core {
             recorder: &mut self.recorder,
             counters: &mut self.counters,
             here: &mut self.memory.here,
+            wanted: None,
         };
+        for consumer in queue.selecting.take_idle() {
+            assigning.clients.unpark(queue, consumer);
+        }
         assigning.assign(turn, queue, &mut left, &mut dead);
+        let wanted = assigning.wanted;
         expire(now, queue, &mut left, &mut dead);
         enforce_limit(queue, &mut left, &mut dead);
         turn.budget = turn.budget.saturating_sub(before - left);
@@ -43,6 +48,9 @@ impl Core {
                 position,
                 reason,
             }));
+        if let Some(block) = wanted.and_then(|position| queue.messages.begin_load(position)) {
+            self.load(turn, (id, block));
+        }
         self.read_ahead(turn, id);
         if left == 0 {
             self.schedule(id);
@@ -91,7 +99,7 @@ impl Core {
         }
         let ready = queue.messages.ready();
         for consumer in queue.consumers.take_draining() {
-            let fed = queue.consumers.is_fed(consumer);
+            let fed = queue.consumers.is_fed(consumer) && !queue.selecting.is_idle(consumer);
             let Some(state) = self.clients.consumers.get_mut(&consumer) else {
                 continue;
             };
@@ -135,6 +143,10 @@ impl Core {
             return false;
         }
         while let Some(front) = queue.consumers.front() {
+            // Who selects may not want it: a limit is kept rather than stretched.
+            if queue.selecting.has(front) {
+                return false;
+            }
             match self.clients.room(front) {
                 Ok(()) => return true,
                 Err(why) => self.clients.park(queue, front, why),
@@ -145,12 +157,29 @@ impl Core {
 }
 
 impl Clients {
-    /// Takes a consumer out of its queue's ring until it has room again.
-    fn park(&mut self, queue: &mut Queue, consumer: ConsumerId, why: super::clients::NoRoom) {
+    /// Puts a consumer into its queue's ring again that had found nothing it wanted.
+    fn unpark(&mut self, queue: &mut Queue, consumer: ConsumerId) {
+        if let Some(state) = self.consumers.get_mut(&consumer)
+            && !state.waiting
+            && state.has_credit()
+            && queue.consumers.is_fed(consumer)
+        {
+            state.waiting = true;
+            queue.consumers.wait(consumer, state.priority);
+        }
+    }
+
+    /// Takes a consumer out of its queue's ring that found nothing it wanted.
+    fn rest(&mut self, queue: &mut Queue, consumer: ConsumerId) {
         queue.consumers.park(consumer);
         if let Some(state) = self.consumers.get_mut(&consumer) {
             state.waiting = false;
         }
+    }
+
+    /// Takes a consumer out of its queue's ring until it has room again.
+    fn park(&mut self, queue: &mut Queue, consumer: ConsumerId, why: super::clients::NoRoom) {
+        self.rest(queue, consumer);
         self.block(consumer, why);
     }
 }
@@ -161,9 +190,38 @@ struct Assigning<'a> {
     recorder: &'a mut Recorder,
     counters: &'a mut Counters,
     here: &'a mut Usage,
+    /// On disk, and somebody who selects has to look at it.
+    wanted: Option<Position>,
+}
+
+/// What is next for the consumer whose turn it is.
+enum Next {
+    Take(Position),
+    /// It rests: ask for the next consumer.
+    Rested,
+    /// There is nothing for anybody, or not now.
+    Stop,
 }
 
 impl Assigning<'_> {
+    fn choose(&mut self, queue: &mut Queue, consumer: ConsumerId, left: &mut usize) -> Next {
+        if queue.selecting.is_empty() || !queue.selecting.has(consumer) {
+            return queue.messages.head().map_or(Next::Stop, Next::Take);
+        }
+        if let Err(why) = self.clients.room(consumer) {
+            self.clients.park(queue, consumer, why);
+            return Next::Rested;
+        }
+        match queue.selecting.choose(&queue.messages, consumer, left) {
+            Choice::Take(position) => return Next::Take(position),
+            Choice::Later => return Next::Stop,
+            Choice::OnDisk(position) => self.wanted = Some(position),
+            Choice::Nothing => {}
+        }
+        self.clients.rest(queue, consumer);
+        Next::Rested
+    }
+
     fn assign(
         &mut self,
         turn: &mut Turn<'_>,
@@ -173,8 +231,12 @@ impl Assigning<'_> {
     ) {
         while *left > 0
             && let Some(consumer) = queue.consumers.front()
-            && let Some(position) = queue.messages.head()
         {
+            let position = match self.choose(queue, consumer, left) {
+                Next::Take(position) => position,
+                Next::Rested => continue,
+                Next::Stop => return,
+            };
             let Some(slot) = queue.messages.slot(position) else {
                 return; // it is on disk; comes back when it is read
             };

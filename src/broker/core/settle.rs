@@ -203,6 +203,7 @@ impl Core {
             return;
         }
         queue.messages.give_back(position);
+        queue.selecting.came_back(position);
         queue.grown = true;
         if annotated {
             self.change(id, position);
@@ -291,6 +292,7 @@ impl Core {
             );
         } else {
             queue.messages.give_back(position);
+            queue.selecting.came_back(position);
             queue.grown = true;
             self.may_leave(id, position);
             self.schedule(id);

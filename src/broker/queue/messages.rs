@@ -313,6 +313,18 @@ impl Messages {
         Some(pack(lane, self.lanes.get_mut(lane)?.first_ready()?))
     }
 
+    /// The beginning of each lane, from the lowest priority on.
+    pub fn beginnings(&self) -> Vec<Position> {
+        (0..self.lanes.len()).map(|lane| pack(lane, 0)).collect()
+    }
+
+    /// The next ready message of the same lane at or behind a place.
+    pub fn find_ready(&self, from: Position) -> Option<Position> {
+        let (index, place) = unpack(from);
+        let found = self.lanes.get(index)?.find(State::Ready, place)?;
+        Some(pack(index, found))
+    }
+
     /// The message to drop next: the oldest of the lowest priority that has any.
     pub fn victim(&mut self) -> Option<Position> {
         let lane = self.lanes.iter().position(|lane| lane.ready() > 0)?;

@@ -9,6 +9,7 @@ mod consumers;
 mod lane;
 mod messages;
 mod pending;
+mod selecting;
 mod trash;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -25,6 +26,7 @@ pub use consumers::Consumers;
 pub use lane::Usage;
 pub use messages::{Leaving, Messages, lane};
 pub use pending::{Burial, Pending, PendingSet, Waiter};
+pub use selecting::{Choice, Selecting};
 pub use trash::{Garbage, Trash};
 
 /// Dead messages of a queue that wait to come back from disk, at most: memory stays bounded
@@ -54,6 +56,8 @@ pub struct Queue {
     pub messages: Messages,
     /// Who reads it.
     pub consumers: Consumers,
+    /// Those of them that want only some messages.
+    pub selecting: Selecting,
     /// Dead letters that wait for a target.
     pub pending: PendingSet,
     /// Dead letters, of this and other queues, that wait for room here.
@@ -95,6 +99,7 @@ impl Queue {
             exclusive: None,
             messages: Messages::new(settings.queue_type, settings.max_priority, block_shift),
             consumers: Consumers::new(settings.single_active_consumer),
+            selecting: Selecting::default(),
             pending: PendingSet::default(),
             waiters: BTreeSet::new(),
             burials: VecDeque::new(),

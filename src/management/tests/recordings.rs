@@ -108,6 +108,7 @@ impl Setting {
             priority: 0,
             exclusive: false,
             passing: false,
+            selector: None,
         }));
         self.apply(Command::ConsumerFlow {
             consumer: CONSUMER,

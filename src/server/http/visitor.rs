@@ -116,6 +116,7 @@ impl Visitor {
             priority: 0,
             exclusive: false,
             passing: true,
+            selector: None,
         }))?;
         self.apply(Command::ConsumerFlow {
             consumer,

@@ -160,6 +160,7 @@ impl Client {
             priority: 0,
             exclusive: false,
             passing: false,
+            selector: None,
         }));
         let mut deliveries = self.apply(Command::ConsumerFlow {
             consumer,
