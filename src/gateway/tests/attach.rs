@@ -1,11 +1,14 @@
 //! What a link may be. [AMQP 2.6.3]
 
+use serde_amqp::described::Described;
+use serde_amqp::descriptor::Descriptor;
+
 use super::support::{Scene, receiver, section, sender};
 use crate::base::{ConnectionId, Name};
 use crate::broker::Command;
 use crate::deaths::Encoding;
 use crate::link::Event;
-use crate::wire::performative::{Attach, FieldValue, fields};
+use crate::wire::performative::{Attach, FieldValue, Symbol, fields};
 
 fn check(scene: &mut Scene, client: usize, what: &str, attach: Attach, expect: &str) {
     let (link, result) = scene.attach(client, attach);
@@ -239,4 +242,22 @@ fn payload_of_a_management_request_needs_a_whole_pair() {
         scene.detached(client, link).as_deref(),
         Some("amqp:precondition-failed")
     );
+}
+
+#[test]
+fn a_selector_that_cannot_be_read_is_refused_with_its_place() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    for (text, expect) in [("colour = 'red'", ""), ("colour =", "amqp:invalid-field")] {
+        let filter = FieldValue::Described(Box::new(Described {
+            descriptor: Descriptor::Name(Symbol::from("apache.org:selector-filter:string")),
+            value: FieldValue::String(text.to_owned()),
+        }));
+        let mut attach = receiver("r", "/queues/q");
+        if let Some(source) = attach.source.as_mut() {
+            source.filter = Some([(Symbol::from("selector"), filter)].into_iter().collect());
+        }
+        check(&mut scene, client, text, attach, expect);
+    }
 }

@@ -8,5 +8,6 @@ mod limits;
 mod outcomes;
 mod policies;
 pub(crate) mod scenario;
+mod selecting;
 mod times;
 mod waiting;

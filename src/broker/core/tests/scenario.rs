@@ -250,6 +250,7 @@ impl Scenario {
             priority: 0,
             exclusive: false,
             passing: false,
+            selector: None,
         };
         adjust(&mut consume);
         self.apply(Command::Consume(consume))

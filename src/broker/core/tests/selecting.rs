@@ -1,0 +1,142 @@
+//! Consumers that want only some messages.
+
+use std::sync::Arc;
+
+use super::scenario::{Scenario, body_of, draft, number, text};
+use crate::base::ConsumerId;
+use crate::broker::*;
+use crate::filter::Selector;
+
+/// A consumer of messages with this priority, without credit.
+fn select(s: &mut Scenario, id: u64, priority: u8) -> ConsumerId {
+    let selector = Selector::parse(&format!("JMSPriority = {priority}")).unwrap();
+    let reply = s.consume(id, "q", |consume| {
+        consume.selector = Some(Arc::new(selector));
+    });
+    assert!(matches!(reply, Reply::Consuming { .. }), "{reply:?}");
+    ConsumerId(id)
+}
+
+/// Publishes messages `m0`, `m1` ... of these priorities.
+fn publish(s: &mut Scenario, priorities: &[u8]) {
+    for (n, priority) in priorities.iter().enumerate() {
+        s.publish("q", &draft(&format!("m{n}")).priority(*priority));
+    }
+}
+
+fn taken(s: &mut Scenario, consumer: ConsumerId) -> Vec<String> {
+    s.taken(consumer).iter().map(body_of).collect()
+}
+
+#[test]
+fn each_gets_what_it_wants_in_order_and_the_rest_waits() {
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    let (a, b) = (select(&mut s, 1, 1), select(&mut s, 2, 2));
+    s.credit(a, 10);
+    publish(&mut s, &[1, 2, 3, 1, 2, 3]);
+    s.credit(b, 10);
+    assert_eq!(taken(&mut s, a), ["m0", "m3"]);
+    assert_eq!(taken(&mut s, b), ["m1", "m4"]);
+    assert_eq!(s.counts("q").0, 2);
+    let all = s.consumer(3, "q");
+    s.credit(all, 10);
+    assert_eq!(taken(&mut s, all), ["m2", "m5"]);
+}
+
+#[test]
+fn what_comes_back_is_looked_at_again() {
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    let all = s.consumer(1, "q");
+    publish(&mut s, &[1, 2]);
+    s.credit(all, 2);
+    let held = s.taken(all);
+    let a = select(&mut s, 2, 1);
+    s.credit(a, 10);
+    assert_eq!(taken(&mut s, a), Vec::<String>::new());
+    for delivery in &held {
+        s.settle(delivery, Outcome::Released);
+    }
+    assert_eq!(taken(&mut s, a), ["m0"]);
+}
+
+#[test]
+fn credit_is_kept_and_given_later() {
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    let a = select(&mut s, 1, 1);
+    publish(&mut s, &[1, 2, 1, 2, 1]);
+    s.credit(a, 1);
+    assert_eq!(taken(&mut s, a), ["m0"]);
+    s.credit(a, 3);
+    assert_eq!(taken(&mut s, a), ["m2", "m4"]);
+}
+
+#[test]
+fn a_drain_ends_when_nothing_more_is_wanted() {
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    let a = select(&mut s, 1, 1);
+    publish(&mut s, &[1, 2, 1, 2]);
+    s.drain(a, 10);
+    assert_eq!(taken(&mut s, a), ["m0", "m2"]);
+    let drained =
+        |effect: &Effect| matches!(effect, Effect::Drained { consumer } if *consumer == a);
+    assert!(s.others.iter().any(drained));
+}
+
+#[test]
+fn more_than_one_slice_is_looked_at() {
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    let mut priorities = vec![2; 3_000];
+    priorities.push(1);
+    publish(&mut s, &priorities);
+    let a = select(&mut s, 1, 1);
+    s.credit(a, 10);
+    assert_eq!(taken(&mut s, a), ["m3000"]);
+}
+
+#[test]
+fn the_highest_priority_comes_first() {
+    let mut s = Scenario::new();
+    s.queue("q", &[("x-max-priority", number(5))]);
+    publish(&mut s, &[1, 3, 2, 3]);
+    let selector = Selector::parse("JMSPriority <> 2").unwrap();
+    s.consume(1, "q", |consume| {
+        consume.selector = Some(Arc::new(selector))
+    });
+    s.credit(ConsumerId(1), 10);
+    assert_eq!(taken(&mut s, ConsumerId(1)), ["m1", "m3", "m0"]);
+}
+
+#[test]
+fn who_selects_stretches_no_limit() {
+    let mut s = Scenario::new();
+    let full = [
+        ("x-max-length", number(0)),
+        ("x-overflow", text("reject-publish")),
+    ];
+    s.queue("q", &full);
+    let a = select(&mut s, 1, 1);
+    s.credit(a, 10);
+    let outcome = s.publish("q", &draft("m").priority(2));
+    assert!(
+        matches!(outcome, PublishOutcome::QueueFull { .. }),
+        "{outcome:?}"
+    );
+    assert_eq!(s.counts("q").0, 0);
+}
+
+#[test]
+fn a_message_that_is_late_dies_instead() {
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    s.publish("q", &draft("old").priority(1).ttl(50));
+    s.pass(60);
+    s.publish("q", &draft("new").priority(1));
+    let a = select(&mut s, 1, 1);
+    s.credit(a, 10);
+    assert_eq!(taken(&mut s, a), ["new"]);
+}
