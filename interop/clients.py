@@ -72,8 +72,16 @@ class ProtonJ2:
         return java_program("protonj2")
 
 
+class RabbitmqJava:
+    """RabbitMQ AMQP 1.0 client for Java (Maven Central): needs Java 17 or newer and Maven"""
+
+    @staticmethod
+    def prepare():
+        return java_program("rabbitmq-java")
+
+
 CLIENTS = {"proton": Proton, "proton-cpp": ProtonCpp, "rhea": Rhea, "go-amqp": GoAmqp,
-           "protonj2": ProtonJ2, "qpid-jms": QpidJms}
+           "protonj2": ProtonJ2, "qpid-jms": QpidJms, "rabbitmq-java": RabbitmqJava}
 
 
 def java_program(name):
