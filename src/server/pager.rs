@@ -28,7 +28,7 @@ use crate::store::{self, DiskError, FileDisk, Journal, ReadError, is_spilled};
 /// How often memory is looked at when nobody says that there is too much.
 const IDLE: Duration = Duration::from_millis(100);
 /// How long to wait when nothing may leave at this moment.
-const PAUSE: Duration = Duration::from_millis(2);
+const PAUSE: Duration = Duration::from_millis(10);
 /// How long nothing is spilled after that failed.
 const SPILL_AGAIN_NS: u64 = 5_000_000_000;
 /// What one command lets leave at most, in bytes: the core's lock is held for it.
@@ -50,7 +50,7 @@ pub(super) enum Place {
 pub(super) struct Pager {
     place: Place,
     budget_bytes: u64,
-    /// What the messages of all vhosts take in memory, about.
+    /// What the messages of all vhosts take that are in memory, about.
     used_bytes: AtomicU64,
     /// Somebody has said that it is too much.
     is_over: AtomicBool,
@@ -128,7 +128,7 @@ impl Pager {
         }
     }
 
-    /// The memory of a vhost's messages changed, in bytes.
+    /// The memory of a vhost's messages that are here changed, in bytes.
     pub(super) fn used(&self, before: u64, after: u64) {
         let change = after.wrapping_sub(before);
         let used = self.used_bytes.fetch_add(change, Ordering::Relaxed);

@@ -42,6 +42,8 @@ pub(super) struct Vhost {
     pager: Arc<Pager>,
     /// What its messages took when the lock was held last, in bytes.
     memory_bytes: AtomicU64,
+    /// The part of it that could be paged out.
+    here_bytes: AtomicU64,
     failed: AtomicBool,
     /// Deleted: nothing more is done in it.
     deleted: AtomicBool,
@@ -95,6 +97,7 @@ impl Vhost {
             store,
             pager,
             memory_bytes: AtomicU64::new(0),
+            here_bytes: AtomicU64::new(0),
             failed: AtomicBool::new(false),
             deleted: AtomicBool::new(false),
             failure,
@@ -265,10 +268,12 @@ impl Vhost {
         let mut state = self.lock()?;
         let watch = Stopwatch::start();
         let seen = look(&state.core);
-        let memory_bytes = state.core.memory().bytes();
-        let before = self.memory_bytes.swap(memory_bytes, Ordering::Relaxed);
-        if before != memory_bytes {
-            self.pager.used(before, memory_bytes);
+        let memory = state.core.memory();
+        self.memory_bytes.store(memory.bytes(), Ordering::Relaxed);
+        let here_bytes = memory.here_bytes();
+        let before = self.here_bytes.swap(here_bytes, Ordering::Relaxed);
+        if before != here_bytes {
+            self.pager.used(before, here_bytes);
         }
         state.holds.record(watch.elapsed_ns());
         MutexGuard::unlock_fair(state);
@@ -306,10 +311,12 @@ impl Vhost {
         } else {
             state.core.next_deadline().unwrap_or(Millis::NEVER)
         };
-        let memory_bytes = state.core.memory().bytes();
-        let before = self.memory_bytes.swap(memory_bytes, Ordering::Relaxed);
-        if before != memory_bytes {
-            self.pager.used(before, memory_bytes);
+        let memory = state.core.memory();
+        self.memory_bytes.store(memory.bytes(), Ordering::Relaxed);
+        let here_bytes = memory.here_bytes();
+        let before = self.here_bytes.swap(here_bytes, Ordering::Relaxed);
+        if before != here_bytes {
+            self.pager.used(before, here_bytes);
         }
         state.holds.record(watch.elapsed_ns());
         let wakers = std::mem::take(&mut state.wakers);

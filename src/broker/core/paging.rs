@@ -46,8 +46,12 @@ pub struct Memory {
 impl Memory {
     /// Memory that all messages take, about, in bytes.
     pub const fn bytes(&self) -> u64 {
-        let out = self.out.messages * CARD_BYTES;
-        self.here.bytes + self.here.messages * MESSAGE_OVERHEAD_BYTES + out
+        self.here_bytes() + self.out.messages * CARD_BYTES
+    }
+
+    /// Memory that those take that are in memory, about, in bytes: what paging can free.
+    pub const fn here_bytes(&self) -> u64 {
+        self.here.bytes + self.here.messages * MESSAGE_OVERHEAD_BYTES
     }
 }
 
