@@ -80,8 +80,9 @@ impl Shared {
         let (store, pager) = (self.store.clone(), Arc::clone(&self.pager));
         let vhost = Vhost::new(core, store, pager, self.seed, clock, failure);
         let vhost = Arc::new(vhost);
-        self.tell_settings(&vhost);
+        // Before the core may ask for anything.
         self.pager.add(&vhost);
+        self.tell_settings(&vhost);
         self.vhosts.add(&vhost);
         self.spawn(run_timer(vhost, clock));
     }
