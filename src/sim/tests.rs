@@ -2,6 +2,7 @@
 //! `CORONER_CRASH_SEEDS` adds so many to the crash matrix.
 
 mod crash;
+mod registry;
 mod waiting;
 
 use super::World;
