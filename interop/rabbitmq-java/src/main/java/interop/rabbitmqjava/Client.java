@@ -20,6 +20,7 @@ public final class Client {
         scenarios.putAll(Messages.SCENARIOS);
         scenarios.putAll(Links.SCENARIOS);
         scenarios.putAll(Deaths.SCENARIOS);
+        scenarios.put("page", Page::run);
         Runner.main(arguments, Scene::new, scenarios);
     }
 
