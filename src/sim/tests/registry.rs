@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::access::{Permissions, User, UserLimits};
 use crate::base::{Lsn, Millis, Name, Now, QueueId, Seed, Timestamp};
-use crate::broker::registry::{OWNER, Registry, RegistryFact, RestoringAll, VhostSpec};
+use crate::broker::registry::{OWNER, Piece, Registry, RegistryFact, RestoringAll, VhostSpec};
 use crate::broker::{Fact, Options, Record, Restoring};
 use crate::record::{Stored, decode};
 use crate::store::sim_disk::{Crash, Faults, SimDisk};
@@ -27,6 +27,16 @@ fn options() -> store::Options {
     }
 }
 
+fn stored(owner: &str, facts: Vec<Fact>) -> Stored {
+    let record = Record {
+        lsn: Lsn(0),
+        wall: NOW.wall,
+        facts,
+        named: false,
+    };
+    Stored::new(Name::from(owner), record)
+}
+
 /// A journal being written, and the broker as it is after each record.
 struct Life {
     journal: DiskJournal<Stored, SimDisk>,
@@ -43,12 +53,17 @@ impl Life {
         let registry = Registry::new(Name::from("/"), []);
         let mut restoring = RestoringAll::new(registry);
         let opened = store::open(disk.clone(), options(), seed, |restored| {
-            let (Restored::Block { lsn, payload } | Restored::Facts { lsn, payload }) = restored
-            else {
-                return;
+            let (in_checkpoint, lsn, payload) = match restored {
+                Restored::Stamp(_) => return,
+                Restored::Block { lsn, payload } => (true, lsn, payload),
+                Restored::Facts { lsn, payload } => (false, lsn, payload),
             };
             let (owner, record) = decode(lsn, payload).unwrap();
-            restoring.record(&owner, record, |name| {
+            let piece = Piece {
+                record,
+                in_checkpoint,
+            };
+            restoring.record(&owner, piece, |name| {
                 let options = Options::new(name.clone(), Seed(1));
                 Restoring::new(options, NOW, NOW.wall, u64::MAX)
             });
@@ -80,9 +95,7 @@ impl Life {
     }
 
     fn append(&mut self, owner: &str, facts: Vec<Fact>) {
-        let (lsn, wall) = (Lsn(0), NOW.wall);
-        let stored = Stored::new(Name::from(owner), Record { lsn, wall, facts });
-        let (lsn, _) = self.journal.append(stored);
+        let (lsn, _) = self.journal.append(stored(owner, facts));
         self.states.push((lsn, self.state()));
     }
 
@@ -168,9 +181,7 @@ impl Life {
     }
 
     fn block(&self, owner: &str, facts: Vec<Fact>) {
-        let (lsn, wall) = (Lsn(0), NOW.wall);
-        let block = Stored::new(Name::from(owner), Record { lsn, wall, facts });
-        self.journal.append_block(block);
+        self.journal.append_block(stored(owner, facts));
     }
 
     fn commit(&mut self) -> Result<(), StoreError> {
