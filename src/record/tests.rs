@@ -226,16 +226,22 @@ fn any_fact() -> impl Strategy<Value = Fact> {
     prop_oneof![of_messages(), of_topology(), of_registry()]
 }
 
-fn of_registry() -> impl Strategy<Value = Fact> {
-    let names = || prop::collection::vec(name(), 0..3);
-    let text = || prop_oneof![Just(String::new()), "[a-z.*^$(){}]{0,9}"];
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![Just(String::new()), "[a-z.*^$(){}]{0,9}"]
+}
+
+fn names() -> impl Strategy<Value = Vec<Name>> {
+    prop::collection::vec(name(), 0..3)
+}
+
+fn vhost_spec() -> impl Strategy<Value = VhostSpec> {
     let spec = (
         text(),
         names(),
         prop::option::of(name()),
         any::<[Option<u64>; 2]>(),
     );
-    let spec = spec.prop_map(
+    spec.prop_map(
         |(description, tags, default_queue_type, limits)| VhostSpec {
             description,
             tags,
@@ -245,10 +251,13 @@ fn of_registry() -> impl Strategy<Value = Fact> {
                 queues_max: limits[1],
             },
         },
-    );
+    )
+}
+
+fn user() -> impl Strategy<Value = User> {
     let password = prop::option::of(any::<[u8; 4]>());
     let user = (name(), password, names(), any::<[Option<u32>; 2]>());
-    let user = user.prop_map(|(name, salt, tags, limits)| User {
+    user.prop_map(|(name, salt, tags, limits)| User {
         name,
         password: salt.map(|salt| PasswordHash::rabbit_sha512(salt, b"secret").into()),
         tags: tags.iter().map(|word| Tag::from_word(word)).collect(),
@@ -257,13 +266,16 @@ fn of_registry() -> impl Strategy<Value = Fact> {
             connections_max: limits[0],
             sessions_max: limits[1],
         },
-    });
+    })
+}
+
+fn of_registry() -> impl Strategy<Value = Fact> {
     let pattern = || prop_oneof![Just(""), Just("^{username}\\."), Just("(?!amq)")];
     let patterns = || [pattern(), pattern(), pattern()];
     let fact = prop_oneof![
-        (name(), spec).prop_map(|(name, spec)| RegistryFact::VhostSet { name, spec }),
+        (name(), vhost_spec()).prop_map(|(name, spec)| RegistryFact::VhostSet { name, spec }),
         name().prop_map(|name| RegistryFact::VhostDeleted { name }),
-        user.prop_map(|user| RegistryFact::UserSet(Box::new(user))),
+        user().prop_map(|user| RegistryFact::UserSet(Box::new(user))),
         name().prop_map(|name| RegistryFact::UserDeleted { name }),
         (name(), name(), patterns()).prop_map(|(vhost, user, [configure, write, read])| {
             let permissions = Permissions::new(configure, write, read);

@@ -76,7 +76,7 @@ fn request(input: &mut BufReader<TcpStream>) -> Option<(String, String)> {
         };
         match name.to_lowercase().as_str() {
             "content-length" => length = value.parse().ok().filter(|it| *it <= BODY_MAX)?,
-            "x-reason" => shown.push_str(&format!(" because {value}")),
+            "x-reason" => shown.extend([" because ", value]),
             "authorization" => assert_eq!(value, "Basic Z3Vlc3Q6Z3Vlc3Q=", "guest:guest"),
             _ => {}
         }

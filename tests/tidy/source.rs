@@ -11,11 +11,10 @@ const EVERYTHING: &[&str] = &[
     "src", "tests", "examples", "benches", "fuzz", "docs", "interop", ".ci",
 ];
 
-/// Folders with things that are made, not written.
+/// Folders with things that are made, not written; so are those whose name begins with `.venv`.
 const MADE: &[&str] = &[
     "target",
     "node_modules",
-    ".venv",
     "__pycache__",
     "corpus",
     "artifacts",
@@ -105,7 +104,7 @@ fn walk(folder: &Path) -> Vec<PathBuf> {
                 .into_owned();
             if !path.is_dir() {
                 found.push(path);
-            } else if !MADE.contains(&name.as_str()) {
+            } else if !MADE.contains(&name.as_str()) && !name.starts_with(".venv") {
                 folders.push(path);
             }
         }

@@ -1,5 +1,6 @@
 //! `consume`: messages from any AMQP 1.0 broker, shown and settled.
 
+use std::fmt::Write;
 use std::time::Duration;
 
 use base64::Engine;
@@ -11,7 +12,7 @@ use fe2o3_amqp::link::delivery::DeliveryInfo;
 use fe2o3_amqp::link::receiver::CreditMode;
 use fe2o3_amqp::types::definitions::Fields;
 use fe2o3_amqp::types::messaging::{Body, Message, MessageId, Modified};
-use fe2o3_amqp::types::primitives::{Symbol, Value};
+use fe2o3_amqp::types::primitives::{Symbol, Timestamp, Value};
 use serde_json::{Map, Value as Json, json};
 
 use super::options::From;
@@ -244,7 +245,7 @@ fn show(
             .filter(|(name, _)| *name != "x-opt-deaths")
             .map(pair);
         let line = pairs.collect::<Vec<_>>().join(" ");
-        text.push_str(&format!("  {}: {line}\n", name.replace('_', " ")));
+        let _ = writeln!(text, "  {}: {line}", name.replace('_', " "));
     }
     let deaths = shown
         .get("message_annotations")
@@ -254,9 +255,9 @@ fn show(
         .filter(|deaths| !deaths.is_empty())
     {
         let here = address.rsplit('/').next().unwrap_or(address);
-        text.push_str(&format!("  journey: {}\n", journey(&deaths, here)));
+        let _ = writeln!(text, "  journey: {}", journey(&deaths, here));
     }
-    text.push_str(&format!("  body: {}\n", printable(&body)));
+    let _ = writeln!(text, "  body: {}", printable(&body));
     print(&text)
 }
 
@@ -276,6 +277,7 @@ fn as_json(message: &Message<Body<Value>>) -> Json {
     }
     if let Some(properties) = &message.properties {
         let symbol = |symbol: &Option<Symbol>| symbol.as_ref().map(|it| it.as_str().to_owned());
+        let milliseconds = |time: &Option<Timestamp>| time.as_ref().map(Timestamp::milliseconds);
         let fields = json!({
             "message-id": properties.message_id.as_ref().map(id),
             "user-id": properties.user_id.as_ref().map(|user| String::from_utf8_lossy(user)),
@@ -285,8 +287,8 @@ fn as_json(message: &Message<Body<Value>>) -> Json {
             "correlation-id": properties.correlation_id.as_ref().map(id),
             "content-type": symbol(&properties.content_type),
             "content-encoding": symbol(&properties.content_encoding),
-            "absolute-expiry-time": properties.absolute_expiry_time.as_ref().map(|at| at.milliseconds()),
-            "creation-time": properties.creation_time.as_ref().map(|at| at.milliseconds()),
+            "absolute-expiry-time": milliseconds(&properties.absolute_expiry_time),
+            "creation-time": milliseconds(&properties.creation_time),
             "group-id": properties.group_id,
             "group-sequence": properties.group_sequence,
             "reply-to-group-id": properties.reply_to_group_id,

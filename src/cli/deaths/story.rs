@@ -84,7 +84,7 @@ impl Death {
             (1, [Some(first), _]) => text.extend([" at ", &first]),
             (1, _) => {}
             (count, [first, last]) => {
-                text.push_str(&format!(" {count} times"));
+                let _ = write!(text, " {count} times");
                 if let Some(first) = first {
                     text.extend([", first at ", &first]);
                 }
@@ -94,7 +94,7 @@ impl Death {
             }
         }
         if let Some(ttl_ms) = self.ttl_ms {
-            text.push_str(&format!(", with a ttl of {ttl_ms} ms"));
+            let _ = write!(text, ", with a ttl of {ttl_ms} ms");
         }
         text
     }
@@ -110,7 +110,7 @@ pub(in crate::cli) fn journey(deaths: &[Death], queue: &str) -> String {
             format!(" x{}", death.count)
         };
         let (queue, reason) = (named(&death.queue), printable(&death.reason));
-        text.push_str(&format!("{queue} --{reason}{times}--> "));
+        let _ = write!(text, "{queue} --{reason}{times}--> ");
     }
     text + &named(queue)
 }

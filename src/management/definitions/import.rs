@@ -122,12 +122,12 @@ fn listed(definitions: &Map<String, Json>, field: &str) -> Result<Vec<Fields>, R
             return Err(Refusal::bad_request(why));
         }
     };
-    let objects = items.iter().enumerate().map(|(index, item)| match item {
-        Json::Object(fields) => Ok(Fields::from_map(fields.clone())),
-        _ => {
+    let objects = items.iter().enumerate().map(|(index, item)| {
+        let Json::Object(fields) = item else {
             let why = format!("the field '{field}', item {index} must be an object");
-            Err(Refusal::bad_request(why))
-        }
+            return Err(Refusal::bad_request(why));
+        };
+        Ok(Fields::from_map(fields.clone()))
     });
     objects.collect()
 }

@@ -38,7 +38,7 @@ pub(super) fn user(_: &mut Reading, fields: &Fields) -> Vec<Item> {
     let read = || -> Read<Step> {
         let limits = object(fields, "limits")?;
         let password = match (fields.text("password_hash")?, fields.text("password")?) {
-            (Some(""), None) | (None, None) => NewPassword::None,
+            (Some("") | None, None) => NewPassword::None,
             (Some(hash), None) => {
                 let algorithm = fields
                     .text("hashing_algorithm")?

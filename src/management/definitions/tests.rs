@@ -1,5 +1,6 @@
 //! What a file is read as.
 
+use rstest::rstest;
 use serde_json::{Value as Json, json};
 
 use super::{Problem, Step, read};
@@ -18,90 +19,70 @@ fn outcomes(definitions: &Json, vhost: Option<&str>) -> Vec<(String, String)> {
     items.map(|item| (item.what, outcome(item.step))).collect()
 }
 
-fn check(field: &str, item: &Json, expect: &[&str]) {
+#[rstest]
+#[case::user("users", json!({"name": "u", "tags": "a,b"}), &["change"])]
+#[case::tags("users", json!({"name": "u", "tags": 5}), &["wrong: the field 'tags'"])]
+#[case::hash("users", json!({"name": "u", "password_hash": "x"}), &["wrong: password_hash"])]
+#[case::md5(
+    "users",
+    json!({
+        "name": "u",
+        "password_hash": "AA==",
+        "hashing_algorithm": "rabbit_password_hashing_md5",
+    }),
+    &["wrong: hashing_algorithm"]
+)]
+#[case::streams_by_default(
+    "vhosts",
+    json!({"name": "v", "default_queue_type": "stream"}),
+    &["change", "unsupported: default_queue_type 'stream'"]
+)]
+#[case::nameless("vhosts", json!({"tags": []}), &["wrong: the field 'name' is missing"])]
+#[case::permission(
+    "permissions",
+    json!({"vhost": "v", "user": "u", "configure": "", "write": ""}),
+    &["wrong: the field 'read' is missing"]
+)]
+#[case::shovel(
+    "parameters",
+    json!({"vhost": "v", "component": "shovel", "name": "s", "value": {}}),
+    &["unsupported: parameters of 'shovel'"]
+)]
+#[case::quorum("queues", queue(&json!({"x-queue-type": "quorum"})), &["command in v"])]
+#[case::stream("queues", queue(&json!({"x-queue-type": "stream"})), &["unsupported: queues of type"])]
+#[case::arguments("queues", queue(&json!(5)), &["wrong: the field 'arguments'"])]
+#[case::delayed(
+    "exchanges",
+    json!({"vhost": "v", "name": "x", "type": "x-delayed-message"}),
+    &["unsupported: exchanges of type"]
+)]
+#[case::half_a_policy(
+    "policies",
+    policy(&json!({"max-length": 5, "ha-mode": "all"})),
+    &["unsupported: the key 'ha-mode'", "command in v"]
+)]
+#[case::mirrors("policies", policy(&json!({"ha-mode": "all"})), &["unsupported"])]
+#[case::negative("policies", policy(&json!({"message-ttl": -1})), &["wrong: "])]
+#[case::empty("policies", policy(&json!({})), &["wrong: "])]
+fn what_is_not_supported_is_said_and_what_is_wrong_too(
+    #[case] field: &str,
+    #[case] item: Json,
+    #[case] expect: &[&str],
+) {
     let found = outcomes(&json!({ field: [item] }), None);
     let found: Vec<&str> = found.iter().map(|(_, outcome)| &**outcome).collect();
-    assert_eq!(found.len(), expect.len(), "{item}: {found:?}");
+    assert_eq!(found.len(), expect.len(), "{found:?}");
     for (found, expect) in found.iter().zip(expect) {
-        assert!(found.contains(expect), "{item}: {found:?}");
+        assert!(found.contains(expect), "{found:?}");
     }
 }
 
-#[test]
-fn what_is_not_supported_is_said_and_what_is_wrong_too() {
-    check("users", &json!({"name": "u", "tags": "a,b"}), &["change"]);
-    check(
-        "users",
-        &json!({"name": "u", "tags": 5}),
-        &["wrong: the field 'tags'"],
-    );
-    check(
-        "users",
-        &json!({"name": "u", "password_hash": "x"}),
-        &["wrong: password_hash"],
-    );
-    let md5 = json!({"name": "u", "password_hash": "AA==",
-                     "hashing_algorithm": "rabbit_password_hashing_md5"});
-    check("users", &md5, &["wrong: hashing_algorithm"]);
-    let stream = json!({"name": "v", "default_queue_type": "stream"});
-    check(
-        "vhosts",
-        &stream,
-        &["change", "unsupported: default_queue_type 'stream'"],
-    );
-    check(
-        "vhosts",
-        &json!({"tags": []}),
-        &["wrong: the field 'name' is missing"],
-    );
-    let permission = json!({"vhost": "v", "user": "u", "configure": "", "write": ""});
-    check(
-        "permissions",
-        &permission,
-        &["wrong: the field 'read' is missing"],
-    );
-    let shovel = json!({"vhost": "v", "component": "shovel", "name": "s", "value": {}});
-    check(
-        "parameters",
-        &shovel,
-        &["unsupported: parameters of 'shovel'"],
-    );
-    let queue = |arguments: Json| json!({"vhost": "v", "name": "q", "arguments": arguments});
-    check(
-        "queues",
-        &queue(json!({"x-queue-type": "quorum"})),
-        &["command in v"],
-    );
-    check(
-        "queues",
-        &queue(json!({"x-queue-type": "stream"})),
-        &["unsupported: queues of type"],
-    );
-    check(
-        "queues",
-        &queue(json!(5)),
-        &["wrong: the field 'arguments'"],
-    );
-    let delayed = json!({"vhost": "v", "name": "x", "type": "x-delayed-message"});
-    check("exchanges", &delayed, &["unsupported: exchanges of type"]);
-    let policy = |definition: Json| json!({"vhost": "v", "name": "p", "pattern": "", "definition": definition});
-    let both = policy(json!({"max-length": 5, "ha-mode": "all"}));
-    check(
-        "policies",
-        &both,
-        &["unsupported: the key 'ha-mode'", "command in v"],
-    );
-    check(
-        "policies",
-        &policy(json!({"ha-mode": "all"})),
-        &["unsupported"],
-    );
-    check(
-        "policies",
-        &policy(json!({"message-ttl": -1})),
-        &["wrong: "],
-    );
-    check("policies", &policy(json!({})), &["wrong: "]);
+fn queue(arguments: &Json) -> Json {
+    json!({"vhost": "v", "name": "q", "arguments": arguments})
+}
+
+fn policy(definition: &Json) -> Json {
+    json!({"vhost": "v", "name": "p", "pattern": "", "definition": definition})
 }
 
 #[test]

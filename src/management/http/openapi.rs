@@ -1,4 +1,4 @@
-//! The description of the API, made from the table of routes. [OpenAPI 3.0]
+//! The description of the API, made from the table of routes. [`OpenAPI` 3.0]
 
 use serde_json::{Map, Value, json};
 

@@ -194,7 +194,7 @@ impl Endpoint {
             Self::BrowseMessages => Answer::Object(&[("messages", "array")]),
             Self::Overview => Answer::Object(OVERVIEW),
             Self::WhoAmI => Answer::Object(&[("name", "string"), ("tags", "array")]),
-            Self::ClusterName => Answer::Object(NAMED),
+            Self::ClusterName | Self::GlobalParameter => Answer::Object(NAMED),
             Self::Nodes => Answer::List(NODE),
             Self::Node => Answer::Object(NODE),
             Self::Queues | Self::VhostQueues => Answer::List(QUEUE),
@@ -234,7 +234,6 @@ impl Endpoint {
             | Self::TopicPermissions
             | Self::VhostTopicPermissions
             | Self::UserTopicPermissions => Answer::List(TOPIC_PERMISSION),
-            Self::GlobalParameter => Answer::Object(NAMED),
             Self::GlobalParameters => Answer::List(NAMED),
             _ if self.is_check() => Answer::Object(STATUS),
             Self::Auth => Answer::Object(&[("oauth_enabled", "boolean")]),

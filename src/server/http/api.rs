@@ -190,7 +190,7 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         Endpoint::Connections | Endpoint::UserConnections | Endpoint::VhostConnections => {
             connections::list(&call)
         }
-        Endpoint::CloseUserConnections => connections::close_all_of(&call),
+        Endpoint::CloseUserConnections => Ok(connections::close_all_of(&call)),
         Endpoint::Connection => connections::get(&call),
         Endpoint::CloseConnection => connections::close(&call),
         Endpoint::Sessions => connections::sessions(&call).await,

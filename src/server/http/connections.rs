@@ -128,14 +128,14 @@ pub(super) fn close(call: &Call<'_>) -> Result<Reply, Failure> {
 }
 
 /// `DELETE /api/connections/username/USER`.
-pub(super) fn close_all_of(call: &Call<'_>) -> Result<Reply, Failure> {
+pub(super) fn close_all_of(call: &Call<'_>) -> Reply {
     let user = call.params.get("user");
     for desk in call.visible_desks() {
         if desk.info().is_some_and(|info| info.user == user) {
             desk.ask_to_close("Closed via management plugin".to_owned());
         }
     }
-    Ok(Reply::Done)
+    Reply::Done
 }
 
 /// `GET /api/connections/NAME/sessions`.

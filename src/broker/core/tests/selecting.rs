@@ -105,7 +105,7 @@ fn the_highest_priority_comes_first() {
     publish(&mut s, &[1, 3, 2, 3]);
     let selector = Selector::parse("JMSPriority <> 2").unwrap();
     s.consume(1, "q", |consume| {
-        consume.selector = Some(Arc::new(selector))
+        consume.selector = Some(Arc::new(selector));
     });
     s.credit(ConsumerId(1), 10);
     assert_eq!(taken(&mut s, ConsumerId(1)), ["m1", "m3", "m0"]);

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::overview::QueueTotals;
-use crate::access::{Permissions, Tag, TopicPermissions, User};
+use crate::access::{Password, Permissions, Tag, TopicPermissions, User};
 use crate::broker::registry::{VhostLimits, VhostSpec};
 
 /// A vhost.
@@ -40,7 +40,7 @@ pub fn user(user: &User) -> Value {
     let (hash, algorithm) = user
         .password
         .as_ref()
-        .map_or_else(|| (String::new(), SHA256), |password| password.to_text());
+        .map_or_else(|| (String::new(), SHA256), Password::to_text);
     let tags: Vec<&str> = user.tags.iter().map(Tag::as_str).collect();
     json!({
         "name": &*user.name,
