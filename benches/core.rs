@@ -210,6 +210,7 @@ impl Bench {
                 priority: 0,
                 exclusive: false,
                 passing: false,
+                selector: None,
             }));
             bench.apply(Command::ConsumerFlow {
                 consumer,

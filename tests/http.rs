@@ -3,6 +3,11 @@
     clippy::disallowed_methods,
     reason = "tests start processes and open sockets"
 )]
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 
