@@ -64,6 +64,14 @@ class QpidJms:
         return java_program("qpid-jms")
 
 
+class RabbitmqGo:
+    """RabbitMQ Go AMQP 1.0 client (Go modules): needs Go 1.25 or newer"""
+
+    @staticmethod
+    def prepare():
+        return [go_program("rabbitmq-go")], HERE
+
+
 class ProtonJ2:
     """Qpid ProtonJ2 (Maven Central): needs Java 17 or newer and Maven"""
 
@@ -81,7 +89,8 @@ class RabbitmqJava:
 
 
 CLIENTS = {"proton": Proton, "proton-cpp": ProtonCpp, "rhea": Rhea, "go-amqp": GoAmqp,
-           "protonj2": ProtonJ2, "qpid-jms": QpidJms, "rabbitmq-java": RabbitmqJava}
+           "rabbitmq-go": RabbitmqGo, "protonj2": ProtonJ2, "qpid-jms": QpidJms,
+           "rabbitmq-java": RabbitmqJava}
 
 
 def java_program(name):

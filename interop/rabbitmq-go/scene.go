@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"time"
+
+	"github.com/Azure/go-amqp"
+	rmq "github.com/rabbitmq/rabbitmq-amqp-go-client/pkg/rabbitmqamqp"
+)
+
+const (
+	timeout = 10 * time.Second
+	version = "rabbitmq-amqp-go-client 1.0.0"
+)
+
+// setting is what interop/matrix writes for its clients.
+type setting struct {
+	Host        string
+	Amqp        int
+	Amqps       int
+	User        string
+	Password    string
+	Vhost       string
+	Ca          string
+	Certificate string
+	Key         string
+	Prefix      string
+}
+
+// scene is one connection and the queues of one scenario.
+type scene struct {
+	setting
+	prefix      string
+	connection  *rmq.AmqpConnection
+	management  *rmq.AmqpManagement
+	queues      []string
+	connections []*rmq.AmqpConnection
+}
+
+func open(with setting, name string) *scene {
+	s := &scene{setting: with, prefix: with.Prefix + name}
+	s.again()
+	return s
+}
+
+// again connects, anew after a restart.
+func (s *scene) again() {
+	s.connection = must(s.dial("/", s.login(nil)))
+	s.management = s.connection.Management()
+}
+
+func (s *scene) close() {
+	for _, queue := range s.queues {
+		s.management.DeleteQueue(soon(), queue) // which may be gone
+	}
+	for _, connection := range s.connections {
+		connection.Close(soon())
+	}
+}
+
+// soon is a context that nothing here outlives.
+func soon() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	time.AfterFunc(timeout, cancel)
+	return ctx
+}
+
+// login is PLAIN, without the client's own recovery: a scenario sees what the broker did.
+func (s *scene) login(config *tls.Config) *rmq.AmqpConnOptions {
+	return &rmq.AmqpConnOptions{
+		SASLType: amqp.SASLTypePlain(s.User, s.Password), TLSConfig: config,
+		RecoveryConfiguration: &rmq.RecoveryConfiguration{ActiveRecovery: false},
+	}
+}
+
+// dial connects to a vhost; over TLS if the options have it.
+func (s *scene) dial(vhost string, options *rmq.AmqpConnOptions) (*rmq.AmqpConnection, error) {
+	url := fmt.Sprintf("amqp://%s:%d%s", s.Host, s.Amqp, vhost)
+	if options.TLSConfig != nil {
+		url = fmt.Sprintf("amqps://localhost:%d%s", s.Amqps, vhost)
+	}
+	connection, err := rmq.Dial(soon(), url, options)
+	if err == nil {
+		s.connections = append(s.connections, connection)
+	}
+	return connection, err
+}
+
+func (s *scene) tls() *tls.Config {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(must(os.ReadFile(s.Ca)))
+	return &tls.Config{RootCAs: pool, ServerName: "localhost"}
+}
+
+// declared is a new queue of the default type.
+func (s *scene) declared(suffix string, arguments map[string]any) string {
+	name := s.prefix + suffix
+	s.management.DeleteQueue(soon(), name)
+	must(s.management.DeclareQueue(soon(), &rmq.DefaultQueueSpecification{Name: name, Arguments: arguments}))
+	s.queues = append(s.queues, name)
+	return name
+}
+
+func (s *scene) count(queue string) uint64 {
+	return must(s.management.QueueInfo(soon(), queue)).MessageCount()
+}
+
+func (s *scene) publisher(target rmq.ITargetAddress) *rmq.Publisher {
+	return must(s.connection.NewPublisher(soon(), target, nil))
+}
+
+func (s *scene) consumer(queue string) *rmq.Consumer {
+	return must(s.connection.NewConsumer(soon(), queue, nil))
+}
+
+func (s *scene) publish(queue string, messages ...*amqp.Message) {
+	publisher := s.publisher(&rmq.QueueAddress{Queue: queue})
+	for _, message := range messages {
+		equal("outcome", outcome(publisher, message), rmq.DeliveryState(&rmq.StateAccepted{}))
+	}
+	check(publisher.Close(soon()))
+}
+
+func outcome(publisher *rmq.Publisher, message *amqp.Message) rmq.DeliveryState {
+	return must(publisher.Publish(soon(), message)).Outcome
+}
+
+func receive(consumer *rmq.Consumer) rmq.IDeliveryContext {
+	return must(consumer.Receive(soon()))
+}
+
+// nothing fails if a message comes for the credit there is.
+func nothing(consumer *rmq.Consumer) {
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	if delivery, err := consumer.Receive(ctx); err == nil {
+		panic(fmt.Errorf("unexpected message %v", delivery.Message().Value))
+	}
+}
+
+// condition is that of the error the broker gave.
+func condition(err error) string {
+	var link *amqp.LinkError
+	var connection *amqp.ConnError
+	var plain *amqp.Error
+	switch {
+	case err == nil:
+		return "no error"
+	case errors.As(err, &link) && link.RemoteErr != nil:
+		return string(link.RemoteErr.Condition)
+	case errors.As(err, &connection) && connection.RemoteErr != nil:
+		return string(connection.RemoteErr.Condition)
+	case errors.As(err, &plain):
+		return string(plain.Condition)
+	}
+	return err.Error()
+}
+
+func until(what string, holds func() bool) {
+	for deadline := time.Now().Add(timeout); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			panic(errors.New(what))
+		}
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func must[T any](value T, err error) T {
+	check(err)
+	return value
+}
+
+func equal[T any](what string, observed, expected T) {
+	if !reflect.DeepEqual(observed, expected) {
+		panic(fmt.Errorf("%s: %#v instead of %#v", what, observed, expected))
+	}
+}
