@@ -5,7 +5,7 @@ use thiserror::Error;
 use crate::access::Permissions;
 use crate::base::{ConnectionId, Lsn, Name, Now};
 use crate::broker::{Core, Effects};
-use crate::wire::{DecodeError, Kind, Reader, SectionIndex, Value, walk};
+use crate::wire::{DecodeError, Kind, Reader, SectionIndex, Value, walk, without_leading_null};
 
 use super::answer::{self, Success};
 use super::body::{BindingBody, ExchangeBody, QueueBody};
@@ -50,6 +50,7 @@ pub fn handle(
     effects: &mut Effects,
     payload: &[u8],
 ) -> Result<Answer, RequestError> {
+    let payload = without_leading_null(payload);
     let index = walk(payload)?;
     let properties = Properties::read(&index, payload);
     let message_id = properties.as_ref().ok().and_then(|p| p.message_id.clone());

@@ -92,9 +92,12 @@ pub(super) fn stopping() -> AmqpError {
     )
 }
 
-/// An operator closed the connection. [AMQP 2.8.16]
+/// An operator closed the connection; in RabbitMQ's words, which clients look for. [AMQP 2.8.16]
 pub(super) fn closed_by_operator(why: &str) -> AmqpError {
-    error(ConnectionError::ConnectionForced, why)
+    error(
+        ConnectionError::ConnectionForced,
+        &format!("Connection forced: \"{why}\""),
+    )
 }
 
 /// A peer keeps others waiting with a message that it does not finish.

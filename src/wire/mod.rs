@@ -27,7 +27,7 @@ pub use fuzz::{fuzz_sections, fuzz_value};
 pub use reader::{Described, Descriptor, Reader};
 pub use sections::{
     HeaderFields, PropertyField, Section, SectionIndex, SectionKind, begin_message_annotations,
-    first_section, walk, write_header,
+    first_section, walk, without_leading_null, write_header,
 };
 pub use value::{Array, Kind, Value};
 pub use writer::{

@@ -216,6 +216,18 @@ const NAMES: [(SectionKind, &str); 9] = [
     (SectionKind::Footer, "amqp:footer:map"),
 ];
 
+/// A body of null.
+const NULL_BODY: [u8; 4] = [0x00, 0x53, 0x77, 0x40];
+
+/// A message without the body of null in front of its other sections, where it does not belong: so
+/// the RabbitMQ Python client 1.0 sends requests that have no body, and RabbitMQ takes them.
+pub fn without_leading_null(message: &[u8]) -> &[u8] {
+    match message.strip_prefix(&NULL_BODY) {
+        Some(rest) if !rest.is_empty() => rest,
+        _ => message,
+    }
+}
+
 /// Finds the sections of a message and checks their order, types, keys and structure.
 ///
 /// Nothing is allocated. A message without body is accepted; one without any section is not.

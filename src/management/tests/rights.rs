@@ -126,6 +126,18 @@ fn tokens_cannot_be_renewed() {
     assert_eq!(ask(&mut new_core(), &all, &renewal), Some("400".to_owned()));
 }
 
+/// So the RabbitMQ Python client 1.0 asks; alone it is still a request without properties.
+#[test]
+fn a_body_of_null_in_front_of_the_properties_is_none() {
+    let all = Permissions::all().unwrap();
+    let mut payload = request("GET", "/queues/q", &[]);
+    payload.rotate_right(4);
+    assert_eq!(payload.get(..4), Some(&[0x00, 0x53, 0x77, 0x40][..]));
+    let core = &mut new_core();
+    assert_eq!(ask(core, &all, &payload), Some("200".to_owned()));
+    assert_eq!(ask(core, &all, &payload[..4]), Some("400".to_owned()));
+}
+
 proptest! {
     #[test]
     fn mutated_requests_are_answered_or_no_messages(
