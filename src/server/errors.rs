@@ -96,7 +96,7 @@ pub(super) fn stopping() -> AmqpError {
 pub(super) fn closed_by_operator(why: &str) -> AmqpError {
     error(
         ConnectionError::ConnectionForced,
-        &format!("Connection forced: \"{why}\""),
+        format!("Connection forced: \"{why}\""),
     )
 }
 
