@@ -72,6 +72,16 @@ class RabbitmqGo:
         return [go_program("rabbitmq-go")], HERE
 
 
+class RabbitmqPython:
+    """RabbitMQ Python AMQP 1.0 client (PyPI rabbitmq-amqp-python-client): needs what Qpid Proton needs"""
+
+    @staticmethod
+    def prepare():
+        python = python_with("rabbitmq-python", "rabbitmq_amqp_python_client",
+                             "rabbitmq-amqp-python-client==1.0.1")
+        return [python, os.path.join(HERE, "rabbitmq-python", "client.py")], HERE
+
+
 class ProtonJ2:
     """Qpid ProtonJ2 (Maven Central): needs Java 17 or newer and Maven"""
 
@@ -89,8 +99,8 @@ class RabbitmqJava:
 
 
 CLIENTS = {"proton": Proton, "proton-cpp": ProtonCpp, "rhea": Rhea, "go-amqp": GoAmqp,
-           "rabbitmq-go": RabbitmqGo, "protonj2": ProtonJ2, "qpid-jms": QpidJms,
-           "rabbitmq-java": RabbitmqJava}
+           "rabbitmq-go": RabbitmqGo, "rabbitmq-python": RabbitmqPython, "protonj2": ProtonJ2,
+           "qpid-jms": QpidJms, "rabbitmq-java": RabbitmqJava}
 
 
 def java_program(name):
