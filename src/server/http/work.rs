@@ -36,12 +36,14 @@ impl Call<'_> {
         };
         let (done, lsn) = vhost
             .work(|now, core, effects| {
-                work(&mut Operations {
+                let (done, lsn) = work(&mut Operations {
                     now,
                     caller: &caller,
-                    core,
+                    core: &mut *core,
                     effects,
-                })
+                })?;
+                // What was found as it should be may itself not be durable yet.
+                Ok::<_, Refusal>((done, lsn.max(core.topology_lsn())))
             })
             .map_err(failed)??;
         self.admin().durable(lsn).await?;
