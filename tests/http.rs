@@ -314,7 +314,8 @@ async fn an_operator_closes_a_connection_and_its_client_is_told_why() {
             || format!("{error:?}").contains("ConnectionForced"),
         "{error:?}"
     );
-    let words = "Connection forced: \"Closed via management plugin\"";
+    // The client shows the description with its quotes escaped.
+    let words = r#"Connection forced: \"Closed via management plugin\""#;
     assert!(format!("{error}").contains(words), "{error}");
 }
 
