@@ -6,5 +6,6 @@ import connections from './connections.js';
 import deaths from './deaths.js';
 import links from './links.js';
 import messages from './messages.js';
+import page from './page.js';
 
-process.exit(await run({ ...connections, ...messages, ...links, ...deaths }));
+process.exit(await run({ ...connections, ...messages, ...links, ...deaths, ...page }));
