@@ -1,5 +1,7 @@
 //! What can go wrong, and whose fault it is.
 
+use std::fmt;
+
 use thiserror::Error;
 
 use crate::base::Lsn;
@@ -33,6 +35,25 @@ pub enum DiskOperation {
     SyncDirectory,
 }
 
+impl fmt::Display for DiskOperation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Enter => "enter",
+            Self::List => "list",
+            Self::Create => "make",
+            Self::Open => "open",
+            Self::Rename => "rename",
+            Self::Remove => "remove",
+            Self::Preallocate => "reserve space for",
+            Self::Truncate => "cut",
+            Self::Write => "write",
+            Self::Read => "read",
+            Self::Sync => "sync",
+            Self::SyncDirectory => "sync the directory of",
+        })
+    }
+}
+
 /// Why the disk failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskErrorKind {
@@ -50,7 +71,7 @@ pub enum DiskErrorKind {
 
 /// A failed disk operation.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("disk: {operation:?} of {name}: {message}")]
+#[error("cannot {operation} {name}: {message}")]
 pub struct DiskError {
     /// What was tried.
     pub operation: DiskOperation,
