@@ -30,7 +30,7 @@ func main() {
 	check(err)
 	var with setting
 	check(json.Unmarshal(text, &with))
-	all := append(append(append(connections, messages...), links...), deaths...)
+	all := append(append(append(append(connections, messages...), links...), deaths...), pages...)
 	wanted := os.Args[2:]
 	if len(wanted) == 0 {
 		for _, one := range all {
