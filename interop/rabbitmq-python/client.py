@@ -8,9 +8,11 @@ import connections
 import deaths
 import links
 import messages
+import page
 from base import run
 
-SCENARIOS = {**connections.SCENARIOS, **messages.SCENARIOS, **links.SCENARIOS, **deaths.SCENARIOS}
+SCENARIOS = {**connections.SCENARIOS, **messages.SCENARIOS, **links.SCENARIOS, **deaths.SCENARIOS,
+             **page.SCENARIOS}
 
 if __name__ == "__main__":
     sys.exit(run(SCENARIOS))
