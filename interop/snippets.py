@@ -19,7 +19,7 @@ def not_run(client):
     for language, block in blocks:
         block = without_indent(block)
         if not any(block in source for source in sources(client, ENDINGS[language])):
-            return "in %s, but not in the client: %s" % (page, block.strip())
+            return "in %s, but not in the client: %s" % (page, " ".join(block.split()))
     return None
 
 
