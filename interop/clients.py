@@ -98,9 +98,19 @@ class RabbitmqJava:
         return java_program("rabbitmq-java")
 
 
+class Fe2o3:
+    """fe2o3-amqp (Rust): an example of this package, needs what the broker needs"""
+
+    @staticmethod
+    def prepare():
+        install(["cargo", "build", "--locked", "--quiet", "--example", "interop"], REPOSITORY)
+        target = os.environ.get("CARGO_TARGET_DIR", os.path.join(REPOSITORY, "target"))
+        return [os.path.join(target, "debug", "examples", "interop")], REPOSITORY
+
+
 CLIENTS = {"proton": Proton, "proton-cpp": ProtonCpp, "rhea": Rhea, "go-amqp": GoAmqp,
            "rabbitmq-go": RabbitmqGo, "rabbitmq-python": RabbitmqPython, "protonj2": ProtonJ2,
-           "qpid-jms": QpidJms, "rabbitmq-java": RabbitmqJava}
+           "qpid-jms": QpidJms, "rabbitmq-java": RabbitmqJava, "fe2o3-amqp": Fe2o3}
 
 
 def java_program(name):

@@ -39,7 +39,7 @@ pub fn declare_queue(name: &str, arguments: &[(&str, Value)]) -> Result<()> {
         Value::string("arguments"),
         Value::Map(arguments.collect()),
     )]);
-    let mut management = Management::connect(&broker_address())?;
+    let mut management = Management::connect(&broker_address(), None)?;
     let (code, answer) = management.request("PUT", &format!("/queues/{name}"), body)?;
     if code != "200" && code != "201" {
         return Err(format!("{name} was not declared: {code} {answer:?}").into());
@@ -74,7 +74,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 ///
 /// Written on plain frames: the fe2o3-amqp client tells its links apart by their name alone and so
 /// cannot attach a sender and a receiver of one name.
-struct Management {
+pub struct Management {
     stream: TcpStream,
     delivery_id: u32,
 }
@@ -97,9 +97,12 @@ const AMQP_FRAME: u8 = 0;
 const SASL_FRAME: u8 = 1;
 const REQUESTS: u32 = 0;
 const ANSWERS: u32 = 1;
+/// How many requests one connection can make: the credit for their answers.
+const ANSWERS_MAX: u32 = 2000;
 
 impl Management {
-    fn connect(address: &str) -> Result<Self> {
+    /// Logs in as guest and attaches the pair; the hostname `vhost:NAME` enters that vhost.
+    pub fn connect(address: &str, hostname: Option<&str>) -> Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         let mut management = Self {
@@ -107,7 +110,7 @@ impl Management {
             delivery_id: 0,
         };
         management.authenticate()?;
-        management.open()?;
+        management.open(hostname)?;
         Ok(management)
     }
 
@@ -128,8 +131,10 @@ impl Management {
         self.header(*b"AMQP\x00\x01\x00\x00")
     }
 
-    fn open(&mut self) -> Result<()> {
-        self.send(AMQP_FRAME, OPEN, vec![Value::string("example")], &[])?;
+    fn open(&mut self, hostname: Option<&str>) -> Result<()> {
+        let hostname = hostname.map_or(Value::Null, Value::string);
+        let open = vec![Value::string("example"), hostname];
+        self.send(AMQP_FRAME, OPEN, open, &[])?;
         self.await_frame(OPEN)?;
         let windows = [0, 2048, 2048].map(Value::Uint);
         self.send(
@@ -146,7 +151,7 @@ impl Management {
         let (attach, _) = self.await_frame(ATTACH)?;
         let incoming_id = begin.get(1).cloned().unwrap_or(Value::Null);
         let delivery_count = attach.get(9).cloned().unwrap_or(Value::Null);
-        let (handle, credit) = (Value::Uint(ANSWERS), Value::Uint(16));
+        let (handle, credit) = (Value::Uint(ANSWERS), Value::Uint(ANSWERS_MAX));
         let flow = [
             incoming_id,
             Value::Uint(2048),
@@ -193,7 +198,7 @@ impl Management {
     }
 
     /// The code and the body of the answer.
-    fn request(&mut self, method: &str, path: &str, body: Value) -> Result<(String, Value)> {
+    pub fn request(&mut self, method: &str, path: &str, body: Value) -> Result<(String, Value)> {
         let (id, to, subject) = (
             Value::string("1"),
             Value::string(path),
