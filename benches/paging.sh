@@ -12,6 +12,7 @@ broker=
 trap '[ -z "$broker" ] || kill -9 "$broker" 2>/dev/null || true; rm -rf "$work"' EXIT
 
 serve() {
+    : >"$work/log" # what is waited for must be of this start
     "$program" serve --data "$work/data" --memory-budget "$budget" --amqp 127.0.0.1:0 \
         --http 127.0.0.1:0 --stats-interval 1s >"$work/log" 2>&1 &
     broker=$!
