@@ -31,7 +31,7 @@ fn a_sample_of_the_vectors_agrees_with_its_topology_declared_over_http() {
 }
 
 #[test]
-#[ignore = "minutes: every vector once more"]
+#[ignore = "every vector once more: cargo test --test conformance -- --ignored"]
 fn every_vector_agrees_with_its_topology_declared_over_http() {
     let (files, expectations) = (scenario_files(), merged_expectations());
     judge(&files, &expectations, &["--in-memory"], Topology::Http);

@@ -15,7 +15,7 @@ use crate::store::{Depth, FileDisk, Missing, StoreError};
 const EXIT_DAMAGE: u8 = 65;
 
 const EXIT_CODES: &str = "Exit codes: 0 nothing is damaged, 65 something is, 1 the directory cannot be \
-looked at (in use, not there, written by a newer version), 2 bad usage.";
+looked at (in use, not there, written by a newer version), 64 bad usage.";
 
 /// The `store` command.
 pub(super) fn command() -> Command {
