@@ -6,21 +6,17 @@ use crate::base::{Millis, Now, Timestamp};
 
 /// Reads both times of a [`Now`].
 ///
-/// Choice: the forward clock is `std::time::Instant`. It never jumps; on Linux it stands still while
-/// the machine is suspended, which a server is not, and reading boot time would take unsafe code or
-/// one more dependency for that case alone.
+/// The forward clock is the time since the machine booted: it never jumps, and on Linux it counts while
+/// the machine is suspended, so that a message that expired meanwhile is gone when the lid opens.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
-    start: Instant,
+    start: Duration,
 }
 
 impl Clock {
     /// A clock that starts now, at [`START_MS`].
-    #[allow(clippy::disallowed_methods, reason = "this is the clock of the broker")]
     pub(super) fn start() -> Self {
-        Self {
-            start: Instant::now(),
-        }
+        Self { start: boot_time() }
     }
 
     /// Both times.
@@ -28,9 +24,9 @@ impl Clock {
         Now::new(self.mono(), wall())
     }
 
-    #[allow(clippy::disallowed_methods, reason = "this is the clock of the broker")]
     fn mono(self) -> Millis {
-        Millis(START_MS).plus(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX))
+        let passed = boot_time().saturating_sub(self.start);
+        Millis(START_MS).plus(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// Milliseconds since the start.
@@ -38,16 +34,31 @@ impl Clock {
         self.mono().since(Millis(START_MS))
     }
 
-    /// The moment at which the forward clock shows `at`; far away ones are brought near enough for
-    /// the timer (a sleeper that wakes early sleeps again).
+    /// The moment at which the forward clock shows `at`, or [`NAP`] from now where that is sooner: a
+    /// sleeper that wakes early sleeps again.
+    #[allow(clippy::disallowed_methods, reason = "this is the clock of the broker")]
     pub(super) fn instant(self, at: Millis) -> tokio::time::Instant {
-        const FAR: Duration = Duration::from_hours(24);
-        let near = self
-            .mono()
-            .plus(u64::try_from(FAR.as_millis()).unwrap_or(u64::MAX));
-        let at = Duration::from_millis(at.min(near).since(Millis(START_MS)));
-        self.start.checked_add(at).unwrap_or(self.start).into()
+        let passed = boot_time().saturating_sub(self.start);
+        let due = Duration::from_millis(at.since(Millis(START_MS)));
+        tokio::time::Instant::now() + due.saturating_sub(passed).min(NAP)
     }
+}
+
+/// The longest sleep: the runtime's timers stand still while the machine is suspended, so a deadline
+/// that passed meanwhile is seen at most this late.
+const NAP: Duration = Duration::from_mins(1);
+
+fn boot_time() -> Duration {
+    use rustix::time::{ClockId, clock_gettime};
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let clock = ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let clock = ClockId::Monotonic;
+    let time = clock_gettime(clock);
+    Duration::new(
+        u64::try_from(time.tv_sec).unwrap_or(0),
+        u32::try_from(time.tv_nsec).unwrap_or(0),
+    )
 }
 
 #[allow(clippy::disallowed_methods, reason = "this is the clock of the broker")]
@@ -78,5 +89,33 @@ impl Stopwatch {
     /// Nanoseconds since the start.
     pub(super) fn elapsed_ns(self) -> u64 {
         u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_forward_clock_begins_beyond_the_age_of_any_message_and_never_falls() {
+        let clock = Clock::start();
+        let first = clock.now().mono;
+        assert!(first >= Millis(START_MS), "{first:?}");
+        assert!(clock.now().mono >= first);
+        assert!(clock.uptime_ms() < 60_000);
+    }
+
+    #[tokio::test]
+    async fn a_sleeper_wakes_at_its_deadline_and_for_far_ones_after_a_nap() {
+        let clock = Clock::start();
+        let now = clock.now().mono;
+        let near = clock.instant(now.plus(1_000));
+        let far = clock.instant(Millis(u64::MAX));
+        assert!(far - near <= NAP, "{near:?} {far:?}");
+        assert!(
+            far - near >= NAP - Duration::from_secs(2),
+            "{near:?} {far:?}"
+        );
+        assert!(clock.instant(Millis(0)) <= near);
     }
 }
