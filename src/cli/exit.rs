@@ -51,7 +51,7 @@ pub(super) const KINDS: &[(Kind, u8, &str)] = &[
     (
         Kind::Unavailable,
         69,
-        "the broker cannot be reached or is not in service",
+        "the broker cannot be reached, is not trusted, or is not in service",
     ),
     (Kind::Software, 70, "the broker failed"),
     (

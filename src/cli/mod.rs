@@ -18,7 +18,7 @@ mod store;
 
 use std::process::ExitCode;
 
-use clap::{Args, Command};
+use clap::Command;
 
 use api::Flags;
 use exit::Failure;
@@ -52,7 +52,7 @@ pub fn main() -> ExitCode {
     }
     if let Some(flag) = Flags::first_given(&matches) {
         return end(Err(Failure::usage(format!(
-            "'{name}' takes no {flag} in front of it"
+            "'{name}' takes no --{flag} in front of it"
         ))
         .advise(format!("coroner {name} --help lists what it takes"))));
     }
@@ -85,7 +85,7 @@ fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true);
     // Understood in front of a command as well, as rabbitmqadmin has it; shown with each command.
-    Flags::augment_args(root)
+    Flags::of(root)
         .mut_args(|arg| arg.hide(true))
         .subcommand(serve::command())
         .subcommands(manage::commands())

@@ -53,20 +53,45 @@ impl Authority {
 
     /// Writes a new certificate and key for the broker; returns the certificate.
     pub fn renew(&self) -> Vec<u8> {
-        let identity = self.sign("broker", "localhost");
+        self.renew_with(|_| {})
+    }
+
+    /// The same with a change to the certificate.
+    pub fn renew_with(&self, change: impl FnOnce(&mut CertificateParams)) -> Vec<u8> {
+        let mut parameters = parameters("broker", "localhost");
+        change(&mut parameters);
+        let identity = self.sign_these(&parameters);
+        self.write_broker(&identity);
+        identity.certificate
+    }
+
+    /// Writes a certificate of an authority for the broker, signed by nobody else.
+    pub fn renew_by_itself(&self) {
+        let mut parameters = parameters("broker", "localhost");
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let certificate = parameters.self_signed(&key).unwrap();
+        self.write_broker(&Identity {
+            certificate: certificate.der().to_vec(),
+            key: key.serialize_der(),
+        });
+    }
+
+    fn write_broker(&self, identity: &Identity) {
         self.write("cert.pem", &pem("CERTIFICATE", &identity.certificate));
         self.write("key.pem", &pem("PRIVATE KEY", &identity.key));
-        identity.certificate
     }
 
     /// A certificate with this common name and DNS name.
     pub fn sign(&self, common_name: &str, dns_name: &str) -> Identity {
-        let mut parameters = CertificateParams::new(vec![dns_name.to_owned()]).unwrap();
-        parameters
-            .distinguished_name
-            .push(DnType::CommonName, common_name);
+        self.sign_these(&parameters(common_name, dns_name))
+    }
+
+    fn sign_these(&self, parameters: &CertificateParams) -> Identity {
         let key = KeyPair::generate().unwrap();
-        let signed = parameters.signed_by(&key, &self.certificate, &self.key);
+        let signed = parameters
+            .clone()
+            .signed_by(&key, &self.certificate, &self.key);
         Identity {
             certificate: signed.unwrap().der().to_vec(),
             key: key.serialize_der(),
@@ -120,6 +145,13 @@ impl Drop for Authority {
     fn drop(&mut self) {
         std::fs::remove_dir_all(&self.directory).ok();
     }
+}
+
+fn parameters(common_name: &str, dns_name: &str) -> CertificateParams {
+    let mut parameters = CertificateParams::new(vec![dns_name.to_owned()]).unwrap();
+    let name = &mut parameters.distinguished_name;
+    name.push(DnType::CommonName, common_name);
+    parameters
 }
 
 pub fn pem(label: &str, der: &[u8]) -> String {

@@ -1,4 +1,4 @@
-//! Who gets in, and how: TLS, certificates, SASL, passwords.
+//! Who gets in, and how: TLS, certificates, SASL, passwords; our own commands among them.
 #![allow(
     clippy::disallowed_methods,
     reason = "tests start processes and read clocks"
@@ -13,6 +13,7 @@ mod certificates;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod commands;
 mod logins;
 mod passwords;
 mod tls;

@@ -7,8 +7,9 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 use ureq::http::{Method, Request, StatusCode};
 
-use super::flags::Settings;
 use super::path::Path;
+use super::settings::Settings;
+use super::tls;
 use crate::cli::exit::{Failure, Kind};
 
 /// Objects asked for at once: the most that RabbitMQ gives.
@@ -29,11 +30,11 @@ pub(in crate::cli) struct Api {
 impl Api {
     /// Nothing is sent before the first request.
     pub(in crate::cli) fn new(settings: Settings) -> Result<Self, Failure> {
+        let mut config = ureq::Agent::config_builder();
         if settings.endpoint.is_secure {
-            return Err(Failure::usage("this build speaks HTTP without TLS only")
-                .advise("reach the broker over http://, for example through an SSH tunnel"));
+            config = config.tls_config(settings.tls.for_http()?);
         }
-        let config = ureq::Agent::config_builder()
+        let config = config
             .http_status_as_error(false)
             .max_redirects(0)
             .timeout_global(Some(settings.timeout))
@@ -58,8 +59,7 @@ impl Api {
     /// The same API with another user.
     pub(in crate::cli) fn log_in_as(&self, username: &str, password: &str) -> Self {
         let mut settings = self.settings.clone();
-        username.clone_into(&mut settings.username);
-        password.clone_into(&mut settings.password);
+        settings.log_in_as(username, password);
         Self {
             agent: self.agent.clone(),
             settings,
@@ -145,7 +145,7 @@ impl Api {
         headers: &[(&str, &str)],
     ) -> Result<Value, Failure> {
         let settings = &self.settings;
-        let user = format!("{}:{}", settings.username, settings.password);
+        let user = format!("{}:{}", settings.username(), settings.password());
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}/api/{}", settings.endpoint, path.encoded()))
@@ -186,6 +186,11 @@ impl Api {
     /// No answer came.
     fn unreachable(&self, error: ureq::Error) -> Failure {
         let endpoint = &self.settings.endpoint;
+        if let ureq::Error::Io(error) = &error
+            && let Some(failure) = tls::failure(endpoint, error)
+        {
+            return failure;
+        }
         match error {
             ureq::Error::Timeout(_) => {
                 let seconds = self.settings.timeout.as_secs();
@@ -195,6 +200,7 @@ impl Api {
             ureq::Error::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
                 Failure::new(Kind::Timeout, format!("{endpoint} gave no answer: {error}"))
             }
+            ureq::Error::Rustls(error) => tls::explain(endpoint, &error),
             error @ (ureq::Error::Protocol(_) | ureq::Error::Http(_)) => Failure::new(
                 Kind::Protocol,
                 format!("what listens at {endpoint} does not speak HTTP: {error}"),
@@ -214,7 +220,7 @@ impl Api {
         let told = |kind, what: String| Failure::new(kind, what);
         match status.as_u16() {
             401 => {
-                let user = &self.settings.username;
+                let user = self.settings.username();
                 told(
                     Kind::NoPermission,
                     format!("the broker does not let user '{user}' in: {reason}"),

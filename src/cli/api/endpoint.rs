@@ -26,6 +26,9 @@ pub(in crate::cli) const AMQP: Protocol = Protocol {
     secure: ("amqps", 5_671),
 };
 
+/// This machine.
+const LOCAL: &str = "127.0.0.1";
+
 /// A URL in parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::cli) struct Endpoint {
@@ -43,24 +46,14 @@ pub(in crate::cli) struct Endpoint {
 }
 
 impl Endpoint {
-    /// The endpoint on this machine.
-    fn local(protocol: Protocol) -> Self {
-        Self {
-            protocol,
-            is_secure: false,
-            host: "127.0.0.1".to_owned(),
-            port: protocol.plain.1,
-            path: String::new(),
-            user: None,
-        }
-    }
-
     /// Reads `SCHEME://[USER[:PASSWORD]@]HOST[:PORT][/PATH]`; without a text, the one on this
-    /// machine.
-    pub(in crate::cli) fn parse(protocol: Protocol, text: Option<&str>) -> Result<Self, Failure> {
-        let Some(text) = text else {
-            return Ok(Self::local(protocol));
-        };
+    /// machine. With `use_tls` it is with TLS whatever the scheme says.
+    pub(in crate::cli) fn parse(
+        protocol: Protocol,
+        text: Option<&str>,
+        use_tls: bool,
+    ) -> Result<Self, Failure> {
+        let text = text.unwrap_or(LOCAL);
         let (plain, secure) = (protocol.plain.0, protocol.secure.0);
         let wrong = |why: &str| {
             // A password may stand in it: it is not shown.
@@ -71,7 +64,7 @@ impl Endpoint {
         };
         let (scheme, rest) = text.split_once("://").unwrap_or((plain, text));
         let is_secure = match scheme {
-            _ if scheme == plain => false,
+            _ if scheme == plain => use_tls,
             _ if scheme == secure => true,
             _ => return Err(wrong(&format!("begins with '{scheme}:'"))),
         };
@@ -142,7 +135,7 @@ mod tests {
     #[test]
     fn urls_are_taken_apart() {
         let check = |protocol, text: &str, shown: &str, user: Option<(&str, Option<&str>)>| {
-            let endpoint = Endpoint::parse(protocol, Some(text)).unwrap();
+            let endpoint = Endpoint::parse(protocol, Some(text), false).unwrap();
             assert_eq!(endpoint.to_string(), shown);
             let observed = endpoint.user.as_ref();
             let observed = observed.map(|(name, word)| (name.as_str(), word.as_deref()));
@@ -171,7 +164,7 @@ mod tests {
             "http://h:99999",
             "http://u:%zz@h",
         ] {
-            let failure = Endpoint::parse(HTTP, Some(text)).unwrap_err();
+            let failure = Endpoint::parse(HTTP, Some(text), false).unwrap_err();
             assert_eq!(failure.kind.code(), 64);
             assert!(!failure.to_string().contains("secret"), "{failure}");
         }

@@ -1,314 +1,403 @@
-//! Where the broker is and who we are: flags, then the environment, then a settings file.
+//! What every managing command and client takes: where the broker is, who we are, how to print.
+//! One table; each value comes from a flag, then the environment, then a settings file.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
+use clap::builder::ValueParser;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args};
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueEnum, value_parser};
 
-use super::endpoint::{AMQP, Endpoint, Protocol};
+use super::settings::Settings;
 use crate::cli::exit::{Failure, Kind};
 use crate::cli::output::Format;
-
-/// Seconds to wait for an answer unless told otherwise.
-const TIMEOUT_SECONDS: u64 = 60;
-
-/// Name and password of a broker's first user.
-const DEFAULT_USER: &str = "guest";
-
-/// The vhost of commands that name none.
-const DEFAULT_VHOST: &str = "/";
 
 /// The settings file, below the home directory.
 const FILE: &str = ".config/coroner/ctl.toml";
 
-// No documentation comment: it would replace what each command says of itself.
-#[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Connection and output")]
-pub(in crate::cli) struct Flags {
-    /// Broker, as a URL [default: this machine, port 15672]
-    #[arg(
-        id = "ctl-url",
-        short = 'U',
-        long = "url",
-        visible_alias = "base-uri",
-        value_name = "URL"
-    )]
-    url: Option<String>,
-    /// Its host, in place of the URL's
-    #[arg(id = "ctl-host", short = 'H', long = "host", value_name = "HOST")]
-    host: Option<String>,
-    /// Its port, in place of the URL's
-    #[arg(id = "ctl-port", short = 'P', long = "port", value_name = "PORT")]
-    port: Option<u16>,
-    /// User [default: guest]
-    #[arg(
-        id = "ctl-username",
-        short = 'u',
-        long = "username",
-        visible_alias = "user",
-        env = "CORONERCTL_USERNAME",
-        value_name = "USERNAME"
-    )]
-    username: Option<String>,
-    /// Password of that user [default: guest]
-    #[arg(
-        id = "ctl-password",
-        long = "password",
-        env = "CORONERCTL_PASSWORD",
-        hide_env_values = true,
-        value_name = "PASSWORD"
-    )]
-    password: Option<String>,
-    /// Virtual host [default: /]
-    #[arg(
-        id = "ctl-vhost",
-        short = 'p',
-        long = "vhost",
-        env = "CORONERCTL_VHOST",
-        value_name = "VHOST"
-    )]
-    vhost: Option<String>,
-    /// Seconds to wait for each answer [default: 60]
-    #[arg(
-        id = "ctl-timeout",
-        short = 't',
-        long = "timeout",
-        value_name = "SECONDS"
-    )]
-    timeout: Option<u64>,
-    /// Reads url, amqp-url, username, password and vhost from this TOML file [default:
-    /// ~/.config/coroner/ctl.toml, if there is one]
-    #[arg(
-        id = "ctl-file",
-        long = "ctl-config",
-        value_name = "FILE",
-        env = "CORONERCTL_CONFIG"
-    )]
-    file: Option<PathBuf>,
-    /// Form of what is printed [default: table]
-    #[arg(
-        id = "ctl-format",
-        short = 'f',
-        long = "format",
-        visible_alias = "formatter",
-        value_enum,
-        value_name = "FORMAT"
-    )]
-    format: Option<Format>,
-    /// Prints nothing but what was asked for: no headings, no confirmations
-    #[arg(id = "ctl-quiet", short = 'q', long = "quiet")]
-    quiet: bool,
+/// The name of AMQP's URL in the settings file: commands that manage take the one called `url`.
+pub(super) const AMQP_URL: &str = "amqp-url";
+
+/// What a flag takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    /// Nothing: it is there or not.
+    Nothing,
+    /// Text, called so in the help.
+    Text(&'static str),
+    /// A port.
+    Port,
+    /// Seconds.
+    Seconds,
+    /// A form of output.
+    Format,
 }
 
-impl Flags {
-    /// Reads what stands behind a command, and what stands before it.
-    pub(in crate::cli) fn read(before: &ArgMatches, behind: &ArgMatches) -> Self {
-        let side = |id: &str| {
-            let typed = |side: &ArgMatches| side.value_source(id) == Some(ValueSource::CommandLine);
-            if typed(before) && !typed(behind) {
-                before
-            } else {
-                behind
-            }
-        };
-        let text = |id: &str| side(id).get_one::<String>(id).cloned();
+/// One flag.
+struct Flag {
+    name: &'static str,
+    short: Option<char>,
+    alias: Option<&'static str>,
+    takes: Takes,
+    /// The variable of the environment that says the same.
+    variable: Option<&'static str>,
+    /// Whether the settings file may say the same, under the same name.
+    is_in_file: bool,
+    help: &'static str,
+}
+
+impl Flag {
+    const fn text(name: &'static str, shown: &'static str, help: &'static str) -> Self {
         Self {
-            url: text("ctl-url"),
-            host: text("ctl-host"),
-            port: side("ctl-port").get_one("ctl-port").copied(),
-            username: text("ctl-username"),
-            password: text("ctl-password"),
-            vhost: text("ctl-vhost"),
-            timeout: side("ctl-timeout").get_one("ctl-timeout").copied(),
-            file: side("ctl-file").get_one("ctl-file").cloned(),
-            format: side("ctl-format").get_one("ctl-format").copied(),
-            quiet: before.get_flag("ctl-quiet") || behind.get_flag("ctl-quiet"),
+            name,
+            short: None,
+            alias: None,
+            takes: Takes::Text(shown),
+            variable: None,
+            is_in_file: false,
+            help,
         }
     }
 
+    const fn short(mut self, short: char) -> Self {
+        self.short = Some(short);
+        self
+    }
+
+    const fn alias(mut self, alias: &'static str) -> Self {
+        self.alias = Some(alias);
+        self
+    }
+
+    const fn takes(mut self, takes: Takes) -> Self {
+        self.takes = takes;
+        self
+    }
+
+    const fn variable(mut self, variable: &'static str) -> Self {
+        self.variable = Some(variable);
+        self
+    }
+
+    const fn in_file(mut self) -> Self {
+        self.is_in_file = true;
+        self
+    }
+
+    /// Apart from the names of a command's own arguments.
+    fn id(&self) -> String {
+        format!("ctl-{}", self.name)
+    }
+
+    fn argument(&self) -> Arg {
+        let argument = Arg::new(self.id())
+            .long(self.name)
+            .help(self.help)
+            .help_heading("Connection and output");
+        let argument = match self.short {
+            Some(short) => argument.short(short),
+            None => argument,
+        };
+        let argument = match self.alias {
+            Some(alias) => argument.visible_alias(alias),
+            None => argument,
+        };
+        let argument = match self.variable {
+            Some(variable) => argument
+                .env(variable)
+                .hide_env_values(self.name == "password"),
+            None => argument,
+        };
+        let (shown, parser): (_, ValueParser) = match self.takes {
+            Takes::Nothing => return argument.action(ArgAction::SetTrue),
+            Takes::Text(shown) => (shown, value_parser!(String)),
+            Takes::Port => ("PORT", value_parser!(u16).into()),
+            Takes::Seconds => ("SECONDS", value_parser!(u64).into()),
+            Takes::Format => ("FORMAT", value_parser!(Format).into()),
+        };
+        argument.value_name(shown).value_parser(parser)
+    }
+
+    /// What was typed for it, as it was typed.
+    fn value(&self, side: &ArgMatches) -> Option<String> {
+        let id = self.id();
+        if self.takes == Takes::Nothing {
+            return side.get_flag(&id).then(String::new);
+        }
+        let typed = side.get_raw(&id)?.next()?;
+        Some(typed.to_string_lossy().into_owned())
+    }
+}
+
+/// All flags, in the order of the help.
+const FLAGS: &[Flag] = &[
+    Flag::text(
+        "url",
+        "URL",
+        "Broker, as a URL [default: this machine, port 15672]",
+    )
+    .short('U')
+    .alias("base-uri")
+    .in_file(),
+    Flag::text("host", "HOST", "Its host, in place of the URL's").short('H'),
+    Flag::text("port", "", "Its port, in place of the URL's")
+        .short('P')
+        .takes(Takes::Port),
+    Flag::text("username", "USERNAME", "User [default: guest]")
+        .short('u')
+        .alias("user")
+        .variable("CORONERCTL_USERNAME")
+        .in_file(),
+    Flag::text(
+        "password",
+        "PASSWORD",
+        "Password of that user [default: guest]",
+    )
+    .variable("CORONERCTL_PASSWORD")
+    .in_file(),
+    Flag::text("vhost", "VHOST", "Virtual host [default: /]")
+        .short('p')
+        .variable("CORONERCTL_VHOST")
+        .in_file(),
+    Flag::text(
+        "use-tls",
+        "",
+        "Speaks TLS, as with https:// or amqps:// in the URL",
+    )
+    .alias("ssl")
+    .takes(Takes::Nothing),
+    Flag::text(
+        "tls-ca-cert-file",
+        "FILE",
+        "Trusts the authorities in this PEM file, in place of this system's",
+    )
+    .variable("CORONERCTL_TLS_CA_CERT_FILE")
+    .in_file(),
+    Flag::text(
+        "tls-cert-file",
+        "FILE",
+        "Shows the broker the certificate in this PEM file",
+    )
+    .variable("CORONERCTL_TLS_CERT_FILE")
+    .in_file(),
+    Flag::text("tls-key-file", "FILE", "Its private key, in PEM")
+        .variable("CORONERCTL_TLS_KEY_FILE")
+        .in_file(),
+    Flag::text(
+        "insecure",
+        "",
+        "Takes any certificate: whoever answers is believed to be the broker",
+    )
+    .short('k')
+    .alias("disable-tls-peer-verification")
+    .takes(Takes::Nothing),
+    Flag::text(
+        "timeout",
+        "",
+        "Seconds to wait for each answer [default: 60]",
+    )
+    .short('t')
+    .takes(Takes::Seconds),
+    Flag::text(
+        "ctl-config",
+        "FILE",
+        "Reads url, amqp-url, username, password, vhost and the tls files from this TOML file \
+         [default: ~/.config/coroner/ctl.toml, if there is one]",
+    )
+    .variable("CORONERCTL_CONFIG"),
+    Flag::text("format", "", "Form of what is printed [default: table]")
+        .short('f')
+        .alias("formatter")
+        .takes(Takes::Format),
+    Flag::text(
+        "quiet",
+        "",
+        "Prints nothing but what was asked for: no headings, no confirmations",
+    )
+    .short('q')
+    .takes(Takes::Nothing),
+];
+
+/// What was said by flags and the environment, by the flag's name.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct Flags(Values);
+
+/// Names and what was said for them.
+pub(super) type Values = Vec<(&'static str, String)>;
+
+impl Flags {
+    /// The command with all flags behind its own arguments.
+    pub(in crate::cli) fn of(command: Command) -> Command {
+        command.args(FLAGS.iter().map(Flag::argument))
+    }
+
+    /// Reads what stands behind a command, and what stands before it.
+    pub(in crate::cli) fn read(before: &ArgMatches, behind: &ArgMatches) -> Self {
+        let value = |flag: &Flag| {
+            let id = flag.id();
+            let is_before = is_typed(before, &id) && !is_typed(behind, &id);
+            let side = if is_before { before } else { behind };
+            Some((flag.name, flag.value(side)?))
+        };
+        Self(FLAGS.iter().filter_map(value).collect())
+    }
+
     /// The name of a flag that stands before the command, if one does.
-    pub(in crate::cli) fn first_given(before: &ArgMatches) -> Option<String> {
-        let typed =
-            |id: &&clap::Id| before.value_source(id.as_str()) == Some(ValueSource::CommandLine);
-        before
-            .ids()
-            .filter(|id| id.as_str() != "Flags")
-            .find(typed)
-            .map(ToString::to_string)
+    pub(in crate::cli) fn first_given(before: &ArgMatches) -> Option<&'static str> {
+        let mut flags = FLAGS.iter();
+        let given = flags.find(|flag| is_typed(before, &flag.id()));
+        given.map(|flag| flag.name)
     }
 
     /// Fills in what neither flags nor environment said: first from the file, then from what
     /// `protocol` takes for granted.
-    pub(in crate::cli) fn settle(self, protocol: Protocol) -> Result<Settings, Failure> {
-        let file = File::read(self.file.as_deref())?;
-        let (variable, in_file) = if protocol == AMQP {
-            ("CORONERCTL_AMQP_URL", file.amqp_url)
-        } else {
-            ("CORONERCTL_URL", file.url)
-        };
-        let url = self
-            .url
-            .or_else(|| std::env::var(variable).ok())
-            .or(in_file);
-        let mut endpoint = Endpoint::parse(protocol, url.as_deref())?;
-        if let Some(host) = self.host {
-            endpoint.host = host;
-        }
-        if let Some(port) = self.port {
-            endpoint.port = port;
-        }
-        let (in_url, secret_in_url) = endpoint.user.take().unzip();
-        let secret_in_url: Option<String> = secret_in_url.flatten();
-        let or_default = || DEFAULT_USER.to_owned();
-        Ok(Settings {
-            endpoint,
-            username: self
-                .username
-                .or(in_url)
-                .or(file.username)
-                .unwrap_or_else(or_default),
-            password: self
-                .password
-                .or(secret_in_url)
-                .or(file.password)
-                .unwrap_or_else(or_default),
-            vhost: self.vhost.or(file.vhost),
-            timeout: Duration::from_secs(self.timeout.unwrap_or(TIMEOUT_SECONDS)),
-        })
+    pub(in crate::cli) fn settle(
+        self,
+        protocol: super::endpoint::Protocol,
+    ) -> Result<Settings, Failure> {
+        let file = read_file(self.get("ctl-config").map(Path::new))?;
+        Settings::new(protocol, &self.0, &file)
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        find(&self.0, name)
     }
 
     /// How to print.
     pub(in crate::cli) fn format(&self) -> Format {
-        self.format.unwrap_or_default()
+        let format = self.get("format");
+        // Another one was refused as the command line was read.
+        format.map_or_else(Format::default, |text| {
+            Format::from_str(text, false).unwrap_or_default()
+        })
     }
 
     /// Whether to print only what was asked for.
     pub(in crate::cli) fn is_quiet(&self) -> bool {
-        self.quiet
+        self.get("quiet").is_some()
     }
 }
 
-/// Where the broker is and who we are, settled.
-#[derive(Clone, Debug)]
-pub(in crate::cli) struct Settings {
-    /// Where.
-    pub(in crate::cli) endpoint: Endpoint,
-    /// User name.
-    pub(in crate::cli) username: String,
-    /// Its password.
-    pub(in crate::cli) password: String,
-    /// The vhost somebody named.
-    vhost: Option<String>,
-    /// How long to wait for an answer.
-    pub(in crate::cli) timeout: Duration,
+/// What was said for a name.
+pub(super) fn find<'a>(values: &'a Values, name: &str) -> Option<&'a str> {
+    let mut values = values.iter();
+    let found = values.find(|(given, _)| *given == name);
+    found.map(|(_, value)| value.as_str())
 }
 
-impl Settings {
-    /// The vhost that was named.
-    pub(in crate::cli) fn vhost_given(&self) -> Option<&str> {
-        self.vhost.as_deref()
-    }
-
-    /// The vhost, `/` unless one was named.
-    pub(in crate::cli) fn vhost(&self) -> &str {
-        self.vhost.as_deref().unwrap_or(DEFAULT_VHOST)
-    }
+fn is_typed(side: &ArgMatches, id: &str) -> bool {
+    side.value_source(id) == Some(ValueSource::CommandLine)
 }
 
-/// The settings file.
-#[derive(Default)]
-struct File {
-    url: Option<String>,
-    amqp_url: Option<String>,
-    username: Option<String>,
-    password: Option<String>,
-    vhost: Option<String>,
-}
-
-impl File {
-    /// Reads the file that was named, or the usual one if it is there.
-    fn read(named: Option<&std::path::Path>) -> Result<Self, Failure> {
-        let usual = || Some(PathBuf::from(std::env::var_os("HOME")?).join(FILE));
-        let Some(path) = named.map(ToOwned::to_owned).or_else(usual) else {
-            return Ok(Self::default());
-        };
-        #[allow(
-            clippy::disallowed_methods,
-            reason = "the command line reads its own settings"
-        )]
-        let read = std::fs::read_to_string(&path);
-        let text = match read {
-            Ok(text) => text,
-            Err(_) if named.is_none() => return Ok(Self::default()),
-            Err(error) => {
-                let what = format!("cannot read {}: {error}", path.display());
-                return Err(Failure::new(Kind::NotFound, what));
-            }
-        };
-        Self::parse(&text).map_err(|why| {
-            Failure::usage(format!("settings file {}: {why}", path.display()))
-                .advise("it holds lines such as: url = \"http://broker.example:15672\"")
-        })
-    }
-
-    fn parse(text: &str) -> Result<Self, String> {
-        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-            // The whole message would show the line, and a password may stand in it.
-            error.message().to_owned()
-        })?;
-        let mut file = Self::default();
-        for (name, value) in table {
-            let slot = match name.as_str() {
-                "url" => &mut file.url,
-                "amqp-url" => &mut file.amqp_url,
-                "username" => &mut file.username,
-                "password" => &mut file.password,
-                "vhost" => &mut file.vhost,
-                _ => return Err(format!("'{name}' is no setting")),
-            };
-            let toml::Value::String(text) = value else {
-                return Err(format!("'{name}' is no text"));
-            };
-            *slot = Some(text);
+/// Reads the file that was named, or the usual one if it is there.
+fn read_file(named: Option<&Path>) -> Result<Values, Failure> {
+    let usual = || Some(PathBuf::from(std::env::var_os("HOME")?).join(FILE));
+    let Some(path) = named.map(ToOwned::to_owned).or_else(usual) else {
+        return Ok(Values::new());
+    };
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the command line reads its own settings"
+    )]
+    let read = std::fs::read_to_string(&path);
+    let text = match read {
+        Ok(text) => text,
+        Err(_) if named.is_none() => return Ok(Values::new()),
+        Err(error) => {
+            let what = format!("cannot read {}: {error}", path.display());
+            return Err(Failure::new(Kind::NotFound, what));
         }
-        Ok(file)
+    };
+    parse_file(&text).map_err(|why| {
+        Failure::usage(format!("settings file {}: {why}", path.display()))
+            .advise("it holds lines such as: url = \"http://broker.example:15672\"")
+    })
+}
+
+fn parse_file(text: &str) -> Result<Values, String> {
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+        // The whole message would show the line, and a password may stand in it.
+        error.message().to_owned()
+    })?;
+    let mut values = Values::new();
+    for (name, value) in table {
+        let flags = FLAGS.iter().filter(|flag| flag.is_in_file);
+        let mut names = flags.map(|flag| flag.name).chain([AMQP_URL]);
+        let Some(known) = names.find(|known| *known == name) else {
+            return Err(format!("'{name}' is no setting"));
+        };
+        let toml::Value::String(text) = value else {
+            return Err(format!("'{name}' is no text"));
+        };
+        values.push((known, text));
     }
+    Ok(values)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::api::HTTP;
+    use crate::cli::api::{AMQP, HTTP};
+
+    fn settle(words: &[&str], protocol: super::super::endpoint::Protocol) -> Settings {
+        let command = Flags::of(Command::new("coroner")).subcommand(Flags::of(Command::new("do")));
+        let before = ["coroner", "--ctl-config", "/dev/null"];
+        let words = before.iter().chain(words);
+        let matches = command.try_get_matches_from(words).unwrap();
+        let (_, behind) = matches.subcommand().unwrap();
+        Flags::read(&matches, behind).settle(protocol).unwrap()
+    }
 
     #[test]
     fn a_settings_file_is_read_strictly() {
-        let file = File::parse("url = \"http://h\"\nvhost = \"v\"").unwrap();
-        assert_eq!(file.url.as_deref(), Some("http://h"));
-        assert_eq!(file.vhost.as_deref(), Some("v"));
+        let file = parse_file("url = \"http://h\"\nvhost = \"v\"").unwrap();
+        assert_eq!(find(&file, "url"), Some("http://h"));
+        assert_eq!(find(&file, "vhost"), Some("v"));
         let check = |text: &str, why: &str| {
-            assert_eq!(File::parse(text).err().unwrap(), why, "{text}");
+            assert_eq!(parse_file(text).err().unwrap(), why, "{text}");
         };
         check("port = 1", "'port' is no setting");
+        check("insecure = true", "'insecure' is no setting");
         check("vhost = 1", "'vhost' is no text");
-        assert!(File::parse("password = secret").is_err_and(|why| !why.contains("secret")));
+        assert!(parse_file("password = secret").is_err_and(|why| !why.contains("secret")));
     }
 
     #[test]
     fn parts_of_a_url_are_replaced_by_their_flags() {
-        let flags = Flags {
-            url: Some("http://u:w@h:1/rabbit".to_owned()),
-            port: Some(2),
-            username: Some("me".to_owned()),
-            file: Some("/dev/null".into()),
-            ..Flags::default()
-        };
-        let settings = flags.settle(HTTP).unwrap();
-        assert_eq!(settings.endpoint.to_string(), "http://h:2/rabbit");
-        assert_eq!(
-            (settings.username.as_str(), settings.password.as_str()),
-            ("me", "w")
+        let settings = settle(
+            &[
+                "-P",
+                "2",
+                "do",
+                "--url",
+                "http://u:w@h:1/rabbit",
+                "-u",
+                "me",
+            ],
+            HTTP,
         );
+        assert_eq!(settings.endpoint.to_string(), "http://h:2/rabbit");
+        assert_eq!((settings.username(), settings.password()), ("me", "w"));
         assert_eq!(settings.vhost(), "/");
+    }
+
+    #[test]
+    fn tls_can_be_asked_for_without_a_url() {
+        let check = |words: &[&str], protocol, url: &str| {
+            assert_eq!(settle(words, protocol).endpoint.to_string(), url);
+        };
+        check(&["do", "--ssl"], HTTP, "https://127.0.0.1:15671");
+        check(&["--use-tls", "do", "-H", "h"], AMQP, "amqps://h:5671");
+        check(&["do", "--use-tls", "-P", "1"], AMQP, "amqps://127.0.0.1:1");
+        check(
+            &["do", "--use-tls", "--url", "http://h:80"],
+            HTTP,
+            "https://h:80",
+        );
+    }
+
+    #[test]
+    fn what_stands_behind_a_command_wins() {
+        let settings = settle(&["-u", "a", "-p", "x", "do", "-u", "b"], HTTP);
+        assert_eq!((settings.username(), settings.vhost()), ("b", "x"));
     }
 }

@@ -16,7 +16,7 @@ use fe2o3_amqp::types::primitives::{Symbol, Timestamp, Value};
 use serde_json::{Map, Value as Json, json};
 
 use super::options::From;
-use super::{Peer, link_state, receiver_attach, refused, wires, within};
+use super::{Login, Peer, link_state, receiver_attach, refused, wires, within};
 use crate::cli::api::Settings;
 use crate::cli::deaths::{Death, journey};
 use crate::cli::exit::{Failure, Kind};
@@ -60,6 +60,8 @@ pub(super) struct Consume {
     /// With --outcome modify: it shall not come here again; a queue dead-letters it
     #[arg(long)]
     undeliverable_here: bool,
+    #[command(flatten)]
+    login: Login,
 }
 
 /// What becomes of a message.
@@ -101,7 +103,7 @@ pub(super) async fn run(task: Consume, settings: Settings, out: Output) -> Resul
     let address = task.from.address()?;
     let wait = Duration::try_from_secs_f64(task.wait)
         .map_err(|_| Failure::usage("--wait takes a number of seconds"))?;
-    let mut peer = Peer::connect(&settings).await?;
+    let mut peer = Peer::connect(&settings, task.login).await?;
     let mut receiver = attach(&mut peer, &address).await?;
     let taken = take(&task, &mut receiver, &address, wait, out).await?;
     for info in taken.held {

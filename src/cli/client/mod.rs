@@ -5,7 +5,9 @@
 //!
 //! Read [`options`] first, then `publish` and `consume`.
 
+mod connect;
 mod consume;
+mod external;
 mod options;
 mod ping;
 mod publish;
@@ -16,20 +18,18 @@ use std::future::Future;
 use std::time::Duration;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use fe2o3_amqp::connection::{ConnectionHandle, ConnectionStopReason, OpenError};
+use fe2o3_amqp::Session;
+use fe2o3_amqp::connection::{ConnectionHandle, ConnectionStopReason};
 use fe2o3_amqp::link::SessionStopReason as Stopped;
 use fe2o3_amqp::link::{LinkStateError, ReceiverAttachError, SenderAttachError};
-use fe2o3_amqp::sasl_profile::SaslProfile;
 use fe2o3_amqp::session::{BeginError, SessionHandle};
 use fe2o3_amqp::types::definitions;
-use fe2o3_amqp::types::sasl::SaslCode;
-use fe2o3_amqp::{Connection, Session};
-use tokio::net::TcpStream;
 
 use super::api::{AMQP, Flags, Settings};
 use super::exit::{Failure, Kind};
 use super::manage::described;
 use super::output::Output;
+use connect::Login;
 
 /// The commands of this room.
 pub(super) fn commands() -> Vec<Command> {
@@ -41,10 +41,14 @@ pub(super) fn commands() -> Vec<Command> {
         described(consume, consume::EXAMPLES),
         described(
             ping,
-            &["ping", "ping --url amqp://broker.example --count 5"],
+            &[
+                "ping",
+                "ping --url amqp://broker.example --count 5",
+                "ping --url amqps://broker.example --tls-cert-file me.pem --tls-key-file me.key",
+            ],
         ),
     ];
-    all.map(Flags::augment_args).to_vec()
+    all.map(Flags::of).to_vec()
 }
 
 /// Runs a command of this room; nothing if it is none.
@@ -93,37 +97,10 @@ struct Peer {
 }
 
 impl Peer {
-    /// Connects, logs in and opens.
-    async fn connect(settings: &Settings) -> Result<Self, Failure> {
-        let (endpoint, timeout) = (&settings.endpoint, settings.timeout);
-        if endpoint.is_secure {
-            return Err(Failure::usage("this build speaks AMQP without TLS only"));
-        }
-        let address = format!("{}:{}", endpoint.host, endpoint.port);
-        #[allow(clippy::disallowed_methods, reason = "the command line is a client")]
-        let stream = within(timeout, "connecting", TcpStream::connect(&address)).await?;
-        let stream = stream.map_err(|error| {
-            Failure::new(
-                Kind::Unavailable,
-                format!("cannot reach a broker at {endpoint}: {error}"),
-            )
-            .advise("is it running? --url or --host and --port say where")
-        })?;
-        stream.set_nodelay(true).ok();
-        let hostname = match settings.vhost_given() {
-            Some(vhost) => format!("vhost:{vhost}"),
-            None => endpoint.host.clone(),
-        };
-        let builder = Connection::builder()
-            .container_id(format!("coroner-{}", std::process::id()))
-            .hostname(hostname.as_str())
-            .scheme("amqp")
-            .sasl_profile(SaslProfile::Plain {
-                username: settings.username.clone(),
-                password: settings.password.clone(),
-            });
-        let opened = within(timeout, "opening", builder.open_with_stream(stream)).await?;
-        let mut connection = opened.map_err(|error| not_opened(settings, &error))?;
+    /// Connects, logs in, opens, and begins a session.
+    async fn connect(settings: &Settings, login: Login) -> Result<Self, Failure> {
+        let mut connection = connect::connect(settings, login).await?;
+        let timeout = settings.timeout;
         let begun = within(timeout, "a session", Session::begin(&mut connection)).await?;
         let session = begun.map_err(|error| refused("a session", &begin(&error)))?;
         Ok(Self {
@@ -169,32 +146,6 @@ async fn within<T>(
         )
         .advise("--timeout SECONDS waits longer")
     })
-}
-
-fn not_opened(settings: &Settings, error: &OpenError) -> Failure {
-    let endpoint = &settings.endpoint;
-    match error {
-        OpenError::SaslError {
-            code: SaslCode::Auth,
-            ..
-        } => {
-            let user = &settings.username;
-            let what = format!("the broker does not let user '{user}' in");
-            Failure::new(Kind::NoPermission, what).advise(
-                "--username and --password, or CORONERCTL_USERNAME and CORONERCTL_PASSWORD, say \
-                 who you are",
-            )
-        }
-        OpenError::RemoteClosedWithError(error) => {
-            refused(&format!("opening {endpoint}"), &condition(error))
-        }
-        OpenError::ProtocolHeaderMismatch(_) => Failure::new(
-            Kind::Protocol,
-            format!("what listens at {endpoint} does not speak AMQP 1.0"),
-        ),
-        error => Failure::new(Kind::Unavailable, format!("{endpoint}: {error}"))
-            .advise("a RabbitMQ drops the connection like this when it does not know the vhost"),
-    }
 }
 
 /// `amqp:not-found: no queue 'q'`.

@@ -14,7 +14,7 @@ use fe2o3_amqp::types::primitives::{OrderedMap, SimpleValue, Symbol, Value};
 use serde_json::json;
 
 use super::options::To;
-use super::{Peer, condition, link_state, refused, sender_attach, wires, within};
+use super::{Login, Peer, condition, link_state, refused, sender_attach, wires, within};
 use crate::cli::api::Settings;
 use crate::cli::exit::{Failure, Kind};
 use crate::cli::output::{Output, print_json};
@@ -88,6 +88,8 @@ pub(super) struct Publish {
     /// Message annotation, NAME=TEXT or NAME:=NUMBER; repeatable
     #[arg(long = "annotation", value_name = "NAME=VALUE")]
     annotations: Vec<String>,
+    #[command(flatten)]
+    login: Login,
 }
 
 /// What became of the messages.
@@ -167,7 +169,7 @@ pub(super) async fn run(task: Publish, settings: Settings, out: Output) -> Resul
     let address = task.to.address()?;
     let interval = interval(task.rate)?;
     let draft = task.draft()?;
-    let mut peer = Peer::connect(&settings).await?;
+    let mut peer = Peer::connect(&settings, task.login).await?;
     let attached = Sender::attach(&mut peer.session, "coroner-publish", address.as_str());
     let mut sender = within(peer.timeout, "attaching", attached)
         .await?

@@ -163,9 +163,9 @@ fn connected(
 /// Adds the flags of the connection, to each command of a group.
 fn with_flags(command: Command) -> Command {
     if command.has_subcommands() {
-        command.mut_subcommands(Flags::augment_args)
+        command.mut_subcommands(Flags::of)
     } else {
-        Flags::augment_args(command)
+        Flags::of(command)
     }
 }
 

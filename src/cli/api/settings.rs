@@ -1,0 +1,112 @@
+//! Where the broker is and who we are, settled.
+
+use std::time::Duration;
+
+use super::endpoint::{AMQP, Endpoint, Protocol};
+use super::flags::{AMQP_URL, Values, find};
+use super::tls::TlsFiles;
+use crate::cli::exit::Failure;
+
+/// Seconds to wait for an answer unless told otherwise.
+const TIMEOUT_SECONDS: u64 = 60;
+
+/// Name and password of a broker's first user.
+const DEFAULT_USER: &str = "guest";
+
+/// The vhost of commands that name none.
+const DEFAULT_VHOST: &str = "/";
+
+/// Where the broker is and who we are.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct Settings {
+    /// Where.
+    pub(in crate::cli) endpoint: Endpoint,
+    /// Whom to trust, and what to show.
+    pub(in crate::cli) tls: TlsFiles,
+    username: Option<String>,
+    password: Option<String>,
+    vhost: Option<String>,
+    /// How long to wait for an answer.
+    pub(in crate::cli) timeout: Duration,
+}
+
+impl Settings {
+    /// From what the command line and the environment said, then the file.
+    pub(super) fn new(protocol: Protocol, said: &Values, file: &Values) -> Result<Self, Failure> {
+        let either = |name: &str| {
+            let value = find(said, name).or_else(|| find(file, name));
+            value.map(ToOwned::to_owned)
+        };
+        let (variable, in_file) = if protocol == AMQP {
+            ("CORONERCTL_AMQP_URL", AMQP_URL)
+        } else {
+            ("CORONERCTL_URL", "url")
+        };
+        let url = find(said, "url").map(ToOwned::to_owned);
+        let url = url
+            .or_else(|| std::env::var(variable).ok())
+            .or_else(|| find(file, in_file).map(ToOwned::to_owned));
+        let use_tls = find(said, "use-tls").is_some();
+        let mut endpoint = Endpoint::parse(protocol, url.as_deref(), use_tls)?;
+        if let Some(host) = find(said, "host") {
+            host.clone_into(&mut endpoint.host);
+        }
+        if let Some(port) = number(said, "port")? {
+            endpoint.port = port;
+        }
+        let (user_in_url, secret_in_url) = endpoint.user.take().unzip();
+        let username = find(said, "username").map(ToOwned::to_owned);
+        let password = find(said, "password").map(ToOwned::to_owned);
+        Ok(Self {
+            endpoint,
+            tls: TlsFiles {
+                authorities: either("tls-ca-cert-file").map(Into::into),
+                certificate: either("tls-cert-file").map(Into::into),
+                key: either("tls-key-file").map(Into::into),
+                trusts_all: find(said, "insecure").is_some(),
+            },
+            username: username.or(user_in_url).or_else(|| either("username")),
+            password: password
+                .or(secret_in_url.flatten())
+                .or_else(|| either("password")),
+            vhost: either("vhost"),
+            timeout: Duration::from_secs(number(said, "timeout")?.unwrap_or(TIMEOUT_SECONDS)),
+        })
+    }
+
+    /// Whether somebody said who we are.
+    pub(in crate::cli) fn names_user(&self) -> bool {
+        self.username.is_some()
+    }
+
+    /// User name, `guest` unless one was named.
+    pub(in crate::cli) fn username(&self) -> &str {
+        self.username.as_deref().unwrap_or(DEFAULT_USER)
+    }
+
+    /// Its password, `guest` unless one was given.
+    pub(in crate::cli) fn password(&self) -> &str {
+        self.password.as_deref().unwrap_or(DEFAULT_USER)
+    }
+
+    /// The same broker with another user.
+    pub(super) fn log_in_as(&mut self, username: &str, password: &str) {
+        self.username = Some(username.to_owned());
+        self.password = Some(password.to_owned());
+    }
+
+    /// The vhost that was named.
+    pub(in crate::cli) fn vhost_given(&self) -> Option<&str> {
+        self.vhost.as_deref()
+    }
+
+    /// The vhost, `/` unless one was named.
+    pub(in crate::cli) fn vhost(&self) -> &str {
+        self.vhost.as_deref().unwrap_or(DEFAULT_VHOST)
+    }
+}
+
+fn number<T: std::str::FromStr>(said: &Values, name: &str) -> Result<Option<T>, Failure> {
+    let parsed = find(said, name).map(str::parse).transpose();
+    parsed.map_err(|_| Failure::usage(format!("--{name} takes a number")))
+}
