@@ -13,6 +13,7 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -270,6 +271,35 @@ fn a_look_at_messages_changes_nothing_and_a_dead_letter_tells_its_story() {
     let (_, again) = get("dead", "ack_requeue_false");
     assert_eq!(again[0]["redelivered"], true);
     assert_eq!(get("dead", "ack_requeue_false").1, json!([]));
+}
+
+#[test]
+fn a_look_at_messages_reads_those_on_disk() {
+    let broker = RunningBroker::start(&["--memory-budget", "1"]);
+    let api = Api { broker: &broker };
+    api.put("/api/queues/%2F/long", &json!({}));
+    let last = 1_600;
+    for number in 0..=last {
+        api.publish("long", &number.to_string());
+    }
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while api.get("/api/queues/%2F/long")["messages_paged_out"] == 0 {
+        assert!(Instant::now() < deadline, "nothing leaves memory");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let (mut next, mut seen) = (json!(0), 0);
+    while next != Value::Null {
+        let look = api.get(&format!(
+            "/api/queues/%2F/long/messages?from={next}&count=700"
+        ));
+        for message in look["messages"].as_array().expect("messages") {
+            assert_eq!(message["payload"], seen.to_string());
+            assert_eq!(message["routing_key"], "long");
+            seen += 1;
+        }
+        next = look["next"].clone();
+    }
+    assert_eq!(seen, last + 1);
 }
 
 #[test]

@@ -40,5 +40,5 @@ pub use error::{Error, Kind};
 pub use fact::{Body, Entry, Fact, Record, Shelved};
 pub use headers::Attributes;
 pub use policy::Policy;
-pub use reply::{Browsed, ConsumerInfo, QueueDetails, QueueInfo, Reply};
+pub use reply::{Browsed, BrowsedMessage, ConsumerInfo, Content, QueueDetails, QueueInfo, Reply};
 pub use warning::Warning;

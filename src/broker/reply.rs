@@ -6,7 +6,8 @@ use crate::base::{ConnectionId, ConsumerId, ExchangeId, Lsn, Name, Position, Que
 use crate::broker::QueueCounters;
 use crate::broker::arguments::QueueType;
 use crate::broker::binding::Binding;
-use crate::broker::{Error, Warning};
+use crate::broker::queue::Usage;
+use crate::broker::{Error, Wanted, Warning};
 use crate::message::{Message, Route};
 use crate::wire::Value;
 
@@ -101,6 +102,8 @@ pub struct QueueDetails {
     pub live_bytes: u64,
     /// Memory that its messages take, about, in bytes.
     pub memory_bytes: u64,
+    /// Those that are on disk and not in memory.
+    pub on_disk: Usage,
     /// Failures a message survives in it; none: any number.
     pub delivery_limit: Option<u32>,
 }
@@ -126,21 +129,35 @@ pub struct ConsumerInfo {
     pub held: u32,
 }
 
-/// One message in a queue, for people.
+/// Some messages of a queue, for people.
 #[derive(Clone, Debug)]
 pub struct Browsed {
+    /// The queue.
+    pub queue: QueueId,
+    /// By place.
+    pub messages: Vec<BrowsedMessage>,
+}
+
+/// One message in a queue, for people.
+#[derive(Clone, Debug)]
+pub struct BrowsedMessage {
     /// Its place.
     pub position: Position,
-    /// What.
-    pub message: Arc<Message>,
-    /// Exchange and keys it came by.
-    pub route: Arc<Route>,
-    /// Failures carried along and in this queue.
-    pub delivery_count: u32,
+    /// What it is.
+    pub content: Content,
     /// Failures in this queue.
     pub failures: u32,
     /// Returns in this queue.
     pub acquired: u32,
+}
+
+/// Where a message and its route are.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// In memory.
+    Here(Arc<Message>, Arc<Route>),
+    /// To be read by whoever wants them.
+    OnDisk(Wanted),
 }
 
 /// One queue, for people and clients.

@@ -15,6 +15,7 @@
 mod admin;
 mod alarm;
 mod broker;
+mod browse;
 mod checkpoint;
 mod clock;
 mod connection;

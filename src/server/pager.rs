@@ -20,8 +20,8 @@ use parking_lot::{Condvar, Mutex};
 use super::clock::Stopwatch;
 use super::store::Store;
 use super::vhost::Vhost;
-use crate::base::{Lsn, Name};
-use crate::broker::{Command, Load, Loaded, Spill};
+use crate::base::{Lsn, Name, Position, QueueId};
+use crate::broker::{Command, Load, Loaded, Spill, Wanted};
 use crate::record;
 use crate::store::{self, DiskError, FileDisk, Journal, ReadError, is_spilled};
 
@@ -188,28 +188,39 @@ impl Pager {
             let Some(vhost) = self.vhost(&name) else {
                 continue;
             };
-            let loaded = self.read(&vhost, &load);
+            let loaded = self.read(&load, |record, error| {
+                tracing::error!(
+                    vhost = %name, record = record.0, %error,
+                    "messages cannot be read back and are dropped"
+                );
+            });
             // A vhost that failed says so itself.
             let _ = vhost.command(Command::Loaded(loaded));
         }
     }
 
-    fn read(&self, vhost: &Vhost, load: &Load) -> Loaded {
+    /// The messages of a queue that somebody only wants to look at. Those that left meanwhile are
+    /// missing.
+    pub(super) fn glance(&self, queue: QueueId, wanted: Vec<Wanted>) -> Loaded {
+        let block = Position(0); // of many blocks
+        let load = Load {
+            queue,
+            block,
+            wanted,
+        };
+        self.read(&load, |_, _| ())
+    }
+
+    fn read(&self, load: &Load, failed: impl Fn(Lsn, &ReadError)) -> Loaded {
         let names = record::records_of(load);
         let read = match &self.place {
             Place::Journal(store) => store.journal().read_batch(&names),
             Place::Spilled(spill) => names.iter().map(|name| spill.read(*name)).collect(),
             Place::Nowhere => Vec::new(),
         };
-        let whole = |(name, read): (Lsn, Result<Bytes, ReadError>)| match read {
-            Ok(bytes) => Some((name, bytes)),
-            Err(error) => {
-                tracing::error!(
-                    vhost = %vhost.name(), record = name.0, %error,
-                    "messages cannot be read back and are dropped"
-                );
-                None
-            }
+        let whole = |(name, read): (Lsn, Result<Bytes, ReadError>)| {
+            let read = read.inspect_err(|error| failed(name, error)).ok();
+            read.map(|bytes| (name, bytes))
         };
         record::loaded(load, names.into_iter().zip(read).filter_map(whole))
     }

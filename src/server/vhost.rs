@@ -280,6 +280,11 @@ impl Vhost {
         Ok(seen)
     }
 
+    /// Where its messages are that are not in memory.
+    pub(super) fn pager(&self) -> &Pager {
+        &self.pager
+    }
+
     /// What all messages take.
     pub(super) fn memory(&self) -> Memory {
         self.state.lock().core.memory()

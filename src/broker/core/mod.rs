@@ -7,6 +7,7 @@
 //! ```
 
 mod admission;
+mod browse;
 mod clients;
 mod consume;
 mod death;
@@ -26,7 +27,6 @@ mod warnings;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 
 pub use self::paging::Memory;
 pub use self::restore::Restoring;
@@ -39,8 +39,8 @@ use self::topology::PolicyPass;
 use self::work::Work;
 use super::counters::Counters;
 use super::policy::Policies;
-use super::queue::{BLOCK_SHIFT_MAX, Queue, State, Trash};
-use super::reply::{Browsed, QueueInfo};
+use super::queue::{BLOCK_SHIFT_MAX, Queue, Trash};
+use super::reply::QueueInfo;
 use super::router::Router;
 use super::{Command, DropCause, Effects, Reply};
 use crate::base::{Lsn, Map, Millis, Name, Now, Position, QueueId, Seed, limits};
@@ -232,33 +232,6 @@ impl Core {
     pub fn queue_names_after(&self, after: Option<&Name>, count: usize) -> Vec<Name> {
         let names = self.names_after(after).take(count);
         names.map(|(name, _)| name.clone()).collect()
-    }
-
-    /// Up to `count` messages of a queue in one state, by place, from a place on, of
-    /// those in memory. Changes nothing.
-    pub fn browse(&self, queue: &str, state: State, from: Position, count: usize) -> Vec<Browsed> {
-        let Some(queue) = self.queue(queue) else {
-            return Vec::new();
-        };
-        let mut browsed = Vec::new();
-        let mut from = from;
-        while browsed.len() < count
-            && let Some(position) = queue.messages.find(state, from)
-        {
-            from = Position(position.0 + 1);
-            let Some(slot) = queue.messages.slot(position) else {
-                continue;
-            };
-            browsed.push(Browsed {
-                position,
-                message: Arc::clone(&slot.message),
-                route: Arc::clone(&slot.route),
-                delivery_count: slot.message.carried_delivery_count() + slot.failures,
-                failures: slot.failures,
-                acquired: slot.acquired,
-            });
-        }
-        browsed
     }
 
     /// Handles one command. Never fails, never waits: what is refused is in the reply. Call

@@ -18,7 +18,7 @@ use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::limits::MESSAGE_OVERHEAD_BYTES;
 use crate::base::{Lsn, Position, QueueId};
-use crate::broker::queue::{Burial, Gone, Leaving, State, Usage};
+use crate::broker::queue::{Burial, Card, Gone, Leaving, State, Usage};
 use crate::broker::{DropCause, Load, Loaded, Spill, Wanted};
 use crate::deaths::Reason;
 use crate::message::{Message, Route};
@@ -249,13 +249,8 @@ impl Core {
         let Some(queue) = self.queues.get(&id) else {
             return;
         };
-        let wanted = queue.messages.cards(block);
-        let wanted = wanted.map(|(position, card)| Wanted {
-            position,
-            envelope: card.envelope,
-            body: card.body,
-            kept: card.kept,
-        });
+        let cards = queue.messages.cards(block);
+        let wanted = cards.map(|(position, card)| wanted(position, card));
         self.memory.loading += 1;
         turn.effects.loads.push(Load {
             queue: id,
@@ -441,5 +436,15 @@ impl Core {
         if self.queues.get(&id).is_some_and(|q| q.retry_from.is_some()) {
             self.work.push_back(Work::Retry(id));
         }
+    }
+}
+
+/// Where to read a message that is on disk.
+pub(super) fn wanted(position: Position, card: Card) -> Wanted {
+    Wanted {
+        position,
+        envelope: card.envelope,
+        body: card.body,
+        kept: card.kept,
     }
 }

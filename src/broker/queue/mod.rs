@@ -213,12 +213,14 @@ impl Queue {
     /// Describes it and what happened in it.
     pub fn details(&self) -> QueueDetails {
         let live_bytes = self.messages.live_bytes();
+        let (here, on_disk) = self.messages.usage();
         QueueDetails {
             info: self.info(),
             counters: self.counters.clone(),
             queue_type: self.settings.queue_type,
             live_bytes,
-            memory_bytes: live_bytes + self.messages.live() * limits::MESSAGE_OVERHEAD_BYTES,
+            memory_bytes: here.bytes + here.messages * limits::MESSAGE_OVERHEAD_BYTES,
+            on_disk,
             delivery_limit: self.settings.delivery_limit,
         }
     }

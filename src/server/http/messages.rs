@@ -13,11 +13,12 @@ use super::work::failed;
 use crate::access::Right;
 use crate::base::{Name, Position};
 use crate::broker::queue::State;
-use crate::broker::{Browsed, Outcome, PublishOutcome};
+use crate::broker::{Outcome, PublishOutcome};
 use crate::management::QueueBody;
 use crate::management::http::json::message::{self, PayloadEncoding, Showing, Shown};
 use crate::management::http::{Failure, Fields, Publication, Query};
 use crate::message::{Message, Route};
+use crate::server::browse::Seen;
 
 /// What the aliveness test declares and publishes.
 const ALIVENESS_QUEUE: &str = "aliveness-test";
@@ -222,15 +223,15 @@ pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
             && bytes < BROWSE_BYTES_MAX
         {
             let wanted = usize::try_from(count).unwrap_or(usize::MAX) - items.len();
-            let slice = vhost
-                .look(|core| core.browse(&name, state, from, wanted.min(BROWSE_SLICE)))
+            let piece = vhost
+                .browse(&name, state, from, wanted.min(BROWSE_SLICE))
                 .map_err(failed)?;
-            next = None;
-            for browsed in &slice {
-                bytes += browsed.message.bare_len();
-                items.push(shown(browsed, showing));
-                next = Some(Position(browsed.position.0 + 1));
+            next = piece.next;
+            for seen in &piece.messages {
+                bytes += seen.message.bare_len();
+                items.push(shown(seen, showing));
                 if bytes >= BROWSE_BYTES_MAX {
+                    next = Some(Position(seen.position.0 + 1));
                     break;
                 }
             }
@@ -241,18 +242,18 @@ pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
     .await
 }
 
-fn shown(browsed: &Browsed, showing: Showing) -> Value {
+fn shown(seen: &Seen, showing: Showing) -> Value {
     let shown = Shown {
-        message: &browsed.message,
-        route: &browsed.route,
-        delivery_count: browsed.delivery_count,
-        failures: browsed.failures,
-        acquired: browsed.acquired,
-        redelivered: browsed.acquired > 0,
+        message: &seen.message,
+        route: &seen.route,
+        delivery_count: seen.message.carried_delivery_count() + seen.failures,
+        failures: seen.failures,
+        acquired: seen.acquired,
+        redelivered: seen.acquired > 0,
     };
     let mut json = message::message(&shown, showing);
     if let Value::Object(fields) = &mut json {
-        fields.insert("position".to_owned(), json!(browsed.position.0));
+        fields.insert("position".to_owned(), json!(seen.position.0));
     }
     json
 }

@@ -28,6 +28,8 @@ pub fn queue(place: Place<'_>, details: &QueueDetails) -> Value {
     let info = &details.info;
     let messages = info.messages_ready + info.messages_unacknowledged;
     let bytes_unacknowledged = details.live_bytes.saturating_sub(info.ready_bytes);
+    let bytes = info.ready_bytes + bytes_unacknowledged;
+    let on_disk = details.on_disk;
     let mut body = json!({
         "name": &*info.name,
         "vhost": place.vhost,
@@ -42,12 +44,12 @@ pub fn queue(place: Place<'_>, details: &QueueDetails) -> Value {
         "consumer_capacity": 0,
         "consumer_utilisation": 0,
         "memory": details.memory_bytes,
-        "message_bytes": info.ready_bytes + bytes_unacknowledged,
+        "message_bytes": bytes,
         "message_bytes_ready": info.ready_bytes,
         "message_bytes_unacknowledged": bytes_unacknowledged,
-        "message_bytes_ram": info.ready_bytes + bytes_unacknowledged,
+        "message_bytes_ram": bytes.saturating_sub(on_disk.bytes),
         "message_bytes_persistent": 0,
-        "messages_ram": messages,
+        "messages_ram": messages.saturating_sub(on_disk.messages),
         "messages_persistent": 0,
         "reductions": 0,
         "reductions_details": rate(),
@@ -86,9 +88,9 @@ fn of_kind(node: &str, details: &QueueDetails, fields: &mut Map<String, Value>) 
     let own = match details.queue_type {
         QueueType::Classic => json!({
             "storage_version": 2,
-            "messages_paged_out": 0,
-            "message_bytes_paged_out": 0,
-            "messages_ready_ram": info.messages_ready,
+            "messages_paged_out": details.on_disk.messages,
+            "message_bytes_paged_out": details.on_disk.bytes,
+            "messages_ready_ram": info.messages_ready.saturating_sub(details.on_disk.messages),
             "messages_unacknowledged_ram": info.messages_unacknowledged,
         }),
         QueueType::Quorum => json!({

@@ -1,0 +1,79 @@
+//! A look at the messages of a queue, also at those on disk.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::vhost::{Failed, Vhost};
+use crate::base::Position;
+use crate::broker::queue::State;
+use crate::broker::{BrowsedMessage, Content};
+use crate::message::{Message, Route};
+
+/// A message somebody looks at.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) position: Position,
+    pub(super) message: Arc<Message>,
+    pub(super) route: Arc<Route>,
+    /// Failures in this queue.
+    pub(super) failures: u32,
+    /// Returns in this queue.
+    pub(super) acquired: u32,
+}
+
+/// A piece of a queue.
+#[derive(Debug)]
+pub(super) struct Piece {
+    /// By place. Those that left the disk between the two looks are missing.
+    pub(super) messages: Vec<Seen>,
+    /// Where the next piece begins; none: nothing is behind it.
+    pub(super) next: Option<Position>,
+}
+
+impl Vhost {
+    /// Up to `count` messages of a queue in one state from a place on. Reads the disk, outside the
+    /// lock: may block.
+    pub(super) fn browse(
+        &self,
+        queue: &str,
+        state: State,
+        from: Position,
+        count: usize,
+    ) -> Result<Piece, Failed> {
+        let Some(browsed) = self.look(|core| core.browse(queue, state, from, count))? else {
+            return Ok(Piece {
+                messages: Vec::new(),
+                next: None,
+            });
+        };
+        let last = browsed.messages.last();
+        let next = last.map(|last| Position(last.position.0 + 1));
+        let wanted = browsed.messages.iter().filter_map(|m| match &m.content {
+            Content::OnDisk(wanted) => Some(wanted.clone()),
+            Content::Here(..) => None,
+        });
+        let read = self
+            .pager()
+            .glance(browsed.queue, wanted.collect())
+            .messages;
+        let mut read: BTreeMap<_, _> = read
+            .into_iter()
+            .map(|(position, message, route)| (position, (message, route)))
+            .collect();
+        let seen = |browsed: BrowsedMessage| {
+            let (message, route) = match browsed.content {
+                Content::Here(message, route) => (message, route),
+                Content::OnDisk(wanted) => read.remove(&wanted.position)?,
+            };
+            Some(Seen {
+                position: browsed.position,
+                message,
+                route,
+                failures: browsed.failures,
+                acquired: browsed.acquired,
+            })
+        };
+        let messages = browsed.messages.into_iter().filter_map(seen).collect();
+        Ok(Piece { messages, next })
+    }
+}
