@@ -128,9 +128,10 @@ metrics! {
         "1 for the state the journal is in: open, full (no room on the disk) or poisoned (a write or \
          sync failed: nothing is confirmed any more).";
     JOURNAL_PAYLOAD = Counter "coroner_journal_payload_bytes_total" [] Everywhere
-        "Bytes of records that were written to the journal.";
+        "Bytes of messages that the journal took in, those included that were settled before they were \
+         written.";
     JOURNAL_WRITTEN = Counter "coroner_journal_written_bytes_total" [] Everywhere
-        "Bytes given to the device for records and all that belongs to them.";
+        "Bytes that the device wrote for them and all that belongs to them, in whole blocks of 4 KiB.";
     JOURNAL_REWRITTEN = Counter "coroner_journal_rewritten_bytes_total" [] Everywhere
         "Bytes written again to make segments compact.";
     JOURNAL_RECORDS = Counter "coroner_journal_records_total" [] Everywhere

@@ -43,6 +43,7 @@ pub fn append(
         renamed: Vec::new(),
     };
     for mut record in records {
+        elision.appending.count_payload(carried_bytes(&record));
         elision.shorten(&mut record);
         if record.facts.is_empty() {
             elision.appending.skip(record.lsn);
@@ -60,6 +61,19 @@ pub fn append(
         }
     }
     elision.renamed
+}
+
+/// Bytes of the bare messages that a record carries.
+fn carried_bytes(record: &Record) -> u64 {
+    let carried = record.facts.iter().map(|fact| match fact {
+        Fact::Inserted {
+            message,
+            body: Body::Named | Body::Carried,
+            ..
+        } => message.bare_len() as u64,
+        _ => 0,
+    });
+    carried.sum()
 }
 
 struct Elision<'a, 'b> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::broker::Shared;
 use super::store::Store;
 use super::vhost::{Failed, Vhost};
+use crate::base::Lsn;
 
 /// How often it is looked whether one is due.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -21,7 +22,7 @@ pub(super) async fn write(shared: Arc<Shared>, store: Arc<Store>, after_bytes: u
             continue;
         }
         if copy(&shared, &store).await.is_ok() {
-            store.ring(store.journal().end_checkpoint());
+            store.ring(store.journal().end_checkpoint(), Lsn(0));
         } else {
             store.journal().abandon_checkpoint();
         }

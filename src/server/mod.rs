@@ -14,6 +14,7 @@
 
 mod admin;
 mod alarm;
+mod bell;
 mod broker;
 mod browse;
 mod checkpoint;

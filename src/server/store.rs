@@ -4,15 +4,19 @@
 //!   vhost (under its core's lock)            journal thread               connections
 //!   reserve, apply, fill  --- bell --->  write, sync, durable LSN  --- call --->  outboxes
 //! ```
+//!
+//! A record that nobody waits for starts no commit by itself: it rides with the next, or goes a
+//! little later.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use super::BrokerDisk;
+use super::bell::Bell;
 use super::clock::{Clock, Stopwatch};
 use super::outbox::Outbox;
 use crate::base::{Lsn, Millis, Name, Now};
@@ -21,7 +25,7 @@ use crate::broker::{Core, Effects, Fact, Record};
 use crate::record::{self, Stored};
 use crate::store::{
     Appending, CommitPace, DiskJournal, Due, Journal, Maintained, Reservation, StoreError,
-    StoreState, StoreStats, SyncPolicy, Wake, Writer,
+    StoreState, StoreStats, SyncPolicy, Waiting, Wake, Writer,
 };
 
 /// How often the journal is looked after when nothing is written.
@@ -146,7 +150,7 @@ impl Store {
         }
         let last = records.last().map_or(Lsn(0), |(lsn, _)| *lsn);
         let wake = self.journal.fill(reservation, records);
-        self.ring(wake);
+        self.ring(wake, last);
         last
     }
 
@@ -174,13 +178,10 @@ impl Store {
         self.journal.fill(reservation, std::iter::empty());
     }
 
-    /// Tells the journal's thread what waits; call it without the core's lock.
-    pub(super) fn ring(&self, wake: Wake) {
-        match wake {
-            Wake::No => {}
-            Wake::First => self.bell.ring(false),
-            Wake::Full => self.bell.ring(true),
-        }
+    /// Tells the journal's thread what waits, and up to which LSN somebody wants to know that it is
+    /// durable; call it without the core's lock.
+    pub(super) fn ring(&self, wake: Wake, awaited: Lsn) {
+        self.bell.ring(wake, awaited);
     }
 
     /// Up to here everything is as safe as the sync policy promises.
@@ -191,6 +192,7 @@ impl Store {
     /// Calls a connection once an LSN is durable.
     pub(super) fn call_when_durable(&self, lsn: Lsn, outbox: &Arc<Outbox>) {
         self.waiters.lock().push((lsn, Arc::clone(outbox)));
+        self.bell.ring(Wake::No, lsn);
         // It may have become so before it was noted.
         if lsn <= self.durable() {
             self.call_waiters();
@@ -291,53 +293,6 @@ impl Store {
     }
 }
 
-/// How the journal's thread is woken.
-#[derive(Debug, Default)]
-struct Bell {
-    state: Mutex<Rung>,
-    condition: Condvar,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Rung {
-    first: bool,
-    full: bool,
-    stop: bool,
-}
-
-impl Bell {
-    fn ring(&self, full: bool) {
-        let mut state = self.state.lock();
-        state.first = true;
-        state.full |= full;
-        self.condition.notify_one();
-    }
-
-    fn stop(&self) {
-        self.state.lock().stop = true;
-        self.condition.notify_one();
-    }
-
-    /// Waits for the first record; returns whether to stop.
-    fn wait(&self, at_most: Duration) -> bool {
-        let mut state = self.state.lock();
-        if !state.first && !state.stop {
-            self.condition.wait_for(&mut state, at_most);
-        }
-        let stop = state.stop;
-        (state.first, state.full) = (false, false);
-        stop
-    }
-
-    /// Waits until a commit is full, at most so long.
-    fn wait_full(&self, at_most: Duration) {
-        let mut state = self.state.lock();
-        let hurry = |state: &mut Rung| !state.full && !state.stop;
-        self.condition.wait_while_for(&mut state, hurry, at_most);
-        state.full = false;
-    }
-}
-
 /// The journal's thread.
 struct Driver {
     store: Arc<Store>,
@@ -356,6 +311,7 @@ struct Driver {
 impl Driver {
     fn run(mut self) {
         let mut more = false;
+        let mut upkeep = Maintained::Idle;
         loop {
             let stop = if more {
                 self.store.bell.wait(Duration::ZERO)
@@ -364,8 +320,8 @@ impl Driver {
             };
             let now = self.clock.now().mono;
             self.store.last_round.store(now.0, Ordering::Relaxed);
-            match self.step() {
-                Ok(again) => more = again,
+            match self.step(upkeep) {
+                Ok(next) => (more, upkeep) = next,
                 // The store has said so in the log; nothing is confirmed any more.
                 Err(_) => return,
             }
@@ -378,9 +334,10 @@ impl Driver {
         }
     }
 
-    /// One commit and one piece of housekeeping; whether to come again at once.
-    fn step(&mut self) -> Result<bool, StoreError> {
-        self.let_others_join();
+    /// One commit and one piece of housekeeping, as the last one left it; whether to come again at
+    /// once.
+    fn step(&mut self, upkeep: Maintained) -> Result<(bool, Maintained), StoreError> {
+        self.let_others_join(upkeep);
         let wrote = self.writer.write(self.clock.now().wall)?;
         self.pace.committed(wrote.records + wrote.elided);
         self.sync_if_due(wrote.unsynced)?;
@@ -393,19 +350,31 @@ impl Driver {
         if self.store.state() == StoreState::Full {
             self.writer.retry_room();
         }
-        let maintained = self.writer.maintain(MAINTAIN_BYTES)?;
-        let waits = self.writer.has_work() && !wrote.stalled;
-        Ok(waits || (maintained == Maintained::More && !wrote.stalled))
+        let upkeep = self.writer.maintain(MAINTAIN_BYTES)?;
+        let more = self.writer.has_work() || upkeep == Maintained::More;
+        Ok((more && !wrote.stalled, upkeep))
     }
 
-    /// Under load a commit waits a moment for more to join it.
-    fn let_others_join(&mut self) {
-        let now_us = self.watch.elapsed_ns() / 1_000;
-        let waiting_records = u64::from(self.writer.has_work());
-        let waiting_bytes = self.store.journal.waiting_bytes();
-        if let Due::At(due_us) = self.pace.poll(now_us, waiting_records, waiting_bytes) {
+    /// A commit waits for more to join it: under load a moment, and longer while nobody waits for
+    /// it, be it a client or the journal's own upkeep.
+    fn let_others_join(&mut self, upkeep: Maintained) {
+        loop {
+            let now_us = self.watch.elapsed_ns() / 1_000;
+            let durable = self.store.durable();
+            let awaited = upkeep == Maintained::More || self.store.bell.awaited() > durable;
+            let waiting = Waiting {
+                any: self.writer.has_work(),
+                awaited,
+                bytes: self.store.journal.waiting_bytes(),
+            };
+            let Due::At(due_us) = self.pace.poll(now_us, waiting) else {
+                return;
+            };
             let at_most = Duration::from_micros(due_us.saturating_sub(now_us));
-            self.store.bell.wait_full(at_most);
+            let until = if awaited { Lsn(u64::MAX) } else { durable };
+            if self.store.bell.wait_for_more(at_most, until) {
+                return;
+            }
         }
     }
 

@@ -156,7 +156,7 @@ impl Vhost {
             self.append_block(store, now, facts)
         };
         MutexGuard::unlock_fair(state);
-        store.ring(wake);
+        store.ring(wake, Lsn(0));
         Ok(true)
     }
 
@@ -253,12 +253,12 @@ impl Vhost {
             state.effects.released.clear();
             Wake::No
         };
-        state.distribute(own);
+        let awaited = state.distribute(own);
         let Effects { loads, spills, .. } = &mut state.effects;
         self.pager.take(&self.name, loads, spills);
         self.finish(now, state, watch);
         if let Some(store) = &self.store {
-            store.ring(wake);
+            store.ring(wake, awaited);
         }
         Ok(result)
     }
@@ -426,8 +426,8 @@ impl State {
     }
 
     /// Gives each connection its effects: the one whose batch this is directly, the others through
-    /// their outboxes, all in the core's order.
-    fn distribute(&mut self, mut own: Option<&mut Gateway>) {
+    /// their outboxes, all in the core's order. Returns the last LSN for which one of them waits.
+    fn distribute(&mut self, mut own: Option<&mut Gateway>) -> Lsn {
         let Self {
             effects,
             peers,
@@ -435,7 +435,11 @@ impl State {
             wakers,
             ..
         } = self;
+        let mut awaited = Lsn(0);
         for (connection, effect) in effects.outgoing.drain(..) {
+            if let Effect::Published { lsn, .. } | Effect::Settled { lsn, .. } = &effect {
+                awaited = awaited.max(*lsn);
+            }
             match &mut own {
                 Some(gateway) if gateway.id() == connection => gateway.push_effects([effect]),
                 _ => {
@@ -454,6 +458,7 @@ impl State {
                 wakers.extend(peer.outbox.push(&mut peer.staged));
             }
         }
+        awaited
     }
 }
 

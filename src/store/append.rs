@@ -33,8 +33,8 @@ pub(super) struct Active<F> {
     /// Holds what is in `out` too, unlike the one readers use.
     index: Index,
     records: u64,
-    /// Whether it has bytes that were not synced.
-    pub dirty: bool,
+    /// The last block of the device that has bytes which were not synced.
+    pub dirty: Option<usize>,
 }
 
 /// A record in `out`, for the readers' index once it is written.
@@ -54,7 +54,6 @@ pub(super) enum Put {
 
 impl<P: Payload, D: Disk> Writer<P, D> {
     pub(super) fn put_slot(&mut self, lsn: Lsn, slot: &Slot<P>) -> Result<Put, StoreError> {
-        let before = self.out.len();
         let put = match slot {
             Slot::Gone => Put::Done,
             Slot::Facts(payload) => {
@@ -86,27 +85,45 @@ impl<P: Payload, D: Disk> Writer<P, D> {
                 put
             }
         };
-        if matches!(slot, Slot::Facts(_) | Slot::Piece(_) | Slot::Body { .. }) {
-            let grown = self.out.len().saturating_sub(before);
-            Counters::add(&self.shared.counters.payload_bytes, grown as u64);
-        }
         Ok(put)
     }
 
+    /// Where the next record goes: the segment and the place in it.
+    pub(super) fn place(&self) -> Option<(u64, usize)> {
+        let active = self.active.as_ref()?;
+        Some((active.id, active.offset + self.out.len()))
+    }
+
+    /// Closes the commit that began at `begin`.
     pub(super) fn put_mark(
         &mut self,
         lsn: Lsn,
         wall: Timestamp,
         flags: u8,
+        begin: Option<(u64, usize)>,
     ) -> Result<(), StoreError> {
-        if self.active.is_none() || !self.fits(lsn, MARK_BYTES, 0) {
+        let Some((id, offset)) = self.place() else {
+            return Ok(());
+        };
+        if !self.fits(lsn, MARK_BYTES, 0) {
             return Ok(());
         }
+        let block = self.options.device_block_bytes as usize;
+        let begin = begin.filter(|(begun, _)| *begun == id);
+        let padding = begin.map_or(0, |(_, begin)| {
+            padding(begin, offset + frame_span(MARK_BYTES), block)
+        });
+        let padding = if self.fits(lsn, MARK_BYTES + padding, 0) {
+            padding
+        } else {
+            0
+        };
         let mark = Mark {
             wall,
             durable: self.progress.synced_record,
         };
-        self.put(lsn, Kind::Mark, flags, &[], |out| mark.encode(out))?;
+        let encode = |out: &mut Vec<u8>| mark.encode(padding, out);
+        self.put(lsn, Kind::Mark, flags, &[], encode)?;
         Ok(())
     }
 
@@ -232,7 +249,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             offset: 0,
             index: Index::default(),
             records: 0,
-            dirty: false,
+            dirty: None,
         });
         Ok(true)
     }
@@ -246,15 +263,16 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             return Ok(());
         }
         let written = active.file.write_at(active.offset as u64, &self.out);
-        active.offset += self.out.len();
-        if !active.dirty {
-            active.dirty = true;
+        if active.dirty.is_none() {
             self.unsynced.push(Arc::clone(&active.file));
         }
+        let block = self.options.device_block_bytes as usize;
+        let device_bytes = active.dirty_upto(self.out.len(), block);
+        active.offset += self.out.len();
         let data_end = u32::try_from(active.offset).unwrap_or(u32::MAX);
         let id = active.id;
         written.map_err(|error| self.poison(error))?;
-        Counters::add(&self.shared.counters.written_bytes, self.out.len() as u64);
+        Counters::add(&self.shared.counters.written_bytes, device_bytes);
         self.out.clear();
         let mut segments = self.shared.segments.write();
         let Some(segment) = segments.list.last_mut().filter(|last| last.id == id) else {
@@ -278,7 +296,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
     /// Ends the open segment: index, trailer, cut.
     pub(super) fn seal(&mut self) -> Result<(), StoreError> {
         self.flush()?;
-        let Some(active) = self.active.take() else {
+        let Some(mut active) = self.active.take() else {
             return Ok(());
         };
         let tail = seal_bytes(
@@ -299,16 +317,40 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             .write_at(active.offset as u64, &tail)
             .and_then(|()| active.file.truncate(end))
             .map_err(|error| self.poison(error))?;
-        if !active.dirty {
-            self.unsynced.push(active.file);
+        if active.dirty.is_none() {
+            self.unsynced.push(Arc::clone(&active.file));
         }
-        Counters::add(&self.shared.counters.written_bytes, tail.len() as u64);
+        let block = self.options.device_block_bytes as usize;
+        let device_bytes = active.dirty_upto(tail.len(), block);
+        Counters::add(&self.shared.counters.written_bytes, device_bytes);
         let mut segments = self.shared.segments.write();
         if let Some(segment) = segments.list.last_mut().filter(|last| last.id == active.id) {
             segment.sealed = true;
             segment.index.recount(segment.data_end);
         }
         Ok(())
+    }
+}
+
+impl<F> Active<F> {
+    /// Notes that so many bytes are written next; returns how many the device will write for them,
+    /// beside the block that it has to write anyway.
+    fn dirty_upto(&mut self, length: usize, block: usize) -> u64 {
+        let (first, last) = (self.offset / block, (self.offset + length - 1) / block);
+        let known = self.dirty.replace(last) == Some(first);
+        ((last - first + 1 - usize::from(known)) * block) as u64
+    }
+}
+
+/// How many zeros a mark brings along that ends, without them, at `end`, in a commit from `begin` on:
+/// they fill a block that is written anyway, when the next commit of this size would touch two. Never
+/// more than half a block, so that small records do not take twice their space.
+fn padding(begin: usize, end: usize, block: usize) -> usize {
+    let (size, rest) = (end - begin, end.next_multiple_of(block) - end);
+    if size <= block && rest < size && rest <= block / 2 {
+        rest
+    } else {
+        0
     }
 }
 
@@ -326,3 +368,25 @@ pub(super) fn seal_bytes(index: &Index, crc: u32, trailer: &Trailer) -> Vec<u8> 
 
 const HEADER_LENGTH: u32 = 64;
 const _: () = assert!(HEADER_BYTES == HEADER_LENGTH as usize);
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::padding;
+
+    #[rstest]
+    #[case::the_next_fits(0, 1_300, 0)]
+    #[case::the_next_would_touch_two_blocks(2_600, 3_900, 196)]
+    #[case::nothing_is_left(2_800, 4_096, 0)]
+    #[case::too_much_would_be_lost(4_096, 4_096 + 2_040, 0)]
+    #[case::half_a_block_is_not_too_much(4_096, 4_096 + 2_056, 2_040)]
+    #[case::a_large_commit_touches_many_anyway(64, 64 + 4_104, 0)]
+    fn a_commit_is_padded_when_the_next_would_touch_two_blocks(
+        #[case] begin: usize,
+        #[case] end: usize,
+        #[case] expect: usize,
+    ) {
+        assert_eq!(padding(begin, end, 4_096), expect);
+    }
+}

@@ -83,12 +83,24 @@ pub struct Appending<'a, P> {
     at: usize,
     wake: Wake,
     elided: u64,
+    payload_bytes: u64,
 }
 
 impl From<Lsn> for Reservation {
     fn from(first: Lsn) -> Self {
         Self { first }
     }
+}
+
+/// What came of filling a reservation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Filled {
+    /// What to do now.
+    pub wake: Wake,
+    /// Records that were elided.
+    pub elided: u64,
+    /// Bytes of messages that came in.
+    pub payload_bytes: u64,
 }
 
 /// One record that waits.
@@ -179,13 +191,12 @@ impl<P: Payload> Buffer<P> {
         first.into()
     }
 
-    /// Fills a reservation; what is not used becomes a gap, or is given back. Tells what to do and
-    /// how many records were elided.
+    /// Fills a reservation; what is not used becomes a gap, or is given back.
     pub fn fill<T>(
         &mut self,
         reservation: &Reservation,
         append: impl FnOnce(&mut Appending<'_, P>) -> T,
-    ) -> (T, Wake, u64) {
+    ) -> (T, Filled) {
         let first = reservation.first;
         let end = Lsn(first.0 + RESERVED_LSNS);
         self.reserved.retain(|open| *open != first);
@@ -197,10 +208,15 @@ impl<P: Payload> Buffer<P> {
             at,
             wake: Wake::No,
             elided: 0,
+            payload_bytes: 0,
         };
         let result = append(&mut appending);
         let Appending {
-            free, wake, elided, ..
+            free,
+            wake,
+            elided,
+            payload_bytes,
+            ..
         } = appending;
         if self.next == end {
             let unused = if free == first {
@@ -210,7 +226,12 @@ impl<P: Payload> Buffer<P> {
             };
             self.next = unused.max(Lsn(self.taken.0 + 1));
         }
-        (result, wake, elided)
+        let filled = Filled {
+            wake,
+            elided,
+            payload_bytes,
+        };
+        (result, filled)
     }
 
     /// Takes all that waits before the first open reservation. `spare` is an empty deque to reuse.
@@ -319,6 +340,11 @@ impl<P: Payload> Appending<'_, P> {
         };
         buffer.waiting_bytes = (buffer.waiting_bytes + after).saturating_sub(before);
         Some(result)
+    }
+
+    /// Counts bytes of a message that came in.
+    pub const fn count_payload(&mut self, bytes: u64) {
+        self.payload_bytes += bytes;
     }
 
     /// Leaves out a record that says nothing any more. Its LSN counts as written with the others.

@@ -282,13 +282,14 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Its payload.
-    pub fn encode(self, out: &mut Vec<u8>) {
+    /// Its payload, and as many zeros.
+    pub fn encode(self, padding: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.wall.0.to_le_bytes());
         out.extend_from_slice(&self.durable.0.to_le_bytes());
+        out.resize(out.len() + padding, 0);
     }
 
-    /// Reads the payload.
+    /// Reads the payload, whatever padding it has.
     pub fn decode(payload: &[u8]) -> Option<Self> {
         let mut reader = Cursor(payload);
         Some(Self {

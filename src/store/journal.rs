@@ -44,12 +44,14 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
     /// Appends an earlier piece of a large body, at most [`super::options::PIECE_BYTES_MAX`] long.
     /// If its body is never finished, release it.
     pub fn append_piece(&self, bytes: Bytes) -> (Lsn, Wake) {
+        Counters::add(&self.shared.counters.payload_bytes, bytes.len() as u64);
         self.shared.buffer.lock().push(Slot::Piece(bytes))
     }
 
     /// Appends a body ahead of the facts that will name it by this LSN: its `pieces` before, in
     /// order, and its last bytes. Releasing it releases the pieces.
     pub fn append_body(&self, pieces: Box<[Lsn]>, bytes: Bytes) -> (Lsn, Wake) {
+        Counters::add(&self.shared.counters.payload_bytes, bytes.len() as u64);
         self.shared.buffer.lock().push(Slot::Body { pieces, bytes })
     }
 
@@ -164,11 +166,15 @@ impl<P: Payload, D: Disk> Journal<P> for DiskJournal<P, D> {
         reservation: Reservation,
         append: impl FnOnce(&mut Appending<'_, P>) -> T,
     ) -> (T, Wake) {
-        let (result, wake, elided) = self.shared.buffer.lock().fill(&reservation, append);
-        if elided > 0 {
-            Counters::add(&self.shared.counters.elided, elided);
+        let (result, filled) = self.shared.buffer.lock().fill(&reservation, append);
+        if filled.elided > 0 {
+            Counters::add(&self.shared.counters.elided, filled.elided);
         }
-        (result, wake)
+        if filled.payload_bytes > 0 {
+            let payload_bytes = &self.shared.counters.payload_bytes;
+            Counters::add(payload_bytes, filled.payload_bytes);
+        }
+        (result, filled.wake)
     }
 
     fn release(&self, body: Lsn, after: Lsn) {

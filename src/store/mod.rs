@@ -52,7 +52,7 @@ pub use inspect::{Depth, Inspection, SegmentReport, StoreReport};
 pub use journal::DiskJournal;
 pub use maintain::Maintained;
 pub use options::{COMMIT_BYTES, Options, PIECE_BYTES_MAX, SyncPolicy};
-pub use pace::{CommitPace, Due};
+pub use pace::{CommitPace, Due, Waiting};
 pub use random::Random;
 pub use recovery::{Recovery, Restored, Restoring, open};
 pub use spill::{Spill, is_spilled};

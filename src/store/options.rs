@@ -28,6 +28,9 @@ pub struct Options {
     /// Segments nobody needs that are kept to be prepared again: syncs of blocks that were written
     /// before are much faster. Default: 4.
     pub recycled_segments: usize,
+    /// What the device writes at least: a small commit is padded to the end of its block when the
+    /// next of its size would touch two. A power of 2. Default: 4 KiB.
+    pub device_block_bytes: u32,
     /// When to sync. Default: always.
     pub sync: SyncPolicy,
     /// A sealed segment with less than this share of live bytes is rewritten, in percent.
@@ -41,6 +44,7 @@ impl Default for Options {
             segment_bytes: 32 * 1024 * 1024,
             reserved_segments: 2,
             recycled_segments: 4,
+            device_block_bytes: 4096,
             sync: SyncPolicy::Always,
             rewrite_below_percent: 40,
         }

@@ -10,9 +10,10 @@ pub const SYNC_BUCKETS_US: [u64; 11] = [
 /// A snapshot of a store's figures, since it was opened.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct StoreStats {
-    /// Bytes of payload appended and written.
+    /// Bytes of messages taken in, those included that were over before they were written.
     pub payload_bytes: u64,
-    /// Bytes handed to the device for records, frames, marks, indices and checkpoints.
+    /// Bytes the device wrote for them, in whole blocks: records, frames, marks, indices and
+    /// checkpoints.
     pub written_bytes: u64,
     /// Bytes written by rewriting sparse segments.
     pub rewritten_bytes: u64,

@@ -131,6 +131,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             let spare = std::mem::take(&mut self.spare);
             self.shared.buffer.lock().take(spare)
         });
+        let begin = self.place();
         let (mut records, mut elided) = (0, 0);
         let mut stalled_at = None;
         while let Some((lsn, slot)) = batch.slots.pop_front() {
@@ -154,7 +155,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         } else {
             if records > 0 {
                 // Without room for it the mark is left out: the log is read without it too.
-                self.put_mark(batch.mark, wall, 0)?;
+                self.put_mark(batch.mark, wall, 0, begin)?;
             }
             self.spare = batch.slots;
             batch.mark
@@ -180,7 +181,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             Counters::add(&self.shared.counters.syncs, 1);
         }
         if let Some(active) = &mut self.active {
-            active.dirty = false;
+            active.dirty = None;
         }
         self.progress.synced = self.progress.written;
         self.progress.synced_record = self.progress.written_record;
@@ -201,7 +202,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             return Ok(());
         }
         let mark = self.shared.buffer.lock().take_lsn();
-        self.put_mark(mark, wall, FLAG_CLOSED)?;
+        self.put_mark(mark, wall, FLAG_CLOSED, None)?;
         self.flush()?;
         self.progress.written = mark;
         self.sync()?;

@@ -20,6 +20,7 @@ const NOW: Now = Now::new(Millis(10_000_000), Timestamp(1_700_000_000_000));
 
 fn options() -> store::Options {
     store::Options {
+        device_block_bytes: 512,
         segment_bytes: 16 * 1024,
         rewrite_below_percent: 60,
         ..store::Options::default()

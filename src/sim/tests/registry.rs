@@ -21,6 +21,7 @@ type State = (Vec<RegistryFact>, BTreeMap<Name, Vec<Name>>);
 
 fn options() -> store::Options {
     store::Options {
+        device_block_bytes: 512,
         segment_bytes: 8 * 1024,
         rewrite_below_percent: 60,
         ..store::Options::default()

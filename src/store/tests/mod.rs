@@ -46,6 +46,7 @@ const BLOCK_KEYS: u32 = 8;
 fn options() -> Options {
     Options {
         segment_bytes: 4096,
+        device_block_bytes: 256,
         rewrite_below_percent: 60,
         ..Options::default()
     }

@@ -54,6 +54,25 @@ fn what_is_withdrawn_is_never_written() {
 }
 
 #[test]
+fn small_commits_touch_one_block_of_the_device_each() {
+    let disk = SimDisk::default();
+    let options = Options {
+        segment_bytes: 64 * 1024,
+        device_block_bytes: 4096,
+        ..options()
+    };
+    let mut world = World::open(&disk, options, 1).unwrap();
+    let before = world.journal.stats().written_bytes;
+    for _ in 0..40 {
+        world.publish(1_100);
+        world.commit().unwrap();
+    }
+    let written = world.journal.stats().written_bytes - before;
+    assert_eq!(written, 40 * 4096);
+    world.reopen(&disk, "reopened");
+}
+
+#[test]
 fn what_a_running_checkpoint_saw_is_not_withdrawn() {
     let disk = SimDisk::default();
     let mut world = World::open(&disk, options(), 1).unwrap();

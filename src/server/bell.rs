@@ -1,0 +1,76 @@
+//! How the journal's thread is woken.
+
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::base::Lsn;
+use crate::store::Wake;
+
+/// Rung by whoever appends a record or waits for one.
+#[derive(Debug, Default)]
+pub(super) struct Bell {
+    state: Mutex<Rung>,
+    condition: Condvar,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Rung {
+    /// There is something to do.
+    first: bool,
+    /// A commit is full.
+    full: bool,
+    stop: bool,
+    /// Somebody wants to know when this is durable.
+    awaited: Lsn,
+    /// The thread need not be told of it up to here.
+    expected: Lsn,
+}
+
+impl Bell {
+    /// Something waits to be written, or somebody waits until an LSN is durable.
+    pub(super) fn ring(&self, wake: Wake, awaited: Lsn) {
+        let mut state = self.state.lock();
+        if wake == Wake::No && awaited <= state.awaited {
+            return;
+        }
+        state.first = true;
+        state.full |= wake == Wake::Full;
+        state.awaited = state.awaited.max(awaited);
+        if wake != Wake::No || awaited > state.expected {
+            self.condition.notify_one();
+        }
+    }
+
+    /// Ends the thread.
+    pub(super) fn stop(&self) {
+        self.state.lock().stop = true;
+        self.condition.notify_one();
+    }
+
+    /// The highest LSN that anybody wanted to know to be durable.
+    pub(super) fn awaited(&self) -> Lsn {
+        self.state.lock().awaited
+    }
+
+    /// Waits until there is something to do; returns whether to stop.
+    pub(super) fn wait(&self, at_most: Duration) -> bool {
+        let mut state = self.state.lock();
+        if !state.first && !state.stop {
+            self.condition.wait_for(&mut state, at_most);
+        }
+        (state.first, state.full) = (false, false);
+        state.stop
+    }
+
+    /// Waits until a commit is full, somebody waits for an LSN above `awaited`, or all ends, at most
+    /// so long. Returns whether not to wait any longer whatever waits.
+    pub(super) fn wait_for_more(&self, at_most: Duration, awaited: Lsn) -> bool {
+        let mut state = self.state.lock();
+        state.expected = awaited;
+        let patient = |state: &mut Rung| !state.full && !state.stop && state.awaited <= awaited;
+        self.condition.wait_while_for(&mut state, patient, at_most);
+        state.expected = Lsn(0);
+        std::mem::take(&mut state.full) || state.stop
+    }
+}
