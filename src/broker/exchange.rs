@@ -13,6 +13,22 @@ use super::headers::{Attributes, HeadersTable};
 use super::topic::TopicTree;
 use super::{Destination, Error, Kind};
 
+/// What went through an exchange, published by clients.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Passed {
+    /// Messages published to it.
+    pub published_in: u64,
+    /// Copies of them that were routed to queues, whether those took them or not.
+    pub published_out: u64,
+}
+
+impl Passed {
+    pub(super) const fn count(&mut self, queues: usize) {
+        self.published_in += 1;
+        self.published_out += queues as u64;
+    }
+}
+
 /// How an exchange routes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ExchangeKind {
@@ -141,6 +157,8 @@ pub struct Exchange {
     bindings: BTreeSet<Arc<Binding>>,
     bindings_to_exchanges: usize,
     table: Table,
+    /// What went through it.
+    pub(super) passed: Passed,
 }
 
 #[derive(Debug)]
@@ -162,6 +180,7 @@ impl Exchange {
             policy_alternate: None,
             bindings: BTreeSet::new(),
             bindings_to_exchanges: 0,
+            passed: Passed::default(),
             table: match spec.kind {
                 ExchangeKind::Direct => Table::Direct(Map::with_hasher(seed.hasher())),
                 ExchangeKind::Fanout => Table::Fanout(Places::default()),

@@ -10,7 +10,7 @@ use crate::wire::Value;
 
 use super::argument_value::echoed_arguments;
 use super::binding::{Binding, Place};
-use super::exchange::{Exchange, ExchangeKind, ExchangeSpec};
+use super::exchange::{Exchange, ExchangeKind, ExchangeSpec, Passed};
 use super::headers::{Attributes, NoAttributes, XMatch};
 use super::names::{RESERVED_PREFIX, check_key, check_new_name};
 use super::policy::Policies;
@@ -49,6 +49,8 @@ pub struct Router {
     by_destination: Map<Destination, BTreeSet<Arc<Binding>>>,
     /// Bindings from headers exchanges.
     headers_bindings: usize,
+    /// What went through the default exchange: most messages do, and need no look at the others.
+    passed_default: Passed,
     seed: Seed,
 }
 
@@ -64,6 +66,7 @@ impl Router {
             queues: Map::with_hasher(seed.hasher()),
             by_destination: Map::with_hasher(seed.hasher()),
             headers_bindings: 0,
+            passed_default: Passed::default(),
             seed,
         };
         for (name, kind) in PREDECLARED {
@@ -182,6 +185,24 @@ impl Router {
     /// The exchange of this id.
     pub fn exchange(&self, id: ExchangeId) -> Option<&Exchange> {
         self.exchanges.get(&id)
+    }
+
+    /// Counts a message that was published to an exchange and routed to so many queues.
+    pub fn count(&mut self, id: ExchangeId, queues: usize) {
+        if id == DEFAULT_EXCHANGE {
+            self.passed_default.count(queues);
+        } else if let Some(exchange) = self.exchanges.get_mut(&id) {
+            exchange.passed.count(queues);
+        }
+    }
+
+    /// What clients published to an exchange, and where that went.
+    pub fn passed(&self, exchange: &Exchange) -> Passed {
+        if exchange.id == DEFAULT_EXCHANGE {
+            self.passed_default
+        } else {
+            exchange.passed
+        }
     }
 
     /// All exchanges, sorted by name, the default exchange first.

@@ -88,6 +88,8 @@ pub struct Settings {
     pub log_format: LogFormat,
     pub frame_trace: bool,
     pub stats_interval: Span,
+    /// `collect-statistics-interval`
+    pub collect_statistics_interval: Span,
 }
 
 impl Default for Settings {
@@ -153,6 +155,7 @@ impl Default for Settings {
             log_format: LogFormat::Text,
             frame_trace: false,
             stats_interval: Span::seconds(60),
+            collect_statistics_interval: Span::seconds(5),
         }
     }
 }

@@ -457,4 +457,11 @@ pub const TABLE: &[Key] = &[
         "a length of time such as 60s; 0 switches it off",
         "How often a line of statistics is logged, if anything changed; 0 is off",
     ),
+    key(
+        "collect-statistics-interval",
+        Shape::Text,
+        "TIME",
+        "a length of time such as 5s; 0 switches it off",
+        "The time over which the HTTP API's rates are measured; 0: all rates are 0",
+    ),
 ];

@@ -15,6 +15,7 @@ pub mod http;
 mod node;
 mod operations;
 mod path;
+pub mod rates;
 mod refusal;
 mod token;
 

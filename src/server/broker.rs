@@ -27,7 +27,7 @@ use super::store::Store;
 use super::tls::{Tls, TlsError};
 use super::vhost::Vhost;
 use super::vhosts::Vhosts;
-use super::{alarm, checkpoint, definitions, setup};
+use super::{alarm, checkpoint, definitions, rates, setup};
 use crate::access::Peer;
 use crate::base::{ConnectionId, Millis, Name, Seed};
 use crate::broker::{self, Core};
@@ -71,6 +71,8 @@ pub(super) struct Shared {
     failure: Arc<Notify>,
     /// The bound on messages that are arriving.
     pub(super) partials: Arc<Partials>,
+    /// How fast the octets of connections and their number rise.
+    pub(super) rates: rates::ConnectionRates,
 }
 
 impl Shared {
@@ -163,7 +165,7 @@ impl Shared {
         self.spawn(serving.instrument(tracing::info_span!("connection", id = id.0)));
     }
 
-    /// Starts what looks after memory and disk.
+    /// Starts what looks after memory and disk, and at what is counted.
     fn watch(self: &Arc<Self>) {
         let vhosts = Arc::clone(&self.vhosts);
         let limits = alarm::Limits {
@@ -173,6 +175,10 @@ impl Shared {
         let (board, partials) = (Arc::clone(&self.alarms), Arc::clone(&self.partials));
         let store = self.store.clone();
         self.spawn(alarm::watch(board, vhosts, partials, store, limits));
+        let interval = self.settings.collect_statistics_interval;
+        if interval.ms > 0 {
+            self.spawn(rates::sample(Arc::clone(self), interval.duration()));
+        }
         if let Some(store) = &self.store {
             let after_bytes = self.settings.checkpoint_after.0;
             let (shared, store) = (Arc::clone(self), Arc::clone(store));
@@ -290,6 +296,13 @@ pub(super) struct ConnectionCounts {
     pub(super) taken: u64,
     /// Dropped because there were too many.
     pub(super) refused: u64,
+}
+
+impl ConnectionCounts {
+    /// Connections that were taken and have ended.
+    pub(super) const fn ended(&self) -> u64 {
+        self.taken.saturating_sub(self.open)
+    }
 }
 
 /// Counts an open connection; on drop, also when its task panics, no longer.
@@ -480,6 +493,7 @@ impl Broker {
             connections_total: AtomicU64::new(0),
             connections_refused: AtomicU64::new(0),
             failure,
+            rates: rates::ConnectionRates::default(),
         });
         for core in cores {
             shared.start_vhost(core);

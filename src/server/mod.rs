@@ -33,6 +33,7 @@ mod outbox;
 mod pager;
 mod partials;
 mod process;
+mod rates;
 mod recover;
 mod service;
 mod setup;

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use super::clock::{Clock, Stopwatch};
 use super::outbox::Outbox;
 use super::pager::Pager;
+use super::rates::Rated;
 use super::stats::{LockHolds, VhostStats};
 use super::store::Store;
 use crate::base::limits::BATCH_COMMANDS_MAX;
@@ -52,6 +53,8 @@ pub(super) struct Vhost {
     /// When the timer task will look, in [`Millis`].
     timer_due: AtomicU64,
     timer: Notify,
+    /// How fast its counts rise.
+    pub(super) rates: Rated,
 }
 
 #[derive(Debug)]
@@ -103,6 +106,7 @@ impl Vhost {
             failure,
             timer_due: AtomicU64::new(0),
             timer: Notify::new(),
+            rates: Rated::default(),
         }
     }
 

@@ -68,6 +68,7 @@ impl Core {
         targets.clear();
         self.router
             .route(exchange, &publish.route, &publish.message, &mut targets);
+        self.router.count(exchange, targets.len());
         let outcome = if targets.is_empty() {
             PublishOutcome::Unroutable
         } else {

@@ -41,6 +41,7 @@ const EXCHANGE: &[Field] = &[
     ("auto_delete", "boolean"),
     ("internal", "boolean"),
     ("arguments", "object"),
+    ("message_stats", "object"),
 ];
 const QUEUE: &[Field] = &[
     ("name", "string"),
@@ -123,6 +124,7 @@ const VHOST: &[Field] = &[
     ("tags", "array"),
     ("default_queue_type", "string"),
     ("messages", "integer"),
+    ("message_stats", "object"),
 ];
 const USER: &[Field] = &[
     ("name", "string"),

@@ -150,7 +150,7 @@ fn node_json(call: &Call<'_>) -> Value {
         "disk_free_limit": settings.disk_free_limit.0,
         "disk_free_alarm": alarms.disk_free_alarm,
         "partitions": [],
-        "rates_mode": "none",
+        "rates_mode": overview::rates_mode(settings.collect_statistics_interval.ms > 0),
         "exchange_types": overview::exchange_types(),
         "auth_mechanisms": [],
         "applications": [{

@@ -14,6 +14,7 @@ use crate::base::limits::LISTING_SLICE;
 use crate::base::{ConnectionId, Name};
 use crate::gateway::{LinkInfo, LinkPurpose, SessionInfo};
 use crate::management::http::json::connection::{self, ChannelPlace};
+use crate::management::http::json::stats::{self, Octets};
 use crate::management::http::json::value::to_json;
 use crate::management::http::{Failure, Listing};
 use crate::server::broker::Shared;
@@ -30,7 +31,7 @@ fn describe(shared: &Shared, desk: &Desk) -> Value {
     let (peer, local) = (desk.peer.address, desk.local());
     let tls = desk.peer.tls.as_ref();
     let info = desk.info();
-    json!({
+    let mut described = json!({
         "name": desk.name(),
         "node": shared.settings.node_name,
         "type": "network",
@@ -45,8 +46,6 @@ fn describe(shared: &Shared, desk: &Desk) -> Value {
         "channel_max": info.map_or(0, |info| info.channel_max),
         "timeout": info.map_or(0, |info| info.idle_time_out_ms / 1000),
         "channels": desk.sessions.load(Ordering::Relaxed),
-        "recv_oct": desk.received.load(Ordering::Relaxed),
-        "send_oct": desk.sent.load(Ordering::Relaxed),
         "connected_at": desk.connected_at.0,
         "host": local.ip().to_string(),
         "port": local.port(),
@@ -60,7 +59,14 @@ fn describe(shared: &Shared, desk: &Desk) -> Value {
         "ssl_cipher": tls.map(|tls| tls.cipher),
         "ssl_hash": null,
         "ssl_key_exchange": null,
-    })
+    });
+    if let Value::Object(fields) = &mut described {
+        fields.extend(stats::octets(Octets {
+            counts: [&desk.received, &desk.sent].map(|count| count.load(Ordering::Relaxed)),
+            rates: shared.rates.octets.last().of(&desk.id),
+        }));
+    }
+    described
 }
 
 impl Call<'_> {

@@ -9,15 +9,17 @@ use super::reply::{Chunks, Reply};
 use super::{connections, work::failed};
 use crate::base::Name;
 use crate::base::limits::LISTING_SLICE;
+use crate::broker::QueueDetails;
 use crate::broker::binding::Binding;
 use crate::broker::policy::Policies;
 use crate::broker::queue::Queue;
-use crate::broker::{Counters, QueueDetails};
 use crate::management::http::json::connection;
 use crate::management::http::json::overview::{ObjectTotals, Overview, QueueTotals};
 use crate::management::http::json::queue::{self, Place};
+use crate::management::http::json::stats::{self, Churn, ExchangeCounts, VhostCounts, VhostSample};
 use crate::management::http::json::topology;
 use crate::management::http::{Failure, Frame, Listing};
+use crate::management::rates::{self, Rates};
 use crate::server::vhost::{Failed, Vhost};
 
 /// Queues of which everything is copied under one hold of the lock.
@@ -35,13 +37,15 @@ pub(super) async fn aside<T: Send + 'static>(
 #[derive(Clone, Copy, Default)]
 pub(super) struct Totals {
     pub(super) messages: QueueTotals,
+    pub(super) message_rates: Rates<3>,
+    pub(super) counted: VhostCounts,
     pub(super) objects: ObjectTotals,
 }
 
 /// `GET /api/overview`.
 pub(super) async fn overview(call: &Call<'_>) -> Result<Reply, Failure> {
     let vhosts = call.visible_vhosts();
-    let (totals, counters) = aside(move || overview_totals(&vhosts).map_err(failed)).await?;
+    let totals = aside(move || overview_totals(&vhosts).map_err(failed)).await?;
     let shared = call.shared;
     let listeners = shared.listeners();
     let stats = shared.connection_counts();
@@ -54,32 +58,43 @@ pub(super) async fn overview(call: &Call<'_>) -> Result<Reply, Failure> {
             ..totals.objects
         },
         queues: totals.messages,
-        counters: counters.iter().collect(),
-        connections_created: stats.taken,
-        connections_closed: stats.taken.saturating_sub(stats.open),
+        queue_rates: totals.message_rates,
+        counted: totals.counted,
+        churn: Churn {
+            counts: [stats.taken, stats.ended()],
+            rates: shared.rates.churn.last().of(&()),
+        },
+        has_rates: shared.settings.collect_statistics_interval.ms > 0,
         listeners: call.identity.is_monitor().then_some(&*listeners),
     };
     Ok(Reply::Json(overview.json()))
 }
 
-fn overview_totals(vhosts: &[Arc<Vhost>]) -> Result<(Totals, Vec<Counters>), Failed> {
+fn overview_totals(vhosts: &[Arc<Vhost>]) -> Result<Totals, Failed> {
     let mut totals = Totals::default();
-    let mut counters = Vec::new();
     for vhost in vhosts {
         let here = vhost_totals(vhost)?;
         totals.messages = totals.messages.plus(here.messages);
+        totals.message_rates = rates::plus(totals.message_rates, here.message_rates);
+        totals.counted = totals.counted.plus(here.counted);
         totals.objects.consumers += here.objects.consumers;
         totals.objects.exchanges += here.objects.exchanges;
         totals.objects.queues += here.objects.queues;
-        counters.push(vhost.look(|core| core.counters().clone())?);
     }
-    Ok((totals, counters))
+    Ok(totals)
 }
 
 /// The totals of one vhost.
 pub(super) fn vhost_totals(vhost: &Vhost) -> Result<Totals, Failed> {
     let mut totals = Totals::default();
-    totals.objects.exchanges = vhost.look(|core| core.router().exchange_count() as u64)?;
+    let seen = vhost.look(|core| {
+        let exchanges = core.router().exchange_count() as u64;
+        (exchanges, stats::of_vhost(core.counters()))
+    });
+    (totals.objects.exchanges, totals.counted.counts) = seen?;
+    let sample = vhost.rates.last();
+    totals.counted.rates = sample.counters.of(&());
+    totals.message_rates = sample.messages.of(&());
     let mut after: Option<Name> = None;
     loop {
         let infos = vhost.look(|core| core.queues_after(after.as_ref(), LISTING_SLICE))?;
@@ -103,13 +118,19 @@ pub(super) fn vhost_totals(vhost: &Vhost) -> Result<Totals, Failed> {
 struct Listed {
     vhost: Arc<Vhost>,
     policies: Policies,
+    rates: Arc<VhostSample>,
 }
 
 impl Listed {
     fn all(vhosts: Vec<Arc<Vhost>>) -> Result<Vec<Self>, Failed> {
         let listed = vhosts.into_iter().map(|vhost| {
             let policies = vhost.look(|core| core.policies().clone())?;
-            Ok(Self { vhost, policies })
+            let rates = vhost.rates.last();
+            Ok(Self {
+                vhost,
+                policies,
+                rates,
+            })
         });
         listed.collect()
     }
@@ -235,6 +256,7 @@ impl Found {
                     node: &self.node,
                     vhost: listed.vhost.name(),
                     policies: &listed.policies,
+                    rates: &listed.rates,
                 };
                 for details in &details {
                     visit(details, queue::queue(place, details));
@@ -259,6 +281,7 @@ pub(super) fn queue(call: &Call<'_>) -> Result<Reply, Failure> {
         node: &call.shared.settings.node_name,
         vhost: vhost.name(),
         policies: &policies,
+        rates: &vhost.rates.last(),
     };
     let described = queue::queue(place, &details);
     let here = (place.node, place.vhost);
@@ -279,20 +302,29 @@ pub(super) async fn exchanges(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Resul
             let mut after: Option<Name> = None;
             loop {
                 let slice = listed.vhost.look(|core| {
-                    let exchanges = core.router().exchanges_after(after.as_ref());
-                    let specs = exchanges.map(|exchange| exchange.spec.clone());
-                    specs.take(LISTING_SLICE).collect::<Vec<_>>()
+                    let router = core.router();
+                    let exchanges = router.exchanges_after(after.as_ref());
+                    let seen = exchanges.map(|exchange| {
+                        let counts = stats::of_exchange(router.passed(exchange));
+                        (exchange.id, exchange.spec.clone(), counts)
+                    });
+                    seen.take(LISTING_SLICE).collect::<Vec<_>>()
                 });
                 let slice = slice.map_err(failed)?;
-                for spec in &slice {
+                for (id, spec, counts) in &slice {
                     let policy = listed.policies.of_exchange(&spec.name);
                     let policy = policy.map(|policy| policy.name.as_str());
-                    all.push(topology::exchange(listed.vhost.name(), spec, policy));
+                    let counted = ExchangeCounts {
+                        counts: *counts,
+                        rates: listed.rates.exchanges.of(id),
+                    };
+                    let described = topology::exchange(listed.vhost.name(), spec, policy);
+                    all.push(topology::exchange_counted(described, counted));
                 }
                 if slice.len() < LISTING_SLICE {
                     break;
                 }
-                after = slice.into_iter().last().map(|spec| spec.name);
+                after = slice.into_iter().last().map(|(_, spec, _)| spec.name);
             }
         }
         listing.answer(all).map(Reply::Json)

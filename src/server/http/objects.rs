@@ -7,6 +7,7 @@ use super::work::failed;
 use crate::base::Name;
 use crate::broker::Destination;
 use crate::broker::binding::Binding;
+use crate::management::http::json::stats::{self, ExchangeCounts};
 use crate::management::http::json::topology;
 use crate::management::http::{Failure, Fields, Listing};
 use crate::management::{BindingBody, DeleteIf, ExchangeBody, QueueBody, Refusal};
@@ -77,12 +78,19 @@ pub(super) fn exchange(call: &Call<'_>) -> Result<Reply, Failure> {
     let vhost = call.vhost()?;
     let name = exchange_name(call, "name");
     let seen = vhost.look(|core| {
-        let spec = core.router().exchange_named(&name)?.spec.clone();
+        let router = core.router();
+        let exchange = router.exchange_named(&name)?;
+        let counted = ExchangeCounts {
+            counts: stats::of_exchange(router.passed(exchange)),
+            rates: vhost.rates.last().exchanges.of(&exchange.id),
+        };
         let policy = core.policies().of_exchange(&name);
-        Some((spec, policy.map(|policy| policy.name.clone())))
+        let policy = policy.map(|policy| policy.name.clone());
+        Some((exchange.spec.clone(), policy, counted))
     });
-    let (spec, policy) = seen.map_err(failed)?.ok_or_else(Failure::not_found)?;
+    let (spec, policy, counted) = seen.map_err(failed)?.ok_or_else(Failure::not_found)?;
     let described = topology::exchange(vhost.name(), &spec, policy.as_deref());
+    let described = topology::exchange_counted(described, counted);
     Ok(Reply::Json(topology::exchange_alone(described)))
 }
 

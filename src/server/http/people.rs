@@ -41,7 +41,14 @@ async fn describe(call: &Call<'_>, names: Vec<Name>) -> Result<Vec<Value>, Failu
         let totals = aside(move || vhost_totals(&vhost).map_err(failed)).await?;
         let default = shared.settings.default_queue_type.to_string();
         let place = (&*shared.settings.node_name, &*default);
-        described.push(people::vhost(place, &name, &known.spec, totals.messages));
+        let rated = (totals.counted, totals.message_rates);
+        described.push(people::vhost(
+            place,
+            &name,
+            &known.spec,
+            totals.messages,
+            rated,
+        ));
     }
     Ok(described)
 }

@@ -5,6 +5,7 @@ pub mod message;
 pub mod overview;
 pub mod people;
 pub mod queue;
+pub mod stats;
 pub mod topology;
 pub mod value;
 
@@ -26,7 +27,7 @@ pub(super) fn put(object: &mut Value, name: &str, value: Value) {
     }
 }
 
-/// A figure beside its rate. Choice: rates are 0, since who wants rates asks `/metrics`.
-pub(super) fn rate() -> Value {
+/// The rate of what is not counted here.
+pub(super) fn no_rate() -> Value {
     json!({ "rate": 0.0 })
 }

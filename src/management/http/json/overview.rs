@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::broker::Counters;
-
-use super::{put, rate};
+use super::stats::{self, Churn, Counted, VhostCounts};
+use super::{no_rate, put};
+use crate::management::rates::Rates;
 
 /// The version of RabbitMQ whose API this is: clients look at it.
 pub const RABBITMQ_VERSION: &str = "4.0.5";
@@ -14,6 +14,15 @@ const EXCHANGE_TYPES: [(&str, &str); 4] = [
     ("fanout", "every binding"),
     ("headers", "properties are the binding's arguments"),
     ("topic", "the routing key fits the binding key's pattern"),
+];
+
+/// Figures of RabbitMQ that its clients expect and that are not counted here.
+const NOT_COUNTED: [&str; 5] = [
+    "channel_created",
+    "channel_closed",
+    "queue_declared",
+    "queue_created",
+    "queue_deleted",
 ];
 
 /// Where somebody can connect.
@@ -65,18 +74,10 @@ impl QueueTotals {
     }
 
     /// Its fields, with rates, as RabbitMQ spreads them over an object.
-    pub fn fields(self) -> Map<String, Value> {
+    pub fn fields(self, rates: Rates<3>) -> Map<String, Value> {
         let total = self.ready + self.unacknowledged;
-        let counts = [
-            ("messages", total),
-            ("messages_ready", self.ready),
-            ("messages_unacknowledged", self.unacknowledged),
-        ];
-        let mut fields = Map::new();
-        for (name, count) in counts {
-            fields.insert(name.to_owned(), json!(count));
-            fields.insert(format!("{name}_details"), rate());
-        }
+        let counts = [total, self.ready, self.unacknowledged];
+        let mut fields = stats::messages(Counted { counts, rates });
         fields.insert("messages_dead_pending".to_owned(), json!(self.dead_pending));
         fields
     }
@@ -95,12 +96,14 @@ pub struct Overview<'a> {
     pub objects: ObjectTotals,
     /// Messages in queues.
     pub queues: QueueTotals,
+    /// How fast their numbers rise.
+    pub queue_rates: Rates<3>,
     /// Events of all vhosts that the user sees.
-    pub counters: Vec<&'a Counters>,
-    /// Connections taken and ended since the start.
-    pub connections_created: u64,
-    /// Of these, ended.
-    pub connections_closed: u64,
+    pub counted: VhostCounts,
+    /// Connections taken since the start, and ended.
+    pub churn: Churn,
+    /// Whether rates are measured.
+    pub has_rates: bool,
     /// Where one can connect; for monitors only.
     pub listeners: Option<&'a [Listener]>,
 }
@@ -120,7 +123,7 @@ impl Overview<'_> {
             "node": self.node,
             "erlang_version": "",
             "erlang_full_version": "",
-            "rates_mode": "none",
+            "rates_mode": rates_mode(self.has_rates),
             "sample_retention_policies": { "global": [], "basic": [], "detailed": [] },
             "disable_stats": false,
             "enable_queue_totals": false,
@@ -128,8 +131,8 @@ impl Overview<'_> {
             "default_queue_type": self.default_queue_type,
             "statistics_db_event_queue": 0,
             "exchange_types": exchange_types(),
-            "queue_totals": self.queues.fields(),
-            "message_stats": message_stats(&self.counters),
+            "queue_totals": self.queues.fields(self.queue_rates),
+            "message_stats": stats::vhost(self.counted),
             "churn_rates": self.churn_rates(),
             "object_totals": {
                 "channels": objects.sessions,
@@ -159,17 +162,18 @@ impl Overview<'_> {
     }
 
     fn churn_rates(&self) -> Value {
-        let counts = [
-            ("connection_created", self.connections_created),
-            ("connection_closed", self.connections_closed),
-            ("channel_created", 0),
-            ("channel_closed", 0),
-            ("queue_declared", 0),
-            ("queue_created", 0),
-            ("queue_deleted", 0),
-        ];
-        with_rates(&counts)
+        let mut fields = stats::churn(self.churn);
+        for name in NOT_COUNTED {
+            fields.insert(name.to_owned(), json!(0));
+            fields.insert(format!("{name}_details"), no_rate());
+        }
+        Value::Object(fields)
     }
+}
+
+/// What RabbitMQ calls it.
+pub const fn rates_mode(has_rates: bool) -> &'static str {
+    if has_rates { "basic" } else { "none" }
 }
 
 /// The exchange types there are.
@@ -178,30 +182,4 @@ pub fn exchange_types() -> Value {
         |(name, description)| json!({ "name": name, "description": description, "enabled": true }),
     );
     Value::Array(types.collect())
-}
-
-fn message_stats(counters: &[&Counters]) -> Value {
-    let sum = |count: fn(&Counters) -> u64| counters.iter().map(|counters| count(counters)).sum();
-    with_rates(&[
-        ("publish", sum(|counters| counters.published)),
-        ("confirm", sum(|counters| counters.accepted)),
-        ("return_unroutable", sum(|counters| counters.unroutable)),
-        ("deliver_get", sum(|counters| counters.delivered)),
-        ("dead", sum(|counters| counters.dead.total())),
-        (
-            "dead_lettered",
-            sum(|counters| counters.dead_lettered.total()),
-        ),
-        ("dropped", sum(|counters| counters.drops.total())),
-    ])
-}
-
-/// Counts, each beside its rate.
-pub(super) fn with_rates(counts: &[(&str, u64)]) -> Value {
-    let mut fields = Map::new();
-    for (name, count) in counts {
-        fields.insert((*name).to_owned(), json!(count));
-        fields.insert(format!("{name}_details"), rate());
-    }
-    Value::Object(fields)
 }

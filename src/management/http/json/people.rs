@@ -3,8 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::overview::QueueTotals;
+use super::stats::{self, VhostCounts};
 use crate::access::{Password, Permissions, Tag, TopicPermissions, User};
 use crate::broker::registry::{VhostLimits, VhostSpec};
+use crate::management::rates::Rates;
 
 /// A vhost.
 pub fn vhost(
@@ -12,6 +14,7 @@ pub fn vhost(
     name: &str,
     spec: &VhostSpec,
     totals: QueueTotals,
+    (counted, message_rates): (VhostCounts, Rates<3>),
 ) -> Value {
     let queue_type = spec.default_queue_type.as_deref();
     let queue_type = queue_type.unwrap_or(default_queue_type);
@@ -30,7 +33,8 @@ pub fn vhost(
         "cluster_state": { node: "running" },
     });
     if let Value::Object(fields) = &mut body {
-        fields.extend(totals.fields());
+        fields.extend(totals.fields(message_rates));
+        fields.insert("message_stats".to_owned(), stats::vhost(counted));
     }
     body
 }

@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::overview::{QueueTotals, with_rates};
+use super::overview::QueueTotals;
+use super::stats::{self, Counted, VhostSample};
 use super::value::{arguments, to_json};
-use super::{put, rate};
+use super::{no_rate, put};
 use crate::base::Name;
 use crate::broker::arguments::QueueType;
 use crate::broker::policy::Policies;
@@ -21,6 +22,8 @@ pub struct Place<'a> {
     pub vhost: &'a str,
     /// Its policies.
     pub policies: &'a Policies,
+    /// How fast its counts rise.
+    pub rates: &'a VhostSample,
 }
 
 /// A queue, as in listings.
@@ -52,12 +55,16 @@ pub fn queue(place: Place<'_>, details: &QueueDetails) -> Value {
         "messages_ram": messages.saturating_sub(on_disk.messages),
         "messages_persistent": 0,
         "reductions": 0,
-        "reductions_details": rate(),
-        "message_stats": message_stats(&details.counters),
+        "reductions_details": no_rate(),
+        "message_stats": stats::queue(Counted {
+            counts: stats::of_queue(&details.counters),
+            rates: place.rates.queues.of(&info.id),
+        }),
         "dead_letters": dead_letters(&details.counters),
     });
     if let Value::Object(fields) = &mut body {
-        fields.extend(totals(details).fields());
+        let rates = place.rates.queue_messages.of(&info.id);
+        fields.extend(totals(details).fields(rates));
         of_kind(place.node, details, fields);
         policies(place.policies, details, fields);
     }
@@ -141,16 +148,6 @@ fn merge_operator(effective: &mut Map<String, Value>, key: &Name, value: &wire::
     if !effective.get(key.as_str()).is_some_and(smaller) {
         effective.insert(key.to_string(), given);
     }
-}
-
-fn message_stats(counters: &QueueCounters) -> Value {
-    with_rates(&[
-        ("publish", counters.entered),
-        ("deliver_get", counters.delivered),
-        ("ack", counters.accepted),
-        ("redeliver", counters.returned),
-        ("drop_unroutable", 0),
-    ])
 }
 
 /// What became of the dead of a queue: deaths and dead letters that reached a target, by reason, and

@@ -4,6 +4,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::put;
+use super::stats::{self, ExchangeCounts};
 use super::value::arguments;
 use crate::broker::binding::Binding;
 use crate::broker::exchange::ExchangeSpec;
@@ -28,7 +29,13 @@ pub fn exchange(vhost: &str, spec: &ExchangeSpec, policy: Option<&str>) -> Value
     body
 }
 
-/// An exchange by itself: what goes in and out is told by `/metrics`.
+/// An exchange with what went through it.
+pub fn exchange_counted(mut exchange: Value, counted: ExchangeCounts) -> Value {
+    put(&mut exchange, "message_stats", stats::exchange(counted));
+    exchange
+}
+
+/// An exchange by itself: who publishes to it, and what it routes to, is not told one by one.
 pub fn exchange_alone(mut exchange: Value) -> Value {
     put(&mut exchange, "incoming", json!([]));
     put(&mut exchange, "outgoing", json!([]));

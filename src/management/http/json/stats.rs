@@ -1,0 +1,230 @@
+//! What is counted of each kind of object: names, counts, rates.
+
+use serde_json::{Map, Value, json};
+
+use crate::base::{ConnectionId, ExchangeId, QueueId};
+use crate::broker::exchange::Passed;
+use crate::broker::queue::Queue;
+use crate::broker::{Counters, QueueCounters};
+use crate::management::rates::{Rates, Sample};
+
+/// What is counted of a vhost, and of all of them together.
+const VHOST: [&str; 9] = [
+    "publish",
+    "confirm",
+    "return_unroutable",
+    "deliver_get",
+    "ack",
+    "redeliver",
+    "dead",
+    "dead_lettered",
+    "dropped",
+];
+/// What is counted of a queue.
+const QUEUE: [&str; 7] = [
+    "publish",
+    "deliver_get",
+    "ack",
+    "redeliver",
+    "dead",
+    "dead_lettered",
+    "dropped",
+];
+/// What is counted of an exchange.
+const EXCHANGE: [&str; 2] = ["publish_in", "publish_out"];
+/// What is counted of a connection.
+const CONNECTION: [&str; 2] = ["recv_oct", "send_oct"];
+/// Connections that came and went.
+const CHURN: [&str; 2] = ["connection_created", "connection_closed"];
+/// The messages in queues.
+const MESSAGES: [&str; 3] = ["messages", "messages_ready", "messages_unacknowledged"];
+
+/// Counts of one object with their rates.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Counted<const N: usize> {
+    /// In the order of the names.
+    pub counts: [u64; N],
+    /// In the same order.
+    pub rates: Rates<N>,
+}
+
+/// Counts of a vhost.
+pub type VhostCounts = Counted<9>;
+/// Counts of a queue.
+pub type QueueCounts = Counted<7>;
+/// Counts of an exchange.
+pub type ExchangeCounts = Counted<2>;
+/// Octets of a connection.
+pub type Octets = Counted<2>;
+/// Connections that came and went.
+pub type Churn = Counted<2>;
+
+impl<const N: usize> Counted<N> {
+    /// Both together.
+    #[must_use]
+    pub fn plus(mut self, other: Self) -> Self {
+        for (count, more) in self.counts.iter_mut().zip(other.counts) {
+            *count += more;
+        }
+        for (rate, more) in self.rates.iter_mut().zip(other.rates) {
+            *rate += more;
+        }
+        self
+    }
+}
+
+impl<const N: usize> Default for Counted<N> {
+    fn default() -> Self {
+        Self {
+            counts: [0; N],
+            rates: [0.0; N],
+        }
+    }
+}
+
+/// The rates in one vhost.
+#[derive(Debug, Default)]
+pub struct VhostSample {
+    /// Of the vhost.
+    pub counters: Sample<(), 9>,
+    /// Of all messages in queues.
+    pub messages: Sample<(), 3>,
+    /// Of each queue.
+    pub queues: Sample<QueueId, 7>,
+    /// Of the messages in each queue.
+    pub queue_messages: Sample<QueueId, 3>,
+    /// Of each exchange.
+    pub exchanges: Sample<ExchangeId, 2>,
+}
+
+/// The octets of each connection.
+pub type ConnectionSample = Sample<ConnectionId, 2>;
+/// Connections that came and went.
+pub type ChurnSample = Sample<(), 2>;
+
+impl VhostSample {
+    /// Begins a sample, so long after the one before.
+    pub const fn new(interval_ms: Option<u32>) -> Self {
+        Self {
+            counters: Sample::new(interval_ms),
+            messages: Sample::new(interval_ms),
+            queues: Sample::new(interval_ms),
+            queue_messages: Sample::new(interval_ms),
+            exchanges: Sample::new(interval_ms),
+        }
+    }
+
+    /// Takes a queue in.
+    pub fn add_queue(&mut self, before: &Self, queue: &QueueSeen) {
+        self.queues.add(&before.queues, queue.id, queue.counts);
+        self.queue_messages
+            .add(&before.queue_messages, queue.id, queue.messages);
+    }
+
+    /// Takes the vhost in, with the messages of all its queues.
+    pub fn add_vhost(&mut self, before: &Self, counters: &Counters, messages: [u64; 3]) {
+        self.counters.add(&before.counters, (), of_vhost(counters));
+        self.messages.add(&before.messages, (), messages);
+    }
+
+    /// Takes an exchange in.
+    pub fn add_exchange(&mut self, before: &Self, id: ExchangeId, passed: Passed) {
+        self.exchanges
+            .add(&before.exchanges, id, of_exchange(passed));
+    }
+}
+
+/// What a sample needs of a queue.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueSeen {
+    id: QueueId,
+    counts: [u64; 7],
+    /// All, ready, unacknowledged.
+    pub messages: [u64; 3],
+}
+
+impl QueueSeen {
+    /// Copies it.
+    pub fn of(queue: &Queue) -> Self {
+        let (ready, unacknowledged) = (queue.messages.ready(), queue.messages.held());
+        Self {
+            id: queue.id,
+            counts: of_queue(&queue.counters),
+            messages: [ready + unacknowledged, ready, unacknowledged],
+        }
+    }
+}
+
+/// The counts of a vhost.
+pub fn of_vhost(counters: &Counters) -> [u64; 9] {
+    let settled = counters.settled;
+    [
+        counters.published,
+        counters.accepted,
+        counters.unroutable,
+        counters.delivered,
+        settled.accepted + settled.presettled,
+        settled.released + settled.modified,
+        counters.dead.total(),
+        counters.dead_lettered.total(),
+        counters.drops.total(),
+    ]
+}
+
+/// The counts of a queue.
+pub fn of_queue(counters: &QueueCounters) -> [u64; 7] {
+    [
+        counters.entered,
+        counters.delivered,
+        counters.accepted,
+        counters.returned,
+        counters.dead.total(),
+        counters.dead_lettered.total(),
+        counters.drops.total(),
+    ]
+}
+
+/// The counts of an exchange.
+pub const fn of_exchange(passed: Passed) -> [u64; 2] {
+    [passed.published_in, passed.published_out]
+}
+
+/// `message_stats` of a vhost, or of the broker.
+pub fn vhost(counted: VhostCounts) -> Value {
+    Value::Object(fields(VHOST, counted))
+}
+
+/// `message_stats` of a queue.
+pub fn queue(counted: QueueCounts) -> Value {
+    Value::Object(fields(QUEUE, counted))
+}
+
+/// `message_stats` of an exchange.
+pub fn exchange(counted: ExchangeCounts) -> Value {
+    Value::Object(fields(EXCHANGE, counted))
+}
+
+/// The fields that tell of a connection's octets.
+pub fn octets(counted: Octets) -> Map<String, Value> {
+    fields(CONNECTION, counted)
+}
+
+/// The fields that tell of connections that came and went.
+pub fn churn(counted: Churn) -> Map<String, Value> {
+    fields(CHURN, counted)
+}
+
+/// The fields that tell of messages in queues.
+pub fn messages(counted: Counted<3>) -> Map<String, Value> {
+    fields(MESSAGES, counted)
+}
+
+/// Counts, each beside its rate.
+fn fields<const N: usize>(names: [&str; N], counted: Counted<N>) -> Map<String, Value> {
+    let mut fields = Map::new();
+    for ((name, count), rate) in names.into_iter().zip(counted.counts).zip(counted.rates) {
+        fields.insert(name.to_owned(), json!(count));
+        fields.insert(format!("{name}_details"), json!({ "rate": rate }));
+    }
+    fields
+}

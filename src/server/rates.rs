@@ -1,0 +1,153 @@
+//! Samples what is counted, for the rates of the HTTP API: by name, a slice of a vhost at a time,
+//! beside the tasks that move messages. Nothing is counted for this.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::broker::Shared;
+use super::vhost::{Failed, Vhost};
+use crate::base::limits::LISTING_SLICE;
+use crate::base::{Millis, Name};
+use crate::management::http::json::stats::{ChurnSample, ConnectionSample, QueueSeen, VhostSample};
+
+/// A sample, and when it was begun.
+#[derive(Debug)]
+struct Taken<T> {
+    at: Option<Millis>,
+    sample: Arc<T>,
+}
+
+impl<T: Default> Default for Taken<T> {
+    fn default() -> Self {
+        Self {
+            at: None,
+            sample: Arc::default(),
+        }
+    }
+}
+
+/// The last sample, and the way to the next.
+#[derive(Debug)]
+pub(super) struct Sampled<T>(Mutex<Taken<T>>);
+
+impl<T: Default> Default for Sampled<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Sampled<T> {
+    /// The last sample.
+    pub(super) fn last(&self) -> Arc<T> {
+        Arc::clone(&self.0.lock().sample)
+    }
+
+    /// How long it is since the last sample was begun.
+    fn interval_ms(&self, now: Millis) -> Option<u32> {
+        let at = self.0.lock().at?;
+        Some(u32::try_from(now.since(at)).unwrap_or(u32::MAX))
+    }
+
+    fn put(&self, at: Millis, sample: T) {
+        let (at, sample) = (Some(at), Arc::new(sample));
+        *self.0.lock() = Taken { at, sample };
+    }
+}
+
+/// What is known of a vhost.
+pub(super) type Rated = Sampled<VhostSample>;
+
+/// What is known of connections.
+#[derive(Debug, Default)]
+pub(super) struct ConnectionRates {
+    pub(super) octets: Sampled<ConnectionSample>,
+    pub(super) churn: Sampled<ChurnSample>,
+}
+
+/// Takes a sample of everything at each interval, until the broker ends.
+pub(super) async fn sample(shared: Arc<Shared>, interval: Duration) {
+    loop {
+        for vhost in shared.all_vhosts() {
+            // One that failed or was deleted counts nothing any more.
+            let _ = sample_vhost(&vhost, shared.clock.now().mono).await;
+        }
+        sample_connections(&shared, shared.clock.now().mono);
+        tokio::time::sleep(interval).await;
+    }
+}
+
+async fn sample_vhost(vhost: &Vhost, now: Millis) -> Result<(), Failed> {
+    let before = vhost.rates.last();
+    let mut sample = VhostSample::new(vhost.rates.interval_ms(now));
+    let mut messages = [0; 3];
+    let mut seen = Vec::new();
+    let mut after: Option<Name> = None;
+    loop {
+        after = vhost.look(|core| {
+            core.visit_after(after.as_ref(), LISTING_SLICE, |queue| {
+                seen.push(QueueSeen::of(queue));
+            })
+        })?;
+        for queue in seen.drain(..) {
+            for (sum, count) in messages.iter_mut().zip(queue.messages) {
+                *sum += count;
+            }
+            sample.add_queue(&before, &queue);
+        }
+        if after.is_none() {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    sample_exchanges(vhost, &before, &mut sample).await?;
+    let counters = vhost.look(|core| core.counters().clone())?;
+    sample.add_vhost(&before, &counters, messages);
+    vhost.rates.put(now, sample);
+    Ok(())
+}
+
+async fn sample_exchanges(
+    vhost: &Vhost,
+    before: &VhostSample,
+    sample: &mut VhostSample,
+) -> Result<(), Failed> {
+    let mut after: Option<Name> = None;
+    loop {
+        let mut last = None;
+        let seen = vhost.look(|core| {
+            let router = core.router();
+            let exchanges = router.exchanges_after(after.as_ref()).take(LISTING_SLICE);
+            let seen = exchanges.map(|exchange| {
+                last = Some(exchange.spec.name.clone());
+                (exchange.id, router.passed(exchange))
+            });
+            seen.collect::<Vec<_>>()
+        })?;
+        for (id, passed) in &seen {
+            sample.add_exchange(before, *id, *passed);
+        }
+        if seen.len() < LISTING_SLICE {
+            return Ok(());
+        }
+        after = last;
+        tokio::task::yield_now().await;
+    }
+}
+
+fn sample_connections(shared: &Shared, now: Millis) {
+    let rates = &shared.rates;
+    let (octets, churn) = (rates.octets.last(), rates.churn.last());
+    let mut sample = ConnectionSample::new(rates.octets.interval_ms(now));
+    for desk in shared.desks() {
+        let counts = [&desk.received, &desk.sent].map(|count| count.load(Ordering::Relaxed));
+        sample.add(&octets, desk.id, counts);
+    }
+    rates.octets.put(now, sample);
+    let mut sample = ChurnSample::new(rates.churn.interval_ms(now));
+    let counts = shared.connection_counts();
+    sample.add(&churn, (), [counts.taken, counts.ended()]);
+    rates.churn.put(now, sample);
+}
