@@ -17,9 +17,13 @@ STOP_MAX_S = 30
 
 
 class Broker:
-    """One process; `arguments` go behind `serve --amqp ADDRESS`, `vhost` is its only one."""
+    """One process; `arguments` go behind `serve --amqp ADDRESS`, `vhost` is its only one.
 
-    def __init__(self, binary, *arguments, vhost="/", amqp="127.0.0.1:0"):
+    Errors in its log are shown, unless they are expected.
+    """
+
+    def __init__(self, binary, *arguments, vhost="/", amqp="127.0.0.1:0", errors_expected=False):
+        self.errors_expected = errors_expected
         self.vhost = vhost
         if vhost != "/":
             arguments += ("--vhost", vhost)
@@ -27,22 +31,28 @@ class Broker:
         self.process = subprocess.Popen(
             [binary, "serve", "--amqp", amqp, *arguments], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=own)
+        self.first_lines = []  # up to where it listens
         self.lines = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
-        wanted = ["amqp"] + ["amqps"] * ("--amqps" in arguments)
+        wanted = ["amqp"] + [name for name in ("amqps", "http") if self._listens(name, arguments)]
         ports = self._ports(wanted)
-        self.port, self.tls_port = ports["amqp"], ports.get("amqps")
+        self.port, self.tls_port, self.http_port = ports["amqp"], ports.get("amqps"), ports.get("http")
+
+    @staticmethod
+    def _listens(name, arguments):
+        """whether the arguments name an address for it"""
+        given = dict(zip(arguments, arguments[1:])).get("--" + name, "off")
+        return given != "off"
 
     def _read(self):
         for line in self.process.stdout:
-            if "ERROR" in line or "panicked" in line:
+            if ("ERROR" in line and not self.errors_expected) or "panicked" in line:
                 print(line.rstrip(), file=sys.stderr, flush=True)
             self.lines.put(line)
 
     def _ports(self, wanted):
         """the port of each kind of listener, once all of them were printed"""
-        ports = {}
-        printed, deadline = [], time.monotonic() + START_MAX_S
+        ports, deadline = {}, time.monotonic() + START_MAX_S
         while time.monotonic() < deadline:
             try:
                 line = self.lines.get(timeout=0.1)
@@ -50,14 +60,14 @@ class Broker:
                 if self.process.poll() is not None:
                     break
                 continue
-            printed.append(line)
-            found = re.search(r"listening (amqps?) \S*:(\d+)", line)
+            self.first_lines.append(line)
+            found = re.search(r"listening (\w+) \S*:(\d+)", line)
             if found:
                 ports[found[1]] = int(found[2])
             if all(name in ports for name in wanted):
                 return ports
         self.kill()
-        raise RuntimeError("the broker does not say where it listens:\n" + "".join(printed))
+        raise RuntimeError("the broker does not say where it listens:\n" + "".join(self.first_lines))
 
     def connect(self, container):
         return Conn("127.0.0.1", self.port, hostname="vhost:" + self.vhost, container=container)

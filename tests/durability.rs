@@ -56,6 +56,16 @@ fn what_was_confirmed_holds_when_the_broker_is_killed_in_that_moment() {
 }
 
 #[test]
+fn administration_that_a_kill_interrupts_was_done_or_was_not() {
+    run("interrupted", &["--trials", "6"], RESTART_MAX);
+}
+
+#[test]
+fn a_damaged_journal_costs_what_was_damaged_and_never_the_start() {
+    run("damaged", &[], RESTART_MAX);
+}
+
+#[test]
 fn a_data_directory_in_use_is_refused_with_its_name() {
     let directory = directory("in-use");
     let data = directory.display().to_string();

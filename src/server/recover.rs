@@ -78,6 +78,14 @@ pub(super) fn recover(
         let names = vhost.names().into_iter();
         let lost = names.filter(|name| !opened.retain(*name)).collect();
         drop_lost(name, vhost, &lost);
+        for (_, queue, messages) in vhost.orphans() {
+            tracing::error!(
+                vhost = %name,
+                %queue,
+                messages,
+                "the declaration of a queue is lost: what is left of its messages is in a new one"
+            );
+        }
     }
     let (segments, replayed) = (opened.recovery().segments, opened.recovery().facts);
     let replayed_bytes = opened.recovery().bytes_read;

@@ -2,6 +2,7 @@
 //! Part 8 of `docs/STORE_FORMAT.md`. Changes nothing.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use super::disk::DiskFile;
 use super::error::DiskError;
@@ -10,10 +11,25 @@ use super::load::{Directory, Loaded};
 use super::prepare::segment_name;
 use crate::base::{Lsn, Timestamp};
 
+/// What kind of thing damage has taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lost {
+    /// A stretch of a segment that is no records.
+    Stretch,
+    /// The end of a segment, or whole segments, before the one that is named.
+    Before,
+    /// The end of a checkpoint: an earlier one counts, or none, and more is replayed.
+    Checkpoint,
+    /// A block of the checkpoint: the messages or names that stand in it.
+    Block,
+}
+
 /// Records that had been durable and cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Damage {
-    /// In which file.
+    /// What is lost.
+    pub lost: Lost,
+    /// In which file; empty if no file is left that would hold it.
     pub file: String,
     /// From this offset.
     pub from: u64,
@@ -23,6 +39,44 @@ pub struct Damage {
     pub after: Lsn,
     /// The first good one behind, if it is known.
     pub before: Option<Lsn>,
+}
+
+impl Damage {
+    /// A record that something names and that is not there.
+    pub(super) fn record<F>(segments: &[Loaded<F>], lost: Lost, lsn: Lsn) -> Self {
+        let mut holds = segments.iter();
+        let holds = holds.find(|segment| segment.header.base <= lsn && lsn <= segment.last);
+        Self {
+            lost,
+            file: holds.map_or_else(String::new, |segment| segment_name(segment.header.id)),
+            from: 0,
+            to: 0,
+            after: Lsn(lsn.0.saturating_sub(1)),
+            before: Some(Lsn(lsn.0.saturating_add(1))),
+        }
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { from, to, .. } = self;
+        let file = if self.file.is_empty() {
+            "a file that is gone"
+        } else {
+            &self.file
+        };
+        match self.lost {
+            Lost::Stretch => write!(f, "{file}, bytes {from} to {to}: ")?,
+            Lost::Before => write!(f, "missing before {file}: ")?,
+            Lost::Checkpoint => write!(f, "the end of a checkpoint in {file}: ")?,
+            Lost::Block => write!(f, "a block of the checkpoint in {file}: ")?,
+        }
+        write!(f, "what came after record {}", self.after.0)?;
+        if let Some(before) = self.before {
+            write!(f, " and before record {}", before.0)?;
+        }
+        write!(f, " had been durable and is lost")
+    }
 }
 
 /// Where the log ends because what follows was never confirmed.
@@ -80,26 +134,21 @@ pub(super) fn examine<F: DiskFile>(directory: &mut Directory<F>) -> Result<Verdi
         }
         verdict.end = end;
         verdict.checkpoint = checkpoint;
-        verdict.note_ends(&unreadable);
+        verdict.note_ends(&directory.segments, &unreadable);
         return Ok(verdict);
     }
     directory.scan_from(Lsn(0))?;
     let mut verdict = judge(&directory.segments, Lsn(0));
-    verdict.note_ends(&unreadable);
+    verdict.note_ends(&directory.segments, &unreadable);
     Ok(verdict)
 }
 
 impl Verdict {
     /// An end record that cannot be read is damage, unless it went with the tail.
-    fn note_ends(&mut self, unreadable: &[Lsn]) {
+    fn note_ends<F>(&mut self, segments: &[Loaded<F>], unreadable: &[Lsn]) {
         for end in unreadable.iter().filter(|end| **end <= self.last) {
-            self.damage.push(Damage {
-                file: "checkpoint".to_owned(),
-                from: 0,
-                to: 0,
-                after: Lsn(end.0 - 1),
-                before: None,
-            });
+            self.damage
+                .push(Damage::record(segments, Lost::Checkpoint, *end));
         }
     }
 }
@@ -122,6 +171,7 @@ fn judge<F: DiskFile>(segments: &[Loaded<F>], begin: Lsn) -> Verdict {
                 return verdict;
             }
             verdict.damage.push(Damage {
+                lost: Lost::Before,
                 file: segment_name(header.id),
                 from: 0,
                 to: 0,
@@ -139,6 +189,7 @@ fn judge<F: DiskFile>(segments: &[Loaded<F>], begin: Lsn) -> Verdict {
                     return verdict;
                 }
                 verdict.damage.push(Damage {
+                    lost: Lost::Stretch,
                     file: segment_name(header.id),
                     from: bad.offset.into(),
                     to: bad.end.into(),

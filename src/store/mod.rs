@@ -45,7 +45,7 @@ pub use buffer::{Amended, Appending, Body, Payload, Reservation, Wake};
 pub use contract::{Journal, StoreState};
 pub use disk::{Disk, DiskFile};
 pub use error::{DiskError, DiskErrorKind, DiskOperation, ReadError, StoreError};
-pub use examine::{Cut, Damage};
+pub use examine::{Cut, Damage, Lost};
 pub use file_disk::{FileDisk, Missing, StoreFile};
 pub use fuzz::fuzz_recovery;
 pub use inspect::{Depth, Inspection, SegmentReport, StoreReport};

@@ -14,7 +14,7 @@ use super::append::seal_bytes;
 use super::buffer::{Buffer, Payload};
 use super::disk::{Disk, DiskFile};
 use super::error::StoreError;
-use super::examine::{Cut, Damage, Verdict, examine};
+use super::examine::{Cut, Damage, Lost, Verdict, examine};
 use super::format::{HEADER_BYTES, Kind, Trailer};
 use super::format_file;
 use super::journal::{DiskJournal, Shared};
@@ -69,6 +69,8 @@ pub struct Recovery {
     pub damage: Vec<Damage>,
     /// What was cut off because it had never been confirmed.
     pub cut: Option<Cut>,
+    /// Segments whose headers cannot be read, by their names before.
+    pub set_aside: Vec<String>,
 }
 
 /// A store whose facts are restored: say which bodies they name, then start it.
@@ -89,12 +91,14 @@ pub fn open<P: Payload, D: Disk>(
     format_file::check_or_write(&disk)?;
     let mut directory = load(&disk)?;
     let verdict = examine(&mut directory)?;
+    let set_aside = directory.unreadable.clone();
     settle(&disk, &mut directory, &verdict)?;
     let mut recovery = Recovery {
         stamp: verdict.stamp,
         closed: verdict.closed,
         damage: verdict.damage.clone(),
         cut: verdict.cut.clone(),
+        set_aside,
         ..Recovery::default()
     };
     if let Some(stamp) = verdict.stamp {
@@ -216,13 +220,8 @@ pub(super) fn replay<F: DiskFile>(
     for lsn in &verdict.checkpoint.blocks {
         let record = directory.read(*lsn)?;
         let Some((_, payload)) = record.filter(|(kind, _)| *kind == Kind::Block) else {
-            recovery.damage.push(Damage {
-                file: "checkpoint block".to_owned(),
-                from: 0,
-                to: 0,
-                after: Lsn(lsn.0.saturating_sub(1)),
-                before: None,
-            });
+            let lost = Damage::record(&directory.segments, Lost::Block, *lsn);
+            recovery.damage.push(lost);
             continue;
         };
         recovery.blocks += 1;
@@ -331,14 +330,14 @@ fn assemble<P: Payload, D: Disk>(
 
 impl Recovery {
     fn log(&self) {
-        for damage in &self.damage {
+        for file in &self.set_aside {
             tracing::error!(
-                file = damage.file,
-                from = damage.from,
-                to = damage.to,
-                after = damage.after.0,
-                "damage in the journal: records that had been durable are lost"
+                file,
+                "damage in the journal: the header of a segment cannot be read; it is set aside"
             );
+        }
+        for damage in &self.damage {
+            tracing::error!("damage in the journal: {damage}");
         }
         if let Some(cut) = &self.cut {
             tracing::info!(

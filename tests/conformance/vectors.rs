@@ -48,6 +48,20 @@ fn every_vector_agrees_on_a_durable_broker_too() {
     judge(&files, &expectations, &store, Topology::Amqp);
 }
 
+#[test]
+#[ignore = "every vector once more: cargo test --test conformance -- --ignored"]
+fn every_vector_agrees_with_all_messages_on_disk() {
+    let data = Path::new(env!("CARGO_TARGET_TMPDIR")).join("vectors-paged");
+    fs::remove_dir_all(&data).ok();
+    let data = data.display().to_string();
+    let (files, expectations) = (scenario_files(), merged_expectations());
+    // One byte: nothing fits.
+    let durable = ["--data", &data, "--memory-budget", "1"];
+    judge(&files, &expectations, &durable, Topology::Amqp);
+    let spilled = ["--in-memory", "--memory-budget", "1"];
+    judge(&files, &expectations, &spilled, Topology::Amqp);
+}
+
 /// Which scenarios qualify, and where the broker is killed, is said in `interop/restarted`.
 #[test]
 fn every_durable_vector_agrees_with_kills_between_publish_and_capture() {

@@ -14,6 +14,9 @@ use crate::wire::Value;
 
 use super::admission::size_bytes;
 
+/// Beginning of the name of a queue whose declaration is lost; its id follows.
+const ORPHAN_PREFIX: &str = "recovered-queue-";
+
 /// Reads records into a new core, in the order of their LSNs. Messages stay on disk.
 #[derive(Debug)]
 pub struct Restoring {
@@ -25,6 +28,8 @@ pub struct Restoring {
     stopped: Timestamp,
     /// What is read stands in a checkpoint, not in a record of its own.
     in_checkpoint: bool,
+    /// Queues that messages entered without a declaration, which damage has taken.
+    orphans: BTreeSet<QueueId>,
 }
 
 impl Restoring {
@@ -42,6 +47,7 @@ impl Restoring {
             down_ms,
             stopped,
             in_checkpoint: false,
+            orphans: BTreeSet::new(),
         }
     }
 
@@ -108,6 +114,20 @@ impl Restoring {
             }
         }
         damaged.len() as u64
+    }
+
+    /// Queues whose declaration is lost, each with the messages that were found of it: they are in
+    /// a classic queue of that id and a new name.
+    pub fn orphans(&self) -> impl Iterator<Item = (QueueId, &Name, u64)> {
+        let queues = self
+            .orphans
+            .iter()
+            .filter_map(|id| self.core.queues.get(id));
+        queues.map(|queue| {
+            let mut messages = 0;
+            each_message(queue, |_, _| messages += 1);
+            (queue.id, &queue.name, messages)
+        })
     }
 
     /// Ends: settings are worked out, queues are scheduled to be served.
@@ -256,6 +276,16 @@ impl Restoring {
             return;
         }
         self.core.next_queue = id.0 + 1;
+        self.install_queue(id, name, auto_delete, arguments);
+    }
+
+    fn install_queue(
+        &mut self,
+        id: QueueId,
+        name: &Name,
+        auto_delete: bool,
+        arguments: &[(Name, Value)],
+    ) {
         let properties = QueueProperties {
             durable: true,
             exclusive: false,
@@ -271,6 +301,19 @@ impl Restoring {
         queue.declared_durable = true;
         queue.auto_delete = auto_delete;
         self.core.install(queue);
+    }
+
+    /// A message is to enter a queue. One that nothing has declared lost its declaration to damage:
+    /// its messages are kept under another name. Or it is deleted later on, before the checkpoint
+    /// that is being read was complete.
+    fn expect_queue(&mut self, id: QueueId) {
+        if self.core.queues.contains_key(&id) {
+            return;
+        }
+        let name = Name::from(format!("{ORPHAN_PREFIX}{}", id.0));
+        self.orphans.insert(id);
+        self.core.next_queue = self.core.next_queue.max(id.0.saturating_add(1));
+        self.install_queue(id, &name, false, &[]);
     }
 
     fn delete_queue(&mut self, id: QueueId) {
@@ -307,6 +350,7 @@ impl Restoring {
             durable: true,
             kept: self.in_checkpoint.then(kept),
         };
+        self.expect_queue(entry.queue);
         if let Some(queue) = self.core.queues.get_mut(&entry.queue) {
             queue.messages.place_card(entry.position, card);
         }
@@ -325,6 +369,7 @@ impl Restoring {
             durable: true,
             kept: None,
         };
+        self.expect_queue(id);
         if let Some(queue) = self.core.queues.get_mut(&id) {
             queue.messages.place_card(shelved.position, card);
         }

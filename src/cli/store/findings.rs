@@ -101,18 +101,33 @@ pub(super) enum Damage {
     /// A header cannot be read.
     Header { file: String },
     /// Bytes are no records, and had been some.
-    Stretch {
-        file: String,
-        from: u64,
-        to: u64,
-        after_record: u64,
-    },
+    Stretch(Records),
+    /// Records before a file are not there: the end of the one before it, or whole files.
+    Missing(Records),
+    /// The end of a checkpoint cannot be read.
+    Checkpoint(Records),
+    /// A block of the checkpoint cannot be read.
+    Block(Records),
     /// A record that is whole says nothing that this version understands.
     Record { record: u64, why: String },
     /// A message's bytes are not there, or are not its bytes.
     Body { record: u64, why: &'static str },
     /// A record speaks of a queue that was never declared.
     Queue { queue: u64, record: u64 },
+}
+
+/// Records that are lost.
+#[derive(Debug, Serialize)]
+pub(super) struct Records {
+    pub(super) file: String,
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) after_record: u64,
+    /// The first good record behind, if it is known.
+    pub(super) before_record: Option<u64>,
+    /// All of this in a sentence.
+    #[serde(skip)]
+    pub(super) told: String,
 }
 
 impl Findings {
@@ -229,20 +244,15 @@ impl Display for Damage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Header { file } => write!(f, "{file}: its header cannot be read"),
-            Self::Stretch {
-                file,
-                from,
-                to,
-                after_record,
-            } => write!(
-                f,
-                "{file} bytes {from} to {to}: what came after record {after_record} had been durable"
-            ),
+            Self::Stretch(records)
+            | Self::Missing(records)
+            | Self::Checkpoint(records)
+            | Self::Block(records) => f.write_str(&records.told),
             Self::Record { record, why } => write!(f, "record {record}: {why}"),
             Self::Body { record, why } => write!(f, "the message of record {record}: {why}"),
             Self::Queue { queue, record } => write!(
                 f,
-                "record {record} speaks of queue {queue}, which was never declared"
+                "record {record} speaks of queue {queue}, whose declaration is lost"
             ),
         }
     }

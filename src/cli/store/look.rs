@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::findings::{Cut, Damage, Findings, Queue, Segment, Start, Vhost};
+use super::findings::{Cut, Damage, Findings, Queue, Records, Segment, Start, Vhost};
 use crate::base::{Lsn, Millis, Name, Now, QueueId, Seed, Timestamp};
 use crate::broker::registry::{OWNER, RegistryFact};
 use crate::broker::{Body, Fact, Options, Record, Restoring};
 use crate::record;
-use crate::store::{Depth, Disk, Inspection, Restored, StoreError, StoreReport};
+use crate::store::{Depth, Disk, Inspection, Lost, Restored, StoreError, StoreReport};
 
 /// Queues copied out of a core in one go.
 const QUEUES_BATCH: usize = 256;
@@ -222,12 +222,20 @@ fn add_report(report: StoreReport, findings: &mut Findings) {
         findings.add(Damage::Header { file });
     }
     for damage in report.damage {
-        findings.add(Damage::Stretch {
+        let kind = match damage.lost {
+            Lost::Stretch => Damage::Stretch,
+            Lost::Before => Damage::Missing,
+            Lost::Checkpoint => Damage::Checkpoint,
+            Lost::Block => Damage::Block,
+        };
+        findings.add(kind(Records {
+            told: damage.to_string(),
             file: damage.file,
             from: damage.from,
             to: damage.to,
             after_record: damage.after.0,
-        });
+            before_record: damage.before.map(|before| before.0),
+        }));
     }
     findings.format_version = report.version;
     findings.stopped_in_order = report.closed;
@@ -365,7 +373,9 @@ mod tests {
         assert_eq!(text.contains("no damage"), damage.is_empty(), "{text}");
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["damage"].as_array().unwrap().len(), damage.len());
-        assert_eq!(json["vhosts"][0]["queues"][0]["messages"], messages);
+        let queues = json["vhosts"][0]["queues"].as_array().unwrap().iter();
+        let in_queues = queues.map(|queue| queue["messages"].as_u64().unwrap());
+        assert_eq!(in_queues.sum::<u64>(), messages);
     }
 
     #[test]
@@ -398,9 +408,9 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_was_never_declared_is_named() {
-        let told = "record 5 speaks of queue 7, which was never declared";
-        check(vec![inserted("more", Body::Carried, 7, 1)], &[told], 1);
+    fn a_queue_whose_declaration_is_lost_is_named_and_keeps_its_messages() {
+        let told = "record 5 speaks of queue 7, whose declaration is lost";
+        check(vec![inserted("more", Body::Carried, 7, 1)], &[told], 2);
     }
 
     #[test]

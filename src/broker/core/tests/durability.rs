@@ -179,3 +179,36 @@ fn snapshot_goes_in_slices_and_holds_what_was_there_when_it_began() {
     assert_eq!(bindings(&core), bindings(&s.core));
     assert!(slices > 9, "{slices} slices");
 }
+
+#[test]
+fn messages_of_a_queue_whose_declaration_is_lost_are_in_a_new_one() {
+    let mut s = Scenario::new();
+    s.queue("first", &[]);
+    s.queue("lost", &[]);
+    s.publish_all("first", &["a"]);
+    s.publish_all("lost", &["b", "c", "d"]);
+    s.queue("last", &[]);
+    let taken = s.take(1, "lost", 1).remove(0);
+    s.reject(&taken);
+    let is_declaration =
+        |fact: &Fact| matches!(fact, Fact::QueueDeclared { name, .. } if &**name == "lost");
+    let mut restoring =
+        Restoring::new(Options::new(Name::from("/"), Seed(3)), s.now, s.now.wall, 0);
+    for mut record in s.records.clone() {
+        record.facts.retain(|fact| !is_declaration(fact));
+        restoring.record(&record);
+    }
+    let orphans: Vec<_> = restoring.orphans().collect();
+    assert_eq!(orphans, [(QueueId(2), &Name::from("recovered-queue-2"), 2)]);
+    let core = restoring.finish();
+    let queues: Vec<_> = core
+        .queues_after(None, 10)
+        .into_iter()
+        .map(|queue| (queue.name.to_string(), queue.messages_ready))
+        .collect();
+    let expected = [("first", 1), ("last", 0), ("recovered-queue-2", 2)];
+    assert_eq!(
+        queues,
+        expected.map(|(name, ready)| (name.to_owned(), ready))
+    );
+}
