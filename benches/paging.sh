@@ -1,55 +1,113 @@
 #!/usr/bin/env bash
-# What a million waiting messages take: memory over the budget, start after kill -9, and a million
-# that are spilled and expire at once into a headers exchange.
-#   benches/paging.sh [PROGRAM] [BUDGET]      default: target/release/coroner 4MiB; needs curl
+# What many waiting messages take: memory, the start after kill -9 and what it reads, and that all
+# of them come out again.
+#   benches/paging.sh [PROGRAM] [BUDGET] [ROW...]   default: target/release/coroner 4MiB, the first two
+# rows:
+#   backlog    a million durable messages of 1 KiB
+#   spilled    a million transient messages that expire at once into a headers exchange
+#   histories  a million durable dead letters of 1 KiB, each with a history of three queues
+#   ten        ten million durable messages of 100 B
+# Needs curl. What a start reads from the device is only seen by root, who can drop the caches.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 program=${1:-target/release/coroner}
 budget=${2:-4MiB}
-messages=1000000
+shift $(($# > 2 ? 2 : $#))
+rows=("$@")
+[ ${#rows[@]} -gt 0 ] || rows=(backlog spilled)
 work=$(mktemp -d)
 broker=
 trap '[ -z "$broker" ] || kill -9 "$broker" 2>/dev/null || true; rm -rf "$work"' EXIT
 
+now_ms() { echo $(($(date +%s%N) / 1000000)); }
 serve() {
     : >"$work/log" # what is waited for must be of this start
     "$program" serve --data "$work/data" --memory-budget "$budget" --amqp 127.0.0.1:0 \
         --http 127.0.0.1:0 --stats-interval 1s >"$work/log" 2>&1 &
     broker=$!
-    until grep -q '^listening http' "$work/log"; do sleep 0.05; done
+    until grep -q '^listening http' "$work/log"; do sleep 0.02; done
     amqp=$(sed -n 's/^listening amqp //p' "$work/log")
     http=$(sed -n 's/^listening http //p' "$work/log")
 }
-bench() { "$program" bench --url "$amqp" --keep --messages "$messages" "$@" | grep 'per second'; }
+end() {
+    kill -9 "$broker"
+    wait "$broker" 2>/dev/null || true
+    broker=
+}
+bench() { "$program" bench --url "$amqp" --keep "$@" | grep 'per second'; }
 memory() { grep -E 'VmHWM|VmRSS' "/proc/$broker/status"; }
 put() {
     curl -fsS -u guest:guest -H 'content-type: application/json' -X "$1" "http://$http/api/$2" -d "$3"
 }
+# waiting QUEUE: messages in it
+waiting() { put GET "queues/%2F/$1" '' | sed 's/.*"messages_ready":\([0-9]*\).*/\1/'; }
+restart() {
+    end
+    { sync && echo 3 >/proc/sys/vm/drop_caches; } 2>/dev/null || true
+    local begun; begun=$(now_ms)
+    serve
+    echo "start after kill -9: $(($(now_ms) - begun)) ms"
+    grep -E 'rchar|read_bytes' "/proc/$broker/io"
+}
+# drain QUEUE MESSAGES: takes so many, and there are no more
+drain() {
+    bench --producers 0 --use-existing --messages "$2" --queue-prefix "${1%0}"
+    sleep 1
+    echo "left afterwards: $(waiting "$1")"
+}
 
-echo "== $messages durable messages of 1 KiB, budget $budget"
-serve
-bench --durable --size 1024 --consumers 0
-sleep 3
-memory
-kill -9 "$broker"
-wait "$broker" 2>/dev/null || true
-begun=$(date +%s%N)
-serve
-echo "start after kill -9: $((($(date +%s%N) - begun) / 1000000)) ms"
-bench --producers 0 --use-existing
-memory
-"$program" bench --url "$amqp" --delete-only >/dev/null
+backlog() { # backlog MESSAGES SIZE
+    bench --durable --size "$2" --consumers 0 --messages "$1"
+    sleep 3
+    memory
+    restart
+    echo "there: $(waiting bench-0)"
+    drain bench-0 "$1"
+    memory
+}
 
-echo "== $messages transient messages expire into a headers exchange"
-put PUT exchanges/%2F/letters '{"type":"headers","durable":true}'
-put PUT queues/%2F/dead '{"durable":true}'
-put POST bindings/%2F/e/letters/q/dead '{"arguments":{"x-match":"all"}}' >/dev/null
-bench --consumers 0
-sleep 2
-memory
-begun=$(date +%s%N)
-put PUT policies/%2F/die '{"pattern":"^bench","apply-to":"queues",
-    "definition":{"dead-letter-exchange":"letters","message-ttl":1}}'
-until put GET queues/%2F/dead '' | grep -q "\"messages_ready\":$messages"; do sleep 0.2; done
-echo "all are dead letters after $((($(date +%s%N) - begun) / 1000000)) ms"
-memory
+spilled() {
+    put PUT exchanges/%2F/letters '{"type":"headers","durable":true}'
+    put PUT queues/%2F/dead '{"durable":true}'
+    put POST bindings/%2F/e/letters/q/dead '{"arguments":{"x-match":"all"}}' >/dev/null
+    bench --consumers 0 --messages 1000000
+    sleep 2
+    memory
+    local begun; begun=$(now_ms)
+    put PUT policies/%2F/die '{"pattern":"^bench","apply-to":"queues",
+        "definition":{"dead-letter-exchange":"letters","message-ttl":1}}'
+    until [ "$(waiting dead)" = 1000000 ]; do sleep 0.2; done
+    echo "all are dead letters after $(($(now_ms) - begun)) ms"
+    memory
+}
+
+histories() {
+    local to=dead-0
+    put PUT "queues/%2F/$to" '{"durable":true}'
+    for name in third second first-0; do
+        put PUT "queues/%2F/$name" "{\"durable\":true,\"arguments\":{\"x-message-ttl\":1,
+            \"x-dead-letter-exchange\":\"\",\"x-dead-letter-routing-key\":\"$to\"}}"
+        to=$name
+    done
+    bench --durable --size 1024 --consumers 0 --messages 1000000 --use-existing --queue-prefix first-
+    until [ "$(waiting dead-0)" = 1000000 ]; do sleep 0.2; done
+    sleep 3
+    memory
+    restart
+    echo "there: $(waiting dead-0)"
+    drain dead-0 1000000
+    memory
+}
+
+for row in "${rows[@]}"; do
+    echo "== $row, budget $budget"
+    serve
+    case $row in
+        backlog) backlog 1000000 1024 ;;
+        ten) backlog 10000000 100 ;;
+        spilled | histories) "$row" ;;
+        *) echo "no such row: $row" >&2; exit 1 ;;
+    esac
+    end
+    rm -rf "$work/data"
+done

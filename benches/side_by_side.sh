@@ -2,7 +2,7 @@
 # Measures Coroner and RabbitMQ with the same load generator, alternating, and prints medians.
 # usage: benches/side_by_side.sh [ROUNDS] [ROW...]     default 3 rounds, all rows
 # rows: transient ten-queues dead-letter fixed-rate stall, and with messages of 1 KiB on disk
-#   durable-quorum durable-classic durable-fill durable-dead-letter durable-rate
+#   durable-quorum durable-classic durable-behind durable-fill durable-dead-letter durable-rate
 # environment: SECONDS_EACH (5), CORONER_PORT (5673), RABBITMQ_PORT (5692), RABBITMQ_DIR, OUT (a
 #   directory that keeps each run's JSON), ONLY (coroner or rabbitmq)
 # The peer comes from ../shared/bench/rabbitmq-up, a RabbitMQ 4.0 in a chroot. Where that is missing
@@ -16,7 +16,7 @@ rounds=${1:-3}
 shift || true
 rows=("$@")
 [ ${#rows[@]} -gt 0 ] || rows=(transient ten-queues dead-letter fixed-rate stall
-  durable-quorum durable-classic durable-fill durable-dead-letter durable-rate)
+  durable-quorum durable-classic durable-behind durable-fill durable-dead-letter durable-rate)
 seconds_each=${SECONDS_EACH:-5}
 coroner_port=${CORONER_PORT:-5673}
 rabbitmq_port=${RABBITMQ_PORT:-5692}
@@ -122,6 +122,9 @@ for _ in $(seq "$rounds"); do
         fixed-rate) measure "$broker" "$row" --rate 5000 --duration "$seconds_each" ;;
         durable-quorum | durable-classic)
           measure "$broker" "$row" --durable --size 1024 --queue-type "${row#durable-}" \
+            --duration "$seconds_each" ;;
+        durable-behind) # what is consumed has been written before
+          measure "$broker" "$row" --durable --size 1024 --queue-type quorum --behind 10000 \
             --duration "$seconds_each" ;;
         durable-fill) # nobody consumes, so that every message is written
           measure "$broker" "$row" --durable --size 1024 --queue-type quorum --consumers 0 \

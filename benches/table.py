@@ -13,6 +13,7 @@ BUDGETS = {
     "fixed-rate": (None, 4),
     "durable-quorum": (8, 20),
     "durable-classic": (8, None),
+    "durable-behind": (8, 20),
     "durable-fill": (8, 20),
     "durable-dead-letter": (12, None),
 }

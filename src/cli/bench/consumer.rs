@@ -6,7 +6,7 @@ use super::BenchError;
 use super::codec::{Item, Performative, code, truth, uint, write_performative};
 use super::connection::{Connection, INCOMING_WINDOW, Link, OUTGOING_WINDOW, Peer, unexpected};
 use super::tally::Tally;
-use super::template::stamp;
+use super::template::{Life, stamp};
 
 /// What a consumer does with a delivery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -40,6 +40,10 @@ pub(super) struct Manner {
     pub(super) outcomes: Vec<Outcome>,
     /// Whether a final outcome here is the end the run is about.
     pub(super) counts: bool,
+    /// How long messages live that are counted once they are dead.
+    pub(super) life: Option<Life>,
+    /// Confirmed messages that must have come after one that is asked for.
+    pub(super) behind: u64,
 }
 
 /// One connection with one receiving link.
@@ -53,6 +57,8 @@ struct ConsumerLink {
     next_transfer: u32,
     delivery_count: u32,
     credit_left: u32,
+    /// Deliveries that came.
+    delivered: u64,
     /// Which of the outcomes is next.
     turn: usize,
     /// The delivery that is arriving in several transfers.
@@ -78,12 +84,25 @@ impl Consumer {
             next_transfer: connection.first_transfer_id,
             delivery_count,
             credit_left: 0,
+            delivered: 0,
             turn: 0,
             partial: None,
             range: None,
         };
-        link.top_up(connection.output());
+        link.top_up(0, connection.output());
         Ok(Self { connection, link })
+    }
+
+    /// Gives the credit that new confirmations, or the end of the publishing, allow.
+    pub(super) fn follow(&mut self, tally: &Tally, published: bool) {
+        let Self { connection, link } = self;
+        if link.manner.behind == 0 {
+            return;
+        }
+        if published {
+            link.manner.behind = 0;
+        }
+        link.top_up(tally.confirmed, connection.output());
     }
 
     /// Reads once, takes what came, settles it, and tops the credit up.
@@ -98,7 +117,7 @@ impl Consumer {
             link.settle_range(connection.output());
             // Who holds what it got takes no more than its first credit.
             if link.manner.outcomes != [Outcome::Hold] {
-                link.top_up(connection.output());
+                link.top_up(tally.confirmed, connection.output());
             }
         }
         Ok(())
@@ -124,13 +143,16 @@ impl ConsumerLink {
         self.partial = None;
         self.delivery_count = self.delivery_count.wrapping_add(1);
         self.credit_left = self.credit_left.saturating_sub(1);
+        self.delivered += 1;
         tally.delivered += 1;
         let outcome = self.next_outcome();
         if !settled {
             self.extend_range(id, outcome, output);
         }
         if self.manner.counts && (settled || outcome.is_final()) {
-            tally.finish(stamp(transfer.payload, tally.run));
+            let sent = stamp(transfer.payload, tally.run);
+            let life = self.manner.life;
+            tally.finish(sent.map(|sent| life.map_or(sent, |life| life.due_nanos(sent))));
         }
         Ok(())
     }
@@ -183,11 +205,16 @@ impl ConsumerLink {
         write_performative(output, 0, code::DISPOSITION, fields);
     }
 
-    fn top_up(&mut self, output: &mut Vec<u8>) {
+    /// `confirmed`: messages so far.
+    fn top_up(&mut self, confirmed: u64, output: &mut Vec<u8>) {
         if self.credit_left > self.manner.credit / 2 {
             return;
         }
-        self.credit_left = self.manner.credit;
+        let credit = self.allowed(confirmed);
+        if credit <= self.credit_left {
+            return;
+        }
+        self.credit_left = credit;
         let flow = vec![
             Item::Uint(self.next_transfer),
             Item::Uint(INCOMING_WINDOW),
@@ -198,5 +225,18 @@ impl ConsumerLink {
             Item::Uint(self.credit_left),
         ];
         write_performative(output, 0, code::FLOW, flow);
+    }
+    /// Credit that keeps it as far behind as it was asked to stay.
+    fn allowed(&self, confirmed: u64) -> u32 {
+        let Manner { credit, behind, .. } = self.manner;
+        if behind == 0 {
+            return credit;
+        }
+        let beyond = confirmed.saturating_sub(behind + self.delivered);
+        // Half of it at least, so that flows stay few.
+        if beyond < u64::from(credit / 2) {
+            return 0;
+        }
+        u32::try_from(beyond).unwrap_or(credit).min(credit)
     }
 }

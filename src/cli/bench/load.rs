@@ -91,6 +91,11 @@ impl Load {
         for producer in &mut self.producers {
             producer.produce(tally);
         }
+        let published =
+            tally.confirmed == tally.sent && self.producers.iter().all(Producer::is_done);
+        for consumer in &mut self.consumers {
+            consumer.follow(tally, published);
+        }
         for connection in self.connections() {
             connection.flush()?;
         }

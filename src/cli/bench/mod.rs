@@ -33,7 +33,7 @@ use process::Process;
 use producer::{Pace, Producer};
 use report::Report;
 use tally::Tally;
-use template::Shape;
+use template::{Life, Shape};
 
 /// Why a run could not be made.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -210,6 +210,15 @@ impl Options {
         ))
     }
 
+    fn life(&self) -> Option<Life> {
+        let life = if self.due_together {
+            Life::Until
+        } else {
+            Life::Each
+        };
+        self.ttl.map(life)
+    }
+
     #[allow(clippy::cast_precision_loss, reason = "a number of connections")]
     fn attach_producers(&self, run: u64) -> Result<Vec<Producer>, BenchError> {
         let settled = matches!(self.presettled, Presettled::Producers | Presettled::Both);
@@ -218,6 +227,7 @@ impl Options {
             durable: self.durable,
             settled,
             run,
+            life: self.life(),
         };
         let count = self.producers;
         let attach = |index: usize| {
@@ -239,6 +249,8 @@ impl Options {
             settled: matches!(self.presettled, Presettled::Consumers | Presettled::Both),
             outcomes: self.outcome.clone(),
             counts: true,
+            life: self.life(),
+            behind: self.behind,
         };
         let mut consumers = Vec::new();
         for index in 0..self.consumers {
@@ -255,7 +267,9 @@ impl Options {
                 counts: false,
                 ..manner.clone()
             };
-            consumers.push(attach(&queue, rejecting)?);
+            if self.ttl.is_none() {
+                consumers.push(attach(&queue, rejecting)?);
+            }
             consumers.push(attach(&dead_letter_queue, manner.clone())?);
         }
         Ok(consumers)

@@ -67,6 +67,16 @@ pub(super) struct Options {
     /// Dead-letter with the strategy at-least-once (in RabbitMQ for quorum queues only)
     #[arg(long, requires = "dead_letter")]
     pub(super) at_least_once: bool,
+    /// Messages that live so long are dead-lettered by their time to live, not rejected; latency
+    /// counts from the moment they are due
+    #[arg(long, value_name = "MILLISECONDS", requires = "dead_letter")]
+    pub(super) ttl: Option<u32>,
+    /// All messages are due at once: `--ttl` counts from the start of the run
+    #[arg(long, requires = "ttl")]
+    pub(super) due_together: bool,
+    /// Consume only what so many confirmed messages came after, until the last is published
+    #[arg(long, value_name = "MESSAGES", default_value_t = 0)]
+    pub(super) behind: u64,
     /// Seconds to publish for
     #[arg(long, value_name = "SECONDS", conflicts_with = "messages")]
     pub(super) duration: Option<f64>,
@@ -121,6 +131,10 @@ impl Options {
             (
                 self.dead_letter && self.consumers == 0,
                 "--dead-letter needs consumers",
+            ),
+            (
+                self.behind > 0 && (self.consumers != 1 || self.dead_letter),
+                "--behind is for one consumer, without --dead-letter",
             ),
             (
                 !self.outcome.iter().any(|outcome| outcome.is_final()),

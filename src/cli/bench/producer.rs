@@ -26,6 +26,8 @@ pub(super) struct Producer {
     /// Messages left to send.
     quota: u64,
     pace: Option<Pace>,
+    /// Of a paced producer: when the messages without an outcome were due.
+    unsettled: Unsettled,
 }
 
 impl Producer {
@@ -59,6 +61,7 @@ impl Producer {
             frames_out: 0,
             quota,
             pace,
+            unsettled: Unsettled::default(),
         })
     }
 
@@ -99,6 +102,9 @@ impl Producer {
         while self.connection.pending_bytes() < WRITE_BYTES && self.is_ready() {
             if self.frames_out == 0 {
                 let waited = self.pace.as_mut().and_then(|pace| pace.waiting.pop_front());
+                if let (Some(due), false) = (waited, self.settled) {
+                    self.unsettled.due_nanos.push_back(due);
+                }
                 self.template
                     .stamp(self.next_delivery, waited.unwrap_or(tally.now_nanos));
             }
@@ -125,12 +131,13 @@ impl Producer {
             connection,
             delivery_limit,
             transfer_limit,
+            unsettled,
             ..
         } = self;
         connection.read_frames(|frame, _| {
             match frame.code {
                 code::FLOW => handle_flow(frame, delivery_limit, transfer_limit),
-                code::DISPOSITION => handle_outcome(frame, tally),
+                code::DISPOSITION => handle_outcome(frame, unsettled, tally),
                 _ => return Err(unexpected(frame)),
             }
             Ok(())
@@ -149,7 +156,7 @@ fn handle_flow(flow: &Performative<'_>, delivery_limit: &mut u32, transfer_limit
     }
 }
 
-fn handle_outcome(disposition: &Performative<'_>, tally: &mut Tally) {
+fn handle_outcome(disposition: &Performative<'_>, unsettled: &mut Unsettled, tally: &mut Tally) {
     let mut fields = disposition.fields.clone();
     let (receiver, first) = (truth(fields.next()), uint(fields.next()).unwrap_or(0));
     let (last, settled) = (uint(fields.next()).unwrap_or(first), truth(fields.next()));
@@ -157,8 +164,10 @@ fn handle_outcome(disposition: &Performative<'_>, tally: &mut Tally) {
         return;
     }
     let count = u64::from(last.wrapping_sub(first).wrapping_add(1));
+    let due = unsettled.settle(first, count);
     if descriptor(fields.next()) == Some(code::ACCEPTED) {
         tally.confirmed += count;
+        due.for_each(|due| tally.accept(due));
     } else {
         tally.refused += count;
     }
@@ -169,6 +178,36 @@ fn handle_outcome(disposition: &Performative<'_>, tally: &mut Tally) {
 fn remaining(limit: u32, next: u32) -> u32 {
     let distance = limit.wrapping_sub(next);
     if distance > u32::MAX / 2 { 0 } else { distance }
+}
+
+/// Messages of a paced producer that have no outcome yet, in the order of their delivery-ids.
+#[derive(Default)]
+struct Unsettled {
+    /// The delivery-id of the oldest.
+    first: u32,
+    /// When each was due; what was settled out of turn is marked so until it is the oldest.
+    due_nanos: VecDeque<u64>,
+}
+
+/// In place of the time of a message that was settled.
+const SETTLED: u64 = u64::MAX;
+
+impl Unsettled {
+    /// Takes out `count` messages from the delivery-id `first`: when they were due.
+    fn settle(&mut self, first: u32, count: u64) -> impl Iterator<Item = u64> {
+        let from = first.wrapping_sub(self.first) as usize;
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let places = self.due_nanos.iter_mut().skip(from).take(count);
+        let due: Vec<u64> = places
+            .map(|due| std::mem::replace(due, SETTLED))
+            .filter(|due| *due != SETTLED)
+            .collect();
+        while self.due_nanos.front() == Some(&SETTLED) {
+            self.due_nanos.pop_front();
+            self.first = self.first.wrapping_add(1);
+        }
+        due.into_iter()
+    }
 }
 
 /// When messages are due, and when those that wait for credit became due.
@@ -206,5 +245,28 @@ impl Pace {
             self.waiting.push_back(now_nanos);
             self.next_nanos += self.every_nanos;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_find_the_times_of_their_messages_in_any_order() {
+        let mut unsettled = Unsettled {
+            first: u32::MAX,
+            due_nanos: VecDeque::from([10, 11, 12, 13]),
+        };
+        for (first, count, expected) in [
+            (0, 2, &[11, 12][..]),
+            (u32::MAX, 2, &[10]),
+            (9, 1, &[]),
+            (2, 1, &[13]),
+        ] {
+            let due: Vec<u64> = unsettled.settle(first, count).collect();
+            assert_eq!(due, expected, "{first} {count}");
+        }
+        assert!(unsettled.due_nanos.is_empty());
     }
 }

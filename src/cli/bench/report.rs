@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::process::Process;
@@ -24,12 +25,14 @@ pub(super) struct Report {
     seconds: f64,
     messages_per_second: f64,
     latency_us: Option<LatencyMicros>,
+    /// Of a run with a rate: from publish to acceptance.
+    accepted_us: Option<LatencyMicros>,
     generator_cpu_us_per_message: f64,
     /// Of the process given.
     broker: Option<Broker>,
 }
 
-/// From publish to arrival, in microseconds.
+/// How long something took, in microseconds; from publish to arrival if nothing else is said.
 #[derive(Serialize)]
 struct LatencyMicros {
     p50: f64,
@@ -37,6 +40,24 @@ struct LatencyMicros {
     p99: f64,
     p999: f64,
     max: f64,
+}
+
+impl LatencyMicros {
+    /// `None` if nothing was recorded.
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "figures for people; 2^52 is enough"
+    )]
+    fn of(nanos: &Histogram<u64>) -> Option<Self> {
+        let quantile = |q: f64| nanos.value_at_quantile(q) as f64 / 1e3;
+        (!nanos.is_empty()).then(|| Self {
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            max: quantile(1.0),
+        })
+    }
 }
 
 #[derive(Serialize)]
@@ -61,14 +82,6 @@ impl Report {
         let seconds = tally.progress_nanos as f64 / 1e9;
         let cpu_seconds = |(before, after): Span| after.cpu_seconds - before.cpu_seconds;
         let per_message = |cpu_seconds: f64| cpu_seconds * 1e6 / messages.max(1) as f64;
-        let quantile = |q: f64| tally.latency.value_at_quantile(q) as f64 / 1e3;
-        let latency_us = (!tally.latency.is_empty()).then(|| LatencyMicros {
-            p50: quantile(0.5),
-            p90: quantile(0.9),
-            p99: quantile(0.99),
-            p999: quantile(0.999),
-            max: quantile(1.0),
-        });
         Self {
             sent: tally.sent,
             confirmed: tally.confirmed,
@@ -78,7 +91,8 @@ impl Report {
             complete,
             seconds,
             messages_per_second: messages as f64 / seconds.max(1e-9),
-            latency_us,
+            latency_us: LatencyMicros::of(&tally.latency),
+            accepted_us: LatencyMicros::of(&tally.accepted),
             generator_cpu_us_per_message: per_message(cpu_seconds(own)),
             broker: broker.map(|span| Broker {
                 cpu_us_per_message: per_message(cpu_seconds(span)),
@@ -112,12 +126,20 @@ impl Report {
             "messages per second",
             format!("{:.0}", self.messages_per_second),
         )?;
-        if let Some(latency) = &self.latency_us {
-            row("latency p50, us", format!("{:.0}", latency.p50))?;
-            row("latency p90, us", format!("{:.0}", latency.p90))?;
-            row("latency p99, us", format!("{:.0}", latency.p99))?;
-            row("latency p99.9, us", format!("{:.0}", latency.p999))?;
-            row("latency max, us", format!("{:.0}", latency.max))?;
+        for (what, times) in [
+            ("latency", &self.latency_us),
+            ("accepted", &self.accepted_us),
+        ] {
+            let Some(times) = times else { continue };
+            for (name, time) in [
+                ("p50", times.p50),
+                ("p90", times.p90),
+                ("p99", times.p99),
+                ("p99.9", times.p999),
+                ("max", times.max),
+            ] {
+                row(&format!("{what} {name}, us"), format!("{time:.0}"))?;
+            }
         }
         if let Some(broker) = &self.broker {
             row(

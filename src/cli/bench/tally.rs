@@ -26,12 +26,15 @@ pub(super) struct Tally {
     /// Messages that reached the end the run is about.
     pub(super) finished: u64,
     pub(super) latency: Histogram<u64>,
+    /// Of a paced run: from the moment a message was due to its acceptance.
+    pub(super) accepted: Histogram<u64>,
 }
 
 impl Tally {
     #[allow(clippy::disallowed_methods, reason = "a load generator measures time")]
     pub(super) fn start(run: u64) -> Self {
         let bounds = Histogram::new_with_max(LATENCY_NANOS_MAX, 3);
+        let empty = bounds.unwrap_or_else(|_| unreachable!("the bounds are constants that fit"));
         Self {
             start: Instant::now(),
             now_nanos: 0,
@@ -42,13 +45,20 @@ impl Tally {
             refused: 0,
             delivered: 0,
             finished: 0,
-            latency: bounds.unwrap_or_else(|_| unreachable!("the bounds are constants that fit")),
+            latency: empty.clone(),
+            accepted: empty,
         }
     }
 
     /// Reads the clock, once a turn and once before a batch of deliveries is looked at.
     pub(super) fn read_clock(&mut self) {
         self.now_nanos = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    }
+
+    /// The broker accepted a message that was due at this time.
+    pub(super) fn accept(&mut self, due_nanos: u64) {
+        self.accepted
+            .saturating_record(self.now_nanos.saturating_sub(due_nanos));
     }
 
     /// One message reached its end; `sent_nanos` is known if this run sent it.

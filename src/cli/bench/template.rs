@@ -5,6 +5,8 @@ use super::codec::{Item, code, patch, write_frame};
 /// Bytes at the end of each body: which run sent it, and when.
 pub(super) const STAMP_BYTES: usize = 16;
 
+const NANOS_PER_MILLI: u64 = 1_000_000;
+
 /// What the messages of a run look like.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
@@ -15,6 +17,37 @@ pub(super) struct Shape {
     pub(super) settled: bool,
     /// Tells this run's messages from others'.
     pub(super) run: u64,
+    pub(super) life: Option<Life>,
+}
+
+/// How long the messages of a run live.
+#[derive(Clone, Copy)]
+pub(super) enum Life {
+    /// So many milliseconds each.
+    Each(u32),
+    /// All of them to the same moment, so many milliseconds after the run began.
+    Until(u32),
+}
+
+impl Life {
+    /// The time to live, in milliseconds, of a message sent `nanos` after the run began.
+    fn ttl_millis(self, nanos: u64) -> u32 {
+        match self {
+            Self::Each(millis) => millis,
+            Self::Until(millis) => {
+                let gone = u32::try_from(nanos / NANOS_PER_MILLI).unwrap_or(u32::MAX);
+                millis.saturating_sub(gone)
+            }
+        }
+    }
+
+    /// When such a message is due, in nanoseconds after the run began.
+    pub(super) fn due_nanos(self, sent_nanos: u64) -> u64 {
+        match self {
+            Self::Each(millis) => sent_nanos + u64::from(millis) * NANOS_PER_MILLI,
+            Self::Until(millis) => sent_nanos.max(u64::from(millis) * NANOS_PER_MILLI),
+        }
+    }
 }
 
 /// All frames of one message, with the places that differ from message to message.
@@ -27,12 +60,18 @@ pub(super) struct Template {
     bytes: Vec<u8>,
     /// Where each frame ends.
     ends: Vec<usize>,
+    life: Option<Life>,
+    /// Where the time to live stands, if there is one.
+    ttl_at: usize,
 }
 
 /// Offsets within a transfer frame as [`transfer`] writes it: the frame header, descriptor, list
 /// and handle come before the id; its code and that of the tag between the two.
 const ID_AT: usize = 8 + 3 + 3 + 1 + 1;
 const TAG_AT: usize = ID_AT + 4 + 2;
+/// Offset of the time to live within a message: the header's descriptor, list and its code come
+/// before it, and the fields durable and priority.
+const TTL_AT: usize = 3 + 3 + 1 + 1 + 1;
 /// Room kept for the frame header and the performative in each frame.
 const TRANSFER_BYTES: usize = 64;
 
@@ -44,11 +83,16 @@ impl Template {
         let mut template = Self {
             bytes: Vec::new(),
             ends: Vec::with_capacity(count),
+            life: shape.life,
+            ttl_at: 0,
         };
         for (index, chunk) in chunks.enumerate() {
             write_frame(&mut template.bytes, 0, |out| {
                 let fields = transfer(shape, index == 0, index + 1 < count);
                 Item::Described(code::TRANSFER, fields).write(out);
+                if index == 0 {
+                    template.ttl_at = out.len() + TTL_AT;
+                }
                 out.extend_from_slice(chunk);
             });
             template.ends.push(template.bytes.len());
@@ -65,6 +109,9 @@ impl Template {
     pub(super) fn stamp(&mut self, id: u32, nanos: u64) {
         patch(&mut self.bytes, ID_AT, id);
         patch(&mut self.bytes, TAG_AT, id);
+        if let Some(life) = self.life {
+            patch(&mut self.bytes, self.ttl_at, life.ttl_millis(nanos));
+        }
         if let Some(stamp) = self.bytes.last_chunk_mut::<8>() {
             *stamp = nanos.to_be_bytes();
         }
@@ -105,7 +152,12 @@ fn transfer(shape: &Shape, first: bool, more: bool) -> Vec<Item<'static>> {
 /// The sections: header and data.
 fn message(shape: &Shape) -> Vec<u8> {
     let mut out = Vec::with_capacity(shape.size_bytes + TRANSFER_BYTES);
-    Item::Described(code::HEADER, vec![Item::Bool(shape.durable)]).write(&mut out);
+    let mut header = vec![Item::Bool(shape.durable)];
+    if shape.life.is_some() {
+        // The largest keeps the place of all four bytes.
+        header.extend([Item::Null, Item::Uint(u32::MAX)]);
+    }
+    Item::Described(code::HEADER, header).write(&mut out);
     let mut body = vec![b'.'; shape.size_bytes];
     let run_at = body.len().saturating_sub(STAMP_BYTES);
     let run = body
@@ -131,6 +183,7 @@ mod tests {
                 durable: true,
                 settled: false,
                 run: 77,
+                life: None,
             };
             let mut template = Template::new(&shape, 512);
             assert_eq!(template.frames(), transfers, "{size_bytes}");
@@ -152,6 +205,34 @@ mod tests {
             assert_eq!((at, frames), (out.len(), transfers));
             assert_eq!(stamp(last, 77), Some(99));
             assert_eq!(stamp(last, 78), None, "another run's");
+        }
+    }
+
+    #[test]
+    fn a_message_lives_so_long_or_until_a_moment_all_have_in_common() {
+        let second = 1_000 * NANOS_PER_MILLI;
+        for (life, sent, ttl, due) in [
+            (Life::Each(300), 5 * second, 300, 5 * second + 300_000_000),
+            (Life::Until(6_000), 5 * second, 1_000, 6 * second),
+            (Life::Until(6_000), 7 * second, 0, 7 * second),
+        ] {
+            let shape = Shape {
+                size_bytes: 100,
+                durable: true,
+                settled: false,
+                run: 77,
+                life: Some(life),
+            };
+            let mut template = Template::new(&shape, 512);
+            template.stamp(1, sent);
+            let mut out = Vec::new();
+            template.write(0, 1, &mut out);
+            let (body, _) = split_frame(&out).unwrap().unwrap();
+            let transfer = Performative::read(body).unwrap().unwrap();
+            let header = Performative::read(transfer.payload).unwrap().unwrap();
+            assert_eq!(header.code, code::HEADER);
+            assert_eq!(uint(header.fields.field(2)), Some(ttl));
+            assert_eq!(life.due_nanos(sent), due);
         }
     }
 }

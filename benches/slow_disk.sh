@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Durable messages of 1 KiB on a disk whose every sync takes 5 ms longer: how long until `accepted`
+# at 1,000/s, and how many a second at full rate, consumed at once and not at all.
+#   benches/slow_disk.sh [PROGRAM]     default: target/release/coroner; needs cc; half a minute
+set -euo pipefail
+cd "$(dirname "$0")/.."
+program=${1:-target/release/coroner}
+work=$(mktemp -d)
+broker=
+trap '[ -z "$broker" ] || kill "$broker" 2>/dev/null || true; rm -rf "$work"' EXIT
+cat >"$work/slow.c" <<'C'
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <unistd.h>
+int fdatasync(int fd) {
+    int result = syscall(SYS_fdatasync, fd);
+    usleep(5000);
+    return result;
+}
+C
+cc -shared -fPIC -o "$work/slow.so" "$work/slow.c"
+LD_PRELOAD="$work/slow.so" "$program" serve --data "$work/data" --amqp 127.0.0.1:0 --http off \
+    >"$work/log" 2>&1 &
+broker=$!
+until grep -q '^listening amqp' "$work/log"; do sleep 0.05; done
+amqp=$(sed -n 's/^listening amqp //p' "$work/log")
+bench() { "$program" bench --url "$amqp" --durable --size 1024 --queue-type quorum "$@"; }
+
+echo "== 1,000/s"
+bench --rate 1000 --duration 10 | grep -E 'per second|accepted'
+echo "== full rate, consumed at once"
+bench --duration 5 | grep 'per second'
+echo "== full rate, consumers 10,000 behind"
+bench --duration 5 --behind 10000 | grep 'per second'
+echo "== full rate, nobody consumes"
+bench --duration 5 --consumers 0 | grep 'per second'
