@@ -13,6 +13,10 @@ class Missing(Exception):
     """a client cannot be installed or run here; the text says why"""
 
 
+class NotHere(Missing):
+    """what a client needs cannot be installed from here: it is skipped, and the table says so"""
+
+
 class Proton:
     """Qpid Proton for Python (PyPI python-qpid-proton): needs Python 3 and its headers, a C compiler,
     and for SCRAM the headers and modules of Cyrus SASL, which apt installs where they are missing"""
@@ -108,9 +112,23 @@ class Fe2o3:
         return [os.path.join(target, "debug", "examples", "interop")], REPOSITORY
 
 
+class AmqpNetLite:
+    """AMQPNetLite (NuGet): needs a .NET SDK 8 or newer; skipped where there is none"""
+
+    @staticmethod
+    def prepare():
+        if shutil.which("dotnet") is None:
+            raise NotHere("no .NET SDK on this machine (dotnet)")
+        built = program_path("amqpnetlite")
+        install(["dotnet", "build", "--configuration", "Release", "--nologo", "--verbosity", "quiet",
+                 "--output", built], os.path.join(HERE, "amqpnetlite"))
+        return ["dotnet", os.path.join(built, "amqpnetlite.dll")], HERE
+
+
 CLIENTS = {"proton": Proton, "proton-cpp": ProtonCpp, "rhea": Rhea, "go-amqp": GoAmqp,
            "rabbitmq-go": RabbitmqGo, "rabbitmq-python": RabbitmqPython, "protonj2": ProtonJ2,
-           "qpid-jms": QpidJms, "rabbitmq-java": RabbitmqJava, "fe2o3-amqp": Fe2o3}
+           "qpid-jms": QpidJms, "rabbitmq-java": RabbitmqJava, "fe2o3-amqp": Fe2o3,
+           "amqpnetlite": AmqpNetLite}
 
 
 def java_program(name):

@@ -41,6 +41,9 @@ _QPID_JMS = {
     "anonymous-terminus": "sends no message without `to`",
     "attach-refused": "has no exclusive consumers of queues",
 }
+_AMQPNETLITE = {
+    "bodies": "writes and reads one sequence section",
+}
 _PROTON_CPP = {
     "bodies": "writes one body section",
     "outcomes": "has no fields for modified and rejected",
@@ -54,6 +57,7 @@ PARTIAL = {
     "rabbitmq-go": ("rabbitmq-amqp-go-client 1.0.0", _RABBITMQ_GO),
     "rabbitmq-python": ("rabbitmq-amqp-python-client 1.0.1", _RABBITMQ_PYTHON),
     "rabbitmq-java": ("RabbitMQ AMQP 1.0 Java Client 1.5.0", _RABBITMQ_JAVA),
+    "amqpnetlite": ("AMQPNetLite 2.4.11", _AMQPNETLITE),
     "qpid-jms": ("Qpid JMS 2.10.0", _QPID_JMS),
 }
 

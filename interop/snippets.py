@@ -5,7 +5,9 @@ import re
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PAGES = {"proton": "proton-python"}     # where a page is not called as its client
-ENDINGS = {"python": "py", "javascript": "js", "go": "go", "cpp": "cpp", "java": "java"}
+ENDINGS = {"python": "py", "javascript": "js", "go": "go", "cpp": "cpp", "java": "java",
+           "csharp": "cs", "rust": "rs"}
+FOLDERS = {"fe2o3-amqp": os.path.join("..", "examples", "interop")}
 BLOCK = re.compile(r"^```(%s)\n(.*?)^```" % "|".join(ENDINGS), re.M | re.S)
 
 
@@ -24,7 +26,7 @@ def not_run(client):
 
 
 def sources(client, ending):
-    pattern = os.path.join(HERE, client, "**", "*." + ending)
+    pattern = os.path.join(HERE, FOLDERS.get(client, client), "**", "*." + ending)
     for path in glob.iglob(pattern, recursive=True):
         if "node_modules" in path:
             continue
