@@ -91,6 +91,13 @@ pub enum Command {
         /// Which.
         position: Position,
     },
+    /// A delivery cannot be sent because its bytes cannot be read back: it is dropped.
+    Lose {
+        /// Whose.
+        consumer: ConsumerId,
+        /// Which.
+        position: Position,
+    },
     /// The consumer's link is gone: its deliveries come back, acquired-count raised only.
     ConsumerDetach {
         /// Which.

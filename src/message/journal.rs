@@ -81,16 +81,30 @@ impl Message {
         Ok(message)
     }
 
-    /// Whether its bare message is somewhere else.
+    /// Whether its bare message is somewhere else, but for what stands in front of its body.
     pub const fn is_hollow(&self) -> bool {
-        matches!(self.storage, Storage::Absent(_))
+        matches!(self.storage, Storage::Absent(_) | Storage::Ahead { .. })
+    }
+
+    /// The same message, its annotations apart from the bytes that it keeps.
+    pub(super) fn with_own_annotations(&self) -> Self {
+        let pairs = self.client_annotations();
+        let own = || Edited {
+            pairs: pairs.rest().into(),
+            count: pairs.left(),
+        };
+        Self {
+            edited: Some(self.edited.clone().unwrap_or_else(own)),
+            ..self.clone()
+        }
     }
 
     /// A hollow message with its bare message; nothing if those are not its bytes.
     pub fn filled(&self, bare: &Bytes) -> Option<Self> {
         (bare.len() == self.bare_len()).then(|| Self {
             storage: Storage::new(bare.clone(), 0),
-            ..self.clone()
+            bare: 0,
+            ..self.with_own_annotations()
         })
     }
 

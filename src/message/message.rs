@@ -68,7 +68,7 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    fn of(index: &SectionIndex) -> Self {
+    pub(super) fn of(index: &SectionIndex) -> Self {
         let end_or = |section: Section, before: u32| {
             if section.is_absent() {
                 before
@@ -142,7 +142,8 @@ impl Message {
         }
     }
 
-    /// The bare message and the footer, as received.
+    /// The bare message and the footer, as received; of one written [`ahead`](Message::ahead) only
+    /// what stands in front of its body.
     pub fn bare(&self) -> &[u8] {
         self.storage
             .as_slice()

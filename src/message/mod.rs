@@ -3,6 +3,7 @@
 //! Promises: bare bytes are never changed; names that are the broker's never come from a client.
 //! Never: no routing decision, no clock. Read first: [`Message`], [`DeliveryView`].
 
+mod ahead;
 mod annotations;
 mod error;
 mod fuzz;
@@ -15,6 +16,7 @@ mod message;
 mod storage;
 mod view;
 
+pub use ahead::BareLengths;
 pub use annotations::KeyRule;
 pub use error::{MessageError, StoredMessageError};
 pub use fuzz::fuzz_message;

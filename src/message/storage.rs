@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 
+use crate::base::Lsn;
 use crate::base::limits::MESSAGE_COPY_BYTES_MAX;
 
 /// The kept bytes of a message: shared by its dead letters, never changed.
@@ -15,6 +16,15 @@ pub(super) enum Storage {
     Shared(Bytes),
     /// Not here: only how many bytes there are elsewhere.
     Absent(u32),
+    /// Written ahead of the message: here is only what stands in front of its body.
+    Ahead {
+        /// Annotation pairs, properties, application-properties.
+        head: Arc<[u8]>,
+        /// Bytes of all of it, those in `head` included.
+        length: u32,
+        /// What names the bare message in the journal. Held as long as somebody may read it.
+        body: Arc<Lsn>,
+    },
 }
 
 impl Storage {
@@ -28,9 +38,10 @@ impl Storage {
         }
     }
 
+    /// The bytes, as far as they are here.
     pub(super) fn as_slice(&self) -> &[u8] {
         match self {
-            Self::Copied(bytes) => bytes,
+            Self::Copied(bytes) | Self::Ahead { head: bytes, .. } => bytes,
             Self::Shared(bytes) => bytes,
             Self::Absent(_) => &[],
         }
@@ -39,7 +50,7 @@ impl Storage {
     /// Number of bytes, here or elsewhere.
     pub(super) fn len(&self) -> usize {
         match self {
-            Self::Absent(length) => *length as usize,
+            Self::Absent(length) | Self::Ahead { length, .. } => *length as usize,
             here => here.as_slice().len(),
         }
     }
@@ -47,7 +58,9 @@ impl Storage {
     /// The bytes from `start` on as a shared slice: a copy of a small message, else the same bytes.
     pub(super) fn bytes_from(&self, start: usize) -> Bytes {
         match self {
-            Self::Copied(bytes) => Bytes::copy_from_slice(bytes.get(start..).unwrap_or_default()),
+            Self::Copied(bytes) | Self::Ahead { head: bytes, .. } => {
+                Bytes::copy_from_slice(bytes.get(start..).unwrap_or_default())
+            }
             Self::Shared(bytes) => bytes.slice(start.min(bytes.len())..),
             Self::Absent(_) => Bytes::new(),
         }

@@ -23,7 +23,9 @@ pub fn encode_spill(spill: &Spill) -> Vec<u8> {
         Fact::Inserted {
             message: message.clone(),
             route: route.clone(),
-            body: Body::Carried,
+            body: message
+                .ahead()
+                .map_or(Body::Carried, |body| Body::At(**body)),
             entries: vec![entry],
         }
     };
@@ -48,12 +50,26 @@ pub fn records_of(load: &Load) -> Vec<Lsn> {
     names
 }
 
+/// What was read of a record.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// All of it.
+    Whole(Bytes),
+    /// Of a body in pieces, the first: the messages that name it are read when they are delivered.
+    Beginning(Bytes),
+}
+
 /// Takes the messages of a block out of the records that were read. Those whose record is missing,
 /// or does not hold them, are left out: they are damaged.
-pub fn loaded(load: &Load, records: impl IntoIterator<Item = (Lsn, Bytes)>) -> Loaded {
+pub fn loaded(load: &Load, records: impl IntoIterator<Item = (Lsn, Found)>) -> Loaded {
     let mut reader = Reader::default();
-    for (lsn, payload) in records {
-        reader.take(lsn, payload);
+    for (lsn, found) in records {
+        match found {
+            Found::Whole(payload) => reader.take(lsn, payload),
+            Found::Beginning(bytes) => {
+                reader.bodies.insert(lsn, Bare::Ahead(bytes, Arc::new(lsn)));
+            }
+        }
     }
     let queue = load.queue;
     let mut messages = Vec::with_capacity(load.wanted.len());
@@ -92,6 +108,8 @@ enum Bare {
     Of(Arc<Message>),
     /// Alone.
     Alone(Bytes),
+    /// In pieces: the first one, and its name for those who will read them.
+    Ahead(Bytes, Arc<Lsn>),
 }
 
 impl Reader {
@@ -176,6 +194,9 @@ impl Reader {
                 same.then(|| message.with_body_of(other))?
             }
             (None, Some(Bare::Alone(bytes))) => Arc::new(message.filled(bytes)?),
+            (None, Some(Bare::Ahead(beginning, body))) => {
+                Arc::new(message.filled_ahead(beginning, Arc::clone(body))?)
+            }
             (None, None) => return None,
         };
         Some((whole, route))

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use rstest::rstest;
 
-use super::{RecordError, Stored, decode, encode_spill, fuzz_record, loaded, records_of};
+use super::{Found, RecordError, Stored, decode, encode_spill, fuzz_record, loaded, records_of};
 use crate::access::{PasswordHash, Permissions, Tag, TopicPermissions, User, UserLimits};
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
@@ -435,7 +435,7 @@ fn messages_are_read_back_from_the_records_that_hold_them(
         wanted: vec![wanted],
     };
     assert_eq!(records_of(&load).last(), Some(&Lsn(5)));
-    let read = loaded(&load, records.clone());
+    let read = loaded(&load, whole(records.clone()));
     let (at, message, came_by) = &read.messages[0];
     assert_eq!((*at, message.bare()), (position, dead.bare()));
     assert_eq!(message.history(), dead.history());
@@ -443,9 +443,14 @@ fn messages_are_read_back_from_the_records_that_hold_them(
     for missing in 0..records.len() {
         let mut records = records.clone();
         records.remove(missing);
-        let read = loaded(&load, records);
+        let read = loaded(&load, whole(records));
         assert!(read.messages.is_empty(), "without one record it is damaged");
     }
+}
+
+fn whole(records: Vec<(Lsn, Bytes)>) -> impl Iterator<Item = (Lsn, Found)> {
+    let records = records.into_iter();
+    records.map(|(lsn, bytes)| (lsn, Found::Whole(bytes)))
 }
 
 #[test]
@@ -472,7 +477,7 @@ fn spilled_blocks_are_read_back_whole() {
         wanted: [0, 2].map(|n| wanted(Position(n))).to_vec(),
     };
     let piece = Bytes::from(encode_spill(&spill));
-    let read = loaded(&load, [(Lsn(1 << 63), piece)]);
+    let read = loaded(&load, [(Lsn(1 << 63), Found::Whole(piece))]);
     let places: Vec<_> = read.messages.iter().map(|(at, ..)| at.0).collect();
     assert_eq!(places, [0, 2]);
     for (_, message, came_by) in &read.messages {

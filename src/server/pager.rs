@@ -14,7 +14,6 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
 use super::clock::Stopwatch;
@@ -22,7 +21,7 @@ use super::store::Store;
 use super::vhost::Vhost;
 use crate::base::{Lsn, Name, Position, QueueId};
 use crate::broker::{Command, Load, Loaded, Spill, Wanted};
-use crate::record;
+use crate::record::{self, Found};
 use crate::store::{self, DiskError, FileDisk, Journal, ReadError, is_spilled};
 
 /// How often memory is looked at when nobody says that there is too much.
@@ -214,15 +213,28 @@ impl Pager {
     fn read(&self, load: &Load, failed: impl Fn(Lsn, &ReadError)) -> Loaded {
         let names = record::records_of(load);
         let read = match &self.place {
-            Place::Journal(store) => store.journal().read_batch(&names),
-            Place::Spilled(spill) => names.iter().map(|name| spill.read(*name)).collect(),
+            Place::Journal(store) => read_records(store, &names),
+            Place::Spilled(spill) => {
+                let read = names.iter().map(|name| spill.read(*name));
+                read.map(|read| read.map(Found::Whole)).collect()
+            }
             Place::Nowhere => Vec::new(),
         };
-        let whole = |(name, read): (Lsn, Result<Bytes, ReadError>)| {
+        let whole = |(name, read): (Lsn, Result<Found, ReadError>)| {
             let read = read.inspect_err(|error| failed(name, error)).ok();
-            read.map(|bytes| (name, bytes))
+            read.map(|found| (name, found))
         };
-        record::loaded(load, names.into_iter().zip(read).filter_map(whole))
+        let loaded = record::loaded(load, names.into_iter().zip(read).filter_map(whole));
+        if let Place::Journal(store) = &self.place {
+            for body in loaded
+                .messages
+                .iter()
+                .filter_map(|(_, message, _)| message.ahead())
+            {
+                store.journal().lend(body);
+            }
+        }
+        loaded
     }
 
     fn run_leaves(&self) {
@@ -311,6 +323,26 @@ impl Pager {
         }
         written.map(drop)
     }
+}
+
+/// Reads records, but of bodies in pieces only the first.
+fn read_records(store: &Store, names: &[Lsn]) -> Vec<Result<Found, ReadError>> {
+    let journal = store.journal();
+    let (ahead, whole): (Vec<Lsn>, Vec<Lsn>) =
+        names.iter().partition(|name| journal.is_in_pieces(**name));
+    let mut whole = journal.read_batch(&whole).into_iter();
+    let mut ahead = ahead.into_iter().peekable();
+    let read = names.iter().map(|name| {
+        if ahead.next_if_eq(name).is_none() {
+            let read = whole.next().unwrap_or(Err(ReadError::Unknown(*name)));
+            return read.map(Found::Whole);
+        }
+        let beginning = journal.read_piece(*name, 0)?;
+        beginning
+            .map(Found::Beginning)
+            .ok_or(ReadError::Damaged(*name))
+    });
+    read.collect()
 }
 
 /// What a thread is to do next.

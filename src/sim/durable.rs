@@ -11,7 +11,7 @@ use crate::broker::queue::{Card, Queue, State};
 use crate::broker::{Core, Destination, Load, Loaded, Record, Wanted};
 use crate::deaths::{History, Reason};
 use crate::message::{Message, Route};
-use crate::record::{self, Stored};
+use crate::record::{self, Found, Stored};
 use crate::store::Payload;
 
 /// What must be the same in a core rebuilt from the facts.
@@ -83,6 +83,8 @@ struct DurableMessage {
 #[derive(Clone, Debug, Default)]
 pub struct Archive {
     records: BTreeMap<Lsn, Bytes>,
+    /// Bodies that were written ahead in pieces.
+    in_pieces: BTreeSet<Lsn>,
 }
 
 impl Archive {
@@ -99,9 +101,25 @@ impl Archive {
         self.records.insert(lsn, bytes);
     }
 
+    /// Adds a body that was written ahead.
+    pub fn add_body(&mut self, name: Lsn, bytes: Bytes) {
+        self.in_pieces.insert(name);
+        self.add_bytes(name, bytes);
+    }
+
     /// Forgets one: whoever names it now will not find it.
     pub fn remove(&mut self, lsn: Lsn) {
         self.records.remove(&lsn);
+    }
+
+    fn found(&self, name: Lsn) -> Option<Found> {
+        let bytes = self.records.get(&name)?.clone();
+        let found = if self.in_pieces.contains(&name) {
+            Found::Beginning
+        } else {
+            Found::Whole
+        };
+        Some(found(bytes))
     }
 
     /// Reads a block back.
@@ -109,7 +127,7 @@ impl Archive {
         let names = record::records_of(load);
         let found = names
             .into_iter()
-            .filter_map(|name| Some((name, self.records.get(&name)?.clone())));
+            .filter_map(|name| Some((name, self.found(name)?)));
         record::loaded(load, found)
     }
 
@@ -193,7 +211,7 @@ fn messages(queue: &Queue, archive: &Archive) -> BTreeMap<Position, DurableMessa
             from = Position(position.0 + 1);
             if let Some(card) = queue.messages.card(position) {
                 let read = archive.message(queue, position);
-                messages.insert(position, message(queue, (position, &card), read));
+                messages.insert(position, message(queue, (position, &card), read, archive));
             }
         }
     }
@@ -204,11 +222,18 @@ fn message(
     queue: &Queue,
     (position, card): (Position, &Card),
     read: Option<(Arc<Message>, Arc<Route>)>,
+    archive: &Archive,
 ) -> DurableMessage {
     let own_ttl_ms = card.deadline.since(card.arrived);
     let pending = queue.pending.entry(position);
     let read = read.map(|(message, route)| Read {
-        bare: message.bare().to_vec(),
+        bare: match message.ahead() {
+            Some(body) => archive
+                .records
+                .get(body)
+                .map_or(Vec::new(), |bytes| bytes.to_vec()),
+            None => message.bare().to_vec(),
+        },
         route: (*route).clone(),
         history: message.history().map(|history| (**history).clone()),
         carried: message.carried_delivery_count(),

@@ -6,7 +6,8 @@
 //!              + amend: settled before it was written
 //! ```
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Weak;
 
 use bytes::Bytes;
 
@@ -143,6 +144,10 @@ pub(super) struct Buffer<P> {
     pub waiting_records: u64,
     /// `(after, body)`: the body may go once `after` is durable.
     pub releases: VecDeque<(Lsn, Lsn)>,
+    /// Bodies that somebody reads, or did when it was looked last.
+    pub lent: BTreeMap<Lsn, Vec<Weak<Lsn>>>,
+    /// Bodies that may go once nobody reads them.
+    pub held_back: Vec<Lsn>,
     pub running: Option<Running>,
 }
 
@@ -164,6 +169,8 @@ impl<P: Payload> Buffer<P> {
             waiting_bytes: 0,
             waiting_records: 0,
             releases: VecDeque::new(),
+            lent: BTreeMap::new(),
+            held_back: Vec::new(),
             running: None,
         }
     }
@@ -263,6 +270,38 @@ impl<P: Payload> Buffer<P> {
         self.waiting_bytes = bytes;
         self.waiting_records = records;
         batch
+    }
+
+    /// Bodies whose reason to go is durable up to `synced`, about so many at most, and whether these
+    /// are all: without those that are still read.
+    pub fn due_releases(&mut self, synced: Lsn, max: usize) -> (Vec<Lsn>, bool) {
+        let mut due = Vec::new();
+        let lent = &mut self.lent;
+        let mut is_read = |body: &Lsn| {
+            let Some(readers) = lent.get_mut(body) else {
+                return false;
+            };
+            readers.retain(|reader| reader.strong_count() > 0);
+            let is_read = !readers.is_empty();
+            if !is_read {
+                lent.remove(body);
+            }
+            is_read
+        };
+        due.extend(self.held_back.extract_if(.., |body| !is_read(body)));
+        let mut all = true;
+        while let Some((_, body)) = self.releases.pop_front_if(|(after, _)| *after <= synced) {
+            if is_read(&body) {
+                self.held_back.push(body);
+            } else {
+                due.push(body);
+            }
+            if due.len() >= max {
+                all = false;
+                break;
+            }
+        }
+        (due, all)
     }
 
     /// An LSN for a record that does not wait.

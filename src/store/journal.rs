@@ -55,6 +55,15 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         self.shared.buffer.lock().push(Slot::Body { pieces, bytes })
     }
 
+    /// Keeps a body until nobody holds its name in this form any more, also when it is released
+    /// before: so that whoever reads it in pieces reads all of it.
+    pub fn lend(&self, body: &Arc<Lsn>) {
+        let mut buffer = self.shared.buffer.lock();
+        let readers = buffer.lent.entry(**body).or_default();
+        readers.retain(|reader| reader.strong_count() > 0);
+        readers.push(Arc::downgrade(body));
+    }
+
     /// What poisoned it.
     pub fn poison(&self) -> Option<DiskError> {
         self.shared.poison.lock().clone()

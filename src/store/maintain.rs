@@ -47,15 +47,9 @@ impl<P: Payload, D: Disk> Writer<P, D> {
     /// Applies the releases whose reason is durable. False if some of those are left.
     fn apply_releases(&mut self) -> bool {
         let synced = self.progress.synced;
-        let mut due = Vec::new();
-        let all = {
+        let (due, all) = {
             let mut buffer = self.shared.buffer.lock();
-            while due.len() < RELEASES_MAX
-                && let Some((_, body)) = buffer.releases.pop_front_if(|(after, _)| *after <= synced)
-            {
-                due.push(body);
-            }
-            due.len() < RELEASES_MAX
+            buffer.due_releases(synced, RELEASES_MAX)
         };
         if !due.is_empty() {
             let mut segments = self.shared.segments.write();

@@ -31,6 +31,41 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         all.pop().unwrap_or(Err(ReadError::Unknown(lsn)))
     }
 
+    /// Whether a body was written ahead in pieces.
+    pub fn is_in_pieces(&self, body: Lsn) -> bool {
+        self.pieces_of(body)
+            .is_some_and(|pieces| !pieces.is_empty())
+    }
+
+    /// Reads the piece of this number of a body, from 0 on, the bytes of its own record last; none
+    /// behind that.
+    ///
+    /// # Errors
+    /// When it cannot be read, is not written yet, or was let go.
+    pub fn read_piece(&self, body: Lsn, number: usize) -> Result<Option<Bytes>, ReadError> {
+        let pieces = self.pieces_of(body).unwrap_or_default();
+        if let Some(piece) = pieces.get(number) {
+            return self.read(*piece).map(Some);
+        }
+        if number > pieces.len() {
+            return Ok(None);
+        }
+        let mut raw = self.read_raw(&[body]);
+        let raw = raw.pop().unwrap_or(Err(ReadError::Unknown(body)))?;
+        let mut reader = Cursor(&raw.payload);
+        if raw.kind != Kind::Body || reader.list().is_none() {
+            return Err(ReadError::Damaged(body));
+        }
+        Ok(Some(raw.payload.slice_ref(reader.0)))
+    }
+
+    /// The pieces of a body before its own record.
+    fn pieces_of(&self, body: Lsn) -> Option<Box<[Lsn]>> {
+        let segments = self.shared.segments.read();
+        let segment = segments.find(body)?;
+        Some(segment.index.pieces(segment.delta(body)?).into())
+    }
+
     pub(super) fn read_many(&self, lsns: &[Lsn]) -> Vec<Result<Bytes, ReadError>> {
         let raw = self.read_raw(lsns);
         let joined = lsns.iter().zip(raw).map(|(lsn, raw)| {

@@ -104,6 +104,24 @@ pub fn begin_message_annotations(out: &mut Vec<u8>) -> Mark {
 }
 
 impl SectionIndex {
+    /// Notes where a section is.
+    pub(super) fn set(&mut self, kind: SectionKind, section: Section) {
+        match kind {
+            SectionKind::Header => self.header = section,
+            SectionKind::DeliveryAnnotations => self.delivery_annotations = section,
+            SectionKind::MessageAnnotations => self.message_annotations = section,
+            SectionKind::Properties => self.properties = section,
+            SectionKind::ApplicationProperties => self.application_properties = section,
+            SectionKind::Footer => self.footer = section,
+            SectionKind::Data | SectionKind::Sequence | SectionKind::Value => {
+                if self.body.is_absent() {
+                    self.body = section;
+                }
+                self.body.end = section.end;
+            }
+        }
+    }
+
     /// Reads the header section of `message`, the bytes that were walked.
     pub fn read_header(&self, message: &[u8]) -> Result<HeaderFields, DecodeError> {
         if self.header.is_absent() {
@@ -177,7 +195,7 @@ impl SectionKind {
         found.map(|(kind, _)| *kind)
     }
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         NAMES
             .iter()
             .find(|(kind, _)| *kind == self)
@@ -185,7 +203,7 @@ impl SectionKind {
     }
 
     /// Whether this may come after `previous`: later in the order, or one more part of the same body.
-    fn may_follow(self, previous: Self) -> bool {
+    pub(super) fn may_follow(self, previous: Self) -> bool {
         let body = Self::Data..=Self::Value;
         if body.contains(&self) && body.contains(&previous) {
             return self == previous && self != Self::Value;
@@ -254,20 +272,7 @@ pub fn walk(message: &[u8]) -> Result<SectionIndex, DecodeError> {
             value: offset(value)?,
             end: offset(end)?,
         };
-        match kind {
-            SectionKind::Header => index.header = section,
-            SectionKind::DeliveryAnnotations => index.delivery_annotations = section,
-            SectionKind::MessageAnnotations => index.message_annotations = section,
-            SectionKind::Properties => index.properties = section,
-            SectionKind::ApplicationProperties => index.application_properties = section,
-            SectionKind::Footer => index.footer = section,
-            SectionKind::Data | SectionKind::Sequence | SectionKind::Value => {
-                if index.body.is_absent() {
-                    index.body = section;
-                }
-                index.body.end = section.end;
-            }
-        }
+        index.set(kind, section);
         at = end;
     }
     if previous.is_none() {
@@ -278,7 +283,7 @@ pub fn walk(message: &[u8]) -> Result<SectionIndex, DecodeError> {
 }
 
 /// Reads the descriptor of the section at `at`; also returns where its value begins.
-fn section_kind(message: &[u8], at: usize) -> Result<(SectionKind, usize), DecodeError> {
+pub(super) fn section_kind(message: &[u8], at: usize) -> Result<(SectionKind, usize), DecodeError> {
     let no_section = DecodeError::NoSection { at };
     let mut reader = Reader::starting_at(message, at);
     let descriptor = reader.descriptor().map_err(|_| no_section.clone())?;
@@ -287,7 +292,11 @@ fn section_kind(message: &[u8], at: usize) -> Result<(SectionKind, usize), Decod
 }
 
 /// Checks type, structure and keys of a section's value; returns its length.
-fn section_value(message: &[u8], at: usize, kind: SectionKind) -> Result<usize, DecodeError> {
+pub(super) fn section_value(
+    message: &[u8],
+    at: usize,
+    kind: SectionKind,
+) -> Result<usize, DecodeError> {
     let value = message.get(at..).unwrap_or_default();
     let length = check_structure(value).map_err(|error| error.moved_by(at))?;
     let mut reader = Reader::starting_at(message, at);
@@ -324,6 +333,6 @@ fn check_property_keys(mut map: Reader<'_>) -> Result<(), DecodeError> {
 }
 
 /// Offsets are four bytes: no message reaches 4 GiB.
-fn offset(at: usize) -> Result<u32, DecodeError> {
+pub(super) fn offset(at: usize) -> Result<u32, DecodeError> {
     u32::try_from(at).map_err(|_| DecodeError::TooLong)
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Core, Turn};
+use crate::base::limits::MESSAGE_COPY_BYTES_MAX;
 use crate::base::{HolderId, Lsn, Millis, Now, QueueId};
 use crate::broker::Entry;
 use crate::broker::arguments::Overflow;
@@ -49,6 +50,17 @@ impl<'a> Arrival<'a> {
             size_bytes,
             body,
         }
+    }
+}
+
+impl Arrival<'_> {
+    /// Bytes of its bare message that are in memory.
+    fn here_bytes(&self) -> u32 {
+        if self.size_bytes as usize <= MESSAGE_COPY_BYTES_MAX {
+            return self.size_bytes;
+        }
+        let apart_bytes = u32::try_from(self.message.apart_bytes()).unwrap_or(u32::MAX);
+        self.size_bytes.saturating_sub(apart_bytes)
     }
 }
 
@@ -115,11 +127,14 @@ impl Core {
     ) -> Option<Entered> {
         let queue = self.queues.get_mut(&id)?;
         let durable = self.options.journal && queue.keeps(arrival.message.durable());
-        let (envelope, body) = if durable {
-            (self.recorder.name_envelope(), arrival.body)
+        let envelope = if durable {
+            self.recorder.name_envelope()
         } else {
-            (Lsn(0), Lsn(0))
+            Lsn(0)
         };
+        // What was written ahead is in the journal only, whoever wants it.
+        let has_body = durable || arrival.message.ahead().is_some();
+        let body = if has_body { arrival.body } else { Lsn(0) };
         if body != envelope {
             self.recorder.share(body, 1);
         }
@@ -139,7 +154,7 @@ impl Core {
             durable,
         };
         let position = queue.messages.insert(slot, state);
-        self.memory.here.add(arrival.size_bytes);
+        self.memory.here.add(arrival.here_bytes());
         queue.counters.entered += 1;
         queue.grown = true;
         let full = queue.messages.block_before(position);

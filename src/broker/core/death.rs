@@ -395,11 +395,7 @@ impl Core {
         if queue.pending.remove(position).is_some() && queue.pending.is_empty() {
             self.pending_queues.remove(&id);
         }
-        if gone.durable {
-            self.recorder.push_removal(id, position, &gone);
-        } else {
-            gone.names().for_each(|name| self.recorder.unname(name));
-        }
+        self.recorder.push_gone(id, position, &gone);
         if !queue.waiters.is_empty() {
             self.schedule(id);
         }

@@ -55,6 +55,11 @@ impl Memory {
     }
 }
 
+/// Memory of a message that is in memory, about, in bytes.
+fn bytes_here(message: &Message) -> u64 {
+    (message.bare_len() - message.apart_bytes()) as u64 + MESSAGE_OVERHEAD_BYTES
+}
+
 /// Memory of a message that is on disk, in bytes.
 const CARD_BYTES: u64 = 24;
 
@@ -77,7 +82,7 @@ impl Paging {
     /// A message is gone.
     pub(super) fn left(&mut self, gone: &Gone) {
         if gone.was_here {
-            self.here.subtract(gone.size_bytes);
+            self.here.subtract(gone.here_bytes);
         } else {
             self.out.subtract(gone.size_bytes);
         }
@@ -167,9 +172,7 @@ impl Core {
                     .into_iter()
                     .map(|(place, slot)| (place, slot.message.clone(), slot.route.clone()))
                     .collect();
-                let bytes = messages
-                    .iter()
-                    .map(|(_, message, _)| message.bare_len() as u64 + MESSAGE_OVERHEAD_BYTES);
+                let bytes = messages.iter().map(|(_, message, _)| bytes_here(message));
                 let bytes = bytes.sum();
                 let queue = id;
                 turn.effects.spills.push(Spill {

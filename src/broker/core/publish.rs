@@ -17,6 +17,10 @@ impl Core {
             Ok(exchange) => self.route_publish(turn, exchange, publish),
             Err(outcome) => outcome,
         };
+        if let Some(body) = publish.message.ahead() {
+            // Those that it entered name it now; if there are none, it goes.
+            self.recorder.unname(**body);
+        }
         match &outcome {
             PublishOutcome::Accepted => self.counters.accepted += 1,
             PublishOutcome::QueueFull { .. } => self.counters.refused += 1,
@@ -84,7 +88,10 @@ impl Core {
         targets: &[QueueId],
         publish: &Publish,
     ) -> PublishOutcome {
-        let body = self.recorder.name_body();
+        let body = match publish.message.ahead() {
+            Some(body) => **body,
+            None => self.recorder.name_body(),
+        };
         let arrival = Arrival::new(turn.now, &publish.message, &publish.route, body);
         let insertion_at = self.recorder.len();
         let mut entries = Vec::new();

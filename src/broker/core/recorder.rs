@@ -121,13 +121,15 @@ impl Recorder {
         self.facts.push(fact);
     }
 
-    /// A message that the journal knows is gone.
-    pub(super) fn push_removal(&mut self, queue: QueueId, position: Position, gone: &Gone) {
-        self.push(Fact::Removed {
-            queue,
-            position,
-            body: gone.body,
-        });
+    /// A message is gone. Told to the journal if that knows it; what it names may go.
+    pub(super) fn push_gone(&mut self, queue: QueueId, position: Position, gone: &Gone) {
+        if gone.durable {
+            self.push(Fact::Removed {
+                queue,
+                position,
+                body: gone.body,
+            });
+        }
         gone.names().for_each(|name| self.unname(name));
     }
 

@@ -268,12 +268,10 @@ impl Assigning<'_> {
             let Some(gone) = queue.messages.take_ready(position) else {
                 return;
             };
-            self.here.subtract(gone.size_bytes);
+            self.here.subtract(gone.here_bytes);
             queue.counters.accepted += 1;
             self.counters.settled.presettled += 1;
-            if gone.durable {
-                self.recorder.push_removal(queue.id, position, &gone);
-            }
+            self.recorder.push_gone(queue.id, position, &gone);
         }
     }
 }

@@ -10,7 +10,7 @@ use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::{ConsumerId, HolderId, Lsn, Position, QueueId};
 use crate::broker::queue::State;
-use crate::broker::{Body, Effect, Fact, Outcome, Settle};
+use crate::broker::{Body, DropCause, Effect, Fact, Outcome, Settle};
 use crate::deaths::{Evidence, Reason};
 
 /// A delivery that comes back.
@@ -49,6 +49,21 @@ impl Core {
                 lsn,
             };
             turn.effects.outgoing.push((connection, effect));
+        }
+    }
+
+    /// A delivery is dropped: its bytes are damaged.
+    pub(super) fn lose(&mut self, turn: &mut Turn<'_>, consumer: ConsumerId, position: Position) {
+        let state = self.clients.consumers.get(&consumer);
+        let Some(queue) = state.map(|state| state.queue) else {
+            return;
+        };
+        if self.holds(queue, position, consumer) {
+            let why = (None, DropCause::Damaged);
+            self.remove_dropped(turn, queue, position, State::Held, why);
+            for blocked in self.clients.release(consumer) {
+                self.wake(blocked);
+            }
         }
     }
 
@@ -113,10 +128,8 @@ impl Core {
             return;
         };
         queue.counters.accepted += 1;
-        self.memory.here.subtract(gone.size_bytes);
-        if gone.durable {
-            self.recorder.push_removal(id, position, &gone);
-        }
+        self.memory.here.subtract(gone.here_bytes);
+        self.recorder.push_gone(id, position, &gone);
     }
 
     fn annotate(&mut self, id: QueueId, position: Position, annotations: Option<&Bytes>) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::base::limits::MESSAGE_COPY_BYTES_MAX;
 use crate::base::{HolderId, Lsn, Millis};
 use crate::message::{Message, Route};
 
@@ -69,6 +70,14 @@ pub struct Slot {
 }
 
 impl Slot {
+    /// Bytes of its bare message that are on disk all the same.
+    fn apart_bytes(&self) -> u32 {
+        if self.size_bytes as usize <= MESSAGE_COPY_BYTES_MAX {
+            return 0;
+        }
+        u32::try_from(self.message.apart_bytes()).unwrap_or(u32::MAX)
+    }
+
     /// What stays of it while it is out of memory, its envelope being in that record.
     fn card(&self, envelope: Lsn) -> Card {
         Card {
@@ -96,6 +105,8 @@ pub struct Gone {
     pub durable: bool,
     /// Bytes of its bare message.
     pub size_bytes: u32,
+    /// Those of them that were in memory.
+    pub here_bytes: u32,
     /// It was in memory.
     pub was_here: bool,
     pub(super) deadline: Millis,
@@ -119,6 +130,8 @@ pub(super) struct Block {
     slots: Slots,
     /// Bytes of the bare messages in it.
     bytes: u64,
+    /// Those of them that are on disk while the block is in memory.
+    apart_bytes: u64,
     bits: [[u64; WORDS]; STATES],
     counts: [u16; STATES],
 }
@@ -138,6 +151,7 @@ impl Block {
             base: 0,
             slots,
             bytes: 0,
+            apart_bytes: 0,
             bits: [[0; WORDS]; STATES],
             counts: [0; STATES],
         }
@@ -155,6 +169,11 @@ impl Block {
     /// Bytes of the bare messages that are not gone.
     pub(super) const fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Bytes of bare messages that are on disk while the block is in memory.
+    pub(super) const fn apart_bytes(&self) -> u64 {
+        self.apart_bytes
     }
 
     /// Whether its messages are on disk.
@@ -227,6 +246,7 @@ impl Block {
             slots.push(None);
         }
         self.bytes += u64::from(slot.size_bytes);
+        self.apart_bytes += u64::from(slot.apart_bytes());
         slots.push(Some(slot));
         self.raise(at, state);
     }
@@ -271,6 +291,7 @@ impl Block {
                     body: slot.body,
                     durable: slot.durable,
                     size_bytes: slot.size_bytes,
+                    here_bytes: slot.size_bytes.saturating_sub(slot.apart_bytes()),
                     was_here: true,
                     deadline: slot.deadline,
                 }
@@ -282,12 +303,16 @@ impl Block {
                     body: card.body,
                     durable: card.durable,
                     size_bytes: card.size_bytes,
+                    here_bytes: 0,
                     was_here: false,
                     deadline: card.deadline,
                 }
             }
         };
         self.bytes -= u64::from(gone.size_bytes);
+        if gone.was_here {
+            self.apart_bytes -= u64::from(gone.size_bytes - gone.here_bytes);
+        }
         Some(gone)
     }
 
@@ -333,6 +358,7 @@ impl Block {
             base: self.base,
             slots: Slots::Out(cards),
             bytes: self.bytes,
+            apart_bytes: 0,
             bits: self.bits,
             counts: self.counts,
         }
@@ -345,12 +371,13 @@ impl Block {
         };
         let mut slots = Vec::new();
         slots.resize_with(cards.len(), || None);
+        let mut apart_bytes = 0;
         for (at, message, route) in messages {
             let index = at.saturating_sub(self.base);
             let (Some(card), Some(place)) = (cards.get(index), slots.get_mut(index)) else {
                 continue;
             };
-            *place = Some(Slot {
+            let slot = Slot {
                 message,
                 route,
                 arrived: card.arrived,
@@ -362,8 +389,11 @@ impl Block {
                 failures: card.failures,
                 acquired: card.acquired,
                 durable: card.durable,
-            });
+            };
+            apart_bytes += u64::from(slot.apart_bytes());
+            *place = Some(slot);
         }
+        self.apart_bytes = apart_bytes;
         self.slots = Slots::Here(slots);
     }
 

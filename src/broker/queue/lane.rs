@@ -34,6 +34,8 @@ pub struct Lane {
     cursor: u64,
     ready: u64,
     out: Usage,
+    /// Bytes of bare messages that are on disk though their blocks are in memory.
+    apart_bytes: u64,
     blocks: VecDeque<Cell>,
 }
 
@@ -110,6 +112,7 @@ impl Lane {
             cursor: 0,
             ready: 0,
             out: Usage::default(),
+            apart_bytes: 0,
             blocks: VecDeque::new(),
         }
     }
@@ -162,7 +165,10 @@ impl Lane {
         let at = self.make_place(place, state);
         if let Some(entry) = self.cell_mut(place) {
             let block = entry.block.get_or_insert_with(|| Box::new(Block::new()));
+            let before = block.apart_bytes();
             block.put(at, slot, state);
+            let more = block.apart_bytes() - before;
+            self.apart_bytes += more;
         }
     }
 
@@ -272,6 +278,11 @@ impl Lane {
         self.out
     }
 
+    /// Bytes of bare messages that are on disk though their blocks are in memory.
+    pub const fn apart_bytes(&self) -> u64 {
+        self.apart_bytes
+    }
+
     /// Whether a message is there, in that state.
     pub fn is(&self, place: u64, state: State) -> bool {
         let Some(offset) = place.checked_sub(self.first) else {
@@ -327,6 +338,8 @@ impl Lane {
         if block.is_out() {
             self.out.messages -= 1;
             self.out.bytes -= u64::from(gone.size_bytes);
+        } else {
+            self.apart_bytes -= u64::from(gone.size_bytes - gone.here_bytes);
         }
         if block.live() == 0 {
             if is_last {
@@ -383,19 +396,22 @@ impl Lane {
             };
             entry.ready = 0;
             let before = (u64::from(block.live()), block.bytes());
-            let mut after = (0, 0);
+            let apart_before = block.apart_bytes();
+            let (mut after, mut apart_after) = ((0, 0), 0);
             let is_out = block.is_out();
             if block.live() > block.count(State::Ready) {
                 while let Some(gone) = block.take_any(State::Ready) {
                     gone.names().for_each(|name| trash.name(name));
                 }
                 after = (u64::from(block.live()), block.bytes());
+                apart_after = block.apart_bytes();
             } else {
                 block.forget(State::Ready);
                 if let Some(block) = entry.block.take() {
                     trash.block(block);
                 }
             }
+            self.apart_bytes -= apart_before - apart_after;
             if is_out {
                 self.out.messages -= before.0 - after.0;
                 self.out.bytes -= before.1 - after.1;
@@ -415,6 +431,7 @@ impl Lane {
         }
         self.ready = 0;
         self.out = Usage::default();
+        self.apart_bytes = 0;
         self.cursor = self.next;
     }
 
@@ -472,6 +489,8 @@ impl Lane {
         let messages = messages.into_iter();
         let messages = messages.map(|(place, message, route)| (at(place), message, route));
         block.come_back(messages.collect());
+        let apart_bytes = block.apart_bytes();
+        self.apart_bytes += apart_bytes;
         self.out.messages -= messages_back;
         self.out.bytes -= bytes;
     }
@@ -510,6 +529,7 @@ impl Lane {
             return Leave::Spill;
         }
         entry.is_listed = false;
+        self.apart_bytes -= block.apart_bytes();
         let left = Box::new(block.leave(spilled));
         self.out.messages += u64::from(left.live());
         self.out.bytes += left.bytes();

@@ -198,13 +198,15 @@ impl Messages {
     /// What is in memory, and what is on disk.
     pub fn usage(&self) -> (Usage, Usage) {
         let mut out = Usage::default();
+        let mut apart_bytes = 0;
         for lane in &self.lanes {
             out.messages += lane.out().messages;
             out.bytes += lane.out().bytes;
+            apart_bytes += lane.apart_bytes();
         }
         let here = Usage {
             messages: self.live() - out.messages,
-            bytes: self.live_bytes - out.bytes,
+            bytes: self.live_bytes - out.bytes - apart_bytes,
         };
         (here, out)
     }

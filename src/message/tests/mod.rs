@@ -1,5 +1,6 @@
 //! Claims about messages.
 
+mod ahead;
 mod annotations;
 mod deliveries;
 mod stored;

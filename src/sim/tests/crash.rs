@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
+
 use super::World;
 use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Seed, Timestamp};
 use crate::broker::{Body, Core, Fact, Options, Record, Restoring, Snapshot};
@@ -51,12 +53,17 @@ pub(super) struct Life {
     archive: Archive,
     /// The journal's name of each record of the simulator.
     names: BTreeMap<Lsn, Lsn>,
+    /// The journal's names of bodies that were written ahead, by the record of the simulator that
+    /// carries them.
+    ahead: BTreeMap<Lsn, Lsn>,
     /// Deaths that carry the body of a message that was not written yet.
     taken_over: usize,
     /// Records for each commit, about, times three.
     leisure: u64,
     snapshot: Option<Snapshot>,
     random: Random,
+    /// Of its own, so that the rest goes as it would without bodies written ahead.
+    random_ahead: Random,
 }
 
 impl Life {
@@ -89,16 +96,19 @@ impl Life {
             states,
             names: BTreeMap::from([(Lsn(0), Lsn(0))]),
             archive,
+            ahead: BTreeMap::new(),
             taken_over: 0,
             leisure: if seed.is_multiple_of(2) { 8 } else { 60 },
             snapshot: None,
             random: Random(seed),
+            random_ahead: Random(seed ^ 0xa4ead),
         })
     }
 
     fn append(&mut self, record: &Record, released: &[Lsn]) {
-        let reservation = self.journal.reserve();
         let mut record = record.clone();
+        let ahead = self.write_ahead(&record);
+        let reservation = self.journal.reserve();
         let lsn = reservation.first();
         self.names.insert(record.lsn, lsn);
         record.lsn = lsn;
@@ -113,8 +123,13 @@ impl Life {
             }
             | Fact::Removed { body: lsn, .. } = fact
             {
-                *lsn = self.names[lsn];
+                *lsn = *self.ahead.get(lsn).unwrap_or_else(|| &self.names[lsn]);
             }
+        }
+        if let Some((index, name)) = ahead
+            && let Some(Fact::Inserted { body, .. }) = record.facts.get_mut(index)
+        {
+            *body = Body::At(name);
         }
         let bodies = self.let_go(released);
         let before = self.waiting();
@@ -141,6 +156,37 @@ impl Life {
         self.states.push((lsn, state));
     }
 
+    /// Writes the bodies of some records ahead of them in pieces, and pieces of bodies that never
+    /// come. Tells which fact has its body where.
+    fn write_ahead(&mut self, record: &Record) -> Option<(usize, Lsn)> {
+        if self.random_ahead.below(8) == 0 {
+            let (piece, _) = self.journal.append_piece(Bytes::from_static(b"left alone"));
+            if self.random_ahead.below(2) == 0 {
+                self.journal.release(piece, piece);
+            }
+        }
+        let mut facts = record.facts.iter().enumerate();
+        let (index, bare) = facts.find_map(|(index, fact)| match fact {
+            Fact::Inserted {
+                message,
+                body: Body::Named,
+                ..
+            } => Some((index, message.bare_bytes())),
+            _ => None,
+        })?;
+        if self.random_ahead.below(8) > 0 {
+            return None;
+        }
+        let middle = bare.len() / 2;
+        let pieces = [bare.slice(..middle / 2), bare.slice(middle / 2..middle)];
+        let pieces = pieces.map(|piece| self.journal.append_piece(piece).0);
+        let last = bare.slice(middle..);
+        let (name, _) = self.journal.append_body(Box::from(pieces), last);
+        self.ahead.insert(record.lsn, name);
+        self.archive.add_bytes(name, bare);
+        Some((index, name))
+    }
+
     /// The names of records that the simulator let go, in the journal, unless what it let go is
     /// there under the name of another.
     fn let_go(&mut self, released: &[Lsn]) -> Vec<Lsn> {
@@ -151,6 +197,7 @@ impl Life {
                 names.push(name);
             }
         }
+        names.extend(released.iter().filter_map(|name| self.ahead.remove(name)));
         names
     }
 

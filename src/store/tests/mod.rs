@@ -4,6 +4,7 @@
 mod checkpoint;
 mod crash;
 mod faults;
+mod pieces;
 mod small;
 
 use std::collections::{BTreeMap, BTreeSet};

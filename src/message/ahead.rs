@@ -1,0 +1,101 @@
+//! Messages whose bare bytes were written to the journal before the message was whole: in memory is
+//! what stands in front of the body. [architecture D4]
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::annotations;
+use super::message::Ends;
+use super::storage::Storage;
+use super::{KeyRule, Message, MessageError};
+use crate::base::Lsn;
+use crate::wire::SectionIndex;
+
+/// Where a message ends that was written ahead: lengths in bytes, from the beginning of its bare
+/// message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BareLengths {
+    /// Where its body ends.
+    pub body: u32,
+    /// Where all of it ends, footer included.
+    pub whole: u32,
+}
+
+impl Message {
+    /// Takes a message whose bare bytes are in the journal under the name `body`. `head` is what
+    /// stands in front of its body, `index` what [`walk_head`](crate::wire::walk_head) found in it.
+    ///
+    /// # Errors
+    /// As [`Message::from_transfer`].
+    pub fn from_head(
+        head: &Bytes,
+        index: &SectionIndex,
+        lengths: BareLengths,
+        body: Arc<Lsn>,
+        keys: KeyRule,
+    ) -> Result<Self, MessageError> {
+        let header = index.read_header(head)?;
+        let annotations = annotations::take(head, index, keys)?;
+        let kept = head.get(annotations.start..).unwrap_or_default();
+        Ok(Self {
+            bare: annotations.length,
+            ends: Ends {
+                body: lengths.body,
+                ..Ends::of(index)
+            },
+            annotation_count: annotations.count,
+            edited: annotations.edited,
+            storage: Storage::Ahead {
+                head: Arc::from(kept),
+                length: annotations.length.saturating_add(lengths.whole),
+                body,
+            },
+            history: None,
+            durable: header.durable,
+            priority: header.priority,
+            ttl_ms: header.ttl_ms,
+            carried_delivery_count: 0,
+        })
+    }
+
+    /// What names its bare message in the journal if that was written ahead: then
+    /// [`Message::bare`] is only what stands in front of the body.
+    pub const fn ahead(&self) -> Option<&Arc<Lsn>> {
+        match &self.storage {
+            Storage::Ahead { body, .. } => Some(body),
+            _ => None,
+        }
+    }
+
+    /// Bytes of its bare message that are not in memory.
+    pub fn apart_bytes(&self) -> usize {
+        self.storage.len() - self.storage.as_slice().len()
+    }
+
+    /// This message, its bare bytes being in the journal now under the name `body`.
+    pub fn put_ahead(&self, body: Arc<Lsn>) -> Option<Self> {
+        self.with_own_annotations().filled_ahead(self.bare(), body)
+    }
+
+    /// Bytes that stand in front of its body, annotations and all.
+    pub fn head_bytes(&self) -> usize {
+        self.bare as usize + self.ends.application_properties as usize
+    }
+
+    /// A hollow message whose bare bytes are in the journal in pieces, with what stands in front of
+    /// its body, taken from the `beginning` of them; nothing if that is too short.
+    pub fn filled_ahead(&self, beginning: &[u8], body: Arc<Lsn>) -> Option<Self> {
+        let head = beginning.get(..self.ends.application_properties as usize)?;
+        let length = u32::try_from(self.bare_len()).ok()?;
+        Some(Self {
+            storage: Storage::Ahead {
+                head: Arc::from(head),
+                length,
+                body,
+            },
+            bare: 0,
+            ..self.clone()
+        })
+    }
+}
