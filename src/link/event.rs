@@ -115,6 +115,14 @@ pub enum Event {
         /// The message.
         payload: Bytes,
     },
+    /// So much of a message has arrived that it may be taken out in parts, and more follows: look
+    /// with [`super::Connection::partial`], take it with [`super::Connection::take_partial`]. Comes
+    /// again when as much has arrived once more, unless [`super::Connection::keep_partial`] is
+    /// called. Nothing more is read before this event was polled.
+    Partial {
+        /// Through which link.
+        link: LinkHandle,
+    },
     /// A delivery was given up by its sender in the middle; it used up one credit.
     Aborted {
         /// Through which link.

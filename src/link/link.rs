@@ -87,8 +87,14 @@ pub(super) struct Partial {
     pub(super) settled: bool,
     pub(super) second: bool,
     fragments: Vec<Bytes>,
-    /// Payload so far, in bytes.
+    /// Payload so far, in bytes, that was taken out included.
     pub(super) bytes: u64,
+    /// Of that, what is here.
+    held_bytes: u64,
+    /// How much of it was told of.
+    told_bytes: u64,
+    /// Nobody wants it in parts.
+    is_kept: bool,
 }
 
 /// A message that waits to be encoded frame by frame.
@@ -103,6 +109,12 @@ pub(super) struct Waiting {
     sent: usize,
     /// Its number, once it was begun.
     pub(super) delivery_id: Option<Serial>,
+    /// What its bytes are asked for with, if they are not at hand.
+    pub(super) stream: Option<u64>,
+    /// Bytes that are still to be supplied.
+    to_come: u64,
+    /// Some were asked for.
+    is_asked: bool,
 }
 
 impl Link {
@@ -193,12 +205,16 @@ impl Partial {
             second,
             fragments: Vec::new(),
             bytes: 0,
+            held_bytes: 0,
+            told_bytes: 0,
+            is_kept: false,
         }
     }
 
     /// Adds a fragment. A small one is copied, so that it does not keep its read buffer alive.
     pub(super) fn push(&mut self, payload: Bytes) {
         self.bytes += payload.len() as u64;
+        self.held_bytes += payload.len() as u64;
         self.fragments
             .push(if payload.len() < limits::FRAGMENT_COPY_BYTES_MAX {
                 Bytes::copy_from_slice(&payload)
@@ -209,7 +225,32 @@ impl Partial {
 
     /// What it counts against the connection's budget, in bytes.
     pub(super) fn cost(&self) -> u64 {
-        self.bytes + self.fragments.len() as u64 * Self::FRAGMENT_BYTES
+        self.held_bytes + self.fragments.len() as u64 * Self::FRAGMENT_BYTES
+    }
+
+    /// Whether so much has arrived since it was told last that it is to be told again.
+    pub(super) fn is_part(&mut self, part_bytes: u64) -> bool {
+        let is_part = !self.is_kept && self.bytes - self.told_bytes >= part_bytes;
+        if is_part {
+            self.told_bytes = self.bytes;
+        }
+        is_part
+    }
+
+    /// What is here.
+    pub(super) fn fragments(&self) -> &[Bytes] {
+        &self.fragments
+    }
+
+    /// Takes out what is here.
+    pub(super) fn take(&mut self) -> Vec<Bytes> {
+        self.held_bytes = 0;
+        std::mem::take(&mut self.fragments)
+    }
+
+    /// Tells no more of it.
+    pub(super) const fn keep(&mut self) {
+        self.is_kept = true;
     }
 
     /// The whole payload with its last fragment. Joining is the only copy that is made of a large
@@ -233,12 +274,54 @@ impl Waiting {
             bare,
             sent: 0,
             delivery_id: None,
+            stream: None,
+            to_come: 0,
+            is_asked: false,
+        }
+    }
+
+    /// One whose bare bytes, so many, are supplied later.
+    pub(super) fn streamed(
+        sending: &Sending<'_>,
+        settled: bool,
+        (stream, bare_bytes): (u64, u64),
+    ) -> Self {
+        Self {
+            stream: Some(stream),
+            to_come: bare_bytes,
+            ..Self::new(sending, settled, Bytes::new())
         }
     }
 
     /// Bytes that are not encoded yet.
     pub(super) fn bytes_left(&self) -> u64 {
-        (self.prefix.len() + self.bare.len() - self.sent) as u64
+        self.bytes_here() as u64 + self.to_come
+    }
+
+    /// Those of them that are here.
+    pub(super) fn bytes_here(&self) -> usize {
+        self.prefix.len() + self.bare.len() - self.sent
+    }
+
+    /// Notes that more of its bytes are needed: what to ask for them with, unless that was done.
+    pub(super) fn ask(&mut self) -> Option<u64> {
+        self.stream
+            .filter(|_| !std::mem::replace(&mut self.is_asked, true))
+    }
+
+    /// Takes more of its bytes. What is left of those before is less than a frame.
+    pub(super) fn supply(&mut self, bytes: Bytes) {
+        self.is_asked = false;
+        self.to_come = self.to_come.saturating_sub(bytes.len() as u64);
+        let split = self.prefix.len();
+        let left = self.bare.get(self.sent.saturating_sub(split)..);
+        let left = left.unwrap_or_default();
+        self.bare = if left.is_empty() {
+            bytes
+        } else {
+            [left, &bytes].concat().into()
+        };
+        self.sent = self.sent.min(split);
     }
 
     /// Appends the next `count` bytes to `out`.

@@ -28,6 +28,9 @@ pub struct Options {
     /// Bytes of deliveries that have begun and not ended, for the whole connection; one message of
     /// the largest size always fits. Default: 32 MiB.
     pub partial_bytes_max: u64,
+    /// Tell by [`Event::Partial`](super::Event::Partial) when so many bytes of one delivery have
+    /// arrived and more follow. Default: 0, never.
+    pub part_bytes: u64,
     /// First next-outgoing-id of each session. Default: 0xfffffffc, close to the wrap.
     pub initial_outgoing_id: Serial,
     /// First delivery-count of links on which we send. Default: 0xfffffffb, close to the wrap.
@@ -49,6 +52,7 @@ impl Default for Options {
             handshake_ms: 10_000,
             incoming_window: limits::SESSION_INCOMING_WINDOW,
             partial_bytes_max: 2 * limits::MESSAGE_BYTES_DEFAULT,
+            part_bytes: 0,
             initial_outgoing_id: Serial(0xffff_fffc),
             initial_delivery_count: Serial(0xffff_fffb),
             initial_delivery_id: Serial(0),

@@ -1,7 +1,7 @@
 //! One AMQP connection.
 //!
 //! Its parts: `handshake` (headers, SASL, open), `input` (frames in), `sessions`, `links`,
-//! `receive` and `send` (transfers), `settle` (dispositions), `flow`, `ending` (errors, end, close),
+//! `receive` and `send` (transfers), `parts` (large ones), `settle` (dispositions), `flow`, `ending` (errors, end, close),
 //! `transmit` (frames out), `timing`.
 
 mod ending;
@@ -9,6 +9,7 @@ mod flow;
 mod handshake;
 mod input;
 mod links;
+mod parts;
 mod receive;
 mod send;
 mod sessions;
@@ -59,6 +60,10 @@ pub struct Connection {
     dirty: Vec<u16>,
     /// Links with messages that wait, by turns: channel, our handle.
     ring: VecDeque<(u16, u32)>,
+    /// Streamed messages that want more of their bytes.
+    wanting: VecDeque<(LinkHandle, u64)>,
+    /// An [`Event::Partial`] was not polled yet.
+    part_due: bool,
     /// Bytes of partial deliveries, as they count against the budget.
     partial_bytes: u64,
     next_generation: u32,
@@ -96,6 +101,8 @@ impl Connection {
             output: Output::new(),
             dirty: Vec::new(),
             ring: VecDeque::new(),
+            wanting: VecDeque::new(),
+            part_due: false,
             partial_bytes: 0,
             next_generation: 0,
             leftover: 0,
@@ -158,7 +165,11 @@ impl Connection {
 impl Connection {
     /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        let event = self.events.pop_front();
+        if matches!(event, Some(Event::Partial { .. })) {
+            self.part_due = false;
+        }
+        event
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is to be called next.
@@ -199,6 +210,7 @@ impl Connection {
             output: &mut self.output,
             ring: &mut self.ring,
             partial_bytes: &mut self.partial_bytes,
+            part_due: &mut self.part_due,
         })
     }
 
@@ -216,6 +228,7 @@ struct Found<'a> {
     output: &'a mut Output,
     ring: &'a mut VecDeque<(u16, u32)>,
     partial_bytes: &'a mut u64,
+    part_due: &'a mut bool,
 }
 
 /// Has the session flushed at the end of the turn.

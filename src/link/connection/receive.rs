@@ -45,10 +45,12 @@ impl Connection {
         payload: Bytes,
     ) -> Result<(), Violation> {
         let budget = self.options.partial_bytes_max;
+        let part_bytes = self.options.part_bytes;
         let Some(Found {
             session,
             events,
             partial_bytes,
+            part_due,
             ..
         }) = self.find(handle)
         else {
@@ -73,6 +75,10 @@ impl Connection {
         if transfer.more {
             partial.push(payload);
             *partial_bytes += partial.cost();
+            if part_bytes > 0 && partial.is_part(part_bytes) {
+                *part_due = true;
+                events.push_back(Event::Partial { link: handle });
+            }
             link.partial = Some(partial);
             return check_budget(*partial_bytes, budget, link.message_bytes_max);
         }

@@ -1,5 +1,7 @@
 //! Messages out: encoded at once when small, else frame by frame as the socket takes them.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 
 use super::{Connection, Found};
@@ -94,18 +96,9 @@ impl Connection {
             self.counters.transfers_out += 1;
             return Ok(());
         }
-        link.sender
-            .waiting
-            .push_back(Waiting::new(&sending, settled, owner()));
-        // With the window closed it joins when the window opens.
-        let joins = window_open && !link.sender.in_ring;
-        link.sender.in_ring |= joins;
-        session.taken += 1;
-        session.waiting += 1;
+        let waiting = Waiting::new(&sending, settled, owner());
+        wait(session, handle, waiting, ring);
         output.waiting_bytes += bytes as u64;
-        if joins {
-            ring.push_back((session.channel, handle.handle));
-        }
         Ok(())
     }
 
@@ -132,6 +125,17 @@ impl Connection {
         let Some(mut waiting) = link.sender.waiting.pop_front() else {
             return true;
         };
+        let room = frame_bytes_max.saturating_sub(TRANSFER_BYTES_MAX);
+        let left = waiting.bytes_left();
+        let count = usize::try_from(left).unwrap_or(usize::MAX).min(room);
+        if count > waiting.bytes_here() {
+            // It comes back when they are supplied.
+            let asked = waiting.ask();
+            link.sender.waiting.push_front(waiting);
+            let handle = session.named_link(handle);
+            self.wanting.extend(handle.zip(asked));
+            return true;
+        }
         let mut first = None;
         if waiting.delivery_id.is_none() {
             session.waiting = session.waiting.saturating_sub(1);
@@ -145,9 +149,6 @@ impl Connection {
             waiting.delivery_id = Some(begun.delivery_id);
             first = Some(begun);
         }
-        let room = frame_bytes_max.saturating_sub(TRANSFER_BYTES_MAX);
-        let left = waiting.bytes_left();
-        let count = usize::try_from(left).unwrap_or(usize::MAX).min(room);
         let more = (count as u64) < left;
         write_transfer(out, channel, handle, first.as_ref(), more, count);
         waiting.write(out, count);
@@ -189,8 +190,31 @@ impl Connection {
     }
 }
 
+/// Has a message wait in its link for its turn.
+pub(super) fn wait(
+    session: &mut Session,
+    handle: LinkHandle,
+    waiting: Waiting,
+    ring: &mut VecDeque<(u16, u32)>,
+) {
+    let window_open = session.remote_incoming_window > 0;
+    let channel = session.channel;
+    session.taken += 1;
+    session.waiting += 1;
+    let Some(link) = session.link_mut(handle.handle) else {
+        return;
+    };
+    link.sender.waiting.push_back(waiting);
+    // With the window closed it joins when the window opens.
+    let joins = window_open && !link.sender.in_ring;
+    link.sender.in_ring |= joins;
+    if joins {
+        ring.push_back((channel, handle.handle));
+    }
+}
+
 /// Whether a link can take a message now, and whether it goes settled.
-fn admit(link: &Link, sending: &Sending<'_>, bytes: u64) -> Result<bool, Unsendable> {
+pub(super) fn admit(link: &Link, sending: &Sending<'_>, bytes: u64) -> Result<bool, Unsendable> {
     if link.state != LinkState::Attached || link.role != Role::Sender {
         return Err(Unsendable::NotAttached);
     }

@@ -3,6 +3,7 @@
 mod handshake;
 mod hostile;
 mod links;
+mod parts;
 mod pump;
 mod support;
 mod transfers;

@@ -333,7 +333,12 @@ impl Raw {
 
     /// A peer with a session on channel 0.
     pub(super) fn begun() -> Self {
-        let mut raw = Self::open();
+        Self::open().begin()
+    }
+
+    /// The same, from one that is open.
+    pub(super) fn begin(self) -> Self {
+        let mut raw = self;
         raw.frame(0, &begin_performative());
         raw.take();
         raw
@@ -341,7 +346,12 @@ impl Raw {
 
     /// A peer with a session and a link on which it sends (handle 0, initial delivery-count 0).
     pub(super) fn sending(credit: u32) -> (Self, LinkHandle) {
-        let mut raw = Self::begun();
+        Self::begun().sends(credit)
+    }
+
+    /// The same, from one with a session.
+    pub(super) fn sends(self, credit: u32) -> (Self, LinkHandle) {
+        let mut raw = self;
         raw.frame(0, &attach_performative(sender("l"), 0));
         let link = raw.attached();
         raw.server.set_credit(link, credit);

@@ -1,0 +1,112 @@
+//! Large messages in parts: taken while they arrive, given while they are sent, so that neither end
+//! needs them whole in memory.
+
+use bytes::Bytes;
+
+use super::send::admit;
+use super::{Connection, Found, Sending, Unsendable};
+use crate::link::LinkHandle;
+use crate::link::link::Waiting;
+
+/// Deliveries that arrive.
+impl Connection {
+    /// What has arrived of the delivery that [`Event::Partial`](crate::link::Event::Partial) told
+    /// of and was not taken.
+    pub fn partial(&self, handle: LinkHandle) -> &[Bytes] {
+        let partial = self.link(handle).and_then(|link| link.partial.as_ref());
+        partial.map_or(&[], |partial| partial.fragments())
+    }
+
+    /// Takes it out: [`Event::Delivery`](crate::link::Event::Delivery) brings only the rest.
+    pub fn take_partial(&mut self, handle: LinkHandle) -> Vec<Bytes> {
+        let Some(Found {
+            session,
+            partial_bytes,
+            ..
+        }) = self.find(handle)
+        else {
+            return Vec::new();
+        };
+        let link = session.link_mut(handle.handle);
+        let Some(partial) = link.and_then(|link| link.partial.as_mut()) else {
+            return Vec::new();
+        };
+        *partial_bytes = partial_bytes.saturating_sub(partial.cost());
+        partial.take()
+    }
+
+    /// Leaves it and all that follows until the delivery is whole.
+    pub fn keep_partial(&mut self, handle: LinkHandle) {
+        let session = self.find(handle).map(|found| found.session);
+        let link = session.and_then(|session| session.link_mut(handle.handle));
+        if let Some(partial) = link.and_then(|link| link.partial.as_mut()) {
+            partial.keep();
+        }
+    }
+}
+
+/// Deliveries that are sent.
+impl Connection {
+    /// Sends a message whose bare bytes, so many, are not at hand: [`poll_wanting`] asks for them
+    /// under the number `stream`, which no other one of the connection has; [`supply`] gives them.
+    /// `sending.bare` is not looked at.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    ///
+    /// [`poll_wanting`]: Self::poll_wanting
+    /// [`supply`]: Self::supply
+    pub fn send_stream(
+        &mut self,
+        handle: LinkHandle,
+        sending: Sending<'_>,
+        (stream, bare_bytes): (u64, u64),
+    ) -> Result<(), Unsendable> {
+        let Some(Found {
+            session,
+            output,
+            ring,
+            ..
+        }) = self.find(handle)
+        else {
+            return Err(Unsendable::NotAttached);
+        };
+        let Some(link) = session.link_mut(handle.handle) else {
+            return Err(Unsendable::NotAttached);
+        };
+        let bytes = sending.prefix.len() as u64 + bare_bytes;
+        let settled = admit(link, &sending, bytes)?;
+        link.count_delivery();
+        link.sender.taken += 1;
+        let waiting = Waiting::streamed(&sending, settled, (stream, bare_bytes));
+        super::send::wait(session, handle, waiting, ring);
+        output.waiting_bytes += bytes;
+        Ok(())
+    }
+
+    /// A message that cannot be sent on before more of its bytes are supplied; each is told once.
+    pub fn poll_wanting(&mut self) -> Option<(LinkHandle, u64)> {
+        self.wanting.pop_front()
+    }
+
+    /// Gives the next bytes of a message that wants some, at least one.
+    pub fn supply(&mut self, handle: LinkHandle, stream: u64, bytes: Bytes) {
+        let Some(Found { session, ring, .. }) = self.find(handle) else {
+            return;
+        };
+        let window_open = session.remote_incoming_window > 0;
+        let Some(link) = session.link_mut(handle.handle) else {
+            return;
+        };
+        let waiting = link.sender.waiting.front_mut();
+        let Some(waiting) = waiting.filter(|waiting| waiting.stream == Some(stream)) else {
+            return;
+        };
+        waiting.supply(bytes);
+        let joins = window_open && !link.sender.in_ring;
+        link.sender.in_ring |= joins;
+        if joins {
+            ring.push_back((handle.channel, handle.handle));
+        }
+    }
+}
