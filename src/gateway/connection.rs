@@ -11,8 +11,10 @@ use super::environment::Environment;
 use super::handshake::{Known, Login};
 use super::links::{Kind, LinkId, Links, Sent};
 use super::sasl::Sasl;
+use super::stream::Streams;
 use super::work::{Answered, Work};
 use crate::access::{Credentials, Peer};
+use crate::base::limits::AHEAD_HEAD_BYTES_MAX;
 use crate::base::{ConnectionId, Lsn, Map, Millis, Name, Now, SessionId};
 use crate::broker::{Command, Effect};
 use crate::link::{Connection, LinkHandle, SessionHandle};
@@ -73,6 +75,10 @@ pub struct Gateway {
     /// Room, in bytes since open: deliveries taken from the core, and the limit it was told.
     pub(super) taken_bytes: u64,
     room_told_bytes: u64,
+    /// Pieces that were written ahead and are not durable, and their bytes.
+    pub(super) unwritten: VecDeque<(Lsn, u64)>,
+    /// Messages that are read back while they are sent.
+    pub(super) streams: Streams,
     /// Management links whose credit waits until the peer reads its answers.
     pub(super) starved: Vec<LinkHandle>,
     /// Header and annotations of the delivery being sent.
@@ -99,6 +105,9 @@ impl Gateway {
         let mut options = environment.options.link.clone();
         let offered = environment.options.mechanisms.offered(&peer).into_iter();
         options.mechanisms = offered.map(|mechanism| mechanism.to_string()).collect();
+        if environment.bodies.is_some() {
+            options.part_bytes = AHEAD_HEAD_BYTES_MAX as u64;
+        }
         let link = Connection::server(now, options);
         let seed = environment.options.seed;
         Self {
@@ -127,6 +136,8 @@ impl Gateway {
             alarm: false,
             taken_bytes: 0,
             room_told_bytes: environment.options.outbox_bytes,
+            unwritten: VecDeque::new(),
+            streams: Streams::default(),
             starved: Vec::new(),
             prefix: Vec::new(),
             closed: false,
@@ -187,6 +198,11 @@ impl Gateway {
     /// `unwritten_bytes` what the driver has not written yet.
     pub fn handle_effects(&mut self, now: Now, durable: Lsn, unwritten_bytes: u64) {
         self.durable = durable;
+        while self
+            .unwritten
+            .pop_front_if(|(lsn, _)| *lsn <= durable)
+            .is_some()
+        {}
         while let Some((lsn, _)) = self.waiting.front()
             && *lsn <= durable
         {
@@ -240,7 +256,7 @@ impl Gateway {
 
     fn end(&mut self, now: Now, error: Error) {
         self.failed = true;
-        self.work.clear();
+        self.forget_work();
         self.effects.clear();
         self.waiting.clear();
         self.close(now, Some(error));
@@ -313,9 +329,13 @@ impl Gateway {
             .any(|link| matches!(link.kind, Kind::Consumer(_)))
     }
 
-    /// The record that the first answer waits for which waits for one.
+    /// The record that is waited for: by the first answer that waits for one, or because too much
+    /// was written ahead.
     pub fn awaits(&self) -> Option<Lsn> {
-        self.waiting.front().map(|(lsn, _)| *lsn)
+        let answer = self.waiting.front().map(|(lsn, _)| *lsn);
+        let piece = self.unwritten.front().map(|(lsn, _)| *lsn);
+        let piece = piece.filter(|_| self.is_ahead_of_disk());
+        answer.into_iter().chain(piece).min()
     }
 
     /// Bytes of messages that have begun to arrive and are not complete.

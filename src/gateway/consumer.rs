@@ -45,17 +45,21 @@ impl Gateway {
         } else {
             self.sent.insert(delivery.consumer, delivery.position)
         };
-        let bare = delivery.message.bare();
+        let prefix = std::mem::take(&mut self.prefix);
         let sending = Sending {
             token,
             settled,
             message_format: MESSAGE_FORMAT,
-            prefix: &self.prefix,
-            bare,
+            prefix: &prefix,
+            bare: delivery.message.bare(),
         };
-        let sent = self
-            .link
-            .send(handle, sending, || delivery.message.bare_bytes());
+        let sent = match delivery.message.ahead() {
+            Some(body) => self.stream(handle, sending, (delivery, body)),
+            None => self
+                .link
+                .send(handle, sending, || delivery.message.bare_bytes()),
+        };
+        self.prefix = prefix;
         if let Err(unsendable) = sent {
             self.return_unsent(handle, token, delivery, unsendable);
         }

@@ -1,14 +1,15 @@
 //! What all gateways of one broker share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
+use super::ahead::Bodies;
 use super::counters::OpenLinks;
 use super::pattern::NamePatterns;
 use super::seats::Seats;
-use crate::access::{LoginError, LoginGuard, LoginWay, Mechanisms, Peer, Secret};
+use crate::access::{LoginError, LoginGuard, Mechanisms, Peer, Secret};
 use crate::base::{Millis, Name, Seed};
 use crate::broker::registry::{Registry, RegistryFact};
 use crate::link::Options as LinkOptions;
@@ -59,6 +60,10 @@ pub struct Environment {
     pub guard: Mutex<LoginGuard>,
     pub(super) auto_create: NamePatterns,
     pub(super) seats: Arc<Seats>,
+    /// Where large bodies are written ahead; none: nowhere.
+    pub(super) bodies: Option<Arc<dyn Bodies>>,
+    /// Messages that are being written ahead.
+    pub(super) arriving: Arc<AtomicU32>,
     ids: AtomicU64,
 }
 
@@ -74,8 +79,16 @@ impl Environment {
             open_links: OpenLinks::default(),
             auto_create,
             seats: Arc::default(),
+            bodies: None,
+            arriving: Arc::default(),
             ids: AtomicU64::new(1),
         }
+    }
+
+    /// The same; bodies of large durable messages are written ahead to these.
+    #[must_use]
+    pub fn with_bodies(self, bodies: Option<Arc<dyn Bodies>>) -> Self {
+        Self { bodies, ..self }
     }
 
     /// Vhosts, users and permissions as they are now.
@@ -109,20 +122,19 @@ impl Environment {
         &self,
         now: Millis,
         peer: &Peer,
-        (way, user): (LoginWay, &str),
+        user: &str,
         verdict: Result<(), LoginError>,
     ) {
         let mut guard = self.guard.lock();
-        if let Err(LoginError::Credentials | LoginError::NoScramKeys) = verdict {
+        if verdict == Err(LoginError::Credentials) {
             guard.note_failure(now, peer.address.ip(), user);
         }
-        let refusals = guard.note_result(now, way, verdict);
+        let refusals = guard.note_result(now, verdict);
         drop(guard);
         if let (Err(error), Some(refusals)) = (verdict, refusals) {
             let address = peer.address;
             let user: String = user.chars().take(USER_LOGGED_CHARS).collect();
-            let mechanism = way.as_str();
-            tracing::warn!(%error, ?user, %address, mechanism, refusals, "login refused");
+            tracing::warn!(%error, ?user, %address, refusals, "login refused");
         }
     }
 

@@ -41,6 +41,17 @@ pub(super) fn message(refused: &MessageError) -> Error {
     error(condition, refused.to_string())
 }
 
+/// A large message of a connection that has to be read though the disk is full.
+pub(super) fn disk_full() -> Error {
+    let what = "the disk is full: send the message again when there is credit";
+    error(AmqpError::ResourceLimitExceeded, what)
+}
+
+/// A message whose bytes are damaged.
+pub(super) fn unreadable() -> Error {
+    internal("the message cannot be read back from the journal")
+}
+
 /// A field that cannot be so.
 pub(super) fn invalid_field(what: impl Display) -> Error {
     error(AmqpError::InvalidField, what.to_string())

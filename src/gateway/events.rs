@@ -72,6 +72,7 @@ impl Gateway {
             Event::Detached { link, fates, .. } => {
                 self.on_detached(link, &fates.unsent, &fates.unsettled);
             }
+            Event::Partial { link } => self.on_partial(link),
             Event::Aborted { link } => self.on_aborted(link),
             Event::Closed { .. } => self.on_closed(),
             // Receivers that drain us and second settlements need nothing more from us; clients
@@ -109,6 +110,7 @@ impl Gateway {
         self.work
             .push_back(Work::Leave(Leaving::Session(id, consumers)));
         for handle in gone {
+            self.streams.forget(handle);
             self.delete_dynamic(handle);
         }
     }
@@ -117,6 +119,7 @@ impl Gateway {
         let Some(link) = self.links.remove(handle) else {
             return;
         };
+        self.streams.forget(handle);
         if let Kind::Consumer(_) = link.kind {
             let consumer = link.id.consumer();
             let stop = Command::ConsumerFlow {

@@ -105,6 +105,7 @@ impl Gateway {
         match &mut link.kind {
             Kind::Publisher(publisher) => {
                 publisher.aborted();
+                publisher.arriving = None;
                 self.give_credit(id.publisher());
             }
             Kind::Request(half) => half.credit = half.credit.saturating_sub(1),

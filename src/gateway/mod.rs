@@ -15,6 +15,7 @@
 //! Read first: [`Gateway`], then `attach` (what a link may be), `publisher`, `consumer`.
 
 mod address;
+mod ahead;
 mod attach;
 mod connection;
 mod consumer;
@@ -31,13 +32,16 @@ mod pattern;
 mod publisher;
 mod sasl;
 mod seats;
+mod stream;
 mod terminus;
 mod work;
 
 #[cfg(test)]
 mod tests;
 
+pub use ahead::Bodies;
 pub use connection::Gateway;
 pub use counters::OpenLinks;
 pub use describe::{ConnectionInfo, LinkInfo, LinkPurpose, SessionInfo};
 pub use environment::{Environment, Options};
+pub use stream::Fetch;

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::Gateway;
 use super::address::Address;
+use super::ahead::Arriving;
 use super::errors;
 use super::handshake::Login;
 use super::links::{Kind, LinkId};
@@ -41,6 +42,8 @@ pub(super) struct Publisher {
     checked: u64,
     /// The keys it may use, if its exchange is a topic exchange; none: any.
     topic: Option<Arc<TopicPermissions>>,
+    /// A message that is written ahead while it arrives.
+    pub(super) arriving: Option<Box<Arriving>>,
 }
 
 /// Where the messages of a link go.
@@ -71,6 +74,7 @@ impl Publisher {
             mean_bytes: 0,
             checked: 0,
             topic: None,
+            arriving: None,
         }
     }
 
@@ -129,7 +133,6 @@ impl Gateway {
         settled: bool,
         payload: Bytes,
     ) {
-        let size_bytes = payload.len() as u64;
         let Some(link) = self.links.by_handle(handle) else {
             return;
         };
@@ -137,8 +140,13 @@ impl Gateway {
         let Kind::Publisher(publisher) = kind else {
             return;
         };
-        publisher.arrived(size_bytes);
-        match self.publish(id, delivery_id, settled, payload) {
+        let arriving = publisher.arriving.take();
+        let before_bytes = arriving.as_ref().map_or(0, |arriving| arriving.bytes());
+        publisher.arrived(before_bytes + payload.len() as u64);
+        let message = self
+            .whole_message(arriving, payload)
+            .map_err(|error| Refusal::Detach(errors::message(&error)));
+        match message.and_then(|message| self.publish(id, delivery_id, settled, message)) {
             Ok(()) => {
                 if let Some((_, publisher)) = self.links.publisher(id.publisher()) {
                     publisher.pending += u32::from(!settled);
@@ -154,14 +162,12 @@ impl Gateway {
         id: LinkId,
         delivery_id: Serial,
         settled: bool,
-        payload: Bytes,
+        message: Message,
     ) -> Result<(), Refusal> {
-        let key_rule = self.environment.options.key_rule;
-        let message = Message::from_transfer(payload, key_rule)
-            .map_err(|error| Refusal::Detach(errors::message(&error)))?;
-        self.check_user_id(&message)?;
-        let (target, route) = self.route(id, &message)?;
-        let topic = self.check_write(id, &route)?;
+        let checked = self.check_publish(id, &message);
+        let (target, route, topic) = checked.inspect_err(|_| {
+            self.release_ahead(message.ahead().map(|body| **body));
+        })?;
         self.work.push_back(Work::Command(Command::Publish(Publish {
             connection: self.id,
             publisher: id.publisher(),
@@ -173,6 +179,18 @@ impl Gateway {
             topic,
         })));
         Ok(())
+    }
+
+    /// Where a message goes, if it may, and the keys that may be used.
+    fn check_publish(
+        &mut self,
+        id: LinkId,
+        message: &Message,
+    ) -> Result<(Target, Arc<Route>, Option<Arc<TopicPermissions>>), Refusal> {
+        self.check_user_id(message)?;
+        let (target, route) = self.route(id, message)?;
+        let topic = self.check_write(id, &route)?;
+        Ok((target, route, topic))
     }
 
     fn check_user_id(&self, message: &Message) -> Result<(), Refusal> {
@@ -363,6 +381,9 @@ impl Gateway {
     /// An alarm was raised or cleared: publishers lose their credit or get some.
     pub(super) fn on_alarm(&mut self, raised: bool) {
         self.alarm = raised;
+        if raised {
+            self.give_up_ahead();
+        }
         for link in self.links.iter_mut() {
             let Kind::Publisher(publisher) = &mut link.kind else {
                 continue;

@@ -3,7 +3,6 @@
 use crate::access::Right;
 use crate::base::{Lsn, Name, Now};
 use crate::broker::binding::Binding;
-use crate::broker::exchange::ExchangeKind;
 use crate::broker::names::check_new_name;
 use crate::broker::{Command, Core, Destination, Effects, Kind, QueueInfo, Reply, Warning};
 use crate::wire::Value;
@@ -180,10 +179,9 @@ impl Operations<'_> {
         })
     }
 
-    /// Adds a binding. Rights: write on the destination, read on the source, and on its key if the
-    /// source is a topic exchange.
+    /// Adds a binding. Rights: write on the destination, read on the source.
     pub fn bind(&mut self, body: BindingBody) -> Result<Lsn, Refusal> {
-        self.require_binding_rights(&body.source, &body.destination, &body.key)?;
+        self.require_binding_rights(&body.source, &body.destination)?;
         self.done(Command::Bind {
             connection: Some(self.caller.connection),
             source: body.source,
@@ -195,7 +193,7 @@ impl Operations<'_> {
 
     /// Removes a binding, also a missing one. Rights as for [`Operations::bind`].
     pub fn unbind(&mut self, path: &BindingPath) -> Result<Lsn, Refusal> {
-        self.require_binding_rights(&path.source, &path.destination, &path.key)?;
+        self.require_binding_rights(&path.source, &path.destination)?;
         let known = self.list_bindings(&path.source, &path.destination, &path.key)?;
         let found = known
             .into_iter()
@@ -209,7 +207,7 @@ impl Operations<'_> {
 
     /// Removes this binding, also a missing one. Rights as for [`Operations::bind`].
     pub fn unbind_exactly(&mut self, binding: Binding) -> Result<Lsn, Refusal> {
-        self.require_binding_rights(&binding.source, &binding.destination, &binding.key)?;
+        self.require_binding_rights(&binding.source, &binding.destination)?;
         self.done(Command::Unbind {
             connection: Some(self.caller.connection),
             source: binding.source,
@@ -245,22 +243,12 @@ impl Operations<'_> {
         &self,
         source: &Name,
         destination: &Destination,
-        key: &Name,
     ) -> Result<(), Refusal> {
         match destination {
             Destination::Queue(name) => self.require(Right::Write, Kind::Queue, name)?,
             Destination::Exchange(name) => self.require(Right::Write, Kind::Exchange, name)?,
         }
-        self.require(Right::Read, Kind::Exchange, source)?;
-        let Some(topic) = self.caller.topics.and_then(|topics| topics.get(source)) else {
-            return Ok(());
-        };
-        let exchange = self.core.router().exchange_named(source);
-        let has_topics = exchange.is_some_and(|found| found.spec.kind == ExchangeKind::Topic);
-        if has_topics && !topic.read.matches(key) {
-            return Err(Refusal::no_topic(self.caller.user, source, key));
-        }
-        Ok(())
+        self.require(Right::Read, Kind::Exchange, source)
     }
 
     fn require(&self, right: Right, kind: Kind, name: &str) -> Result<(), Refusal> {

@@ -19,8 +19,6 @@ pub enum Status {
     Forbidden,
     /// There is no such thing.
     NotFound,
-    /// There is no room for it: told as [`Status::Forbidden`] over AMQP, but no right would help.
-    LimitReached,
     /// It contradicts what is there, or itself.
     Conflict,
     /// We failed.
@@ -35,7 +33,7 @@ impl Status {
             Self::Created => 201,
             Self::NoContent => 204,
             Self::BadRequest => 400,
-            Self::Forbidden | Self::LimitReached => 403,
+            Self::Forbidden => 403,
             Self::NotFound => 404,
             Self::Conflict => 409,
             Self::InternalError => 500,
@@ -78,16 +76,6 @@ impl Refusal {
         }
     }
 
-    /// A routing key that may not be bound.
-    pub fn no_topic(user: &str, exchange: &str, key: &str) -> Self {
-        Self {
-            status: Status::Forbidden,
-            why: format!(
-                "user '{user}' has no read right on topic '{key}' in exchange '{exchange}'"
-            ),
-        }
-    }
-
     /// The same refusal as a bad request: what a body names is not the resource asked for.
     #[must_use]
     pub fn as_bad_request(self) -> Self {
@@ -104,8 +92,9 @@ impl From<Error> for Refusal {
         let status = match &error {
             Error::NotFound { .. } => Status::NotFound,
             Error::BadRequest { .. } | Error::Locked { .. } => Status::BadRequest,
-            Error::Reserved { .. } | Error::Internal { .. } => Status::Forbidden,
-            Error::QueueLimit { .. } => Status::LimitReached,
+            Error::Reserved { .. } | Error::Internal { .. } | Error::QueueLimit { .. } => {
+                Status::Forbidden
+            }
             Error::Inequivalent { .. }
             | Error::BadArgument { .. }
             | Error::InUse { .. }

@@ -27,13 +27,12 @@ use super::store::Store;
 use super::tls::{Tls, TlsError};
 use super::vhost::Vhost;
 use super::vhosts::Vhosts;
-use super::yielding::Turns;
 use super::{alarm, checkpoint, definitions, rates, setup};
 use crate::access::Peer;
 use crate::base::{ConnectionId, Millis, Name, Seed};
 use crate::broker::{self, Core};
 use crate::config::{HttpListen, ListenAddress, PermissionEntry, Settings, Span, UserEntry};
-use crate::gateway::Environment;
+use crate::gateway::{Bodies, Environment};
 use crate::management::http::json::overview::Listener;
 use crate::metrics::Detail;
 use crate::store::{StoreState, StoreStats};
@@ -465,7 +464,9 @@ impl Broker {
             store,
         } = recover::recover(&settings, seed, clock)?;
         let options = setup::options(&settings, &registry, seed);
-        let environment = Arc::new(Environment::new(registry, options));
+        let environment = Environment::new(registry, options);
+        let bodies = store.clone().map(|store| store as Arc<dyn Bodies>);
+        let environment = Arc::new(environment.with_bodies(bodies));
         let place = setup::paging_place(&settings, store.clone());
         let pager = Arc::new(Pager::new(place, settings.memory_budget.0));
         let started = pager.start();
@@ -611,10 +612,8 @@ impl Drop for Broker {
 
 /// Fires what is due in a vhost, and does its long work in slices.
 async fn run_timer(vhost: Arc<Vhost>, clock: Clock) {
-    let mut turns = Turns::default();
     while let Ok(due) = vhost.tick() {
         if due <= clock.now().mono {
-            turns.pass();
             tokio::task::yield_now().await;
             continue;
         }

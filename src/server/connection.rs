@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::task::JoinHandle;
 use tokio::time::Sleep;
 
 use super::broker::Shared;
@@ -16,13 +17,11 @@ use super::desk::Desk;
 use super::outbox::Outbox;
 use super::partials::{self, Permit};
 use super::vhost::Vhost;
-use crate::access::{LoginError, LoginWay, Mechanism};
+use crate::access::LoginError;
 use crate::base::limits::PARTIAL_FREE_BYTES;
 use crate::base::{Lsn, Millis, Name, Now};
-use crate::gateway::Gateway;
+use crate::gateway::{Fetch, Gateway};
 
-/// How passwords come that a connection has checked.
-const PLAIN: LoginWay = LoginWay::Sasl(Mechanism::Plain);
 /// Bytes of one read: the least, so that idle connections take little memory, and the most, to
 /// which it grows while reads fill it.
 const READ_BYTES_MIN: usize = 4 * 1024;
@@ -34,6 +33,8 @@ const WRITE_BYTES_KEPT: usize = 256 * 1024;
 
 /// A password that is being checked.
 type Check = Pin<Box<dyn Future<Output = Result<Name, LoginError>> + Send>>;
+/// A piece of a message that is being read back; none: it could not be.
+type Reading = JoinHandle<Option<Bytes>>;
 
 /// One connection. A turn: write what is there and read what has come, let gateway and core work,
 /// collect the output; sleep only when nothing of this got on.
@@ -61,6 +62,10 @@ pub(super) struct Driver<R, W> {
     closing: bool,
     /// What the journal was asked to call us for.
     awaited: Lsn,
+    /// A piece of a message that is to be read back, once it is written.
+    fetch: Option<Fetch>,
+    /// The reading of one, and for which message.
+    reading: Option<(u64, Reading)>,
     /// To hold more than a little of unfinished messages, and until when it may be kept.
     permit: Option<(Permit, Millis)>,
 }
@@ -99,6 +104,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             unflushed: false,
             login: None,
             closing: false,
+            fetch: None,
+            reading: None,
             permit: None,
             awaited: Lsn(0),
         }
@@ -128,7 +135,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
 
     fn handle_timeout(&mut self) {
         let now = self.shared.clock.now();
-        if self.permit.is_none() && self.gateway.partial_bytes() > PARTIAL_FREE_BYTES {
+        let lacks_permit =
+            self.permit.is_none() && self.gateway.partial_bytes() > PARTIAL_FREE_BYTES;
+        if lacks_permit || self.waits_for_disk() {
             self.gateway.note_unread(now);
         }
         if let Some((_, until)) = &mut self.permit
@@ -145,7 +154,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
 
     /// Has this connection called when the first answer that waits for the journal may go.
     fn wait_for_durable(&mut self) {
-        if let (Some(vhost), Some(lsn)) = (&self.vhost, self.gateway.awaits())
+        let fetch = self.fetch.as_ref().map(|fetch| *fetch.body);
+        if let Some(vhost) = &self.vhost
+            && let Some(lsn) = self.gateway.awaits().into_iter().chain(fetch).min()
             && lsn != self.awaited
         {
             self.awaited = lsn;
@@ -153,8 +164,34 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
+    /// Whether what arrives is written ahead faster than the disk takes it. Not while there are
+    /// consumers: what they settle makes room.
+    fn waits_for_disk(&self) -> bool {
+        (self.gateway.is_ahead_of_disk() || self.gateway.is_ahead_in_alarm())
+            && !self.gateway.is_consuming()
+    }
+
+    /// Begins to read what a message needs to be sent on, unless that is not written yet.
+    fn fetch(&mut self, durable: Lsn) {
+        if self.reading.is_some() {
+            return;
+        }
+        self.fetch = self.fetch.take().or_else(|| self.gateway.poll_fetch());
+        let Some(fetch) = self.fetch.take_if(|fetch| *fetch.body <= durable) else {
+            return;
+        };
+        if let Some(store) = self.shared.store.clone() {
+            let stream = fetch.stream;
+            let read = move || store.read_piece(*fetch.body, fetch.piece);
+            self.reading = Some((stream, tokio::task::spawn_blocking(read)));
+        }
+    }
+
     /// Whether the socket should be read: not before there is a permit for what has begun to arrive.
     fn may_read(&mut self) -> bool {
+        if self.waits_for_disk() {
+            return false;
+        }
         if self.gateway.partial_bytes() <= PARTIAL_FREE_BYTES {
             self.permit = None;
         } else if self.permit.is_none() {
@@ -201,9 +238,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
         if let Some(credentials) = self.gateway.poll_login() {
             let (logins, peer) = (self.shared.logins.clone(), self.gateway.peer().clone());
-            self.login = Some(Box::pin(async move {
-                logins.login(credentials, peer, PLAIN).await
-            }));
+            self.login = Some(Box::pin(
+                async move { logins.login(credentials, peer).await },
+            ));
         }
         loop {
             self.work();
@@ -222,13 +259,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             self.gateway.handle_bytes(now, &mut self.input);
             self.work();
         }
-        self.wait_for_durable();
         if self.unwritten() == 0 {
             self.output.clear();
             self.output.shrink_to(WRITE_BYTES_KEPT);
             self.written = 0;
             self.gateway.poll_transmit(now, &mut self.output);
         }
+        let durable = self.vhost.as_ref().map_or(Lsn(0), |vhost| vhost.durable());
+        self.fetch(durable);
+        self.wait_for_durable();
     }
 
     /// Does the gateway's work under the core's lock and hands it the answers.
@@ -302,6 +341,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             self.poll_read(context, &mut woken);
         }
         woken.progress |= self.poll_login(context);
+        woken.progress |= self.poll_reading(context);
         woken.progress |= self.outbox.poll_ready(context).is_ready();
         if self.sleep.as_mut().poll(context).is_ready() {
             woken.timeout = true;
@@ -324,6 +364,22 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         };
         self.login = None;
         self.gateway.handle_login(self.shared.clock.now(), verdict);
+        true
+    }
+
+    /// Hands the gateway a piece that was read, if there is one.
+    fn poll_reading(&mut self, context: &mut Context<'_>) -> bool {
+        let Some((stream, reading)) = &mut self.reading else {
+            return false;
+        };
+        let stream = *stream;
+        let Poll::Ready(read) = pin!(reading).poll(context) else {
+            return false;
+        };
+        self.reading = None;
+        let now = self.shared.clock.now();
+        self.gateway
+            .handle_fetched(now, stream, read.ok().flatten());
         true
     }
 

@@ -2,7 +2,6 @@
 
 use super::broker::Shared;
 use super::vhost::Vhost;
-use super::yielding::give_way;
 use crate::base::Name;
 use crate::base::limits::LISTING_SLICE;
 use crate::metrics::{self, Detail, Links, Queues, Snapshot};
@@ -24,8 +23,6 @@ impl Shared {
             connections: counts.open,
             connections_opened: counts.taken,
             connections_refused: counts.refused,
-            logins: self.environment.guard.lock().counts().collect(),
-            passwords_hashed: self.logins.hashed(),
             links: Links {
                 publishers,
                 consumers,
@@ -61,7 +58,6 @@ fn vhost_figures(vhost: &Vhost, named_max: usize, detail: Detail) -> metrics::Vh
             core.visit_after(after.as_ref(), LISTING_SLICE, |queue| queues.add(queue))
         });
         after = last.unwrap_or_default();
-        give_way();
         if after.is_none() {
             return figures;
         }

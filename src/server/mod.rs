@@ -42,7 +42,6 @@ mod store;
 mod tls;
 mod vhost;
 mod vhosts;
-mod yielding;
 
 #[cfg(test)]
 mod tests;

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::BrokerDisk;
@@ -22,6 +23,7 @@ use super::outbox::Outbox;
 use crate::base::{Lsn, Millis, Name, Now};
 use crate::broker::registry::{OWNER, RegistryFact};
 use crate::broker::{Core, Effects, Fact, Record};
+use crate::gateway::Bodies;
 use crate::record::{self, Stored};
 use crate::store::{
     Appending, CommitPace, DiskJournal, Due, Journal, Maintained, Reservation, StoreError,
@@ -184,6 +186,12 @@ impl Store {
         self.bell.ring(wake, awaited);
     }
 
+    /// Whether the disk has no room, or less than it should have.
+    pub(super) fn is_short(&self) -> bool {
+        self.journal.state() != StoreState::Open
+            || self.disk_low_bytes.load(Ordering::Relaxed) != u64::MAX
+    }
+
     /// Up to here everything is as safe as the sync policy promises.
     pub(super) fn durable(&self) -> Lsn {
         self.journal.durable_lsn()
@@ -258,6 +266,29 @@ impl Store {
         self.journal.free_bytes().ok()
     }
 
+    /// Reads a piece of a body that was written ahead; none, and a line in the log, if it cannot be
+    /// read. Blocks.
+    pub(super) fn read_piece(&self, body: Lsn, piece: usize) -> Option<Bytes> {
+        match self.journal.read_piece(body, piece) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                tracing::error!(body = body.0, piece, %error, "a message cannot be read back");
+                None
+            }
+        }
+    }
+
+    /// Reads a body whole. Blocks.
+    pub(super) fn read_body(&self, body: Lsn) -> Option<Bytes> {
+        match self.journal.read(body) {
+            Ok(bytes) => Some(bytes),
+            Err(error) => {
+                tracing::error!(body = body.0, %error, "a message cannot be read back");
+                None
+            }
+        }
+    }
+
     /// How much is free where that is too little; none where it is enough.
     pub(super) fn set_disk_low(&self, free_bytes: Option<u64>) {
         let bytes = free_bytes.unwrap_or(u64::MAX);
@@ -290,6 +321,30 @@ impl Store {
         if thread.is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the journal's thread failed");
         }
+    }
+}
+
+impl Bodies for Store {
+    fn append_piece(&self, bytes: Bytes) -> Lsn {
+        let (lsn, wake) = self.journal.append_piece(bytes);
+        self.ring(wake, Lsn(0));
+        lsn
+    }
+
+    fn append_body(&self, pieces: Box<[Lsn]>, last: Bytes) -> Arc<Lsn> {
+        let (lsn, wake) = self.journal.append_body(pieces, last);
+        self.ring(wake, Lsn(0));
+        let body = Arc::new(lsn);
+        self.journal.lend(&body);
+        body
+    }
+
+    fn release(&self, name: Lsn) {
+        self.journal.release(name, name);
+    }
+
+    fn is_short(&self) -> bool {
+        Store::is_short(self)
     }
 }
 

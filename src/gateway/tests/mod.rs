@@ -1,5 +1,6 @@
 //! Gateways between client engines and a core, all in memory under a fake clock.
 
+mod ahead;
 mod attach;
 mod consume;
 mod dynamic;

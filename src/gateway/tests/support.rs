@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::access::{
     self, Credentials, LoginError, Mechanism, Mechanisms, PasswordHash, Peer, Permissions,
@@ -11,7 +12,7 @@ use crate::access::{
 use crate::base::{ConnectionId, Lsn, Millis, Name, Now, Seed, Timestamp};
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec};
 use crate::broker::{Command, Core, Effects, Options as CoreOptions, Reply};
-use crate::gateway::{Environment, Gateway, Options};
+use crate::gateway::{Bodies, Environment, Gateway, Options};
 use crate::link::{
     ClientOptions, ClientSasl, Connection, Event, Identity, LinkHandle, Options as LinkOptions,
     Sending, SessionHandle,
@@ -32,6 +33,81 @@ pub(super) struct Scene {
     pub(super) now: Now,
     /// What is durable.
     pub(super) durable: Lsn,
+    /// Where bodies are written ahead, if they are.
+    pub(super) shelf: Option<Arc<Shelf>>,
+    /// What the core let go.
+    pub(super) released: Vec<Lsn>,
+}
+
+/// A journal of bodies only.
+#[derive(Debug, Default)]
+pub(super) struct Shelf(Mutex<Shelved>);
+
+#[derive(Debug, Default)]
+pub(super) struct Shelved {
+    /// All that was appended: the pieces before, if it is the last, and bytes.
+    pub(super) appended: Vec<(Option<Box<[Lsn]>>, Bytes)>,
+    pub(super) released: Vec<Lsn>,
+    /// The disk has no room.
+    pub(super) is_short: bool,
+}
+
+/// Far from the core's own.
+const SHELF_LSN: u64 = 1 << 40;
+
+impl Shelf {
+    pub(super) fn look(&self) -> MutexGuard<'_, Shelved> {
+        self.0.lock()
+    }
+
+    pub(super) fn released(&self) -> Vec<Lsn> {
+        self.look().released.clone()
+    }
+
+    fn append(&self, pieces: Option<Box<[Lsn]>>, bytes: Bytes) -> Lsn {
+        let mut shelved = self.look();
+        shelved.appended.push((pieces, bytes));
+        Lsn(SHELF_LSN + shelved.appended.len() as u64 - 1)
+    }
+
+    fn get(&self, lsn: Lsn) -> (Option<Box<[Lsn]>>, Bytes) {
+        let index = usize::try_from(lsn.0 - SHELF_LSN).unwrap();
+        self.look().appended[index].clone()
+    }
+
+    /// The bytes of one piece of a body.
+    pub(super) fn piece(&self, body: Lsn, number: usize) -> Option<Bytes> {
+        let (pieces, last) = self.get(body);
+        let pieces = pieces.unwrap();
+        match pieces.get(number) {
+            Some(piece) => Some(self.get(*piece).1),
+            None => (number == pieces.len()).then_some(last),
+        }
+    }
+
+    /// The names of all pieces that are part of no body.
+    pub(super) fn names(&self) -> Vec<Lsn> {
+        let count = self.look().appended.len() as u64;
+        (SHELF_LSN..SHELF_LSN + count).map(Lsn).collect()
+    }
+}
+
+impl Bodies for Shelf {
+    fn append_piece(&self, bytes: Bytes) -> Lsn {
+        self.append(None, bytes)
+    }
+
+    fn append_body(&self, pieces: Box<[Lsn]>, last: Bytes) -> Arc<Lsn> {
+        Arc::new(self.append(Some(pieces), last))
+    }
+
+    fn release(&self, name: Lsn) {
+        self.look().released.push(name);
+    }
+
+    fn is_short(&self) -> bool {
+        self.look().is_short
+    }
 }
 
 /// One client, its gateway and the pipes between them.
@@ -124,7 +200,22 @@ impl Scene {
             clients: Vec::new(),
             now: Now::new(Millis(1), Timestamp(0)),
             durable: Lsn(u64::MAX),
+            shelf: None,
+            released: Vec::new(),
         }
+    }
+
+    /// The same, with a journal that bodies are written ahead to.
+    pub(super) fn with_shelf() -> (Self, Arc<Shelf>) {
+        let shelf = Arc::new(Shelf::default());
+        let bodies: Arc<dyn Bodies> = Arc::<Shelf>::clone(&shelf);
+        let environment = Environment::new(registry(), options()).with_bodies(Some(bodies));
+        let scene = Self {
+            environment: Arc::new(environment),
+            shelf: Some(Arc::clone(&shelf)),
+            ..Self::new()
+        };
+        (scene, shelf)
     }
 
     /// A client that logged in as `guest` and began a session.
@@ -183,12 +274,9 @@ impl Scene {
         panic!("they never become quiet");
     }
 
-    fn turn(&mut self, index: usize) -> bool {
+    pub(super) fn turn(&mut self, index: usize) -> bool {
+        let mut moved = self.move_out(index);
         let (now, client) = (self.now, &mut self.clients[index]);
-        let mut out = Vec::new();
-        let mut moved = client.engine.poll_transmit(now, &mut out);
-        client.outbound.extend_from_slice(&out);
-        client.gateway.handle_bytes(now, &mut client.outbound);
         if let Some(credentials) = client.gateway.poll_login() {
             let verdict = check(&self.environment, &credentials);
             client.gateway.handle_login(now, verdict);
@@ -214,6 +302,12 @@ impl Scene {
         }
         let mut out = Vec::new();
         moved |= client.gateway.poll_transmit(now, &mut out);
+        while let Some(fetch) = client.gateway.poll_fetch() {
+            let shelf = self.shelf.as_ref();
+            let piece = shelf.and_then(|shelf| shelf.piece(*fetch.body, fetch.piece));
+            client.gateway.handle_fetched(now, fetch.stream, piece);
+            moved = true;
+        }
         client.gateway.report_room(0);
         client.inbound.extend_from_slice(&out);
         client.engine.handle_bytes(now, &mut client.inbound);
@@ -224,12 +318,23 @@ impl Scene {
         moved | client.gateway.has_work()
     }
 
+    /// Moves what a client sends to its gateway.
+    pub(super) fn move_out(&mut self, index: usize) -> bool {
+        let (now, client) = (self.now, &mut self.clients[index]);
+        let mut out = Vec::new();
+        let moved = client.engine.poll_transmit(now, &mut out);
+        client.outbound.extend_from_slice(&out);
+        client.gateway.handle_bytes(now, &mut client.outbound);
+        moved
+    }
+
     /// Gives each gateway what the core has for it.
     fn hand_out(&mut self) {
         for (id, effect) in self.effects.outgoing.drain(..) {
             let owner = usize::try_from(id.0 - 1).unwrap();
             self.clients[owner].gateway.push_effects([effect]);
         }
+        self.released.append(&mut self.effects.released);
         self.effects.clear();
     }
 
@@ -239,6 +344,15 @@ impl Scene {
         self.hand_out();
         self.drive();
         reply
+    }
+
+    /// Tells the core something, and the gateways what came of it; nothing moves.
+    pub(super) fn tell(&mut self, command: Command) {
+        self.core.apply(self.now, command, &mut self.effects);
+        self.hand_out();
+        for client in &mut self.clients {
+            client.gateway.handle_effects(self.now, self.durable, 0);
+        }
     }
 
     pub(super) fn queue(&mut self, name: &str, arguments: &[(&str, Value)]) {

@@ -21,7 +21,6 @@ use crate::management::http::json::topology;
 use crate::management::http::{Failure, Frame, Listing};
 use crate::management::rates::{self, Rates};
 use crate::server::vhost::{Failed, Vhost};
-use crate::server::yielding::give_way;
 
 /// Queues of which everything is copied under one hold of the lock.
 const DETAILS_SLICE: usize = 64;
@@ -147,7 +146,7 @@ pub(super) async fn queues(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Result<R
             aside(move || {
                 let mut items = Vec::new();
                 found.describe(|queue| items.push(queue)).map_err(failed)?;
-                Ok(Reply::Written(frame.around(items).to_string()))
+                Ok(Reply::Json(frame.around(items)))
             })
             .await
         }
@@ -190,7 +189,6 @@ impl Found {
                 after = names.last().cloned();
                 let wanted = names.into_iter().filter(|name| found.listing.wants(name));
                 found.add_keyed(index, wanted.collect(), &mut keyed)?;
-                give_way();
                 if is_last {
                     break;
                 }
@@ -220,14 +218,11 @@ impl Found {
                     .into_iter()
                     .map(|name| (Value::from(&*name), index, name)),
             ),
-            Some(field) => {
+            Some(_) => {
                 let names: Vec<(usize, Name)> =
                     names.into_iter().map(|name| (index, name)).collect();
-                self.each(&names, |place, details| {
-                    let key = match queue::number(field, details) {
-                        Some(number) => Value::from(number),
-                        None => self.listing.sort_key(&queue::queue(place, details)),
-                    };
+                self.each(&names, |details, described| {
+                    let key = self.listing.sort_key(&described);
                     keyed.push((key, index, details.info.name.clone()));
                 })
                 .map_err(failed)?;
@@ -238,16 +233,14 @@ impl Found {
 
     /// Describes what was found, with the wanted fields.
     fn describe(&self, mut item: impl FnMut(Value)) -> Result<(), Failed> {
-        self.each(&self.names, |place, details| {
-            item(self.listing.project(queue::queue(place, details)));
-        })
+        self.each(&self.names, |_, queue| item(self.listing.project(queue)))
     }
 
-    /// Looks at queues, some under each hold of a lock; those that went meanwhile are left out.
+    /// Describes queues, some under each hold of a lock; those that went meanwhile are left out.
     fn each(
         &self,
         names: &[(usize, Name)],
-        mut visit: impl FnMut(Place<'_>, &QueueDetails),
+        mut visit: impl FnMut(&QueueDetails, Value),
     ) -> Result<(), Failed> {
         for slice in names.chunks(DETAILS_SLICE) {
             for same in slice.chunk_by(|(a, _), (b, _)| a == b) {
@@ -266,9 +259,8 @@ impl Found {
                     rates: &listed.rates,
                 };
                 for details in &details {
-                    visit(place, details);
+                    visit(details, queue::queue(place, details));
                 }
-                give_way();
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use super::objects::exchange_name;
 use super::reply::Reply;
 use super::visitor::Visitor;
 use super::work::failed;
-use crate::access::{DEFAULT_EXCHANGE_NAME, Right};
+use crate::access::Right;
 use crate::base::{Name, Position};
 use crate::broker::queue::State;
 use crate::broker::{Outcome, PublishOutcome};
@@ -19,6 +19,7 @@ use crate::management::http::json::message::{self, PayloadEncoding, Showing, Sho
 use crate::management::http::{Failure, Fields, Publication, Query};
 use crate::message::{Message, Route};
 use crate::server::browse::Seen;
+use crate::server::store::Store;
 
 /// What the aliveness test declares and publishes.
 const ALIVENESS_QUEUE: &str = "aliveness-test";
@@ -45,11 +46,6 @@ pub(super) async fn publish(call: &Call<'_>) -> Result<Reply, Failure> {
     }
     if !call.permissions().allow(Right::Write, &exchange) {
         let user = &call.identity.name;
-        let exchange = if exchange.is_empty() {
-            DEFAULT_EXCHANGE_NAME
-        } else {
-            &*exchange
-        };
         return Err(Failure::bad_request(format!(
             "403 ACCESS_REFUSED - write access to exchange '{exchange}' in vhost '{vhost}' refused \
              for user '{user}'"
@@ -168,14 +164,16 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Reply, Failure> {
         queue.map_or(0, |queue| queue.messages.ready())
     });
     let left = left.map_err(failed)?;
-    visitor.settle(&taken, &outcome).await?;
-    drop(visitor);
-    aside(move || {
-        let total = taken.len() as u64;
+    let taken = Arc::new(taken);
+    let (deliveries, store) = (Arc::clone(&taken), call.shared.store.clone());
+    // Before they are settled: what cannot be read is not lost.
+    let messages = aside(move || {
+        let total = deliveries.len() as u64;
         let behind = (1..).map(|index: u64| left + total.saturating_sub(index));
-        let shown = taken.iter().zip(behind).map(|(delivery, behind)| {
+        let shown = deliveries.iter().zip(behind).map(|(delivery, behind)| {
+            let message = whole(store.as_deref(), &delivery.message)?;
             let shown = Shown {
-                message: &delivery.message,
+                message: &message,
                 route: &delivery.route,
                 delivery_count: delivery.delivery_count,
                 failures: delivery.failures,
@@ -186,11 +184,24 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Reply, Failure> {
             if let Value::Object(fields) = &mut json {
                 fields.insert("message_count".to_owned(), json!(behind));
             }
-            json
+            Ok(json)
         });
-        Ok(Reply::Json(shown.collect()))
+        shown.collect::<Result<Value, Failure>>()
     })
-    .await
+    .await?;
+    visitor.settle(&taken, &outcome).await?;
+    Ok(Reply::Json(messages))
+}
+
+/// A message with its bare bytes, read back if they were written ahead.
+fn whole(store: Option<&Store>, message: &Arc<Message>) -> Result<Arc<Message>, Failure> {
+    let Some(body) = message.ahead() else {
+        return Ok(Arc::clone(message));
+    };
+    let bare = store.and_then(|store| store.read_body(**body));
+    let whole = bare.and_then(|bare| message.filled(&bare));
+    let missing = || Failure::unavailable("a message cannot be read back from the journal now");
+    whole.map(Arc::new).ok_or_else(missing)
 }
 
 /// `GET /api/queues/VHOST/NAME/messages`: a look that changes nothing.
@@ -219,6 +230,7 @@ pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
     let count = unsigned("count", BROWSE_COUNT)?.min(COUNT_MAX);
     let name = readable_queue(call)?;
     let vhost = call.vhost()?;
+    let store = call.shared.store.clone();
     aside(move || {
         let mut items = Vec::new();
         let mut bytes = 0;
@@ -234,7 +246,7 @@ pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
             next = piece.next;
             for seen in &piece.messages {
                 bytes += seen.message.bare_len();
-                items.push(shown(seen, showing));
+                items.push(shown(store.as_deref(), seen, showing)?);
                 if bytes >= BROWSE_BYTES_MAX {
                     next = Some(Position(seen.position.0 + 1));
                     break;
@@ -247,9 +259,10 @@ pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
     .await
 }
 
-fn shown(seen: &Seen, showing: Showing) -> Value {
+fn shown(store: Option<&Store>, seen: &Seen, showing: Showing) -> Result<Value, Failure> {
+    let message = whole(store, &seen.message)?;
     let shown = Shown {
-        message: &seen.message,
+        message: &message,
         route: &seen.route,
         delivery_count: seen.message.carried_delivery_count() + seen.failures,
         failures: seen.failures,
@@ -260,7 +273,7 @@ fn shown(seen: &Seen, showing: Showing) -> Value {
     if let Value::Object(fields) = &mut json {
         fields.insert("position".to_owned(), json!(seen.position.0));
     }
-    json
+    Ok(json)
 }
 
 /// The queue in the path, if the user may read it.

@@ -1,0 +1,320 @@
+//! Bodies of large durable messages, written to the journal while they arrive: the publish only
+//! names them. [architecture D4]
+//!
+//! ```text
+//!  transfer frames --> Arriving: head | walk over the body --> pieces --> journal
+//!                          |                                                 |
+//!  last frame ------------>+--> last piece names the body <------------------+
+//!                               --> Publish with head and name
+//! ```
+//! A body whose publish never comes is let go with the [`Arriving`] it was in.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use bytes::Bytes;
+
+use super::Gateway;
+use super::errors;
+use super::links::Kind;
+use super::work::Work;
+use crate::base::Lsn;
+use crate::base::limits::{
+    AHEAD_BYTES_MIN, AHEAD_HEAD_BYTES_MAX, AHEAD_MESSAGES_MAX, AHEAD_UNWRITTEN_BYTES_MAX,
+};
+use crate::broker::Command;
+use crate::link::LinkHandle;
+use crate::message::{BareLengths, KeyRule, Message, MessageError};
+use crate::store::PIECE_BYTES_MAX;
+use crate::wire::{BodyWalk, DecodeError, SectionIndex, walk_head};
+
+/// Where bodies go that are written ahead of their messages: the journal.
+pub trait Bodies: fmt::Debug + Send + Sync {
+    /// Appends a piece that is not the last, of at most [`PIECE_BYTES_MAX`] bytes.
+    fn append_piece(&self, bytes: Bytes) -> Lsn;
+    /// Appends the last piece, which names the body. It can be read as long as the name is held.
+    fn append_body(&self, pieces: Box<[Lsn]>, last: Bytes) -> Arc<Lsn>;
+    /// Lets a piece or a body go that no message names.
+    fn release(&self, name: Lsn);
+    /// Whether the disk has no room: what arrives now takes what is reserved for settlements.
+    fn is_short(&self) -> bool;
+}
+
+/// A message that is being written ahead.
+#[derive(Debug)]
+pub(super) struct Arriving {
+    bodies: Arc<dyn Bodies>,
+    /// Such messages in the whole broker, this one included.
+    count: Arc<AtomicU32>,
+    /// What stands in front of its body.
+    head: Bytes,
+    index: SectionIndex,
+    walk: BodyWalk,
+    /// Bytes of its bare message so far.
+    bare_bytes: u64,
+    pieces: Vec<Lsn>,
+    /// Less than a piece.
+    tail: Vec<u8>,
+}
+
+/// Whether a message is written ahead.
+enum Beginning {
+    Ahead(Box<Arriving>),
+    /// It is not known yet that it is large.
+    Undecided,
+    /// It is kept until it is whole: it is not durable, or its body not made of bytes, or what stands
+    /// in front of that is large, or many others are being written ahead.
+    Kept,
+}
+
+impl Arriving {
+    /// Looks at what has arrived.
+    fn begin(gateway: &Gateway, fragments: &[Bytes]) -> Beginning {
+        let Some(bodies) = &gateway.environment.bodies else {
+            return Beginning::Kept;
+        };
+        let mut beginning = Vec::new();
+        for fragment in fragments {
+            let room = AHEAD_HEAD_BYTES_MAX - beginning.len();
+            beginning.extend_from_slice(fragment.get(..room).unwrap_or(fragment));
+        }
+        let Some(index) = walk_head(&beginning) else {
+            return Beginning::Kept;
+        };
+        let header = index.read_header(&beginning);
+        let is_durable = header.is_ok_and(|header| header.durable == Some(true));
+        let (head, body) = beginning.split_at(index.body.start as usize);
+        let mut walk = BodyWalk::default();
+        if !is_durable || walk.push(body).is_err() || !walk.has_begun() {
+            return Beginning::Kept;
+        }
+        if walk.bytes_min() < AHEAD_BYTES_MIN as u64 {
+            return Beginning::Undecided;
+        }
+        let count = Arc::clone(&gateway.environment.arriving);
+        if count.fetch_add(1, Ordering::Relaxed) >= AHEAD_MESSAGES_MAX {
+            count.fetch_sub(1, Ordering::Relaxed);
+            return Beginning::Kept;
+        }
+        let mut arriving = Self {
+            bodies: Arc::clone(bodies),
+            count,
+            head: Bytes::copy_from_slice(head),
+            index,
+            walk: BodyWalk::default(),
+            bare_bytes: 0,
+            pieces: Vec::new(),
+            tail: Vec::new(),
+        };
+        let bare = head.get(index.bare as usize..).unwrap_or_default();
+        arriving.append(bare, &mut Vec::new());
+        Beginning::Ahead(Box::new(arriving))
+    }
+
+    /// Bytes in front of the body: they are taken already.
+    fn head_bytes(&self) -> usize {
+        self.head.len()
+    }
+
+    /// Takes the next bytes; adds the pieces that were full to `unwritten`.
+    fn push(&mut self, bytes: &[u8], unwritten: &mut Vec<(Lsn, u64)>) -> Result<(), DecodeError> {
+        self.walk.push(bytes)?;
+        self.append(bytes, unwritten);
+        Ok(())
+    }
+
+    fn append(&mut self, mut bytes: &[u8], unwritten: &mut Vec<(Lsn, u64)>) {
+        self.bare_bytes += bytes.len() as u64;
+        while !bytes.is_empty() {
+            if self.tail.capacity() == 0 {
+                self.tail.reserve_exact(PIECE_BYTES_MAX);
+            }
+            let room = PIECE_BYTES_MAX - self.tail.len();
+            let (taken, rest) = bytes.split_at(room.min(bytes.len()));
+            self.tail.extend_from_slice(taken);
+            bytes = rest;
+            if self.tail.len() == PIECE_BYTES_MAX {
+                let piece = std::mem::take(&mut self.tail);
+                let lsn = self.bodies.append_piece(piece.into());
+                self.pieces.push(lsn);
+                unwritten.push((lsn, PIECE_BYTES_MAX as u64));
+            }
+        }
+    }
+
+    /// Takes the last bytes: the message, whose body is named now.
+    fn finish(mut self, last: &[u8], keys: KeyRule) -> Result<Message, MessageError> {
+        self.push(last, &mut Vec::new())?;
+        let long = |_| DecodeError::TooLong;
+        let lengths = BareLengths {
+            body: u32::try_from(self.walk.finish()? + self.head_bare_bytes()).map_err(long)?,
+            whole: u32::try_from(self.bare_bytes).map_err(long)?,
+        };
+        let pieces = std::mem::take(&mut self.pieces).into_boxed_slice();
+        let tail = std::mem::take(&mut self.tail);
+        let body = self.bodies.append_body(pieces, tail.into());
+        let name = *body;
+        let message = Message::from_head(&self.head, &self.index, lengths, body, keys);
+        message.inspect_err(|_| self.bodies.release(name))
+    }
+
+    /// Bytes of its properties and application-properties.
+    fn head_bare_bytes(&self) -> u64 {
+        self.head.len() as u64 - u64::from(self.index.bare)
+    }
+
+    /// Bytes that have arrived.
+    pub(super) fn bytes(&self) -> u64 {
+        u64::from(self.index.bare) + self.bare_bytes
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        for piece in &self.pieces {
+            self.bodies.release(*piece);
+        }
+    }
+}
+
+impl Gateway {
+    /// A part of a large message is here.
+    pub(super) fn on_partial(&mut self, handle: LinkHandle) {
+        let is_begun = matches!(
+            self.links.by_handle(handle).map(|link| &link.kind),
+            Some(Kind::Publisher(publisher)) if publisher.arriving.is_some()
+        );
+        let mut skip = 0;
+        if !is_begun {
+            let begun = match Arriving::begin(self, self.link.partial(handle)) {
+                Beginning::Ahead(arriving) => arriving,
+                Beginning::Undecided => return,
+                Beginning::Kept => return self.link.keep_partial(handle),
+            };
+            skip = begun.head_bytes();
+            match self.links.by_handle(handle).map(|link| &mut link.kind) {
+                Some(Kind::Publisher(publisher)) => publisher.arriving = Some(begun),
+                _ => return self.link.keep_partial(handle),
+            }
+        }
+        let fragments = self.link.take_partial(handle);
+        let Some(Kind::Publisher(publisher)) =
+            self.links.by_handle(handle).map(|link| &mut link.kind)
+        else {
+            return;
+        };
+        let mut written = Vec::new();
+        for fragment in fragments {
+            let head = skip.min(fragment.len());
+            skip -= head;
+            let bytes = fragment.get(head..).unwrap_or_default();
+            let Some(arriving) = &mut publisher.arriving else {
+                break;
+            };
+            if let Err(error) = arriving.push(bytes, &mut written) {
+                publisher.arriving = None;
+                let error = errors::message(&error.into());
+                self.link.detach(handle, true, Some(error));
+                break;
+            }
+        }
+        self.unwritten.extend(written);
+    }
+
+    /// The message of a delivery that is whole now, whose last bytes these are.
+    pub(super) fn whole_message(
+        &mut self,
+        arriving: Option<Box<Arriving>>,
+        payload: Bytes,
+    ) -> Result<Message, MessageError> {
+        let keys = self.environment.options.key_rule;
+        match arriving {
+            Some(arriving) => arriving.finish(&payload, keys),
+            None => Ok(self.put_ahead(Message::from_transfer(payload, keys)?)),
+        }
+    }
+
+    /// Writes the bare bytes of a large durable message that had to be kept until it was whole, in
+    /// pieces as well: no record becomes long, and they need not stay in memory.
+    fn put_ahead(&mut self, message: Message) -> Message {
+        let is_large = message.bare_len() > AHEAD_BYTES_MIN && message.durable();
+        let (true, Some(bodies)) = (is_large, &self.environment.bodies) else {
+            return message;
+        };
+        if message.head_bytes() > AHEAD_HEAD_BYTES_MAX {
+            return message;
+        }
+        let mut rest = message.bare_bytes();
+        let mut pieces = Vec::new();
+        while rest.len() > PIECE_BYTES_MAX {
+            let piece = rest.split_to(PIECE_BYTES_MAX);
+            let bytes = piece.len() as u64;
+            let lsn = bodies.append_piece(piece);
+            self.unwritten.push_back((lsn, bytes));
+            pieces.push(lsn);
+        }
+        let body = bodies.append_body(pieces.into_boxed_slice(), rest);
+        message.put_ahead(body).unwrap_or(message)
+    }
+
+    /// Lets the body of a message go that was not published.
+    pub(super) fn release_ahead(&self, body: Option<Lsn>) {
+        if let (Some(bodies), Some(body)) = (&self.environment.bodies, body) {
+            bodies.release(body);
+        }
+    }
+
+    /// Forgets what was to be done, and lets the bodies go that only that named.
+    pub(super) fn forget_work(&mut self) {
+        for work in std::mem::take(&mut self.work) {
+            if let Work::Command(Command::Publish(publish)) = work {
+                self.release_ahead(publish.message.ahead().map(|body| **body));
+            }
+        }
+    }
+
+    /// Whether more was written ahead than the journal has written to the disk: nothing should be
+    /// read for now.
+    pub fn is_ahead_of_disk(&self) -> bool {
+        let unwritten = self.unwritten.iter().map(|(_, bytes)| *bytes);
+        unwritten.sum::<u64>() > AHEAD_UNWRITTEN_BYTES_MAX
+    }
+
+    /// Whether messages arrive that are written ahead while an alarm stands.
+    pub fn is_ahead_in_alarm(&self) -> bool {
+        let arrives = |kind: &Kind| match kind {
+            Kind::Publisher(publisher) => publisher.arriving.is_some(),
+            _ => false,
+        };
+        self.alarm && self.links.iter().any(|link| arrives(&link.kind))
+    }
+
+    /// Gives up what is being written ahead if the disk has no room for it: a connection with
+    /// consumers has to be read, since what they settle makes room.
+    pub(super) fn give_up_ahead(&mut self) {
+        let is_short = self
+            .environment
+            .bodies
+            .as_ref()
+            .is_some_and(|bodies| bodies.is_short());
+        if !is_short || !self.is_consuming() {
+            return;
+        }
+        for link in self.links.iter_mut() {
+            if let Kind::Publisher(publisher) = &mut link.kind
+                && publisher.arriving.take().is_some()
+            {
+                self.link
+                    .detach(link.handle, true, Some(errors::disk_full()));
+            }
+        }
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.forget_work();
+    }
+}

@@ -1,0 +1,120 @@
+//! Messages that were written ahead, on their way to consumers: read back from the journal piece by
+//! piece, as the peer takes them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::Gateway;
+use super::errors;
+use super::work::Work;
+use crate::base::{ConsumerId, Lsn, Now, Position};
+use crate::broker::{Command, Delivery};
+use crate::link::{LinkHandle, Sending, Unsendable};
+
+/// The messages of one connection that are being read back.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    list: Vec<Stream>,
+    last: u64,
+}
+
+#[derive(Debug)]
+struct Stream {
+    number: u64,
+    link: LinkHandle,
+    consumer: ConsumerId,
+    position: Position,
+    /// Its name; it is not let go as long as this is held.
+    body: Arc<Lsn>,
+    /// The next piece of it.
+    piece: usize,
+    bytes_left: u64,
+}
+
+/// A piece of a body to read. Answered by [`Gateway::handle_fetched`].
+#[derive(Clone, Debug)]
+pub struct Fetch {
+    /// For which message.
+    pub stream: u64,
+    /// Of which body.
+    pub body: Arc<Lsn>,
+    /// Which piece, from 0 on.
+    pub piece: usize,
+}
+
+impl Streams {
+    /// Forgets what was on its way through a link.
+    pub(super) fn forget(&mut self, link: LinkHandle) {
+        self.list.retain(|stream| stream.link != link);
+    }
+}
+
+impl Gateway {
+    /// Sends a message whose bare bytes are in the journal.
+    pub(super) fn stream(
+        &mut self,
+        handle: LinkHandle,
+        sending: Sending<'_>,
+        (delivery, body): (&Delivery, &Arc<Lsn>),
+    ) -> Result<(), Unsendable> {
+        self.streams.last += 1;
+        let number = self.streams.last;
+        let bytes_left = delivery.message.bare_len() as u64;
+        self.link
+            .send_stream(handle, sending, (number, bytes_left))?;
+        self.streams.list.push(Stream {
+            number,
+            link: handle,
+            consumer: delivery.consumer,
+            position: delivery.position,
+            body: Arc::clone(body),
+            piece: 0,
+            bytes_left,
+        });
+        Ok(())
+    }
+
+    /// A piece that a message needs to be sent on.
+    pub fn poll_fetch(&mut self) -> Option<Fetch> {
+        while let Some((_, number)) = self.link.poll_wanting() {
+            let mut streams = self.streams.list.iter();
+            if let Some(stream) = streams.find(|stream| stream.number == number) {
+                return Some(Fetch {
+                    stream: number,
+                    body: Arc::clone(&stream.body),
+                    piece: stream.piece,
+                });
+            }
+        }
+        None
+    }
+
+    /// A piece was read; none: it could not be.
+    pub fn handle_fetched(&mut self, now: Now, number: u64, bytes: Option<Bytes>) {
+        let mut streams = self.streams.list.iter_mut();
+        let Some(stream) = streams.find(|stream| stream.number == number) else {
+            return;
+        };
+        let link = stream.link;
+        let bytes = bytes.filter(|bytes| {
+            let count = bytes.len() as u64;
+            count > 0 && count <= stream.bytes_left
+        });
+        if let Some(bytes) = bytes {
+            stream.piece += 1;
+            stream.bytes_left -= bytes.len() as u64;
+            if stream.bytes_left == 0 {
+                self.streams.list.retain(|stream| stream.number != number);
+            }
+            self.link.supply(link, number, bytes);
+        } else {
+            let (consumer, position) = (stream.consumer, stream.position);
+            let lose = Command::Lose { consumer, position };
+            self.work.push_back(Work::Command(lose));
+            self.streams.forget(link);
+            self.link.detach(link, true, Some(errors::unreadable()));
+        }
+        self.handle_events(now);
+    }
+}
