@@ -3,8 +3,9 @@
 # usage: benches/side_by_side.sh [ROUNDS] [ROW...]     default 3 rounds, all rows
 # rows: transient ten-queues dead-letter fixed-rate stall, and with messages of 1 KiB on disk
 #   durable-quorum durable-classic durable-behind durable-fill durable-dead-letter durable-rate
-# environment: SECONDS_EACH (5), CORONER_PORT (5673), RABBITMQ_PORT (5692), RABBITMQ_DIR, OUT (a
-#   directory that keeps each run's JSON), ONLY (coroner or rabbitmq)
+# environment: SECONDS_EACH (5), CORONER_PORT (5673), RABBITMQ_PORT (5692), RABBITMQ_HTTP_PORT (10000
+#   more), RABBITMQ_DIR, OUT (a directory that keeps each run's JSON), ONLY (coroner or rabbitmq),
+#   LISTED_QUEUES (20000)
 # The peer comes from ../shared/bench/rabbitmq-up, a RabbitMQ 4.0 in a chroot. Where that is missing
 # start any RabbitMQ 4 with user guest on 127.0.0.1:$RABBITMQ_PORT, for instance
 #   docker run --rm --network host -e RABBITMQ_NODE_PORT=5692 rabbitmq:4.0
@@ -20,6 +21,8 @@ rows=("$@")
 seconds_each=${SECONDS_EACH:-5}
 coroner_port=${CORONER_PORT:-5673}
 rabbitmq_port=${RABBITMQ_PORT:-5692}
+rabbitmq_http_port=${RABBITMQ_HTTP_PORT:-$((rabbitmq_port + 10000))}
+listed_queues=${LISTED_QUEUES:-20000}
 rabbitmq_dir=${RABBITMQ_DIR:-../peer-rabbitmq}
 out=${OUT:-$(mktemp -d)}
 mkdir -p "$out"
@@ -38,7 +41,7 @@ trap 'for pid in "${started[@]}"; do kill "$pid" 2>/dev/null || true; done; rm -
 start_coroner() {
   local port=$1; shift
   listens "$port" && { echo "port $port is taken; set CORONER_PORT" >&2; exit 1; }
-  "$coroner" serve --amqp "127.0.0.1:$port" --http off "$@" >"$out/coroner-$port.log" 2>&1 &
+  "$coroner" serve --amqp "127.0.0.1:$port" --http 127.0.0.1:0 "$@" >"$out/coroner-$port.log" 2>&1 &
   started+=($!)
   for _ in $(seq 50); do listens "$port" && return; sleep 0.1; done
   echo "Coroner did not come up; see $out/coroner-$port.log" >&2
@@ -72,6 +75,14 @@ port_of() {
   esac
 }
 
+# queues BROKER COMMAND ARGUMENT...: queues and policies over HTTP.
+queues() {
+  local broker=$1 command=$2 http=127.0.0.1:$rabbitmq_http_port; shift 2
+  [ "$broker" = rabbitmq ] ||
+    http=$(sed -n 's/^listening http //p' "$out/coroner-$coroner_port.log")
+  python3 benches/queues.py "$command" "$http" "$@"
+}
+
 # bench BROKER OPTION...: one run against a broker, for the row $row.
 bench() {
   local port; port=$(port_of "$1" "${row:-}"); shift
@@ -99,6 +110,15 @@ stall_rows() {
   stall "$broker" nothing true
   bench "$broker" --queue-prefix stall- --consumers 0 --messages 2000000 --keep >/dev/null
   stall "$broker" delete-2M bench "$broker" --queue-prefix stall- --delete-only
+  # A policy moves the end of 2 million messages, and then has come to it: all of them expire.
+  bench "$broker" --queue-prefix stall- --consumers 0 --messages 2000000 --keep >/dev/null
+  stall "$broker" policy-2M queues "$broker" policy 3600000
+  stall "$broker" expire-2M queues "$broker" policy 1
+  queues "$broker" no-policy
+  bench "$broker" --queue-prefix stall- --delete-only
+  queues "$broker" declare "$listed_queues" >/dev/null
+  stall "$broker" list queues "$broker" list 6
+  queues "$broker" delete "$listed_queues"
   # A session holds at most 65,535 deliveries: two consumers of one process hold the 100,000.
   bench "$broker" --queue-prefix stall- --consumers 0 --messages 100000 --keep >/dev/null
   stall "$broker" drop-100k bench "$broker" --queue-prefix stall- --producers 0 --consumers 2 \
@@ -143,7 +163,4 @@ for _ in $(seq "$rounds"); do
 done
 
 python3 benches/table.py "$out"
-case " ${rows[*]} " in
-  *" stall "*) echo "Not measured: a change of a queue's ttl policy; there is no way to set one yet." ;;
-esac
 echo "Each run: $out"

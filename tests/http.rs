@@ -512,3 +512,51 @@ fn who_may_do_what_is_as_in_rabbitmq() {
         assert_eq!(found, expect, "{method} {path} by {TAGS:?}");
     }
 }
+
+#[test]
+fn a_full_vhost_refuses_a_queue_in_rabbitmqs_words() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    api.put("/api/vhost-limits/%2F/max-queues", &json!({"value": 1}));
+    api.put("/api/queues/%2F/a", &json!({}));
+    let why = "cannot declare queue 'b': queue limit in vhost '/' (1) is reached";
+    assert_eq!(
+        api.ask("PUT", "/api/queues/%2F/b", &json!({})),
+        (400, json!({"error": "bad_request", "reason": why}))
+    );
+    api.put("/api/queues/%2F/a", &json!({}));
+    api.put("/api/vhost-limits/%2F/max-queues", &json!({"value": -1}));
+    api.put("/api/queues/%2F/b", &json!({}));
+}
+
+/// As measured on RabbitMQ 4.0.5 (`interop/rights`).
+#[test]
+fn keys_of_a_topic_exchange_are_bound_by_who_may_read_them() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    api.put("/api/queues/%2F/q", &json!({}));
+    let user = json!({"password": "ada", "tags": "management"});
+    api.put("/api/users/ada", &user);
+    let rights = json!({"configure": "", "write": ".*", "read": ".*"});
+    api.put("/api/permissions/%2F/ada", &rights);
+    let topics = json!({"exchange": "amq.topic", "write": ".*", "read": "^ada\\."});
+    api.put("/api/topic-permissions/%2F/ada", &topics);
+    for (exchange, key, status) in [
+        ("amq.topic", "ada.a", 201),
+        ("amq.topic", "bob.a", 401),
+        ("amq.direct", "bob.a", 201),
+    ] {
+        let path = format!("/api/bindings/%2F/e/{exchange}/q/q");
+        let body = json!({"routing_key": key}).to_string();
+        let (found, answer) = api.send_as("ada", "POST", &path, &body);
+        assert_eq!(found, status, "{exchange} {key}: {answer}");
+    }
+    let bound = json!({"routing_key": "bob.a"});
+    assert_eq!(
+        api.ask("POST", "/api/bindings/%2F/e/amq.topic/q/q", &bound)
+            .0,
+        201
+    );
+    let path = "/api/bindings/%2F/e/amq.topic/q/q/bob.a";
+    assert_eq!(api.send_as("ada", "DELETE", path, "").0, 401);
+}

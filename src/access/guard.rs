@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 
 use super::login::LoginError;
+use super::mechanism::LoginWay;
 use super::secret::{SECRET_BYTES, Secret};
 use super::user::User;
 use crate::base::{Map, Millis, Seed};
@@ -36,14 +37,14 @@ struct Allowance {
 /// What a login is remembered by: a keyed hash, as long for a long name as for a short one.
 type Mark = [u8; SECRET_BYTES];
 
-/// Attempts to log in that were counted.
+/// Attempts to log in that were counted, each once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LoginCounts {
     /// Let in.
     pub accepted: u64,
-    /// Refused, for whatever reason.
+    /// Refused for what they said.
     pub refused: u64,
-    /// Of these, without a look at the password: too many had failed before.
+    /// Refused without a look at it: too many had failed before, or too many passwords waited.
     pub limited: u64,
 }
 
@@ -58,7 +59,8 @@ pub struct LoginGuard {
     failures: Map<Mark, Millis>,
     /// Until when a success is remembered.
     successes: Map<Mark, Millis>,
-    counts: LoginCounts,
+    /// In the order of [`LoginWay::ALL`].
+    counts: [LoginCounts; LoginWay::ALL.len()],
     /// The second of the last line about a refusal, lines in it, refusals without one.
     lines: (u64, u32, u64),
 }
@@ -70,7 +72,7 @@ impl LoginGuard {
             secret,
             failures: Map::with_hasher(seed.hasher()),
             successes: Map::with_hasher(seed.hasher()),
-            counts: LoginCounts::default(),
+            counts: [LoginCounts::default(); LoginWay::ALL.len()],
             lines: (0, 0, 0),
         }
     }
@@ -122,13 +124,24 @@ impl LoginGuard {
 
     /// Counts what became of an attempt. For a refusal: how many there were since the last line of
     /// the log about one, this one included, if another line may be written.
-    pub fn note_result(&mut self, now: Millis, result: Result<(), LoginError>) -> Option<u64> {
-        let Err(error) = result else {
-            self.counts.accepted += 1;
+    pub fn note_result(
+        &mut self,
+        now: Millis,
+        way: LoginWay,
+        result: Result<(), LoginError>,
+    ) -> Option<u64> {
+        let mut counts = LoginWay::ALL.iter().zip(&mut self.counts);
+        let counts = counts.find(|(known, _)| **known == way);
+        if let Some((_, counts)) = counts {
+            match result {
+                Ok(()) => counts.accepted += 1,
+                Err(LoginError::TooManyFailures | LoginError::Busy) => counts.limited += 1,
+                Err(_) => counts.refused += 1,
+            }
+        }
+        if result.is_ok() {
             return None;
-        };
-        self.counts.refused += 1;
-        self.counts.limited += u64::from(error == LoginError::TooManyFailures);
+        }
         let second = now.0 / 1_000;
         let (last, lines, unsaid) = self.lines;
         let lines = if last == second { lines } else { 0 };
@@ -140,9 +153,9 @@ impl LoginGuard {
         Some(unsaid + 1)
     }
 
-    /// What was counted.
-    pub const fn counts(&self) -> LoginCounts {
-        self.counts
+    /// What was counted, by way.
+    pub fn counts(&self) -> impl Iterator<Item = (LoginWay, LoginCounts)> {
+        LoginWay::ALL.into_iter().zip(self.counts)
     }
 
     /// A key nobody else has, for what must not be guessed.
@@ -181,7 +194,7 @@ fn network(source: IpAddr) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::{PasswordHash, UserLimits};
+    use crate::access::{Mechanism, PasswordHash, UserLimits};
     use crate::base::Name;
 
     const HOME: &str = "192.0.2.1";
@@ -287,18 +300,21 @@ mod tests {
     fn refusals_are_counted_and_logged_five_times_a_second() {
         let mut guard = guard();
         let refused = Err(LoginError::Credentials);
+        let plain = LoginWay::Sasl(Mechanism::Plain);
         let lines: Vec<_> = (0..8)
-            .filter_map(|_| guard.note_result(Millis(1_000), refused))
+            .filter_map(|_| guard.note_result(Millis(1_000), plain, refused))
             .collect();
         assert_eq!(lines, [1; 5]);
-        assert_eq!(guard.note_result(Millis(2_000), refused), Some(4));
-        guard.note_result(Millis(2_000), Err(LoginError::TooManyFailures));
-        guard.note_result(Millis(2_000), Ok(()));
-        let counts = LoginCounts {
-            accepted: 1,
-            refused: 10,
-            limited: 1,
+        assert_eq!(guard.note_result(Millis(2_000), plain, refused), Some(4));
+        guard.note_result(Millis(2_000), plain, Err(LoginError::TooManyFailures));
+        guard.note_result(Millis(2_000), LoginWay::Basic, Err(LoginError::Busy));
+        guard.note_result(Millis(2_000), LoginWay::Basic, Ok(()));
+        let counted = |way| {
+            let (_, counts) = guard.counts().find(|(known, _)| *known == way).unwrap();
+            [counts.accepted, counts.refused, counts.limited]
         };
-        assert_eq!(guard.counts(), counts);
+        assert_eq!(counted(plain), [0, 9, 1]);
+        assert_eq!(counted(LoginWay::Basic), [1, 0, 1]);
+        assert_eq!(counted(LoginWay::Unknown), [0, 0, 0]);
     }
 }

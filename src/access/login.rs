@@ -39,6 +39,12 @@ pub enum LoginError {
     /// No user of that name, or another password, or a user without one.
     #[error("unknown user or wrong password")]
     Credentials,
+    /// The user has a hash of RabbitMQ's and nothing that SCRAM could be checked against.
+    #[error(
+        "the password was imported as a hash of RabbitMQ's, which SCRAM cannot use: log in with \
+         PLAIN, or set the password again"
+    )]
+    NoScramKeys,
     /// The user may come from this machine only.
     #[error("user may only log in from loopback")]
     LoopbackOnly,

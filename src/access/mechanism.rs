@@ -41,6 +41,47 @@ impl Mechanism {
     }
 }
 
+/// How somebody says who it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LoginWay {
+    /// By SASL.
+    Sasl(Mechanism),
+    /// By Basic authentication over HTTP. [RFC 7617]
+    Basic,
+    /// In no way that is known: SASL out of order.
+    Unknown,
+}
+
+impl LoginWay {
+    /// All of them.
+    pub const ALL: [Self; 7] = {
+        let [external, sha512, sha256, plain, anonymous] = Mechanism::ALL;
+        [
+            Self::Sasl(external),
+            Self::Sasl(sha512),
+            Self::Sasl(sha256),
+            Self::Sasl(plain),
+            Self::Sasl(anonymous),
+            Self::Basic,
+            Self::Unknown,
+        ]
+    };
+
+    /// The way that a mechanism of this name is.
+    pub fn of_mechanism(name: &str) -> Self {
+        name.parse().map_or(Self::Unknown, Self::Sasl)
+    }
+
+    /// Its word, in logs and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sasl(mechanism) => mechanism.as_str(),
+            Self::Basic => "Basic",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 impl FromStr for Mechanism {
     type Err = String;
 

@@ -22,10 +22,12 @@ pub use hash::{Argon2Cost, PasswordHash, RABBIT_SALT_BYTES, SALT_BYTES};
 pub use login::{
     Credentials, LoginError, anonymous, check_authorization, check_place, external, parse_plain,
 };
-pub use mechanism::{Mechanism, Mechanisms};
+pub use mechanism::{LoginWay, Mechanism, Mechanisms};
 pub use password::{Password, PasswordError, Salts};
 pub use peer::{Peer, TlsPeer};
-pub use permissions::{Pattern, PatternError, Permissions, Right, TopicPermissions};
+pub use permissions::{
+    DEFAULT_EXCHANGE_NAME, Pattern, PatternError, Permissions, Right, TopicPermissions,
+};
 pub use scram::{ClientFirst, ScramExchange, ScramHash, ScramKeys};
 pub use secret::{SECRET_BYTES, Secret};
 pub use user::{Tag, User, UserLimits};

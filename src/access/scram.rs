@@ -214,9 +214,9 @@ impl ScramExchange {
         secret: &Secret,
     ) -> (Self, String) {
         let is_known = keys.is_some();
-        let keys = keys
-            .cloned()
-            .unwrap_or_else(|| ScramKeys::nobody(&first.user, secret));
+        // For everybody, so that time tells nobody who exists.
+        let nobody = ScramKeys::nobody(&first.user, secret);
+        let keys = keys.cloned().unwrap_or(nobody);
         let nonce = format!("{}{nonce}", first.nonce);
         let salt = BASE64.encode(keys.salt);
         let answer = format!("r={nonce},s={salt},i={}", keys.rounds);

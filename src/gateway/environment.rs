@@ -9,7 +9,7 @@ use super::ahead::Bodies;
 use super::counters::OpenLinks;
 use super::pattern::NamePatterns;
 use super::seats::Seats;
-use crate::access::{LoginError, LoginGuard, Mechanisms, Peer, Secret};
+use crate::access::{LoginError, LoginGuard, LoginWay, Mechanisms, Peer, Secret};
 use crate::base::{Millis, Name, Seed};
 use crate::broker::registry::{Registry, RegistryFact};
 use crate::link::Options as LinkOptions;
@@ -122,19 +122,20 @@ impl Environment {
         &self,
         now: Millis,
         peer: &Peer,
-        user: &str,
+        (way, user): (LoginWay, &str),
         verdict: Result<(), LoginError>,
     ) {
         let mut guard = self.guard.lock();
-        if verdict == Err(LoginError::Credentials) {
+        if let Err(LoginError::Credentials | LoginError::NoScramKeys) = verdict {
             guard.note_failure(now, peer.address.ip(), user);
         }
-        let refusals = guard.note_result(now, verdict);
+        let refusals = guard.note_result(now, way, verdict);
         drop(guard);
         if let (Err(error), Some(refusals)) = (verdict, refusals) {
             let address = peer.address;
             let user: String = user.chars().take(USER_LOGGED_CHARS).collect();
-            tracing::warn!(%error, ?user, %address, refusals, "login refused");
+            let mechanism = way.as_str();
+            tracing::warn!(%error, ?user, %address, mechanism, refusals, "login refused");
         }
     }
 

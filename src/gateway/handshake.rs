@@ -46,6 +46,11 @@ impl Login {
         self.topics.as_ref()?.get(exchange)
     }
 
+    /// What it may do with the keys of each topic exchange; none: anything.
+    pub(super) fn topics(&self) -> Option<&TopicMap> {
+        self.topics.as_deref()
+    }
+
     /// Changes of the registry that it knows: what was checked under others is to be checked again.
     pub(super) const fn generation(&self) -> u64 {
         self.generation

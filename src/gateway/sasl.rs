@@ -12,7 +12,7 @@
 use super::Gateway;
 use super::handshake::Known;
 use crate::access::{
-    self, ClientFirst, Credentials, LoginError, Mechanism, ScramExchange, ScramHash,
+    self, ClientFirst, Credentials, LoginError, LoginWay, Mechanism, ScramExchange, ScramHash,
 };
 use crate::base::{Name, Now};
 use crate::wire::sasl::SaslCode;
@@ -127,7 +127,17 @@ impl Gateway {
         exchange: &ScramExchange,
         response: &[u8],
     ) -> Result<(Known, String), LoginError> {
-        let proof = exchange.finish(response)?;
+        let proof = exchange.finish(response).map_err(|error| {
+            // For the log: the peer is told no more than for any other reason.
+            let registry = self.environment.registry();
+            let user = registry.user(exchange.user());
+            let password = user.and_then(|user| user.password.as_ref());
+            let no_keys = password.is_some_and(|password| password.scram.is_none());
+            match error {
+                LoginError::Credentials if no_keys => LoginError::NoScramKeys,
+                error => error,
+            }
+        })?;
         let known = self.known(exchange.user())?;
         Ok((known, proof))
     }
@@ -188,7 +198,8 @@ impl Gateway {
     fn answer_login(&mut self, now: Now, result: Result<Known, LoginError>, last_step: &[u8]) {
         let verdict = result.as_ref().map(|_| ()).map_err(|error| *error);
         let environment = &self.environment;
-        environment.note_login(now.mono, &self.peer, &self.sasl_user, verdict);
+        let way = LoginWay::of_mechanism(&self.mechanism);
+        environment.note_login(now.mono, &self.peer, (way, &self.sasl_user), verdict);
         match result {
             Ok(known) => {
                 self.known = Some(known);

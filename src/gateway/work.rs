@@ -145,6 +145,7 @@ impl Gateway {
         let caller = Caller {
             user: &login.user,
             permissions: &login.permissions,
+            topics: login.topics(),
             connection: self.id,
             node: &self.environment.options.node,
         };

@@ -2,7 +2,7 @@
 
 use crate::base::{Lsn, Name};
 use crate::broker::binding::Binding;
-use crate::broker::{Destination, QueueInfo};
+use crate::broker::{Destination, QueueInfo, Warning};
 use crate::wire::{self, Array, Kind, SectionKind, Value, encode_value};
 
 use super::path::BindingPath;
@@ -18,6 +18,8 @@ pub struct Success {
     pub body: Value,
     /// To be told once this is durable.
     pub lsn: Lsn,
+    /// What will probably not do as meant; told to who asks for it.
+    pub warnings: Vec<Warning>,
 }
 
 impl Success {
@@ -27,6 +29,7 @@ impl Success {
             status: Status::Ok,
             body,
             lsn,
+            warnings: Vec::new(),
         }
     }
 
@@ -36,7 +39,14 @@ impl Success {
             status: Status::NoContent,
             body: Value::Null,
             lsn,
+            warnings: Vec::new(),
         }
+    }
+
+    /// The same with warnings.
+    #[must_use]
+    pub fn warned(self, warnings: Vec<Warning>) -> Self {
+        Self { warnings, ..self }
     }
 
     /// A number of messages that went.
@@ -109,10 +119,22 @@ fn map<'a>(pairs: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
 }
 
 /// Writes the message of an answer: properties with the status as subject and the request's
-/// message-id as correlation-id, the application property `http:response`, the body.
-pub fn write_message(result: Result<Success, Refusal>, message_id: Option<&Value>) -> Vec<u8> {
+/// message-id as correlation-id, the application properties `http:response` and, if the request
+/// `wants_warnings` and there are any, [`WARNING`], the body.
+pub fn write_message(
+    result: Result<Success, Refusal>,
+    message_id: Option<&Value>,
+    wants_warnings: bool,
+) -> Vec<u8> {
+    let mut properties = vec![("http:response", Value::string("1.1"))];
     let (status, body) = match result {
-        Ok(success) => (success.status, success.body),
+        Ok(success) => {
+            let warnings: Vec<String> = success.warnings.iter().map(Warning::to_string).collect();
+            if wants_warnings && !warnings.is_empty() {
+                properties.push((WARNING, Value::String(warnings.join("\n"))));
+            }
+            (success.status, success.body)
+        }
         Err(refusal) => {
             let why = refusal.why.chars().take(WHY_CHARS_MAX).collect();
             (refusal.status, Value::String(why))
@@ -130,11 +152,15 @@ pub fn write_message(result: Result<Success, Refusal>, message_id: Option<&Value
     ];
     encode_value(&Value::List(fields.to_vec()), &mut out);
     wire::write_descriptor(&mut out, SectionKind::ApplicationProperties.code());
-    encode_value(&map([("http:response", Value::string("1.1"))]), &mut out);
+    encode_value(&map(properties), &mut out);
     wire::write_descriptor(&mut out, SectionKind::Value.code());
     encode_value(&body, &mut out);
     out
 }
+
+/// The application property by which a request asks for warnings (with `true`), and in which they
+/// come, one on each line. Nobody gets them unasked: clients know RabbitMQ's answers.
+pub const WARNING: &str = "http:warning";
 
 /// Characters of a refusal's text: it may repeat what was asked, and the request may be large.
 const WHY_CHARS_MAX: usize = 1024;

@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use crate::access::Permissions;
 use crate::base::{ConnectionId, Lsn, Name, Now};
+use crate::broker::registry::TopicMap;
 use crate::broker::{Core, Effects};
 use crate::wire::{DecodeError, Kind, Reader, SectionIndex, Value, walk, without_leading_null};
 
@@ -20,6 +21,8 @@ pub struct Caller<'a> {
     pub user: &'a Name,
     /// What that user may do in this vhost.
     pub permissions: &'a Permissions,
+    /// What it may do with the keys of topic exchanges; none: anything.
+    pub topics: Option<&'a TopicMap>,
     /// Its connection: exclusive queues belong to it.
     pub connection: ConnectionId,
     /// The broker's name, shown as leader and replica of queues.
@@ -60,13 +63,14 @@ pub fn handle(
         core: &mut *core,
         effects,
     };
+    let wants_warnings = wants_warnings(&index, payload);
     let result = properties
         .and_then(|properties| Request::new(&properties, &index, payload))
         .and_then(|request| perform(request, operations));
     // Whatever is told, that something was there already or is not there: it must not be undone.
     let lsn = core.topology_lsn();
     Ok(Answer {
-        message: answer::write_message(result, message_id.as_ref()),
+        message: answer::write_message(result, message_id.as_ref(), wants_warnings),
         lsn,
     })
 }
@@ -77,7 +81,7 @@ fn perform(request: Request, mut on: Operations<'_>) -> Result<Success, Refusal>
         (Method::Put, Path::Queue(name)) => {
             let declared = on.declare_queue(&name, QueueBody::parse(&body)?)?;
             let body = answer::queue(&declared.info, on.core.vhost(), on.caller.node);
-            let success = Success::ok(body, declared.lsn);
+            let success = Success::ok(body, declared.lsn).warned(declared.warnings);
             Ok(if declared.created {
                 Success {
                     status: Status::Created,
@@ -102,7 +106,7 @@ fn perform(request: Request, mut on: Operations<'_>) -> Result<Success, Refusal>
         }
         (Method::Put, Path::Exchange(name)) => {
             let declared = on.declare_exchange(&name, ExchangeBody::parse(&body)?)?;
-            Ok(Success::no_content(declared.lsn))
+            Ok(Success::no_content(declared.lsn).warned(declared.warnings))
         }
         (Method::Delete, Path::Exchange(name)) => on
             .delete_exchange(&name, DeleteIf::default())
@@ -127,6 +131,19 @@ fn perform(request: Request, mut on: Operations<'_>) -> Result<Success, Refusal>
             Err(Refusal::not_found(why))
         }
     }
+}
+
+/// Whether a request has the application property [`answer::WARNING`] with the value true.
+fn wants_warnings(index: &SectionIndex, payload: &[u8]) -> bool {
+    if index.application_properties.is_absent() {
+        return false;
+    }
+    let start = index.application_properties.value as usize;
+    let Ok(Value::Map(pairs)) = Reader::starting_at(payload, start).value() else {
+        return false;
+    };
+    let mut pairs = pairs.iter();
+    pairs.any(|(key, value)| key.as_str() == Some(answer::WARNING) && *value == Value::Bool(true))
 }
 
 /// What can be asked for.

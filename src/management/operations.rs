@@ -3,6 +3,7 @@
 use crate::access::Right;
 use crate::base::{Lsn, Name, Now};
 use crate::broker::binding::Binding;
+use crate::broker::exchange::ExchangeKind;
 use crate::broker::names::check_new_name;
 use crate::broker::{Command, Core, Destination, Effects, Kind, QueueInfo, Reply, Warning};
 use crate::wire::Value;
@@ -179,9 +180,10 @@ impl Operations<'_> {
         })
     }
 
-    /// Adds a binding. Rights: write on the destination, read on the source.
+    /// Adds a binding. Rights: write on the destination, read on the source, and on its key if the
+    /// source is a topic exchange.
     pub fn bind(&mut self, body: BindingBody) -> Result<Lsn, Refusal> {
-        self.require_binding_rights(&body.source, &body.destination)?;
+        self.require_binding_rights(&body.source, &body.destination, &body.key)?;
         self.done(Command::Bind {
             connection: Some(self.caller.connection),
             source: body.source,
@@ -193,7 +195,7 @@ impl Operations<'_> {
 
     /// Removes a binding, also a missing one. Rights as for [`Operations::bind`].
     pub fn unbind(&mut self, path: &BindingPath) -> Result<Lsn, Refusal> {
-        self.require_binding_rights(&path.source, &path.destination)?;
+        self.require_binding_rights(&path.source, &path.destination, &path.key)?;
         let known = self.list_bindings(&path.source, &path.destination, &path.key)?;
         let found = known
             .into_iter()
@@ -207,7 +209,7 @@ impl Operations<'_> {
 
     /// Removes this binding, also a missing one. Rights as for [`Operations::bind`].
     pub fn unbind_exactly(&mut self, binding: Binding) -> Result<Lsn, Refusal> {
-        self.require_binding_rights(&binding.source, &binding.destination)?;
+        self.require_binding_rights(&binding.source, &binding.destination, &binding.key)?;
         self.done(Command::Unbind {
             connection: Some(self.caller.connection),
             source: binding.source,
@@ -243,12 +245,22 @@ impl Operations<'_> {
         &self,
         source: &Name,
         destination: &Destination,
+        key: &Name,
     ) -> Result<(), Refusal> {
         match destination {
             Destination::Queue(name) => self.require(Right::Write, Kind::Queue, name)?,
             Destination::Exchange(name) => self.require(Right::Write, Kind::Exchange, name)?,
         }
-        self.require(Right::Read, Kind::Exchange, source)
+        self.require(Right::Read, Kind::Exchange, source)?;
+        let Some(topic) = self.caller.topics.and_then(|topics| topics.get(source)) else {
+            return Ok(());
+        };
+        let exchange = self.core.router().exchange_named(source);
+        let has_topics = exchange.is_some_and(|found| found.spec.kind == ExchangeKind::Topic);
+        if has_topics && !topic.read.matches(key) {
+            return Err(Refusal::no_topic(self.caller.user, source, key));
+        }
+        Ok(())
     }
 
     fn require(&self, right: Right, kind: Kind, name: &str) -> Result<(), Refusal> {

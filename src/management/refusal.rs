@@ -19,6 +19,8 @@ pub enum Status {
     Forbidden,
     /// There is no such thing.
     NotFound,
+    /// There is no room for it: told as [`Status::Forbidden`] over AMQP, but no right would help.
+    LimitReached,
     /// It contradicts what is there, or itself.
     Conflict,
     /// We failed.
@@ -33,7 +35,7 @@ impl Status {
             Self::Created => 201,
             Self::NoContent => 204,
             Self::BadRequest => 400,
-            Self::Forbidden => 403,
+            Self::Forbidden | Self::LimitReached => 403,
             Self::NotFound => 404,
             Self::Conflict => 409,
             Self::InternalError => 500,
@@ -76,6 +78,16 @@ impl Refusal {
         }
     }
 
+    /// A routing key that may not be bound.
+    pub fn no_topic(user: &str, exchange: &str, key: &str) -> Self {
+        Self {
+            status: Status::Forbidden,
+            why: format!(
+                "user '{user}' has no read right on topic '{key}' in exchange '{exchange}'"
+            ),
+        }
+    }
+
     /// The same refusal as a bad request: what a body names is not the resource asked for.
     #[must_use]
     pub fn as_bad_request(self) -> Self {
@@ -92,9 +104,8 @@ impl From<Error> for Refusal {
         let status = match &error {
             Error::NotFound { .. } => Status::NotFound,
             Error::BadRequest { .. } | Error::Locked { .. } => Status::BadRequest,
-            Error::Reserved { .. } | Error::Internal { .. } | Error::QueueLimit { .. } => {
-                Status::Forbidden
-            }
+            Error::Reserved { .. } | Error::Internal { .. } => Status::Forbidden,
+            Error::QueueLimit { .. } => Status::LimitReached,
             Error::Inequivalent { .. }
             | Error::BadArgument { .. }
             | Error::InUse { .. }

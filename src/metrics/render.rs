@@ -63,6 +63,18 @@ fn process(text: &mut Text, snapshot: &Snapshot) {
     text.one(&table::CONNECTIONS, snapshot.connections);
     text.one(&table::CONNECTIONS_OPENED, snapshot.connections_opened);
     text.one(&table::CONNECTIONS_REFUSED, snapshot.connections_refused);
+    text.begin(&table::LOGINS);
+    for (way, counts) in &snapshot.logins {
+        for (outcome, count) in [
+            ("accepted", counts.accepted),
+            ("refused", counts.refused),
+            ("limited", counts.limited),
+        ] {
+            let labels = [("mechanism", way.as_str()), ("outcome", outcome)];
+            text.sample(table::LOGINS.name, &labels, count);
+        }
+    }
+    text.one(&table::PASSWORDS_HASHED, snapshot.passwords_hashed);
     let roles = [
         ("publisher", links.publishers),
         ("consumer", links.consumers),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::access::{LoginCounts, LoginWay};
 use crate::base::{Name, QueueId};
 use crate::broker::queue::Queue;
 use crate::broker::{Counters, QueueCounters};
@@ -22,6 +23,10 @@ pub struct Snapshot {
     pub connections_opened: u64,
     /// Connections dropped because there were too many.
     pub connections_refused: u64,
+    /// Attempts to log in, by way.
+    pub logins: Vec<(LoginWay, LoginCounts)>,
+    /// Passwords that were checked against a dear hash.
+    pub passwords_hashed: u64,
     /// Links attached now.
     pub links: Links,
     /// Publishers get no credit because of memory.

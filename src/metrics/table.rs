@@ -79,6 +79,13 @@ metrics! {
         "Connections that were taken.";
     CONNECTIONS_REFUSED = Counter "coroner_connections_refused_total" [] Everywhere
         "Connections that were dropped because there were too many.";
+    LOGINS = Counter "coroner_logins_total" ["mechanism", "outcome"] Everywhere
+        "Attempts to log in, by the SASL mechanism (Basic: over HTTP) and what became of them: \
+         accepted, refused, or limited (refused unseen: too many had failed before, or too many \
+         passwords waited to be checked).";
+    PASSWORDS_HASHED = Counter "coroner_passwords_hashed_total" [] Everywhere
+        "Passwords that took an Argon2id hash, about 20 ms of a processor each: every wrong one, and \
+         a right one about once a minute.";
     LINKS = Gauge "coroner_links" ["role"] Everywhere
         "Links attached now: publisher, consumer, or management (each half of a pair).";
     ALARM = Gauge "coroner_alarm" ["cause"] Everywhere

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::document::page;
 use super::snapshot::{Depth, QueueFigures};
 use super::*;
+use crate::access::{LoginCounts, LoginWay};
 use crate::base::{Millis, Name, QueueId};
 use crate::broker::{ByReason, DropCause, QueueCounters};
 use crate::deaths::Reason;
@@ -55,9 +56,16 @@ fn vhost(queues: Vec<QueueFigures>) -> Vhost {
 }
 
 fn snapshot(queues: Vec<QueueFigures>) -> Snapshot {
+    let logins = LoginCounts {
+        accepted: 1,
+        refused: 2,
+        limited: 3,
+    };
     Snapshot {
         version: "1.2.3",
         disk_free_alarm: true,
+        logins: vec![(LoginWay::Basic, logins)],
+        passwords_hashed: 5,
         resident_bytes: Some(4096),
         vhosts: vec![vhost(queues)],
         journal: Some((StoreState::Full, StoreStats::default())),
@@ -112,6 +120,18 @@ fn queues_are_summed_by_vhost_unless_asked_for_by_object() {
         r#"{vhost="/",queue="other"} 38"#,
     ];
     assert_eq!(lines(&text, "coroner_queue_delivered_total"), expect);
+}
+
+#[test]
+fn logins_are_told_by_mechanism_and_outcome() {
+    let text = render(&snapshot(Vec::new()), Detail::Vhosts);
+    let expect = [
+        r#"{mechanism="Basic",outcome="accepted"} 1"#,
+        r#"{mechanism="Basic",outcome="refused"} 2"#,
+        r#"{mechanism="Basic",outcome="limited"} 3"#,
+    ];
+    assert_eq!(lines(&text, "coroner_logins_total"), expect);
+    assert_eq!(lines(&text, "coroner_passwords_hashed_total"), [" 5"]);
 }
 
 #[test]

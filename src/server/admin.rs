@@ -178,6 +178,7 @@ impl Shared {
                 deleted.push(vhost);
             }
         }
+        self.warn_of_hashes(&facts);
         let now = self.clock.now();
         let store = self.store.as_ref();
         let lsn = store.map_or(Lsn(0), |store| store.append_registry(now, facts.clone()));
@@ -194,6 +195,23 @@ impl Shared {
             self.spawn(dissolve(vhost, lsn));
         }
         lsn
+    }
+
+    /// Tells the log of users that get a password as a hash which SCRAM cannot use.
+    fn warn_of_hashes(&self, facts: &[RegistryFact]) {
+        let registry = self.environment.registry();
+        for fact in facts {
+            let RegistryFact::UserSet(user) = fact else {
+                continue;
+            };
+            let before = registry.user(&user.name);
+            let is_new = before.is_none_or(|before| before.password != user.password);
+            let no_keys = |password: &Password| password.scram.is_none();
+            if is_new && user.password.as_ref().is_some_and(no_keys) {
+                let user = &user.name;
+                tracing::warn!(%user, "set by a hash of RabbitMQ's: no SCRAM until it is set anew");
+            }
+        }
     }
 
     /// Copies the registry into the running checkpoint.

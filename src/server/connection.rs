@@ -17,11 +17,13 @@ use super::desk::Desk;
 use super::outbox::Outbox;
 use super::partials::{self, Permit};
 use super::vhost::Vhost;
-use crate::access::LoginError;
+use crate::access::{LoginError, LoginWay, Mechanism};
 use crate::base::limits::PARTIAL_FREE_BYTES;
 use crate::base::{Lsn, Millis, Name, Now};
 use crate::gateway::{Fetch, Gateway};
 
+/// How passwords come that a connection has checked.
+const PLAIN: LoginWay = LoginWay::Sasl(Mechanism::Plain);
 /// Bytes of one read: the least, so that idle connections take little memory, and the most, to
 /// which it grows while reads fill it.
 const READ_BYTES_MIN: usize = 4 * 1024;
@@ -238,9 +240,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
         if let Some(credentials) = self.gateway.poll_login() {
             let (logins, peer) = (self.shared.logins.clone(), self.gateway.peer().clone());
-            self.login = Some(Box::pin(
-                async move { logins.login(credentials, peer).await },
-            ));
+            self.login = Some(Box::pin(async move {
+                logins.login(credentials, peer, PLAIN).await
+            }));
         }
         loop {
             self.work();

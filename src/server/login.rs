@@ -5,13 +5,14 @@
 //! ```
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
 use super::clock::Clock;
 use crate::access::{
-    Credentials, LoginError, PasswordHash, Peer, User, check_authorization, check_place,
+    Credentials, LoginError, LoginWay, PasswordHash, Peer, User, check_authorization, check_place,
 };
 use crate::base::{Millis, Name};
 use crate::gateway::Environment;
@@ -32,6 +33,8 @@ pub(super) struct Logins {
     clock: Clock,
     hashes: Arc<Semaphore>,
     queue: Arc<Semaphore>,
+    /// Dear hashes that were computed so far.
+    hashed: Arc<AtomicU64>,
 }
 
 impl Logins {
@@ -41,6 +44,7 @@ impl Logins {
             clock,
             hashes: Arc::new(Semaphore::new(HASHES_MAX)),
             queue: Arc::new(Semaphore::new(QUEUE_MAX)),
+            hashed: Arc::default(),
         }
     }
 
@@ -50,18 +54,24 @@ impl Logins {
         &self,
         credentials: Credentials,
         peer: Peer,
+        way: LoginWay,
     ) -> Result<Name, LoginError> {
         let asked = self.now();
         let user = credentials.user.clone();
         let result = self.check(credentials, &peer).await;
         let verdict = result.as_ref().map(|_| ()).map_err(|error| *error);
         self.environment
-            .note_login(self.now(), &peer, &user, verdict);
+            .note_login(self.now(), &peer, (way, &user), verdict);
         if result.is_err() {
             let due = asked.plus(REFUSAL_MS);
             tokio::time::sleep_until(self.clock.instant(due)).await;
         }
         result
+    }
+
+    /// Dear hashes that were computed so far.
+    pub(super) fn hashed(&self) -> u64 {
+        self.hashed.load(Ordering::Relaxed)
     }
 
     async fn check(&self, credentials: Credentials, peer: &Peer) -> Result<Name, LoginError> {
@@ -81,9 +91,12 @@ impl Logins {
             return check_place(&user, peer).map(|()| name);
         }
         let user = self.user(&credentials);
+        let hashed = Arc::clone(&self.hashed);
         let checked = tokio::task::spawn_blocking(move || {
             let hash = (user.as_ref()).and_then(|user| user.password.as_ref());
-            let verified = verify(hash.map(|password| &password.hash), &credentials.password);
+            let hash = hash.map(|password| &password.hash);
+            let (verified, dear) = verify(hash, &credentials.password);
+            hashed.fetch_add(dear, Ordering::Relaxed);
             // Here, so that a peer that goes away does not let more of them run at once.
             drop(permit);
             (user.filter(|_| verified), credentials)
@@ -119,12 +132,44 @@ impl Logins {
     }
 }
 
-/// Whether the password is the one; a wrong one costs the same for any user, known or unknown.
-fn verify(hash: Option<&PasswordHash>, password: &str) -> bool {
+/// Whether the password is the one, and how many dear hashes it took to say so: a wrong one takes
+/// one for any user, known or unknown.
+fn verify(hash: Option<&PasswordHash>, password: &str) -> (bool, u64) {
     let password = password.as_bytes();
     let verified = hash.is_some_and(|hash| hash.verify(password));
-    if !verified && hash.is_none_or(PasswordHash::is_cheap) {
+    if hash.is_some_and(|hash| !hash.is_cheap()) {
+        return (verified, 1);
+    }
+    if !verified {
         PasswordHash::NOBODY.verify(password);
     }
-    verified
+    (verified, u64::from(!verified))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_password_costs_one_dear_hash_whoever_is_named() {
+        let imported = [
+            PasswordHash::rabbit_sha256([1; 4], b"right"),
+            PasswordHash::rabbit_sha512([1; 4], b"right"),
+        ];
+        let own = PasswordHash::argon2id([1; 16], b"right");
+        let check = |hash: Option<&PasswordHash>, password, expect| {
+            assert_eq!(verify(hash, password), expect, "{hash:?} {password:?}");
+        };
+        for wrong in ["wrong", ""] {
+            check(None, wrong, (false, 1));
+            check(Some(&own), wrong, (false, 1));
+            for hash in &imported {
+                check(Some(hash), wrong, (false, 1));
+            }
+        }
+        check(Some(&own), "right", (true, 1));
+        for hash in &imported {
+            check(Some(hash), "right", (true, 0));
+        }
+    }
 }

@@ -23,6 +23,8 @@ impl Shared {
             connections: counts.open,
             connections_opened: counts.taken,
             connections_refused: counts.refused,
+            logins: self.environment.guard.lock().counts().collect(),
+            passwords_hashed: self.logins.hashed(),
             links: Links {
                 publishers,
                 consumers,

@@ -14,8 +14,10 @@ mod certificates;
 mod support;
 
 mod commands;
+mod counts;
 mod logins;
 mod passwords;
+mod scram;
 mod tls;
 
 use coroner::{Broker, Settings};

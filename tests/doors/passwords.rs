@@ -7,17 +7,17 @@ use crate::support::raw::{
     AMQP_HEADER, OPEN, Raw, SASL_HEADER, binary, frame, performative, symbol, text,
 };
 
-const LOGIN_REFUSED: u8 = 1;
+pub const LOGIN_REFUSED: u8 = 1;
 
 /// Sends a PLAIN login.
-fn send_login(raw: &mut Raw, user: &str, password: &str) {
+pub fn send_login(raw: &mut Raw, user: &str, password: &str) {
     let response = format!("\0{user}\0{password}");
     let init = performative(0x41, &[symbol("PLAIN"), binary(response.as_bytes())]);
     raw.send(&[SASL_HEADER, &frame(1, 0, &init), AMQP_HEADER].concat());
 }
 
 /// Waits for the outcome: whether it let us in.
-fn outcome(raw: &mut Raw) -> bool {
+pub fn outcome(raw: &mut Raw) -> bool {
     let outcome = raw.wait_for(0x44);
     !outcome
         .body
@@ -87,14 +87,24 @@ fn a_thousand_clients_are_back_within_five_seconds() {
         assert!(outcome(client));
         client.wait_for(OPEN);
     }
-    let took = start.elapsed();
-    let limit = if cfg!(debug_assertions) { 20 } else { 5 };
-    assert!(took < Duration::from_secs(limit), "{took:?}");
+    check_reconnection(&broker, start.elapsed());
+}
+
+/// What a thousand clients may take that come at once: five seconds and 64 MB at most. Unoptimised code
+/// is slow, and itself takes 20 MB more.
+pub fn check_reconnection(broker: &RunningBroker, took: Duration) {
+    let (seconds, mib) = if cfg!(debug_assertions) {
+        (20, 96)
+    } else {
+        (5, 64)
+    };
     let memory = std::fs::read_to_string(format!("/proc/{}/status", broker.process_id())).unwrap();
     let peak = memory
         .lines()
         .find_map(|line| line.strip_prefix("VmHWM:"))
         .unwrap();
     let peak_kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
-    assert!(peak_kib < 64 * 1024, "{peak_kib} KiB");
+    println!("a thousand clients: {took:?}, at most {peak_kib} KiB");
+    assert!(took < Duration::from_secs(seconds), "{took:?}");
+    assert!(peak_kib < mib * 1024, "{peak_kib} KiB");
 }

@@ -1,5 +1,6 @@
-//! Management against the recordings of RabbitMQ 4.0.5, the rights it needs, and garbage.
+//! Management against the recordings of RabbitMQ 4.0.5, the rights it needs, its warnings, and garbage.
 
 mod recordings;
 mod rights;
 mod typed;
+mod warnings;

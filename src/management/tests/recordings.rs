@@ -162,6 +162,7 @@ impl Setting {
         let caller = Caller {
             user: &user,
             permissions: &self.permissions,
+            topics: None,
             connection: if is_other { OTHER } else { OWNER },
             node: "$NODE",
         };

@@ -1,22 +1,35 @@
 //! Which rights each operation needs, one missing at a time; and requests that are garbage.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::json;
 
 use super::typed::message;
-use crate::access::Permissions;
+use crate::access::{Permissions, TopicPermissions};
 use crate::base::{ConnectionId, Lsn, Name, Now, Seed};
+use crate::broker::registry::TopicMap;
 use crate::broker::{Core, Effects, Options};
 use crate::management::{Caller, handle};
 use crate::wire::{Reader, walk};
 
 /// What one request is answered: the status, as text.
 fn ask(core: &mut Core, permissions: &Permissions, payload: &[u8]) -> Option<String> {
+    ask_with(core, permissions, None, payload)
+}
+
+fn ask_with(
+    core: &mut Core,
+    permissions: &Permissions,
+    topics: Option<&TopicMap>,
+    payload: &[u8],
+) -> Option<String> {
     let user = Name::from("someone");
     let caller = Caller {
         user: &user,
         permissions,
+        topics,
         connection: ConnectionId(1),
         node: "node",
     };
@@ -119,6 +132,45 @@ fn operations_need_exactly_their_rights(
     }
 }
 
+/// Keys of topic exchanges only; an exchange without topic permissions is like any other.
+#[rstest]
+#[case("amq.topic", "mine.a", "^mine", true)]
+#[case("amq.topic", "other", "^mine", false)]
+#[case("amq.topic", "other", "", false)]
+#[case("amq.direct", "other", "^mine", true)]
+#[case("amq.fanout", "other", "^mine", true)]
+fn binding_to_a_topic_exchange_needs_the_right_to_read_its_key(
+    #[case] source: &'static str,
+    #[case] key: &'static str,
+    #[case] read: &str,
+    #[case] may: bool,
+) {
+    let all = Permissions::all().unwrap();
+    let topic = TopicPermissions::new("", read, "someone", "v").unwrap();
+    let topics = TopicMap::from([(Name::from(source), Arc::new(topic))]);
+    let text = |text: &str| json!({"t": "string", "v": text});
+    for (destination, name, letter) in [("queue", "q", "q"), ("exchange", "y", "e")] {
+        let kind = format!("destination_{destination}");
+        let body = [
+            ("source", text(source)),
+            (kind.as_str(), text(name)),
+            ("binding_key", text(key)),
+            ("arguments", json!({"t": "map", "v": []})),
+        ];
+        let path = format!("/bindings/src={source};dst{letter}={name};key={key};args=");
+        let mut core = new_core();
+        let mut check = |topics: Option<&TopicMap>, method, path: &str, expect: &str| {
+            let payload = request(method, path, &body);
+            let status = ask_with(&mut core, &all, topics, &payload).unwrap();
+            assert_eq!(status, expect, "{method} {path}");
+        };
+        let expect = if may { "204" } else { "403" };
+        check(Some(&topics), "POST", "/bindings", expect);
+        check(None, "POST", "/bindings", "204");
+        check(Some(&topics), "DELETE", &path, expect);
+    }
+}
+
 #[test]
 fn tokens_cannot_be_renewed() {
     let renewal = request("PUT", "/auth/tokens", &[]);
@@ -167,6 +219,7 @@ fn every_answer_waits_for_the_last_change_of_what_it_may_tell() {
     let caller = Caller {
         user: &user,
         permissions: &permissions,
+        topics: None,
         connection: ConnectionId(1),
         node: "node",
     };

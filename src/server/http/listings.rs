@@ -218,11 +218,14 @@ impl Found {
                     .into_iter()
                     .map(|name| (Value::from(&*name), index, name)),
             ),
-            Some(_) => {
+            Some(field) => {
                 let names: Vec<(usize, Name)> =
                     names.into_iter().map(|name| (index, name)).collect();
-                self.each(&names, |details, described| {
-                    let key = self.listing.sort_key(&described);
+                self.each(&names, |place, details| {
+                    let key = match queue::number(field, details) {
+                        Some(number) => Value::from(number),
+                        None => self.listing.sort_key(&queue::queue(place, details)),
+                    };
                     keyed.push((key, index, details.info.name.clone()));
                 })
                 .map_err(failed)?;
@@ -233,14 +236,16 @@ impl Found {
 
     /// Describes what was found, with the wanted fields.
     fn describe(&self, mut item: impl FnMut(Value)) -> Result<(), Failed> {
-        self.each(&self.names, |_, queue| item(self.listing.project(queue)))
+        self.each(&self.names, |place, details| {
+            item(self.listing.project(queue::queue(place, details)));
+        })
     }
 
-    /// Describes queues, some under each hold of a lock; those that went meanwhile are left out.
+    /// Looks at queues, some under each hold of a lock; those that went meanwhile are left out.
     fn each(
         &self,
         names: &[(usize, Name)],
-        mut visit: impl FnMut(&QueueDetails, Value),
+        mut visit: impl FnMut(Place<'_>, &QueueDetails),
     ) -> Result<(), Failed> {
         for slice in names.chunks(DETAILS_SLICE) {
             for same in slice.chunk_by(|(a, _), (b, _)| a == b) {
@@ -259,7 +264,7 @@ impl Found {
                     rates: &listed.rates,
                 };
                 for details in &details {
-                    visit(details, queue::queue(place, details));
+                    visit(place, details);
                 }
             }
         }

@@ -3,7 +3,7 @@
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 
-use crate::access::Peer;
+use crate::access::{LoginWay, Peer};
 use crate::management::http::{Failure, Identity, basic_credentials};
 use crate::server::broker::Shared;
 
@@ -30,7 +30,10 @@ pub(super) async fn identify(
         return Err(Refused::Wrong(Failure::unauthenticated()));
     };
     // A refusal comes late and is logged there.
-    let name = shared.logins.login(credentials, peer.clone()).await;
+    let name = shared
+        .logins
+        .login(credentials, peer.clone(), LoginWay::Basic)
+        .await;
     let registry = shared.environment.registry();
     let user = name.ok().and_then(|name| registry.user(&name));
     user.map(Identity::new)

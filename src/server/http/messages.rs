@@ -10,7 +10,7 @@ use super::objects::exchange_name;
 use super::reply::Reply;
 use super::visitor::Visitor;
 use super::work::failed;
-use crate::access::Right;
+use crate::access::{DEFAULT_EXCHANGE_NAME, Right};
 use crate::base::{Name, Position};
 use crate::broker::queue::State;
 use crate::broker::{Outcome, PublishOutcome};
@@ -46,6 +46,11 @@ pub(super) async fn publish(call: &Call<'_>) -> Result<Reply, Failure> {
     }
     if !call.permissions().allow(Right::Write, &exchange) {
         let user = &call.identity.name;
+        let exchange = if exchange.is_empty() {
+            DEFAULT_EXCHANGE_NAME
+        } else {
+            &*exchange
+        };
         return Err(Failure::bad_request(format!(
             "403 ACCESS_REFUSED - write access to exchange '{exchange}' in vhost '{vhost}' refused \
              for user '{user}'"

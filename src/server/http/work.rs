@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::api::Call;
 use crate::access::Permissions;
 use crate::base::{ConnectionId, Lsn};
+use crate::broker::registry::TopicMap;
 use crate::management::http::Failure;
 use crate::management::{Caller, Operations, Refusal};
 use crate::server::admin::Admin;
@@ -27,10 +28,11 @@ impl Call<'_> {
         work: impl FnOnce(&mut Operations<'_>) -> Result<(T, Lsn), Refusal>,
     ) -> Result<T, Failure> {
         let vhost = self.vhost()?;
-        let permissions = self.permissions();
+        let (permissions, topics) = (self.permissions(), self.topics());
         let caller = Caller {
             user: &self.identity.name,
             permissions: &permissions,
+            topics: topics.as_deref(),
             connection: NO_CONNECTION,
             node: &self.shared.settings.node_name,
         };
@@ -61,6 +63,13 @@ impl Call<'_> {
         let registry = self.shared.environment.registry();
         let found = registry.permissions(&self.params.get("vhost"), &self.identity.name);
         found.map_or_else(|| Arc::new(Permissions::none()), Arc::clone)
+    }
+
+    /// What it may do with topic exchanges there; none: anything.
+    fn topics(&self) -> Option<Arc<TopicMap>> {
+        let registry = self.shared.environment.registry();
+        let vhost = self.params.get("vhost");
+        (registry.topic_permissions(&vhost, &self.identity.name)).map(Arc::clone)
     }
 }
 
