@@ -28,6 +28,7 @@ out=${OUT:-$(mktemp -d)}
 mkdir -p "$out"
 coroner=${CORONER:-target/release/coroner}
 [ -x "$coroner" ] || cargo build --release
+unset CORONER_PORT # the broker takes all of CORONER_* for settings
 
 listens() { (echo >"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 # The process that listens on a port.

@@ -27,6 +27,7 @@ use super::store::Store;
 use super::tls::{Tls, TlsError};
 use super::vhost::Vhost;
 use super::vhosts::Vhosts;
+use super::yielding::Turns;
 use super::{alarm, checkpoint, definitions, rates, setup};
 use crate::access::Peer;
 use crate::base::{ConnectionId, Millis, Name, Seed};
@@ -612,8 +613,10 @@ impl Drop for Broker {
 
 /// Fires what is due in a vhost, and does its long work in slices.
 async fn run_timer(vhost: Arc<Vhost>, clock: Clock) {
+    let mut turns = Turns::default();
     while let Ok(due) = vhost.tick() {
         if due <= clock.now().mono {
+            turns.pass();
             tokio::task::yield_now().await;
             continue;
         }

@@ -2,6 +2,7 @@
 
 use super::broker::Shared;
 use super::vhost::Vhost;
+use super::yielding::give_way;
 use crate::base::Name;
 use crate::base::limits::LISTING_SLICE;
 use crate::metrics::{self, Detail, Links, Queues, Snapshot};
@@ -60,6 +61,7 @@ fn vhost_figures(vhost: &Vhost, named_max: usize, detail: Detail) -> metrics::Vh
             core.visit_after(after.as_ref(), LISTING_SLICE, |queue| queues.add(queue))
         });
         after = last.unwrap_or_default();
+        give_way();
         if after.is_none() {
             return figures;
         }

@@ -42,6 +42,7 @@ mod store;
 mod tls;
 mod vhost;
 mod vhosts;
+mod yielding;
 
 #[cfg(test)]
 mod tests;

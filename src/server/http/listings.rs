@@ -21,6 +21,7 @@ use crate::management::http::json::topology;
 use crate::management::http::{Failure, Frame, Listing};
 use crate::management::rates::{self, Rates};
 use crate::server::vhost::{Failed, Vhost};
+use crate::server::yielding::give_way;
 
 /// Queues of which everything is copied under one hold of the lock.
 const DETAILS_SLICE: usize = 64;
@@ -146,7 +147,7 @@ pub(super) async fn queues(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Result<R
             aside(move || {
                 let mut items = Vec::new();
                 found.describe(|queue| items.push(queue)).map_err(failed)?;
-                Ok(Reply::Json(frame.around(items)))
+                Ok(Reply::Written(frame.around(items).to_string()))
             })
             .await
         }
@@ -189,6 +190,7 @@ impl Found {
                 after = names.last().cloned();
                 let wanted = names.into_iter().filter(|name| found.listing.wants(name));
                 found.add_keyed(index, wanted.collect(), &mut keyed)?;
+                give_way();
                 if is_last {
                     break;
                 }
@@ -266,6 +268,7 @@ impl Found {
                 for details in &details {
                     visit(place, details);
                 }
+                give_way();
             }
         }
         Ok(())

@@ -24,6 +24,8 @@ const CHUNKS_WAITING: usize = 4;
 pub(super) enum Reply {
     /// 200 with this.
     Json(Value),
+    /// 200 with JSON that is written already: writing much of it keeps a thread that moves messages.
+    Written(String),
     /// 200 with an array that may be long.
     Chunks(Chunks),
     /// 201: something new is there, or 204: it was there and is as asked.
@@ -44,6 +46,7 @@ impl Reply {
         let empty = |status| body(Response::builder().status(status), Body::empty());
         match self {
             Self::Json(value) => json(StatusCode::OK, &value),
+            Self::Written(text) => json_body(StatusCode::OK, Body::from(text)),
             Self::Chunks(chunks) => json_body(StatusCode::OK, Body::new(chunks)),
             Self::Stored { created, warnings } => {
                 let status = if created {
