@@ -222,6 +222,7 @@ mod tests {
             node: "node",
             vhost: "v",
             policies: core.policies(),
+            rates: &VhostSample::default(),
         };
         let described = queue(place, &details);
         for field in [
