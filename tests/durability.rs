@@ -11,7 +11,7 @@
 
 mod support;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -83,6 +83,70 @@ fn a_data_directory_in_use_is_refused_with_its_name() {
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains(&data) && text.contains("in use"), "{text}");
+}
+
+/// All that lies in a directory.
+fn content(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return Vec::new();
+    };
+    let mut content: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .map(|path| (path.clone(), std::fs::read(path).ok()))
+        .collect();
+    content.sort();
+    content
+}
+
+/// Nothing of this needs a user who may not write: root runs tests too.
+#[test]
+fn data_that_cannot_be_used_is_refused_with_its_name_and_left_as_it_is() {
+    let directory = directory("refused");
+    std::fs::create_dir_all(directory.join("no-lock/LOCK")).expect("directories");
+    std::fs::create_dir_all(directory.join("newer")).expect("a directory");
+    let file = |name: &str, text: &str| {
+        std::fs::write(directory.join(name), text).expect("a file can be written");
+    };
+    file("file", "no directory");
+    file("newer/FORMAT", "coroner store\nversion 2\n");
+    file("newer/LOCK", "");
+    file("newer/0000000000000001.seg", "of another time");
+    let used = directory.join("used");
+    let _broker = RunningBroker::start(&["--data", &used.display().to_string()]);
+    for (name, parts) in [
+        ("file", &["cannot enter", "file"][..]),
+        (
+            "file/below",
+            &["cannot enter", "file/below", "Not a directory"],
+        ),
+        ("no-lock", &["cannot enter", "no-lock"]),
+        ("newer", &["newer", "store format 2", "up to 1"]),
+        ("used", &["used", "in use"]),
+    ] {
+        let data = directory.join(name);
+        let before = content(&data);
+        let data_name = data.display().to_string();
+        let listen = ["--amqp", "127.0.0.1:0", "--http", "off", "--data"];
+        for command in [
+            &[&["serve"], &listen[..]].concat()[..],
+            &["store", "check"],
+            &["store", "info"],
+        ] {
+            let mut program = Command::new(env!("CARGO_BIN_EXE_coroner"));
+            let program = program.args(command).arg(&data_name);
+            let output = run_to_end(program, RESTART_MAX);
+            assert_eq!(output.status.code(), Some(1), "{command:?} {name}");
+            let text = String::from_utf8_lossy(&output.stderr);
+            let says = |part: &&str| text.contains(*part);
+            assert!(parts.iter().all(says), "{command:?} {name}: {text}");
+            assert!(text.contains(&data_name), "{command:?} {name}: {text}");
+            assert_eq!(text.lines().count(), 1, "{text}");
+            // What is in use goes on being written.
+            if name != "used" {
+                assert_eq!(content(&data), before, "{command:?} {name}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -73,7 +73,12 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
     let findings = match disk.and_then(|disk| look::look(&disk, depth)) {
         Ok(findings) => findings,
         Err(error) => {
-            complain(&error);
+            match error {
+                StoreError::NewerVersion { .. } => {
+                    complain(&format_args!("data directory {directory}: {error}"));
+                }
+                _ => complain(&error),
+            }
             return EXIT_FAILURE.into();
         }
     };
