@@ -89,6 +89,7 @@ pub fn plus<const N: usize>(mut rates: Rates<N>, others: Rates<N>) -> Rates<N> {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "whole numbers and exact quotients")]
 mod tests {
     use super::*;
 

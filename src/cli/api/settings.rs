@@ -67,7 +67,7 @@ impl Settings {
             },
             username: username.or(user_in_url).or_else(|| either("username")),
             password: password
-                .or(secret_in_url.flatten())
+                .or_else(|| secret_in_url.flatten())
                 .or_else(|| either("password")),
             vhost: either("vhost"),
             timeout: Duration::from_secs(number(said, "timeout")?.unwrap_or(TIMEOUT_SECONDS)),

@@ -39,12 +39,13 @@ enum Mechanism {
 impl Login {
     fn mechanism(self, settings: &Settings) -> Mechanism {
         let shows_who = settings.endpoint.is_secure && settings.tls.has_certificate();
-        self.sasl_mechanism
-            .unwrap_or(if shows_who && !settings.names_user() {
+        self.sasl_mechanism.unwrap_or_else(|| {
+            if shows_who && !settings.names_user() {
                 Mechanism::External
             } else {
                 Mechanism::Plain
-            })
+            }
+        })
     }
 }
 
@@ -55,9 +56,10 @@ pub(super) async fn connect(
 ) -> Result<ConnectionHandle<()>, Failure> {
     let endpoint = &settings.endpoint;
     let timeout = settings.timeout;
-    let connector = match endpoint.is_secure {
-        true => Some(settings.tls.connector()?),
-        false => None,
+    let connector = if endpoint.is_secure {
+        Some(settings.tls.connector()?)
+    } else {
+        None
     };
     let address = format!("{}:{}", endpoint.host, endpoint.port);
     #[allow(clippy::disallowed_methods, reason = "the command line is a client")]
@@ -65,7 +67,7 @@ pub(super) async fn connect(
     let stream = stream.map_err(|error| unreachable(settings, &error))?;
     stream.set_nodelay(true).ok();
     let Some(connector) = connector else {
-        return open(settings, login, stream).await;
+        return Box::pin(open(settings, login, stream)).await;
     };
     let bare = endpoint.host.trim_start_matches('[').trim_end_matches(']');
     let name = ServerName::try_from(bare.to_owned()).map_err(|_| {
@@ -74,7 +76,7 @@ pub(super) async fn connect(
     })?;
     let secured = within(timeout, "TLS", connector.connect(name, stream)).await?;
     let secured = secured.map_err(|error| unreachable(settings, &error))?;
-    open(settings, login, secured).await
+    Box::pin(open(settings, login, secured)).await
 }
 
 /// Logs in over a stream and opens.

@@ -1,6 +1,7 @@
 //! SASL EXTERNAL, for streams whose TLS has shown who we are: the fe2o3-amqp client offers it only
 //! over streams that it made itself. [AMQP 5.3.2]
 
+use std::error::Error;
 use std::io;
 
 use fe2o3_amqp::types::primitives::{Binary, Symbol};
@@ -84,8 +85,8 @@ async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
         .to_vec())
 }
 
-fn invalid(why: impl ToString) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why.to_string())
+fn invalid(why: impl Into<Box<dyn Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
 #[cfg(test)]
