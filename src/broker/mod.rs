@@ -31,7 +31,7 @@ pub mod router;
 mod topic;
 mod warning;
 
-pub use self::core::{Core, Memory, More, Options, Restoring, Snapshot};
+pub use self::core::{Core, Memory, More, Options, Restoring, Snapshot, SnapshotSlice};
 pub use command::{Command, Consume, Destination, Outcome, Publish, Settle, Target};
 pub use counters::{ByReason, Counters, DropCount, Drops, QueueCounters, Settled};
 pub use effect::{ConsumerEnd, Delivery, Effect, PublishOutcome, room_bytes};

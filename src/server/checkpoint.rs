@@ -13,6 +13,8 @@ const INTERVAL: Duration = Duration::from_millis(200);
 
 /// Writes a checkpoint whenever so many bytes were written since the last.
 pub(super) async fn write(shared: Arc<Shared>, store: Arc<Store>, after_bytes: u64) {
+    // What was copied for a checkpoint that was given up is gone.
+    let mut trusted = Lsn(0);
     loop {
         tokio::time::sleep(INTERVAL).await;
         if store.journal().checkpoint_runs()
@@ -21,19 +23,19 @@ pub(super) async fn write(shared: Arc<Shared>, store: Arc<Store>, after_bytes: u
         {
             continue;
         }
-        if copy(&shared, &store).await.is_ok() {
+        if copy(&shared, &store, trusted).await.is_ok() {
             store.ring(store.journal().end_checkpoint(), Lsn(0));
         } else {
-            store.journal().abandon_checkpoint();
+            trusted = store.journal().abandon_checkpoint();
         }
     }
 }
 
-async fn copy(shared: &Shared, store: &Store) -> Result<(), Failed> {
+async fn copy(shared: &Shared, store: &Store, trusted: Lsn) -> Result<(), Failed> {
     // First, so that a vhost is known before what is in it.
     shared.copy_registry(store);
     for vhost in shared.vhosts.all() {
-        if let Err(failed) = copy_vhost(&vhost, store).await
+        if let Err(failed) = copy_vhost(&vhost, store, trusted).await
             && !vhost.is_deleted()
         {
             return Err(failed);
@@ -42,8 +44,8 @@ async fn copy(shared: &Shared, store: &Store) -> Result<(), Failed> {
     Ok(())
 }
 
-async fn copy_vhost(vhost: &Vhost, store: &Store) -> Result<(), Failed> {
-    let mut snapshot = vhost.begin_snapshot()?;
+async fn copy_vhost(vhost: &Vhost, store: &Store, trusted: Lsn) -> Result<(), Failed> {
+    let mut snapshot = vhost.begin_snapshot(trusted)?;
     while vhost.copy_slice(store, &mut snapshot)? {
         tokio::task::yield_now().await;
     }

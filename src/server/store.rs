@@ -230,7 +230,7 @@ impl Store {
         let written = self.replayed_bytes + stats.written_bytes;
         let since = written - self.checkpoint_at.load(Ordering::Relaxed);
         let live = stats.live_bytes;
-        // A checkpoint writes all that lives: rather seldom when that is much.
+        // A checkpoint may have to write an entry of all that lives: rather seldom when that is much.
         let usual = since >= after_bytes.max(live / 4);
         let free_bytes = self.disk_low_bytes.load(Ordering::Relaxed);
         let due = match self.journal.state() {

@@ -138,9 +138,10 @@ impl Vhost {
         }
     }
 
-    /// Begins to copy all durable state, topology first, into the running checkpoint.
-    pub(super) fn begin_snapshot(&self) -> Result<Snapshot, Failed> {
-        Ok(self.lock()?.core.begin_snapshot())
+    /// Begins to copy all durable state, topology first, into the running checkpoint. Copies with
+    /// lower names than `trusted` are made anew.
+    pub(super) fn begin_snapshot(&self, trusted: Lsn) -> Result<Snapshot, Failed> {
+        Ok(self.lock()?.core.begin_snapshot(trusted))
     }
 
     /// Copies one slice; false when all is copied.
@@ -149,23 +150,29 @@ impl Vhost {
         store: &Store,
         snapshot: &mut Snapshot,
     ) -> Result<bool, Failed> {
-        let state = self.lock()?;
+        let mut state = self.lock()?;
         let now = self.clock.now();
-        let Some(facts) = state.core.snapshot_slice(now, snapshot) else {
+        let Some(slice) = state.core.snapshot_slice(now, snapshot) else {
             return Ok(false);
         };
-        let wake = if facts.is_empty() {
-            Wake::No
-        } else {
-            self.append_block(store, now, facts)
-        };
+        for copy in slice.kept {
+            store.journal().keep_block(copy);
+        }
+        let mut wake = Wake::No;
+        if !slice.facts.is_empty() {
+            let copy;
+            (copy, wake) = self.append_block(store, now, slice.facts);
+            if let Some(block) = slice.block {
+                state.core.note_copied(block, copy);
+            }
+        }
         MutexGuard::unlock_fair(state);
         store.ring(wake, Lsn(0));
         Ok(true)
     }
 
     /// Call it under the lock that keeps what the facts say from changing.
-    fn append_block(&self, store: &Store, now: Now, facts: Vec<Fact>) -> Wake {
+    fn append_block(&self, store: &Store, now: Now, facts: Vec<Fact>) -> (Lsn, Wake) {
         let record = Record {
             lsn: Lsn(0),
             wall: now.wall,
@@ -173,7 +180,7 @@ impl Vhost {
             named: true,
         };
         let block = Stored::new(self.name.clone(), record);
-        store.journal().append_block(block).1
+        store.journal().append_block(block)
     }
 
     /// Does a gateway's work, at most [`BATCH_COMMANDS_MAX`] commands under one hold.

@@ -42,7 +42,7 @@ impl std::fmt::Display for Failure {
 pub struct World {
     seed: u64,
     steps: u64,
-    now: Now,
+    pub(super) now: Now,
     pub(super) core: Core,
     pub(super) model: Model,
     plan: Plan,

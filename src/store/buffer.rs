@@ -304,6 +304,11 @@ impl<P: Payload> Buffer<P> {
         (due, all)
     }
 
+    /// No record has this LSN or a higher one yet.
+    pub const fn next_lsn(&self) -> Lsn {
+        self.next
+    }
+
     /// An LSN for a record that does not wait.
     pub fn take_lsn(&mut self) -> Lsn {
         let lsn = self.next;

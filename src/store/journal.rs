@@ -131,15 +131,18 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         Wake::First
     }
 
-    /// Gives the running checkpoint up; the one before goes on counting.
-    pub fn abandon_checkpoint(&self) {
+    /// Gives the running checkpoint up; the one before goes on counting. All its blocks have lower
+    /// names than what is returned.
+    pub fn abandon_checkpoint(&self) -> Lsn {
         let mut buffer = self.shared.buffer.lock();
+        let next = buffer.next_lsn();
         let Some(running) = buffer.running.take_if(|running| running.end.is_none()) else {
-            return;
+            return next;
         };
         for block in running.own {
             buffer.releases.push_back((block, block));
         }
+        next
     }
 
     /// Whether a checkpoint is on its way.

@@ -352,6 +352,7 @@ impl Core {
         };
         let is_news = waited.as_ref() != Some(&pending);
         queue.pending.put(position, pending);
+        queue.messages.note_copied(position, Lsn(0));
         if waited.is_none()
             && let Some(slot) = queue.messages.slot_mut(position)
         {

@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use self::paging::Memory;
 pub use self::restore::Restoring;
-pub use self::snapshot::Snapshot;
+pub use self::snapshot::{Snapshot, SnapshotSlice};
 
 use self::clients::Clients;
 use self::paging::Paging;

@@ -69,6 +69,32 @@ impl Restoring {
         self.in_checkpoint = true;
         self.record(piece);
         self.in_checkpoint = false;
+        self.note_copied(piece);
+    }
+
+    /// A block of messages was copied, see [`Core::note_copied`].
+    pub fn note_copied_block(&mut self, block: (QueueId, Position), copy: Lsn) {
+        self.core.note_copied(block, copy);
+    }
+
+    /// Notes that a piece of a checkpoint is the copy of a block of messages: the next checkpoint
+    /// can keep it. (If more messages come into the block, blocks had another size.)
+    fn note_copied(&mut self, piece: &Record) {
+        let mut shelved = piece.facts.iter().filter_map(|fact| match fact {
+            Fact::Shelved { queue, messages } => Some((queue, messages)),
+            _ => None,
+        });
+        let (Some((id, messages)), None) = (shelved.next(), shelved.next()) else {
+            return;
+        };
+        let Some(queue) = self.core.queues.get_mut(id) else {
+            return;
+        };
+        if let (Some(first), Some(last)) = (messages.first(), messages.last())
+            && last.position < queue.messages.block_end(first.position)
+        {
+            queue.messages.note_copied(first.position, piece.lsn);
+        }
     }
 
     /// All records are read: those that messages name, rising. They must stay readable. Call it

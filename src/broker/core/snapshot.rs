@@ -2,15 +2,16 @@
 //!
 //! The copy is fuzzy: a slice shows its part of the state as it is when it is copied. Facts that
 //! came after the snapshot began are applied to it again, and applying one twice equals once.
+//!
+//! Messages are copied block by block. A block knows the name of its copy until something in it
+//! changes: so long the next snapshot keeps that copy.
 
 use super::Core;
 use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Timestamp};
 use crate::broker::binding::Binding;
-use crate::broker::queue::{Card, Queue, State};
+use crate::broker::queue::{Card, Queue};
 use crate::broker::{Body, Entry, Fact, Shelved};
 
-/// Messages in one slice at most.
-const SLICE_MESSAGES: usize = 512;
 /// Bytes of bodies that a slice carries before it ends.
 const SLICE_BYTES: usize = 1024 * 1024;
 
@@ -26,7 +27,27 @@ pub struct Snapshot {
     queues: Vec<QueueId>,
     /// Where in that queue it goes on.
     from: Position,
+    /// Copies with lower names do not count.
+    trusted: Lsn,
     next_queue: QueueId,
+}
+
+/// A part of all durable state.
+#[derive(Debug, Default)]
+pub struct SnapshotSlice {
+    /// Copies that still say the same, in front of the facts.
+    pub kept: Vec<Lsn>,
+    /// What else there is to say, perhaps nothing.
+    pub facts: Vec<Fact>,
+    /// The facts are all there is in this block of a queue: tell [`Core::note_copied`] what their
+    /// copy is called, under the same hold of the lock.
+    pub block: Option<(QueueId, Position)>,
+}
+
+impl SnapshotSlice {
+    fn is_empty(&self) -> bool {
+        self.kept.is_empty() && self.facts.is_empty()
+    }
 }
 
 /// What is copied next.
@@ -47,21 +68,24 @@ enum Step {
 
 impl Core {
     /// Begins a snapshot: topology and policies come first, queues in the order of their ids, so
-    /// that they can be declared again in it.
-    pub const fn begin_snapshot(&self) -> Snapshot {
+    /// that they can be declared again in it. `trusted`: copies with lower names are not kept, since
+    /// the checkpoint they were made for came to nothing; usually 0.
+    pub const fn begin_snapshot(&self, trusted: Lsn) -> Snapshot {
         Snapshot {
             step: Step::Exchanges(None),
             queues: Vec::new(),
             from: Position(0),
+            trusted,
             next_queue: QueueId(self.next_queue),
         }
     }
 
     /// The next slice, which may be empty; none when all is copied.
-    pub fn snapshot_slice(&self, now: Now, snapshot: &mut Snapshot) -> Option<Vec<Fact>> {
-        let mut facts = Vec::new();
+    pub fn snapshot_slice(&self, now: Now, snapshot: &mut Snapshot) -> Option<SnapshotSlice> {
+        let mut slice = SnapshotSlice::default();
+        let facts = &mut slice.facts;
         let next = match std::mem::replace(&mut snapshot.step, Step::End) {
-            Step::Exchanges(after) => match self.copy_exchanges(after.as_ref(), &mut facts) {
+            Step::Exchanges(after) => match self.copy_exchanges(after.as_ref(), facts) {
                 Some(last) => Step::Exchanges(Some(last)),
                 None => Step::Ids(None),
             },
@@ -80,7 +104,7 @@ impl Core {
                     Step::Bindings(None)
                 }
             }
-            Step::Bindings(after) => match self.copy_bindings(after.as_ref(), &mut facts) {
+            Step::Bindings(after) => match self.copy_bindings(after.as_ref(), facts) {
                 Some(last) => Step::Bindings(Some(last)),
                 None => Step::Policies,
             },
@@ -92,18 +116,25 @@ impl Core {
                 Step::Messages
             }
             Step::Messages => {
-                if self.copy_queues(now, snapshot, &mut facts) {
+                if self.copy_queues(now, snapshot, &mut slice) {
                     Step::Messages
                 } else {
                     let next = snapshot.next_queue;
-                    facts.push(Fact::QueueIds { next });
+                    slice.facts.push(Fact::QueueIds { next });
                     Step::End
                 }
             }
             Step::End => return None,
         };
         snapshot.step = next;
-        Some(facts)
+        Some(slice)
+    }
+
+    /// A block of messages was copied as a slice said; its copy is called `copy`.
+    pub fn note_copied(&mut self, (id, block): (QueueId, Position), copy: Lsn) {
+        if let Some(queue) = self.queues.get_mut(&id) {
+            queue.messages.note_copied(block, copy);
+        }
     }
 
     /// Copies exchanges behind a name; tells the last if there may be more.
@@ -151,20 +182,21 @@ impl Core {
     }
 
     /// Copies messages of queues until there is a slice of them; false when all are copied.
-    fn copy_queues(&self, now: Now, snapshot: &mut Snapshot, facts: &mut Vec<Fact>) -> bool {
+    fn copy_queues(&self, now: Now, snapshot: &mut Snapshot, slice: &mut SnapshotSlice) -> bool {
         for _ in 0..SLICE_THINGS {
             let Some(id) = snapshot.queues.last() else {
                 return false;
             };
             let queue = self.queues.get(id);
-            let left = queue.and_then(|queue| copy_messages(now, queue, snapshot.from, facts));
+            let place = (snapshot.from, snapshot.trusted);
+            let left = queue.and_then(|queue| copy_messages(now, queue, place, slice));
             if let Some(from) = left {
                 snapshot.from = from;
             } else {
                 snapshot.queues.pop();
                 snapshot.from = Position(0);
             }
-            if !facts.is_empty() {
+            if !slice.is_empty() {
                 break;
             }
         }
@@ -196,34 +228,45 @@ fn bound(binding: Binding) -> Fact {
     }
 }
 
-/// Copies durable messages of a queue from a place on; returns where to go on, if there may be more.
+/// Copies durable messages of a queue from a place on: blocks whose copies are kept, then one block.
+/// Returns where to go on, if there may be more.
 fn copy_messages(
     now: Now,
     queue: &Queue,
-    from: Position,
-    facts: &mut Vec<Fact>,
+    (mut from, trusted): (Position, Lsn),
+    slice: &mut SnapshotSlice,
 ) -> Option<Position> {
-    let find = |state, from| queue.messages.find_durable(state, from);
-    let mut next =
-        [State::Ready, State::Held, State::Dying].map(|state| (state, find(state, from)));
+    while let Some(block) = queue.messages.next_block(from) {
+        if slice.kept.len() >= SLICE_THINGS {
+            return Some(block);
+        }
+        let end = queue.messages.block_end(block);
+        let copy = queue.messages.copied(block);
+        if from <= block && copy > Lsn(0) && copy >= trusted {
+            slice.kept.push(copy);
+            from = end;
+            continue;
+        }
+        let left = copy_block(now, queue, from.max(block), &mut slice.facts);
+        if left.is_none() && from <= block && !slice.facts.is_empty() {
+            slice.block = Some((queue.id, block));
+        }
+        return Some(left.unwrap_or(end));
+    }
+    None
+}
+
+/// Copies durable messages of a block from a place on; returns where to go on, if it is long.
+fn copy_block(now: Now, queue: &Queue, from: Position, facts: &mut Vec<Fact>) -> Option<Position> {
     let mut slice = Slice::default();
     let mut left = None;
-    for _ in 0..SLICE_MESSAGES {
-        let place = next.iter().filter_map(|(_, position)| *position).min();
-        left = place;
-        let Some(place) = place else {
-            break;
-        };
-        for (state, position) in &mut next {
-            if *position == Some(place) {
-                *position = find(*state, Position(place.0 + 1));
-            }
-        }
-        slice.copy(now, queue, place);
-        left = next.iter().filter_map(|(_, position)| *position).min();
+    let cards = queue.messages.cards(from);
+    for (position, card) in cards.filter(|(position, card)| *position >= from && card.durable) {
         if slice.bytes >= SLICE_BYTES {
+            left = Some(position);
             break;
         }
+        slice.copy(now, queue, position, &card);
     }
     if !slice.shelved.is_empty() {
         facts.push(Fact::Shelved {
@@ -246,10 +289,7 @@ struct Slice {
 }
 
 impl Slice {
-    fn copy(&mut self, now: Now, queue: &Queue, position: Position) {
-        let Some(card) = queue.messages.card(position) else {
-            return;
-        };
+    fn copy(&mut self, now: Now, queue: &Queue, position: Position, card: &Card) {
         let age_ms = i64::try_from(now.mono.since(card.arrived)).unwrap_or(i64::MAX);
         let arrived = Timestamp(now.wall.0.saturating_sub(age_ms));
         let ttl_ms = (card.deadline != Millis::NEVER).then(|| card.deadline.since(card.arrived));
@@ -269,7 +309,7 @@ impl Slice {
                 arrived,
                 ttl_ms,
             };
-            self.copy_whole(queue, &card, entry);
+            self.copy_whole(queue, card, entry);
         }
         let queue_id = queue.id;
         if let Some(pending) = queue.pending.entry(position) {

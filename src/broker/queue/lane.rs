@@ -87,6 +87,9 @@ struct Cell {
     is_spilling: bool,
     /// It is among those that may leave.
     is_listed: bool,
+    /// What names the copy of its messages in a checkpoint; 0: there is none, or something was
+    /// changed since.
+    copied: Lsn,
 }
 
 impl Cell {
@@ -98,6 +101,7 @@ impl Cell {
             is_loading: false,
             is_spilling: false,
             is_listed: false,
+            copied: Lsn(0),
         }
     }
 }
@@ -196,6 +200,7 @@ impl Lane {
             self.blocks.push_back(Cell::empty());
         }
         if let Some(entry) = self.blocks.get_mut(cell) {
+            entry.copied = Lsn(0);
             match state {
                 State::Ready => {
                     entry.ready += 1;
@@ -232,7 +237,7 @@ impl Lane {
     pub fn slot_mut(&mut self, place: u64) -> Option<&mut Slot> {
         let (cell, at) = self.split(place.checked_sub(self.first)?);
         let entry = self.blocks.get_mut(cell)?;
-        entry.is_spilling = false;
+        (entry.is_spilling, entry.copied) = (false, Lsn(0));
         entry.block.as_mut()?.slot_mut(at)
     }
 
@@ -245,6 +250,7 @@ impl Lane {
     /// Changes what is known of a message on disk; false if it is not.
     pub fn change(&mut self, place: u64, change: impl FnOnce(&mut Card)) -> bool {
         let at = self.split(place.saturating_sub(self.first)).1;
+        self.note_copied(place, Lsn(0));
         let block = self
             .cell_mut(place)
             .and_then(|entry| entry.block.as_deref_mut());
@@ -330,6 +336,7 @@ impl Lane {
         let entry = self.blocks.get_mut(cell)?;
         let block = entry.block.as_mut()?;
         let gone = block.take(at, from)?;
+        entry.copied = Lsn(0);
         entry.ready = block.count(State::Ready);
         entry.held = block.count(State::Held);
         if from == State::Ready {
@@ -394,7 +401,7 @@ impl Lane {
             let Some(block) = entry.block.as_mut() else {
                 continue;
             };
-            entry.ready = 0;
+            (entry.ready, entry.copied) = (0, Lsn(0));
             let before = (u64::from(block.live()), block.bytes());
             let apart_before = block.apart_bytes();
             let (mut after, mut apart_after) = ((0, 0), 0);
@@ -551,6 +558,36 @@ impl Lane {
     pub fn end_spill(&mut self, place: u64) -> bool {
         self.cell_mut(place)
             .is_some_and(|entry| std::mem::take(&mut entry.is_spilling))
+    }
+
+    /// The first place of the first block with messages at or behind a place.
+    pub fn next_block(&self, from: u64) -> Option<u64> {
+        let (first, _) = self.split(from.max(self.first) - self.first);
+        let mut cells = self.blocks.iter().enumerate().skip(first);
+        let is_used = |entry: &Cell| entry.block.as_ref().is_some_and(|block| block.live() > 0);
+        let (cell, _) = cells.find(|(_, entry)| is_used(entry))?;
+        Some(self.first + ((cell as u64) << self.shift))
+    }
+
+    /// The first place behind the block of a place.
+    pub const fn block_end(&self, place: u64) -> u64 {
+        self.block_of(place) + (1 << self.shift)
+    }
+
+    /// What names the copy of a block in a checkpoint; 0: it was changed since, or there is none.
+    pub fn copied(&self, place: u64) -> Lsn {
+        let cell = place
+            .checked_sub(self.first)
+            .map(|offset| self.split(offset).0);
+        let entry = cell.and_then(|cell| self.blocks.get(cell));
+        entry.map_or(Lsn(0), |entry| entry.copied)
+    }
+
+    /// Notes what names the copy of a block in a checkpoint; 0: it says something else from now on.
+    pub fn note_copied(&mut self, place: u64, block: Lsn) {
+        if let Some(entry) = self.cell_mut(place) {
+            entry.copied = block;
+        }
     }
 
     fn trim(&mut self) {

@@ -292,6 +292,39 @@ impl Messages {
         Some(pack(index, first))
     }
 
+    /// The beginning of the first block with messages at or behind a place.
+    pub fn next_block(&self, from: Position) -> Option<Position> {
+        let (first, start) = unpack(from);
+        let mut lanes = self.lanes.iter().enumerate().skip(first);
+        lanes.find_map(|(index, lane)| {
+            let from = if index == first { start } else { 0 };
+            lane.next_block(from).map(|place| pack(index, place))
+        })
+    }
+
+    /// The first place behind the block of a place.
+    pub fn block_end(&self, block: Position) -> Position {
+        let (index, place) = unpack(block);
+        let lane = self.lanes.get(index);
+        pack(index, lane.map_or(place + 1, |lane| lane.block_end(place)))
+    }
+
+    /// What names the copy of a block in a checkpoint; 0: it was changed since, or there is none.
+    pub fn copied(&self, block: Position) -> Lsn {
+        let (index, place) = unpack(block);
+        let lane = self.lanes.get(index);
+        lane.map_or(Lsn(0), |lane| lane.copied(place))
+    }
+
+    /// Notes what names the copy of the block of a place in a checkpoint; 0: it says something else
+    /// from now on.
+    pub fn note_copied(&mut self, block: Position, copy: Lsn) {
+        let (index, place) = unpack(block);
+        if let Some(lane) = self.lanes.get_mut(index) {
+            lane.note_copied(place, copy);
+        }
+    }
+
     /// Ends the spilling of a block; whether none of its messages was touched since it began.
     pub fn end_spill(&mut self, block: Position) -> bool {
         let (index, place) = unpack(block);

@@ -30,7 +30,11 @@ fn options() -> store::Options {
 }
 
 fn restoring() -> Restoring {
-    let options = Options::new(Name::from("sim"), Seed(1));
+    // Small blocks: most of them are as the checkpoint before copied them.
+    let options = Options {
+        block_shift: 2,
+        ..Options::new(Name::from("sim"), Seed(1))
+    };
     Restoring::new(options, NOW, NOW.wall, u64::MAX)
 }
 
@@ -58,6 +62,8 @@ pub(super) struct Life {
     ahead: BTreeMap<Lsn, Lsn>,
     /// Deaths that carry the body of a message that was not written yet.
     taken_over: usize,
+    /// Blocks of a checkpoint that were not written again.
+    kept: usize,
     /// Records for each commit, about, times three.
     leisure: u64,
     snapshot: Option<Snapshot>,
@@ -98,6 +104,7 @@ impl Life {
             archive,
             ahead: BTreeMap::new(),
             taken_over: 0,
+            kept: 0,
             leisure: if seed.is_multiple_of(2) { 8 } else { 60 },
             snapshot: None,
             random: Random(seed),
@@ -240,19 +247,24 @@ impl Life {
 
     fn checkpoint_slice(&mut self) {
         let core = self.core.core();
-        let facts = match &mut self.snapshot {
+        let slice = match &mut self.snapshot {
             Some(snapshot) => core.snapshot_slice(NOW, snapshot),
             None if self.journal.begin_checkpoint() => {
-                self.snapshot = Some(core.begin_snapshot());
+                self.snapshot = Some(core.begin_snapshot(Lsn(0)));
                 return;
             }
             None => return,
         };
-        let Some(facts) = facts else {
+        let Some(slice) = slice else {
             self.snapshot = None;
             self.journal.end_checkpoint();
             return;
         };
+        for copy in slice.kept {
+            self.journal.keep_block(copy);
+            self.kept += 1;
+        }
+        let facts = slice.facts;
         if facts.is_empty() {
             return;
         }
@@ -264,7 +276,10 @@ impl Life {
             named: true,
         };
         let block = Stored::new(Name::from("sim"), record);
-        self.journal.append_block(block);
+        let (copy, _) = self.journal.append_block(block);
+        if let Some(block) = slice.block {
+            self.core.note_copied_block(block, copy);
+        }
     }
 
     fn finish_checkpoint(&mut self) {
@@ -485,5 +500,6 @@ fn checkpoints_replace_the_history_they_cover() {
     })
     .unwrap();
     assert_eq!(facts, 0, "nothing is replayed");
+    assert!(life.kept > 0, "what did not change is not written again");
     life.check_crash(&disk, Crash::Power, 3, "after a checkpoint");
 }

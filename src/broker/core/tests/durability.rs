@@ -146,10 +146,11 @@ fn snapshot_goes_in_slices_and_holds_what_was_there_when_it_began() {
     }
     s.publish_all("q5", &["a"]);
     let began = s.records.len();
-    let mut snapshot = s.core.begin_snapshot();
+    let mut snapshot = s.core.begin_snapshot(Lsn(0));
     let mut blocks = Vec::new();
     let mut slices = 0;
-    while let Some(facts) = s.core.snapshot_slice(s.now, &mut snapshot) {
+    while let Some(slice) = s.core.snapshot_slice(s.now, &mut snapshot) {
+        let facts = slice.facts;
         assert!(facts.len() <= 520, "{} facts in a slice", facts.len());
         blocks.push(facts);
         slices += 1;
