@@ -23,6 +23,7 @@ mod connection;
 mod definitions;
 mod desk;
 mod errors;
+mod expiry;
 mod health;
 mod http;
 mod listener;

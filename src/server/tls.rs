@@ -20,8 +20,9 @@ use x509_cert::der::Decode;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 
+use super::expiry::{self, Ending};
 use crate::access::{Peer, TlsPeer};
-use crate::base::Name;
+use crate::base::{Name, Timestamp};
 use crate::config::{Settings, TlsLoginFrom};
 
 /// How often the files are looked at.
@@ -50,6 +51,13 @@ struct Files {
     client_required: bool,
 }
 
+/// What the files held.
+#[derive(Clone)]
+struct Loaded {
+    config: Arc<ServerConfig>,
+    ends: Ending,
+}
+
 /// When the files were changed, and their sizes.
 type Stamp = Vec<Option<(SystemTime, u64)>>;
 
@@ -59,7 +67,7 @@ pub(super) struct Tls {
     login_from: TlsLoginFrom,
     /// For one handshake.
     timeout: Duration,
-    config: RwLock<Arc<ServerConfig>>,
+    loaded: RwLock<Loaded>,
     stamp: Mutex<Stamp>,
 }
 
@@ -76,11 +84,11 @@ impl Tls {
             client_required: settings.tls_client_required,
         };
         let stamp = files.stamp();
-        let config = Arc::new(files.load()?);
+        let loaded = RwLock::new(files.load()?);
         Ok(Some(Arc::new(Self {
             login_from: settings.tls_login_from,
             timeout: settings.handshake_timeout.duration(),
-            config: RwLock::new(config),
+            loaded,
             stamp: Mutex::new(stamp),
             files,
         })))
@@ -90,9 +98,19 @@ impl Tls {
     /// stays.
     pub(super) fn reload(&self) -> Result<(), TlsError> {
         *self.stamp.lock() = self.files.stamp();
-        let config = Arc::new(self.files.load()?);
-        *self.config.write() = config;
+        let loaded = self.files.load()?;
+        *self.loaded.write() = loaded;
         Ok(())
+    }
+
+    /// What in the files ends before this time.
+    pub(super) fn ending(&self, before: Timestamp) -> Ending {
+        self.loaded.read().ends.before(before)
+    }
+
+    /// The files with our certificate, and with the authorities of clients.
+    pub(super) fn certificate_files(&self) -> (&Path, Option<&Path>) {
+        (&self.files.certificate, self.files.client_ca.as_deref())
     }
 
     /// Reloads the files whenever they change, until the broker ends.
@@ -129,7 +147,7 @@ impl Tls {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let acceptor = TlsAcceptor::from(Arc::clone(&self.config.read()));
+        let acceptor = TlsAcceptor::from(Arc::clone(&self.loaded.read().config));
         match tokio::time::timeout(self.timeout, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => {
                 let tls = self.describe(stream.get_ref().1);
@@ -180,8 +198,12 @@ impl Files {
         stamps.collect()
     }
 
-    fn load(&self) -> Result<ServerConfig, TlsError> {
+    fn load(&self) -> Result<Loaded, TlsError> {
         let chain = certificates(&self.certificate)?;
+        let mut ends = Ending {
+            certificate: expiry::ends(&chain),
+            authorities: Vec::new(),
+        };
         let key = PrivateKeyDer::from_pem_slice(&read(&self.key)?)
             .map_err(|error| wrong(&self.key, &format!("no private key in PEM: {error}")))?;
         let provider = Arc::new(ring::default_provider());
@@ -193,7 +215,9 @@ impl Files {
             None => builder.with_no_client_auth(),
             Some(file) => {
                 let mut roots = RootCertStore::empty();
-                for certificate in certificates(file)? {
+                let authorities = certificates(file)?;
+                ends.authorities = expiry::ends(&authorities);
+                for certificate in authorities {
                     roots
                         .add(certificate)
                         .map_err(|error| wrong(file, &error))?;
@@ -223,7 +247,8 @@ impl Files {
         })?;
         config.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
         config.send_tls13_tickets = 1;
-        Ok(config)
+        let config = Arc::new(config);
+        Ok(Loaded { config, ends })
     }
 }
 

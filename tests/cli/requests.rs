@@ -181,6 +181,11 @@ fn users(#[case] arguments: &[&str], #[case] input: &str, #[case] requests: &[&s
 #[case(&["check_alarms"], &["GET /api/health/checks/alarms"])]
 #[case(&["check_local_alarms"], &["GET /api/health/checks/local-alarms"])]
 #[case(&["check_port_listener", "5672"], &["GET /api/health/checks/port-listener/5672"])]
+#[case(&["check_protocol_listener", "amqps"], &["GET /api/health/checks/protocol-listener/amqps"])]
+#[case(
+    &["check_certificate_expiration", "--unit", "days"],
+    &["GET /api/health/checks/certificate-expiration/4/days"]
+)]
 #[case(&["check_virtual_hosts"], &["GET /api/health/checks/virtual-hosts"])]
 fn the_broker(#[case] arguments: &[&str], #[case] requests: &[&str]) {
     check(arguments, "", requests);

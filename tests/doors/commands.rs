@@ -1,6 +1,7 @@
 //! The command line over TLS: the real binary, for `https://` and `amqps://` alike.
 
 use std::process::{Command, Output};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use coroner::{Broker, Settings};
 use rcgen::CertificateParams;
@@ -151,6 +152,60 @@ async fn certificates_out_of_their_time_and_of_authorities_are_named() {
     let [_, amqps, ..] = bench.ports();
     let ping = format!("ping --url amqps://localhost:{amqps} --tls-ca-cert-file cert.pem");
     bench.check(&ping, 69, "that of an authority").await;
+    bench.broker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_that_end_soon_are_told_before() {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let in_ten_days = since + Duration::from_secs(10 * 86_400);
+    let ends_soon = |parameters: &mut CertificateParams| {
+        parameters.not_after = rcgen::date_time_ymd(1970, 1, 1) + in_ten_days;
+    };
+    let bench = Bench::start(|authority, _| {
+        authority.renew_with(ends_soon);
+    })
+    .await;
+    let [https, amqps, ..] = bench.ports();
+    let ask = format!("check_certificate_expiration --url https://localhost:{https} {CA}");
+    bench
+        .check(
+            &format!("{ask} --within 9 --unit days"),
+            0,
+            "no certificate ends",
+        )
+        .await;
+    bench
+        .check(
+            &format!("{ask} --within 1 --unit weeks"),
+            0,
+            "no certificate ends",
+        )
+        .await;
+    for soon in [
+        "--within 11 --unit DAYS",
+        "--within 2 --unit weeks",
+        "--unit months",
+        "",
+    ] {
+        bench
+            .check(&format!("{ask} {soon}"), 65, "Certificates expiring")
+            .await;
+    }
+    bench
+        .check(&format!("{ask} --unit hours"), 65, "Supported units")
+        .await;
+    let secure = format!("check_protocol_listener --url https://localhost:{https} {CA}");
+    bench.check(&format!("{secure} amqps"), 0, "").await;
+    bench
+        .check(&format!("{secure} amqp091"), 65, "No active listener")
+        .await;
+    // Once they are replaced, all is well.
+    bench.authority.renew();
+    bench.broker.reload_tls().unwrap();
+    bench.check(&ask, 0, "no certificate ends").await;
+    let ping = format!("ping --url amqps://localhost:{amqps} {CA}");
+    bench.check(&ping, 0, "").await;
     bench.broker.stop().await;
 }
 

@@ -101,6 +101,8 @@ const ENTRIES: &[Entry] = &[
     entry::<status::CheckAlarms>(),
     entry::<status::CheckLocalAlarms>(),
     entry::<status::CheckPortListener>(),
+    entry::<status::CheckProtocolListener>(),
+    entry::<status::CheckCertificateExpiration>(),
     entry::<status::CheckVirtualHosts>(),
 ];
 

@@ -41,6 +41,25 @@ pub(super) struct CheckPortListener {
     listener: u16,
 }
 
+/// Ends with 0 if the broker listens for a protocol
+#[derive(Args)]
+pub(super) struct CheckProtocolListener {
+    /// amqp, amqps, http or https
+    #[arg(value_name = "PROTOCOL")]
+    protocol: String,
+}
+
+/// Ends with 0 unless certificates of the broker end soon
+#[derive(Args)]
+pub(super) struct CheckCertificateExpiration {
+    /// How long they have to last
+    #[arg(long, value_name = "NUMBER", default_value_t = 4)]
+    within: u32,
+    /// In days, weeks, months or years
+    #[arg(long, default_value = "weeks")]
+    unit: String,
+}
+
 /// Ends with 0 if all vhosts are in service
 #[derive(Args)]
 pub(super) struct CheckVirtualHosts {}
@@ -195,6 +214,28 @@ impl Task for CheckPortListener {
             out,
             &format!("port {port} is listened on"),
         )
+    }
+}
+
+impl Task for CheckProtocolListener {
+    const NAME: &'static str = "check_protocol_listener";
+    const EXAMPLES: &'static [&'static str] = &["check_protocol_listener amqps"];
+
+    fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
+        let fine = format!("{} is listened for", self.protocol);
+        check(&["protocol-listener", &self.protocol], api, out, &fine)
+    }
+}
+
+impl Task for CheckCertificateExpiration {
+    const NAME: &'static str = "check_certificate_expiration";
+    const EXAMPLES: &'static [&'static str] =
+        &["check_certificate_expiration --within 2 --unit months"];
+
+    fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
+        let (within, unit) = (self.within.to_string(), &self.unit);
+        let fine = format!("no certificate ends within {within} {unit}");
+        check(&["certificate-expiration", &within, unit], api, out, &fine)
     }
 }
 

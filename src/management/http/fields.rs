@@ -48,6 +48,17 @@ impl Fields {
         Err(Failure::bad_request(format!("[{}]", missing.join(","))))
     }
 
+    /// Refuses a field that is none of these; the failure names it.
+    pub fn allow(&self, names: &[&str]) -> Result<(), Failure> {
+        match self.0.keys().find(|name| !names.contains(&name.as_str())) {
+            None => Ok(()),
+            Some(name) => Err(Failure::bad_request(format!(
+                "the field '{name}' is not known; known are {}",
+                names.join(", ")
+            ))),
+        }
+    }
+
     /// A truth; its words are taken as texts too (as RabbitMQ).
     pub fn flag(&self, name: &str, default: bool) -> Result<bool, Failure> {
         match self.get(name) {

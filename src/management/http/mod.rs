@@ -7,7 +7,7 @@
 //!  bytes  <-- Failure, or one of the shapes of `json` <------------------+
 //! ```
 //!
-//! Read first: [`ROUTES`], [`Endpoint`], [`Failure`].
+//! Read first: [`routes`], [`Endpoint`], [`Failure`].
 
 mod access;
 mod failure;
@@ -31,7 +31,7 @@ pub use publish::Publication;
 pub use query::Query;
 pub use route::{Endpoint, Found, Method, Params, Route, find};
 pub use shape::{Answer, Field};
-pub use table::ROUTES;
+pub use table::routes;
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 use crate::base::Name;
 
 use super::access::Access;
-use super::table::ROUTES;
+use super::table::routes;
 
 /// The methods that some path takes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -70,6 +70,8 @@ pub enum Endpoint {
     ImportVhostDefinitions,
     /// All queues.
     Queues,
+    /// All queues, under another path.
+    QueuesDetailed,
     /// The queues of a vhost.
     VhostQueues,
     /// A queue.
@@ -184,6 +186,12 @@ pub enum Endpoint {
     ComponentParameters,
     /// Those of a vhost.
     VhostParameters,
+    /// A parameter of a vhost.
+    Parameter,
+    /// Sets a parameter of a vhost.
+    PutParameter,
+    /// Removes a parameter of a vhost.
+    DeleteParameter,
     /// All global parameters.
     GlobalParameters,
     /// A global parameter.
@@ -314,7 +322,7 @@ pub enum Found {
 pub fn find(method: Option<Method>, path: &str) -> Found {
     let path = path.strip_suffix('/').unwrap_or(path);
     let mut others = Vec::new();
-    for route in ROUTES {
+    for route in routes() {
         let Some(params) = captures(route.path, path) else {
             continue;
         };

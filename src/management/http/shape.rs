@@ -199,7 +199,7 @@ impl Endpoint {
             Self::ClusterName | Self::GlobalParameter => Answer::Object(NAMED),
             Self::Nodes => Answer::List(NODE),
             Self::Node => Answer::Object(NODE),
-            Self::Queues | Self::VhostQueues => Answer::List(QUEUE),
+            Self::Queues | Self::QueuesDetailed | Self::VhostQueues => Answer::List(QUEUE),
             Self::Queue => Answer::Object(QUEUE),
             Self::Exchanges | Self::VhostExchanges => Answer::List(EXCHANGE),
             Self::Exchange => Answer::Object(EXCHANGE),
@@ -218,6 +218,7 @@ impl Endpoint {
             Self::Parameters | Self::ComponentParameters | Self::VhostParameters => {
                 Answer::List(PARAMETER)
             }
+            Self::Parameter => Answer::Object(PARAMETER),
             Self::Connection => Answer::Object(CONNECTION),
             Self::Connections | Self::UserConnections | Self::VhostConnections => {
                 Answer::List(CONNECTION)

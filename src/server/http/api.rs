@@ -12,7 +12,9 @@ use serde_json::json;
 use super::body::Bodies;
 use super::people::{self, Of};
 use super::reply::{self, Reply};
-use super::{checks, connections, definitions, listings, login, messages, objects, policies};
+use super::{
+    checks, connections, definitions, listings, login, messages, objects, parameters, policies,
+};
 use crate::access::Peer;
 use crate::base::Name;
 use crate::management::http::json::whoami;
@@ -135,7 +137,9 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
             let vhost = call.params.get("vhost");
             definitions::import(&call, Some(vhost)).await
         }
-        Endpoint::Queues => listings::queues(&call, call.visible_vhosts()).await,
+        Endpoint::Queues | Endpoint::QueuesDetailed => {
+            listings::queues(&call, call.visible_vhosts()).await
+        }
         Endpoint::VhostQueues => listings::queues(&call, vec![call.vhost()?]).await,
         Endpoint::Queue => listings::queue(&call),
         Endpoint::PutQueue => objects::put_queue(&call).await,
@@ -229,12 +233,15 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         Endpoint::PutUserLimit => people::put_user_limit(&call).await,
         Endpoint::DeleteUserLimit => people::delete_user_limit(&call).await,
         Endpoint::Parameters | Endpoint::ComponentParameters | Endpoint::VhostParameters => {
-            people::parameters(&call)
+            parameters::list(&call)
         }
-        Endpoint::GlobalParameters => people::global_parameters(&call),
-        Endpoint::GlobalParameter => people::global_parameter(&call),
-        Endpoint::PutGlobalParameter => people::put_global_parameter(&call).await,
-        Endpoint::DeleteGlobalParameter => people::delete_global_parameter(&call).await,
+        Endpoint::Parameter => parameters::get(&call),
+        Endpoint::PutParameter => parameters::put(&call).await,
+        Endpoint::DeleteParameter => parameters::delete(&call).await,
+        Endpoint::GlobalParameters => parameters::global_list(&call),
+        Endpoint::GlobalParameter => parameters::global_get(&call),
+        Endpoint::PutGlobalParameter => parameters::global_put(&call).await,
+        Endpoint::DeleteGlobalParameter => parameters::global_delete(&call).await,
     }
 }
 

@@ -1,14 +1,22 @@
 //! The node and the checks of its health.
 
+use chrono::DateTime;
 use serde_json::{Value, json};
 
 use super::api::Call;
 use super::reply::Reply;
+use crate::base::Timestamp;
 use crate::management::http::json::overview;
 use crate::management::http::{Failure, Listing};
 
-/// Units of time that a certificate may have left. There is nothing to look at without TLS.
-const TIME_UNITS: [&str; 4] = ["days", "weeks", "months", "years"];
+/// Units of time that a certificate may have left, in milliseconds (as RabbitMQ counts them).
+const TIME_UNITS: [(&str, i64); 4] = [
+    ("days", DAY_MS),
+    ("weeks", 7 * DAY_MS),
+    ("months", 365 * DAY_MS / 12),
+    ("years", 365 * DAY_MS),
+];
+const DAY_MS: i64 = 86_400_000;
 
 fn ok() -> Reply {
     Reply::Json(json!({ "status": "ok" }))
@@ -75,6 +83,7 @@ pub(super) fn protocol_listener(call: &Call<'_>) -> Reply {
     let asked = call.params.get("protocol");
     let protocol = match &*asked {
         "amqp10" | "amqp1.0" => "amqp",
+        "amqps" | "amqps10" | "amqps1.0" => "amqp/ssl",
         other => other,
     };
     let listeners = call.shared.listeners();
@@ -93,16 +102,54 @@ pub(super) fn quorum_critical() -> Reply {
 
 /// `GET /api/health/checks/certificate-expiration/WITHIN/UNIT`.
 pub(super) fn certificate_expiration(call: &Call<'_>) -> Result<Reply, Failure> {
-    let within = call.params.get("within");
-    if within.parse::<u32>().is_err() {
-        return Err(Failure::bad_request("Invalid expiration value."));
-    }
-    if !TIME_UNITS.contains(&&*call.params.get("unit")) {
-        return Err(Failure::bad_request(
+    let within: Result<i64, _> = call.params.get("within").parse();
+    let within = within.map_err(|_| Failure::bad_request("Invalid expiration value."))?;
+    let unit = call.params.get("unit").to_lowercase();
+    let unit = TIME_UNITS.iter().find(|(name, _)| *name == unit);
+    let (_, unit_ms) = unit.ok_or_else(|| {
+        Failure::bad_request(
             "Time unit not recognised. Supported units: days, weeks, months, years.",
-        ));
+        )
+    })?;
+    let now = call.shared.clock.now().wall;
+    let before = Timestamp(now.0.saturating_add(within.saturating_mul(*unit_ms)));
+    let Some(tls) = &call.shared.tls else {
+        return Ok(ok());
+    };
+    let ending = tls.ending(before);
+    if ending.is_empty() {
+        return Ok(ok());
     }
-    Ok(ok())
+    let (certificate, authorities) = tls.certificate_files();
+    let listeners = call.shared.listeners();
+    let secure = listeners.iter().filter(|listener| listener.is_secure());
+    let expired = secure.map(|listener| {
+        json!({
+            "node": call.shared.settings.node_name,
+            "protocol": listener.protocol,
+            "interface": listener.address.to_string(),
+            "port": listener.port,
+            "certfile": certificate.display().to_string(),
+            "cacertfile": authorities.map(|file| file.display().to_string()),
+            "certfile_expires_on": in_words(&ending.certificate),
+            "cacertfile_expires_on": in_words(&ending.authorities),
+        })
+    });
+    let expired: Value = expired.collect();
+    Ok(unhealthy(
+        "Certificates expiring",
+        &json!({ "expired": expired }),
+    ))
+}
+
+/// Times as RabbitMQ writes them here, in UTC.
+fn in_words(times: &[Timestamp]) -> Vec<String> {
+    let times = times
+        .iter()
+        .filter_map(|time| DateTime::from_timestamp_millis(time.0));
+    times
+        .map(|time| time.format("%Y-%m-%d %H:%M:%S").to_string())
+        .collect()
 }
 
 /// `GET /api/health/checks/is-in-service` and `ready-to-serve-clients`.

@@ -19,6 +19,7 @@ mod login;
 mod messages;
 mod metrics;
 mod objects;
+mod parameters;
 mod people;
 mod policies;
 mod reply;

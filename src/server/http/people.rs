@@ -1,4 +1,4 @@
-//! Vhosts, users, permissions, limits, parameters.
+//! Vhosts, users, permissions, limits.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::work::failed;
 use crate::access::{Password, Tag, UserLimits};
 use crate::base::Name;
 use crate::broker::registry::{Registry, VhostLimits};
-use crate::management::http::json::{people, topology};
+use crate::management::http::json::people;
 use crate::management::http::{Failure, Fields, Listing};
 use crate::management::{Change, NewPassword, UserChange, UserLimit, VhostChange, VhostLimit};
 
@@ -54,7 +54,7 @@ async fn describe(call: &Call<'_>, names: Vec<Name>) -> Result<Vec<Value>, Failu
 }
 
 /// Makes a change whose target is in the path.
-async fn change(call: &Call<'_>, change: Change) -> Result<Reply, Failure> {
+pub(super) async fn change(call: &Call<'_>, change: Change) -> Result<Reply, Failure> {
     let created = call.admin().change(change).await?;
     Ok(Reply::Stored {
         created,
@@ -63,7 +63,7 @@ async fn change(call: &Call<'_>, change: Change) -> Result<Reply, Failure> {
 }
 
 /// Removes what is in the path.
-async fn remove(call: &Call<'_>, change: Change) -> Result<Reply, Failure> {
+pub(super) async fn remove(call: &Call<'_>, change: Change) -> Result<Reply, Failure> {
     let removed = call.admin().change(change).await;
     removed.map_err(|refusal| resource_gone(refusal.into()))?;
     Ok(Reply::Done)
@@ -416,70 +416,4 @@ pub(super) async fn delete_user_limit(call: &Call<'_>) -> Result<Reply, Failure>
     let limit = Some(user_limit(call)?);
     let user = call.params.get("user");
     remove(call, Change::UserLimitsDelete { user, limit }).await
-}
-
-/// `GET /api/global-parameters`.
-pub(super) fn global_parameters(call: &Call<'_>) -> Result<Reply, Failure> {
-    let registry = call.shared.environment.registry();
-    let listed = registry.global_parameters();
-    let listed = listed.map(|(name, value)| global_parameter_json(name, value));
-    Listing::parse(&call.query)?
-        .answer(listed.collect())
-        .map(Reply::Json)
-}
-
-fn global_parameter_json(name: &str, value: &str) -> Value {
-    let value: Value = serde_json::from_str(value).unwrap_or(Value::Null);
-    json!({ "name": name, "value": value })
-}
-
-/// `GET /api/global-parameters/NAME`.
-pub(super) fn global_parameter(call: &Call<'_>) -> Result<Reply, Failure> {
-    let registry = call.shared.environment.registry();
-    let name = call.params.get("name");
-    let value = registry.global_parameter(&name);
-    let value = value.ok_or_else(Failure::not_found)?;
-    Ok(Reply::Json(global_parameter_json(&name, value)))
-}
-
-/// `PUT /api/global-parameters/NAME`.
-pub(super) async fn put_global_parameter(call: &Call<'_>) -> Result<Reply, Failure> {
-    let fields = Fields::parse(call.body)?;
-    fields.require(&["value"])?;
-    let value = fields.get("value").map(Value::to_string);
-    let set = Change::GlobalParameterPut {
-        name: call.params.get("name"),
-        value: value.unwrap_or_default(),
-    };
-    change(call, set).await
-}
-
-/// `DELETE /api/global-parameters/NAME`.
-pub(super) async fn delete_global_parameter(call: &Call<'_>) -> Result<Reply, Failure> {
-    let name = call.params.get("name");
-    remove(call, Change::GlobalParameterDelete { name }).await
-}
-
-/// `GET /api/parameters` and below: policies in their general form; there are no other components.
-pub(super) fn parameters(call: &Call<'_>) -> Result<Reply, Failure> {
-    let component = call.params.get("component");
-    let (operator, component) = match &*component {
-        "policy" => (false, "policy"),
-        // Without a component RabbitMQ lists all but policies.
-        "operator_policy" | "" => (true, "operator_policy"),
-        _ => return Ok(Reply::Json(Value::Array(Vec::new()))),
-    };
-    let wanted = call.params.get("vhost");
-    let mut listed = Vec::new();
-    let vhosts = call.visible_vhosts();
-    for vhost in vhosts
-        .iter()
-        .filter(|vhost| wanted.is_empty() || *vhost.name() == wanted)
-    {
-        let policies = vhost.look(|core| core.policies().clone()).map_err(failed)?;
-        for policy in policies.list(operator) {
-            listed.push(topology::parameter(component, vhost.name(), policy));
-        }
-    }
-    Listing::parse(&call.query)?.answer(listed).map(Reply::Json)
 }

@@ -48,7 +48,15 @@ pub(super) fn get(call: &Call<'_>, operator: bool) -> Result<Reply, Failure> {
 
 /// `PUT /api/policies/VHOST/NAME`.
 pub(super) async fn put(call: &Call<'_>, operator: bool) -> Result<Reply, Failure> {
-    let fields = Fields::parse(call.body)?;
+    put_fields(call, operator, &Fields::parse(call.body)?).await
+}
+
+/// Sets a policy that has these fields.
+pub(super) async fn put_fields(
+    call: &Call<'_>,
+    operator: bool,
+    fields: &Fields,
+) -> Result<Reply, Failure> {
     fields.require(&["pattern", "definition"])?;
     let spec = PolicySpec {
         name: call.params.get("name"),

@@ -36,6 +36,13 @@ pub struct Listener {
     pub port: u16,
 }
 
+impl Listener {
+    /// Whether it speaks TLS.
+    pub fn is_secure(&self) -> bool {
+        ["amqp/ssl", "https"].contains(&self.protocol)
+    }
+}
+
 /// Numbers of objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ObjectTotals {

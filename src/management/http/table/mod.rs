@@ -1,0 +1,28 @@
+//! All routes.
+
+mod broker;
+mod objects;
+
+use super::access::Access;
+use super::route::{Endpoint, Method, Route};
+
+const fn route(
+    method: Method,
+    path: &'static str,
+    endpoint: Endpoint,
+    access: Access,
+    summary: &'static str,
+) -> Route {
+    Route {
+        method,
+        path,
+        endpoint,
+        access,
+        summary,
+    }
+}
+
+/// Every route of the API, in the order in which they are tried.
+pub fn routes() -> impl Iterator<Item = &'static Route> {
+    objects::ROUTES.iter().chain(broker::ROUTES)
+}

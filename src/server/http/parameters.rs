@@ -1,0 +1,246 @@
+//! Parameters of vhosts and of the broker, in their general form. What a broker without plugins
+//! has: operator policies and limits of vhosts can be set and removed so; policies are shown.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::api::Call;
+use super::objects::resource_gone;
+use super::people::{change, remove};
+use super::policies;
+use super::reply::Reply;
+use super::work::failed;
+use crate::broker::registry::VhostLimits;
+use crate::management::http::json::{people, topology};
+use crate::management::http::{Failure, Fields, Listing};
+use crate::management::{Change, VhostLimit};
+use crate::server::vhost::Vhost;
+
+/// The one name that limits of a vhost have.
+const LIMITS: &str = "limits";
+
+/// What has parameters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Component {
+    Policy,
+    OperatorPolicy,
+    VhostLimits,
+}
+
+impl Component {
+    const ALL: [Self; 3] = [Self::Policy, Self::OperatorPolicy, Self::VhostLimits];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Policy => "policy",
+            Self::OperatorPolicy => "operator_policy",
+            Self::VhostLimits => "vhost-limits",
+        }
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.as_str() == word)
+    }
+
+    /// The component in the path of a change.
+    fn to_change(call: &Call<'_>) -> Result<Self, Failure> {
+        let word = call.params.get("component");
+        Self::parse(&word).ok_or_else(|| {
+            let why = format!("Validation failed\n\ncomponent {word} not found\n");
+            Failure::bad_request(why)
+        })
+    }
+}
+
+/// `GET /api/parameters` and below. Without a component RabbitMQ lists all but policies.
+pub(super) fn list(call: &Call<'_>) -> Result<Reply, Failure> {
+    let word = call.params.get("component");
+    let components: &[Component] = match Component::parse(&word) {
+        Some(component) => &[component],
+        None if word.is_empty() => &[Component::OperatorPolicy, Component::VhostLimits],
+        None => &[],
+    };
+    let wanted = call.params.get("vhost");
+    let mut vhosts = call.visible_vhosts();
+    vhosts.retain(|vhost| wanted.is_empty() || *vhost.name() == wanted);
+    let mut listed = Vec::new();
+    for component in components {
+        for vhost in &vhosts {
+            listed.extend(of_vhost(call, *component, vhost)?);
+        }
+    }
+    Listing::parse(&call.query)?.answer(listed).map(Reply::Json)
+}
+
+/// The parameters of a component in a vhost.
+fn of_vhost(
+    call: &Call<'_>,
+    component: Component,
+    vhost: &Arc<Vhost>,
+) -> Result<Vec<Value>, Failure> {
+    let word = component.as_str();
+    if component == Component::VhostLimits {
+        let registry = call.shared.environment.registry();
+        let known = registry.vhost(vhost.name());
+        let limits = known.map(|known| people::vhost_limits(known.spec.limits));
+        let limits = limits.filter(|limits| !limits.is_empty());
+        let parameter = limits.map(|limits| {
+            json!({
+                "component": word,
+                "vhost": &**vhost.name(),
+                "name": LIMITS,
+                "value": limits,
+            })
+        });
+        return Ok(parameter.into_iter().collect());
+    }
+    let policies = vhost.look(|core| core.policies().clone()).map_err(failed)?;
+    let policies = policies.list(component == Component::OperatorPolicy);
+    let parameters = policies.map(|policy| topology::parameter(word, vhost.name(), policy));
+    Ok(parameters.collect())
+}
+
+/// `GET /api/parameters/COMPONENT/VHOST/NAME`.
+pub(super) fn get(call: &Call<'_>) -> Result<Reply, Failure> {
+    let component = Component::parse(&call.params.get("component"));
+    let component = component.ok_or_else(Failure::not_found)?;
+    let name = call.params.get("name");
+    let mut found = of_vhost(call, component, &call.vhost()?)?.into_iter();
+    let found = found.find(|parameter| parameter.get("name") == Some(&json!(&*name)));
+    found.map(Reply::Json).ok_or_else(Failure::not_found)
+}
+
+/// `PUT /api/parameters/COMPONENT/VHOST/NAME`.
+pub(super) async fn put(call: &Call<'_>) -> Result<Reply, Failure> {
+    let fields = Fields::parse(call.body)?;
+    fields.require(&["value"])?;
+    let component = Component::to_change(call)?;
+    if component == Component::Policy {
+        let why = "policies may not be set using this method";
+        return Err(Failure::bad_request(why));
+    }
+    let Some(Value::Object(value)) = fields.get("value") else {
+        let why = format!(
+            "the value of a parameter of '{}' is an object",
+            component.as_str()
+        );
+        return Err(Failure::bad_request(why));
+    };
+    let value = Fields::from_map(value.clone());
+    if component == Component::OperatorPolicy {
+        return policies::put_fields(call, true, &value).await;
+    }
+    check_limits_name(call)?;
+    put_limits(call, &value).await
+}
+
+/// `DELETE /api/parameters/COMPONENT/VHOST/NAME`.
+pub(super) async fn delete(call: &Call<'_>) -> Result<Reply, Failure> {
+    let component = Component::parse(&call.params.get("component"));
+    get(call)?;
+    match component {
+        Some(Component::VhostLimits) => {
+            let vhost = call.params.get("vhost");
+            remove(call, Change::VhostLimitsDelete { vhost, limit: None }).await
+        }
+        component => policies::delete(call, component == Some(Component::OperatorPolicy)).await,
+    }
+}
+
+fn check_limits_name(call: &Call<'_>) -> Result<(), Failure> {
+    let name = call.params.get("name");
+    if &*name == LIMITS {
+        return Ok(());
+    }
+    let why = format!("limits of vhosts are the parameter '{LIMITS}', not '{name}'");
+    Err(Failure::bad_request(why))
+}
+
+/// Sets all limits of a vhost: those that are not named, or negative, are lifted.
+async fn put_limits(call: &Call<'_>, value: &Fields) -> Result<Reply, Failure> {
+    let vhost = call.params.get("vhost");
+    let given = |name| -> Result<Option<u64>, Failure> {
+        Ok(value
+            .integer(name)?
+            .and_then(|limit| u64::try_from(limit).ok()))
+    };
+    value.allow(&["max-connections", "max-queues"])?;
+    let limits = VhostLimits {
+        connections_max: given("max-connections")?,
+        queues_max: given("max-queues")?,
+    };
+    let before = {
+        let registry = call.shared.environment.registry();
+        let known = registry.vhost(&vhost).ok_or_else(Failure::not_found)?;
+        known.spec.limits
+    };
+    let lifted = [
+        (
+            VhostLimit::Connections,
+            before.connections_max,
+            limits.connections_max,
+        ),
+        (VhostLimit::Queues, before.queues_max, limits.queues_max),
+    ];
+    for (limit, _, _) in lifted
+        .iter()
+        .filter(|(_, old, new)| old.is_some() && new.is_none())
+    {
+        let (vhost, limit) = (vhost.clone(), Some(*limit));
+        let lift = Change::VhostLimitsDelete { vhost, limit };
+        call.admin()
+            .change(lift)
+            .await
+            .map_err(|refusal| resource_gone(refusal.into()))?;
+    }
+    let is_new = before.connections_max.or(before.queues_max).is_none();
+    let put = Change::VhostLimitsPut { vhost, limits };
+    call.admin().change(put).await?;
+    Ok(Reply::Stored {
+        created: is_new,
+        warnings: Vec::new(),
+    })
+}
+
+/// `GET /api/global-parameters`.
+pub(super) fn global_list(call: &Call<'_>) -> Result<Reply, Failure> {
+    let registry = call.shared.environment.registry();
+    let listed = registry.global_parameters();
+    let listed = listed.map(|(name, value)| global_json(name, value));
+    Listing::parse(&call.query)?
+        .answer(listed.collect())
+        .map(Reply::Json)
+}
+
+fn global_json(name: &str, value: &str) -> Value {
+    let value: Value = serde_json::from_str(value).unwrap_or(Value::Null);
+    json!({ "name": name, "value": value })
+}
+
+/// `GET /api/global-parameters/NAME`.
+pub(super) fn global_get(call: &Call<'_>) -> Result<Reply, Failure> {
+    let registry = call.shared.environment.registry();
+    let name = call.params.get("name");
+    let value = registry.global_parameter(&name);
+    let value = value.ok_or_else(Failure::not_found)?;
+    Ok(Reply::Json(global_json(&name, value)))
+}
+
+/// `PUT /api/global-parameters/NAME`. Any of them is kept and exported; none does anything here.
+pub(super) async fn global_put(call: &Call<'_>) -> Result<Reply, Failure> {
+    let fields = Fields::parse(call.body)?;
+    fields.require(&["value"])?;
+    let value = fields.get("value").map(Value::to_string);
+    let set = Change::GlobalParameterPut {
+        name: call.params.get("name"),
+        value: value.unwrap_or_default(),
+    };
+    change(call, set).await
+}
+
+/// `DELETE /api/global-parameters/NAME`.
+pub(super) async fn global_delete(call: &Call<'_>) -> Result<Reply, Failure> {
+    let name = call.params.get("name");
+    remove(call, Change::GlobalParameterDelete { name }).await
+}
