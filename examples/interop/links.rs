@@ -169,7 +169,8 @@ pub async fn drain(s: &mut Scene) -> Result<()> {
         receiver.accept(&arrived).await?;
     }
     s.publish(&queue, vec![text("late")]).await?;
-    // The credit is 0: the client itself goes on counting what the drain has taken.
+    // The credit is 0 at the broker. The client goes on counting what the drain took, and takes the
+    // messages off the delivery-count that the drain set: any later credit of it is too much.
     nothing(&mut receiver).await
 }
 

@@ -205,7 +205,9 @@ impl Scene {
     /// Attaching to this source is refused with this condition.
     pub async fn refuses(&mut self, source: &Source, condition: &str) -> Result<()> {
         let outcome = self.attach(source.clone(), CreditMode::Auto(1)).await;
-        // fe2o3-amqp 0.18.4 fails the next attach on the session when it follows at once.
+        // fe2o3-amqp 0.18.4 detaches a refused link twice: its session answers the broker's detach,
+        // and the link sends one of its own. The second frees the handle that the next attach has
+        // been given meanwhile, which then ends with an `IllegalState` of the client's own.
         tokio::time::sleep(SILENCE).await;
         refused(outcome, condition)
     }
