@@ -78,7 +78,7 @@ impl Restoring {
     }
 
     /// Notes that a piece of a checkpoint is the copy of a block of messages: the next checkpoint
-    /// can keep it. (If more messages come into the block, blocks had another size.)
+    /// can keep it. Not if blocks had another size, so that it is a part of one, or of two.
     fn note_copied(&mut self, piece: &Record) {
         let mut shelved = piece.facts.iter().filter_map(|fact| match fact {
             Fact::Shelved { queue, messages } => Some((queue, messages)),
@@ -92,6 +92,7 @@ impl Restoring {
         };
         if let (Some(first), Some(last)) = (messages.first(), messages.last())
             && last.position < queue.messages.block_end(first.position)
+            && queue.messages.live_in(first.position) == messages.len()
         {
             queue.messages.note_copied(first.position, piece.lsn);
         }

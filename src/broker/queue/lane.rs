@@ -569,6 +569,12 @@ impl Lane {
         Some(self.first + ((cell as u64) << self.shift))
     }
 
+    /// Messages in the block of a place, in whatever state.
+    pub fn live_in(&self, place: u64) -> usize {
+        self.block(place)
+            .map_or(0, |(block, _)| block.live().into())
+    }
+
     /// The first place behind the block of a place.
     pub const fn block_end(&self, place: u64) -> u64 {
         self.block_of(place) + (1 << self.shift)

@@ -302,6 +302,12 @@ impl Messages {
         })
     }
 
+    /// Messages in the block of a place, in whatever state.
+    pub fn live_in(&self, block: Position) -> usize {
+        let (index, place) = unpack(block);
+        self.lanes.get(index).map_or(0, |lane| lane.live_in(place))
+    }
+
     /// The first place behind the block of a place.
     pub fn block_end(&self, block: Position) -> Position {
         let (index, place) = unpack(block);

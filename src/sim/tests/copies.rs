@@ -41,9 +41,9 @@ impl Copies {
         names
     }
 
-    fn restore(&self, names: &[Lsn], now: Now) -> Restoring {
+    fn restore(&self, names: &[Lsn], now: Now, block_shift: u32) -> Restoring {
         let options = Options {
-            block_shift: BLOCK_SHIFT,
+            block_shift,
             ..Options::new(Name::from("sim"), Seed(1))
         };
         let mut restoring = Restoring::new(options, now, now.wall, u64::MAX);
@@ -77,7 +77,7 @@ fn what_is_kept_and_what_is_copied_anew_is_all_there_is() {
             }
             let now = world.now;
             let names = copies.checkpoint(&mut world.core, now, Lsn(0));
-            let restored = copies.restore(&names, now);
+            let restored = copies.restore(&names, now, BLOCK_SHIFT);
             let there = durable_state(&world.core, &world.archive);
             let found = durable_state(restored.core(), &world.archive);
             let differences = there.differences(&found);
@@ -89,6 +89,31 @@ fn what_is_kept_and_what_is_copied_anew_is_all_there_is() {
         (kept, written) = (kept + copies.kept, written + copies.written);
     }
     assert!(kept > written, "most was kept: {kept}, {written}");
+}
+
+#[test]
+fn copies_of_blocks_of_another_size_are_not_kept_for_more_than_they_hold() {
+    for seed in 1..20 {
+        let mut world = World::new(seed);
+        for _ in 0..STEPS {
+            world.step().unwrap();
+        }
+        let now = world.now;
+        let mut copies = Copies::default();
+        let mut names = copies.checkpoint(&mut world.core, now, Lsn(0));
+        for block_shift in [9, 0, 2, 1] {
+            let mut core = copies.restore(&names, now, block_shift).finish();
+            names = copies.checkpoint(&mut core, now, Lsn(0));
+            let restored = copies.restore(&names, now, block_shift);
+            let there = durable_state(&world.core, &world.archive);
+            let found = durable_state(restored.core(), &world.archive);
+            let differences = there.differences(&found);
+            assert!(
+                differences.is_empty(),
+                "seed {seed}, {block_shift}: {differences:?}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -110,7 +135,7 @@ fn start(seed: u64) -> usize {
     let mut copies = Copies::default();
     let names = copies.checkpoint(&mut world.core, now, Lsn(0));
     let written = copies.written;
-    let mut core = copies.restore(&names, now).finish();
+    let mut core = copies.restore(&names, now, BLOCK_SHIFT).finish();
     copies.checkpoint(&mut core, now, Lsn(0));
     assert_eq!((copies.kept, copies.written), (written, written));
     let newest = Lsn(FIRST + copies.facts.len() as u64);
