@@ -1,6 +1,9 @@
 //! Entry points for fuzzing: invariants that must hold for any bytes. Each panics when one breaks.
 
-use super::{Kind, Pairs, Reader, check_structure, decode_value, encode_value, value_len, walk};
+use super::{
+    BodyWalk, Kind, Pairs, Reader, check_structure, decode_value, encode_value, value_len, walk,
+    walk_head,
+};
 
 /// What passes the check is skipped over the same length, and what decodes survives a round trip.
 pub fn fuzz_value(data: &[u8]) {
@@ -23,8 +26,27 @@ pub fn fuzz_value(data: &[u8]) {
     );
 }
 
+/// A message that is found in pieces is one as a whole, with the same body.
+fn check_pieces(data: &[u8]) {
+    let Some(head) = walk_head(data) else { return };
+    let body = data.get(head.body.start as usize..).unwrap_or_default();
+    let piece = 1 + body.len() % 5;
+    let mut walked = BodyWalk::default();
+    if body.chunks(piece).any(|bytes| walked.push(bytes).is_err()) {
+        return;
+    }
+    let Ok(end) = walked.finish() else { return };
+    let whole = walk(data).map(|index| (index.body.start, u64::from(index.body.end)));
+    let start = head.body.start;
+    assert!(
+        whole == Ok((start, u64::from(start) + end)),
+        "both walks find the same body"
+    );
+}
+
 /// The sections of a message stand in order, without a gap, and their fields can be read.
 pub fn fuzz_sections(data: &[u8]) {
+    check_pieces(data);
     let Ok(index) = walk(data) else { return };
     let sections = [
         index.header,
