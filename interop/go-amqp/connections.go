@@ -5,13 +5,21 @@ import (
 	"fmt"
 	"strings"
 
+	"coroner/interop/test"
+
 	"github.com/Azure/go-amqp"
 )
 
-var connections = []scenario{
-	{"plain", plain}, {"anonymous", anonymous}, {"scram", scram}, {"tls", overTLS},
-	{"external", external}, {"no-sasl", noSASL}, {"vhost", vhost}, {"frames", frames},
-	{"declare", declare},
+var connections = []test.Scenario[*scene]{
+	{Name: "plain", Run: plain},
+	{Name: "anonymous", Run: anonymous},
+	{Name: "scram", Run: scram},
+	{Name: "tls", Run: overTLS},
+	{Name: "external", Run: external},
+	{Name: "no-sasl", Run: noSASL},
+	{Name: "vhost", Run: vhost},
+	{Name: "frames", Run: frames},
+	{Name: "declare", Run: declare},
 }
 
 func plain(s *scene) {
@@ -26,9 +34,9 @@ func plain(s *scene) {
 // through publishes on a session and receives on that of the scene.
 func through(s *scene, session *amqp.Session) {
 	queue := s.queue("", nil)
-	sender := must(s.sender(session, "/queues/"+queue, nil))
+	sender := test.Must(s.sender(session, "/queues/"+queue, nil))
 	outcome(sender, &amqp.Message{Value: "through"})
-	equal("body", receive(s.receiver(queue, nil)).Value, any("through"))
+	test.Equal("body", receive(s.receiver(queue, nil)).Value, any("through"))
 }
 
 func anonymous(s *scene) {
@@ -36,23 +44,23 @@ func anonymous(s *scene) {
 }
 
 func scram(*scene) {
-	panic(skipped("go-amqp 1.7.0 has PLAIN, ANONYMOUS, EXTERNAL and XOAUTH2 only"))
+	panic(test.Skipped("go-amqp 1.7.0 has PLAIN, ANONYMOUS, EXTERNAL and XOAUTH2 only"))
 }
 
 func overTLS(s *scene) {
 	url := fmt.Sprintf("amqps://localhost:%d", s.Amqps)
-	must(s.dial(url, amqp.ConnOptions{TLSConfig: s.tls(), SASLType: amqp.SASLTypePlain(s.User, s.Password)}))
+	test.Must(s.dial(url, amqp.ConnOptions{TLSConfig: s.tls(), SASLType: amqp.SASLTypePlain(s.User, s.Password)}))
 }
 
 func external(s *scene) {
 	config := s.tls()
-	config.Certificates = []tls.Certificate{must(tls.LoadX509KeyPair(s.Certificate, s.Key))}
+	config.Certificates = []tls.Certificate{test.Must(tls.LoadX509KeyPair(s.Certificate, s.Key))}
 	url := fmt.Sprintf("amqps://localhost:%d", s.Amqps)
-	must(s.dial(url, amqp.ConnOptions{TLSConfig: config, SASLType: amqp.SASLTypeExternal("")}))
+	test.Must(s.dial(url, amqp.ConnOptions{TLSConfig: config, SASLType: amqp.SASLTypeExternal("")}))
 }
 
 func noSASL(s *scene) {
-	connection := must(s.dial(fmt.Sprintf("amqp://%s:%d", s.Host, s.Bare), amqp.ConnOptions{}))
+	connection := test.Must(s.dial(fmt.Sprintf("amqp://%s:%d", s.Host, s.Bare), amqp.ConnOptions{}))
 	through(s, s.begin(connection))
 }
 
@@ -62,8 +70,8 @@ func vhost(s *scene) {
 	name := s.prefix
 	management.ask("PUT", "/queues/"+name, map[string]any{}, 200, 201)
 	_, err := s.attach(s.session, "/queues/"+name, nil)
-	equal("condition", condition(err), "amqp:not-found")
-	must(s.attach(session, "/queues/"+name, nil))
+	test.Equal("condition", condition(err), "amqp:not-found")
+	test.Must(s.attach(session, "/queues/"+name, nil))
 	management.ask("DELETE", "/queues/"+name, nil, 200)
 	options := amqp.ConnOptions{
 		HostName: "vhost:interop-missing", SASLType: amqp.SASLTypePlain(s.User, s.Password),
@@ -75,17 +83,17 @@ func vhost(s *scene) {
 		defer cancel()
 		_, err = connection.NewSession(ctx, nil)
 	}
-	equal("condition", condition(err), "amqp:not-found")
+	test.Equal("condition", condition(err), "amqp:not-found")
 }
 
 func frames(s *scene) {
 	queue := s.queue("", nil)
 	session := s.begin(s.connect(amqp.ConnOptions{MaxFrameSize: 512}))
 	body := []byte(strings.Repeat("frames ", 3000))
-	sender := must(s.sender(session, "/queues/"+queue, nil))
+	sender := test.Must(s.sender(session, "/queues/"+queue, nil))
 	outcome(sender, amqp.NewMessage(body))
-	receiver := must(s.attach(session, "/queues/"+queue, nil))
-	equal("body", receive(receiver).GetData(), body)
+	receiver := test.Must(s.attach(session, "/queues/"+queue, nil))
+	test.Equal("body", receive(receiver).GetData(), body)
 }
 
 func declare(s *scene) {
@@ -100,19 +108,19 @@ func declare(s *scene) {
 	ask("PUT", "/queues/"+name, limit(5), 200)
 	ask("PUT", "/queues/"+name, limit(6), 409)
 	info := ask("GET", "/queues/"+name, nil, 200).(map[string]any)
-	equal("queue", []any{info["name"], info["type"], info["message_count"]}, []any{name, "classic", uint64(0)})
+	test.Equal("queue", []any{info["name"], info["type"], info["message_count"]}, []any{name, "classic", uint64(0)})
 	ask("PUT", "/exchanges/"+exchange, map[string]any{"type": "topic"}, 204)
 	ask("POST", "/bindings", map[string]any{
 		"source": exchange, "destination_queue": name, "binding_key": "a.#", "arguments": map[string]any{},
 	}, 204)
 	path := "/bindings?src=" + exchange + "&dstq=" + name + "&key=a.%23"
 	found := ask("GET", path, nil, 200).([]any)
-	equal("bindings", len(found), 1)
+	test.Equal("bindings", len(found), 1)
 	ask("DELETE", found[0].(map[string]any)["location"].(string), nil, 204)
-	equal("bindings", len(ask("GET", path, nil, 200).([]any)), 0)
+	test.Equal("bindings", len(ask("GET", path, nil, 200).([]any)), 0)
 	s.publish(name, &amqp.Message{Value: int64(1)}, &amqp.Message{Value: int64(2)})
 	purged := ask("DELETE", "/queues/"+name+"/messages", nil, 200).(map[string]any)
-	equal("purged", purged["message_count"], any(uint64(2)))
+	test.Equal("purged", purged["message_count"], any(uint64(2)))
 	ask("DELETE", "/exchanges/"+exchange, nil, 204)
 	ask("DELETE", "/queues/"+name, nil, 200)
 	ask("GET", "/queues/"+name, nil, 404)

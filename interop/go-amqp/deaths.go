@@ -2,82 +2,26 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
+
+	"coroner/interop/test"
 
 	"github.com/Azure/go-amqp"
 )
 
-var deaths = []scenario{
-	{"rejected", rejected}, {"expired", expired}, {"maxlen", maxlen},
-	{"delivery-limit", deliveryLimit}, {"cycle", cycle}, {"restart", restart},
-}
-
-func letter(header amqp.MessageHeader) *amqp.Message {
-	subject := "greeting"
-	return &amqp.Message{
-		Header:                &header,
-		Properties:            &amqp.MessageProperties{MessageID: "letter", Subject: &subject},
-		ApplicationProperties: map[string]any{"n": int64(7)},
-		Value:                 map[string]any{"text": "dear"},
-	}
-}
-
-func unchanged(message *amqp.Message) {
-	sent := letter(amqp.MessageHeader{})
-	equal("properties", message.Properties, sent.Properties)
-	equal("application properties", message.ApplicationProperties, sent.ApplicationProperties)
-	equal("body", message.Value, sent.Value)
-}
-
-// death is one entry of x-opt-deaths; go-amqp gives its symbols as strings.
-type death struct {
-	queue, reason string
-	count         uint64
-	ttl           any
-}
-
-// history checks the whole of it: entries newest first, and the first death.
-func history(message *amqp.Message, first death, entries ...death) {
-	for when, expected := range map[string]death{"first": first, "last": entries[0]} {
-		for what, value := range map[string]string{
-			"queue": expected.queue, "reason": expected.reason, "exchange": "",
-		} {
-			name := fmt.Sprintf("x-%s-death-%s", when, what)
-			equal(name, message.Annotations[name], any(value))
-		}
-	}
-	observed := message.Annotations["x-opt-deaths"].([]map[any]any)
-	equal("entries", len(observed), len(entries))
-	for at, expected := range entries {
-		entry := map[string]any{}
-		for key, value := range observed[at] {
-			entry[key.(string)] = value
-		}
-		begun, ended := entry["first-time"].(time.Time), entry["last-time"].(time.Time)
-		equal("times", time.Since(ended) < time.Minute && !begun.After(ended), true)
-		delete(entry, "first-time")
-		delete(entry, "last-time")
-		fields := map[string]any{
-			"queue": expected.queue, "reason": expected.reason, "count": expected.count,
-			"exchange": "", "routing-keys": []string{expected.queue},
-		}
-		if expected.ttl != nil {
-			fields["ttl"] = expected.ttl
-		}
-		equal("entry", entry, fields)
-	}
-}
-
-func to(queue string) map[string]any {
-	return map[string]any{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue}
+var deaths = []test.Scenario[*scene]{
+	{Name: "rejected", Run: rejected},
+	{Name: "expired", Run: expired},
+	{Name: "maxlen", Run: maxlen},
+	{Name: "delivery-limit", Run: deliveryLimit},
+	{Name: "cycle", Run: cycle},
+	{Name: "restart", Run: restart},
 }
 
 // pair declares a queue, and one for its dead letters.
 func pair(s *scene, more map[string]any) (queue, dead string) {
 	dead = s.queue("-dead", nil)
-	arguments := to(dead)
+	arguments := test.To(dead)
 	for key, value := range more {
 		arguments[key] = value
 	}
@@ -85,102 +29,101 @@ func pair(s *scene, more map[string]any) (queue, dead string) {
 }
 
 func reject(receiver *amqp.Receiver, message *amqp.Message) {
-	check(receiver.RejectMessage(context.Background(), message, nil))
+	test.Check(receiver.RejectMessage(context.Background(), message, nil))
 }
 
 func rejected(s *scene) {
 	last := s.queue("-last", nil)
-	dead := s.queue("-dead", to(last))
-	queue := s.queue("", to(dead))
-	s.publish(queue, letter(amqp.MessageHeader{TTL: time.Minute}))
+	dead := s.queue("-dead", test.To(last))
+	queue := s.queue("", test.To(dead))
+	s.publish(queue, test.Letter(amqp.MessageHeader{TTL: time.Minute}))
 	receiver := s.receiver(queue, nil)
 	reject(receiver, receive(receiver))
 	reader := s.receiver(dead, nil)
 	message := receive(reader)
-	unchanged(message)
-	equal("ttl of the dead letter", message.Header.TTL, 0)
-	once := death{queue, "rejected", 1, uint32(60_000)}
-	history(message, once, once)
+	test.Unchanged(message)
+	test.Equal("ttl of the dead letter", message.Header.TTL, 0)
+	once := test.Death{Queue: queue, Reason: "rejected", Count: 1, TTL: uint32(60_000)}
+	test.History(message, once, once)
 	reject(reader, message)
 	message = receive(s.receiver(last, nil))
-	unchanged(message)
-	history(message, once, death{dead, "rejected", 1, nil}, once)
+	test.Unchanged(message)
+	test.History(message, once, test.Death{Queue: dead, Reason: "rejected", Count: 1}, once)
 }
 
 func expired(s *scene) {
 	queue, dead := pair(s, map[string]any{"x-message-ttl": uint64(100)})
 	receiver := s.receiver(dead, nil)
 	begun := time.Now()
-	s.publish(queue, letter(amqp.MessageHeader{}))
+	s.publish(queue, test.Letter(amqp.MessageHeader{}))
 	message := receive(receiver)
-	equal("within a second", time.Since(begun) < time.Second, true)
-	unchanged(message)
-	once := death{queue, "expired", 1, nil}
-	history(message, once, once)
+	test.Equal("within a second", time.Since(begun) < time.Second, true)
+	test.Unchanged(message)
+	once := test.Death{Queue: queue, Reason: "expired", Count: 1}
+	test.History(message, once, once)
 }
 
 func maxlen(s *scene) {
 	queue, dead := pair(s, map[string]any{"x-max-length": uint64(1)})
-	s.publish(queue, letter(amqp.MessageHeader{}), &amqp.Message{Value: "second"})
+	s.publish(queue, test.Letter(amqp.MessageHeader{}), &amqp.Message{Value: "second"})
 	message := receive(s.receiver(dead, nil))
-	unchanged(message)
-	once := death{queue, "maxlen", 1, nil}
-	history(message, once, once)
-	equal("left in the queue", s.count(queue), 1)
+	test.Unchanged(message)
+	once := test.Death{Queue: queue, Reason: "maxlen", Count: 1}
+	test.History(message, once, once)
+	test.Equal("left in the queue", s.count(queue), 1)
 }
 
 func deliveryLimit(s *scene) {
 	queue, dead := pair(s, map[string]any{"x-queue-type": "quorum", "x-delivery-limit": uint64(1)})
-	s.publish(queue, letter(amqp.MessageHeader{}))
+	s.publish(queue, test.Letter(amqp.MessageHeader{}))
 	receiver := s.receiver(queue, nil)
 	for count := range uint32(2) {
 		message := receive(receiver)
-		equal("delivery-count", message.Header.DeliveryCount, count)
+		test.Equal("delivery-count", message.Header.DeliveryCount, count)
 		options := &amqp.ModifyMessageOptions{DeliveryFailed: true}
-		check(receiver.ModifyMessage(context.Background(), message, options))
+		test.Check(receiver.ModifyMessage(context.Background(), message, options))
 	}
 	message := receive(s.receiver(dead, nil))
-	unchanged(message)
-	once := death{queue, "delivery_limit", 1, nil}
-	history(message, once, once)
+	test.Unchanged(message)
+	once := test.Death{Queue: queue, Reason: "delivery_limit", Count: 1}
+	test.History(message, once, once)
 }
 
 func cycle(s *scene) {
 	alone := s.queue("-alone", map[string]any{"x-message-ttl": uint64(50), "x-dead-letter-exchange": ""})
-	s.publish(alone, letter(amqp.MessageHeader{}))
-	until("it still turns", func() bool { return s.count(alone) == 0 })
+	s.publish(alone, test.Letter(amqp.MessageHeader{}))
+	test.Until("it still turns", func() bool { return s.count(alone) == 0 })
 	queue := s.queue("-rejected", map[string]any{"x-dead-letter-exchange": ""})
-	s.publish(queue, letter(amqp.MessageHeader{}))
+	s.publish(queue, test.Letter(amqp.MessageHeader{}))
 	receiver := s.receiver(queue, nil)
 	for range 2 {
 		reject(receiver, receive(receiver))
 	}
-	twice := death{queue, "rejected", 2, nil}
-	history(receive(receiver), twice, twice)
+	twice := test.Death{Queue: queue, Reason: "rejected", Count: 2}
+	test.History(receive(receiver), twice, twice)
 }
 
 func restart(s *scene) {
 	quorumType := map[string]any{"x-queue-type": "quorum"}
 	classic, quorum := s.queue("-classic", nil), s.queue("-quorum", quorumType)
 	queue, dead := pair(s, quorumType)
-	s.publish(queue, letter(amqp.MessageHeader{Durable: true}))
+	s.publish(queue, test.Letter(amqp.MessageHeader{Durable: true}))
 	receiver := s.receiver(queue, nil)
 	reject(receiver, receive(receiver))
-	until("it is not dead-lettered", func() bool { return s.count(dead) == 1 })
+	test.Until("it is not dead-lettered", func() bool { return s.count(dead) == 1 })
 	// What is confirmed now makes all before it safe, the rejection too.
 	s.publish(classic, &amqp.Message{Header: &amqp.MessageHeader{Durable: true}, Value: "kept"},
 		&amqp.Message{Value: "lost"})
 	s.publish(quorum, &amqp.Message{Value: "quorum"})
-	fmt.Println("restart")
-	equal("answer", strings.TrimSpace(must(input.ReadString('\n'))), "restarted")
+	test.RestartBroker()
 	s.again()
 	for _, kept := range []string{classic, quorum, dead} {
-		equal(kept, s.count(kept), 1)
+		test.Equal(kept, s.count(kept), 1)
 	}
-	equal("in the classic queue", receive(s.receiver(classic, nil)).Value, any("kept"))
-	equal("in the quorum queue", receive(s.receiver(quorum, nil)).Value, any("quorum"))
+	test.Equal("in the classic queue", receive(s.receiver(classic, nil)).Value, any("kept"))
+	test.Equal("in the quorum queue", receive(s.receiver(quorum, nil)).Value, any("quorum"))
 	message := receive(s.receiver(dead, nil))
-	unchanged(message)
-	once := death{queue, "rejected", 1, nil}
-	history(message, once, once)
+	test.Unchanged(message)
+	once := test.Death{Queue: queue, Reason: "rejected", Count: 1}
+	test.History(message, once, once)
 }

@@ -6,13 +6,18 @@ import (
 	"strings"
 	"time"
 
+	"coroner/interop/test"
+
 	"github.com/Azure/go-amqp"
 )
 
-var pages = []scenario{{"page", page}}
+var pages = []test.Scenario[*scene]{
+	{Name: "page", Run: page},
+}
 
 // page runs the snippets of docs/clients/go-amqp.md.
 func page(s *scene) {
+	check := test.Check
 	dead := s.queue("-dead", nil)
 	queue := s.queue("", nil)
 	s.management.ask("DELETE", "/queues/"+queue, nil)
@@ -33,7 +38,7 @@ func page(s *scene) {
 		"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead,
 	}}, 200, 201)
 
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, test.Timeout)
 	defer cancel()
 	sender, err := session.NewSender(ctx, "/queues/"+queue, nil)
 	check(err)
@@ -46,7 +51,7 @@ func page(s *scene) {
 	check(err)
 	err = receiver.RejectMessage(ctx, message, &amqp.Error{Condition: "app:bad"})
 	check(err)
-	equal("body", string(message.GetData()), "order")
+	test.Equal("body", string(message.GetData()), "order")
 
 	var history []string
 	deadLetters, err := session.NewReceiver(ctx, "/queues/"+dead, &amqp.ReceiverOptions{Credit: 10})
@@ -59,7 +64,7 @@ func page(s *scene) {
 	}
 	err = deadLetters.AcceptMessage(ctx, message)
 	check(err)
-	equal("deaths", len(history), 1)
+	test.Equal("deaths", len(history), 1)
 	if !strings.HasPrefix(history[0], queue+" rejected 1 20") {
 		panic(fmt.Errorf("history: %s", history[0]))
 	}

@@ -7,33 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"strconv"
 	"time"
+
+	"coroner/interop/test"
 
 	"github.com/Azure/go-amqp"
 )
 
-const timeout = 10 * time.Second
-
-// setting is what interop/matrix writes for its clients.
-type setting struct {
-	Host        string
-	Amqp        int
-	Amqps       int
-	Bare        int
-	User        string
-	Password    string
-	Vhost       string
-	Ca          string
-	Certificate string
-	Key         string
-	Prefix      string
-}
-
 // scene is one connection with its management pair, and the queues of one scenario.
 type scene struct {
-	setting
+	test.Setting
 	prefix      string
 	session     *amqp.Session
 	management  *management
@@ -41,8 +25,8 @@ type scene struct {
 	connections []*amqp.Conn
 }
 
-func open(with setting, name string) *scene {
-	s := &scene{setting: with, prefix: with.Prefix + name}
+func open(with test.Setting, name string) *scene {
+	s := &scene{Setting: with, prefix: with.Prefix + name}
 	s.again()
 	return s
 }
@@ -53,7 +37,8 @@ func (s *scene) again() {
 	s.management = openManagement(s.session)
 }
 
-func (s *scene) close() {
+// Close deletes the queues of the scenario.
+func (s *scene) Close() {
 	for _, queue := range s.queues {
 		s.management.ask("DELETE", "/queues/"+queue, nil)
 	}
@@ -63,7 +48,7 @@ func (s *scene) close() {
 }
 
 func soon() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), timeout)
+	return context.WithTimeout(context.Background(), test.Timeout)
 }
 
 func (s *scene) dial(url string, options amqp.ConnOptions) (*amqp.Conn, error) {
@@ -80,18 +65,18 @@ func (s *scene) connect(options amqp.ConnOptions) *amqp.Conn {
 	if options.SASLType == nil {
 		options.SASLType = amqp.SASLTypePlain(s.User, s.Password)
 	}
-	return must(s.dial(fmt.Sprintf("amqp://%s:%d", s.Host, s.Amqp), options))
+	return test.Must(s.dial(fmt.Sprintf("amqp://%s:%d", s.Host, s.Amqp), options))
 }
 
 func (s *scene) begin(connection *amqp.Conn) *amqp.Session {
 	ctx, cancel := soon()
 	defer cancel()
-	return must(connection.NewSession(ctx, nil))
+	return test.Must(connection.NewSession(ctx, nil))
 }
 
 func (s *scene) tls() *tls.Config {
 	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(must(os.ReadFile(s.Ca)))
+	pool.AppendCertsFromPEM(test.Must(os.ReadFile(s.Ca)))
 	return &tls.Config{RootCAs: pool, ServerName: "localhost"}
 }
 
@@ -118,7 +103,7 @@ func (s *scene) sender(session *amqp.Session, target string, options *amqp.Sende
 }
 
 func (s *scene) receiver(queue string, options *amqp.ReceiverOptions) *amqp.Receiver {
-	return must(s.attach(s.session, "/queues/"+queue, options))
+	return test.Must(s.attach(s.session, "/queues/"+queue, options))
 }
 
 func (s *scene) attach(session *amqp.Session, source string, options *amqp.ReceiverOptions) (*amqp.Receiver, error) {
@@ -131,9 +116,9 @@ func (s *scene) attach(session *amqp.Session, source string, options *amqp.Recei
 }
 
 func (s *scene) publish(queue string, messages ...*amqp.Message) {
-	sender := must(s.sender(s.session, "/queues/"+queue, nil))
+	sender := test.Must(s.sender(s.session, "/queues/"+queue, nil))
 	for _, message := range messages {
-		equal("outcome", outcome(sender, message), amqp.DeliveryState(&amqp.StateAccepted{}))
+		test.Equal("outcome", outcome(sender, message), amqp.DeliveryState(&amqp.StateAccepted{}))
 	}
 	closeLink(sender)
 }
@@ -141,14 +126,14 @@ func (s *scene) publish(queue string, messages ...*amqp.Message) {
 func outcome(sender *amqp.Sender, message *amqp.Message) amqp.DeliveryState {
 	ctx, cancel := soon()
 	defer cancel()
-	receipt := must(sender.SendWithReceipt(ctx, message, nil))
-	return must(receipt.Wait(ctx))
+	receipt := test.Must(sender.SendWithReceipt(ctx, message, nil))
+	return test.Must(receipt.Wait(ctx))
 }
 
 func receive(receiver *amqp.Receiver) *amqp.Message {
 	ctx, cancel := soon()
 	defer cancel()
-	return must(receiver.Receive(ctx, nil))
+	return test.Must(receiver.Receive(ctx, nil))
 }
 
 // nothing fails if a message comes for the credit there is.
@@ -161,7 +146,7 @@ func nothing(receiver *amqp.Receiver) {
 }
 
 func accept(receiver *amqp.Receiver, message *amqp.Message) {
-	check(receiver.AcceptMessage(context.Background(), message))
+	test.Check(receiver.AcceptMessage(context.Background(), message))
 }
 
 type link interface {
@@ -171,7 +156,7 @@ type link interface {
 func closeLink(one link) {
 	ctx, cancel := soon()
 	defer cancel()
-	check(one.Close(ctx))
+	test.Check(one.Close(ctx))
 }
 
 // condition is that of the error the broker gave.
@@ -202,11 +187,11 @@ func openManagement(session *amqp.Session) *management {
 	ctx, cancel := soon()
 	defer cancel()
 	paired := map[string]any{"paired": true}
-	sender := must(session.NewSender(ctx, "/management", &amqp.SenderOptions{
+	sender := test.Must(session.NewSender(ctx, "/management", &amqp.SenderOptions{
 		Name: "management", SourceAddress: "me", Properties: paired,
 		SettlementMode: amqp.SenderSettleModeSettled.Ptr(),
 	}))
-	receiver := must(session.NewReceiver(ctx, "/management", &amqp.ReceiverOptions{
+	receiver := test.Must(session.NewReceiver(ctx, "/management", &amqp.ReceiverOptions{
 		Name: "management", TargetAddress: "me", Properties: paired, Credit: 8,
 		RequestedSenderSettleMode: amqp.SenderSettleModeSettled.Ptr(),
 	}))
@@ -228,9 +213,9 @@ func (m *management) ask(method, path string, body any, codes ...int) any {
 	if body == nil { // which would be no section at all
 		request.Value = amqp.Null{}
 	}
-	check(m.sender.Send(ctx, request, &amqp.SendOptions{Settled: true}))
-	answer := must(m.receiver.Receive(ctx, nil))
-	code := must(strconv.Atoi(*answer.Properties.Subject))
+	test.Check(m.sender.Send(ctx, request, &amqp.SendOptions{Settled: true}))
+	answer := test.Must(m.receiver.Receive(ctx, nil))
+	code := test.Must(strconv.Atoi(*answer.Properties.Subject))
 	for _, expected := range codes {
 		if code == expected {
 			return answer.Value
@@ -240,29 +225,4 @@ func (m *management) ask(method, path string, body any, codes ...int) any {
 		panic(fmt.Errorf("%s %s: %d %v", method, path, code, answer.Value))
 	}
 	return answer.Value
-}
-
-func until(what string, holds func() bool) {
-	for deadline := time.Now().Add(timeout); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			panic(errors.New(what))
-		}
-	}
-}
-
-func check(err error) {
-	if err != nil {
-		panic(err)
-	}
-}
-
-func must[T any](value T, err error) T {
-	check(err)
-	return value
-}
-
-func equal[T any](what string, observed, expected T) {
-	if !reflect.DeepEqual(observed, expected) {
-		panic(fmt.Errorf("%s: %#v instead of %#v", what, observed, expected))
-	}
 }

@@ -6,14 +6,22 @@ import (
 	"fmt"
 	"strings"
 
+	"coroner/interop/test"
+
 	"github.com/Azure/go-amqp"
 	rmq "github.com/rabbitmq/rabbitmq-amqp-go-client/pkg/rabbitmqamqp"
 )
 
-var connections = []scenario{
-	{"plain", plain}, {"anonymous", anonymous}, {"scram", scram}, {"tls", overTLS},
-	{"external", external}, {"no-sasl", noSASL}, {"vhost", vhost}, {"frames", frames},
-	{"declare", declare},
+var connections = []test.Scenario[*scene]{
+	{Name: "plain", Run: plain},
+	{Name: "anonymous", Run: anonymous},
+	{Name: "scram", Run: scram},
+	{Name: "tls", Run: overTLS},
+	{Name: "external", Run: external},
+	{Name: "no-sasl", Run: noSASL},
+	{Name: "vhost", Run: vhost},
+	{Name: "frames", Run: frames},
+	{Name: "declare", Run: declare},
 }
 
 func plain(s *scene) {
@@ -23,58 +31,58 @@ func plain(s *scene) {
 	if err == nil || !strings.Contains(err.Error(), "code 0x1") {
 		panic(fmt.Errorf("a wrong password: %v", err))
 	}
-	must(s.dial("/", s.login(nil)))
+	test.Must(s.dial("/", s.login(nil)))
 }
 
 func anonymous(s *scene) {
 	queue := s.declared("", nil)
 	options := s.login(nil)
 	options.SASLType = amqp.SASLTypeAnonymous()
-	connection := must(s.dial("/", options))
-	outcome(must(connection.NewPublisher(soon(), &rmq.QueueAddress{Queue: queue}, nil)), rmq.NewMessage([]byte("x")))
-	equal("body", receive(s.consumer(queue)).Message().GetData(), []byte("x"))
+	connection := test.Must(s.dial("/", options))
+	outcome(test.Must(connection.NewPublisher(soon(), &rmq.QueueAddress{Queue: queue}, nil)), rmq.NewMessage([]byte("x")))
+	test.Equal("body", receive(s.consumer(queue)).Message().GetData(), []byte("x"))
 }
 
 func scram(*scene) {
-	panic(skipped(version + " has PLAIN, ANONYMOUS and EXTERNAL only"))
+	panic(test.Skipped(version + " has PLAIN, ANONYMOUS and EXTERNAL only"))
 }
 
 func overTLS(s *scene) {
-	must(s.dial("/", s.login(s.tls())))
+	test.Must(s.dial("/", s.login(s.tls())))
 }
 
 func external(s *scene) {
 	config := s.tls()
-	config.Certificates = []tls.Certificate{must(tls.LoadX509KeyPair(s.Certificate, s.Key))}
+	config.Certificates = []tls.Certificate{test.Must(tls.LoadX509KeyPair(s.Certificate, s.Key))}
 	options := s.login(config)
 	options.SASLType = amqp.SASLTypeExternal("")
-	must(s.dial("/", options))
+	test.Must(s.dial("/", options))
 }
 
 func noSASL(*scene) {
-	panic(skipped(version + " logs in as ANONYMOUS where it is given nothing"))
+	panic(test.Skipped(version + " logs in as ANONYMOUS where it is given nothing"))
 }
 
 func vhost(s *scene) {
-	other := must(s.dial("/"+s.Vhost, s.login(nil)))
+	other := test.Must(s.dial("/"+s.Vhost, s.login(nil)))
 	name := s.prefix
-	must(other.Management().DeclareQueue(soon(), &rmq.ClassicQueueSpecification{Name: name}))
+	test.Must(other.Management().DeclareQueue(soon(), &rmq.ClassicQueueSpecification{Name: name}))
 	_, err := s.connection.NewConsumer(soon(), name, nil)
-	equal("condition", condition(err), "amqp:not-found")
-	must(other.NewConsumer(soon(), name, nil))
-	check(other.Management().DeleteQueue(soon(), name))
+	test.Equal("condition", condition(err), "amqp:not-found")
+	test.Must(other.NewConsumer(soon(), name, nil))
+	test.Check(other.Management().DeleteQueue(soon(), name))
 	_, err = s.dial("/interop-missing", s.login(nil))
-	equal("condition", condition(err), "amqp:not-found")
+	test.Equal("condition", condition(err), "amqp:not-found")
 }
 
 func frames(s *scene) {
 	queue := s.declared("", nil)
 	options := s.login(nil)
 	options.MaxFrameSize = 512
-	connection := must(s.dial("/", options))
+	connection := test.Must(s.dial("/", options))
 	body := []byte(strings.Repeat("frames ", 3000))
-	outcome(must(connection.NewPublisher(soon(), &rmq.QueueAddress{Queue: queue}, nil)), rmq.NewMessage(body))
-	equal("body", receive(must(connection.NewConsumer(soon(), queue, nil))).Message().GetData(), body)
+	outcome(test.Must(connection.NewPublisher(soon(), &rmq.QueueAddress{Queue: queue}, nil)), rmq.NewMessage(body))
+	test.Equal("body", receive(test.Must(connection.NewConsumer(soon(), queue, nil))).Message().GetData(), body)
 }
 
 func declare(s *scene) {
@@ -84,25 +92,25 @@ func declare(s *scene) {
 		_, err := manage.DeclareQueue(soon(), &rmq.ClassicQueueSpecification{Name: name, MaxLength: length})
 		return err
 	}
-	check(limit(5))
+	test.Check(limit(5))
 	s.queues = append(s.queues, name)
-	check(limit(5))
-	equal("other arguments", errors.Is(limit(6), rmq.ErrPreconditionFailed), true)
-	info := must(manage.QueueInfo(soon(), name))
-	equal("queue", []any{info.Name(), info.Type(), info.MessageCount()}, []any{name, rmq.Classic, uint64(0)})
-	must(manage.DeclareExchange(soon(), &rmq.TopicExchangeSpecification{Name: exchange}))
-	path := must(manage.Bind(soon(), &rmq.ExchangeToQueueBindingSpecification{
+	test.Check(limit(5))
+	test.Equal("other arguments", errors.Is(limit(6), rmq.ErrPreconditionFailed), true)
+	info := test.Must(manage.QueueInfo(soon(), name))
+	test.Equal("queue", []any{info.Name(), info.Type(), info.MessageCount()}, []any{name, rmq.Classic, uint64(0)})
+	test.Must(manage.DeclareExchange(soon(), &rmq.TopicExchangeSpecification{Name: exchange}))
+	path := test.Must(manage.Bind(soon(), &rmq.ExchangeToQueueBindingSpecification{
 		SourceExchange: exchange, DestinationQueue: name, BindingKey: "a.#",
 	}))
 	publisher := s.publisher(&rmq.ExchangeAddress{Exchange: exchange, Key: "a.b"})
 	for range 2 {
-		equal("bound", outcome(publisher, rmq.NewMessage([]byte("x"))), rmq.DeliveryState(&rmq.StateAccepted{}))
+		test.Equal("bound", outcome(publisher, rmq.NewMessage([]byte("x"))), rmq.DeliveryState(&rmq.StateAccepted{}))
 	}
-	check(manage.Unbind(soon(), path))
-	equal("unbound", outcome(publisher, rmq.NewMessage([]byte("x"))), rmq.DeliveryState(&rmq.StateReleased{}))
-	equal("purged", must(manage.PurgeQueue(soon(), name)), 2)
-	check(manage.DeleteExchange(soon(), exchange))
-	check(manage.DeleteQueue(soon(), name))
+	test.Check(manage.Unbind(soon(), path))
+	test.Equal("unbound", outcome(publisher, rmq.NewMessage([]byte("x"))), rmq.DeliveryState(&rmq.StateReleased{}))
+	test.Equal("purged", test.Must(manage.PurgeQueue(soon(), name)), 2)
+	test.Check(manage.DeleteExchange(soon(), exchange))
+	test.Check(manage.DeleteQueue(soon(), name))
 	_, err := manage.QueueInfo(soon(), name)
-	equal("missing", errors.Is(err, rmq.ErrDoesNotExist), true)
+	test.Equal("missing", errors.Is(err, rmq.ErrDoesNotExist), true)
 }

@@ -14,3 +14,7 @@ require (
 	go.opentelemetry.io/otel v1.40.0 // indirect
 	go.opentelemetry.io/otel/metric v1.40.0 // indirect
 )
+
+require coroner/interop/test v0.0.0
+
+replace coroner/interop/test => ../go

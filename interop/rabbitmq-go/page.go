@@ -3,14 +3,19 @@ package main
 import (
 	"context"
 	"fmt"
+
+	"coroner/interop/test"
 )
 
 import rmq "github.com/rabbitmq/rabbitmq-amqp-go-client/pkg/rabbitmqamqp"
 
-var pages = []scenario{{"page", page}}
+var pages = []test.Scenario[*scene]{
+	{Name: "page", Run: page},
+}
 
 // page runs the snippets of docs/clients/rabbitmq-go.md.
 func page(s *scene) {
+	check := test.Check
 	queue, dead := s.prefix, s.prefix+"-dead"
 	s.queues = append(s.queues, queue, dead)
 	url := fmt.Sprintf("amqp://guest:guest@%s:%d/", s.Host, s.Amqp)
@@ -31,7 +36,7 @@ func page(s *scene) {
 	})
 	check(err)
 
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, test.Timeout)
 	defer cancel()
 	publisher, err := connection.NewPublisher(ctx, &rmq.QueueAddress{Queue: queue}, nil)
 	check(err)
@@ -46,7 +51,7 @@ func page(s *scene) {
 	err = delivery.Discard(ctx, nil) // or DiscardWithAnnotations, Requeue, Accept
 	check(err)
 
-	equal("accepted", accepted, true)
+	test.Equal("accepted", accepted, true)
 	var history []string
 	deadLetters, err := connection.NewConsumer(ctx, dead, nil)
 	check(err)
@@ -57,5 +62,5 @@ func page(s *scene) {
 	}
 	err = delivery.Accept(ctx)
 	check(err)
-	equal("history", history, []string{queue + " rejected 1"})
+	test.Equal("history", history, []string{queue + " rejected 1"})
 }

@@ -7,35 +7,19 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"time"
+
+	"coroner/interop/test"
 
 	"github.com/Azure/go-amqp"
 	rmq "github.com/rabbitmq/rabbitmq-amqp-go-client/pkg/rabbitmqamqp"
 )
 
-const (
-	timeout = 10 * time.Second
-	version = "rabbitmq-amqp-go-client 1.0.0"
-)
-
-// setting is what interop/matrix writes for its clients.
-type setting struct {
-	Host        string
-	Amqp        int
-	Amqps       int
-	User        string
-	Password    string
-	Vhost       string
-	Ca          string
-	Certificate string
-	Key         string
-	Prefix      string
-}
+const version = "rabbitmq-amqp-go-client 1.0.0"
 
 // scene is one connection and the queues of one scenario.
 type scene struct {
-	setting
+	test.Setting
 	prefix      string
 	connection  *rmq.AmqpConnection
 	management  *rmq.AmqpManagement
@@ -43,19 +27,20 @@ type scene struct {
 	connections []*rmq.AmqpConnection
 }
 
-func open(with setting, name string) *scene {
-	s := &scene{setting: with, prefix: with.Prefix + name}
+func open(with test.Setting, name string) *scene {
+	s := &scene{Setting: with, prefix: with.Prefix + name}
 	s.again()
 	return s
 }
 
 // again connects, anew after a restart.
 func (s *scene) again() {
-	s.connection = must(s.dial("/", s.login(nil)))
+	s.connection = test.Must(s.dial("/", s.login(nil)))
 	s.management = s.connection.Management()
 }
 
-func (s *scene) close() {
+// Close deletes the queues of the scenario.
+func (s *scene) Close() {
 	for _, queue := range s.queues {
 		s.management.DeleteQueue(soon(), queue) // which may be gone
 	}
@@ -66,8 +51,8 @@ func (s *scene) close() {
 
 // soon is a context that nothing here outlives.
 func soon() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	time.AfterFunc(timeout, cancel)
+	ctx, cancel := context.WithTimeout(context.Background(), test.Timeout)
+	time.AfterFunc(test.Timeout, cancel)
 	return ctx
 }
 
@@ -94,7 +79,7 @@ func (s *scene) dial(vhost string, options *rmq.AmqpConnOptions) (*rmq.AmqpConne
 
 func (s *scene) tls() *tls.Config {
 	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(must(os.ReadFile(s.Ca)))
+	pool.AppendCertsFromPEM(test.Must(os.ReadFile(s.Ca)))
 	return &tls.Config{RootCAs: pool, ServerName: "localhost"}
 }
 
@@ -102,37 +87,37 @@ func (s *scene) tls() *tls.Config {
 func (s *scene) declared(suffix string, arguments map[string]any) string {
 	name := s.prefix + suffix
 	s.management.DeleteQueue(soon(), name)
-	must(s.management.DeclareQueue(soon(), &rmq.DefaultQueueSpecification{Name: name, Arguments: arguments}))
+	test.Must(s.management.DeclareQueue(soon(), &rmq.DefaultQueueSpecification{Name: name, Arguments: arguments}))
 	s.queues = append(s.queues, name)
 	return name
 }
 
 func (s *scene) count(queue string) uint64 {
-	return must(s.management.QueueInfo(soon(), queue)).MessageCount()
+	return test.Must(s.management.QueueInfo(soon(), queue)).MessageCount()
 }
 
 func (s *scene) publisher(target rmq.ITargetAddress) *rmq.Publisher {
-	return must(s.connection.NewPublisher(soon(), target, nil))
+	return test.Must(s.connection.NewPublisher(soon(), target, nil))
 }
 
 func (s *scene) consumer(queue string) *rmq.Consumer {
-	return must(s.connection.NewConsumer(soon(), queue, nil))
+	return test.Must(s.connection.NewConsumer(soon(), queue, nil))
 }
 
 func (s *scene) publish(queue string, messages ...*amqp.Message) {
 	publisher := s.publisher(&rmq.QueueAddress{Queue: queue})
 	for _, message := range messages {
-		equal("outcome", outcome(publisher, message), rmq.DeliveryState(&rmq.StateAccepted{}))
+		test.Equal("outcome", outcome(publisher, message), rmq.DeliveryState(&rmq.StateAccepted{}))
 	}
-	check(publisher.Close(soon()))
+	test.Check(publisher.Close(soon()))
 }
 
 func outcome(publisher *rmq.Publisher, message *amqp.Message) rmq.DeliveryState {
-	return must(publisher.Publish(soon(), message)).Outcome
+	return test.Must(publisher.Publish(soon(), message)).Outcome
 }
 
 func receive(consumer *rmq.Consumer) rmq.IDeliveryContext {
-	return must(consumer.Receive(soon()))
+	return test.Must(consumer.Receive(soon()))
 }
 
 // nothing fails if a message comes for the credit there is.
@@ -160,29 +145,4 @@ func condition(err error) string {
 		return string(plain.Condition)
 	}
 	return err.Error()
-}
-
-func until(what string, holds func() bool) {
-	for deadline := time.Now().Add(timeout); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			panic(errors.New(what))
-		}
-	}
-}
-
-func check(err error) {
-	if err != nil {
-		panic(err)
-	}
-}
-
-func must[T any](value T, err error) T {
-	check(err)
-	return value
-}
-
-func equal[T any](what string, observed, expected T) {
-	if !reflect.DeepEqual(observed, expected) {
-		panic(fmt.Errorf("%s: %#v instead of %#v", what, observed, expected))
-	}
 }
