@@ -1,17 +1,10 @@
 """What all scenarios share: connections, management, comparing."""
-import json
-import sys
-import time
 
 from proton import Data, Delivery, Message, SSLDomain, Timeout, symbol
 from proton.reactor import AtLeastOnce, AtMostOnce, LinkOption
 from proton.utils import BlockingConnection, LinkDetached  # noqa: F401 (LinkDetached for scenarios)
 
-TIMEOUT_S = 10
-
-
-class Skip(Exception):
-    """this client cannot do that; the text says what is missing"""
+from shared import TIMEOUT_S, equal
 
 
 class Null:
@@ -155,47 +148,3 @@ def refused(attempt, condition):
 
 def outcome(delivery, expected):
     equal(delivery.remote_state, expected, "outcome")
-
-
-def until(what, holds, limit_s=TIMEOUT_S):
-    deadline = time.monotonic() + limit_s
-    while not holds():
-        if time.monotonic() > deadline:
-            raise AssertionError(what)
-        time.sleep(0.02)
-
-
-def equal(observed, expected, what):
-    if observed != expected:
-        raise AssertionError("%s: %r instead of %r" % (what, observed, expected))
-
-
-def typed(observed, kind, expected, what):
-    equal((type(observed).__name__, observed), (kind.__name__, expected), what)
-
-
-def run(scenarios):
-    """calls each scenario that was asked for; the process's status"""
-    with open(sys.argv[1]) as text:
-        setting = json.load(text)
-    failed = False
-    for name in sys.argv[2:] or scenarios:
-        scene = None
-        try:
-            if name not in scenarios:
-                raise Skip("not written for this client")
-            scene = Scene(setting, name)
-            scenarios[name](scene)
-            print("ok", name, flush=True)
-        except Skip as e:
-            print("skip", name, e, flush=True)
-        except Exception as e:      # the table shows what failed
-            failed = True
-            print("fail %s %s: %s" % (name, type(e).__name__, str(e).replace("\n", " ")), flush=True)
-        finally:
-            if scene is not None:
-                try:
-                    scene.close()
-                except Exception as e:
-                    print("%s: closing: %s" % (name, e), file=sys.stderr)
-    return 1 if failed else 0

@@ -1,7 +1,8 @@
 """SASL, TLS, vhosts, frames, management."""
 from proton import ConnectionException, Message, SASL
 
-from base import Management, Skip, equal, refused
+from base import Management, refused
+from shared import Skip, equal
 
 
 def refused_login(scene, **options):

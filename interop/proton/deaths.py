@@ -2,46 +2,11 @@
 import sys
 import time
 
-from proton import Array, Data, Delivery, Message, symbol, timestamp, uint, ulong
+import proton
+from proton import Delivery, Message
 
-from base import equal, settle, typed, until
-
-
-def check_entry(entry, queue, reason, count=1, exchange="", keys=None, ttl_ms=None):
-    """one map of x-opt-deaths, field by field"""
-    names = ["queue", "reason", "count", "first-time", "last-time", "exchange", "routing-keys"]
-    names += ["ttl"] if ttl_ms is not None else []
-    equal([str(key) for key in entry], names, "keys of the entry")
-    for key in entry:
-        equal(type(key), symbol, "type of the key " + key)
-    typed(entry["queue"], str, queue, "queue")
-    typed(entry["reason"], symbol, reason, "reason")
-    typed(entry["count"], ulong, count, "count")
-    typed(entry["exchange"], str, exchange, "exchange")
-    if ttl_ms is not None:
-        typed(entry["ttl"], uint, ttl_ms, "ttl")
-    for name in ("first-time", "last-time"):
-        equal(type(entry[name]), timestamp, name)
-        age_ms = time.time() * 1000 - entry[name]
-        equal(-5000 < age_ms < 60000, True, name + " is now")
-    equal(entry["first-time"] <= entry["last-time"], True, "times in order")
-    found = entry["routing-keys"]
-    equal((found.type, list(found.elements)), (Data.STRING, keys or [queue]), "routing-keys")
-
-
-def check_deaths(message, *entries, first=None):
-    """the whole history: entries newest first; `first` is (queue, reason) of the first death"""
-    annotations = message.annotations
-    deaths = annotations["x-opt-deaths"]
-    equal((type(deaths), deaths.type, len(deaths.elements)), (Array, Data.MAP, len(entries)), "deaths")
-    for entry, expected in zip(deaths.elements, entries):
-        check_entry(entry, **expected)
-    last = entries[0]
-    queue, reason = first or (last["queue"], last["reason"])
-    for when, queue, reason in (("first", queue, reason), ("last", last["queue"], last["reason"])):
-        for what, value in (("queue", queue), ("reason", reason), ("exchange", "")):
-            name = "x-%s-death-%s" % (when, what)
-            typed(annotations[name], str, value, name)
+from base import settle
+from shared import check_deaths, equal, until
 
 
 def letter(**fields):
@@ -72,11 +37,11 @@ def rejected(scene):
     check_unchanged(message)
     equal(message.ttl, 0, "ttl of the dead letter")
     once = {"queue": queue, "reason": "rejected", "ttl_ms": 60000}
-    check_deaths(message, once)
+    check_deaths(proton, message, once)
     reader.reject()
     message = scene.receiver(last).receive()
     check_unchanged(message)
-    check_deaths(message, {"queue": dead, "reason": "rejected"}, once, first=(queue, "rejected"))
+    check_deaths(proton, message, {"queue": dead, "reason": "rejected"}, once, first=(queue, "rejected"))
 
 
 def expired(scene):
@@ -86,7 +51,7 @@ def expired(scene):
     message = scene.receiver(dead).receive()
     equal(time.monotonic() - begun < 1, True, "within a second")
     check_unchanged(message)
-    check_deaths(message, {"queue": queue, "reason": "expired"})
+    check_deaths(proton, message, {"queue": queue, "reason": "expired"})
 
 
 def maxlen(scene):
@@ -94,7 +59,7 @@ def maxlen(scene):
     scene.publish(queue, letter(), Message(id="second"))
     message = scene.receiver(dead).receive()
     check_unchanged(message)
-    check_deaths(message, {"queue": queue, "reason": "maxlen"})
+    check_deaths(proton, message, {"queue": queue, "reason": "maxlen"})
     equal(scene.count(queue), 1, "left in the queue")
 
 
@@ -107,7 +72,7 @@ def delivery_limit(scene):
         settle(receiver, Delivery.MODIFIED, failed=True)
     message = scene.receiver(dead).receive()
     check_unchanged(message)
-    check_deaths(message, {"queue": queue, "reason": "delivery_limit"})
+    check_deaths(proton, message, {"queue": queue, "reason": "delivery_limit"})
 
 
 def cycle(scene):
@@ -121,7 +86,7 @@ def cycle(scene):
         receiver.receive()
         receiver.reject()
     message = receiver.receive()
-    check_deaths(message, {"queue": queue, "reason": "rejected", "count": 2})
+    check_deaths(proton, message, {"queue": queue, "reason": "rejected", "count": 2})
 
 
 def restart(scene):
@@ -143,7 +108,7 @@ def restart(scene):
     equal(scene.receiver(quorum).receive().id, "quorum", "in the quorum queue")
     message = scene.receiver(dead).receive()
     check_unchanged(message)
-    check_deaths(message, {"queue": queue, "reason": "rejected"})
+    check_deaths(proton, message, {"queue": queue, "reason": "rejected"})
 
 
 SCENARIOS = {"rejected": rejected, "expired": expired, "maxlen": maxlen,

@@ -2,7 +2,8 @@
 from proton import Condition, Delivery, Message, symbol
 from proton.reactor import AtMostOnce, LinkOption, Selector
 
-from base import TIMEOUT_S, empty, equal, outcome, refused, settle, take, until
+from base import empty, outcome, refused, settle, take
+from shared import TIMEOUT_S, equal, until
 
 
 def outcomes(scene):

@@ -4,7 +4,7 @@ import uuid
 from proton import (UNDESCRIBED, Array, Data, Delivery, Described, Handler, Message, byte, char, decimal32, decimal64, decimal128,
                     float32, int32, short, symbol, timestamp, ubyte, uint, ulong, ushort)
 
-from base import equal, typed
+from shared import equal, typed
 
 SIMPLE = {
     "boolean": True, "ubyte": ubyte(255), "ushort": ushort(65535), "uint": uint(4294967295),

@@ -1,5 +1,6 @@
 """The snippets of docs/clients/proton-python.md."""
-from base import Management, equal, until
+from base import Management
+from shared import equal, until
 from proton import Message
 from proton.reactor import AtLeastOnce
 from proton.utils import BlockingConnection

@@ -1,20 +1,15 @@
 """What all scenarios share: connections, queues, publishing, consuming, comparing."""
-import json
 import signal
-import sys
 import threading
-import time
 
 from rabbitmq_amqp_python_client import (AMQPMessagingHandler, AmqpUri, ClassicQueueSpecification, Environment,
                                          Message, QuorumQueueSpecification, RecoveryConfiguration,
                                          ValidationCodeException)
 
-TIMEOUT_S = 10
+from shared import TIMEOUT_S, equal
+
 VERSION = "rabbitmq-amqp-python-client 1.0.1"
-
-
-class Skip(Exception):
-    """this client cannot do that; the text says what is missing"""
+ERRORS = (Exception, ValidationCodeException)   # this one is no Exception
 
 
 class Done(Exception):
@@ -162,48 +157,3 @@ def raises(kind, attempt):
     except kind as e:
         return e
     raise AssertionError("no %s" % kind.__name__)
-
-
-def until(what, holds, limit_s=TIMEOUT_S):
-    deadline = time.monotonic() + limit_s
-    while not holds():
-        if time.monotonic() > deadline:
-            raise AssertionError(what)
-        time.sleep(0.02)
-
-
-def equal(observed, expected, what):
-    if observed != expected:
-        raise AssertionError("%s: %r instead of %r" % (what, observed, expected))
-
-
-def typed(observed, kind, expected, what):
-    equal((type(observed).__name__, observed), (kind.__name__, expected), what)
-
-
-def run(scenarios):
-    """calls each scenario that was asked for; the process's status"""
-    with open(sys.argv[1]) as text:
-        setting = json.load(text)
-    failed = False
-    for name in sys.argv[2:] or scenarios:
-        scene = None
-        try:
-            scenario = scenarios.get(name, "not written for this client")
-            if isinstance(scenario, str):
-                raise Skip(scenario)
-            scene = Scene(setting, name)
-            scenario(scene)
-            print("ok", name, flush=True)
-        except Skip as e:
-            print("skip", name, e, flush=True)
-        except (Exception, ValidationCodeException) as e:      # the table shows what failed
-            failed = True
-            print("fail %s %s: %s" % (name, type(e).__name__, str(e).replace("\n", " ")), flush=True)
-        finally:
-            if scene is not None:
-                try:
-                    scene.close()
-                except (Exception, ValidationCodeException) as e:
-                    print("%s: closing: %s" % (name, e), file=sys.stderr)
-    return 1 if failed else 0

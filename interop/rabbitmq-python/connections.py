@@ -4,7 +4,8 @@ from rabbitmq_amqp_python_client import (ExchangeSpecification, ExchangeToQueueB
                                          QueueType, ValidationCodeException)
 from rabbitmq_amqp_python_client.qpid.proton.utils import SendException
 
-from base import VERSION, data, equal, raises, refused
+from base import VERSION, data, raises, refused
+from shared import equal
 
 
 def plain(scene):

@@ -3,47 +3,10 @@ import sys
 import time
 from datetime import timedelta
 
-from rabbitmq_amqp_python_client import symbol
-from rabbitmq_amqp_python_client.qpid.proton import Array, Data, timestamp, uint, ulong
+from rabbitmq_amqp_python_client.qpid import proton
 
-from base import VERSION, data, equal, typed, until
-
-
-def check_entry(entry, queue, reason, count=1, exchange="", keys=None, ttl_ms=None):
-    """one map of x-opt-deaths, field by field"""
-    names = ["queue", "reason", "count", "first-time", "last-time", "exchange", "routing-keys"]
-    names += ["ttl"] if ttl_ms is not None else []
-    equal([str(key) for key in entry], names, "keys of the entry")
-    for key in entry:
-        equal(type(key), symbol, "type of the key " + key)
-    typed(entry["queue"], str, queue, "queue")
-    typed(entry["reason"], symbol, reason, "reason")
-    typed(entry["count"], ulong, count, "count")
-    typed(entry["exchange"], str, exchange, "exchange")
-    if ttl_ms is not None:
-        typed(entry["ttl"], uint, ttl_ms, "ttl")
-    for name in ("first-time", "last-time"):
-        equal(type(entry[name]), timestamp, name)
-        age_ms = time.time() * 1000 - entry[name]
-        equal(-5000 < age_ms < 60000, True, name + " is now")
-    equal(entry["first-time"] <= entry["last-time"], True, "times in order")
-    found = entry["routing-keys"]
-    equal((found.type, list(found.elements)), (Data.STRING, keys or [queue]), "routing-keys")
-
-
-def check_deaths(message, *entries, first=None):
-    """the whole history: entries newest first; `first` is (queue, reason) of the first death"""
-    annotations = message.annotations
-    deaths = annotations["x-opt-deaths"]
-    equal((type(deaths), deaths.type, len(deaths.elements)), (Array, Data.MAP, len(entries)), "deaths")
-    for entry, expected in zip(deaths.elements, entries):
-        check_entry(entry, **expected)
-    last = entries[0]
-    queue, reason = first or (last["queue"], last["reason"])
-    for when, queue, reason in (("first", queue, reason), ("last", last["queue"], last["reason"])):
-        for what, value in (("queue", queue), ("reason", reason), ("exchange", "")):
-            name = "x-%s-death-%s" % (when, what)
-            typed(annotations[name], str, value, name)
+from base import VERSION, data
+from shared import check_deaths, equal, until
 
 
 def letter(**fields):
@@ -76,10 +39,10 @@ def rejected(scene):
     check_unchanged(message)
     equal(message.ttl, 0, "ttl of the dead letter")
     once = {"queue": queue, "reason": "rejected", "ttl_ms": 60000}
-    check_deaths(message, once)
+    check_deaths(proton, message, once)
     message, = scene.take(last)
     check_unchanged(message)
-    check_deaths(message, {"queue": dead, "reason": "rejected"}, once, first=(queue, "rejected"))
+    check_deaths(proton, message, {"queue": dead, "reason": "rejected"}, once, first=(queue, "rejected"))
 
 
 def expired(scene):
@@ -90,7 +53,7 @@ def expired(scene):
     equal(time.monotonic() - begun < 1, True, "within a second")
     message, = scene.take(dead)
     check_unchanged(message)
-    check_deaths(message, {"queue": queue, "reason": "expired"})
+    check_deaths(proton, message, {"queue": queue, "reason": "expired"})
 
 
 def maxlen(scene):
@@ -98,7 +61,7 @@ def maxlen(scene):
     scene.publish(queue, letter(), data("second"))
     message, = scene.take(dead)
     check_unchanged(message)
-    check_deaths(message, {"queue": queue, "reason": "maxlen"})
+    check_deaths(proton, message, {"queue": queue, "reason": "maxlen"})
     equal(scene.count(queue), 1, "left in the queue")
 
 
@@ -110,7 +73,7 @@ def cycle(scene):
     scene.publish(queue, letter())
     scene.take(queue, 2, discard)
     message, = scene.take(queue)
-    check_deaths(message, {"queue": queue, "reason": "rejected", "count": 2})
+    check_deaths(proton, message, {"queue": queue, "reason": "rejected", "count": 2})
 
 
 def restart(scene):
@@ -130,7 +93,7 @@ def restart(scene):
     equal(bytes(scene.take(quorum)[0].body), b"quorum", "in the quorum queue")
     message, = scene.take(dead)
     check_unchanged(message)
-    check_deaths(message, {"queue": queue, "reason": "rejected"})
+    check_deaths(proton, message, {"queue": queue, "reason": "rejected"})
 
 
 SCENARIOS = {"rejected": rejected, "expired": expired, "maxlen": maxlen,

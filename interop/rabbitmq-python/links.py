@@ -4,7 +4,8 @@ from rabbitmq_amqp_python_client import (AmqpMessageRejectedException, ConsumerO
                                          ValidationCodeException, symbol)
 from rabbitmq_amqp_python_client.qpid.proton.utils import SendException
 
-from base import VERSION, data, equal, raises, refused, until
+from base import VERSION, data, raises, refused
+from shared import equal, until
 
 
 def outcomes(scene):

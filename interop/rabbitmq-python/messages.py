@@ -5,7 +5,7 @@ from rabbitmq_amqp_python_client import Message, symbol
 from rabbitmq_amqp_python_client.qpid.proton import (byte, char, decimal32, decimal64, decimal128, float32, int32,
                                                      short, timestamp, ubyte, uint, ulong, ushort)
 
-from base import equal, typed
+from shared import equal, typed
 
 SIMPLE = {
     "boolean": True, "ubyte": ubyte(255), "ushort": ushort(65535), "uint": uint(4294967295),

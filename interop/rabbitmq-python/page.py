@@ -1,7 +1,7 @@
 """The snippets of docs/clients/rabbitmq-python.md."""
 import signal
 
-from base import TIMEOUT_S, equal, until
+from shared import TIMEOUT_S, equal, until
 from rabbitmq_amqp_python_client import (AMQPMessagingHandler, ClassicQueueSpecification, Environment,
                                          Message, QuorumQueueSpecification)
 
