@@ -77,7 +77,7 @@ namespace Interop
             {
                 Map map = (Map)one;
                 return map.Count == ((Map)other).Count
-                    && map.Keys.All(key => Same(map[key], ((Map)other)[key]));
+                    && map.Keys.Cast<object>().All(key => Same(map[key], ((Map)other)[key]));
             }
             if (one is IList)
             {

@@ -178,8 +178,12 @@ namespace Interop
             // What is confirmed now makes all before it safe, the rejection too.
             Message kept = Scene.Text("kept");
             kept.Header = new Header { Durable = true };
-            scene.Publish(classic, kept, Scene.Text("lost"));
-            scene.Publish(quorum, "quorum");
+            Message lost = Scene.Text("lost");
+            lost.Header = new Header { Durable = false }; // a message without a header is durable
+            scene.Publish(classic, kept, lost);
+            Message stays = Scene.Text("quorum");
+            stays.Header = new Header { Durable = false };
+            scene.Publish(quorum, stays);
             Console.WriteLine("restart");
             Check.Equal("the answer to restart", Console.ReadLine(), "restarted");
             scene.Again();
