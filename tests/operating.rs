@@ -249,11 +249,20 @@ fn a_sighup_changes_what_can_be_changed_and_names_what_cannot() {
     let file = folder.path("coroner.toml");
     std::fs::write(&file, "log = \"warn\"\n").unwrap();
     let process = Process::start(&["--config", &file], &[]);
-    let more = "log = \"info\"\nvhost = [\"new\"]\nworkers = 3\n";
+    let more = "log = \"info\"\nvhost = [\"new\"]\nworkers = 3\nmemory-limit = \"7MiB\"\n";
+    let memory_limit = || {
+        let (_, nodes) = process.get("/api/nodes", "authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n");
+        let nodes: serde_json::Value = serde_json::from_str(&nodes).unwrap();
+        nodes[0]["mem_limit"].as_u64()
+    };
+    assert_eq!(memory_limit(), Some(2 << 30));
     std::fs::write(&file, more).unwrap();
     process.signal("-HUP");
     process.line("the log follows the settings");
     process.line("vhosts, users and permissions were loaded");
+    let line = process.line("this setting holds from now on");
+    assert!(line.contains("memory-limit"), "{line}");
+    assert_eq!(memory_limit(), Some(7 << 20));
     let line = process.line("this setting changes at the next start only");
     assert!(line.contains("workers"), "{line}");
     let (_, text) = process.get("/metrics", "");

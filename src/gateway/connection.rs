@@ -103,6 +103,7 @@ impl Gateway {
     /// The gateway of a new connection.
     pub fn new(now: Now, id: ConnectionId, peer: Peer, environment: Arc<Environment>) -> Self {
         let mut options = environment.options.link.clone();
+        options.idle_time_out_ms = environment.idle_time_out_ms();
         let offered = environment.options.mechanisms.offered(&peer).into_iter();
         options.mechanisms = offered.map(|mechanism| mechanism.to_string()).collect();
         if environment.bodies.is_some() {

@@ -54,6 +54,9 @@ pub struct Environment {
     generation: AtomicU64,
     /// How gateways behave.
     pub options: Options,
+    /// The idle-time-out of connections from now on, in milliseconds; 0: none. It begins as the
+    /// link's options say.
+    idle_time_out_ms: AtomicU32,
     /// Links attached now.
     pub open_links: OpenLinks,
     /// Who may try to log in. Never held while another lock is waited for but the registry's.
@@ -68,6 +71,17 @@ pub struct Environment {
 }
 
 impl Environment {
+    /// The idle-time-out that a new connection announces.
+    pub fn idle_time_out_ms(&self) -> Option<u32> {
+        let idle = self.idle_time_out_ms.load(Ordering::Relaxed);
+        (idle > 0).then_some(idle)
+    }
+
+    /// Another one for connections from now on; 0: none.
+    pub fn set_idle_time_out_ms(&self, idle: u32) {
+        self.idle_time_out_ms.store(idle, Ordering::Relaxed);
+    }
+
     /// An environment around a registry.
     pub fn new(registry: Registry, options: Options) -> Self {
         let auto_create = NamePatterns::new(&options.auto_create);
@@ -75,6 +89,7 @@ impl Environment {
             registry: RwLock::new(Arc::new(registry)),
             generation: AtomicU64::new(1),
             guard: Mutex::new(LoginGuard::new(options.seed, options.secret.clone())),
+            idle_time_out_ms: AtomicU32::new(options.link.idle_time_out_ms.unwrap_or(0)),
             options,
             open_links: OpenLinks::default(),
             auto_create,

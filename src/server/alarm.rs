@@ -63,11 +63,11 @@ pub(super) async fn watch(
     vhosts: Arc<Vhosts>,
     partials: Arc<Partials>,
     store: Option<Arc<Store>>,
-    limits: Limits,
+    limits: impl Fn() -> Limits + Send,
 ) {
     loop {
         tokio::time::sleep(INTERVAL).await;
-        let before = board.alarms();
+        let (before, limits) = (board.alarms(), limits());
         let vhosts_now = vhosts.all();
         let used_bytes = vhosts_now.iter().map(|vhost| vhost.memory_bytes()).sum();
         let free_bytes = store.as_ref().and_then(|store| store.free_bytes());

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -45,7 +45,10 @@ const STREAM_BYTES: usize = 256 * 1024;
 pub(super) struct Shared {
     pub(super) clock: Clock,
     pub(super) environment: Arc<Environment>,
+    /// As the broker began.
     pub(super) settings: Settings,
+    /// As they were loaded last: for the settings that hold from then on, [`live::KEYS`].
+    pub(super) live: RwLock<Settings>,
     pub(super) vhosts: Arc<Vhosts>,
     /// Held while the registry is changed. First in the order of locks.
     pub(super) changes: Mutex<()>,
@@ -58,7 +61,7 @@ pub(super) struct Shared {
     pub(super) logins: Logins,
     /// Certificates of the listeners that have some.
     pub(super) tls: Option<Arc<Tls>>,
-    pager: Arc<Pager>,
+    pub(super) pager: Arc<Pager>,
     /// When the broker started.
     started: Millis,
     desks: Mutex<BTreeMap<ConnectionId, Arc<Desk>>>,
@@ -141,7 +144,7 @@ impl Shared {
         W: AsyncWrite + Unpin + Send + 'static,
     {
         let open = self.connections.fetch_add(1, Ordering::AcqRel);
-        if open >= self.settings.connections_max || self.is_stopping() {
+        if open >= self.live.read().connections_max || self.is_stopping() {
             self.connections.fetch_sub(1, Ordering::AcqRel);
             self.connections_refused.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(open, "connection dropped: there are too many");
@@ -169,17 +172,18 @@ impl Shared {
     /// Starts what looks after memory and disk, and at what is counted.
     fn watch(self: &Arc<Self>) {
         let vhosts = Arc::clone(&self.vhosts);
-        let limits = alarm::Limits {
-            memory_bytes: self.settings.memory_limit.0,
-            disk_free_bytes: self.settings.disk_free_limit.0,
+        let shared = Arc::clone(self);
+        let limits = move || {
+            let settings = shared.live.read();
+            alarm::Limits {
+                memory_bytes: settings.memory_limit.0,
+                disk_free_bytes: settings.disk_free_limit.0,
+            }
         };
         let (board, partials) = (Arc::clone(&self.alarms), Arc::clone(&self.partials));
         let store = self.store.clone();
         self.spawn(alarm::watch(board, vhosts, partials, store, limits));
-        let interval = self.settings.collect_statistics_interval;
-        if interval.ms > 0 {
-            self.spawn(rates::sample(Arc::clone(self), interval.duration()));
-        }
+        self.spawn(rates::sample(Arc::clone(self)));
         if let Some(store) = &self.store {
             let after_bytes = self.settings.checkpoint_after.0;
             let (shared, store) = (Arc::clone(self), Arc::clone(store));
@@ -253,7 +257,7 @@ impl Shared {
 
     fn memory(&self) -> MemoryStats {
         let mut stats = MemoryStats {
-            budget_bytes: self.settings.memory_budget.0,
+            budget_bytes: self.live.read().memory_budget.0,
             spilled_bytes: self.pager.spilled_bytes(),
             ..MemoryStats::default()
         };
@@ -480,6 +484,7 @@ impl Broker {
             environment,
             tls: listeners.tls(),
             partials: Arc::new(Partials::new(settings.max_message_size.0)),
+            live: RwLock::new(settings.clone()),
             settings,
             vhosts: Arc::default(),
             changes: Mutex::default(),
@@ -578,7 +583,7 @@ impl Broker {
     pub async fn stop(self) {
         self.shared.stopping.store(true, Ordering::Release);
         self.shared.call_all();
-        let timeout = self.shared.settings.shutdown_timeout.duration();
+        let timeout = self.shared.live.read().shutdown_timeout.duration();
         let closed = async {
             while self.shared.connections.load(Ordering::Acquire) > 0 {
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;

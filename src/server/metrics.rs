@@ -13,7 +13,7 @@ impl Shared {
         let counts = self.connection_counts();
         let [publishers, consumers, management] = self.environment.open_links.counts();
         let vhosts = self.all_vhosts();
-        let named_max = usize::try_from(self.settings.metrics_queues_max).unwrap_or(usize::MAX);
+        let named_max = usize::try_from(self.live.read().metrics_queues_max).unwrap_or(usize::MAX);
         let vhosts = vhosts
             .iter()
             .map(|vhost| vhost_figures(vhost, named_max, detail));

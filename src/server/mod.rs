@@ -27,6 +27,7 @@ mod expiry;
 mod health;
 mod http;
 mod listener;
+mod live;
 mod log;
 mod login;
 mod metrics;

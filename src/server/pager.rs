@@ -48,7 +48,7 @@ pub(super) enum Place {
 #[derive(Debug)]
 pub(super) struct Pager {
     place: Place,
-    budget_bytes: u64,
+    budget_bytes: AtomicU64,
     /// What the messages of all vhosts take that are in memory, about.
     used_bytes: AtomicU64,
     /// Somebody has said that it is too much.
@@ -77,7 +77,7 @@ impl Pager {
     pub(super) fn new(place: Place, budget_bytes: u64) -> Self {
         Self {
             place,
-            budget_bytes,
+            budget_bytes: AtomicU64::new(budget_bytes),
             used_bytes: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
             has_spilled: AtomicBool::new(false),
@@ -86,6 +86,12 @@ impl Pager {
             vhosts: Mutex::default(),
             threads: Mutex::default(),
         }
+    }
+
+    /// Another budget, from now on. One that is smaller takes hold at once.
+    pub(super) fn set_budget(&self, budget_bytes: u64) {
+        self.budget_bytes.store(budget_bytes, Ordering::Relaxed);
+        self.used(0, 0);
     }
 
     /// Takes a vhost in.
@@ -131,7 +137,7 @@ impl Pager {
     pub(super) fn used(&self, before: u64, after: u64) {
         let change = after.wrapping_sub(before);
         let used = self.used_bytes.fetch_add(change, Ordering::Relaxed);
-        if used.wrapping_add(change) > self.budget_bytes
+        if used.wrapping_add(change) > self.budget_bytes.load(Ordering::Relaxed)
             && !matches!(self.place, Place::Nowhere)
             && !self.is_over.swap(true, Ordering::Relaxed)
         {
@@ -271,7 +277,7 @@ impl Pager {
         self.is_over.store(false, Ordering::Relaxed);
         let over = |pager: &Self| {
             let used = pager.used_bytes.load(Ordering::Relaxed);
-            used.checked_sub(pager.budget_bytes)
+            used.checked_sub(pager.budget_bytes.load(Ordering::Relaxed))
                 .filter(|over| *over > 0)
         };
         let vhosts: Vec<_> = self

@@ -67,15 +67,23 @@ pub(super) struct ConnectionRates {
     pub(super) churn: Sampled<ChurnSample>,
 }
 
+/// How often it is looked whether rates are wanted, while they are not.
+const IDLE: Duration = Duration::from_secs(5);
+
 /// Takes a sample of everything at each interval, until the broker ends.
-pub(super) async fn sample(shared: Arc<Shared>, interval: Duration) {
+pub(super) async fn sample(shared: Arc<Shared>) {
     loop {
+        let interval = shared.live.read().collect_statistics_interval;
+        if interval.ms == 0 {
+            tokio::time::sleep(IDLE).await;
+            continue;
+        }
         for vhost in shared.all_vhosts() {
             // One that failed or was deleted counts nothing any more.
             let _ = sample_vhost(&vhost, shared.clock.now().mono).await;
         }
         sample_connections(&shared, shared.clock.now().mono);
-        tokio::time::sleep(interval).await;
+        tokio::time::sleep(interval.duration()).await;
     }
 }
 

@@ -6,6 +6,7 @@ use sd_notify::NotifyState;
 use tokio::signal::unix::Signal;
 
 use super::broker::Shared;
+use super::live;
 use super::log::LogControl;
 use crate::config::{self, ConfigError, Settings};
 
@@ -78,7 +79,11 @@ fn follow(shared: &Shared, log: &LogControl, old: &Settings, new: &Settings) {
             Err(error) => tracing::error!(%error, "the files for TLS that are in use stay"),
         }
     }
-    for setting in changed.iter().filter(|name| !touches_at_once(name)) {
+    let live = live::follow(shared, old, new);
+    for setting in changed
+        .iter()
+        .filter(|name| !touches_at_once(name) && !live.contains(name))
+    {
         tracing::warn!(setting, "this setting changes at the next start only");
     }
     tracing::info!(changed = changed.len(), "settings loaded");
@@ -99,7 +104,7 @@ mod tests {
 
     #[test]
     fn what_changes_at_once_are_settings() {
-        for name in LOG_KEYS.iter().chain(&ACCESS_KEYS) {
+        for name in LOG_KEYS.iter().chain(&ACCESS_KEYS).chain(live::KEYS) {
             assert!(config::find(name).is_some(), "{name}");
         }
     }

@@ -243,6 +243,11 @@ fn secret() -> Secret {
     Secret(secret)
 }
 
+/// How long connections may say nothing, in milliseconds; 0: for ever.
+pub(super) fn idle_time_out_ms(settings: &Settings) -> u32 {
+    u32::try_from(settings.idle_timeout.ms).unwrap_or(u32::MAX)
+}
+
 /// How gateways behave as configured.
 pub(super) fn options(settings: &Settings, registry: &Registry, seed: Seed) -> Options {
     let u32 = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
@@ -255,7 +260,7 @@ pub(super) fn options(settings: &Settings, registry: &Registry, seed: Seed) -> O
         plain_without_tls: settings.plain_without_tls,
         has_anonymous: anonymous_user.is_some(),
     };
-    let idle = u32(settings.idle_timeout.ms);
+    let idle = idle_time_out_ms(settings);
     let link = LinkOptions {
         identity: identity(settings),
         allow_plain_amqp: !settings.require_sasl,

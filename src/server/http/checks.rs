@@ -178,7 +178,7 @@ pub(super) fn node(call: &Call<'_>) -> Result<Reply, Failure> {
 
 fn node_json(call: &Call<'_>) -> Value {
     let shared = call.shared;
-    let settings = &shared.settings;
+    let (settings, live) = (&shared.settings, shared.live.read());
     let alarms = shared.alarms.alarms();
     let data = settings.data_directory();
     let data = data.map_or_else(String::new, |data| data.display().to_string());
@@ -191,13 +191,13 @@ fn node_json(call: &Call<'_>) -> Value {
         "uptime": shared.uptime_ms(),
         "processors": std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         "mem_used": alarms.memory_used_bytes,
-        "mem_limit": settings.memory_limit.0,
+        "mem_limit": live.memory_limit.0,
         "mem_alarm": alarms.memory_alarm,
         "disk_free": alarms.disk_free_bytes,
-        "disk_free_limit": settings.disk_free_limit.0,
+        "disk_free_limit": live.disk_free_limit.0,
         "disk_free_alarm": alarms.disk_free_alarm,
         "partitions": [],
-        "rates_mode": overview::rates_mode(settings.collect_statistics_interval.ms > 0),
+        "rates_mode": overview::rates_mode(live.collect_statistics_interval.ms > 0),
         "exchange_types": overview::exchange_types(),
         "auth_mechanisms": [],
         "applications": [{

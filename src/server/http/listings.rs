@@ -65,7 +65,7 @@ pub(super) async fn overview(call: &Call<'_>) -> Result<Reply, Failure> {
             counts: [stats.taken, stats.ended()],
             rates: shared.rates.churn.last().of(&()),
         },
-        has_rates: shared.settings.collect_statistics_interval.ms > 0,
+        has_rates: shared.live.read().collect_statistics_interval.ms > 0,
         listeners: call.identity.is_monitor().then_some(&*listeners),
     };
     Ok(Reply::Json(overview.json()))

@@ -1,0 +1,41 @@
+//! Settings that hold from the moment a SIGHUP has them loaded.
+
+use super::broker::Shared;
+use super::setup;
+use crate::config::{self, Settings};
+
+/// These settings. Everything that looks at one of them asks `Shared::live`.
+pub(super) const KEYS: &[&str] = &[
+    "collect-statistics-interval",
+    "connections-max",
+    "disk-free-limit",
+    "idle-timeout",
+    "memory-budget",
+    "memory-limit",
+    "metrics-queues-max",
+    "shutdown-timeout",
+];
+
+/// Makes what changed hold from now on; the names of what does.
+pub(super) fn follow(shared: &Shared, old: &Settings, new: &Settings) -> Vec<&'static str> {
+    let changed = config::changed(old, new);
+    let mut taken: Vec<_> = KEYS
+        .iter()
+        .copied()
+        .filter(|key| changed.contains(key))
+        .collect();
+    let mut live = new.clone();
+    // Without a budget there is nowhere for messages to go: that is decided at the start.
+    if shared.settings.memory_budget.0 == 0 || new.memory_budget.0 == 0 {
+        live.memory_budget = shared.settings.memory_budget;
+        taken.retain(|key| *key != "memory-budget");
+    }
+    shared.pager.set_budget(live.memory_budget.0);
+    let idle = setup::idle_time_out_ms(&live);
+    shared.environment.set_idle_time_out_ms(idle);
+    *shared.live.write() = live;
+    for setting in &taken {
+        tracing::info!(setting, "this setting holds from now on");
+    }
+    taken
+}
