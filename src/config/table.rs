@@ -325,7 +325,7 @@ pub const TABLE: &[Key] = &[
         Shape::Integer,
         "NUMBER",
         "a number from 1 to 4294967295",
-        "Connections at most; more are dropped as they arrive",
+        "Connections at most, fewer where too few files may be open; more are dropped as they arrive",
     ),
     key(
         "unsettled-max",

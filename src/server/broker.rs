@@ -28,7 +28,7 @@ use super::tls::{Tls, TlsError};
 use super::vhost::Vhost;
 use super::vhosts::Vhosts;
 use super::yielding::Turns;
-use super::{alarm, checkpoint, definitions, rates, setup};
+use super::{alarm, checkpoint, definitions, descriptors, rates, setup};
 use crate::access::Peer;
 use crate::base::{ConnectionId, Millis, Name, Seed};
 use crate::broker::{self, Core};
@@ -459,6 +459,7 @@ impl Broker {
         if let Some((name, why)) = settings.problem() {
             return Err(StartError::Setting { name, why });
         }
+        let settings = descriptors::fit(settings);
         let seed = setup::seed();
         let clock = Clock::start();
         let failure = Arc::new(Notify::new());

@@ -112,9 +112,11 @@ async fn bind_all(addresses: &[ListenAddress]) -> Result<Vec<TcpListener>, Start
 
 /// Takes connections, over TLS if it is given, until the broker ends.
 async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<Arc<Tls>>) {
+    let mut failing = false;
     loop {
         match listener.accept().await {
             Ok((stream, address)) => {
+                failing = false;
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!(%address, %error, "no TCP_NODELAY");
                 }
@@ -131,7 +133,10 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<Arc<Tls>
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
+                // Once until it works again: a full table of files lasts.
+                if !std::mem::replace(&mut failing, true) {
+                    tracing::warn!(%error, "cannot accept connections for now");
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

@@ -21,6 +21,7 @@ mod checkpoint;
 mod clock;
 mod connection;
 mod definitions;
+mod descriptors;
 mod desk;
 mod errors;
 mod expiry;

@@ -9,7 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::broker::{Broker, Shared};
 use super::errors::StartError;
 use super::log::LogControl;
-use super::service;
+use super::{descriptors, service};
 use crate::config::{ConfigError, Settings};
 
 /// Exit code for what failed while starting.
@@ -29,6 +29,7 @@ pub fn run(
     load: impl Fn() -> Result<Settings, ConfigError>,
 ) -> Result<ExitCode, StartError> {
     let log = LogControl::start(&settings)?;
+    descriptors::raise_limit();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if settings.workers > 0 {
         runtime.worker_threads(settings.workers.into());

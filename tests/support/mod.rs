@@ -30,6 +30,8 @@ pub struct RunningBroker {
     pub port: u16,
     /// The port its HTTP listener bound.
     pub http_port: u16,
+    /// The port its listener for AMQP over TLS bound, if it has one.
+    pub amqps_port: Option<u16>,
 }
 
 impl RunningBroker {
@@ -38,9 +40,20 @@ impl RunningBroker {
     ///
     /// Panics with what the broker printed if it does not say within 20 s where it listens.
     pub fn start(arguments: &[&str]) -> Self {
+        Self::start_with(Command::new(env!("CARGO_BIN_EXE_coroner")), arguments)
+    }
+
+    /// The same, where the process may have so many files open.
+    pub fn start_with_open_files(limit: u32, arguments: &[&str]) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", &limit.to_string()]);
+        command.arg(env!("CARGO_BIN_EXE_coroner"));
+        Self::start_with(command, arguments)
+    }
+
+    fn start_with(mut command: Command, arguments: &[&str]) -> Self {
         let chosen = |argument: &&str| ["--data", "--in-memory"].contains(argument);
         let in_memory = (!arguments.iter().any(chosen)).then_some("--in-memory");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_coroner"));
         // Settings of whoever runs the tests, and the tests' own, are not the broker's.
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("CORONER_") {
@@ -61,15 +74,17 @@ impl RunningBroker {
         forward_lines(process.stderr.take().expect("piped"), say);
         let deadline = Instant::now() + START_MAX;
         let mut printed = Vec::new();
-        let mut amqp_port = None;
+        let (mut amqp_port, mut amqps_port) = (None, None);
         while let Ok(line) = heard.recv_timeout(deadline.saturating_duration_since(Instant::now()))
         {
             amqp_port = amqp_port.or_else(|| listening_port("amqp", &line));
+            amqps_port = amqps_port.or_else(|| listening_port("amqps", &line));
             if let (Some(port), Some(http_port)) = (amqp_port, listening_port("http", &line)) {
                 return Self {
                     process,
                     port,
                     http_port,
+                    amqps_port,
                 };
             }
             printed.push(line);

@@ -78,12 +78,14 @@ pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Opti
     let router = router(&shared);
     let max = usize::try_from(shared.settings.http_connections_max).unwrap_or(usize::MAX);
     let permits = Arc::new(Semaphore::new(max.min(Semaphore::MAX_PERMITS)));
+    let mut failing = false;
     loop {
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
             return;
         };
         match listener.accept().await {
             Ok((stream, address)) => {
+                failing = false;
                 let (router, tls) = (router.clone(), tls.clone());
                 shared.spawn(async move {
                     match tls {
@@ -98,7 +100,9 @@ pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Opti
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot accept an HTTP connection");
+                if !std::mem::replace(&mut failing, true) {
+                    tracing::warn!(%error, "cannot accept HTTP connections for now");
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

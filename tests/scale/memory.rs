@@ -1,0 +1,222 @@
+//! What the process takes, and each thing in it.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::support::raw::OPEN;
+use crate::support::{RunningBroker, run_to_end};
+use crate::{allow_open_files, open, opening};
+
+/// What has just been freed goes back to the system within this.
+const SETTLE: Duration = Duration::from_millis(1_500);
+/// Longest run of the load generator.
+const LOAD_MAX: Duration = Duration::from_secs(120);
+const CONNECTIONS: u64 = 1_000;
+const QUEUES: u64 = 10_000;
+const MESSAGES: u64 = 200_000;
+
+/// Resident memory of a process, in bytes.
+fn resident_bytes(process_id: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process_id}/status"));
+    let status = status.expect("a running process");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    kib.expect("a number of KiB") * 1024
+}
+
+/// What each of `count` things takes that `make` makes.
+fn bytes_each<T>(broker: &RunningBroker, count: u64, make: impl FnOnce() -> T) -> (u64, T) {
+    thread::sleep(SETTLE);
+    let before = resident_bytes(broker.process_id());
+    let made = make();
+    thread::sleep(SETTLE);
+    let after = resident_bytes(broker.process_id());
+    (after.saturating_sub(before) / count, made)
+}
+
+/// Says the figure and judges it.
+fn judge(what: &str, bytes: u64, bytes_max: u64) {
+    println!("{what}: {bytes} bytes (at most {bytes_max})");
+    assert!(
+        bytes <= bytes_max,
+        "{what}: {bytes} bytes, more than {bytes_max}"
+    );
+}
+
+/// Runs `coroner bench` against a broker.
+fn load(broker: &RunningBroker, arguments: &[&str]) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_coroner"));
+    command.args(["bench", "--url", &format!("127.0.0.1:{}", broker.port)]);
+    let output = run_to_end(command.args(arguments), LOAD_MAX);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {said}");
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "the budget is that of an optimised build")]
+fn idle_broker_takes_at_most_12_mb() {
+    let broker = RunningBroker::start(&[]);
+    thread::sleep(SETTLE);
+    judge("idle", resident_bytes(broker.process_id()), 12_000_000);
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "the budget is that of an optimised build")]
+fn idle_connection_takes_at_most_20_kb() {
+    allow_open_files();
+    let broker = RunningBroker::start(&["--idle-timeout", "10m"]);
+    // The first login hashes a password, which takes memory of its own.
+    drop(open(broker.port));
+    let connect = || -> Vec<_> { (0..CONNECTIONS).map(|_| open(broker.port)).collect() };
+    let (bytes, _connections) = bytes_each(&broker, CONNECTIONS, connect);
+    judge("an idle connection", bytes, 20_000);
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "the budget is that of an optimised build")]
+fn idle_connection_over_tls_takes_at_most_60_kb() {
+    allow_open_files();
+    let directory = std::env::temp_dir().join(format!("coroner-scale-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let client = certificates(&directory);
+    let file = |name: &str| directory.join(name).display().to_string();
+    let (certificate, key) = (file("cert.pem"), file("key.pem"));
+    let broker = RunningBroker::start(&[
+        "--idle-timeout",
+        "10m",
+        "--amqps",
+        "127.0.0.1:0",
+        "--tls-certificate",
+        &certificate,
+        "--tls-key",
+        &key,
+    ]);
+    std::fs::remove_dir_all(&directory).expect("they are read");
+    let port = broker.amqps_port.expect("it was asked for");
+    drop(open_over_tls(port, &client));
+    let connect = || -> Vec<_> {
+        let numbers = 0..CONNECTIONS;
+        numbers.map(|_| open_over_tls(port, &client)).collect()
+    };
+    let (bytes, _connections) = bytes_each(&broker, CONNECTIONS, connect);
+    judge("an idle connection over TLS", bytes, 60_000);
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "the budget is that of an optimised build")]
+fn idle_queue_takes_at_most_3_kb() {
+    let broker = RunningBroker::start(&[]);
+    let queues = QUEUES.to_string();
+    // One round of the same before, so that only queues are new.
+    load(&broker, &["--messages", "1000"]);
+    let declare = || {
+        load(
+            &broker,
+            &[
+                "--queues",
+                &queues,
+                "--consumers",
+                "0",
+                "--messages",
+                "1",
+                "--keep",
+            ],
+        );
+    };
+    let (bytes, ()) = bytes_each(&broker, QUEUES, declare);
+    judge("an idle queue", bytes, 3_000);
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "the budget is that of an optimised build")]
+fn queued_message_takes_its_size_and_at_most_300_bytes() {
+    let broker = RunningBroker::start(&[]);
+    load(&broker, &["--messages", "1000"]);
+    let messages = MESSAGES.to_string();
+    let publish = || {
+        load(
+            &broker,
+            &["--consumers", "0", "--messages", &messages, "--keep"],
+        )
+    };
+    let (bytes, ()) = bytes_each(&broker, MESSAGES, publish);
+    judge("a queued message of 100 bytes, in memory", bytes, 100 + 300);
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "the budget is that of an optimised build")]
+fn queued_message_on_disk_takes_few_bytes_there_and_in_memory() {
+    let directory = std::env::temp_dir().join(format!("coroner-scale-{}", std::process::id()));
+    let path = directory.to_str().expect("a path");
+    let broker = RunningBroker::start(&["--data", path, "--memory-budget", "1MiB"]);
+    load(&broker, &["--durable", "--messages", "1000"]);
+    let messages = MESSAGES.to_string();
+    let publish = || {
+        let durable = ["--durable", "--size", "1024", "--queue-type", "quorum"];
+        let kept = ["--consumers", "0", "--messages", &messages, "--keep"];
+        load(&broker, &[durable, kept].concat());
+    };
+    let (bytes, ()) = bytes_each(&broker, MESSAGES, publish);
+    let files = std::fs::read_dir(&directory).expect("its data");
+    let on_disk: u64 = files
+        .filter_map(|file| file.ok()?.metadata().ok())
+        .map(|file| file.len())
+        .sum();
+    drop(broker);
+    std::fs::remove_dir_all(&directory).expect("its data");
+    // Segments that are prepared and those that are kept for reuse hold nothing.
+    let empty = 8 * 32 * 1024 * 1024;
+    judge("a message of 1 KiB on disk, in memory", bytes, 400);
+    let on_disk = on_disk.saturating_sub(empty) / MESSAGES;
+    judge("a message of 1 KiB on disk, there", on_disk, 1_024 + 150);
+}
+
+/// Writes a certificate and its key; a client that trusts it.
+fn certificates(directory: &Path) -> Arc<ClientConfig> {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]);
+    let made = made.expect("a certificate");
+    let write = |name: &str, label: &str, der: &[u8]| {
+        let body = BASE64.encode(der);
+        let text = format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n");
+        std::fs::write(directory.join(name), text).expect("a file");
+    };
+    write("cert.pem", "CERTIFICATE", made.cert.der());
+    write("key.pem", "PRIVATE KEY", &made.key_pair.serialize_der());
+    let mut roots = RootCertStore::empty();
+    roots.add(made.cert.der().clone()).expect("a certificate");
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider);
+    let builder = builder.with_safe_default_protocol_versions();
+    let builder = builder.expect("versions").with_root_certificates(roots);
+    Arc::new(builder.with_no_client_auth())
+}
+
+fn open_over_tls(
+    port: u16,
+    client: &Arc<ClientConfig>,
+) -> StreamOwned<ClientConnection, TcpStream> {
+    let name = ServerName::try_from("localhost").expect("a name");
+    let client = ClientConnection::new(Arc::clone(client), name).expect("a client");
+    let stream = TcpStream::connect(("127.0.0.1", port)).expect("the broker listens");
+    let mut stream = StreamOwned::new(client, stream);
+    stream.write_all(&opening()).expect("a connection");
+    let mut answer = Vec::new();
+    let opened = [0x00, 0x53, OPEN];
+    while !answer.windows(opened.len()).any(|part| part == opened) {
+        let mut chunk = [0; 4096];
+        let count = stream.read(&mut chunk).expect("an answer");
+        assert!(count > 0, "closed before it was open");
+        answer.extend_from_slice(&chunk[..count]);
+    }
+    stream
+}
