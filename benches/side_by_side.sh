@@ -90,10 +90,23 @@ bench() {
   "$coroner" bench --url "127.0.0.1:$port" --pid "$(listener "$port")" --json "$@"
 }
 
+# lock_holds BROKER ROW WHEN: how long each vhost was held so far; only Coroner tells.
+lock_holds() {
+  [ "$1" = coroner ] || return 0
+  local http
+  http=$(sed -n 's/^listening http .*://p' "$out/coroner-$(port_of "$1" "$2").log")
+  exec 3<>"/dev/tcp/127.0.0.1/$http"
+  printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3
+  sed -n "s/^coroner_lock_hold_seconds_bucket/$3 &/p" <&3 >>"$out/$2.holds"
+  exec 3<&-
+}
+
 # measure BROKER ROW OPTION...: one run, kept.
 measure() {
   local broker=$1 row=$2; shift 2
+  lock_holds "$broker" "$row" before
   bench "$broker" "$@" >>"$out/$broker.$row.jsonl" || echo "$broker: $row failed" >&2
+  lock_holds "$broker" "$row" after
 }
 
 # stall BROKER ROW COMMAND...: 5,000 messages a second while COMMAND runs.

@@ -1,6 +1,6 @@
 //! From a snapshot to text.
 
-use super::snapshot::{Depth, Snapshot, Vhost};
+use super::snapshot::{Depth, LOCK_HOLD_BOUNDS_NS, Snapshot, Vhost};
 use super::table::{self, Metric};
 use super::text::Text;
 use crate::broker::{ByReason, Drops, QueueCounters};
@@ -271,22 +271,13 @@ fn lock_holds(text: &mut Text, vhosts: &[Vhost]) {
         let Some((above, buckets)) = vhost.lock_holds.split_last() else {
             continue;
         };
-        let mut below = 0;
-        let mut told = Vec::new();
-        for (bits, count) in buckets.iter().enumerate() {
-            below += count;
-            if bits >= LOCK_BUCKET_FIRST {
-                told.push((seconds_of_ns(1 << bits), std::mem::take(&mut below)));
-            }
-        }
+        let bounds = LOCK_HOLD_BOUNDS_NS.map(seconds_of_ns);
+        let told = bounds.into_iter().zip(buckets.iter().copied());
         let labels = [("vhost", &*vhost.name)];
         let sum = seconds_of_ns(vhost.lock_held_ns);
         text.histogram(table::LOCK_HOLD.name, &labels, told, (*above, sum));
     }
 }
-
-/// Holds shorter than 2^9 ns are not told apart.
-const LOCK_BUCKET_FIRST: usize = 9;
 
 fn journal(text: &mut Text, state: StoreState, figures: &StoreStats) {
     let states = [

@@ -8,6 +8,46 @@ use crate::broker::queue::Queue;
 use crate::broker::{Counters, QueueCounters};
 use crate::store::{StoreState, StoreStats};
 
+/// Bounds of the histogram of lock holds, in nanoseconds. Close together, so that p99.99 can be told,
+/// and with the two that count: 200 us for a command, 1 ms for p99.99.
+pub const LOCK_HOLD_BOUNDS_NS: [u64; 31] = {
+    const US: u64 = 1_000;
+    const MS: u64 = 1_000 * US;
+    [
+        250,
+        500,
+        US,
+        US + 500,
+        2 * US,
+        3 * US,
+        5 * US,
+        7 * US,
+        10 * US,
+        15 * US,
+        20 * US,
+        30 * US,
+        50 * US,
+        70 * US,
+        100 * US,
+        150 * US,
+        200 * US,
+        300 * US,
+        500 * US,
+        700 * US,
+        MS,
+        MS + 500 * US,
+        2 * MS,
+        3 * MS,
+        5 * MS,
+        10 * MS,
+        20 * MS,
+        50 * MS,
+        100 * MS,
+        500 * MS,
+        2_000 * MS,
+    ]
+};
+
 /// All counts of a broker at one moment. Vhosts are looked at one after the other.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
@@ -63,8 +103,8 @@ pub struct Vhost {
     pub sessions: u64,
     /// What happened in it.
     pub counters: Counters,
-    /// How long it was held: counts of holds below 2^n nanoseconds that are in no lower bucket; the
-    /// last takes all that are longer.
+    /// How long it was held: counts of holds of at most [`LOCK_HOLD_BOUNDS_NS`] that are in no lower
+    /// bucket; the last takes all that are longer.
     pub lock_holds: Vec<u64>,
     /// All holds together, in nanoseconds.
     pub lock_held_ns: u64,

@@ -36,7 +36,7 @@ fn vhost(queues: Vec<QueueFigures>) -> Vhost {
     let mut vhost = Vhost {
         name: Name::from("/"),
         up: true,
-        lock_holds: vec![0; 32],
+        lock_holds: vec![0; LOCK_HOLD_BOUNDS_NS.len() + 1],
         ..Vhost::default()
     };
     vhost.counters.dead_lettered = ByReason {
@@ -146,9 +146,9 @@ fn histograms_are_cumulative_and_in_seconds() {
     let mut snapshot = snapshot(Vec::new());
     let vhost = &mut snapshot.vhosts[0];
     (
-        vhost.lock_holds[3],
-        vhost.lock_holds[10],
-        vhost.lock_holds[31],
+        vhost.lock_holds[0],
+        vhost.lock_holds[2],
+        vhost.lock_holds[LOCK_HOLD_BOUNDS_NS.len()],
     ) = (2, 5, 1);
     vhost.lock_held_ns = 2_500_000_000;
     let mut figures = StoreStats::default();
@@ -157,9 +157,13 @@ fn histograms_are_cumulative_and_in_seconds() {
     snapshot.journal = Some((StoreState::Open, figures));
     let text = render(&snapshot, Detail::Vhosts);
     let holds = lines(&text, "coroner_lock_hold_seconds_bucket");
-    assert_eq!(holds[0], r#"{vhost="/",le="0.000000512"} 2"#);
-    assert_eq!(holds[1], r#"{vhost="/",le="0.000001024"} 7"#);
-    assert_eq!(holds[holds.len() - 2], r#"{vhost="/",le="1.073741824"} 7"#);
+    assert_eq!(holds[0], r#"{vhost="/",le="0.00000025"} 2"#);
+    assert_eq!(holds[2], r#"{vhost="/",le="0.000001"} 7"#);
+    assert!(
+        holds.contains(&r#"{vhost="/",le="0.001"} 7"#.to_owned()),
+        "{holds:?}"
+    );
+    assert_eq!(holds[holds.len() - 2], r#"{vhost="/",le="2"} 7"#);
     assert_eq!(holds[holds.len() - 1], r#"{vhost="/",le="+Inf"} 8"#);
     assert_eq!(
         lines(&text, "coroner_lock_hold_seconds_sum"),

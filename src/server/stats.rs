@@ -3,33 +3,35 @@
 use std::fmt;
 
 use super::alarm::Alarms;
+use crate::metrics::LOCK_HOLD_BOUNDS_NS;
 use crate::store::{StoreState, StoreStats};
 
-/// How long the core's lock was held, in buckets that double: bucket `n` counts holds of less than
-/// 2^n nanoseconds that are in no lower bucket.
+/// How long the core's lock was held, in buckets: bucket `n` counts holds of at most
+/// [`LOCK_HOLD_BOUNDS_NS`]`[n]` that are in no lower bucket, the last one all that were longer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LockHolds {
     /// Holds by length.
-    pub buckets: [u64; Self::BUCKETS],
+    pub buckets: [u64; LOCK_HOLD_BOUNDS_NS.len() + 1],
     /// All holds together, in nanoseconds.
     pub total_ns: u64,
+    /// The longest hold, in nanoseconds.
+    pub longest_ns: u64,
 }
 
 impl LockHolds {
-    /// Buckets; the last one takes all that is longer (2^31 ns are two seconds).
-    pub const BUCKETS: usize = 32;
-
     pub(super) const fn new() -> Self {
         Self {
-            buckets: [0; Self::BUCKETS],
+            buckets: [0; LOCK_HOLD_BOUNDS_NS.len() + 1],
             total_ns: 0,
+            longest_ns: 0,
         }
     }
 
     pub(super) fn record(&mut self, nanoseconds: u64) {
         self.total_ns = self.total_ns.saturating_add(nanoseconds);
-        let bits = (u64::BITS - nanoseconds.leading_zeros()) as usize;
-        if let Some(bucket) = self.buckets.get_mut(bits.min(Self::BUCKETS - 1)) {
+        self.longest_ns = self.longest_ns.max(nanoseconds);
+        let bucket = LOCK_HOLD_BOUNDS_NS.partition_point(|bound_ns| *bound_ns < nanoseconds);
+        if let Some(bucket) = self.buckets.get_mut(bucket) {
             *bucket += 1;
         }
     }
@@ -39,18 +41,18 @@ impl LockHolds {
         self.buckets.iter().sum()
     }
 
-    /// Nanoseconds below which this share of the holds (0 to 1000 per mille) was, rounded up to
-    /// a bucket's bound; 0 if there was none.
-    pub fn quantile_ns(&self, per_mille: u64) -> u64 {
-        let wanted = (self.count() * per_mille.min(1000)).div_ceil(1000);
+    /// Nanoseconds that this share of the holds (0 to 10,000 of ten thousand) did not exceed, rounded
+    /// up to a bucket's bound but never above the longest; 0 if there was none.
+    pub fn quantile_ns(&self, of_10_000: u64) -> u64 {
+        let wanted = (self.count() * of_10_000.min(10_000)).div_ceil(10_000);
         let mut seen = 0;
-        for (bits, count) in self.buckets.iter().enumerate() {
+        for (count, bound_ns) in self.buckets.iter().zip(LOCK_HOLD_BOUNDS_NS) {
             seen += count;
             if seen >= wanted && seen > 0 {
-                return 1 << bits;
+                return bound_ns.min(self.longest_ns);
             }
         }
-        0
+        self.longest_ns
     }
 }
 
@@ -146,11 +148,12 @@ impl fmt::Display for Stats {
             )?;
             write!(
                 f,
-                " lock-holds={} p50<{}ns p99<{}ns max<{}ns",
+                " lock-holds={} p50<={}ns p99<={}ns p99.99<={}ns max={}ns",
                 holds.count(),
-                holds.quantile_ns(500),
-                holds.quantile_ns(990),
-                holds.quantile_ns(1000),
+                holds.quantile_ns(5_000),
+                holds.quantile_ns(9_900),
+                holds.quantile_ns(9_999),
+                holds.longest_ns,
             )?;
         }
         let used_bytes = alarms.memory_used_bytes;
@@ -183,17 +186,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lock_holds_are_counted_by_powers_of_two() {
+    fn shares_of_lock_holds_are_known_to_ten_thousandths() {
         let mut holds = LockHolds::new();
-        assert_eq!(holds.quantile_ns(990), 0);
-        for _ in 0..99 {
+        assert_eq!(holds.quantile_ns(9_900), 0);
+        for _ in 0..9_998 {
             holds.record(700);
         }
-        holds.record(100_000);
+        holds.record(900_000);
         holds.record(u64::MAX);
-        assert_eq!(holds.count(), 101);
-        assert_eq!(holds.quantile_ns(500), 1024);
-        assert_eq!(holds.quantile_ns(985), 131_072);
-        assert_eq!(holds.quantile_ns(1000), 1 << 31);
+        assert_eq!(holds.count(), 10_000);
+        assert_eq!(holds.quantile_ns(5_000), 1_000, "the bound of its bucket");
+        assert_eq!(holds.quantile_ns(9_998), 1_000);
+        assert_eq!(
+            holds.quantile_ns(9_999),
+            1_000_000,
+            "below a millisecond can be told"
+        );
+        assert_eq!(
+            holds.quantile_ns(10_000),
+            u64::MAX,
+            "the longest is known as it was"
+        );
     }
 }

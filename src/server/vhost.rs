@@ -151,6 +151,7 @@ impl Vhost {
         snapshot: &mut Snapshot,
     ) -> Result<bool, Failed> {
         let mut state = self.lock()?;
+        let watch = Stopwatch::start();
         let now = self.clock.now();
         let Some(slice) = state.core.snapshot_slice(now, snapshot) else {
             return Ok(false);
@@ -166,6 +167,7 @@ impl Vhost {
                 state.core.note_copied(block, copy);
             }
         }
+        state.holds.record(watch.elapsed_ns());
         MutexGuard::unlock_fair(state);
         store.ring(wake, Lsn(0));
         Ok(true)
@@ -387,6 +389,7 @@ impl Vhost {
     /// deletes it is durable. False when nothing is left.
     pub(super) fn dissolve(&self, deleted_by: Lsn) -> bool {
         let mut state = self.state.lock();
+        let watch = Stopwatch::start();
         let State { core, effects, .. } = &mut *state;
         let more = core.dissolve(self.clock.now(), TICK_BUDGET, effects);
         if let Some(store) = &self.store {
@@ -396,6 +399,7 @@ impl Vhost {
         }
         let garbage = std::mem::take(&mut effects.garbage);
         effects.clear();
+        state.holds.record(watch.elapsed_ns());
         MutexGuard::unlock_fair(state);
         drop(garbage);
         more == More::Yes
