@@ -227,6 +227,11 @@ impl Connection {
         Ok(())
     }
 
+    /// The socket alone, to be kept open.
+    pub(super) fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
     /// The socket, to wait on.
     pub(super) fn stream(&self) -> &TcpStream {
         &self.stream

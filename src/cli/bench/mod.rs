@@ -20,11 +20,14 @@ mod tally;
 mod template;
 
 use std::io;
+use std::net::TcpStream;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{EXIT_FAILURE, EXIT_USAGE, complain};
+use connection::Connection;
 use consumer::{Consumer, Manner, Outcome};
 use load::Load;
 use management::{Management, QueueSpec};
@@ -122,6 +125,7 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
 
 fn measure(options: &Options) -> Result<(), BenchError> {
     options.check()?;
+    allow_open_files();
     let mut management = Management::open(&options.peer())?;
     if options.delete_only {
         return options.delete_queues(&mut management);
@@ -129,6 +133,7 @@ fn measure(options: &Options) -> Result<(), BenchError> {
     if !options.use_existing {
         options.declare_queues(&mut management)?;
     }
+    let _idle = options.open_idle_connections()?;
     let report = options.run_load()?;
     let mut out = io::stdout().lock();
     let written = if options.json {
@@ -145,6 +150,13 @@ fn measure(options: &Options) -> Result<(), BenchError> {
     } else {
         Err(BenchError::Incomplete)
     }
+}
+
+/// As many open files as the system allows: each connection is one. Fewer will fail in time.
+fn allow_open_files() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let current = maximum;
+    let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
 }
 
 impl Options {
@@ -183,6 +195,15 @@ impl Options {
             }
         }
         Ok(())
+    }
+
+    /// Connections that do nothing; the run should be over before the broker misses a sign of life.
+    fn open_idle_connections(&self) -> Result<Vec<TcpStream>, BenchError> {
+        let open = |_| {
+            let connection = Connection::open(&self.peer(), "coroner-bench-idle")?;
+            Ok(connection.into_stream())
+        };
+        (0..self.idle_connections).map(open).collect()
     }
 
     fn run_load(&self) -> Result<Report, BenchError> {
@@ -224,6 +245,7 @@ impl Options {
         let settled = matches!(self.presettled, Presettled::Producers | Presettled::Both);
         let shape = Shape {
             size_bytes: self.size,
+            subject: self.subject.as_deref(),
             durable: self.durable,
             settled,
             run,
@@ -238,7 +260,7 @@ impl Options {
             let quota = self.messages.map_or(u64::MAX, share);
             let offset = index as f64 / count as f64;
             let pace = self.rate.map(|rate| Pace::new(rate / count as f64, offset));
-            Producer::attach(&self.peer(), &self.queue(index), &shape, quota, pace)
+            Producer::attach(&self.peer(), &self.target(index), &shape, quota, pace)
         };
         (0..count).map(attach).collect()
     }
@@ -255,7 +277,7 @@ impl Options {
         let mut consumers = Vec::new();
         for index in 0..self.consumers {
             let attach = |queue: &str, manner| Consumer::attach(&self.peer(), queue, manner);
-            let queue = self.queue(index);
+            let queue = self.source(index);
             let Some(dead_letter_queue) = self.dead_letter_queue(index) else {
                 consumers.push(attach(&queue, manner.clone())?);
                 continue;

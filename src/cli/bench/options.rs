@@ -55,6 +55,18 @@ pub(super) struct Options {
     /// Prefix of the queues' names; a number follows
     #[arg(long, default_value = "bench-")]
     pub(super) queue_prefix: String,
+    /// Publish to this address instead of to the queues, such as `/exchanges/events`
+    #[arg(long)]
+    pub(super) address: Option<String>,
+    /// Subject of each message: its routing key at an exchange
+    #[arg(long)]
+    pub(super) subject: Option<String>,
+    /// Consume from queues with this prefix instead, that are there already
+    #[arg(long, value_name = "PREFIX")]
+    pub(super) consume_prefix: Option<String>,
+    /// Connections that are open during the run and do nothing
+    #[arg(long, default_value_t = 0)]
+    pub(super) idle_connections: usize,
     /// Link credit of each consumer, topped up when half is used
     #[arg(long, default_value_t = 1_000)]
     pub(super) credit: u32,
@@ -161,6 +173,20 @@ impl Options {
 
     pub(super) fn queue(&self, index: usize) -> String {
         format!("{}{}", self.queue_prefix, index % self.queues)
+    }
+
+    /// The address that a producer publishes to.
+    pub(super) fn target(&self, index: usize) -> String {
+        let queue = || format!("/queues/{}", self.queue(index));
+        self.address.clone().unwrap_or_else(queue)
+    }
+
+    /// The queue that a consumer consumes from.
+    pub(super) fn source(&self, index: usize) -> String {
+        let Some(prefix) = &self.consume_prefix else {
+            return self.queue(index);
+        };
+        format!("{prefix}{}", index % self.queues)
     }
 
     pub(super) fn dead_letter_queue(&self, index: usize) -> Option<String> {

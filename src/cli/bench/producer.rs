@@ -31,11 +31,11 @@ pub(super) struct Producer {
 }
 
 impl Producer {
-    /// Connects and attaches to the queue.
+    /// Connects and attaches to an address.
     pub(super) fn attach(
         peer: &Peer,
-        queue: &str,
-        shape: &Shape,
+        address: &str,
+        shape: &Shape<'_>,
         quota: u64,
         pace: Option<Pace>,
     ) -> Result<Self, BenchError> {
@@ -44,7 +44,7 @@ impl Producer {
             name: "producer",
             handle: 0,
             receiver: false,
-            address: &format!("/queues/{queue}"),
+            address,
             settled: shape.settled,
             paired: false,
         })?;
