@@ -225,6 +225,7 @@ mod tests {
         ] {
             let shape = Shape {
                 size_bytes: 100,
+                subject: None,
                 durable: true,
                 settled: false,
                 run: 77,
