@@ -24,12 +24,20 @@ const LOAD_MAX: Duration = Duration::from_secs(120);
 const CONNECTIONS: u64 = 1_000;
 const QUEUES: u64 = 10_000;
 const MESSAGES: u64 = 200_000;
+/// On disk: enough that what the journal takes for itself counts little.
+const DURABLE_MESSAGES: u64 = 1_000_000;
 
-/// Resident memory of a process, in bytes.
+/// Resident memory of a process that is its own, in bytes: without pages of its program file, which
+/// the system shares, reads ahead and takes back as it likes.
 fn resident_bytes(process_id: u32) -> u64 {
+    status_bytes(process_id, "RssAnon:")
+}
+
+/// One of the figures that the system has about a process, in bytes.
+fn status_bytes(process_id: u32, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process_id}/status"));
     let status = status.expect("a running process");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let line = status.lines().find(|line| line.starts_with(name));
     let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
     kib.expect("a number of KiB") * 1024
 }
@@ -64,9 +72,11 @@ fn load(broker: &RunningBroker, arguments: &[&str]) {
 
 #[test]
 #[cfg_attr(debug_assertions, ignore = "the budget is that of an optimised build")]
-fn idle_broker_takes_at_most_12_mb() {
+fn idle_broker_takes_at_most_12_mb_beside_its_program() {
     let broker = RunningBroker::start(&[]);
     thread::sleep(SETTLE);
+    let program = status_bytes(broker.process_id(), "RssFile:");
+    println!("pages of the program and its libraries: {program} bytes");
     judge("idle", resident_bytes(broker.process_id()), 12_000_000);
 }
 
@@ -158,15 +168,15 @@ fn queued_message_takes_its_size_and_at_most_300_bytes() {
 fn queued_message_on_disk_takes_few_bytes_there_and_in_memory() {
     let directory = std::env::temp_dir().join(format!("coroner-scale-{}", std::process::id()));
     let path = directory.to_str().expect("a path");
-    let broker = RunningBroker::start(&["--data", path, "--memory-budget", "1MiB"]);
+    let broker = RunningBroker::start(&["--data", path, "--memory-budget", "4MiB"]);
     load(&broker, &["--durable", "--messages", "1000"]);
-    let messages = MESSAGES.to_string();
+    let messages = DURABLE_MESSAGES.to_string();
     let publish = || {
         let durable = ["--durable", "--size", "1024", "--queue-type", "quorum"];
         let kept = ["--consumers", "0", "--messages", &messages, "--keep"];
         load(&broker, &[durable, kept].concat());
     };
-    let (bytes, ()) = bytes_each(&broker, MESSAGES, publish);
+    let (bytes, ()) = bytes_each(&broker, DURABLE_MESSAGES, publish);
     let files = std::fs::read_dir(&directory).expect("its data");
     let on_disk: u64 = files
         .filter_map(|file| file.ok()?.metadata().ok())
@@ -176,8 +186,8 @@ fn queued_message_on_disk_takes_few_bytes_there_and_in_memory() {
     std::fs::remove_dir_all(&directory).expect("its data");
     // Segments that are prepared and those that are kept for reuse hold nothing.
     let empty = 8 * 32 * 1024 * 1024;
-    judge("a message of 1 KiB on disk, in memory", bytes, 400);
-    let on_disk = on_disk.saturating_sub(empty) / MESSAGES;
+    judge("a message of 1 KiB on disk, in memory", bytes, 150);
+    let on_disk = on_disk.saturating_sub(empty) / DURABLE_MESSAGES;
     judge("a message of 1 KiB on disk, there", on_disk, 1_024 + 150);
 }
 
