@@ -57,12 +57,12 @@ fn what_was_confirmed_holds_when_the_broker_is_killed_in_that_moment() {
 
 #[test]
 fn administration_that_a_kill_interrupts_was_done_or_was_not() {
-    run("interrupted", &["--trials", "6"], RESTART_MAX);
+    run("interrupted", &["--trials", "6"], TORTURE_MAX);
 }
 
 #[test]
 fn a_damaged_journal_costs_what_was_damaged_and_never_the_start() {
-    run("damaged", &[], RESTART_MAX);
+    run("damaged", &[], TORTURE_MAX);
 }
 
 #[test]

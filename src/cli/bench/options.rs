@@ -141,8 +141,8 @@ impl Options {
                 "--producers 0 needs --messages",
             ),
             (
-                self.dead_letter && self.consumers == 0,
-                "--dead-letter needs consumers",
+                self.dead_letter && self.consumers == 0 && self.ttl.is_none(),
+                "--dead-letter needs consumers, or --ttl",
             ),
             (
                 self.behind > 0 && (self.consumers != 1 || self.dead_letter),
