@@ -33,7 +33,7 @@ type Death struct {
 	TTL           any
 }
 
-// History checks the whole of it: entries newest first, and the first Death.
+// History checks the whole of it: entries newest first, and the first death.
 func History(message *amqp.Message, first Death, entries ...Death) {
 	for when, expected := range map[string]Death{"first": first, "last": entries[0]} {
 		for what, value := range map[string]string{
