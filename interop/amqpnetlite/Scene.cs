@@ -1,6 +1,7 @@
 using System;
 using System.Collections.Generic;
 using System.Linq;
+using System.Threading;
 using System.Threading.Tasks;
 using Amqp;
 using Amqp.Framing;
@@ -165,6 +166,9 @@ namespace Interop
             {
                 throw new AmqpException(refusal);
             }
+            // A receiver notes the broker's delivery-count only after this callback: credit that is
+            // sent before counts from 0 and is too much.
+            Thread.Sleep(20);
             return link;
         }
 
