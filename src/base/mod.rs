@@ -8,6 +8,7 @@ mod map;
 mod name;
 mod percent;
 mod serial;
+mod table;
 mod time;
 
 pub use ids::{
@@ -16,4 +17,5 @@ pub use ids::{
 pub use map::{Map, Seed, Set};
 pub use name::Name;
 pub use serial::Serial;
+pub use table::{Id, Table};
 pub use time::{Millis, Now, Timestamp};

@@ -11,13 +11,36 @@ use crate::message::Route;
 
 /// Where the dead of a queue go, as its settings stand at this moment; none without a dead-letter
 /// exchange. The keys are the queue's dead-letter-routing-key, else those the message came with.
-pub fn plan(settings: &EffectiveSettings, came_by: &Route) -> Option<Route> {
-    let exchange = settings.dead_letter_exchange.clone()?;
-    let keys: Arc<[Name]> = match &settings.dead_letter_routing_key {
+///
+/// `last` is the way of the one that died there before: it is taken again if it is the same.
+pub fn plan(
+    settings: &EffectiveSettings,
+    came_by: &Route,
+    last: &mut Option<Arc<Route>>,
+) -> Option<Arc<Route>> {
+    let exchange = settings.dead_letter_exchange.as_ref()?;
+    let key = settings.dead_letter_routing_key.as_ref();
+    let is_same = |route: &&Arc<Route>| {
+        let same_keys = match (key, &*route.keys) {
+            (Some(key), [only]) => only.same(key),
+            (Some(_), _) => false,
+            (None, _) => Arc::ptr_eq(&route.keys, &came_by.keys),
+        };
+        same_keys && route.exchange.same(exchange)
+    };
+    if let Some(route) = last.as_ref().filter(is_same) {
+        return Some(Arc::clone(route));
+    }
+    let keys: Arc<[Name]> = match key {
         Some(key) => Arc::from([key.clone()]),
         None => came_by.keys.clone(),
     };
-    Some(Route { exchange, keys })
+    let route = Arc::new(Route {
+        exchange: exchange.clone(),
+        keys,
+    });
+    *last = Some(Arc::clone(&route));
+    Some(route)
 }
 
 /// What came of sending a dead letter.

@@ -8,12 +8,14 @@ mod death;
 mod fuzz;
 mod history;
 mod journal;
+mod recent;
 
 pub use annotations::{ANNOTATIONS, AnnotationError, Encoding, decode_deaths};
 pub use death::{Death, Entry, Evidence, Point, Reason};
 pub use fuzz::fuzz_deaths;
 pub use history::History;
 pub use journal::HistoryError;
+pub use recent::{Dying, Recent};
 
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,7 @@ use crate::base::limits::AHEAD_HEAD_BYTES_MAX;
 use crate::base::{ConnectionId, Lsn, Map, Millis, Name, Now, SessionId};
 use crate::broker::{Command, Effect};
 use crate::link::{Connection, LinkHandle, SessionHandle};
+use crate::message::Prefix;
 use crate::wire::performative::Error;
 
 /// Bytes taken by the link engine and not yet written, above which deliveries stay handles.
@@ -82,7 +83,7 @@ pub struct Gateway {
     /// Management links whose credit waits until the peer reads its answers.
     pub(super) starved: Vec<LinkHandle>,
     /// Header and annotations of the delivery being sent.
-    pub(super) prefix: Vec<u8>,
+    pub(super) prefix: Prefix,
     /// It said goodbye to the core.
     pub(super) closed: bool,
     /// The core failed: there is no more work.
@@ -140,7 +141,7 @@ impl Gateway {
             unwritten: VecDeque::new(),
             streams: Streams::default(),
             starved: Vec::new(),
-            prefix: Vec::new(),
+            prefix: Prefix::default(),
             closed: false,
             failed: false,
             environment,

@@ -37,29 +37,36 @@ impl Gateway {
             acquired: delivery.acquired,
             encoding: consumer.encoding,
         };
-        self.prefix.clear();
-        delivery.message.write_prefix(&view, &mut self.prefix);
         let settled = consumer.settled;
         let token = if settled {
             Sent::SETTLED
         } else {
             self.sent.insert(delivery.consumer, delivery.position)
         };
-        let prefix = std::mem::take(&mut self.prefix);
         let sending = Sending {
             token,
             settled,
             message_format: MESSAGE_FORMAT,
-            prefix: &prefix,
+            prefix: &[],
             bare: delivery.message.bare(),
         };
-        let sent = match delivery.message.ahead() {
-            Some(body) => self.stream(handle, sending, (delivery, body)),
-            None => self
-                .link
-                .send(handle, sending, || delivery.message.bare_bytes()),
+        let sent = if let Some(body) = delivery.message.ahead() {
+            let mut prefix = std::mem::take(&mut self.prefix);
+            let sending = Sending {
+                prefix: prefix.of(&delivery.message, &view),
+                ..sending
+            };
+            let sent = self.stream(handle, sending, (delivery, body));
+            self.prefix = prefix;
+            sent
+        } else {
+            let sending = Sending {
+                prefix: self.prefix.of(&delivery.message, &view),
+                ..sending
+            };
+            self.link
+                .send(handle, sending, || delivery.message.bare_bytes())
         };
-        self.prefix = prefix;
         if let Err(unsendable) = sent {
             self.return_unsent(handle, token, delivery, unsendable);
         }

@@ -93,6 +93,8 @@ pub(super) struct Links {
     slots: Vec<Option<Link>>,
     free: Vec<usize>,
     by_handle: Map<LinkHandle, usize>,
+    /// Slot of the link asked for by handle last: as a rule it is asked for again.
+    last: usize,
 }
 
 impl Links {
@@ -101,6 +103,7 @@ impl Links {
             slots: Vec::new(),
             free: Vec::new(),
             by_handle: Map::with_hasher(seed.hasher()),
+            last: 0,
         }
     }
 
@@ -137,8 +140,11 @@ impl Links {
 
     /// The link of a handle.
     pub(super) fn by_handle(&mut self, handle: LinkHandle) -> Option<&mut Link> {
-        let slot = *self.by_handle.get(&handle)?;
-        self.slots.get_mut(slot)?.as_mut()
+        let last = self.slots.get(self.last).and_then(Option::as_ref);
+        if last.is_none_or(|link| link.handle != handle) {
+            self.last = *self.by_handle.get(&handle)?;
+        }
+        self.slots.get_mut(self.last)?.as_mut()
     }
 
     /// The link of an id, unless it is gone.

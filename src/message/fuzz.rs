@@ -35,10 +35,10 @@ pub fn fuzz_message(data: &[u8]) {
     });
     assert!(read == Ok(stored), "a message survives being stored");
 
-    let route = Route {
+    let route = Arc::new(Route {
         exchange: Name::default(),
         keys: Arc::from([Name::from("key")]),
-    };
+    });
     let view = DeliveryView {
         route: &route,
         first_acquirer: true,

@@ -116,12 +116,16 @@ impl Message {
     /// with, without ttl. [dead-lettering part 3]
     #[must_use]
     pub fn died(&self, history: Arc<History>, delivery_count: u32) -> Self {
-        Self {
-            history: Some(history),
-            ttl_ms: None,
-            carried_delivery_count: delivery_count,
-            ..self.clone()
-        }
+        let mut dead = self.clone();
+        dead.die(history, delivery_count);
+        dead
+    }
+
+    /// Makes this message the dead letter: see [`Message::died`].
+    pub fn die(&mut self, history: Arc<History>, delivery_count: u32) {
+        self.history = Some(history);
+        self.ttl_ms = None;
+        self.carried_delivery_count = delivery_count;
     }
 
     /// This message with the annotations of a `modified` outcome merged in: an encoded map that

@@ -21,7 +21,7 @@ pub use annotations::KeyRule;
 pub use error::{MessageError, StoredMessageError};
 pub use fuzz::fuzz_message;
 pub use message::{Message, Route};
-pub use view::DeliveryView;
+pub use view::{DeliveryView, Prefix};
 
 #[cfg(test)]
 mod tests;

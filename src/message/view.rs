@@ -1,8 +1,10 @@
 //! What one delivery adds to a message.
 
+use std::sync::Arc;
+
 use super::annotations::{ACQUIRED_COUNT, DELIVERY_COUNT, EXCHANGE, ROUTING_KEY};
 use super::{Message, Route};
-use crate::deaths::Encoding;
+use crate::deaths::{Encoding, History};
 use crate::wire::{
     HeaderFields, begin_message_annotations, end, write_header, write_long, write_string,
     write_symbol,
@@ -12,7 +14,7 @@ use crate::wire::{
 #[derive(Clone, Copy, Debug)]
 pub struct DeliveryView<'a> {
     /// Exchange and keys it came by: `x-exchange`, `x-routing-key` (the first key).
-    pub route: &'a Route,
+    pub route: &'a Arc<Route>,
     /// Header first-acquirer.
     pub first_acquirer: bool,
     /// Header delivery-count.
@@ -29,14 +31,7 @@ impl Message {
     /// Appends the header and message-annotations sections of one delivery; [`Message::bare`] follows
     /// them on the wire. [dead-lettering parts 3, 5]
     pub fn write_prefix(&self, view: &DeliveryView<'_>, out: &mut Vec<u8>) {
-        let header = HeaderFields {
-            durable: self.durable,
-            priority: self.priority,
-            ttl_ms: self.ttl_ms,
-            first_acquirer: Some(view.first_acquirer),
-            delivery_count: Some(view.delivery_count),
-        };
-        write_header(out, &header);
+        write_header(out, &self.header(view));
 
         let map = begin_message_annotations(out);
         let client = self.client_annotations();
@@ -61,5 +56,76 @@ impl Message {
             pairs += history.annotation_count(view.encoding);
         }
         end(out, map, 2 * pairs);
+    }
+    fn header(&self, view: &DeliveryView<'_>) -> HeaderFields {
+        HeaderFields {
+            durable: self.durable,
+            priority: self.priority,
+            ttl_ms: self.ttl_ms,
+            first_acquirer: Some(view.first_acquirer),
+            delivery_count: Some(view.delivery_count),
+        }
+    }
+}
+
+/// The prefix of the last delivery, which is as a rule that of the next one too: messages of one
+/// publisher, or dead letters that share a history, differ in their bare bytes only.
+#[derive(Debug, Default)]
+pub struct Prefix {
+    bytes: Vec<u8>,
+    /// What the bytes were made from; nothing if they are for one message only.
+    made_from: Option<MadeFrom>,
+}
+
+/// All that a prefix depends on, but for annotations of clients.
+#[derive(Debug)]
+struct MadeFrom {
+    header: HeaderFields,
+    route: Arc<Route>,
+    history: Option<Arc<History>>,
+    failures: u32,
+    acquired: u32,
+    encoding: Encoding,
+}
+
+impl MadeFrom {
+    /// Whether the same would be written; may say no where two routes or histories are only equal.
+    fn is(&self, message: &Message, view: &DeliveryView<'_>) -> bool {
+        let same_history = match (&self.history, message.history()) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (None, None) => true,
+            _ => false,
+        };
+        same_history
+            && Arc::ptr_eq(&self.route, view.route)
+            && (self.failures, self.acquired) == (view.failures, view.acquired)
+            && self.encoding == view.encoding
+            && self.header == message.header(view)
+    }
+}
+
+impl Prefix {
+    /// What [`Message::write_prefix`] writes for this delivery.
+    pub fn of(&mut self, message: &Message, view: &DeliveryView<'_>) -> &[u8] {
+        let is_plain = message.client_annotations().left() == 0;
+        if is_plain
+            && self
+                .made_from
+                .as_ref()
+                .is_some_and(|made| made.is(message, view))
+        {
+            return &self.bytes;
+        }
+        self.bytes.clear();
+        message.write_prefix(view, &mut self.bytes);
+        self.made_from = is_plain.then(|| MadeFrom {
+            header: message.header(view),
+            route: Arc::clone(view.route),
+            history: message.history().cloned(),
+            failures: view.failures,
+            acquired: view.acquired,
+            encoding: view.encoding,
+        });
+        &self.bytes
     }
 }

@@ -16,7 +16,7 @@ use super::rates::Rated;
 use super::stats::{LockHolds, VhostStats};
 use super::store::Store;
 use crate::base::limits::BATCH_COMMANDS_MAX;
-use crate::base::{ConnectionId, Lsn, Map, Millis, Name, Now, Seed};
+use crate::base::{ConnectionId, Lsn, Millis, Name, Now, Seed, Table};
 use crate::broker::{
     Command, Core, Effect, Effects, Fact, LogEvent, Memory, More, Record, Snapshot,
 };
@@ -61,7 +61,7 @@ pub(super) struct Vhost {
 struct State {
     core: Core,
     effects: Effects,
-    peers: Map<ConnectionId, Peer>,
+    peers: Table<ConnectionId, Peer>,
     /// Peers with staged effects.
     touched: Vec<ConnectionId>,
     /// Who is to be woken once the lock is free.
@@ -88,7 +88,7 @@ impl Vhost {
         let state = State {
             core,
             effects: Effects::new(),
-            peers: Map::with_hasher(seed.hasher()),
+            peers: Table::new(seed),
             touched: Vec::new(),
             wakers: Vec::new(),
             holds: LockHolds::new(),
@@ -431,11 +431,10 @@ impl Vhost {
 impl State {
     /// Those of all connections, in the order of their ids.
     fn outboxes(&self) -> Vec<Arc<Outbox>> {
-        let mut outboxes: Vec<(ConnectionId, Arc<Outbox>)> = Vec::new();
-        #[allow(clippy::iter_over_hash_type, reason = "sorted below")]
-        for (id, peer) in &self.peers {
-            outboxes.push((*id, Arc::clone(&peer.outbox)));
-        }
+        let peers = self.peers.iter();
+        let mut outboxes: Vec<(ConnectionId, Arc<Outbox>)> = peers
+            .map(|(id, peer)| (id, Arc::clone(&peer.outbox)))
+            .collect();
         outboxes.sort_by_key(|(id, _)| *id);
         outboxes.into_iter().map(|(_, outbox)| outbox).collect()
     }

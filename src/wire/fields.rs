@@ -110,7 +110,7 @@ impl<'a> Fields<'a> {
             return Ok(None);
         };
         self.left = left;
-        if self.reader.kind() == Some(Kind::Null) {
+        if self.reader.next_is_null() {
             self.reader.byte()?;
             return Ok(None);
         }

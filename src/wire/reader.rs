@@ -63,6 +63,11 @@ impl<'a> Reader<'a> {
         self.bytes.get(self.at).and_then(|code| codes::kind(*code))
     }
 
+    /// Whether null is next.
+    pub(super) fn next_is_null(&self) -> bool {
+        self.bytes.get(self.at) == Some(&codes::NULL)
+    }
+
     /// The name of the next value's type, for error messages.
     pub fn type_name(&self) -> &'static str {
         self.bytes
@@ -206,6 +211,31 @@ impl<'a> Reader<'a> {
             }
             code => Err(wrong_type(at, "map", code)),
         }
+    }
+
+    /// A described list at the front of `bytes` in the form that nearly all are sent in, with a
+    /// number of one byte as descriptor and a size of one byte: the number, the fields, and where
+    /// they end. Nothing if it has another form or does not fit: [`Reader::described`] tells.
+    pub fn short_list(bytes: &'a [u8]) -> Option<(u64, Fields<'a>, usize)> {
+        let &[
+            codes::DESCRIBED,
+            codes::SMALL_ULONG,
+            descriptor,
+            codes::LIST_8,
+            size,
+            count,
+            ..,
+        ] = bytes
+        else {
+            return None;
+        };
+        let end = 5 + usize::from(size);
+        let reader = Self {
+            bytes: bytes.get(..end)?,
+            at: 6,
+        };
+        let left = count.into();
+        (size > 0).then_some((descriptor.into(), Fields { reader, left }, end))
     }
 
     /// A described value; the cursor moves behind it. [AMQP 1.2.1]

@@ -187,11 +187,13 @@ impl SectionKind {
     }
 
     fn from_descriptor(descriptor: Descriptor<'_>) -> Option<Self> {
-        let mut all = NAMES.iter();
-        let found = all.find(|(kind, text)| match descriptor {
-            Descriptor::Code(code) => kind.code() == code,
-            Descriptor::Symbol(name) => *text == name,
-        });
+        let found = match descriptor {
+            Descriptor::Code(code) => {
+                let place = code.checked_sub(Self::Header.code())?;
+                NAMES.get(usize::try_from(place).ok()?)
+            }
+            Descriptor::Symbol(name) => NAMES.iter().find(|(_, text)| *text == name),
+        };
         found.map(|(kind, _)| *kind)
     }
 
@@ -212,7 +214,7 @@ impl SectionKind {
     }
 }
 
-/// The symbolic descriptors.
+/// The symbolic descriptors, in the order of the codes.
 const NAMES: [(SectionKind, &str); 9] = [
     (SectionKind::Header, "amqp:header:list"),
     (

@@ -52,6 +52,15 @@ pub fn write_uint(out: &mut Vec<u8>, value: u32) {
     }
 }
 
+/// Bytes that [`write_uint`] writes for it.
+pub const fn uint_len(value: u32) -> u8 {
+    match value {
+        0 => 1,
+        1..=0xff => 2,
+        _ => 5,
+    }
+}
+
 /// Writes a ulong.
 pub fn write_ulong(out: &mut Vec<u8>, value: u64) {
     match u8::try_from(value) {

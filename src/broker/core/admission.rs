@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::work::Work;
 use super::{Core, Turn};
 use crate::base::limits::MESSAGE_COPY_BYTES_MAX;
 use crate::base::{HolderId, Lsn, Millis, Now, QueueId};
@@ -21,11 +22,11 @@ pub(super) enum Admission {
     RefuseAndDie,
 }
 
-/// A message about to enter queues.
-#[derive(Debug)]
-pub(super) struct Arrival<'a> {
-    pub(super) message: &'a Arc<Message>,
-    pub(super) route: &'a Arc<Route>,
+/// A message about to enter a queue. It is copied for each queue but the last.
+#[derive(Clone, Debug)]
+pub(super) struct Arrival {
+    pub(super) message: Arc<Message>,
+    pub(super) route: Arc<Route>,
     /// Life of its own from now, in milliseconds.
     pub(super) ttl_ms: Option<u64>,
     /// Bytes of its bare message.
@@ -34,26 +35,20 @@ pub(super) struct Arrival<'a> {
     pub(super) body: Lsn,
 }
 
-impl<'a> Arrival<'a> {
+impl Arrival {
     /// `body`: what names its bare bytes.
-    pub(super) fn new(
-        now: Now,
-        message: &'a Arc<Message>,
-        route: &'a Arc<Route>,
-        body: Lsn,
-    ) -> Self {
-        let size_bytes = size_bytes(message);
+    pub(super) fn new(now: Now, message: Arc<Message>, route: Arc<Route>, body: Lsn) -> Self {
         Self {
+            ttl_ms: own_ttl_ms(now, &message),
+            size_bytes: size_bytes(&message),
             message,
             route,
-            ttl_ms: own_ttl_ms(now, message),
-            size_bytes,
             body,
         }
     }
 }
 
-impl Arrival<'_> {
+impl Arrival {
     /// Bytes of its bare message that are in memory.
     fn here_bytes(&self) -> u32 {
         if self.size_bytes as usize <= MESSAGE_COPY_BYTES_MAX {
@@ -65,11 +60,11 @@ impl Arrival<'_> {
 }
 
 /// A message that entered a queue.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Entered {
     pub(super) entry: Entry,
-    /// The journal is to know it.
-    pub(super) durable: bool,
+    /// What the journal is to know, if it is to know it.
+    pub(super) known: Option<(Arc<Message>, Arc<Route>)>,
 }
 
 /// Bytes of the bare message, as limits count them.
@@ -122,7 +117,7 @@ impl Core {
         &mut self,
         now: Now,
         id: QueueId,
-        arrival: &Arrival<'_>,
+        arrival: Arrival,
         state: State,
     ) -> Option<Entered> {
         let queue = self.queues.get_mut(&id)?;
@@ -138,9 +133,11 @@ impl Core {
         if body != envelope {
             self.recorder.share(body, 1);
         }
+        let here_bytes = arrival.here_bytes();
+        let known = durable.then(|| (arrival.message.clone(), arrival.route.clone()));
         let slot = Slot {
-            message: arrival.message.clone(),
-            route: arrival.route.clone(),
+            message: arrival.message,
+            route: arrival.route,
             arrived: now.mono,
             deadline: arrival
                 .ttl_ms
@@ -154,11 +151,13 @@ impl Core {
             durable,
         };
         let position = queue.messages.insert(slot, state);
-        self.memory.here.add(arrival.here_bytes());
+        self.memory.here.add(here_bytes);
         queue.counters.entered += 1;
         queue.grown = true;
         let full = queue.messages.block_before(position);
-        self.schedule(id);
+        if !std::mem::replace(&mut queue.scheduled, true) {
+            self.work.push_back(Work::Serve(id));
+        }
         if let Some(full) = full {
             self.may_leave(id, full);
         }
@@ -168,6 +167,6 @@ impl Core {
             arrived: now.wall,
             ttl_ms: arrival.ttl_ms,
         };
-        Some(Entered { entry, durable })
+        Some(Entered { entry, known })
     }
 }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::base::{ConnectionId, ConsumerId, HolderId, Map, QueueId, Seed, SessionId};
+use crate::base::{ConnectionId, ConsumerId, HolderId, QueueId, Seed, SessionId, Table};
 
 /// All clients of the vhost, by their handles.
 #[derive(Debug)]
 pub(super) struct Clients {
-    pub(super) connections: Map<ConnectionId, Connection>,
-    pub(super) sessions: Map<SessionId, Session>,
-    pub(super) consumers: Map<ConsumerId, Consumer>,
+    pub(super) connections: Table<ConnectionId, Connection>,
+    pub(super) sessions: Table<SessionId, Session>,
+    pub(super) consumers: Table<ConsumerId, Consumer>,
     unsettled_max: u32,
 }
 
@@ -77,9 +77,9 @@ pub(super) const fn holder(consumer: ConsumerId) -> HolderId {
 impl Clients {
     pub(super) fn new(seed: Seed, unsettled_max: u32) -> Self {
         Self {
-            connections: Map::with_hasher(seed.hasher()),
-            sessions: Map::with_hasher(seed.hasher()),
-            consumers: Map::with_hasher(seed.hasher()),
+            connections: Table::new(seed),
+            sessions: Table::new(seed),
+            consumers: Table::new(seed),
             unsettled_max,
         }
     }
@@ -97,7 +97,7 @@ impl Clients {
 
     /// All connections, in order.
     pub(super) fn connection_ids(&self) -> Vec<ConnectionId> {
-        let mut ids: Vec<_> = self.connections.keys().copied().collect();
+        let mut ids: Vec<_> = self.connections.iter().map(|(id, _)| id).collect();
         ids.sort_unstable();
         ids
     }

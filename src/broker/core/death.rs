@@ -10,7 +10,7 @@ use crate::broker::arguments::DeadLetterStrategy;
 use crate::broker::dead_letter::{Sent, Verdict, plan, verdict};
 use crate::broker::queue::{Burial, Pending, State, Waiter};
 use crate::broker::{Body, DropCause, Fact, LogEvent};
-use crate::deaths::{Death, Evidence, History, Reason};
+use crate::deaths::{self, Evidence, Reason};
 use crate::message::{Message, Route};
 
 /// A message that dies now.
@@ -67,35 +67,40 @@ impl Core {
             self.remove_dropped(turn, id, position, from, (Some(reason), cause));
             return;
         }
-        let slot = queue.messages.slot(position);
-        let planned = slot.and_then(|slot| Some((slot, plan(&queue.settings, &slot.route)?)));
+        let queue = &mut **queue;
+        let planned = queue.messages.slot_mut(position).and_then(|slot| {
+            let route = plan(&queue.settings, &slot.route, &mut queue.last_way)?;
+            Some((slot, route))
+        });
         let Some((slot, route)) = planned else {
             self.bury(turn, id, position, Burial::Die(reason));
             return;
         };
         queue.counters.dead.add(reason);
         self.counters.dead.add(reason);
-        let death = Death {
-            queue: queue.name.clone(),
+        let death = deaths::Dying {
+            queue: &queue.name,
             reason,
             time: turn.now.wall,
-            exchange: slot.route.exchange.clone(),
-            routing_keys: slot.route.keys.clone(),
+            exchange: &slot.route.exchange,
+            routing_keys: &slot.route.keys,
             ttl: slot.message.ttl_ms(),
-            evidence,
+            evidence: evidence.as_ref(),
         };
-        let history = History::record(slot.message.history().map(|history| &**history), &death);
+        let history = queue.last_death.record(slot.message.history(), &death);
         let count = slot
             .message
             .carried_delivery_count()
             .saturating_add(slot.failures);
+        // In its place, if nobody else has it: whatever becomes of it, it is the dead letter now.
+        Arc::make_mut(&mut slot.message).die(history, count);
         let letter = Letter {
             source: id,
             position,
             from,
             reason,
-            message: Arc::new(slot.message.died(Arc::new(history), count)),
-            route: Arc::new(route),
+            message: Arc::clone(&slot.message),
+            route,
             strategy: queue.settings.dead_letter_strategy,
             durable: slot.durable,
             body: slot.body,
@@ -112,7 +117,7 @@ impl Core {
         room_in: Option<QueueId>,
     ) {
         self.recorder.cut(turn.now, turn.effects);
-        let Some(queue) = self.queues.get(&id) else {
+        let Some(queue) = self.queues.get_mut(&id) else {
             return;
         };
         let Some(pending) = queue.pending.entry(position).cloned() else {
@@ -122,7 +127,7 @@ impl Core {
             self.bury(turn, id, position, Burial::Retry(room_in));
             return;
         };
-        let Some(route) = plan(&queue.settings, &slot.route) else {
+        let Some(route) = plan(&queue.settings, &slot.route, &mut queue.last_way) else {
             let cause = DropCause::PendingAbandoned;
             self.remove_dropped(
                 turn,
@@ -139,7 +144,7 @@ impl Core {
             from: State::Dying,
             reason: pending.reason,
             message: slot.message.clone(),
-            route: Arc::new(route),
+            route,
             strategy: queue.settings.dead_letter_strategy,
             durable: slot.durable,
             body: slot.body,
@@ -227,15 +232,18 @@ impl Core {
             Lsn(0) => self.recorder.name_body(),
             body => body,
         };
-        let arrival = Arrival::new(turn.now, &letter.message, &letter.route, body);
+        let (message, route) = (letter.message.clone(), letter.route.clone());
+        let arrival = Arrival::new(turn.now, message, route, body);
+        let size_bytes = arrival.size_bytes;
         let insertion_at = self.recorder.len();
-        let mut entries = Vec::new();
-        for &target in &targets {
+        let (mut entries, mut known) = (Vec::new(), None);
+        let copies = std::iter::repeat_n(arrival, targets.len());
+        for (&target, arrival) in targets.iter().zip(copies) {
             if self.is_cycle(turn, letter, target) {
                 sent.cycled += 1;
                 continue;
             }
-            let state = match self.admit(turn, target, arrival.size_bytes) {
+            let state = match self.admit(turn, target, size_bytes) {
                 Admission::Enter => State::Ready,
                 Admission::RefuseAndDie => State::Dying,
                 Admission::Refuse => {
@@ -243,12 +251,13 @@ impl Core {
                     continue;
                 }
             };
-            let Some(entered) = self.enter(turn.now, target, &arrival, state) else {
+            let Some(entered) = self.enter(turn.now, target, arrival, state) else {
                 continue;
             };
             sent.accepted += 1;
-            if entered.durable {
+            if entered.known.is_some() {
                 entries.push(entered.entry);
+                known = entered.known;
             }
             if state == State::Dying {
                 let (queue, position) = (target, entered.entry.position);
@@ -260,10 +269,9 @@ impl Core {
             }
         }
         self.targets = targets;
-        if !entries.is_empty() {
-            let (message, route) = (letter.message.clone(), letter.route.clone());
+        if let Some((message, route)) = known {
             let body = match letter.body {
-                Lsn(0) => self.recorder.body(arrival.body),
+                Lsn(0) => self.recorder.body(body),
                 body => Body::At(body),
             };
             let insertion = Fact::Inserted {

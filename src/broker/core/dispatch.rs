@@ -9,7 +9,7 @@ use crate::broker::{Command, Effect, Error, Kind, Reply};
 impl Core {
     pub(super) fn handle(&mut self, turn: &mut Turn<'_>, command: Command) -> Reply {
         match command {
-            Command::Publish(publish) => self.publish(turn, &publish),
+            Command::Publish(publish) => self.publish(turn, publish),
             Command::Settle(settle) => self.settle(turn, settle),
             Command::ConsumerFlow {
                 consumer,

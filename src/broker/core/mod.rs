@@ -43,7 +43,7 @@ use super::queue::{BLOCK_SHIFT_MAX, Queue, Trash};
 use super::reply::QueueInfo;
 use super::router::Router;
 use super::{Command, DropCause, Effects, Reply};
-use crate::base::{Lsn, Map, Millis, Name, Now, Position, QueueId, Seed, limits};
+use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Seed, Table, limits};
 
 /// How a core is made.
 #[derive(Clone, Debug)]
@@ -88,7 +88,7 @@ pub struct Core {
     options: Options,
     router: Router,
     policies: Policies,
-    queues: Map<QueueId, Box<Queue>>,
+    queues: Table<QueueId, Box<Queue>>,
     names: BTreeMap<Name, QueueId>,
     clients: Clients,
     work: VecDeque<Work>,
@@ -135,7 +135,7 @@ impl Core {
         Self {
             router: Router::new(options.seed),
             policies: Policies::default(),
-            queues: Map::with_hasher(options.seed.hasher()),
+            queues: Table::new(options.seed),
             names: BTreeMap::new(),
             clients: Clients::new(options.seed, options.unsettled_max),
             work: VecDeque::new(),

@@ -11,28 +11,29 @@ use crate::broker::{Effect, Fact, Publish, PublishOutcome, Target};
 use crate::deaths::Reason;
 
 impl Core {
-    pub(super) fn publish(&mut self, turn: &mut Turn<'_>, publish: &Publish) {
+    pub(super) fn publish(&mut self, turn: &mut Turn<'_>, publish: Publish) {
         self.counters.published += 1;
-        let outcome = match self.publish_exchange(publish) {
-            Ok(exchange) => self.route_publish(turn, exchange, publish),
-            Err(outcome) => outcome,
-        };
-        if let Some(body) = publish.message.ahead() {
-            // Those that it entered name it now; if there are none, it goes.
-            self.recorder.unname(**body);
-        }
-        match &outcome {
-            PublishOutcome::Accepted => self.counters.accepted += 1,
-            PublishOutcome::QueueFull { .. } => self.counters.refused += 1,
-            _ => self.counters.unroutable += 1,
-        }
         let Publish {
             connection,
             publisher,
             token,
             settled,
             ..
-        } = *publish;
+        } = publish;
+        let ahead = publish.message.ahead().map(|body| **body);
+        let outcome = match self.publish_exchange(&publish) {
+            Ok(exchange) => self.route_publish(turn, exchange, publish),
+            Err(outcome) => outcome,
+        };
+        if let Some(body) = ahead {
+            // Those that it entered name it now; if there are none, it goes.
+            self.recorder.unname(body);
+        }
+        match &outcome {
+            PublishOutcome::Accepted => self.counters.accepted += 1,
+            PublishOutcome::QueueFull { .. } => self.counters.refused += 1,
+            _ => self.counters.unroutable += 1,
+        }
         if !settled {
             let lsn = self.recorder.lsn();
             let effect = Effect::Published {
@@ -66,7 +67,7 @@ impl Core {
         &mut self,
         turn: &mut Turn<'_>,
         exchange: ExchangeId,
-        publish: &Publish,
+        publish: Publish,
     ) -> PublishOutcome {
         let mut targets = std::mem::take(&mut self.targets);
         targets.clear();
@@ -86,19 +87,21 @@ impl Core {
         &mut self,
         turn: &mut Turn<'_>,
         targets: &[QueueId],
-        publish: &Publish,
+        Publish { message, route, .. }: Publish,
     ) -> PublishOutcome {
-        let body = match publish.message.ahead() {
+        let body = match message.ahead() {
             Some(body) => **body,
             None => self.recorder.name_body(),
         };
-        let arrival = Arrival::new(turn.now, &publish.message, &publish.route, body);
+        let arrival = Arrival::new(turn.now, message, route, body);
+        let size_bytes = arrival.size_bytes;
         let insertion_at = self.recorder.len();
-        let mut entries = Vec::new();
+        let (mut entries, mut known) = (Vec::new(), None);
         let mut full: Option<Name> = None;
         let mut dead: Vec<(QueueId, Position)> = Vec::new();
-        for &target in targets {
-            let admission = self.admit(turn, target, arrival.size_bytes);
+        let copies = std::iter::repeat_n(arrival, targets.len());
+        for (&target, arrival) in targets.iter().zip(copies) {
+            let admission = self.admit(turn, target, size_bytes);
             if admission != Admission::Enter && full.is_none() {
                 full = self.queues.get(&target).map(|queue| queue.name.clone());
             }
@@ -107,19 +110,19 @@ impl Core {
                 Admission::RefuseAndDie => State::Dying,
                 Admission::Refuse => continue,
             };
-            let Some(entered) = self.enter(turn.now, target, &arrival, state) else {
+            let Some(entered) = self.enter(turn.now, target, arrival, state) else {
                 continue;
             };
-            if entered.durable {
+            if entered.known.is_some() {
                 entries.push(entered.entry);
+                known = entered.known;
             }
             if state == State::Dying {
                 dead.push((target, entered.entry.position));
             }
         }
-        if !entries.is_empty() {
-            let (message, route) = (publish.message.clone(), publish.route.clone());
-            let body = self.recorder.body(arrival.body);
+        if let Some((message, route)) = known {
+            let body = self.recorder.body(body);
             let insertion = Fact::Inserted {
                 message,
                 route,

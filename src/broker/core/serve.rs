@@ -42,6 +42,10 @@ impl Core {
         expire(now, queue, &mut left, &mut dead);
         enforce_limit(queue, &mut left, &mut dead);
         turn.budget = turn.budget.saturating_sub(before - left);
+        // Most queues have nothing of these to ask for.
+        let has_out = queue.messages.has_out();
+        let has_waiters = !queue.waiters.is_empty();
+        let is_drained = queue.consumers.has_draining();
         self.work
             .extend(dead.into_iter().map(|(position, reason)| Work::Die {
                 queue: id,
@@ -51,13 +55,19 @@ impl Core {
         if let Some(block) = wanted.and_then(|position| queue.messages.begin_load(position)) {
             self.load(turn, (id, block));
         }
-        self.read_ahead(turn, id);
+        if has_out {
+            self.read_ahead(turn, id);
+        }
         if left == 0 {
             self.schedule(id);
             return;
         }
-        self.wake_waiter(id);
-        self.answer_drains(turn, id);
+        if has_waiters {
+            self.wake_waiter(id);
+        }
+        if is_drained {
+            self.answer_drains(turn, id);
+        }
         self.register_deadline(id);
     }
 

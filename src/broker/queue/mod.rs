@@ -13,12 +13,15 @@ mod selecting;
 mod trash;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use crate::base::{ConnectionId, Millis, Name, Now, Position, QueueId, limits};
 use crate::broker::arguments::{Overflow, QueueArguments, QueueProperties, QueueType};
 use crate::broker::counters::QueueCounters;
 use crate::broker::policy::EffectiveSettings;
 use crate::broker::reply::{QueueDetails, QueueInfo};
+use crate::deaths::Recent;
+use crate::message::Route;
 
 pub use block::{BLOCK_SHIFT_MAX, BLOCK_SLOTS, Gone, Slot, State, names};
 pub use cards::{Card, Kept};
@@ -78,6 +81,10 @@ pub struct Queue {
     pub retry_from: Option<Position>,
     /// It grew since its length limit was last enforced.
     pub grown: bool,
+    /// The way its last dead letter took.
+    pub last_way: Option<Arc<Route>>,
+    /// The history its last death gave.
+    pub last_death: Recent,
 }
 
 impl Queue {
@@ -110,6 +117,8 @@ impl Queue {
             scheduled: false,
             grown: false,
             retry_from: None,
+            last_way: None,
+            last_death: Recent::default(),
             arguments,
             settings,
         }

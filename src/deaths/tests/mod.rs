@@ -3,6 +3,7 @@
 mod cycles;
 mod encodings;
 mod recording;
+mod sharing;
 
 use std::sync::Arc;
 

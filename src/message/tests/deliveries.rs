@@ -1,4 +1,7 @@
+use std::sync::Arc;
+
 use super::{message, prefix, rejected, route};
+use crate::message::{Message, Prefix, Route};
 
 /// The raw bytes of `vectors/ours/header-absent.json` and `vectors/client-delivery-count-header.json`,
 /// without the body.
@@ -85,4 +88,38 @@ fn dead_letter_loses_its_ttl_and_keeps_durable_priority_and_bytes() {
         published.bare().as_ptr(),
         "the bytes are shared"
     );
+}
+
+/// What a [`Prefix`] that wrote for `first` writes for `second`, which must be what is written
+/// for it anew.
+fn check_reuse(first: (&Message, &Arc<Route>, u32), second: (&Message, &Arc<Route>, u32)) {
+    let mut prefix = Prefix::default();
+    for (message, route, failures) in [first, second, second, first] {
+        let view = super::view(message, route, failures, failures);
+        let mut anew = Vec::new();
+        message.write_prefix(&view, &mut anew);
+        assert_eq!(prefix.of(message, &view), anew);
+    }
+}
+
+#[test]
+fn prefix_is_written_anew_when_anything_in_it_differs() {
+    let plain = message("005375a0026d31");
+    let same = message("005375a0026d32");
+    let src = route("", &["src"]);
+    check_reuse((&plain, &src, 0), (&same, &src, 0));
+    check_reuse((&plain, &src, 0), (&plain, &route("x", &["src"]), 0));
+    check_reuse((&plain, &src, 0), (&plain, &src, 1));
+    for other in [
+        "005370c0020141 005375a0026d31",
+        "005370c00402425007 005375a000",
+        "005370c008034140700000ea60 005375a000",
+        "005372c10b02a307782d6f70742d7640 005375a000",
+    ] {
+        check_reuse((&plain, &src, 0), (&message(other), &src, 0));
+    }
+    let dead = plain.died(rejected(), 0);
+    check_reuse((&plain, &src, 0), (&dead, &src, 0));
+    check_reuse((&dead, &src, 0), (&plain.died(rejected(), 0), &src, 0));
+    check_reuse((&dead, &src, 0), (&plain.died(rejected(), 2), &src, 0));
 }

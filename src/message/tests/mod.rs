@@ -36,27 +36,36 @@ fn message(payload: &str) -> Message {
     Message::from_transfer(bytes(payload), KeyRule::Specification).unwrap()
 }
 
-fn route(exchange: &str, keys: &[&str]) -> Route {
+fn route(exchange: &str, keys: &[&str]) -> Arc<Route> {
     let keys = keys.iter().map(|key| Name::from(*key)).collect();
-    Route {
+    Arc::new(Route {
         exchange: exchange.into(),
         keys,
-    }
+    })
 }
 
 /// The prefix of a first delivery, or of a later one after failures and returns.
-fn prefix(message: &Message, route: &Route, failures: u32, acquired: u32) -> String {
-    let view = DeliveryView {
+fn prefix(message: &Message, route: &Arc<Route>, failures: u32, acquired: u32) -> String {
+    let mut out = Vec::new();
+    message.write_prefix(&view(message, route, failures, acquired), &mut out);
+    hex(&out)
+}
+
+/// A delivery after failures and returns.
+fn view<'a>(
+    message: &Message,
+    route: &'a Arc<Route>,
+    failures: u32,
+    acquired: u32,
+) -> DeliveryView<'a> {
+    DeliveryView {
         route,
         first_acquirer: message.history().is_none() && acquired == 0,
         delivery_count: message.carried_delivery_count() + failures,
         failures,
         acquired,
         encoding: Encoding::Array,
-    };
-    let mut out = Vec::new();
-    message.write_prefix(&view, &mut out);
-    hex(&out)
+    }
 }
 
 /// A history of one rejection in `src`.

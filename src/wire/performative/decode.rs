@@ -85,6 +85,16 @@ pub enum PerformativeError {
 /// Nothing reaches `serde_amqp` before its structure was checked: every length inside its parent,
 /// counts no larger than bytes, depth bounded.
 pub fn decode(body: &[u8]) -> Result<(Performative, usize), PerformativeError> {
+    match Reader::short_list(body) {
+        Some((codes::TRANSFER, fields, used)) => {
+            return Ok((Performative::Transfer(Transfer::read(fields)?), used));
+        }
+        Some((codes::DISPOSITION, fields, used)) if used == body.len() => {
+            let disposition = Disposition::read(fields)?;
+            return Ok((Performative::Disposition(disposition), used));
+        }
+        _ => {}
+    }
     let mut reader = Reader::new(body);
     let mut described = reader.described()?;
     let used = reader.at();

@@ -4,10 +4,11 @@ use bytes::Bytes;
 
 use super::{
     Attach, AttachAnswer, AttachFields, AttachFrame, DeliveryState, Disposition, FieldValue,
-    Fields, Flow, LinkFlow, Performative, ReceiverSettleMode, Role, SenderSettleMode, Symbol,
-    Terminus, Transfer, decode, describe, encode, error,
+    Fields, FirstTransfer, Flow, LinkFlow, Performative, ReceiverSettleMode, Role,
+    SenderSettleMode, Symbol, Terminus, Transfer, decode, describe, encode, error, write_transfer,
 };
 use crate::base::Serial;
+use crate::wire::frame::FrameHeader;
 use crate::wire::sasl::SaslFrame;
 use crate::wire::{self, Value, decode_value, encode_value};
 
@@ -435,4 +436,56 @@ fn serde_amqp_still_cannot_read_an_array_of_maps() {
         !read.is_ok_and(|read| read == FieldValue::Array(super::FieldArray::from(vec![map])))
     });
     assert!(wrong);
+}
+
+/// The frame of [`write_transfer`] says what it was asked to, whatever lengths its numbers take.
+#[test]
+fn transfer_frames_are_read_back() {
+    let payload = b"payload";
+    for (handle, id, format) in [
+        (0, 0, 0),
+        (7, 255, 1),
+        (255, 256, 255),
+        (300, u32::MAX, 256),
+    ] {
+        for (settled, more, begins) in [
+            (false, false, true),
+            (true, false, true),
+            (false, true, true),
+            (true, true, true),
+            (false, true, false),
+            (false, false, false),
+        ] {
+            let first = begins.then_some(FirstTransfer {
+                handle,
+                delivery_id: Serial(id),
+                message_format: format,
+                settled,
+            });
+            let mut frame = vec![0xee];
+            write_transfer(
+                &mut frame,
+                0x0102,
+                handle,
+                first.as_ref(),
+                more,
+                payload.len(),
+            );
+            frame.extend_from_slice(payload);
+            let frame = &frame[1..];
+            let header = FrameHeader::parse(frame, 1_000).unwrap().unwrap();
+            assert_eq!((header.size, header.channel), (frame.len(), 0x0102));
+            let (performative, used) = decode(&frame[header.body..]).unwrap();
+            assert_eq!(&frame[header.body + used..], payload);
+            let expect = Transfer {
+                handle,
+                delivery_id: begins.then_some(Serial(id)),
+                message_format: begins.then_some(format),
+                settled: begins.then_some(settled),
+                more,
+                ..Transfer::default()
+            };
+            assert_eq!(performative, Performative::Transfer(expect));
+        }
+    }
 }

@@ -108,6 +108,9 @@ pub struct FirstTransfer {
 /// Most bytes that a frame header and [`write_transfer`] take together.
 pub const TRANSFER_BYTES_MAX: usize = 48;
 
+/// Frame header, descriptor, and the head of the list of fields.
+const TRANSFER_HEAD_BYTES: usize = FRAME_HEADER_BYTES + 3 + 3;
+
 /// Writes the frame header and the performative of a frame whose payload of `payload_bytes` follows.
 /// Without `first` it continues a delivery.
 pub fn write_transfer(
@@ -119,43 +122,50 @@ pub fn write_transfer(
     payload_bytes: usize,
 ) {
     let start = out.len();
+    // What the list will take is known before: nothing has to be patched.
+    let mut field_bytes = wire::uint_len(handle);
+    let mut count = 1;
+    if let Some(first) = first {
+        let tag_bytes = if first.settled { 2 } else { 6 };
+        field_bytes += wire::uint_len(first.delivery_id.0) + tag_bytes;
+        field_bytes += wire::uint_len(first.message_format) + 1 + u8::from(more);
+        count = 5 + u8::from(more);
+    } else if more {
+        field_bytes += 5;
+        count = 6;
+    }
+    let size = TRANSFER_HEAD_BYTES + usize::from(field_bytes) + payload_bytes;
+    let [s0, s1, s2, s3] = u32::try_from(size).unwrap_or(u32::MAX).to_be_bytes();
     let [c0, c1] = channel.to_be_bytes();
     let code = u8::try_from(codes::TRANSFER).unwrap_or(u8::MAX);
-    let descriptor = [0, 0x53, code];
     // A list in its one-byte form: at most 40 bytes, so neither size nor count overflows.
-    out.extend_from_slice(&[0, 0, 0, 0, 2, 0, c0, c1]);
-    out.extend_from_slice(&descriptor);
-    let list = out.len();
-    out.extend_from_slice(&[0xc0, 0, 0]);
+    let list_bytes = 1 + field_bytes;
+    let head: [u8; TRANSFER_HEAD_BYTES] = [
+        s0, s1, s2, s3, 2, 0, c0, c1, 0, 0x53, code, 0xc0, list_bytes, count,
+    ];
+    out.extend_from_slice(&head);
     wire::write_uint(out, handle);
-    let count = if let Some(first) = first {
+    if let Some(first) = first {
         wire::write_uint(out, first.delivery_id.0);
+        let [i0, i1, i2, i3] = first.delivery_id.0.to_be_bytes();
         if first.settled {
             wire::write_binary(out, &[]);
         } else {
-            wire::write_binary(out, &first.delivery_id.0.to_be_bytes());
+            out.extend_from_slice(&[0xa0, 4, i0, i1, i2, i3]);
         }
         wire::write_uint(out, first.message_format);
         wire::write_bool(out, first.settled);
-        if more {
-            wire::write_bool(out, true);
-        }
-        5 + u8::from(more)
     } else if more {
         out.extend_from_slice(&[0x40, 0x40, 0x40, 0x40]);
+    }
+    if more {
         wire::write_bool(out, true);
-        6
-    } else {
-        1
-    };
-    let list_bytes = u8::try_from(out.len() - list - 2).unwrap_or(u8::MAX);
-    let size = u32::try_from(out.len() - start + payload_bytes).unwrap_or(u32::MAX);
-    if let Some(place) = out.get_mut(list + 1..list + 3) {
-        place.copy_from_slice(&[list_bytes, count]);
     }
-    if let Some(place) = out.get_mut(start..start + 4) {
-        place.copy_from_slice(&size.to_be_bytes());
-    }
+    debug_assert_eq!(
+        out.len() - start + payload_bytes,
+        size,
+        "the frame is as long as it says"
+    );
     debug_assert!(
         out.len() - start <= TRANSFER_BYTES_MAX,
         "the constant covers every transfer"

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::hex;
 use crate::wire::{
     DecodeError, Descriptor, Fields, Kind, Pairs, Reader, begin_list, begin_map, end, write_bool,
@@ -120,4 +122,28 @@ fn broken_pair_ends_the_map() {
     let mut pairs = Pairs::bare(&[0xa3, 1, b'a'], 4);
     assert_eq!(pairs.next(), Some(Err(DecodeError::Truncated { at: 3 })));
     assert_eq!(pairs.next(), None);
+}
+
+proptest! {
+    /// The quick way of reading a described list says nothing else than the usual one.
+    #[test]
+    fn short_list_is_what_is_read_in_steps(
+        descriptor: u8, size in 0..40_u8, count: u8, rest in proptest::collection::vec(any::<u8>(), 0..40),
+    ) {
+        let mut bytes = vec![0, 0x53, descriptor, 0xc0, size, count];
+        bytes.extend(rest);
+        let quick = Reader::short_list(&bytes).map(|(code, mut fields, end)| {
+            (code, end, fields.left(), fields.at(), fields.raw())
+        });
+        let mut reader = Reader::new(&bytes);
+        let slow = reader.described().and_then(|mut described| {
+            let mut fields = described.value.list()?;
+            Ok((described.descriptor, reader.at(), fields.left(), fields.at(), fields.raw()))
+        });
+        let slow = slow.map(|(descriptor, end, left, at, first)| match descriptor {
+            Descriptor::Code(code) => (code, end, left, at, first),
+            Descriptor::Symbol(_) => unreachable!("it is a number"),
+        });
+        prop_assert_eq!(quick, slow.ok());
+    }
 }

@@ -1,6 +1,8 @@
 //! Messages: as RabbitMQ shows them to those who think in AMQP 0-9-1, and beside it, under `amqp`,
 //! as they are.
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value as Json, json};
@@ -35,7 +37,7 @@ pub struct Shown<'a> {
     /// What.
     pub message: &'a Message,
     /// Exchange and keys it came by.
-    pub route: &'a Route,
+    pub route: &'a Arc<Route>,
     /// Failures carried along and in this queue.
     pub delivery_count: u32,
     /// Failures in this queue.
