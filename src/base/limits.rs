@@ -24,6 +24,8 @@ pub const PUBLISH_CREDIT_BYTES: u64 = 4 * 1024 * 1024;
 pub const PUBLISH_CREDIT_MAX: u32 = 4_096;
 /// Commands applied under one hold of the core's lock.
 pub const BATCH_COMMANDS_MAX: usize = 256;
+/// Deliveries settled by one command at most; each counts as a command of its batch.
+pub const SETTLE_RUN_MAX: usize = 64;
 /// Messages a consumer gets in one turn at most.
 pub const TURN_MESSAGES_MAX: u32 = 64;
 /// Messages up to this size are copied once into their own allocation, in bytes.

@@ -82,6 +82,8 @@ pub enum Command {
     },
     /// A consumer settled a delivery.
     Settle(Settle),
+    /// A consumer settled several, as if one after the other.
+    SettleRun(SettleRun),
     /// A delivery that was assigned but never written to the socket: back, no count raised, and the
     /// consumer's and the session's counters step back. (The connection's does not: the gateway
     /// counts every assignment it has done with as written.)
@@ -319,6 +321,17 @@ pub struct Settle {
     pub outcome: Outcome,
     /// Answer with [`super::Effect::Settled`] and this token when the consequences are durable.
     pub confirm: Option<u64>,
+}
+
+/// A consumer's verdict on several deliveries, without an answer.
+#[derive(Debug)]
+pub struct SettleRun {
+    /// Who.
+    pub consumer: ConsumerId,
+    /// Which deliveries, in this order; at most [`SETTLE_RUN_MAX`](crate::base::limits::SETTLE_RUN_MAX).
+    pub positions: Vec<Position>,
+    /// What became of each.
+    pub outcome: Outcome,
 }
 
 /// Outcome of a delivery. [AMQP 3.4]

@@ -32,7 +32,7 @@ mod topic;
 mod warning;
 
 pub use self::core::{Core, Memory, More, Options, Restoring, Snapshot, SnapshotSlice};
-pub use command::{Command, Consume, Destination, Outcome, Publish, Settle, Target};
+pub use command::{Command, Consume, Destination, Outcome, Publish, Settle, SettleRun, Target};
 pub use counters::{ByReason, Counters, DropCount, Drops, QueueCounters, Settled};
 pub use effect::{ConsumerEnd, Delivery, Effect, PublishOutcome, room_bytes};
 pub use effects::{DropCause, Effects, Load, Loaded, LogEvent, Spill, Wanted};

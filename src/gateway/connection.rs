@@ -179,8 +179,13 @@ impl Gateway {
     }
 
     /// Takes effects from the core, in order. [`Gateway::handle_effects`] handles them.
-    pub fn push_effects(&mut self, effects: impl IntoIterator<Item = Effect>) {
-        self.effects.extend(effects);
+    pub fn push_effects(&mut self, effects: &mut VecDeque<Effect>) {
+        self.effects.append(effects);
+    }
+
+    /// Takes one more effect.
+    pub fn push_effect(&mut self, effect: Effect) {
+        self.effects.push_back(effect);
     }
 
     /// Handles the core's replies.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::Gateway;
 use super::errors;
-use super::links::{Kind, Link, Sent};
+use super::links::{Consumer, Kind, Link, Sent};
 use super::work::Work;
+use crate::base::limits::SETTLE_RUN_MAX;
 use crate::base::{ConsumerId, Name, Serial};
-use crate::broker::{Command, ConsumerEnd, Delivery, Outcome, Settle};
+use crate::broker::{Command, ConsumerEnd, Delivery, Outcome, Settle, SettleRun};
 use crate::deaths::Evidence;
 use crate::link::{LinkHandle, Sending, Unsendable};
 use crate::message::DeliveryView;
@@ -120,14 +121,49 @@ impl Gateway {
         }
     }
 
-    /// The peer decided about a delivery.
+    /// The peer settled deliveries, all with the same outcome.
+    pub(super) fn on_consumer_settled(
+        &mut self,
+        handle: LinkHandle,
+        tokens: &[u64],
+        state: &DeliveryState,
+    ) {
+        let Some(Link {
+            id,
+            kind: Kind::Consumer(consumer),
+            ..
+        }) = self.links.by_handle(handle)
+        else {
+            tokens
+                .iter()
+                .for_each(|token| _ = self.sent.remove(*token));
+            return;
+        };
+        let Some(outcome) = outcome(consumer, state) else {
+            return self.refuse_state(handle);
+        };
+        let consumer = id.consumer();
+        // The core's lock is held for a bounded number of messages.
+        for tokens in tokens.chunks(SETTLE_RUN_MAX) {
+            let positions = tokens.iter().filter_map(|token| self.sent.remove(*token));
+            let positions = positions.map(|(_, position)| position).collect();
+            let outcome = outcome.clone();
+            self.work
+                .push_back(Work::Command(Command::SettleRun(SettleRun {
+                    consumer,
+                    positions,
+                    outcome,
+                })));
+        }
+    }
+
+    /// The peer decided about a delivery and waits for us to settle it.
     pub(super) fn on_consumer_outcome(
         &mut self,
         handle: LinkHandle,
         token: u64,
         delivery_id: Serial,
         state: DeliveryState,
-        settled: bool,
     ) {
         let Some((id, position)) = self.sent.remove(token) else {
             return;
@@ -135,38 +171,22 @@ impl Gateway {
         let Some((_, consumer)) = self.links.consumer(id) else {
             return;
         };
-        let outcome = match &state {
-            DeliveryState::Accepted => Outcome::Accepted,
-            DeliveryState::Released => Outcome::Released,
-            DeliveryState::Rejected { error } => Outcome::Rejected {
-                evidence: Some(evidence(&consumer.evidence, error.as_deref())),
-            },
-            DeliveryState::Modified {
-                delivery_failed,
-                undeliverable_here,
-                message_annotations,
-            } => Outcome::Modified {
-                delivery_failed: delivery_failed.unwrap_or(false),
-                undeliverable_here: undeliverable_here.unwrap_or(false),
-                annotations: message_annotations.clone(),
-            },
-            _ => {
-                let error = errors::not_implemented("this delivery state is not offered");
-                self.link.detach(handle, true, Some(error));
-                return;
-            }
+        let Some(outcome) = outcome(consumer, &state) else {
+            return self.refuse_state(handle);
         };
-        let confirm = (!settled).then_some(u64::from(delivery_id.0));
-        if !settled {
-            consumer.answers.push_back((delivery_id, state));
-        }
+        consumer.answers.push_back((delivery_id, state));
         let settle = Settle {
             consumer: id,
             position,
             outcome,
-            confirm,
+            confirm: Some(u64::from(delivery_id.0)),
         };
         self.work.push_back(Work::Command(Command::Settle(settle)));
+    }
+
+    fn refuse_state(&mut self, handle: LinkHandle) {
+        let error = errors::not_implemented("this delivery state is not offered");
+        self.link.detach(handle, true, Some(error));
     }
 
     /// The core settled what a consumer wants to hear about.
@@ -194,6 +214,27 @@ impl Gateway {
         };
         self.link.detach(handle, true, Some(error));
     }
+}
+
+/// What a delivery state means to the core; nothing for states that are no outcomes.
+fn outcome(consumer: &Consumer, state: &DeliveryState) -> Option<Outcome> {
+    Some(match state {
+        DeliveryState::Accepted => Outcome::Accepted,
+        DeliveryState::Released => Outcome::Released,
+        DeliveryState::Rejected { error } => Outcome::Rejected {
+            evidence: Some(evidence(&consumer.evidence, error.as_deref())),
+        },
+        DeliveryState::Modified {
+            delivery_failed,
+            undeliverable_here,
+            message_annotations,
+        } => Outcome::Modified {
+            delivery_failed: delivery_failed.unwrap_or(false),
+            undeliverable_here: undeliverable_here.unwrap_or(false),
+            annotations: message_annotations.clone(),
+        },
+        _ => return None,
+    })
 }
 
 /// Who rejected, and the error given.

@@ -3,8 +3,8 @@
 use super::connection::{Gateway, Waiting};
 use super::links::Kind;
 use super::work::{Ask, Leaving, Work};
-use crate::base::{Now, SessionId};
-use crate::broker::{Command, Effect, Reply};
+use crate::base::{Now, PublisherId, SessionId};
+use crate::broker::{Command, Effect, PublishOutcome, Reply};
 use crate::link::{Event, LinkHandle, SessionHandle};
 
 impl Gateway {
@@ -26,15 +26,17 @@ impl Gateway {
             } => {
                 self.on_delivery(link, delivery_id, settled, payload);
             }
+            Event::Settled {
+                link,
+                tokens,
+                state,
+            } => self.on_consumer_settled(link, &tokens, &state),
             Event::Outcome {
                 link,
                 token,
                 delivery_id,
                 state,
-                settled,
-            } => {
-                self.on_consumer_outcome(link, token, delivery_id, state, settled);
-            }
+            } => self.on_consumer_outcome(link, token, delivery_id, state),
             Event::LinkFlow {
                 link, limit, drain, ..
             } => self.on_link_flow(link, limit, drain),
@@ -165,6 +167,15 @@ impl Gateway {
                 }
             }
             Effect::ConsumerEnded { consumer, cause } => self.on_consumer_ended(consumer, cause),
+            Effect::Published {
+                publisher,
+                token,
+                outcome: PublishOutcome::Accepted,
+                lsn,
+            } if lsn <= self.durable => {
+                let count = 1 + self.take_accepted(publisher, token);
+                self.on_accepted(publisher, token, count);
+            }
             Effect::Published { lsn, .. } | Effect::Settled { lsn, .. } => {
                 if lsn <= self.durable {
                     self.on_outcome(effect);
@@ -174,6 +185,26 @@ impl Gateway {
             }
             Effect::Alarm { raised } => self.on_alarm(raised),
         }
+    }
+
+    /// Takes the effects that come next as far as they say that the publishes behind this one were
+    /// accepted, too. How many they are.
+    fn take_accepted(&mut self, of: PublisherId, first: u64) -> u32 {
+        let mut count = 0;
+        while let Some(Effect::Published {
+            publisher,
+            token,
+            outcome: PublishOutcome::Accepted,
+            lsn,
+        }) = self.effects.front()
+            && *publisher == of
+            && *token == first + u64::from(count) + 1
+            && *lsn <= self.durable
+        {
+            self.effects.pop_front();
+            count += 1;
+        }
+        count
     }
 
     pub(super) fn on_outcome(&mut self, effect: Effect) {

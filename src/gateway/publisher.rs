@@ -350,6 +350,20 @@ impl Gateway {
         }
     }
 
+    /// The core accepted publishes with consecutive tokens.
+    pub(super) fn on_accepted(&mut self, id: PublisherId, first: u64, count: u32) {
+        let Some((handle, publisher)) = self.links.publisher(id) else {
+            return;
+        };
+        publisher.pending = publisher.pending.saturating_sub(count);
+        let first = Serial(u32::try_from(first).unwrap_or_default());
+        let last = first.plus(count.saturating_sub(1));
+        let accepted = DeliveryState::Accepted;
+        self.link
+            .settle_received_range(handle, first, last, &accepted);
+        self.give_credit(id);
+    }
+
     /// The core decided about a publish.
     pub(super) fn on_published(&mut self, id: PublisherId, token: u64, outcome: &PublishOutcome) {
         let Some((handle, publisher)) = self.links.publisher(id) else {

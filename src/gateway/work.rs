@@ -21,6 +21,16 @@ pub(super) enum Work {
     Manage(Request),
 }
 
+impl Work {
+    /// Commands it counts as.
+    fn cost(&self) -> usize {
+        match self {
+            Self::Command(Command::SettleRun(run)) => run.positions.len().max(1),
+            _ => 1,
+        }
+    }
+}
+
 /// Who waits for a reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ask {
@@ -69,10 +79,11 @@ impl Gateway {
     /// Does up to `budget` things, in order. The caller holds the core's lock, and has given all
     /// earlier effects to [`Gateway::push_effects`].
     pub fn run(&mut self, now: Now, core: &mut Core, effects: &mut Effects, budget: usize) {
-        for _ in 0..budget {
-            let Some(work) = self.work.pop_front() else {
-                return;
-            };
+        let mut left = budget;
+        while left > 0
+            && let Some(work) = self.work.pop_front()
+        {
+            left = left.saturating_sub(work.cost());
             match work {
                 Work::Command(command) => {
                     core.apply(now, command, effects);

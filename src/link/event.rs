@@ -128,7 +128,18 @@ pub enum Event {
         /// Through which link.
         link: LinkHandle,
     },
-    /// The receiver decided about a delivery that we sent.
+    /// The receiver settled deliveries that we sent, all with the same outcome.
+    Settled {
+        /// Through which link.
+        link: LinkHandle,
+        /// The tokens given to [`super::Connection::send`], in the order of the deliveries; at
+        /// least one, at most as many as are unsettled.
+        tokens: Vec<u64>,
+        /// The outcome, always terminal.
+        state: DeliveryState,
+    },
+    /// The receiver decided about a delivery that we sent and waits for us to settle it: answer with
+    /// [`super::Connection::settle_sent`].
     Outcome {
         /// Through which link.
         link: LinkHandle,
@@ -138,8 +149,6 @@ pub enum Event {
         delivery_id: Serial,
         /// The outcome, always terminal.
         state: DeliveryState,
-        /// False: answer with [`super::Connection::settle_sent`].
-        settled: bool,
     },
     /// The sender settled a delivery that we received: with `rcv-settle-mode` second, the end of it;
     /// else the sender forgot it before our answer.

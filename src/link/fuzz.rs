@@ -172,7 +172,6 @@ impl Fuzzed {
                 link,
                 delivery_id,
                 state,
-                settled: false,
                 ..
             } => {
                 self.connection

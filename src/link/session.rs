@@ -285,18 +285,18 @@ impl Session {
         role: Role,
         id: Serial,
         settled: bool,
-        state: DeliveryState,
+        state: &DeliveryState,
     ) {
         if let Some(last) = self.dispositions.last_mut()
             && last.last.plus(1) == id
             && last.settled == settled
             && last.role == role
-            && last.state.as_ref() == Some(&state)
+            && last.state.as_ref() == Some(state)
         {
             last.last = id;
             return;
         }
-        let state = Some(state);
+        let state = Some(state.clone());
         self.dispositions.push(Disposition {
             role,
             first: id,

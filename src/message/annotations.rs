@@ -197,7 +197,11 @@ impl Message {
 
     /// The value of an annotation that a client sent.
     fn client_annotation(&self, name: &str) -> Option<Value> {
-        let mut pairs = self.client_annotations().flatten();
+        let pairs = self.client_annotations();
+        if pairs.left() == 0 {
+            return None;
+        }
+        let mut pairs = pairs.flatten();
         let pair = pairs.find(|pair| pair.symbol_key() == Some(name))?;
         decode_value(pair.value).ok().map(|(value, _)| value)
     }

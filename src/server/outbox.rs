@@ -1,5 +1,6 @@
 //! What the core has for one connection, and the waking of its task.
 
+use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
@@ -16,7 +17,7 @@ pub(super) struct Outbox {
 
 #[derive(Debug, Default)]
 struct Inner {
-    effects: Vec<Effect>,
+    effects: VecDeque<Effect>,
     /// Look again though there are no effects: the broker stops or failed, or more is durable.
     called: bool,
     waker: Option<Waker>,
@@ -25,7 +26,7 @@ struct Inner {
 impl Outbox {
     /// Appends effects. Returns who is to be woken, once no lock is held.
     #[must_use]
-    pub(super) fn push(&self, effects: &mut Vec<Effect>) -> Option<Waker> {
+    pub(super) fn push(&self, effects: &mut VecDeque<Effect>) -> Option<Waker> {
         let mut inner = self.inner.lock();
         inner.effects.append(effects);
         inner.waker.take()
@@ -43,11 +44,11 @@ impl Outbox {
         }
     }
 
-    /// Hands all effects over.
-    pub(super) fn drain(&self, mut take: impl FnMut(std::vec::Drain<'_, Effect>)) {
+    /// Hands all effects over: `take` leaves nothing of them.
+    pub(super) fn drain(&self, take: impl FnOnce(&mut VecDeque<Effect>)) {
         let mut inner = self.inner.lock();
         if !inner.effects.is_empty() {
-            take(inner.effects.drain(..));
+            take(&mut inner.effects);
         }
     }
 

@@ -1,5 +1,6 @@
 //! One vhost of the server: its core behind one lock, and the ways from it to the connections.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -72,7 +73,7 @@ struct State {
 #[derive(Debug)]
 struct Peer {
     outbox: Arc<Outbox>,
-    staged: Vec<Effect>,
+    staged: VecDeque<Effect>,
 }
 
 impl Vhost {
@@ -114,7 +115,7 @@ impl Vhost {
     pub(super) fn enter(&self, connection: ConnectionId, outbox: Arc<Outbox>) {
         let peer = Peer {
             outbox,
-            staged: Vec::new(),
+            staged: VecDeque::new(),
         };
         self.state.lock().peers.insert(connection, peer);
     }
@@ -455,7 +456,7 @@ impl State {
                 awaited = awaited.max(*lsn);
             }
             match &mut own {
-                Some(gateway) if gateway.id() == connection => gateway.push_effects([effect]),
+                Some(gateway) if gateway.id() == connection => gateway.push_effect(effect),
                 _ => {
                     let Some(peer) = peers.get_mut(&connection) else {
                         continue;
@@ -463,7 +464,7 @@ impl State {
                     if peer.staged.is_empty() {
                         touched.push(connection);
                     }
-                    peer.staged.push(effect);
+                    peer.staged.push_back(effect);
                 }
             }
         }
@@ -560,7 +561,7 @@ mod tests {
         }
         let mut seen = Vec::new();
         outbox.drain(|effects| {
-            seen.extend(effects.map(|effect| match effect {
+            seen.extend(effects.drain(..).map(|effect| match effect {
                 Effect::Drained { consumer } => consumer.0,
                 other => panic!("{other:?}"),
             }));

@@ -23,7 +23,7 @@ pub fn check_structure(input: &[u8]) -> Result<usize, DecodeError> {
         zero_width_left: input.len() + ZERO_WIDTH_ELEMENTS_MAX,
     };
     if let Some(outermost) = check.element(input.len(), None)? {
-        check.levels(outermost)?;
+        check.outermost(outermost)?;
     }
     Ok(check.at)
 }
@@ -81,11 +81,33 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Checks all elements of a compound value, with the open levels on a stack of fixed size.
-    fn levels(&mut self, outermost: Level) -> Result<(), DecodeError> {
+    /// Checks all elements of a compound value. As a rule they are scalars: the stack of levels is
+    /// only made for the first that is not.
+    fn outermost(&mut self, mut level: Level) -> Result<(), DecodeError> {
+        while let Some(left) = level.left.checked_sub(1) {
+            level.left = left;
+            if let Some(opened) = self.element(level.end, level.element)? {
+                return self.levels(level, opened);
+            }
+        }
+        self.check_end(&level)
+    }
+
+    /// Checks that the elements of a compound value fill it.
+    const fn check_end(&self, level: &Level) -> Result<(), DecodeError> {
+        if level.sized && self.at != level.end {
+            return Err(DecodeError::BytesLeft { at: self.at });
+        }
+        Ok(())
+    }
+
+    /// Checks what is left of a compound value and one that was opened in it, with the open levels
+    /// on a stack of fixed size.
+    fn levels(&mut self, outermost: Level, opened: Level) -> Result<(), DecodeError> {
         let mut levels = [Level::default(); VALUE_DEPTH_MAX];
-        let mut depth = 0;
-        let mut opened = Some(outermost);
+        levels[0] = outermost;
+        let mut depth = 1;
+        let mut opened = Some(opened);
         loop {
             if let Some(level) = opened.take() {
                 let free = levels.get_mut(depth);
@@ -98,9 +120,9 @@ impl Check<'_> {
             if let Some(left) = level.left.checked_sub(1) {
                 level.left = left;
                 opened = self.element(level.end, level.element)?;
-            } else if level.sized && self.at != level.end {
-                return Err(DecodeError::BytesLeft { at: self.at });
             } else {
+                let level = *level;
+                self.check_end(&level)?;
                 depth -= 1;
             }
         }

@@ -5,7 +5,7 @@ use super::writer::{
     Mark, begin_list, begin_map, end, write_bool, write_descriptor, write_or_null, write_ubyte,
     write_uint,
 };
-use super::{DecodeError, Descriptor, Kind, Reader, Value, check_structure};
+use super::{DecodeError, Descriptor, Kind, Reader, Value, check_structure, codes};
 
 /// Where one section is: offsets from the first byte of the message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -286,6 +286,13 @@ pub fn walk(message: &[u8]) -> Result<SectionIndex, DecodeError> {
 
 /// Reads the descriptor of the section at `at`; also returns where its value begins.
 pub(super) fn section_kind(message: &[u8], at: usize) -> Result<(SectionKind, usize), DecodeError> {
+    // As nearly all write it.
+    if let Some(&[codes::DESCRIBED, codes::SMALL_ULONG, code]) =
+        message.get(at..).and_then(<[u8]>::first_chunk)
+        && let Some(kind) = SectionKind::from_descriptor(Descriptor::Code(code.into()))
+    {
+        return Ok((kind, at + 3));
+    }
     let no_section = DecodeError::NoSection { at };
     let mut reader = Reader::starting_at(message, at);
     let descriptor = reader.descriptor().map_err(|_| no_section.clone())?;
@@ -299,6 +306,11 @@ pub(super) fn section_value(
     at: usize,
     kind: SectionKind,
 ) -> Result<usize, DecodeError> {
+    let mut reader = Reader::starting_at(message, at);
+    // A binary that can be read needs no other check.
+    if kind == SectionKind::Data && reader.binary().is_ok() {
+        return Ok(reader.at() - at);
+    }
     let value = message.get(at..).unwrap_or_default();
     let length = check_structure(value).map_err(|error| error.moved_by(at))?;
     let mut reader = Reader::starting_at(message, at);

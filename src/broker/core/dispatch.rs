@@ -11,6 +11,7 @@ impl Core {
         match command {
             Command::Publish(publish) => self.publish(turn, publish),
             Command::Settle(settle) => self.settle(turn, settle),
+            Command::SettleRun(run) => self.settle_run(turn, &run),
             Command::ConsumerFlow {
                 consumer,
                 limit,

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use super::clients::holder;
 use super::death::Dying;
 use super::work::{SLICE, Work};
-use super::{Core, Turn};
+use super::{COMMAND_BUDGET, Core, Turn};
 use crate::base::{ConsumerId, HolderId, Lsn, Position, QueueId};
 use crate::broker::queue::State;
-use crate::broker::{Body, DropCause, Effect, Fact, Outcome, Settle};
+use crate::broker::{Body, DropCause, Effect, Fact, Outcome, Settle, SettleRun};
 use crate::deaths::{Evidence, Reason};
 
 /// A delivery that comes back.
@@ -64,6 +64,24 @@ impl Core {
             for blocked in self.clients.release(consumer) {
                 self.wake(blocked);
             }
+        }
+    }
+
+    /// Several settlements: each with what follows from it and a record of its own, as if it came
+    /// alone.
+    pub(super) fn settle_run(&mut self, turn: &mut Turn<'_>, run: &SettleRun) {
+        let consumer = run.consumer;
+        for &position in &run.positions {
+            let settle = Settle {
+                consumer,
+                position,
+                outcome: run.outcome.clone(),
+                confirm: None,
+            };
+            self.settle(turn, settle);
+            self.run(turn);
+            self.recorder.finish(turn.now, turn.effects);
+            turn.budget = COMMAND_BUDGET;
         }
     }
 

@@ -332,7 +332,7 @@ impl Scene {
     fn hand_out(&mut self) {
         for (id, effect) in self.effects.outgoing.drain(..) {
             let owner = usize::try_from(id.0 - 1).unwrap();
-            self.clients[owner].gateway.push_effects([effect]);
+            self.clients[owner].gateway.push_effect(effect);
         }
         self.released.append(&mut self.effects.released);
         self.effects.clear();
@@ -467,9 +467,27 @@ impl Scene {
 
     /// The next outcome that a publisher was told, with the condition of a rejection.
     pub(super) fn outcome(&mut self, client: usize) -> Option<String> {
-        let found = self.take(client, |event| matches!(event, Event::Outcome { .. }))?;
-        let Event::Outcome { state, .. } = found else {
-            return None;
+        let told = |event: &Event| matches!(event, Event::Outcome { .. } | Event::Settled { .. });
+        let state = match self.take(client, told)? {
+            Event::Outcome { state, .. } => state,
+            Event::Settled {
+                link,
+                mut tokens,
+                state,
+            } => {
+                tokens.remove(0);
+                if !tokens.is_empty() {
+                    let state = state.clone();
+                    let rest = Event::Settled {
+                        link,
+                        tokens,
+                        state,
+                    };
+                    self.clients[client].events.insert(0, rest);
+                }
+                state
+            }
+            _ => return None,
         };
         Some(match state {
             DeliveryState::Accepted => "accepted".to_owned(),

@@ -1,9 +1,11 @@
 //! Dispositions both ways. [AMQP 2.6.12, 2.7.6]
 
+use std::collections::VecDeque;
+
 use super::{Connection, Found, mark};
 use crate::base::Serial;
 use crate::link::error::Violation;
-use crate::link::session::Session;
+use crate::link::session::{Sent, Session};
 use crate::link::{Event, LinkHandle};
 use crate::wire::performative::{DeliveryState, Disposition, Role};
 
@@ -55,18 +57,18 @@ impl Connection {
         let Some(session) = session.and_then(Option::as_deref_mut) else {
             return;
         };
+        if settled {
+            settle_outcomes(session, &mut self.events, (first, last), state);
+            return;
+        }
         for index in session.sent.range(first, last) {
             let Some(sent) = session.sent.at(index) else {
                 continue;
             };
+            // The first outcome counts; a later one can only settle.
             let decided = std::mem::replace(&mut sent.decided, true);
             let (handle, token) = (sent.handle, sent.token);
             let delivery_id = session.sent.id(index);
-            if settled {
-                session.sent.take(index);
-                forget_one(session, handle);
-            }
-            // The first outcome counts; a later one can only settle.
             if let (false, Some(link)) = (decided, session.named_link(handle)) {
                 let state = state.clone();
                 self.events.push_back(Event::Outcome {
@@ -74,11 +76,9 @@ impl Connection {
                     token,
                     delivery_id,
                     state,
-                    settled,
                 });
             }
         }
-        session.sent.tidy();
     }
 
     /// The sender settled deliveries that we received.
@@ -109,21 +109,37 @@ impl Connection {
         delivery_id: Serial,
         state: DeliveryState,
     ) {
+        self.settle_received_range(handle, delivery_id, delivery_id, &state);
+    }
+
+    /// [`settle_received`](Self::settle_received) for all deliveries of the link from `first` to
+    /// `last` that are not decided yet.
+    pub fn settle_received_range(
+        &mut self,
+        handle: LinkHandle,
+        first: Serial,
+        last: Serial,
+        state: &DeliveryState,
+    ) {
         let Some(Found { session, dirty, .. }) = self.find(handle) else {
             return;
         };
-        let received = session.received.get_mut(delivery_id);
-        let ours = received.filter(|received| received.handle == handle.handle);
-        let Some(received) = ours.filter(|received| !received.decided) else {
-            return;
-        };
-        received.decided = true;
-        let settled = !received.second;
-        if settled {
-            session.received.remove(delivery_id);
-            forget_one(session, handle.handle);
+        for index in session.received.range(first, last) {
+            let received = session.received.at(index);
+            let ours = received.filter(|received| received.handle == handle.handle);
+            let Some(received) = ours.filter(|received| !received.decided) else {
+                continue;
+            };
+            received.decided = true;
+            let settled = !received.second;
+            let delivery_id = session.received.id(index);
+            if settled {
+                session.received.take(index);
+                forget_one(session, handle.handle);
+            }
+            session.queue_disposition(Role::Receiver, delivery_id, settled, state);
         }
-        session.queue_disposition(Role::Receiver, delivery_id, settled, state);
+        session.received.tidy();
         mark(dirty, session);
     }
 
@@ -138,7 +154,7 @@ impl Connection {
         }
         session.sent.remove(delivery_id);
         forget_one(session, handle.handle);
-        session.queue_disposition(Role::Sender, delivery_id, true, state);
+        session.queue_disposition(Role::Sender, delivery_id, true, &state);
         mark(dirty, session);
     }
 
@@ -157,6 +173,56 @@ impl Connection {
             received.second = true;
         }
         self.settle_received(handle, delivery_id, state);
+    }
+}
+
+/// Takes what the receiver settled out of the session. What it had decided about before is only
+/// forgotten; the rest is told in runs of one link.
+fn settle_outcomes(
+    session: &mut Session,
+    events: &mut VecDeque<Event>,
+    (first, last): (Serial, Serial),
+    state: &DeliveryState,
+) {
+    let range = session.sent.range(first, last);
+    let end = range.end;
+    let mut run: Option<(u32, Vec<u64>)> = None;
+    for index in range {
+        let taken = session.sent.take(index);
+        if let Some(Sent { handle, .. }) = taken {
+            forget_one(session, handle);
+        }
+        if let Some(sent) = taken.filter(|sent| !sent.decided) {
+            match &mut run {
+                Some((handle, tokens)) if *handle == sent.handle => tokens.push(sent.token),
+                other => {
+                    let mut tokens = Vec::with_capacity(end - index);
+                    tokens.push(sent.token);
+                    let before = other.replace((sent.handle, tokens));
+                    tell_settled(session, events, before, state);
+                }
+            }
+        }
+    }
+    tell_settled(session, events, run, state);
+    session.sent.tidy();
+}
+
+/// Tells that a run of deliveries of a link was settled, unless the link is gone.
+fn tell_settled(
+    session: &Session,
+    events: &mut VecDeque<Event>,
+    run: Option<(u32, Vec<u64>)>,
+    state: &DeliveryState,
+) {
+    let told = run.and_then(|(handle, tokens)| Some((session.named_link(handle)?, tokens)));
+    if let Some((link, tokens)) = told {
+        let state = state.clone();
+        events.push_back(Event::Settled {
+            link,
+            tokens,
+            state,
+        });
     }
 }
 

@@ -128,13 +128,13 @@ fn a_disposition_of_all_ids_costs_no_more_than_what_is_unsettled() {
     assert!(
         !raw.events
             .iter()
-            .any(|event| matches!(event, Event::Outcome { .. }))
+            .any(|event| matches!(event, Event::Settled { .. }))
     );
     raw.frame(0, &range(0x9000_0000, 0x0fff_ffff, true));
     let outcomes = raw
         .events
         .iter()
-        .filter(|event| matches!(event, Event::Outcome { .. }));
+        .filter(|event| matches!(event, Event::Settled { .. }));
     assert_eq!(outcomes.count(), 1);
     assert_eq!(names(&raw.take()), [""; 0]);
 }

@@ -204,16 +204,13 @@ impl Pair {
     ) -> Vec<(u64, crate::wire::performative::DeliveryState, bool)> {
         let mut found = Vec::new();
         events.retain(|event| {
-            let Event::Outcome {
-                token,
-                state,
-                settled,
-                ..
-            } = event
-            else {
-                return true;
-            };
-            found.push((*token, state.clone(), *settled));
+            match event {
+                Event::Outcome { token, state, .. } => found.push((*token, state.clone(), false)),
+                Event::Settled { tokens, state, .. } => {
+                    found.extend(tokens.iter().map(|token| (*token, state.clone(), true)));
+                }
+                _ => return true,
+            }
             false
         });
         found

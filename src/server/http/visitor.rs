@@ -1,5 +1,6 @@
 //! A connection to a core that lasts as long as one request: what publishes and takes messages.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
@@ -174,9 +175,9 @@ impl Visitor {
         Ok(self.admin.durable(lsn).await?)
     }
 
-    fn effects(&self) -> Vec<Effect> {
-        let mut taken = Vec::new();
-        self.outbox.drain(|effects| taken.extend(effects));
+    fn effects(&self) -> VecDeque<Effect> {
+        let mut taken = VecDeque::new();
+        self.outbox.drain(|effects| taken.append(effects));
         taken
     }
 }
