@@ -182,6 +182,14 @@ impl Router {
         self.exchanges.get(self.names.get(name)?)
     }
 
+    /// The id of the exchange of this name.
+    pub fn id_of(&self, name: &str) -> Option<ExchangeId> {
+        if name.is_empty() {
+            return Some(DEFAULT_EXCHANGE);
+        }
+        self.names.get(name).copied()
+    }
+
     /// The exchange of this id.
     pub fn exchange(&self, id: ExchangeId) -> Option<&Exchange> {
         self.exchanges.get(&id)

@@ -134,10 +134,7 @@ impl Gateway {
             ..
         }) = self.links.by_handle(handle)
         else {
-            tokens
-                .iter()
-                .for_each(|token| _ = self.sent.remove(*token));
-            return;
+            return self.forget_sent(&[], tokens);
         };
         let Some(outcome) = outcome(consumer, state) else {
             return self.refuse_state(handle);

@@ -139,7 +139,7 @@ impl Gateway {
 
     /// Returns deliveries that the engine never began to write, and forgets those that it did: the
     /// core knows what it lent to whom.
-    fn forget_sent(&mut self, unsent: &[u64], unsettled: &[u64]) {
+    pub(super) fn forget_sent(&mut self, unsent: &[u64], unsettled: &[u64]) {
         for token in unsent {
             if let Some((consumer, position)) = self.sent.remove(*token) {
                 let command = Command::ReturnUnsent { consumer, position };

@@ -46,6 +46,14 @@ pub(super) struct Publisher {
     pub(super) arriving: Option<Box<Arriving>>,
 }
 
+/// Where one message goes.
+struct Way {
+    target: Target,
+    route: Arc<Route>,
+    /// The keys its publisher may use, if that is limited.
+    topic: Option<Arc<TopicPermissions>>,
+}
+
 /// Where the messages of a link go.
 #[derive(Debug)]
 pub(super) enum Destination {
@@ -75,6 +83,21 @@ impl Publisher {
             checked: 0,
             topic: None,
             arriving: None,
+        }
+    }
+
+    /// The way of all its messages without further keys, once it is known and allowed.
+    fn way(&self, generation: u64) -> Option<Way> {
+        match &self.to {
+            Destination::Fixed {
+                exchange: Some(exchange),
+                route,
+            } if self.checked == generation => Some(Way {
+                target: Target::Attached(*exchange),
+                route: Arc::clone(route),
+                topic: self.topic.clone(),
+            }),
+            _ => None,
         }
     }
 
@@ -143,10 +166,13 @@ impl Gateway {
         let arriving = publisher.arriving.take();
         let before_bytes = arriving.as_ref().map_or(0, |arriving| arriving.bytes());
         publisher.arrived(before_bytes + payload.len() as u64);
+        let generation = self.login.as_ref().map_or(0, Login::generation);
+        let way = publisher.way(generation);
         let message = self
             .whole_message(arriving, payload)
             .map_err(|error| Refusal::Detach(errors::message(&error)));
-        match message.and_then(|message| self.publish(id, delivery_id, settled, message)) {
+        let delivery = (delivery_id, settled);
+        match message.and_then(|message| self.publish(id, delivery, way, message)) {
             Ok(()) => {
                 if let Some((_, publisher)) = self.links.publisher(id.publisher()) {
                     publisher.pending += u32::from(!settled);
@@ -160,12 +186,16 @@ impl Gateway {
     fn publish(
         &mut self,
         id: LinkId,
-        delivery_id: Serial,
-        settled: bool,
+        (delivery_id, settled): (Serial, bool),
+        way: Option<Way>,
         message: Message,
     ) -> Result<(), Refusal> {
-        let checked = self.check_publish(id, &message);
-        let (target, route, topic) = checked.inspect_err(|_| {
+        let checked = self.check_publish(id, way, &message);
+        let Way {
+            target,
+            route,
+            topic,
+        } = checked.inspect_err(|_| {
             self.release_ahead(message.ahead().map(|body| **body));
         })?;
         self.work.push_back(Work::Command(Command::Publish(Publish {
@@ -181,16 +211,24 @@ impl Gateway {
         Ok(())
     }
 
-    /// Where a message goes, if it may, and the keys that may be used.
+    /// Where a message goes, if it may: the way of its publisher's messages, if it is known.
     fn check_publish(
         &mut self,
         id: LinkId,
+        way: Option<Way>,
         message: &Message,
-    ) -> Result<(Target, Arc<Route>, Option<Arc<TopicPermissions>>), Refusal> {
+    ) -> Result<Way, Refusal> {
         self.check_user_id(message)?;
+        if let Some(way) = way.filter(|_| !message.may_have_cc()) {
+            return Ok(way);
+        }
         let (target, route) = self.route(id, message)?;
         let topic = self.check_write(id, &route)?;
-        Ok((target, route, topic))
+        Ok(Way {
+            target,
+            route,
+            topic,
+        })
     }
 
     fn check_user_id(&self, message: &Message) -> Result<(), Refusal> {

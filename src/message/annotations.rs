@@ -165,6 +165,11 @@ impl<'a> Key<'a> {
 }
 
 impl Message {
+    /// Whether it has annotations of clients at all: without any, [`Message::cc`] is empty.
+    pub fn may_have_cc(&self) -> bool {
+        self.client_annotations().left() > 0
+    }
+
     /// The CC keys: annotation `x-cc`, empty if absent.
     pub fn cc(&self) -> Result<Vec<Name>, MessageError> {
         let Some(value) = self.client_annotation(CC) else {

@@ -295,10 +295,10 @@ impl Core {
             sent.gone = waited.len() - targets.len();
             return;
         }
-        match self.router.exchange_named(&letter.route.exchange) {
+        match self.router.id_of(&letter.route.exchange) {
             Some(exchange) => {
                 self.router
-                    .route(exchange.id, &letter.route, &letter.message, targets);
+                    .route(exchange, &letter.route, &letter.message, targets);
             }
             None => sent.exchange_missing = true,
         }

@@ -35,8 +35,17 @@ impl Core {
             return;
         };
         let (connection, queue) = (state.connection, state.queue);
-        if self.holds(queue, position, consumer) {
-            self.settle_held(turn, queue, position, outcome);
+        let is_settled = match outcome {
+            Outcome::Accepted => self.accept(queue, position, consumer),
+            other => {
+                let holds = self.holds(queue, position, consumer);
+                if holds {
+                    self.settle_held(turn, queue, position, other);
+                }
+                holds
+            }
+        };
+        if is_settled {
             for blocked in self.clients.release(consumer) {
                 self.wake(blocked);
             }
@@ -92,6 +101,7 @@ impl Core {
             .is_some_and(|slot| slot.holder == holder(consumer))
     }
 
+    /// Settles a delivery that was not accepted.
     fn settle_held(
         &mut self,
         turn: &mut Turn<'_>,
@@ -114,13 +124,13 @@ impl Core {
         };
         let settled = &mut self.counters.settled;
         match &outcome {
-            Outcome::Accepted => settled.accepted += 1,
+            Outcome::Accepted => {}
             Outcome::Released => settled.released += 1,
             Outcome::Rejected { .. } => settled.rejected += 1,
             Outcome::Modified { .. } => settled.modified += 1,
         }
         match outcome {
-            Outcome::Accepted => self.accept(queue, position),
+            Outcome::Accepted => {}
             Outcome::Released => self.give_back(turn, back(false)),
             Outcome::Rejected { evidence } => self.reject(turn, back(true), evidence),
             Outcome::Modified {
@@ -138,16 +148,19 @@ impl Core {
         }
     }
 
-    fn accept(&mut self, id: QueueId, position: Position) {
+    /// Whether the consumer held it.
+    fn accept(&mut self, id: QueueId, position: Position, consumer: ConsumerId) -> bool {
         let Some(queue) = self.queues.get_mut(&id) else {
-            return;
+            return false;
         };
-        let Some(gone) = queue.messages.take(position, State::Held) else {
-            return;
+        let Some(gone) = queue.messages.take_held(position, holder(consumer)) else {
+            return false;
         };
+        self.counters.settled.accepted += 1;
         queue.counters.accepted += 1;
         self.memory.here.subtract(gone.here_bytes);
         self.recorder.push_gone(id, position, &gone);
+        true
     }
 
     fn annotate(&mut self, id: QueueId, position: Position, annotations: Option<&Bytes>) {

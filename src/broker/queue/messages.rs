@@ -408,6 +408,12 @@ impl Messages {
         self.take(position, State::Ready)
     }
 
+    /// Takes a message out that this holder has; none if it has not.
+    pub fn take_held(&mut self, position: Position, holder: HolderId) -> Option<Gone> {
+        let slot = self.slot(position)?;
+        (slot.holder == holder).then(|| self.take(position, State::Held))?
+    }
+
     /// Takes a message out; none if it was not in that state.
     pub fn take(&mut self, position: Position, from: State) -> Option<Gone> {
         let (lane, place) = unpack(position);
