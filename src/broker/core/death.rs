@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::admission::{Admission, Arrival, size_bytes};
+use super::routed::Routed;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::{Lsn, Millis, Position, QueueId};
@@ -225,9 +226,13 @@ impl Core {
     /// Gives the letter to every target that takes it. [dead-lettering parts 2 and 4]
     fn forward(&mut self, turn: &mut Turn<'_>, letter: &Letter) -> Sent {
         let mut sent = Sent::default();
-        let mut targets = std::mem::take(&mut self.targets);
-        targets.clear();
-        self.find_targets(letter, &mut targets, &mut sent);
+        let mut routed = std::mem::take(&mut self.routed_dead);
+        let waited = letter.waited.as_ref();
+        let waited = waited.and_then(|pending| pending.targets.as_deref());
+        let targets = match waited {
+            Some(waited) => waited,
+            None => self.find_targets(letter, &mut routed, &mut sent),
+        };
         let body = match letter.body {
             Lsn(0) => self.recorder.name_body(),
             body => body,
@@ -239,6 +244,10 @@ impl Core {
         let (mut entries, mut known) = (Vec::new(), None);
         let copies = std::iter::repeat_n(arrival, targets.len());
         for (&target, arrival) in targets.iter().zip(copies) {
+            if waited.is_some() && !self.queues.contains_key(&target) {
+                sent.gone += 1;
+                continue;
+            }
             if self.is_cycle(turn, letter, target) {
                 sent.cycled += 1;
                 continue;
@@ -268,7 +277,7 @@ impl Core {
                 });
             }
         }
-        self.targets = targets;
+        self.routed_dead = routed;
         if let Some((message, route)) = known {
             let body = match letter.body {
                 Lsn(0) => self.recorder.body(body),
@@ -285,23 +294,18 @@ impl Core {
         sent
     }
 
-    fn find_targets(&self, letter: &Letter, targets: &mut Vec<QueueId>, sent: &mut Sent) {
-        if let Some(waited) = letter
-            .waited
-            .as_ref()
-            .and_then(|pending| pending.targets.as_ref())
-        {
-            targets.extend(waited.iter().filter(|id| self.queues.contains_key(id)));
-            sent.gone = waited.len() - targets.len();
-            return;
-        }
-        match self.router.id_of(&letter.route.exchange) {
-            Some(exchange) => {
-                self.router
-                    .route(exchange, &letter.route, &letter.message, targets);
-            }
-            None => sent.exchange_missing = true,
-        }
+    /// Where the letter is routed to as the topology is now.
+    fn find_targets<'a>(
+        &self,
+        letter: &Letter,
+        routed: &'a mut Routed,
+        sent: &mut Sent,
+    ) -> &'a [QueueId] {
+        let Some(exchange) = self.router.id_of(&letter.route.exchange) else {
+            sent.exchange_missing = true;
+            return &[];
+        };
+        routed.find(&self.router, exchange, (&letter.route, &letter.message))
     }
 
     /// Whether the loop turned by itself; told in the log once for each distinct loop.

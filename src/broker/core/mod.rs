@@ -17,6 +17,7 @@ mod publish;
 mod queues;
 mod recorder;
 mod restore;
+mod routed;
 mod serve;
 mod settle;
 mod snapshot;
@@ -35,6 +36,7 @@ pub use self::snapshot::{Snapshot, SnapshotSlice};
 use self::clients::Clients;
 use self::paging::Paging;
 use self::recorder::Recorder;
+use self::routed::Routed;
 use self::topology::PolicyPass;
 use self::work::Work;
 use super::counters::Counters;
@@ -112,8 +114,10 @@ pub struct Core {
     alarm: bool,
     /// Loops that were logged.
     cycles_logged: BTreeSet<Vec<Name>>,
-    /// Scratch for routing.
-    targets: Vec<QueueId>,
+    /// Where the last publish went.
+    routed: Routed,
+    /// Where the last dead letter went.
+    routed_dead: Routed,
 }
 
 /// What one command or tick works with.
@@ -153,7 +157,8 @@ impl Core {
             next_ticket: 1,
             alarm: false,
             cycles_logged: BTreeSet::new(),
-            targets: Vec::new(),
+            routed: Routed::default(),
+            routed_dead: Routed::default(),
             options,
         }
     }

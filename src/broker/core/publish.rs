@@ -69,17 +69,16 @@ impl Core {
         exchange: ExchangeId,
         publish: Publish,
     ) -> PublishOutcome {
-        let mut targets = std::mem::take(&mut self.targets);
-        targets.clear();
-        self.router
-            .route(exchange, &publish.route, &publish.message, &mut targets);
+        let mut routed = std::mem::take(&mut self.routed);
+        let goes = (&publish.route, &*publish.message);
+        let targets = routed.find(&self.router, exchange, goes);
         self.router.count(exchange, targets.len());
         let outcome = if targets.is_empty() {
             PublishOutcome::Unroutable
         } else {
-            self.publish_into(turn, &targets, publish)
+            self.publish_into(turn, targets, publish)
         };
-        self.targets = targets;
+        self.routed = routed;
         outcome
     }
 

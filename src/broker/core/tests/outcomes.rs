@@ -220,3 +220,53 @@ fn what_a_connection_held_comes_back_in_slices() {
     while s.core.tick(s.now, 100, &mut effects) == More::Yes {}
     assert_eq!(s.counts("q"), (2_000, 0, 0));
 }
+
+/// All that five deliveries come to when three of them are settled, together or one by one: what is
+/// left in both queues, the counters, the records.
+fn after_settling(outcome: &Outcome, together: bool) -> String {
+    let mut s = Scenario::new();
+    let dead = [
+        ("x-queue-type", text("quorum")),
+        ("x-dead-letter-exchange", text("")),
+        ("x-dead-letter-routing-key", text("dead")),
+    ];
+    s.queue("q", &dead);
+    s.queue("dead", &[]);
+    s.publish_all("q", &["a", "b", "c", "d", "e"]);
+    let taken = s.take(1, "q", 5);
+    let chosen = [&taken[3], &taken[0], &taken[1], &taken[3]];
+    if together {
+        s.apply(Command::SettleRun(SettleRun {
+            consumer: taken[0].consumer,
+            positions: chosen.iter().map(|delivery| delivery.position).collect(),
+            outcome: outcome.clone(),
+        }));
+    } else {
+        for delivery in chosen {
+            s.settle(delivery, outcome.clone());
+        }
+    }
+    let records = std::mem::take(&mut s.records);
+    let records = records.iter().map(|record| (record.lsn, &record.facts));
+    let records = format!("{:?}", records.collect::<Vec<_>>());
+    let counters = format!("{:?}", s.core.counters());
+    let left = (s.counts("q"), s.bodies("q"), s.bodies("dead"));
+    format!("{left:?}\n{counters}\n{records}")
+}
+
+#[test]
+fn run_of_settlements_is_what_they_are_one_by_one() {
+    for outcome in [
+        Outcome::Accepted,
+        Outcome::Released,
+        Outcome::Rejected { evidence: None },
+        modified(true, false),
+        modified(false, true),
+    ] {
+        assert_eq!(
+            after_settling(&outcome, true),
+            after_settling(&outcome, false),
+            "{outcome:?}"
+        );
+    }
+}

@@ -1,0 +1,121 @@
+//! Where the last message went: as a rule the next one goes the same way.
+
+use std::sync::Arc;
+
+use crate::base::{ExchangeId, QueueId};
+use crate::broker::router::Router;
+use crate::message::{Message, Route};
+
+/// A route and the queues it led to, which still holds while the topology is the same. Take it out
+/// of the core while its targets are in use.
+#[derive(Debug, Default)]
+pub(super) struct Routed {
+    /// Nothing if the way depends on more than the route.
+    way: Option<Way>,
+    targets: Vec<QueueId>,
+}
+
+#[derive(Debug)]
+struct Way {
+    exchange: ExchangeId,
+    route: Arc<Route>,
+    generation: u64,
+}
+
+impl Routed {
+    /// The queues that a message reaches, each once.
+    pub(super) fn find(
+        &mut self,
+        router: &Router,
+        exchange: ExchangeId,
+        (route, message): (&Arc<Route>, &Message),
+    ) -> &[QueueId] {
+        let generation = router.generation();
+        let is_same = self.way.as_ref().is_some_and(|way| {
+            way.generation == generation
+                && way.exchange == exchange
+                && Arc::ptr_eq(&way.route, route)
+        });
+        if !is_same {
+            self.targets.clear();
+            router.route(exchange, route, message, &mut self.targets);
+            self.way = (!router.depends_on_message(exchange)).then(|| Way {
+                exchange,
+                route: Arc::clone(route),
+                generation,
+            });
+        }
+        &self.targets
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::base::{Name, Seed};
+    use crate::broker::Destination;
+    use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
+    use crate::message::KeyRule;
+    use crate::wire::Value;
+
+    /// A message with application property `p` of this value.
+    fn message(value: u8) -> Message {
+        let properties = [0, 0x53, 0x74, 0xc1, 6, 2, 0xa1, 1, b'p', 0x50, value];
+        let bytes = [&properties[..], &[0, 0x53, 0x75, 0xa0, 0]].concat();
+        Message::from_transfer(Bytes::from(bytes), KeyRule::Specification).unwrap()
+    }
+
+    fn check(
+        routed: &mut Routed,
+        router: &Router,
+        goes: (ExchangeId, &Arc<Route>, u8),
+        to: &[u64],
+    ) {
+        let (exchange, route, value) = goes;
+        let message = message(value);
+        for _ in 0..2 {
+            let found = routed.find(router, exchange, (route, &message));
+            let found: Vec<u64> = found.iter().map(|queue| queue.0).collect();
+            assert_eq!(found, to);
+        }
+    }
+
+    #[test]
+    fn every_change_of_topology_is_seen_and_so_is_what_messages_say() {
+        let mut router = Router::new(Seed(7));
+        let [direct, headers] = [("d", ExchangeKind::Direct), ("h", ExchangeKind::Headers)]
+            .map(|(name, kind)| router.declare(ExchangeSpec::plain(name, kind)).unwrap().id);
+        for id in 1..=3 {
+            router.queue_added(format!("q{id}").into(), QueueId(id));
+        }
+        let queue = |id: u64| Destination::Queue(format!("q{id}").into());
+        let (to_direct, to_headers): (Name, Name) = ("d".into(), "h".into());
+        let key = Name::from("k");
+        let [route, other] = ["k", "other"].map(|key| {
+            let keys = Arc::from([Name::from(key)]);
+            let exchange = Name::from("d");
+            Arc::new(Route { exchange, keys })
+        });
+        let mut routed = Routed::default();
+        let mut check = |router: &Router, goes, to: &[u64]| check(&mut routed, router, goes, to);
+
+        check(&router, (direct, &route, 0), &[]);
+        router.bind(&to_direct, &queue(1), &key, &[]).unwrap();
+        check(&router, (direct, &route, 0), &[1]);
+        check(&router, (direct, &other, 0), &[]);
+        router.bind(&to_direct, &queue(2), &key, &[]).unwrap();
+        check(&router, (direct, &route, 0), &[1, 2]);
+        router.unbind(&to_direct, &queue(1), &key, &[]).unwrap();
+        check(&router, (direct, &route, 0), &[2]);
+        router.queue_removed(&"q2".into());
+        check(&router, (direct, &route, 0), &[]);
+
+        let wants = [(Name::from("p"), Value::Ubyte(5))];
+        router.bind(&to_headers, &queue(3), &key, &wants).unwrap();
+        check(&router, (headers, &route, 5), &[3]);
+        check(&router, (headers, &route, 6), &[]);
+        check(&router, (headers, &route, 5), &[3]);
+    }
+}
