@@ -78,14 +78,6 @@ pub(super) fn recover(
         let names = vhost.names().into_iter();
         let lost = names.filter(|name| !opened.retain(*name)).collect();
         drop_lost(name, vhost, &lost);
-        for (_, queue, messages) in vhost.orphans() {
-            tracing::error!(
-                vhost = %name,
-                %queue,
-                messages,
-                "the declaration of a queue is lost: what is left of its messages is in a new one"
-            );
-        }
     }
     let (segments, replayed) = (opened.recovery().segments, opened.recovery().facts);
     let replayed_bytes = opened.recovery().bytes_read;
@@ -172,10 +164,18 @@ impl Reading {
     }
 }
 
-/// Drops the messages whose records are not there.
+/// Drops the messages whose records are not there, and tells which queues lost their declarations.
 fn drop_lost(name: &Name, vhost: &mut Restoring, lost: &BTreeSet<Lsn>) {
     let damaged = vhost.lose(lost);
     if damaged > 0 {
         tracing::error!(vhost = %name, damaged, "messages without bytes are dropped");
+    }
+    for (_, queue, messages) in vhost.orphans() {
+        tracing::error!(
+            vhost = %name,
+            %queue,
+            messages,
+            "the declaration of a queue is lost: what is left of its messages is in a new one"
+        );
     }
 }
