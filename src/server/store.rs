@@ -344,7 +344,7 @@ impl Bodies for Store {
     }
 
     fn is_short(&self) -> bool {
-        Store::is_short(self)
+        Self::is_short(self)
     }
 }
 
