@@ -133,6 +133,7 @@ fn filled(path: &str, node: &str, connection: &str) -> String {
     };
     path.replace("{vhost}", "%2F")
         .replace("{name}", name)
+        .replace("{node}", node)
         .replace("{user}", "thing")
         .replace("{source}", "thing")
         .replace("{type}", "q")
@@ -388,6 +389,37 @@ fn what_happens_has_rates_which_fall_to_nothing_when_it_ends() {
     // The first of the connections may be another one now.
     wait(|path, rate| path == "/api/connections" || rate == Some(0.0));
     drop(consuming);
+}
+
+#[test]
+fn attempts_to_log_in_are_counted_and_set_back() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    let node = api.get("/api/overview")["node"].clone();
+    let path = format!("/api/auth/attempts/{}", node.as_str().expect("a name"));
+    assert_eq!(api.send_as("nobody", "GET", "/api/whoami", "").0, 401);
+    let counts = |tried: &Value| {
+        let fields = [
+            "auth_attempts",
+            "auth_attempts_failed",
+            "auth_attempts_succeeded",
+        ];
+        fields.map(|field| tried[field].as_u64().expect("a number"))
+    };
+    let seen = api.get(&path);
+    assert_eq!(seen[0]["protocol"], "http");
+    assert_eq!(counts(&seen[0]), [3, 1, 2]);
+    let sources = format!("{path}/source");
+    let seen = api.get(&sources);
+    assert_eq!(seen[0]["username"], "guest");
+    assert_eq!(seen[1]["username"], "nobody");
+    assert_eq!(seen[1]["remote_address"], "127.0.0.1");
+    assert_eq!(counts(&seen[1]), [1, 1, 0]);
+    for path in [&path, &sources] {
+        assert_eq!(api.send("DELETE", path, "").0, 204, "{path}");
+        assert_eq!(counts(&api.get(path)[0]), [1, 0, 1], "{path}");
+    }
+    assert_eq!(api.send("GET", "/api/auth/attempts/elsewhere", "").0, 404);
 }
 
 /// A request to a parameter, its status, and a part of the answer.

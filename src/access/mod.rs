@@ -6,6 +6,7 @@
 //!
 //! Read first: [`User`], [`Password`], [`Permissions`], [`parse_plain`], [`ScramExchange`].
 
+mod attempts;
 mod guard;
 mod hash;
 mod login;
@@ -17,6 +18,7 @@ mod scram;
 mod secret;
 mod user;
 
+pub use attempts::{Attempts, Source, Tries};
 pub use guard::{LoginCounts, LoginGuard};
 pub use hash::{Argon2Cost, PasswordHash, RABBIT_SALT_BYTES, SALT_BYTES};
 pub use login::{

@@ -9,7 +9,7 @@ use super::ahead::Bodies;
 use super::counters::OpenLinks;
 use super::pattern::NamePatterns;
 use super::seats::Seats;
-use crate::access::{LoginError, LoginGuard, LoginWay, Mechanisms, Peer, Secret};
+use crate::access::{Attempts, LoginError, LoginGuard, LoginWay, Mechanisms, Peer, Secret};
 use crate::base::{Millis, Name, Seed};
 use crate::broker::registry::{Registry, RegistryFact};
 use crate::link::Options as LinkOptions;
@@ -61,6 +61,8 @@ pub struct Environment {
     pub open_links: OpenLinks,
     /// Who may try to log in. Never held while another lock is waited for but the registry's.
     pub guard: Mutex<LoginGuard>,
+    /// What was tried, for operators to look at and set back.
+    pub attempts: Mutex<Attempts>,
     pub(super) auto_create: NamePatterns,
     pub(super) seats: Arc<Seats>,
     /// Where large bodies are written ahead; none: nowhere.
@@ -92,6 +94,7 @@ impl Environment {
             idle_time_out_ms: AtomicU32::new(options.link.idle_time_out_ms.unwrap_or(0)),
             options,
             open_links: OpenLinks::default(),
+            attempts: Mutex::default(),
             auto_create,
             seats: Arc::default(),
             bodies: None,
@@ -146,6 +149,9 @@ impl Environment {
         }
         let refusals = guard.note_result(now, way, verdict);
         drop(guard);
+        let mut attempts = self.attempts.lock();
+        attempts.note(way, peer.address.ip(), user, verdict.is_ok());
+        drop(attempts);
         if let (Err(error), Some(refusals)) = (verdict, refusals) {
             let address = peer.address;
             let user: String = user.chars().take(USER_LOGGED_CHARS).collect();

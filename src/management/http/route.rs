@@ -192,6 +192,14 @@ pub enum Endpoint {
     PutParameter,
     /// Removes a parameter of a vhost.
     DeleteParameter,
+    /// Attempts to log in, by protocol.
+    LoginAttempts,
+    /// Counts them anew.
+    ResetLoginAttempts,
+    /// Attempts to log in, by source.
+    LoginSources,
+    /// Counts them anew.
+    ResetLoginSources,
     /// All global parameters.
     GlobalParameters,
     /// A global parameter.

@@ -105,6 +105,20 @@ const CONNECTION: &[Field] = &[
     ("recv_oct", "integer"),
     ("send_oct", "integer"),
 ];
+const LOGIN_ATTEMPTS: &[Field] = &[
+    ("protocol", "string"),
+    ("auth_attempts", "integer"),
+    ("auth_attempts_failed", "integer"),
+    ("auth_attempts_succeeded", "integer"),
+];
+const LOGIN_SOURCES: &[Field] = &[
+    ("remote_address", "string"),
+    ("username", "string"),
+    ("protocol", "string"),
+    ("auth_attempts", "integer"),
+    ("auth_attempts_failed", "integer"),
+    ("auth_attempts_succeeded", "integer"),
+];
 const SESSION: &[Field] = &[
     ("channel_number", "integer"),
     ("incoming_links", "array"),
@@ -219,6 +233,8 @@ impl Endpoint {
                 Answer::List(PARAMETER)
             }
             Self::Parameter => Answer::Object(PARAMETER),
+            Self::LoginAttempts => Answer::List(LOGIN_ATTEMPTS),
+            Self::LoginSources => Answer::List(LOGIN_SOURCES),
             Self::Connection => Answer::Object(CONNECTION),
             Self::Connections | Self::UserConnections | Self::VhostConnections => {
                 Answer::List(CONNECTION)

@@ -13,7 +13,8 @@ use super::body::Bodies;
 use super::people::{self, Of};
 use super::reply::{self, Reply};
 use super::{
-    checks, connections, definitions, listings, login, messages, objects, parameters, policies,
+    attempts, checks, connections, definitions, listings, login, messages, objects, parameters,
+    policies,
 };
 use crate::access::Peer;
 use crate::base::Name;
@@ -184,6 +185,10 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         Endpoint::HealthCertificates => checks::certificate_expiration(&call),
         Endpoint::HealthInService | Endpoint::HealthReady => Ok(checks::in_service(&call)),
         Endpoint::Aliveness => messages::aliveness(&call).await,
+        Endpoint::LoginAttempts => attempts::by_protocol(&call),
+        Endpoint::ResetLoginAttempts => attempts::reset_protocols(&call),
+        Endpoint::LoginSources => attempts::by_source(&call),
+        Endpoint::ResetLoginSources => attempts::reset_sources(&call),
         Endpoint::Auth => Ok(Reply::Json(json!({ "oauth_enabled": false }))),
         Endpoint::FeatureFlags
         | Endpoint::DeprecatedFeatures

@@ -9,6 +9,7 @@
 //! `management::http`).
 
 mod api;
+mod attempts;
 mod body;
 mod checks;
 mod connections;

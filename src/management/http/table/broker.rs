@@ -503,4 +503,32 @@ pub(super) const ROUTES: &[Route] = &[
         Access::Management,
         "How to log in: with Basic authentication",
     ),
+    route(
+        Method::Get,
+        "/api/auth/attempts/{node}",
+        Endpoint::LoginAttempts,
+        Access::Monitoring,
+        "Attempts to log in, by protocol",
+    ),
+    route(
+        Method::Delete,
+        "/api/auth/attempts/{node}",
+        Endpoint::ResetLoginAttempts,
+        Access::Monitoring,
+        "Begins to count them anew",
+    ),
+    route(
+        Method::Get,
+        "/api/auth/attempts/{node}/source",
+        Endpoint::LoginSources,
+        Access::Monitoring,
+        "Attempts to log in, by address, user and protocol: the first 1,024 of them",
+    ),
+    route(
+        Method::Delete,
+        "/api/auth/attempts/{node}/source",
+        Endpoint::ResetLoginSources,
+        Access::Monitoring,
+        "Begins to count these anew",
+    ),
 ];
