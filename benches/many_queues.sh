@@ -24,12 +24,12 @@ echo "== without: 5,000/s"
 traffic
 echo "== $queues queues"
 many declare "$queues"
-after=$(many memory)
-echo "$(((after - before) / queues)) bytes an idle queue ($((before >> 20)) MiB before, $((after >> 20)) after)"
 echo "== 5,000/s beside $queues queues that nobody looks at"
 many holds "$work/idle"
 traffic
 many holds "$work/idle"
+after=$(many memory) # by now what the import took is given back
+echo "$(((after - before) / queues)) bytes an idle queue ($((before >> 20)) MiB before, $((after >> 20)) after)"
 echo "== 5,000/s while they are listed"
 many holds "$work/listed"
 many list "$seconds" >"$work/pages" &

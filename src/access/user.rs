@@ -52,7 +52,8 @@ impl Tag {
 pub struct UserLimits {
     /// Connections at a time.
     pub connections_max: Option<u32>,
-    /// Sessions at a time, over all connections. (RabbitMQ's `max-channels`)
+    /// RabbitMQ's `max-channels`, kept and given back. It counts channels of AMQP 0-9-1 only: RabbitMQ
+    /// 4.0.5 lets sessions of AMQP 1.0 beyond it, and so does this broker.
     pub sessions_max: Option<u32>,
 }
 

@@ -1,10 +1,11 @@
 //! Listening sockets.
 
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket, lookup_host};
 
 use super::broker::Shared;
 use super::errors::StartError;
@@ -17,11 +18,37 @@ use crate::config::{ListenAddress, Settings};
 /// other connections end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Binds an address of the settings.
-#[allow(clippy::disallowed_methods, reason = "this is the listener")]
+/// Connections that wait to be taken; the system may allow fewer. Clients beyond it try again after one
+/// second, two, four, so after a restart all of them must find room.
+const BACKLOG: u32 = 4_096;
+
+/// Binds an address of the settings: the first that its name stands for and that can be bound.
 pub(super) async fn bind(address: &ListenAddress) -> Result<TcpListener, StartError> {
-    let bound = TcpListener::bind((address.host(), address.port())).await;
-    bound.map_err(|why| StartError::listen(address, &why))
+    let bound = async {
+        let mut result = Err(ErrorKind::AddrNotAvailable.into());
+        for address in lookup_host((address.host(), address.port())).await? {
+            result = listen(address);
+            if result.is_ok() {
+                break;
+            }
+        }
+        result
+    };
+    bound
+        .await
+        .map_err(|why: io::Error| StartError::listen(address, &why))
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
+    // A port whose last connections are still ending can be bound.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Where a broker can be reached: real ports, in the order of the settings.
@@ -140,5 +167,27 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<Arc<Tls>
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use super::*;
+
+    /// More than the standard library lets wait, so that none has to try again.
+    const CLIENTS: usize = 300;
+    /// Less than the second after which a client tries again.
+    const AT_ONCE: Duration = Duration::from_millis(900);
+
+    #[tokio::test]
+    #[allow(clippy::disallowed_methods, reason = "the test connects")]
+    async fn clients_that_come_together_wait_in_line_and_not_for_another_try() {
+        let listener = bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let connect = |_| TcpStream::connect_timeout(&address, AT_ONCE).unwrap();
+        let clients: Vec<TcpStream> = (0..CLIENTS).map(connect).collect();
+        assert_eq!(clients.len(), CLIENTS);
     }
 }

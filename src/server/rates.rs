@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::broker::Shared;
 use super::vhost::{Failed, Vhost};
+use super::yielding::give_way;
 use crate::base::limits::LISTING_SLICE;
 use crate::base::{Millis, Name};
 use crate::management::http::json::stats::{ChurnSample, ConnectionSample, QueueSeen, VhostSample};
@@ -108,6 +109,7 @@ async fn sample_vhost(vhost: &Vhost, now: Millis) -> Result<(), Failed> {
         if after.is_none() {
             break;
         }
+        give_way();
         tokio::task::yield_now().await;
     }
     sample_exchanges(vhost, &before, &mut sample).await?;
