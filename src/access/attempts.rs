@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn names_and_sources_are_bounded() {
         let mut attempts = Attempts::default();
-        attempts.note(LoginWay::Basic, HERE, &"é".repeat(1_000), false);
+        attempts.note(LoginWay::Basic, HERE, &"\u{e9}".repeat(1_000), false);
         let (source, _) = attempts.by_source().next().unwrap();
         assert_eq!(source.user.len(), USER_BYTES_MAX);
         for number in 0..2 * SOURCES_MAX {
