@@ -14,8 +14,6 @@ pub const CHANNEL_MAX_DEFAULT: u16 = 63;
 pub const HANDLE_MAX_DEFAULT: u32 = 255;
 /// The incoming window of a session, in transfer frames (as RabbitMQ).
 pub const SESSION_INCOMING_WINDOW: u32 = 400;
-/// The same once a session has used half of it: who sends much is not stopped for a flow so often.
-pub const SESSION_INCOMING_WINDOW_BUSY: u32 = 4_096;
 /// Deliveries a session may hold unsettled before it gets no more.
 pub const UNSETTLED_MAX: u32 = 65_535;
 /// Bytes assigned to one connection and not yet written to its socket; at least one message fits.

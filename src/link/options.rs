@@ -25,8 +25,6 @@ pub struct Options {
     pub handshake_ms: u64,
     /// The incoming window of each session, in transfer frames. Default: 400.
     pub incoming_window: u32,
-    /// The same once half of that was used, if it is larger. Default: 4,096.
-    pub incoming_window_busy: u32,
     /// Bytes of deliveries that have begun and not ended, for the whole connection; one message of
     /// the largest size always fits. Default: 32 MiB.
     pub partial_bytes_max: u64,
@@ -53,7 +51,6 @@ impl Default for Options {
             idle_time_out_ms: Some(30_000),
             handshake_ms: 10_000,
             incoming_window: limits::SESSION_INCOMING_WINDOW,
-            incoming_window_busy: limits::SESSION_INCOMING_WINDOW_BUSY,
             partial_bytes_max: 2 * limits::MESSAGE_BYTES_DEFAULT,
             part_bytes: 0,
             initial_outgoing_id: Serial(0xffff_fffc),

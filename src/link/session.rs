@@ -44,7 +44,6 @@ pub(super) struct Session {
     /// Transfer frames that the peer may still send.
     pub(super) incoming_window: u32,
     incoming_window_max: u32,
-    incoming_window_busy: u32,
     /// Highest handle that the peer takes.
     pub(super) remote_handle_max: u32,
     /// Delivery-id of our next delivery.
@@ -98,7 +97,6 @@ pub(super) struct SessionStart {
     pub(super) outgoing_id: Serial,
     pub(super) delivery_id: Serial,
     pub(super) incoming_window: u32,
-    pub(super) incoming_window_busy: u32,
 }
 
 impl Session {
@@ -118,7 +116,6 @@ impl Session {
             next_incoming_id: Serial(0),
             incoming_window: start.incoming_window,
             incoming_window_max: start.incoming_window,
-            incoming_window_busy: start.incoming_window_busy,
             remote_handle_max: 0,
             next_delivery_id: start.delivery_id,
             last_received_id: None,
@@ -326,10 +323,7 @@ impl Session {
         };
         self.incoming_window = left;
         self.next_incoming_id = self.next_incoming_id.plus(1);
-        if left <= self.incoming_window_max / 2 {
-            self.flow_due = true;
-            self.incoming_window_max = self.incoming_window_max.max(self.incoming_window_busy);
-        }
+        self.flow_due |= left <= self.incoming_window_max / 2;
         Ok(())
     }
 

@@ -110,7 +110,6 @@ impl Connection {
             outgoing_id: self.options.initial_outgoing_id,
             delivery_id: self.options.initial_delivery_id,
             incoming_window: self.options.incoming_window,
-            incoming_window_busy: self.options.incoming_window_busy,
         };
         let session = Session::new(channel, generation, state, start);
         let index = usize::from(channel);

@@ -79,7 +79,6 @@ fn all_counters_wrap() {
         initial_delivery_count: Serial(0xffff_fff1),
         initial_delivery_id: Serial(0xffff_fff2),
         incoming_window: 7,
-        incoming_window_busy: 7,
         ..options("wraps")
     };
     let mut pair = Pair::open_with(start(), start());

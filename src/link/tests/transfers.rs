@@ -6,7 +6,7 @@ use super::support::{
     Pair, Raw, Seen, attach_performative, credit_performative, message, names, options, receiver,
     send, sender, transfer,
 };
-use crate::base::{Serial, limits};
+use crate::base::Serial;
 use crate::link::{Event, Options, Unsendable};
 use crate::wire::performative::{
     DeliveryState, Disposition, Flow, LinkFlow, Performative, ReceiverSettleMode, Role,
@@ -181,22 +181,16 @@ fn transfers_under_credit_that_was_taken_back_are_taken() {
 // [AMQP 2.8.17] "window-violation: the peer violated incoming window for the session"
 #[test]
 fn transfers_beyond_the_window_end_the_session() {
-    let (mut raw, _) = Raw::sending(10_000);
+    let (mut raw, _) = Raw::sending(1000);
     for id in 0..400 {
         raw.payload(0, &Performative::Transfer(transfer(0, id)), b"x");
     }
-    let flows = raw.take();
     assert_eq!(
-        names(&flows),
+        names(&raw.take()),
         ["flow"],
         "the window is opened again in time"
     );
-    let wide = limits::SESSION_INCOMING_WINDOW_BUSY;
-    assert!(
-        matches!(&flows[0], Seen::Frame(_, Performative::Flow(flow), _) if flow.incoming_window == wide),
-        "and wider"
-    );
-    for id in 400..=400 + wide {
+    for id in 400..801 {
         raw.payload(0, &Performative::Transfer(transfer(0, id)), b"x");
     }
     let end = names(&raw.take());
