@@ -245,7 +245,6 @@ impl Options {
         let settled = matches!(self.presettled, Presettled::Producers | Presettled::Both);
         let shape = Shape {
             size_bytes: self.size,
-            subject: self.subject.as_deref(),
             durable: self.durable,
             settled,
             run,

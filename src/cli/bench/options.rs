@@ -55,12 +55,9 @@ pub(super) struct Options {
     /// Prefix of the queues' names; a number follows
     #[arg(long, default_value = "bench-")]
     pub(super) queue_prefix: String,
-    /// Publish to this address instead of to the queues, such as `/exchanges/events`
+    /// Publish to this address instead of to the queues, such as `/exchanges/events/key`
     #[arg(long)]
     pub(super) address: Option<String>,
-    /// Subject of each message: its routing key at an exchange
-    #[arg(long)]
-    pub(super) subject: Option<String>,
     /// Consume from queues with this prefix instead, that are there already
     #[arg(long, value_name = "PREFIX")]
     pub(super) consume_prefix: Option<String>,

@@ -35,7 +35,7 @@ impl Producer {
     pub(super) fn attach(
         peer: &Peer,
         address: &str,
-        shape: &Shape<'_>,
+        shape: &Shape,
         quota: u64,
         pace: Option<Pace>,
     ) -> Result<Self, BenchError> {

@@ -9,11 +9,9 @@ const NANOS_PER_MILLI: u64 = 1_000_000;
 
 /// What the messages of a run look like.
 #[derive(Clone, Copy)]
-pub(super) struct Shape<'a> {
+pub(super) struct Shape {
     /// Bytes in the data section.
     pub(super) size_bytes: usize,
-    /// The property subject.
-    pub(super) subject: Option<&'a str>,
     pub(super) durable: bool,
     /// Sent settled.
     pub(super) settled: bool,
@@ -78,7 +76,7 @@ const TTL_AT: usize = 3 + 3 + 1 + 1 + 1;
 const TRANSFER_BYTES: usize = 64;
 
 impl Template {
-    pub(super) fn new(shape: &Shape<'_>, frame_bytes_max: usize) -> Self {
+    pub(super) fn new(shape: &Shape, frame_bytes_max: usize) -> Self {
         let message = message(shape);
         let chunks = message.chunks(frame_bytes_max - TRANSFER_BYTES);
         let count = chunks.len();
@@ -136,7 +134,7 @@ pub(super) fn stamp(payload: &[u8], run: u64) -> Option<u64> {
     (u64::from_be_bytes(*sender) == run).then_some(u64::from_be_bytes(*nanos))
 }
 
-fn transfer(shape: &Shape<'_>, first: bool, more: bool) -> Vec<Item<'static>> {
+fn transfer(shape: &Shape, first: bool, more: bool) -> Vec<Item<'static>> {
     let mut fields = vec![Item::Uint(0)];
     if first {
         // The largest id keeps the place of all four bytes.
@@ -151,8 +149,8 @@ fn transfer(shape: &Shape<'_>, first: bool, more: bool) -> Vec<Item<'static>> {
     fields
 }
 
-/// The sections: header, properties if there are any, and data.
-fn message(shape: &Shape<'_>) -> Vec<u8> {
+/// The sections: header and data.
+fn message(shape: &Shape) -> Vec<u8> {
     let mut out = Vec::with_capacity(shape.size_bytes + TRANSFER_BYTES);
     let mut header = vec![Item::Bool(shape.durable)];
     if shape.life.is_some() {
@@ -160,10 +158,6 @@ fn message(shape: &Shape<'_>) -> Vec<u8> {
         header.extend([Item::Null, Item::Uint(u32::MAX)]);
     }
     Item::Described(code::HEADER, header).write(&mut out);
-    if let Some(subject) = shape.subject {
-        let properties = vec![Item::Null, Item::Null, Item::Null, Item::Text(subject)];
-        Item::Described(code::PROPERTIES, properties).write(&mut out);
-    }
     let mut body = vec![b'.'; shape.size_bytes];
     let run_at = body.len().saturating_sub(STAMP_BYTES);
     let run = body
@@ -186,7 +180,6 @@ mod tests {
         for (size_bytes, transfers) in [(16, 1), (100, 1), (2_000, 5)] {
             let shape = Shape {
                 size_bytes,
-                subject: Some("a.b"),
                 durable: true,
                 settled: false,
                 run: 77,
@@ -225,7 +218,6 @@ mod tests {
         ] {
             let shape = Shape {
                 size_bytes: 100,
-                subject: None,
                 durable: true,
                 settled: false,
                 run: 77,
