@@ -124,7 +124,7 @@ impl Broker {
         for (connection, effect) in effects.outgoing.drain(..) {
             let index = usize::try_from(connection.0).expect("an index");
             let gateway = self.gateways.get_mut(index);
-            gateway.expect("it was accepted").push_effects([effect]);
+            gateway.expect("it was accepted").push_effect(effect);
         }
         effects.garbage.clear();
         result
