@@ -68,6 +68,8 @@ pub const CLOSE_WAIT_MS: u64 = 5_000;
 pub const DISCARD_MS: u64 = 500;
 /// Memory of a waiting message beside its bare bytes, about, in bytes: its slot, its allocation, its
 /// index of sections.
-pub const MESSAGE_OVERHEAD_BYTES: u64 = 256;
+pub const MESSAGE_OVERHEAD_BYTES: u64 = 288;
+/// Bare bytes lie in blocks of the allocator that are larger by one part in so many at most.
+pub const ALLOCATOR_WASTE_PARTS: u64 = 4;
 /// Queues looked at under one hold of the core's lock when objects are listed or counted.
 pub const LISTING_SLICE: usize = 256;

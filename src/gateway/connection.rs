@@ -73,6 +73,8 @@ pub struct Gateway {
     pub(super) durable: Lsn,
     /// No credit for publishers.
     pub(super) alarm: bool,
+    /// There is little room in memory: publishers use up the credit they have.
+    pub(super) crowded: bool,
     /// Room, in bytes since open: deliveries taken from the core, and the limit it was told.
     pub(super) taken_bytes: u64,
     room_told_bytes: u64,
@@ -136,6 +138,7 @@ impl Gateway {
             waiting: VecDeque::new(),
             durable: Lsn(0),
             alarm: false,
+            crowded: false,
             taken_bytes: 0,
             room_told_bytes: environment.options.outbox_bytes,
             unwritten: VecDeque::new(),

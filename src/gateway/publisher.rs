@@ -101,9 +101,9 @@ impl Publisher {
         }
     }
 
-    /// The credit to give now, if the peer's has become low.
-    pub(super) fn top_up(&mut self, alarm: bool) -> Option<u32> {
-        let window = match (alarm, self.mean_bytes) {
+    /// The credit to give now, if the peer's has become low and it is not to wait.
+    pub(super) fn top_up(&mut self, wait: bool) -> Option<u32> {
+        let window = match (wait, self.mean_bytes) {
             (true, _) => 0,
             (false, 0) => u64::from(CREDIT_FIRST),
             (false, mean) => (PUBLISH_CREDIT_BYTES / mean).clamp(1, PUBLISH_CREDIT_MAX.into()),
@@ -422,9 +422,9 @@ impl Gateway {
 
     /// Tops up a publisher's credit when it has become low.
     pub(super) fn give_credit(&mut self, id: PublisherId) {
-        let alarm = self.alarm;
+        let wait = self.alarm || self.crowded;
         if let Some((handle, publisher)) = self.links.publisher(id)
-            && let Some(credit) = publisher.top_up(alarm)
+            && let Some(credit) = publisher.top_up(wait)
         {
             self.link.set_credit(handle, credit);
         }
@@ -443,7 +443,23 @@ impl Gateway {
             if raised {
                 publisher.stop();
                 self.link.set_credit(link.handle, 0);
-            } else if let Some(credit) = publisher.top_up(false) {
+            } else if let Some(credit) = publisher.top_up(self.crowded) {
+                self.link.set_credit(link.handle, credit);
+            }
+        }
+    }
+
+    /// Messages arrive faster than they leave memory, or do so no more: publishers get no more credit
+    /// meanwhile, and keep what they have.
+    pub fn set_crowded(&mut self, crowded: bool) {
+        let wait = self.alarm || crowded;
+        if !std::mem::replace(&mut self.crowded, crowded) || wait {
+            return;
+        }
+        for link in self.links.iter_mut() {
+            if let Kind::Publisher(publisher) = &mut link.kind
+                && let Some(credit) = publisher.top_up(false)
+            {
                 self.link.set_credit(link.handle, credit);
             }
         }

@@ -255,6 +255,11 @@ impl Shared {
         Some((store.state(), store.stats()))
     }
 
+    /// Whether publishers should wait until there is room in memory; the connection is called then.
+    pub(super) fn is_crowded(&self, outbox: &Arc<super::outbox::Outbox>) -> bool {
+        self.pager.is_crowded(outbox)
+    }
+
     fn memory(&self) -> MemoryStats {
         let mut stats = MemoryStats {
             budget_bytes: self.live.read().memory_budget.0,

@@ -10,6 +10,8 @@ use crate::base::Lsn;
 
 /// How often it is looked whether one is due.
 const INTERVAL: Duration = Duration::from_millis(200);
+/// Slices copied before it is waited until they are written: what waits takes memory.
+const SLICES_AHEAD: u32 = 32;
 
 /// Writes a checkpoint whenever so many bytes were written since the last.
 pub(super) async fn write(shared: Arc<Shared>, store: Arc<Store>, after_bytes: u64) {
@@ -46,7 +48,13 @@ async fn copy(shared: &Shared, store: &Store, trusted: Lsn) -> Result<(), Failed
 
 async fn copy_vhost(vhost: &Vhost, store: &Store, trusted: Lsn) -> Result<(), Failed> {
     let mut snapshot = vhost.begin_snapshot(trusted)?;
-    while vhost.copy_slice(store, &mut snapshot)? {
+    let mut slices = 0;
+    while let Some(copy) = vhost.copy_slice(store, &mut snapshot)? {
+        slices += u32::from(copy > Lsn(0));
+        if slices >= SLICES_AHEAD {
+            store.until_durable(copy).await;
+            slices = 0;
+        }
         tokio::task::yield_now().await;
     }
     Ok(())

@@ -230,6 +230,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
     fn turn(&mut self) {
         let now = self.shared.clock.now();
         self.gateway.handle_registry(now);
+        self.gateway
+            .set_crowded(self.shared.is_crowded(&self.outbox));
         if self.shared.is_stopping() && !self.closing {
             self.closing = true;
             self.gateway.close(now, Some(super::errors::stopping()));

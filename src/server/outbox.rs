@@ -1,6 +1,7 @@
 //! What the core has for one connection, and the waking of its task.
 
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
@@ -13,6 +14,8 @@ use crate::broker::Effect;
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     inner: Mutex<Inner>,
+    /// The pager is to call it when there is room in memory.
+    pub(super) waits_for_room: AtomicBool,
 }
 
 #[derive(Debug, Default)]

@@ -17,21 +17,33 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::clock::Stopwatch;
+use super::outbox::Outbox;
 use super::store::Store;
 use super::vhost::Vhost;
 use crate::base::{Lsn, Name, Position, QueueId};
-use crate::broker::{Command, Load, Loaded, Spill, Wanted};
+use crate::broker::{Command, Load, Loaded, Memory, Spill, Wanted};
 use crate::record::{self, Found};
 use crate::store::{self, DiskError, FileDisk, Journal, ReadError, is_spilled};
 
 /// How often memory is looked at when nobody says that there is too much.
 const IDLE: Duration = Duration::from_millis(100);
 /// How long to wait when nothing may leave at this moment.
-const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE: Duration = Duration::from_millis(2);
+/// How long to wait for something to leave before more is read back.
+const MOMENT: Duration = Duration::from_millis(1);
 /// How long nothing is spilled after that failed.
 const SPILL_AGAIN_NS: u64 = 5_000_000_000;
 /// What one command lets leave at most, in bytes: the core's lock is held for it.
 const STEP_BYTES: u64 = 2 * 1024 * 1024;
+/// The part of the budget that messages in memory may take however many are on disk, as a divisor.
+const LEAST_PART: u64 = 2;
+/// Above the budget by this part, as a divisor, nothing is read back before something left.
+const MARGIN_PART: u64 = 8;
+/// How often memory that nobody uses any more is given back while little goes on, in rounds of
+/// [`IDLE`].
+const GIVE_BACK_ROUNDS: u32 = 10;
+/// Larger than what the allocator keeps for later when it is freed.
+const GIVE_BACK_BYTES: usize = 4 * 1024 * 1024;
 
 /// Where messages go.
 #[derive(Debug)]
@@ -51,8 +63,16 @@ pub(super) struct Pager {
     budget_bytes: AtomicU64,
     /// What the messages of all vhosts take that are in memory, about.
     used_bytes: AtomicU64,
+    /// What is kept in memory of those that are not, about.
+    card_bytes: AtomicU64,
     /// Somebody has said that it is too much.
     is_over: AtomicBool,
+    /// Nothing could leave when it was tried last.
+    is_stuck: AtomicBool,
+    /// More arrives than leaves: publishers wait.
+    is_crowded: AtomicBool,
+    /// Connections to call when that is over.
+    waiters: Mutex<Vec<Arc<Outbox>>>,
     /// Something was spilled: what is let go may be a piece of it.
     has_spilled: AtomicBool,
     loads: Jobs<(Name, Load)>,
@@ -79,7 +99,11 @@ impl Pager {
             place,
             budget_bytes: AtomicU64::new(budget_bytes),
             used_bytes: AtomicU64::new(0),
+            card_bytes: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
+            is_stuck: AtomicBool::new(false),
+            is_crowded: AtomicBool::new(false),
+            waiters: Mutex::default(),
             has_spilled: AtomicBool::new(false),
             loads: Jobs::default(),
             leaves: Jobs::default(),
@@ -91,7 +115,7 @@ impl Pager {
     /// Another budget, from now on. One that is smaller takes hold at once.
     pub(super) fn set_budget(&self, budget_bytes: u64) {
         self.budget_bytes.store(budget_bytes, Ordering::Relaxed);
-        self.used(0, 0);
+        self.used(Memory::default(), Memory::default());
     }
 
     /// Takes a vhost in.
@@ -133,16 +157,70 @@ impl Pager {
         }
     }
 
-    /// The memory of a vhost's messages that are here changed, in bytes.
-    pub(super) fn used(&self, before: u64, after: u64) {
-        let change = after.wrapping_sub(before);
-        let used = self.used_bytes.fetch_add(change, Ordering::Relaxed);
-        if used.wrapping_add(change) > self.budget_bytes.load(Ordering::Relaxed)
+    /// The memory of a vhost's messages changed: of those that are here and of those that are not.
+    pub(super) fn used(&self, before: Memory, after: Memory) {
+        let cards = after.card_bytes().wrapping_sub(before.card_bytes());
+        self.card_bytes.fetch_add(cards, Ordering::Relaxed);
+        let change = after.here_bytes().wrapping_sub(before.here_bytes());
+        self.used_bytes.fetch_add(change, Ordering::Relaxed);
+        if self.over_bytes() > 0
             && !matches!(self.place, Place::Nowhere)
             && !self.is_over.swap(true, Ordering::Relaxed)
         {
             self.leaves.push([Leave::Look]);
         }
+        self.note_crowd();
+    }
+
+    /// Notes whether publishers should wait, and calls those that did when it is over.
+    fn note_crowd(&self) {
+        let is_crowded = !matches!(self.place, Place::Nowhere) && self.is_full();
+        if self.is_crowded.load(Ordering::Relaxed) == is_crowded {
+            return;
+        }
+        self.is_crowded.store(is_crowded, Ordering::Relaxed);
+        if !is_crowded {
+            let waiters = std::mem::take(&mut *self.waiters.lock());
+            for outbox in waiters {
+                outbox.waits_for_room.store(false, Ordering::Relaxed);
+                outbox.call();
+            }
+        }
+    }
+
+    /// Whether publishers should wait; this connection is called when they need not any more.
+    pub(super) fn is_crowded(&self, outbox: &Arc<Outbox>) -> bool {
+        if !self.is_crowded.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut waiters = self.waiters.lock();
+        // It may be over by now, and all waiters called.
+        let is_crowded = self.is_crowded.load(Ordering::Relaxed);
+        if is_crowded && !outbox.waits_for_room.swap(true, Ordering::Relaxed) {
+            waiters.push(Arc::clone(outbox));
+        }
+        is_crowded
+    }
+
+    /// What the messages in memory may take: the budget without what is kept of the others, but not
+    /// less than a part of it.
+    fn limit_bytes(&self) -> u64 {
+        let cards = self.card_bytes.load(Ordering::Relaxed);
+        let budget_bytes = self.budget_bytes.load(Ordering::Relaxed);
+        let rest = budget_bytes.saturating_sub(cards);
+        rest.max(budget_bytes / LEAST_PART)
+    }
+
+    /// How much too much there is in memory.
+    fn over_bytes(&self) -> u64 {
+        let used = self.used_bytes.load(Ordering::Relaxed);
+        used.saturating_sub(self.limit_bytes())
+    }
+
+    /// Whether what is to be read back should wait until something left.
+    fn is_full(&self) -> bool {
+        self.over_bytes() > self.budget_bytes.load(Ordering::Relaxed) / MARGIN_PART
+            && !self.is_stuck.load(Ordering::Relaxed)
     }
 
     /// Reads and writes what a vhost asks for.
@@ -193,6 +271,9 @@ impl Pager {
             let Some(vhost) = self.vhost(&name) else {
                 continue;
             };
+            while self.is_full() && !self.loads.is_stopped() {
+                self.loads.pause(MOMENT);
+            }
             let loaded = self.read(&load, |record, error| {
                 tracing::error!(
                     vhost = %name, record = record.0, %error,
@@ -246,10 +327,17 @@ impl Pager {
     fn run_leaves(&self) {
         let watch = Stopwatch::start();
         let mut failed_ns = None;
+        let mut idle_rounds = 0;
         loop {
             let job = match self.leaves.next(Some(IDLE)) {
                 Next::Job(job) => job,
-                Next::Nothing => Leave::Look,
+                Next::Nothing => {
+                    idle_rounds += 1;
+                    if idle_rounds % GIVE_BACK_ROUNDS == 0 {
+                        give_back();
+                    }
+                    Leave::Look
+                }
                 Next::End => return,
             };
             let may_spill = |failed: &Option<u64>| {
@@ -275,11 +363,6 @@ impl Pager {
     /// Lets messages leave while there are too many, the newest first.
     fn look(&self, spill: bool) {
         self.is_over.store(false, Ordering::Relaxed);
-        let over = |pager: &Self| {
-            let used = pager.used_bytes.load(Ordering::Relaxed);
-            used.checked_sub(pager.budget_bytes.load(Ordering::Relaxed))
-                .filter(|over| *over > 0)
-        };
         let vhosts: Vec<_> = self
             .vhosts
             .lock()
@@ -288,9 +371,10 @@ impl Pager {
             .collect();
         let mut left = false;
         for vhost in vhosts {
-            let Some(bytes) = over(self) else {
-                return;
-            };
+            let bytes = self.over_bytes();
+            if bytes == 0 {
+                break;
+            }
             let before = vhost.memory().here.bytes;
             let page_out = Command::PageOut {
                 bytes: bytes.min(STEP_BYTES),
@@ -302,7 +386,10 @@ impl Pager {
                 left |= vhost.memory().here.bytes < before || self.leaves.len() > spills;
             }
         }
-        if over(self).is_some() && !self.is_over.swap(true, Ordering::Relaxed) {
+        let is_over = self.over_bytes() > 0;
+        self.is_stuck.store(is_over && !left, Ordering::Relaxed);
+        self.note_crowd();
+        if is_over && !self.is_over.swap(true, Ordering::Relaxed) {
             if !left {
                 self.leaves.pause(PAUSE);
             }
@@ -351,6 +438,14 @@ fn read_records(store: &Store, names: &[Lsn]) -> Vec<Result<Found, ReadError>> {
     read.collect()
 }
 
+/// Has the allocator give memory back to the system that was freed a while ago. It does so when it
+/// frees a large piece itself, and when little goes on it frees none.
+fn give_back() {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(
+        GIVE_BACK_BYTES,
+    )));
+}
+
 /// What a thread is to do next.
 enum Next<T> {
     Job(T),
@@ -394,6 +489,10 @@ impl<T> Jobs<T> {
         self.condition.notify_all();
     }
 
+    fn is_stopped(&self) -> bool {
+        self.state.lock().1
+    }
+
     /// Waits a moment, unless it ends.
     fn pause(&self, at_most: Duration) {
         let mut state = self.state.lock();
@@ -417,5 +516,66 @@ impl<T> Jobs<T> {
             return Next::End;
         }
         state.0.pop_front().map_or(Next::Nothing, Next::Job)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use crate::broker::queue::Usage;
+
+    /// What so many messages of 1,000 bytes take in memory, and so many on disk.
+    fn memory(here: u64, out: u64) -> Memory {
+        let usage = |messages| Usage {
+            messages,
+            bytes: messages * 1_000,
+        };
+        Memory {
+            here: usage(here),
+            out: usage(out),
+            loads: 0,
+        }
+    }
+
+    fn pager(budget_bytes: u64) -> Pager {
+        let disk = FileDisk::visit(&std::env::temp_dir()).unwrap();
+        Pager::new(Place::Spilled(store::Spill::new(disk, 1)), budget_bytes)
+    }
+
+    #[test]
+    fn publishers_wait_while_more_arrives_than_leaves_and_are_called_when_it_has_left() {
+        let pager = pager(memory(100, 0).bytes());
+        let outbox = Arc::new(Outbox::default());
+        let mut context = Context::from_waker(Waker::noop());
+        pager.used(Memory::default(), memory(105, 0));
+        assert!(!pager.is_crowded(&outbox), "a little too much may be");
+        pager.used(memory(105, 0), memory(130, 0));
+        assert!(pager.is_crowded(&outbox) && pager.is_crowded(&outbox));
+        assert!(outbox.poll_ready(&mut context).is_pending());
+        pager.used(memory(130, 0), memory(90, 40));
+        assert!(!pager.is_crowded(&outbox));
+        assert!(outbox.poll_ready(&mut context).is_ready());
+    }
+
+    #[test]
+    fn publishers_go_on_when_nothing_can_leave() {
+        let pager = pager(memory(100, 0).bytes());
+        let outbox = Arc::new(Outbox::default());
+        pager.used(Memory::default(), memory(200, 0));
+        assert!(pager.is_crowded(&outbox));
+        pager.look(true);
+        assert!(!pager.is_crowded(&outbox));
+    }
+
+    #[test]
+    fn what_is_kept_of_messages_on_disk_counts_up_to_a_part_of_the_budget() {
+        let budget = memory(100, 0).bytes();
+        let pager = pager(budget);
+        pager.used(Memory::default(), memory(0, 10));
+        assert_eq!(pager.limit_bytes(), budget - memory(0, 10).bytes());
+        pager.used(memory(0, 10), memory(0, 1_000_000));
+        assert_eq!(pager.limit_bytes(), budget / LEAST_PART);
     }
 }

@@ -32,6 +32,8 @@ use crate::store::{
 
 /// How often the journal is looked after when nothing is written.
 const IDLE: Duration = Duration::from_millis(100);
+/// How often a checkpoint looks whether it may go on.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// On a full disk a checkpoint is written once so little lives, in bytes: less than one of the two
 /// reserved segments holds.
 const FULL_LIVE_BYTES_MAX: u64 = 24 * 1024 * 1024;
@@ -204,6 +206,14 @@ impl Store {
         // It may have become so before it was noted.
         if lsn <= self.durable() {
             self.call_waiters();
+        }
+    }
+
+    /// Ready once an LSN is durable, or never will be.
+    pub(super) async fn until_durable(&self, lsn: Lsn) {
+        self.bell.ring(Wake::No, lsn);
+        while self.durable() < lsn && self.state() != StoreState::Poisoned {
+            tokio::time::sleep(LOOK_AGAIN).await;
         }
     }
 

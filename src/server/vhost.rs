@@ -44,8 +44,6 @@ pub(super) struct Vhost {
     pager: Arc<Pager>,
     /// What its messages took when the lock was held last, in bytes.
     memory_bytes: AtomicU64,
-    /// The part of it that could be paged out.
-    here_bytes: AtomicU64,
     failed: AtomicBool,
     /// Deleted: nothing more is done in it.
     deleted: AtomicBool,
@@ -68,6 +66,8 @@ struct State {
     /// Who is to be woken once the lock is free.
     wakers: Vec<Waker>,
     holds: LockHolds,
+    /// What messages took when the pager was told last.
+    memory: Memory,
 }
 
 #[derive(Debug)]
@@ -93,6 +93,7 @@ impl Vhost {
             touched: Vec::new(),
             wakers: Vec::new(),
             holds: LockHolds::new(),
+            memory: Memory::default(),
         };
         Self {
             name,
@@ -101,7 +102,6 @@ impl Vhost {
             store,
             pager,
             memory_bytes: AtomicU64::new(0),
-            here_bytes: AtomicU64::new(0),
             failed: AtomicBool::new(false),
             deleted: AtomicBool::new(false),
             failure,
@@ -145,24 +145,24 @@ impl Vhost {
         Ok(self.lock()?.core.begin_snapshot(trusted))
     }
 
-    /// Copies one slice; false when all is copied.
+    /// Copies one slice. Returns the LSN of the copy, 0 if there was nothing to copy; none when all is
+    /// copied.
     pub(super) fn copy_slice(
         &self,
         store: &Store,
         snapshot: &mut Snapshot,
-    ) -> Result<bool, Failed> {
+    ) -> Result<Option<Lsn>, Failed> {
         let mut state = self.lock()?;
         let watch = Stopwatch::start();
         let now = self.clock.now();
         let Some(slice) = state.core.snapshot_slice(now, snapshot) else {
-            return Ok(false);
+            return Ok(None);
         };
         for copy in slice.kept {
             store.journal().keep_block(copy);
         }
-        let mut wake = Wake::No;
+        let (mut copy, mut wake) = (Lsn(0), Wake::No);
         if !slice.facts.is_empty() {
-            let copy;
             (copy, wake) = self.append_block(store, now, slice.facts);
             if let Some(block) = slice.block {
                 state.core.note_copied(block, copy);
@@ -171,7 +171,7 @@ impl Vhost {
         state.holds.record(watch.elapsed_ns());
         MutexGuard::unlock_fair(state);
         store.ring(wake, Lsn(0));
-        Ok(true)
+        Ok(Some(copy))
     }
 
     /// Call it under the lock that keeps what the facts say from changing.
@@ -282,13 +282,7 @@ impl Vhost {
         let mut state = self.lock()?;
         let watch = Stopwatch::start();
         let seen = look(&state.core);
-        let memory = state.core.memory();
-        self.memory_bytes.store(memory.bytes(), Ordering::Relaxed);
-        let here_bytes = memory.here_bytes();
-        let before = self.here_bytes.swap(here_bytes, Ordering::Relaxed);
-        if before != here_bytes {
-            self.pager.used(before, here_bytes);
-        }
+        self.note_memory(&mut state);
         state.holds.record(watch.elapsed_ns());
         MutexGuard::unlock_fair(state);
         Ok(seen)
@@ -297,6 +291,16 @@ impl Vhost {
     /// Where its messages are that are not in memory.
     pub(super) fn pager(&self) -> &Pager {
         &self.pager
+    }
+
+    /// Tells the pager what messages take.
+    fn note_memory(&self, state: &mut State) {
+        let memory = state.core.memory();
+        let before = std::mem::replace(&mut state.memory, memory);
+        if before != memory {
+            self.memory_bytes.store(memory.bytes(), Ordering::Relaxed);
+            self.pager.used(before, memory);
+        }
     }
 
     /// What all messages take.
@@ -330,13 +334,7 @@ impl Vhost {
         } else {
             state.core.next_deadline().unwrap_or(Millis::NEVER)
         };
-        let memory = state.core.memory();
-        self.memory_bytes.store(memory.bytes(), Ordering::Relaxed);
-        let here_bytes = memory.here_bytes();
-        let before = self.here_bytes.swap(here_bytes, Ordering::Relaxed);
-        if before != here_bytes {
-            self.pager.used(before, here_bytes);
-        }
+        self.note_memory(&mut state);
         state.holds.record(watch.elapsed_ns());
         let wakers = std::mem::take(&mut state.wakers);
         let garbage = std::mem::take(&mut state.effects.garbage);

@@ -16,6 +16,7 @@ use super::format::{
     begin_frame, encode_list, end_frame, frame_span,
 };
 use super::index::Index;
+use super::options::WRITE_BYTES_MAX;
 use super::segments::Segment;
 use super::stats::Counters;
 use super::writer::Writer;
@@ -274,6 +275,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         written.map_err(|error| self.poison(error))?;
         Counters::add(&self.shared.counters.written_bytes, device_bytes);
         self.out.clear();
+        self.out.shrink_to(2 * WRITE_BYTES_MAX);
         let mut segments = self.shared.segments.write();
         let Some(segment) = segments.list.last_mut().filter(|last| last.id == id) else {
             return Ok(());

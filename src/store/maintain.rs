@@ -13,8 +13,10 @@ use crate::base::Lsn;
 
 /// A disk has plenty of room when it has some for so many segments.
 const PLENTY_SEGMENTS: u64 = 32;
-/// Releases applied in one call at most: readers wait meanwhile.
-const RELEASES_MAX: usize = 4_096;
+/// Releases applied at once: readers wait meanwhile.
+const RELEASES_AT_ONCE: usize = 4_096;
+/// How often that is done in one call at most: as many as messages leave in a second.
+const RELEASES_TIMES_MAX: usize = 64;
 
 /// What [`Writer::maintain`] leaves to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,17 +49,22 @@ impl<P: Payload, D: Disk> Writer<P, D> {
     /// Applies the releases whose reason is durable. False if some of those are left.
     fn apply_releases(&mut self) -> bool {
         let synced = self.progress.synced;
-        let (due, all) = {
-            let mut buffer = self.shared.buffer.lock();
-            buffer.due_releases(synced, RELEASES_MAX)
-        };
-        if !due.is_empty() {
-            let mut segments = self.shared.segments.write();
-            for body in due {
-                segments.release(body);
+        for _ in 0..RELEASES_TIMES_MAX {
+            let (due, all) = {
+                let mut buffer = self.shared.buffer.lock();
+                buffer.due_releases(synced, RELEASES_AT_ONCE)
+            };
+            if !due.is_empty() {
+                let mut segments = self.shared.segments.write();
+                for body in due {
+                    segments.release(body);
+                }
+            }
+            if all {
+                return true;
             }
         }
-        all
+        false
     }
 
     /// Appends the end of a checkpoint when the log is durable past all it saw, and puts it in

@@ -28,6 +28,9 @@ use super::rewrite::Rewrite;
 use super::stats::Counters;
 use crate::base::{Lsn, Timestamp};
 
+/// Room for so many waiting records is kept when a burst made more.
+const SPARE_RECORDS: usize = 8_192;
+
 /// Writes one journal. Exactly one exists per journal; it belongs to one thread.
 pub struct Writer<P, D: Disk> {
     pub(super) shared: Arc<Shared<P, D>>,
@@ -158,6 +161,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
                 self.put_mark(batch.mark, wall, 0, begin)?;
             }
             self.spare = batch.slots;
+            self.spare.shrink_to(SPARE_RECORDS);
             batch.mark
         };
         self.flush()?;

@@ -16,7 +16,6 @@ use std::sync::Arc;
 use super::death::Dying;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
-use crate::base::limits::MESSAGE_OVERHEAD_BYTES;
 use crate::base::{Lsn, Position, QueueId};
 use crate::broker::queue::{Burial, Card, Gone, Leaving, State, Usage};
 use crate::broker::{DropCause, Load, Loaded, Spill, Wanted};
@@ -27,8 +26,9 @@ use crate::message::{Message, Route};
 const LOADS_MAX: usize = 32;
 /// Blocks in front of the consumers of a queue that are kept in memory or read back early.
 const AHEAD_BLOCKS: usize = 4;
-/// Blocks looked at under one hold of the lock to find some that may leave.
-const LEAVE_ATTEMPTS: usize = 16;
+/// Blocks looked at under one hold of the lock to find some that may leave. More than those that
+/// wait for the journal as a rule: they are the newest, so they are looked at first.
+const LEAVE_ATTEMPTS: usize = 256;
 /// The list of full blocks is searched for those that are no more once it is so long.
 const FULL_MIN: usize = 64;
 
@@ -46,18 +46,23 @@ pub struct Memory {
 impl Memory {
     /// Memory that all messages take, about, in bytes.
     pub const fn bytes(&self) -> u64 {
-        self.here_bytes() + self.out.messages * CARD_BYTES
+        self.here_bytes() + self.card_bytes()
     }
 
     /// Memory that those take that are in memory, about, in bytes: what paging can free.
     pub const fn here_bytes(&self) -> u64 {
-        self.here.bytes + self.here.messages * MESSAGE_OVERHEAD_BYTES
+        self.here.memory_bytes()
+    }
+
+    /// Memory that is kept of those that are not, about, in bytes.
+    pub const fn card_bytes(&self) -> u64 {
+        self.out.messages * CARD_BYTES
     }
 }
 
-/// Memory of a message that is in memory, about, in bytes.
+/// Bytes of a bare message that are in memory.
 fn bytes_here(message: &Message) -> u64 {
-    (message.bare_len() - message.apart_bytes()) as u64 + MESSAGE_OVERHEAD_BYTES
+    (message.bare_len() - message.apart_bytes()) as u64
 }
 
 /// Memory of a message that is on disk, in bytes.
@@ -173,14 +178,17 @@ impl Core {
                     .map(|(place, slot)| (place, slot.message.clone(), slot.route.clone()))
                     .collect();
                 let bytes = messages.iter().map(|(_, message, _)| bytes_here(message));
-                let bytes = bytes.sum();
+                let usage = Usage {
+                    messages: messages.len() as u64,
+                    bytes: bytes.sum(),
+                };
                 let queue = id;
                 turn.effects.spills.push(Spill {
                     queue,
                     block,
                     messages,
                 });
-                return Some(bytes);
+                return Some(usage.memory_bytes());
             }
             Leaving::Spill(_) => {
                 queue.messages.end_spill(block);
@@ -190,8 +198,7 @@ impl Core {
         }
         let after = queue.messages.usage();
         self.memory.change(before, after);
-        let messages = before.0.messages - after.0.messages;
-        Some(before.0.bytes - after.0.bytes + messages * MESSAGE_OVERHEAD_BYTES)
+        Some(before.0.memory_bytes() - after.0.memory_bytes())
     }
 
     /// A block was spilled, or could not be.

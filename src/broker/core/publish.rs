@@ -113,6 +113,9 @@ impl Core {
                 continue;
             };
             if entered.known.is_some() {
+                if entries.is_empty() {
+                    entries.reserve_exact(targets.len());
+                }
                 entries.push(entered.entry);
                 known = entered.known;
             }

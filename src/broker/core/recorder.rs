@@ -98,6 +98,7 @@ impl Recorder {
         if !fact.is_of_one_message() {
             self.topology = self.next;
         }
+        self.make_room();
         self.facts.push(fact);
     }
 
@@ -108,7 +109,15 @@ impl Recorder {
         {
             self.carried_bytes += message.bare_len();
         }
+        self.make_room();
         self.facts.insert(at, fact);
+    }
+
+    /// Most records have one fact, and many of them wait for the journal.
+    fn make_room(&mut self) {
+        if self.facts.is_empty() {
+            self.facts.reserve_exact(1);
+        }
     }
 
     /// Adds that a message is another one.

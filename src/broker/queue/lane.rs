@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::base::limits::{ALLOCATOR_WASTE_PARTS, MESSAGE_OVERHEAD_BYTES};
 use crate::base::{Lsn, Millis};
 use crate::message::{Message, Route};
 
@@ -49,6 +50,11 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Memory that so many messages take when they are in memory, about, in bytes.
+    pub const fn memory_bytes(self) -> u64 {
+        self.bytes + self.bytes / ALLOCATOR_WASTE_PARTS + self.messages * MESSAGE_OVERHEAD_BYTES
+    }
+
     /// One message more.
     pub fn add(&mut self, size_bytes: u32) {
         self.messages += 1;

@@ -15,7 +15,7 @@ mod trash;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::base::{ConnectionId, Millis, Name, Now, Position, QueueId, limits};
+use crate::base::{ConnectionId, Millis, Name, Now, Position, QueueId};
 use crate::broker::arguments::{Overflow, QueueArguments, QueueProperties, QueueType};
 use crate::broker::counters::QueueCounters;
 use crate::broker::policy::EffectiveSettings;
@@ -228,7 +228,7 @@ impl Queue {
             counters: self.counters.clone(),
             queue_type: self.settings.queue_type,
             live_bytes,
-            memory_bytes: here.bytes + here.messages * limits::MESSAGE_OVERHEAD_BYTES,
+            memory_bytes: here.memory_bytes(),
             on_disk,
             delivery_limit: self.settings.delivery_limit,
         }
