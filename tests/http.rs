@@ -426,6 +426,7 @@ fn attempts_to_log_in_are_counted_and_set_back() {
 type Asked = (&'static str, &'static str, Value, u16, &'static str);
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table: one row for each request")]
 fn parameters_are_set_where_rabbitmq_sets_them_and_refused_by_name_elsewhere() {
     let broker = RunningBroker::start(&[]);
     let api = Api { broker: &broker };

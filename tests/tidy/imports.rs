@@ -64,7 +64,8 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("clap::", &["cli"]),
     ("figment::", &["config"]),
     ("fe2o3_amqp_types::", &["wire"]),
-    ("serde_amqp::", &["wire"]),
+    // The clients of the command line share nothing with the broker.
+    ("serde_amqp::", &["wire", "cli"]),
     ("uuid::", &["server", "cli"]),
     ("chrono::", &["server", "cli"]),
 ];

@@ -6,11 +6,18 @@ const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 70;
 
 /// Functions that may be longer, each with its reason: (file, function, reason).
-const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[(
-    "src/server/http/api.rs",
-    "answer",
-    "a table: one arm for each endpoint",
-)];
+const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[
+    (
+        "src/server/http/api.rs",
+        "answer",
+        "a table: one arm for each endpoint",
+    ),
+    (
+        "tests/http.rs",
+        "parameters_are_set_where_rabbitmq_sets_them_and_refused_by_name_elsewhere",
+        "a table: one row for each request",
+    ),
+];
 
 #[test]
 fn no_file_is_longer_than_800_lines() {
