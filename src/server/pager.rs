@@ -38,7 +38,7 @@ const STEP_BYTES: u64 = 2 * 1024 * 1024;
 /// The part of the budget that messages in memory may take however many are on disk, as a divisor.
 const LEAST_PART: u64 = 2;
 /// Above the budget by this part, as a divisor, nothing is read back before something left.
-const MARGIN_PART: u64 = 8;
+const MARGIN_PART: u64 = 16;
 /// How often memory that nobody uses any more is given back while little goes on, in rounds of
 /// [`IDLE`].
 const GIVE_BACK_ROUNDS: u32 = 10;
