@@ -197,7 +197,7 @@ impl Gateway {
             .iter()
             .position(|(id, _)| u64::from(id.0) == token);
         if let Some((delivery_id, state)) = found.and_then(|at| consumer.answers.remove(at)) {
-            self.link.settle_sent(handle, delivery_id, state);
+            self.link.settle_sent(handle, delivery_id, &state);
         }
     }
 

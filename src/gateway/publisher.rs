@@ -381,7 +381,7 @@ impl Gateway {
             Refusal::Detach(error) => (None, Some(error)),
         };
         if let Some(state) = state.filter(|_| !settled) {
-            self.link.settle_received(handle, delivery_id, state);
+            self.link.settle_received(handle, delivery_id, &state);
         }
         if let Some(error) = error {
             self.link.detach(handle, true, Some(error));
@@ -412,7 +412,7 @@ impl Gateway {
         // A token is a delivery-id, see `publish`.
         let delivery_id = Serial(u32::try_from(token).unwrap_or_default());
         if let Some(state) = state {
-            self.link.settle_received(handle, delivery_id, state);
+            self.link.settle_received(handle, delivery_id, &state);
         }
         match detach {
             Some(error) => self.link.detach(handle, true, Some(error)),

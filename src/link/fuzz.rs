@@ -166,7 +166,7 @@ impl Fuzzed {
                 link, delivery_id, ..
             } => {
                 self.connection
-                    .settle_received(*link, *delivery_id, DeliveryState::Accepted);
+                    .settle_received(*link, *delivery_id, &DeliveryState::Accepted);
             }
             Event::Outcome {
                 link,
@@ -174,8 +174,7 @@ impl Fuzzed {
                 state,
                 ..
             } => {
-                self.connection
-                    .settle_sent(*link, *delivery_id, state.clone());
+                self.connection.settle_sent(*link, *delivery_id, state);
             }
             Event::Closed { .. } => self.ended = true,
             _ => {}

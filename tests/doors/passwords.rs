@@ -92,6 +92,7 @@ fn a_thousand_clients_are_back_within_five_seconds() {
 
 /// What a thousand clients may take that come at once: five seconds and 64 MB at most. Unoptimised code
 /// is slow, and itself takes 20 MB more.
+#[allow(clippy::print_stdout, reason = "a figure for those who measure")]
 pub fn check_reconnection(broker: &RunningBroker, took: Duration) {
     let (seconds, mib) = if cfg!(debug_assertions) {
         (20, 96)

@@ -74,7 +74,7 @@ fn a_large_durable_message_is_named_by_its_publish_and_delivered_as_it_came() {
     assert_eq!(scene.released, []);
     scene.clients[consumer]
         .engine
-        .settle_received(inbound, *id, DeliveryState::Accepted);
+        .settle_received(inbound, *id, &DeliveryState::Accepted);
     scene.drive();
     assert!(
         scene.released.contains(&bodies(&shelf)[0]),
@@ -265,7 +265,7 @@ fn a_body_in_two_queues_is_let_go_with_the_last() {
         let accepted = DeliveryState::Accepted;
         scene.clients[consumer]
             .engine
-            .settle_received(inbound, id, accepted);
+            .settle_received(inbound, id, &accepted);
         scene.drive();
         assert_eq!(scene.released.contains(&body), expect, "{queue}");
     }

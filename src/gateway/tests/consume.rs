@@ -30,7 +30,7 @@ fn unsettled_disposition_is_answered_with_a_settled_one() {
     assert_eq!(got.len(), 2);
     for (_, delivery_id, _) in got {
         let engine = &mut scene.clients[client].engine;
-        engine.decide_received(link, delivery_id, DeliveryState::Accepted);
+        engine.decide_received(link, delivery_id, &DeliveryState::Accepted);
     }
     scene.drive();
     let settled = |event: &Event| matches!(event, Event::SenderSettled { .. });
@@ -238,7 +238,11 @@ fn each_receiver_gets_the_history_in_the_form_it_asked_for() {
     let worker = scene.consumer(client, "work", 4);
     for (_, delivery_id, _) in scene.deliveries(client) {
         let engine = &mut scene.clients[client].engine;
-        engine.settle_received(worker, delivery_id, DeliveryState::Rejected { error: None });
+        engine.settle_received(
+            worker,
+            delivery_id,
+            &DeliveryState::Rejected { error: None },
+        );
     }
     scene.drive();
     assert_eq!(scene.counts("dead"), (4, 0));

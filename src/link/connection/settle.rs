@@ -107,9 +107,9 @@ impl Connection {
         &mut self,
         handle: LinkHandle,
         delivery_id: Serial,
-        state: DeliveryState,
+        state: &DeliveryState,
     ) {
-        self.settle_received_range(handle, delivery_id, delivery_id, &state);
+        self.settle_received_range(handle, delivery_id, delivery_id, state);
     }
 
     /// [`settle_received`](Self::settle_received) for all deliveries of the link from `first` to
@@ -144,7 +144,7 @@ impl Connection {
     }
 
     /// Settles a delivery that we sent, after an [`Event::Outcome`] that was not settled.
-    pub fn settle_sent(&mut self, handle: LinkHandle, delivery_id: Serial, state: DeliveryState) {
+    pub fn settle_sent(&mut self, handle: LinkHandle, delivery_id: Serial, state: &DeliveryState) {
         let Some(Found { session, dirty, .. }) = self.find(handle) else {
             return;
         };
@@ -154,7 +154,7 @@ impl Connection {
         }
         session.sent.remove(delivery_id);
         forget_one(session, handle.handle);
-        session.queue_disposition(Role::Sender, delivery_id, true, &state);
+        session.queue_disposition(Role::Sender, delivery_id, true, state);
         mark(dirty, session);
     }
 
@@ -164,7 +164,7 @@ impl Connection {
         &mut self,
         handle: LinkHandle,
         delivery_id: Serial,
-        state: DeliveryState,
+        state: &DeliveryState,
     ) {
         let Some(Found { session, .. }) = self.find(handle) else {
             return;

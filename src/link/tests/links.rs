@@ -346,7 +346,7 @@ fn stale_handles_find_nothing() {
     raw.server.settle_received(
         link,
         Serial(0),
-        crate::wire::performative::DeliveryState::Accepted,
+        &crate::wire::performative::DeliveryState::Accepted,
     );
     assert!(raw.take().is_empty());
     assert_eq!(raw.server.credit(link), 0);

@@ -20,7 +20,7 @@ fn messages_go_both_ways_and_their_outcomes_come_back() {
         assert!(!settled);
         assert_eq!(&payload[..], b"hello");
         pair.server
-            .settle_received(publishing, id, DeliveryState::Accepted);
+            .settle_received(publishing, id, &DeliveryState::Accepted);
     }
     pair.drive();
     let outcomes = Pair::outcomes(&mut pair.client_events);
@@ -35,7 +35,7 @@ fn messages_go_both_ways_and_their_outcomes_come_back() {
     let got = Pair::deliveries(&mut pair.client_events);
     assert_eq!(got.len(), 1);
     pair.client
-        .settle_received(consumer, got[0].0, DeliveryState::Released);
+        .settle_received(consumer, got[0].0, &DeliveryState::Released);
     pair.drive();
     let outcomes = Pair::outcomes(&mut pair.server_events);
     assert_eq!(outcomes, [(7, DeliveryState::Released, true)]);
@@ -95,9 +95,9 @@ fn all_counters_wrap() {
             panic!("one")
         };
         pair.server
-            .settle_received(publishing, up, DeliveryState::Accepted);
+            .settle_received(publishing, up, &DeliveryState::Accepted);
         pair.client
-            .settle_received(consumer, down, DeliveryState::Accepted);
+            .settle_received(consumer, down, &DeliveryState::Accepted);
         pair.server.set_credit(publishing, 5);
         pair.client.set_credit(consumer, 5);
         pair.drive();

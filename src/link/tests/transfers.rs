@@ -309,7 +309,7 @@ fn outgoing_dispositions_leave_in_ranges() {
         } else {
             DeliveryState::Accepted
         };
-        raw.server.settle_received(link, Serial(id), state);
+        raw.server.settle_received(link, Serial(id), &state);
     }
     let seen = raw.take();
     let ranges = seen.iter().map(|seen| match seen {
@@ -343,7 +343,7 @@ fn an_unsettled_outcome_is_answered_with_a_settled_one() {
     assert!(outcomes.iter().all(|(_, _, settled)| !settled));
     for id in 0..3 {
         raw.server
-            .settle_sent(link, Serial(id), DeliveryState::Accepted);
+            .settle_sent(link, Serial(id), &DeliveryState::Accepted);
     }
     let seen = raw.take();
     let expect = Performative::Disposition(disposition(Role::Sender, 0, 2, true));
@@ -406,12 +406,12 @@ fn second_settle_mode_takes_three_steps_both_ways() {
         panic!("one")
     };
     pair.server
-        .settle_received(publishing, id, DeliveryState::Accepted);
+        .settle_received(publishing, id, &DeliveryState::Accepted);
     pair.drive();
     let outcomes = Pair::outcomes(&mut pair.client_events);
     assert_eq!(outcomes, [(1, DeliveryState::Accepted, false)]);
     pair.client
-        .settle_sent(publisher, id, DeliveryState::Accepted);
+        .settle_sent(publisher, id, &DeliveryState::Accepted);
     pair.drive();
     assert!(
         pair.take_server(|event| matches!(event, Event::SenderSettled { .. }))
@@ -429,12 +429,12 @@ fn second_settle_mode_takes_three_steps_both_ways() {
         panic!("one")
     };
     pair.client
-        .settle_received(consumer, id, DeliveryState::Released);
+        .settle_received(consumer, id, &DeliveryState::Released);
     pair.drive();
     let outcomes = Pair::outcomes(&mut pair.server_events);
     assert_eq!(outcomes, [(2, DeliveryState::Released, false)]);
     pair.server
-        .settle_sent(consuming, id, DeliveryState::Released);
+        .settle_sent(consuming, id, &DeliveryState::Released);
     pair.drive();
     assert!(
         pair.take_client(|event| matches!(event, Event::SenderSettled { .. }))
