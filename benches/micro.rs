@@ -372,8 +372,9 @@ fn journal(criterion: &mut Criterion) {
                 writer.write(Timestamp(1)).expect("memory takes all");
                 let durable = writer.sync().expect("memory takes all");
                 // Let go, so that segments go and memory does not fill.
-                lsns.into_iter()
-                    .for_each(|lsn| journal.release(lsn, durable));
+                for lsn in lsns {
+                    journal.release(lsn, durable);
+                }
                 writer.maintain(1 << 20).expect("memory takes all");
             },
             BatchSize::SmallInput,

@@ -136,7 +136,7 @@ impl Client {
             } => {
                 self.delivered += 1;
                 let outcome = self.outcome.clone();
-                self.engine.settle_received(link, delivery_id, outcome);
+                self.engine.settle_received(link, delivery_id, &outcome);
                 if self.engine.credit(link) <= CREDIT / 2 {
                     self.engine.set_credit(link, CREDIT);
                 }
