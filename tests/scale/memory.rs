@@ -20,7 +20,7 @@ use crate::{allow_open_files, open, opening};
 /// What has just been freed goes back to the system within this.
 const SETTLE: Duration = Duration::from_millis(1_500);
 /// Longest run of the load generator.
-const LOAD_MAX: Duration = Duration::from_secs(120);
+const LOAD_MAX: Duration = Duration::from_mins(2);
 const CONNECTIONS: u64 = 1_000;
 const QUEUES: u64 = 10_000;
 const MESSAGES: u64 = 200_000;
@@ -157,7 +157,7 @@ fn queued_message_takes_its_size_and_at_most_300_bytes() {
         load(
             &broker,
             &["--consumers", "0", "--messages", &messages, "--keep"],
-        )
+        );
     };
     let (bytes, ()) = bytes_each(&broker, MESSAGES, publish);
     judge("a queued message of 100 bytes, in memory", bytes, 100 + 300);
