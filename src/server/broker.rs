@@ -47,7 +47,7 @@ pub(super) struct Shared {
     pub(super) environment: Arc<Environment>,
     /// As the broker began.
     pub(super) settings: Settings,
-    /// As they were loaded last: for the settings that hold from then on, [`live::KEYS`].
+    /// As they were loaded last: for the settings that hold from then on, [`KEYS`](super::live::KEYS).
     pub(super) live: RwLock<Settings>,
     pub(super) vhosts: Arc<Vhosts>,
     /// Held while the registry is changed. First in the order of locks.
