@@ -46,9 +46,7 @@ impl Arrival {
             body,
         }
     }
-}
 
-impl Arrival {
     /// Bytes of its bare message that are in memory.
     fn here_bytes(&self) -> u32 {
         if self.size_bytes as usize <= MESSAGE_COPY_BYTES_MAX {
