@@ -84,12 +84,6 @@ fn refusals_of_handles() -> Vec<Refusal> {
             raw::END,
             unattached,
         ),
-        (
-            "a detach of a handle without a link",
-            on(0, raw::DETACH, &[uint(9)]),
-            raw::END,
-            unattached,
-        ),
     ]
 }
 
