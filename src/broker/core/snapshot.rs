@@ -9,7 +9,7 @@
 use super::Core;
 use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Timestamp};
 use crate::broker::binding::Binding;
-use crate::broker::queue::{Card, Queue};
+use crate::broker::queue::{Card, Queue, lane, next_lane};
 use crate::broker::{Body, Entry, Fact, Shelved};
 
 /// Bytes of bodies that a slice carries before it ends.
@@ -27,6 +27,8 @@ pub struct Snapshot {
     queues: Vec<QueueId>,
     /// Where in that queue it goes on.
     from: Position,
+    /// Where the lanes of that queue ended when its copying began: what came later is in the log.
+    ends: Vec<Position>,
     /// Copies with lower names do not count.
     trusted: Lsn,
     next_queue: QueueId,
@@ -75,6 +77,7 @@ impl Core {
             step: Step::Exchanges(None),
             queues: Vec::new(),
             from: Position(0),
+            ends: Vec::new(),
             trusted,
             next_queue: QueueId(self.next_queue),
         }
@@ -188,8 +191,12 @@ impl Core {
                 return false;
             };
             let queue = self.queues.get(id);
-            let place = (snapshot.from, snapshot.trusted);
-            let left = queue.and_then(|queue| copy_messages(now, queue, place, slice));
+            let left = queue.and_then(|queue| {
+                if snapshot.from == Position(0) {
+                    snapshot.ends = queue.messages.ends();
+                }
+                copy_messages(now, queue, snapshot, slice)
+            });
             if let Some(from) = left {
                 snapshot.from = from;
             } else {
@@ -228,40 +235,59 @@ fn bound(binding: Binding) -> Fact {
     }
 }
 
-/// Copies durable messages of a queue from a place on: blocks whose copies are kept, then one block.
-/// Returns where to go on, if there may be more.
+/// Copies durable messages of a queue from where the snapshot is: blocks whose copies are kept, then
+/// one block. Returns where to go on, if there may be more.
+///
+/// Places rise when the copies are read. So nothing may be copied from behind what came meanwhile,
+/// and what came since the copying of the queue began is not copied at all.
 fn copy_messages(
     now: Now,
     queue: &Queue,
-    (mut from, trusted): (Position, Lsn),
+    snapshot: &Snapshot,
     slice: &mut SnapshotSlice,
 ) -> Option<Position> {
-    while let Some(block) = queue.messages.next_block(from) {
+    let messages = &queue.messages;
+    let mut from = snapshot.from;
+    while let Some(block) = messages.next_block(from) {
         if slice.kept.len() >= SLICE_THINGS {
             return Some(block);
         }
-        let end = queue.messages.block_end(block);
-        let copy = queue.messages.copied(block);
-        if from <= block && copy > Lsn(0) && copy >= trusted {
-            slice.kept.push(copy);
-            from = end;
+        let end = messages.end_in(block);
+        let bound = snapshot.ends.get(lane(block)).copied().unwrap_or(end);
+        if block >= bound {
+            from = next_lane(block);
             continue;
         }
-        let left = copy_block(now, queue, from.max(block), &mut slice.facts);
-        if left.is_none() && from <= block && !slice.facts.is_empty() {
+        let copy = messages.copied(block);
+        if from <= block && copy > Lsn(0) && copy >= snapshot.trusted {
+            slice.kept.push(copy);
+            from = messages.block_end(block);
+            continue;
+        }
+        let part = (from.max(block), bound);
+        let left = copy_block(now, queue, part, &mut slice.facts);
+        let is_whole = left.is_none() && from <= block && end <= bound;
+        if is_whole && !slice.facts.is_empty() {
             slice.block = Some((queue.id, block));
         }
-        return Some(left.unwrap_or(end));
+        return Some(left.unwrap_or_else(|| messages.block_end(block)));
     }
     None
 }
 
-/// Copies durable messages of a block from a place on; returns where to go on, if it is long.
-fn copy_block(now: Now, queue: &Queue, from: Position, facts: &mut Vec<Fact>) -> Option<Position> {
+/// Copies durable messages of a block from a place on up to another; returns where to go on, if it is
+/// long.
+fn copy_block(
+    now: Now,
+    queue: &Queue,
+    (from, bound): (Position, Position),
+    facts: &mut Vec<Fact>,
+) -> Option<Position> {
     let mut slice = Slice::default();
     let mut left = None;
     let cards = queue.messages.cards(from);
-    for (position, card) in cards.filter(|(position, card)| *position >= from && card.durable) {
+    let wanted = cards.filter(|(place, card)| (from..bound).contains(place) && card.durable);
+    for (position, card) in wanted {
         if slice.bytes >= SLICE_BYTES {
             left = Some(position);
             break;

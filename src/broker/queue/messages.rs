@@ -315,6 +315,16 @@ impl Messages {
         pack(index, lane.map_or(place + 1, |lane| lane.block_end(place)))
     }
 
+    /// The first place of the block of a place that was not given out yet, or behind it.
+    pub fn end_in(&self, block: Position) -> Position {
+        let (index, place) = unpack(block);
+        let lane = self.lanes.get(index);
+        let end = lane.map_or(place + 1, |lane| {
+            lane.block_end(place).min(lane.next_place())
+        });
+        pack(index, end)
+    }
+
     /// What names the copy of a block in a checkpoint; 0: it was changed since, or there is none.
     pub fn copied(&self, block: Position) -> Lsn {
         let (index, place) = unpack(block);
@@ -609,6 +619,11 @@ const LANE_SHIFT: u32 = 56;
 
 fn pack(lane: usize, place: u64) -> Position {
     Position(((lane as u64) << LANE_SHIFT) | place)
+}
+
+/// The first place of the lane behind that of a place.
+pub fn next_lane(position: Position) -> Position {
+    pack(lane(position) + 1, 0)
 }
 
 /// The lane of a place: its priority.

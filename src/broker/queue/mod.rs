@@ -27,7 +27,7 @@ pub use block::{BLOCK_SHIFT_MAX, BLOCK_SLOTS, Gone, Slot, State, names};
 pub use cards::{Card, Kept};
 pub use consumers::Consumers;
 pub use lane::Usage;
-pub use messages::{Leaving, Messages, lane};
+pub use messages::{Leaving, Messages, lane, next_lane};
 pub use pending::{Burial, Pending, PendingSet, Waiter};
 pub use selecting::{Choice, Selecting};
 pub use trash::{Garbage, Trash};

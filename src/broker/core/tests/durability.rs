@@ -213,3 +213,49 @@ fn messages_of_a_queue_whose_declaration_is_lost_are_in_a_new_one() {
         expected.map(|(name, ready)| (name.to_owned(), ready))
     );
 }
+
+/// Places rise as a checkpoint is read: nothing may be copied from behind what came into the last
+/// block while the checkpoint was made.
+#[test]
+fn snapshot_of_a_queue_that_grows_ends_and_loses_nothing_of_the_block_that_was_its_last() {
+    let options = || Options {
+        block_shift: 2,
+        ..Options::new(Name::from("/"), Seed(3))
+    };
+    let mut s = Scenario::with(options());
+    s.queue("q", &[]);
+    s.publish_all("q", &["a"; 30]);
+    let mut pieces: Vec<Record> = Vec::new();
+    for round in 0..5 {
+        let began = s.records.len();
+        let mut restoring = Restoring::new(options(), s.now, s.now.wall, u64::MAX);
+        let mut snapshot = s.core.begin_snapshot(Lsn(0));
+        let mut slices = 0;
+        while let Some(slice) = s.core.snapshot_slice(s.now, &mut snapshot) {
+            for kept in slice.kept {
+                let piece = pieces.iter().find(|piece| piece.lsn == kept);
+                restoring.checkpoint(piece.expect("a copy"));
+            }
+            let lsn = Lsn(1_000_000 + pieces.len() as u64);
+            if let Some(block) = slice.block {
+                s.core.note_copied(block, lsn);
+            }
+            pieces.push(Record {
+                lsn,
+                wall: s.now.wall,
+                facts: slice.facts,
+                named: true,
+            });
+            restoring.checkpoint(&pieces[pieces.len() - 1]);
+            // More than a slice takes.
+            s.publish_all("q", &["b"; 5]);
+            slices += 1;
+            assert!(slices < 100, "it goes on for ever");
+        }
+        for record in s.records.iter().skip(began) {
+            restoring.record(record);
+        }
+        let ready = |core: &Core| core.queue("q").map(|queue| queue.messages.ready());
+        assert_eq!(ready(restoring.core()), ready(&s.core), "round {round}");
+    }
+}
