@@ -141,9 +141,9 @@ impl Client {
                     self.engine.set_credit(link, CREDIT);
                 }
             }
-            Event::Outcome { state, .. } => {
+            Event::Settled { tokens, state, .. } => {
                 assert_eq!(state, DeliveryState::Accepted, "a publish");
-                self.accepted += 1;
+                self.accepted += tokens.len() as u64;
             }
             Event::Detached { error, .. } | Event::Closed { error } => {
                 panic!("the broker ended it: {error:?}");
