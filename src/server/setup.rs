@@ -128,14 +128,8 @@ pub(super) fn registry(settings: &Settings) -> Registry {
 }
 
 /// Hashes a password for a user. Takes about 30 ms: not on a thread that serves connections.
-///
-/// And 7 MiB, which the allocator keeps for the thread that had them: so a thread of its own has them.
 pub(super) fn hash(password: &str) -> Password {
-    let salts = salts();
-    std::thread::scope(|scope| {
-        let hashed = scope.spawn(|| Password::new(salts, password)).join();
-        hashed.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+    Password::new(salts(), password)
 }
 
 #[allow(
