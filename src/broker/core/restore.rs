@@ -163,7 +163,10 @@ impl Restoring {
         self.core.policies_changed();
         for id in self.core.names.values().copied().collect::<Vec<_>>() {
             self.core.schedule(id);
-            if let Some(queue) = self.core.queues.get(&id) {
+            if let Some(queue) = self.core.queues.get_mut(&id) {
+                // What it dropped for its limit may not have been written. Where dead letters wait,
+                // they would count now, and cost others their places.
+                queue.grown = queue.pending.is_empty();
                 let usage = queue.messages.usage();
                 self.core.memory.change(Default::default(), usage);
             }

@@ -259,3 +259,22 @@ fn snapshot_of_a_queue_that_grows_ends_and_loses_nothing_of_the_block_that_was_i
         assert_eq!(ready(restoring.core()), ready(&s.core), "round {round}");
     }
 }
+
+#[test]
+fn a_start_holds_a_queue_to_its_limit_where_the_drop_was_not_written() {
+    let mut s = Scenario::new();
+    s.queue("q", &[("x-max-length", number(2))]);
+    s.publish_all("q", &["a", "b", "c"]);
+    for record in &mut s.records {
+        record
+            .facts
+            .retain(|fact| !matches!(fact, Fact::Removed { .. }));
+    }
+    let mut core = rebuild(&s, s.now, s.now.wall);
+    let mut effects = Effects::new();
+    while core.has_work() {
+        core.tick(s.now, 100, &mut effects);
+    }
+    let ready = core.queue("q").map(|queue| queue.messages.ready());
+    assert_eq!(ready, Some(2));
+}
