@@ -8,9 +8,12 @@ use crate::base::Position;
 use crate::broker::queue::{Queue, State};
 use crate::broker::reply::{Browsed, BrowsedMessage, Content};
 
+/// Bytes of messages on disk that one look reads; one message is always read.
+const READ_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
 impl Core {
-    /// Up to `count` messages of a queue in one state, by place, from a place on; nothing if there is
-    /// no such queue.
+    /// Up to `count` messages of a queue in one state, by place, from a place on, fewer where much is
+    /// to be read; nothing if there is no such queue.
     pub fn browse(
         &self,
         queue: &str,
@@ -25,28 +28,42 @@ impl Core {
             from = Position(position.0 + 1);
             Some(position)
         });
-        let messages = places.take(count).filter_map(|at| browsed(queue, at));
+        let (mut messages, mut read_bytes) = (Vec::new(), 0);
+        for position in places.take(count) {
+            let Some((message, bytes)) = browsed(queue, position) else {
+                continue;
+            };
+            read_bytes += bytes;
+            if read_bytes > READ_BYTES_MAX && !messages.is_empty() {
+                break;
+            }
+            messages.push(message);
+        }
         Some(Browsed {
             queue: queue.id,
-            messages: messages.collect(),
+            messages,
         })
     }
 }
 
-fn browsed(queue: &Queue, position: Position) -> Option<BrowsedMessage> {
+/// A message, and how many bytes are to be read to see it.
+fn browsed(queue: &Queue, position: Position) -> Option<(BrowsedMessage, u64)> {
     if let Some(slot) = queue.messages.slot(position) {
-        return Some(BrowsedMessage {
+        let message = BrowsedMessage {
             position,
             content: Content::Here(Arc::clone(&slot.message), Arc::clone(&slot.route)),
             failures: slot.failures,
             acquired: slot.acquired,
-        });
+        };
+        return Some((message, 0));
     }
     let card = queue.messages.card(position)?;
-    Some(BrowsedMessage {
+    let bytes = card.size_bytes.into();
+    let message = BrowsedMessage {
         position,
         failures: card.failures,
         acquired: card.acquired,
         content: Content::OnDisk(wanted(position, card)),
-    })
+    };
+    Some((message, bytes))
 }
