@@ -34,6 +34,7 @@ async function reject(connection, queue) {
   const [{ message, delivery }] = await once(receiver, 'message');
   delivery.reject({ condition: 'app:bad' }); // or accept(), release(), modified({ delivery_failed: true })
   receiver.close();
+  await once(receiver, 'receiver_close');
   return message.body;
 }
 
@@ -45,6 +46,7 @@ async function history(connection, dead) {
   const [{ message, delivery }] = await once(receiver, 'message');
   delivery.accept();
   receiver.close();
+  await once(receiver, 'receiver_close');
   return message.message_annotations['x-opt-deaths']
     .map((death) => `${death.queue} ${death.reason} ${death.count}`); // also 'first-time', a Date, ...
 }
