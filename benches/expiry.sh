@@ -8,21 +8,10 @@ cd "$(dirname "$0")/.."
 program=${1:-target/release/coroner}
 messages=1000000
 ttl_ms=8000
-work=$(mktemp -d)
-broker=
-trap '[ -z "$broker" ] || kill "$broker" 2>/dev/null || true; rm -rf "$work"' EXIT
-: >"$work/log"
-"$program" serve --in-memory --memory-budget 0 --amqp 127.0.0.1:0 --http 127.0.0.1:0 >"$work/log" 2>&1 &
-broker=$!
-until grep -q '^listening http' "$work/log"; do sleep 0.05; done
-amqp=$(sed -n 's/^listening amqp //p' "$work/log")
-http=$(sed -n 's/^listening http //p' "$work/log")
-now_ms() { echo $(($(date +%s%N) / 1000000)); }
+. benches/broker.sh
+serve --in-memory --memory-budget 0
 bench() { "$program" bench --url "$amqp" "$@" | grep -E 'finished|latency (p50|p99|p99.9|max)'; }
-dead() {
-    curl -fsS -u guest:guest "http://$http/api/queues/%2F/bench-0-dead" |
-        sed 's/.*"messages_ready":\([0-9]*\).*/\1/'
-}
+dead() { waiting bench-0-dead; }
 
 echo "== $messages due evenly over 10 s: how late"
 bench --dead-letter --ttl 12000 --messages "$messages" --rate 100000

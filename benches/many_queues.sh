@@ -7,15 +7,8 @@ cd "$(dirname "$0")/.."
 program=${1:-target/release/coroner}
 queues=${2:-100000}
 seconds=${3:-10}
-work=$(mktemp -d)
-broker=
-trap '[ -z "$broker" ] || kill -9 "$broker" 2>/dev/null || true; rm -rf "$work"' EXIT
-
-"$program" serve --in-memory --amqp 127.0.0.1:0 --http 127.0.0.1:0 >"$work/log" 2>&1 &
-broker=$!
-until grep -q '^listening http' "$work/log"; do sleep 0.05; done
-amqp=$(sed -n 's/^listening amqp //p' "$work/log")
-http=$(sed -n 's/^listening http //p' "$work/log")
+. benches/broker.sh
+serve --in-memory
 many() { python3 benches/queues.py "$1" "$http" "${@:2}"; }
 traffic() { "$program" bench --url "$amqp" --pid "$broker" --rate 5000 --duration "$seconds"; }
 

@@ -15,37 +15,16 @@ budget=${2:-4MiB}
 shift $(($# > 2 ? 2 : $#))
 rows=("$@")
 [ ${#rows[@]} -gt 0 ] || rows=(backlog spilled)
-work=$(mktemp -d)
-broker=
-trap '[ -z "$broker" ] || kill -9 "$broker" 2>/dev/null || true; rm -rf "$work"' EXIT
+. benches/broker.sh
 
-now_ms() { echo $(($(date +%s%N) / 1000000)); }
-serve() {
-    : >"$work/log" # what is waited for must be of this start
-    "$program" serve --data "$work/data" --memory-budget "$budget" --amqp 127.0.0.1:0 \
-        --http 127.0.0.1:0 --stats-interval 1s >"$work/log" 2>&1 &
-    broker=$!
-    until grep -q '^listening http' "$work/log"; do sleep 0.02; done
-    amqp=$(sed -n 's/^listening amqp //p' "$work/log")
-    http=$(sed -n 's/^listening http //p' "$work/log")
-}
-end() {
-    kill -9 "$broker"
-    wait "$broker" 2>/dev/null || true
-    broker=
-}
+begin() { serve --data "$work/data" --memory-budget "$budget" --stats-interval 1s; }
 bench() { "$program" bench --url "$amqp" --keep "$@" | grep 'per second'; }
 memory() { grep -E 'VmHWM|VmRSS' "/proc/$broker/status"; }
-put() {
-    curl -fsS -u guest:guest -H 'content-type: application/json' -X "$1" "http://$http/api/$2" -d "$3"
-}
-# waiting QUEUE: messages in it
-waiting() { put GET "queues/%2F/$1" '' | sed 's/.*"messages_ready":\([0-9]*\).*/\1/'; }
 restart() {
     end
     { sync && echo 3 >/proc/sys/vm/drop_caches; } 2>/dev/null || true
     local begun; begun=$(now_ms)
-    serve
+    begin
     echo "start after kill -9: $(($(now_ms) - begun)) ms"
     grep -E 'rchar|read_bytes' "/proc/$broker/io"
 }
@@ -67,14 +46,14 @@ backlog() { # backlog MESSAGES SIZE
 }
 
 spilled() {
-    put PUT exchanges/%2F/letters '{"type":"headers","durable":true}'
-    put PUT queues/%2F/dead '{"durable":true}'
-    put POST bindings/%2F/e/letters/q/dead '{"arguments":{"x-match":"all"}}' >/dev/null
+    api PUT exchanges/%2F/letters '{"type":"headers","durable":true}'
+    api PUT queues/%2F/dead '{"durable":true}'
+    api POST bindings/%2F/e/letters/q/dead '{"arguments":{"x-match":"all"}}' >/dev/null
     bench --consumers 0 --messages 1000000
     sleep 2
     memory
     local begun; begun=$(now_ms)
-    put PUT policies/%2F/die '{"pattern":"^bench","apply-to":"queues",
+    api PUT policies/%2F/die '{"pattern":"^bench","apply-to":"queues",
         "definition":{"dead-letter-exchange":"letters","message-ttl":1}}'
     until [ "$(waiting dead)" = 1000000 ]; do sleep 0.2; done
     echo "all are dead letters after $(($(now_ms) - begun)) ms"
@@ -83,9 +62,9 @@ spilled() {
 
 histories() {
     local to=dead-0
-    put PUT "queues/%2F/$to" '{"durable":true}'
+    api PUT "queues/%2F/$to" '{"durable":true}'
     for name in third second first-0; do
-        put PUT "queues/%2F/$name" "{\"durable\":true,\"arguments\":{\"x-message-ttl\":1,
+        api PUT "queues/%2F/$name" "{\"durable\":true,\"arguments\":{\"x-message-ttl\":1,
             \"x-dead-letter-exchange\":\"\",\"x-dead-letter-routing-key\":\"$to\"}}"
         to=$name
     done
@@ -101,7 +80,7 @@ histories() {
 
 for row in "${rows[@]}"; do
     echo "== $row, budget $budget"
-    serve
+    begin
     case $row in
         backlog) backlog 1000000 1024 ;;
         ten) backlog 10000000 100 ;;

@@ -6,9 +6,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 program=${1:-target/release/coroner}
-work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
-broker=
-trap '[ -z "$broker" ] || kill "$broker" 2>/dev/null || true; rm -rf "$work"' EXIT
+[ ! -w /dev/shm ] || work_in=/dev/shm
+. benches/broker.sh
 cat >"$work/slow.c" <<'C'
 #define _GNU_SOURCE
 #include <sys/syscall.h>
@@ -20,12 +19,7 @@ int fdatasync(int fd) {
 }
 C
 cc -shared -fPIC -o "$work/slow.so" "$work/slow.c"
-: >"$work/log"
-LD_PRELOAD="$work/slow.so" "$program" serve --data "$work/data" --amqp 127.0.0.1:0 --http off \
-    >"$work/log" 2>&1 &
-broker=$!
-until grep -q '^listening amqp' "$work/log"; do sleep 0.05; done
-amqp=$(sed -n 's/^listening amqp //p' "$work/log")
+LD_PRELOAD="$work/slow.so" serve --data "$work/data"
 bench() { "$program" bench --url "$amqp" --durable --size 1024 --queue-type quorum "$@"; }
 
 echo "== 1,000/s"
