@@ -5,10 +5,10 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::broker::Shared;
 use super::errors::StartError;
 use super::outbox::Outbox;
 use super::setup;
+use super::shared::Shared;
 use super::store::Store;
 use super::vhost::Vhost;
 use crate::access::Password;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::broker::Shared;
+use super::shared::Shared;
 use super::store::Store;
 use super::vhost::{Failed, Vhost};
 use crate::base::Lsn;

@@ -12,10 +12,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::JoinHandle;
 use tokio::time::Sleep;
 
-use super::broker::Shared;
 use super::desk::Desk;
 use super::outbox::Outbox;
 use super::partials::{self, Permit};
+use super::shared::Shared;
 use super::vhost::Vhost;
 use crate::access::{LoginError, LoginWay, Mechanism};
 use crate::base::limits::PARTIAL_FREE_BYTES;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::broker::Shared;
+use super::shared::Shared;
 use crate::store::StoreState;
 
 /// A vhost that nobody gets at for so long does not work: holds take less than a millisecond.

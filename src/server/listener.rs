@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket, lookup_host};
 
-use super::broker::Shared;
 use super::errors::StartError;
 use super::http;
+use super::shared::Shared;
 use super::tls::Tls;
 use crate::access::Peer;
 use crate::config::{ListenAddress, Settings};

@@ -1,7 +1,7 @@
 //! Settings that hold from the moment a SIGHUP has them loaded.
 
-use super::broker::Shared;
 use super::setup;
+use super::shared::Shared;
 use crate::config::{self, Settings};
 
 /// These settings. Everything that looks at one of them asks `Shared::live`.

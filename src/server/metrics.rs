@@ -1,6 +1,6 @@
 //! Snapshots for metrics: copied out of the broker a slice at a time.
 
-use super::broker::Shared;
+use super::shared::Shared;
 use super::vhost::Vhost;
 use super::yielding::give_way;
 use crate::base::Name;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::broker::{Broker, Shared};
+use super::broker::Broker;
 use super::errors::StartError;
 use super::log::LogControl;
+use super::shared::Shared;
 use super::{descriptors, service};
 use crate::config::{ConfigError, Settings};
 

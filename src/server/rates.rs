@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::broker::Shared;
+use super::shared::Shared;
 use super::vhost::{Failed, Vhost};
 use super::yielding::give_way;
 use crate::base::limits::LISTING_SLICE;

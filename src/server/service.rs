@@ -5,9 +5,9 @@ use std::sync::Arc;
 use sd_notify::NotifyState;
 use tokio::signal::unix::Signal;
 
-use super::broker::Shared;
 use super::live;
 use super::log::LogControl;
+use super::shared::Shared;
 use crate::config::{self, ConfigError, Settings};
 
 /// Tells systemd, if it wants to be told.

@@ -22,7 +22,7 @@ use crate::management::http::json::whoami;
 use crate::management::http::{
     Endpoint, Failure, Found, Identity, Method, Params, Query, Route, description, find,
 };
-use crate::server::broker::Shared;
+use crate::server::shared::Shared;
 use crate::server::vhost::Vhost;
 
 /// The header that says why a connection is closed.

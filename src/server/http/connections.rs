@@ -17,8 +17,8 @@ use crate::management::http::json::connection::{self, ChannelPlace};
 use crate::management::http::json::stats::{self, Octets};
 use crate::management::http::json::value::to_json;
 use crate::management::http::{Failure, Listing};
-use crate::server::broker::Shared;
 use crate::server::desk::Desk;
+use crate::server::shared::Shared;
 use crate::server::vhost::Vhost;
 
 /// How long a connection may take to tell of its sessions.

@@ -9,7 +9,7 @@ use axum::http::{Response, StatusCode};
 use axum::routing::get;
 
 use super::reply;
-use crate::server::broker::Shared;
+use crate::server::shared::Shared;
 
 /// `/health`: 200 while the broker works, 503 while it does not; the log says why.
 pub(super) fn router(shared: &Arc<Shared>) -> Router {

@@ -5,7 +5,7 @@ use axum::http::header::AUTHORIZATION;
 
 use crate::access::{LoginWay, Peer};
 use crate::management::http::{Failure, Identity, basic_credentials};
-use crate::server::broker::Shared;
+use crate::server::shared::Shared;
 
 /// Why a request is not let in.
 #[derive(Debug)]

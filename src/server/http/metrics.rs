@@ -12,7 +12,7 @@ use super::{login, reply};
 use crate::access::Peer;
 use crate::management::http::{Access, Failure};
 use crate::metrics::{self, Detail};
-use crate::server::broker::Shared;
+use crate::server::shared::Shared;
 
 /// The two routes. Anybody may ask unless the setting `metrics-login` is on.
 pub(super) fn router(shared: &Arc<Shared>) -> Router {

@@ -38,9 +38,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-use super::broker::Shared;
 use super::errors::StartError;
 use super::listener;
+use super::shared::Shared;
 use super::tls::Tls;
 use crate::access::Peer;
 use crate::config::HttpListen;

@@ -2,6 +2,7 @@
 
 mod broker;
 mod objects;
+mod registry;
 
 use super::access::Access;
 use super::route::{Endpoint, Method, Route};
@@ -24,5 +25,6 @@ const fn route(
 
 /// Every route of the API, in the order in which they are tried.
 pub fn routes() -> impl Iterator<Item = &'static Route> {
-    objects::ROUTES.iter().chain(broker::ROUTES)
+    let parts = [objects::ROUTES, broker::ROUTES, registry::ROUTES];
+    parts.into_iter().flatten()
 }

@@ -1,15 +1,19 @@
 //! One vhost of the server: its core behind one lock, and the ways from it to the connections.
 
+mod state;
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::Waker;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
+use self::state::{Peer, State, log};
 use super::clock::{Clock, Stopwatch};
 use super::outbox::Outbox;
 use super::pager::Pager;
@@ -18,9 +22,7 @@ use super::stats::{LockHolds, VhostStats};
 use super::store::Store;
 use crate::base::limits::BATCH_COMMANDS_MAX;
 use crate::base::{ConnectionId, Lsn, Millis, Name, Now, Seed, Table};
-use crate::broker::{
-    Command, Core, Effect, Effects, Fact, LogEvent, Memory, More, Record, Snapshot,
-};
+use crate::broker::{Command, Core, Effects, Fact, Memory, More, Record, Snapshot};
 use crate::gateway::Gateway;
 use crate::record::Stored;
 use crate::store::{Journal, Wake};
@@ -54,26 +56,6 @@ pub(super) struct Vhost {
     timer: Notify,
     /// How fast its counts rise.
     pub(super) rates: Rated,
-}
-
-#[derive(Debug)]
-struct State {
-    core: Core,
-    effects: Effects,
-    peers: Table<ConnectionId, Peer>,
-    /// Peers with staged effects.
-    touched: Vec<ConnectionId>,
-    /// Who is to be woken once the lock is free.
-    wakers: Vec<Waker>,
-    holds: LockHolds,
-    /// What messages took when the pager was told last.
-    memory: Memory,
-}
-
-#[derive(Debug)]
-struct Peer {
-    outbox: Arc<Outbox>,
-    staged: VecDeque<Effect>,
 }
 
 impl Vhost {
@@ -424,146 +406,5 @@ impl Vhost {
             lock_holds: state.holds,
             failed: self.failed(),
         }
-    }
-}
-
-impl State {
-    /// Those of all connections, in the order of their ids.
-    fn outboxes(&self) -> Vec<Arc<Outbox>> {
-        let peers = self.peers.iter();
-        let mut outboxes: Vec<(ConnectionId, Arc<Outbox>)> = peers
-            .map(|(id, peer)| (id, Arc::clone(&peer.outbox)))
-            .collect();
-        outboxes.sort_by_key(|(id, _)| *id);
-        outboxes.into_iter().map(|(_, outbox)| outbox).collect()
-    }
-
-    /// Gives each connection its effects: the one whose batch this is directly, the others through
-    /// their outboxes, all in the core's order. Returns the last LSN for which one of them waits.
-    fn distribute(&mut self, mut own: Option<&mut Gateway>) -> Lsn {
-        let Self {
-            effects,
-            peers,
-            touched,
-            wakers,
-            ..
-        } = self;
-        let mut awaited = Lsn(0);
-        for (connection, effect) in effects.outgoing.drain(..) {
-            if let Effect::Published { lsn, .. } | Effect::Settled { lsn, .. } = &effect {
-                awaited = awaited.max(*lsn);
-            }
-            match &mut own {
-                Some(gateway) if gateway.id() == connection => gateway.push_effect(effect),
-                _ => {
-                    let Some(peer) = peers.get_mut(&connection) else {
-                        continue;
-                    };
-                    if peer.staged.is_empty() {
-                        touched.push(connection);
-                    }
-                    peer.staged.push_back(effect);
-                }
-            }
-        }
-        for connection in touched.drain(..) {
-            if let Some(peer) = peers.get_mut(&connection) {
-                wakers.extend(peer.outbox.push(&mut peer.staged));
-            }
-        }
-        awaited
-    }
-}
-
-fn log(vhost: &Name, event: &LogEvent) {
-    match event {
-        LogEvent::Dropped {
-            queue,
-            reason,
-            cause,
-            count,
-        } => {
-            tracing::warn!(%vhost, %queue, ?reason, ?cause, count, "messages dropped");
-        }
-        LogEvent::Warned {
-            kind,
-            name,
-            warning,
-        } => tracing::warn!(%vhost, %kind, %name, "{warning}"),
-        LogEvent::Cycle { path } => {
-            let path: Vec<&str> = path.iter().map(|name| &**name).collect();
-            tracing::warn!(%vhost, path = path.join(" -> "), "a dead letter went in a circle");
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::future::Future;
-    use std::pin::pin;
-    use std::task::Context;
-
-    use super::*;
-    use crate::base::{ConsumerId, Timestamp};
-    use crate::broker::Options;
-    use crate::server::pager::Place;
-
-    fn vhost() -> (Vhost, Arc<Notify>) {
-        let failure = Arc::new(Notify::new());
-        let notify = Arc::clone(&failure);
-        (
-            Vhost::new(
-                Core::new(Options::new(Name::from("v"), Seed(1))),
-                None,
-                Arc::new(Pager::new(Place::Nowhere, 0)),
-                Seed(1),
-                Clock::start(),
-                notify,
-            ),
-            failure,
-        )
-    }
-
-    #[test]
-    fn panic_in_the_core_fails_the_vhost_and_calls_everyone() {
-        let (vhost, failure) = vhost();
-        let outbox = Arc::new(Outbox::default());
-        vhost.enter(ConnectionId(7), Arc::clone(&outbox));
-        let result = vhost.hold(None, |_, _, _, _| assert_eq!(Timestamp(0), Timestamp(1)));
-        assert_eq!(result, Err(Failed));
-        assert!(vhost.failed());
-        assert_eq!(vhost.tick(), Err(Failed), "nobody gets at the core again");
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(outbox.poll_ready(&mut context).is_ready());
-        assert!(pin!(failure.notified()).poll(&mut context).is_ready());
-    }
-
-    #[test]
-    fn effects_reach_each_connection_in_order_and_wake_it_once() {
-        let (vhost, _) = vhost();
-        let outbox = Arc::new(Outbox::default());
-        vhost.enter(ConnectionId(7), Arc::clone(&outbox));
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(outbox.poll_ready(&mut context).is_pending());
-        let drained = |consumer| Effect::Drained {
-            consumer: ConsumerId(consumer),
-        };
-        for batch in [[1, 2], [3, 4]] {
-            let result = vhost.hold(None, |_, _, effects, _| {
-                for consumer in batch {
-                    effects.outgoing.push((ConnectionId(7), drained(consumer)));
-                    effects.outgoing.push((ConnectionId(8), drained(consumer)));
-                }
-            });
-            assert_eq!(result, Ok(()));
-        }
-        let mut seen = Vec::new();
-        outbox.drain(|effects| {
-            seen.extend(effects.drain(..).map(|effect| match effect {
-                Effect::Drained { consumer } => consumer.0,
-                other => panic!("{other:?}"),
-            }));
-        });
-        assert_eq!(seen, [1, 2, 3, 4]);
     }
 }

@@ -1,0 +1,63 @@
+use std::fmt;
+use std::str::FromStr;
+
+use super::*;
+
+fn check<T: FromStr<Err = String> + fmt::Display>(text: &str, expect: Result<&str, &str>) {
+    let parsed = text.parse::<T>().map(|value| value.to_string());
+    assert_eq!(
+        parsed,
+        expect.map(str::to_owned).map_err(str::to_owned),
+        "{text}"
+    );
+}
+
+#[test]
+fn sizes_take_binary_units() {
+    check::<ByteSize>("16MiB", Ok("16MiB"));
+    check::<ByteSize>("16777216", Ok("16MiB"));
+    check::<ByteSize>("1000", Ok("1000"));
+    check::<ByteSize>("0", Ok("0"));
+    check::<ByteSize>("16MB", Err("this is not a number of bytes"));
+    check::<ByteSize>("99999999999GiB", Err("this is too large"));
+}
+
+#[test]
+fn spans_need_a_unit() {
+    check::<Span>("1500ms", Ok("1500ms"));
+    check::<Span>("90s", Ok("90s"));
+    check::<Span>("120s", Ok("2m"));
+    check::<Span>("0", Ok("0"));
+    check::<Span>("30", Err("the unit is missing"));
+    check::<Span>("fours", Err("this is not a length of time"));
+}
+
+#[test]
+fn listen_addresses_need_host_and_port() {
+    check::<ListenAddress>("127.0.0.1:5672", Ok("127.0.0.1:5672"));
+    check::<ListenAddress>("[::1]:0", Ok("[::1]:0"));
+    check::<ListenAddress>("localhost", Err("the port is missing"));
+    check::<ListenAddress>("localhost:70000", Err("'70000' is not a port"));
+    check::<ListenAddress>(
+        "::1:5672",
+        Err("'::1' is not a host (IPv6 addresses go in brackets)"),
+    );
+}
+
+#[test]
+fn http_is_somewhere_nowhere_or_where_there_is_room() {
+    check::<HttpListen>("auto", Ok("auto"));
+    check::<HttpListen>("off", Ok("off"));
+    check::<HttpListen>("[::]:15672", Ok("[::]:15672"));
+    check::<HttpListen>("yes", Err("the port is missing"));
+    assert!(HttpListen::Off.address().is_none());
+    assert!(HttpListen::Auto.address().is_some());
+}
+
+#[test]
+fn users_and_permissions_say_what_is_missing() {
+    check::<UserEntry>("a:b:c", Ok("a:b:c"));
+    check::<UserEntry>("guest", Err("the ':' between name and password is missing"));
+    check::<PermissionEntry>("u / ^mine ^mine .*", Ok("u / ^mine ^mine .*"));
+    check::<PermissionEntry>("u /", Err("there are fewer than five words"));
+}

@@ -1,0 +1,111 @@
+//! How a broker is made to be embedded.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::broker::Broker;
+use super::errors::StartError;
+use crate::config::{HttpListen, ListenAddress, PermissionEntry, Settings, Span, UserEntry};
+
+/// Makes a [`Broker`].
+///
+/// It starts with [`Settings::default`], but listens on no address: add some with
+/// [`Builder::listen`] and [`Builder::http`], or use [`Broker::connect`] alone. Messages live in memory only, unless
+/// [`Builder::data`] says where they are kept.
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it is started"]
+pub struct Builder {
+    settings: Settings,
+}
+
+impl Builder {
+    pub(super) fn new() -> Self {
+        Self {
+            settings: Settings {
+                amqp: Vec::new(),
+                http: HttpListen::Off,
+                in_memory: true,
+                ..Settings::default()
+            },
+        }
+    }
+
+    /// Starts from other settings, those of a file for example. Replaces all that was set before,
+    /// `in-memory` too.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Also listens on this address; port 0 lets the system choose, see [`Broker::addresses`].
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.settings.amqp.push(ListenAddress::from(address));
+        self
+    }
+
+    /// Also serves the HTTP API on this address, see [`Broker::http_address`].
+    pub fn http(mut self, address: SocketAddr) -> Self {
+        self.settings.http = HttpListen::At(ListenAddress::from(address));
+        self
+    }
+
+    /// Keeps what is durable in this directory, which no other broker may use at the same time.
+    pub fn data(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.settings.data = Some(directory.into());
+        self.settings.in_memory = false;
+        self
+    }
+
+    /// Adds a vhost beside the default one `/`.
+    pub fn vhost(mut self, name: impl Into<String>) -> Self {
+        self.settings.vhost.push(name.into());
+        self
+    }
+
+    /// Adds a user that may do everything, beside `guest` (password `guest`, from this machine only).
+    pub fn user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
+        let guest = self
+            .settings
+            .users(true)
+            .filter(|user| user.name == "guest");
+        let guest: Vec<_> = guest.collect();
+        self.settings.user.extend(guest);
+        self.settings.user.push(UserEntry {
+            name: name.into(),
+            password: password.into(),
+        });
+        self
+    }
+
+    /// Restricts a user in a vhost (`*`: in all) to names that match these regular expressions; a
+    /// user that is restricted anywhere may enter only the vhosts that are named so.
+    pub fn permission(
+        mut self,
+        user: impl Into<String>,
+        vhost: impl Into<String>,
+        [configure, write, read]: [&str; 3],
+    ) -> Self {
+        self.settings.permission.push(PermissionEntry {
+            user: user.into(),
+            vhost: vhost.into(),
+            configure: configure.to_owned(),
+            write: write.to_owned(),
+            read: read.to_owned(),
+        });
+        self
+    }
+
+    /// How long [`Broker::stop`] waits for peers. Default: 5 s.
+    pub fn shutdown_timeout(mut self, span: Span) -> Self {
+        self.settings.shutdown_timeout = span;
+        self
+    }
+
+    /// Starts the broker in the current tokio runtime.
+    ///
+    /// # Errors
+    /// When an address cannot be listened on, or a name or pattern is bad.
+    pub async fn start(self) -> Result<Broker, StartError> {
+        Broker::start(self.settings).await
+    }
+}

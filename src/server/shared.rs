@@ -1,0 +1,435 @@
+//! What all tasks of a broker share: its vhosts, connections and counts; how they start and end.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tracing::Instrument;
+
+use super::clock::Clock;
+use super::connection::Driver;
+use super::desk::Desk;
+use super::errors::StartError;
+use super::listener::{Addresses, Listeners};
+use super::login::Logins;
+use super::outbox::Outbox;
+use super::pager::Pager;
+use super::partials::Partials;
+use super::recover::{self, Recovered};
+use super::stats::{JournalStats, MemoryStats, Stats};
+use super::store::Store;
+use super::tls::Tls;
+use super::vhost::Vhost;
+use super::vhosts::Vhosts;
+use super::yielding::Turns;
+use super::{alarm, checkpoint, rates, setup};
+use crate::access::Peer;
+use crate::base::{ConnectionId, Millis, Name, Seed};
+use crate::broker::{self, Core};
+use crate::config::Settings;
+use crate::gateway::{Bodies, Environment};
+use crate::management::http::json::overview::Listener;
+use crate::store::{StoreState, StoreStats};
+
+/// What all tasks of a broker share.
+pub(super) struct Shared {
+    pub(super) clock: Clock,
+    pub(super) environment: Arc<Environment>,
+    /// As the broker began.
+    pub(super) settings: Settings,
+    /// As they were loaded last: for the settings that hold from then on, [`KEYS`](super::live::KEYS).
+    pub(super) live: RwLock<Settings>,
+    pub(super) vhosts: Arc<Vhosts>,
+    /// Held while the registry is changed. First in the order of locks.
+    pub(super) changes: Mutex<()>,
+    seed: Seed,
+    /// What stops publishers.
+    pub(super) alarms: Arc<alarm::Board>,
+    /// The journal; none: messages live in memory only.
+    pub(super) store: Option<Arc<Store>>,
+    /// The one door for passwords.
+    pub(super) logins: Logins,
+    /// Certificates of the listeners that have some.
+    pub(super) tls: Option<Arc<Tls>>,
+    pub(super) pager: Arc<Pager>,
+    /// When the broker started.
+    started: Millis,
+    desks: Mutex<BTreeMap<ConnectionId, Arc<Desk>>>,
+    tasks: Mutex<JoinSet<()>>,
+    stopping: AtomicBool,
+    /// Where it can be reached.
+    pub(super) addresses: Addresses,
+    connections: AtomicU32,
+    connections_total: AtomicU64,
+    connections_refused: AtomicU64,
+    failure: Arc<Notify>,
+    /// The bound on messages that are arriving.
+    pub(super) partials: Arc<Partials>,
+    /// How fast the octets of connections and their number rise.
+    pub(super) rates: rates::ConnectionRates,
+}
+
+impl Shared {
+    /// Binds the listeners, takes up what the journal holds, and starts the core of each vhost and
+    /// what watches over them. Nothing is accepted yet.
+    pub(super) async fn start(settings: Settings) -> Result<(Arc<Self>, Listeners), StartError> {
+        let seed = setup::seed();
+        let clock = Clock::start();
+        let failure = Arc::new(Notify::new());
+        let listeners = Listeners::bind(&settings).await?;
+        let Recovered {
+            cores,
+            registry,
+            store,
+        } = recover::recover(&settings, seed, clock)?;
+        let options = setup::options(&settings, &registry, seed);
+        let environment = Environment::new(registry, options);
+        let bodies = store.clone().map(|store| store as Arc<dyn Bodies>);
+        let environment = Arc::new(environment.with_bodies(bodies));
+        let place = setup::paging_place(&settings, store.clone());
+        let pager = Arc::new(Pager::new(place, settings.memory_budget.0));
+        let started = pager.start();
+        started.map_err(|error| StartError::Runtime {
+            why: error.to_string(),
+        })?;
+        let shared = Arc::new(Self {
+            clock,
+            logins: Logins::new(Arc::clone(&environment), clock),
+            environment,
+            tls: listeners.tls(),
+            partials: Arc::new(Partials::new(settings.max_message_size.0)),
+            live: RwLock::new(settings.clone()),
+            settings,
+            vhosts: Arc::default(),
+            changes: Mutex::default(),
+            seed,
+            store,
+            pager,
+            alarms: Arc::default(),
+            addresses: listeners.addresses(),
+            desks: Mutex::default(),
+            started: clock.now().mono,
+            tasks: Mutex::default(),
+            stopping: AtomicBool::new(false),
+            connections: AtomicU32::new(0),
+            connections_total: AtomicU64::new(0),
+            connections_refused: AtomicU64::new(0),
+            failure,
+            rates: rates::ConnectionRates::default(),
+        });
+        for core in cores {
+            shared.start_vhost(core);
+        }
+        shared.watch();
+        Ok((shared, listeners))
+    }
+
+    /// Makes a core part of the broker.
+    pub(super) fn start_vhost(&self, core: Core) {
+        let (clock, failure) = (self.clock, Arc::clone(&self.failure));
+        let (store, pager) = (self.store.clone(), Arc::clone(&self.pager));
+        let vhost = Vhost::new(core, store, pager, self.seed, clock, failure);
+        let vhost = Arc::new(vhost);
+        // Before the core may ask for anything.
+        self.pager.add(&vhost);
+        self.tell_settings(&vhost);
+        self.vhosts.add(&vhost);
+        self.spawn(run_timer(vhost, clock));
+    }
+
+    /// Tells a core what the registry says of its vhost.
+    pub(super) fn tell_settings(&self, vhost: &Vhost) {
+        let registry = self.environment.registry();
+        let Some(known) = registry.vhost(vhost.name()) else {
+            return;
+        };
+        let default = || Name::from(self.settings.default_queue_type.to_string());
+        let settings = broker::Command::VhostSettings {
+            queues_max: known.spec.limits.queues_max,
+            default_queue_type: Some(
+                known
+                    .spec
+                    .default_queue_type
+                    .clone()
+                    .unwrap_or_else(default),
+            ),
+        };
+        // A vhost that failed says so itself.
+        let _ = vhost.work(|now, core, effects| {
+            core.apply(now, settings, effects);
+        });
+    }
+
+    /// How the core of a vhost is made.
+    pub(super) fn core_options(&self, vhost: &Name) -> broker::Options {
+        setup::core_options(&self.settings, vhost, self.seed)
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Starts a task that ends with the broker.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock();
+        // Those that are done need not be kept.
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
+    }
+
+    /// Serves one peer in a task of its own, once `opening` has made its stream; drops it when there
+    /// are too many. `local` is where it came in.
+    pub(super) fn serve<R, W>(
+        self: &Arc<Self>,
+        local: Option<SocketAddr>,
+        opening: impl Future<Output = Option<(Peer, (R, W))>> + Send + 'static,
+    ) where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let open = self.connections.fetch_add(1, Ordering::AcqRel);
+        if open >= self.live.read().connections_max || self.is_stopping() {
+            self.connections.fetch_sub(1, Ordering::AcqRel);
+            self.connections_refused.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(open, "connection dropped: there are too many");
+            return;
+        }
+        self.connections_total.fetch_add(1, Ordering::Relaxed);
+        let id = ConnectionId(self.environment.next_id());
+        let shared = Arc::clone(self);
+        let serving = async move {
+            let open = Open {
+                shared: Arc::clone(&shared),
+                id,
+            };
+            if let Some((peer, stream)) = opening.await {
+                let connected_at = shared.clock.now().wall;
+                let desk = Arc::new(Desk::new(id, (peer, local), connected_at));
+                shared.desks.lock().insert(id, Arc::clone(&desk));
+                Driver::new(shared, desk, stream).run().await;
+            }
+            drop(open);
+        };
+        self.spawn(serving.instrument(tracing::info_span!("connection", id = id.0)));
+    }
+
+    /// Starts what looks after memory and disk, and at what is counted.
+    fn watch(self: &Arc<Self>) {
+        let vhosts = Arc::clone(&self.vhosts);
+        let shared = Arc::clone(self);
+        let limits = move || {
+            let settings = shared.live.read();
+            alarm::Limits {
+                memory_bytes: settings.memory_limit.0,
+                disk_free_bytes: settings.disk_free_limit.0,
+            }
+        };
+        let (board, partials) = (Arc::clone(&self.alarms), Arc::clone(&self.partials));
+        let store = self.store.clone();
+        self.spawn(alarm::watch(board, vhosts, partials, store, limits));
+        self.spawn(rates::sample(Arc::clone(self)));
+        if let Some(store) = &self.store {
+            let after_bytes = self.settings.checkpoint_after.0;
+            let (shared, store) = (Arc::clone(self), Arc::clone(store));
+            self.spawn(checkpoint::write(shared, store, after_bytes));
+        }
+    }
+
+    /// Makes every connection look again.
+    pub(super) fn call_all(&self) {
+        for desk in self.desks() {
+            desk.outbox.call();
+        }
+    }
+
+    /// The desks of all connections.
+    pub(super) fn desks(&self) -> Vec<Arc<Desk>> {
+        self.desks.lock().values().map(Arc::clone).collect()
+    }
+
+    /// The desk of a connection.
+    pub(super) fn desk(&self, id: ConnectionId) -> Option<Arc<Desk>> {
+        self.desks.lock().get(&id).map(Arc::clone)
+    }
+
+    /// Time since the start, in milliseconds.
+    pub(super) fn uptime_ms(&self) -> u64 {
+        self.clock.now().mono.since(self.started)
+    }
+
+    /// Where one can connect.
+    pub(super) fn listeners(&self) -> Vec<Listener> {
+        let of = |protocol, addresses: &[SocketAddr]| -> Vec<_> {
+            addresses
+                .iter()
+                .map(|address| (protocol, *address))
+                .collect()
+        };
+        let all = [
+            of("amqp", &self.addresses.amqp),
+            of("amqp/ssl", &self.addresses.amqps),
+            of("http", self.addresses.http.as_slice()),
+            of("https", &self.addresses.https),
+        ];
+        let all = all.into_iter().flatten();
+        let listeners = all.map(|(protocol, address)| Listener {
+            protocol,
+            address: address.ip(),
+            port: address.port(),
+        });
+        listeners.collect()
+    }
+
+    pub(super) fn connection_counts(&self) -> ConnectionCounts {
+        ConnectionCounts {
+            open: self.connections.load(Ordering::Relaxed).into(),
+            taken: self.connections_total.load(Ordering::Relaxed),
+            refused: self.connections_refused.load(Ordering::Relaxed),
+        }
+    }
+
+    /// All vhosts, by name.
+    pub(super) fn all_vhosts(&self) -> Vec<Arc<Vhost>> {
+        self.vhosts.all()
+    }
+
+    /// How the journal is and what it did; none: messages live in memory only.
+    pub(super) fn journal(&self) -> Option<(StoreState, StoreStats)> {
+        let store = self.store.as_ref()?;
+        Some((store.state(), store.stats()))
+    }
+
+    /// Whether publishers should wait until there is room in memory; the connection is called then.
+    pub(super) fn is_crowded(&self, outbox: &Arc<Outbox>) -> bool {
+        self.pager.is_crowded(outbox)
+    }
+
+    fn memory(&self) -> MemoryStats {
+        let mut stats = MemoryStats {
+            budget_bytes: self.live.read().memory_budget.0,
+            spilled_bytes: self.pager.spilled_bytes(),
+            ..MemoryStats::default()
+        };
+        for vhost in self.vhosts.all() {
+            let memory = vhost.memory();
+            stats.used_bytes += memory.bytes();
+            stats.messages += memory.here.messages;
+            stats.paged_out_messages += memory.out.messages;
+            stats.paged_out_bytes += memory.out.bytes;
+            stats.loads += memory.loads;
+        }
+        stats
+    }
+
+    /// Ready when the core of a vhost failed.
+    pub(super) async fn failed(&self) {
+        self.failure.notified().await;
+    }
+
+    /// Closes all connections, waits for their peers as long as the settings allow, then ends what
+    /// runs beside them.
+    pub(super) async fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.call_all();
+        let timeout = self.live.read().shutdown_timeout.duration();
+        let closed = async {
+            while self.connections.load(Ordering::Acquire) > 0 {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        };
+        if tokio::time::timeout(timeout, closed).await.is_err() {
+            tracing::warn!("some peers did not answer the close in time");
+        }
+        let pager = Arc::clone(&self.pager);
+        drop(tokio::task::spawn_blocking(move || pager.stop()).await);
+        if let Some(store) = self.store.clone() {
+            let stopped = tokio::task::spawn_blocking(move || store.stop()).await;
+            drop(stopped);
+        }
+        // What the tasks hold goes with them: the data directory is free when this returns.
+        let mut tasks = std::mem::take(&mut *self.tasks.lock());
+        tasks.shutdown().await;
+    }
+
+    /// Ends everything at once.
+    pub(super) fn let_go(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.tasks.lock().abort_all();
+        self.pager.let_go();
+        if let Some(store) = &self.store {
+            store.let_go();
+        }
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        Stats {
+            connections: self.connections.load(Ordering::Relaxed),
+            connections_total: self.connections_total.load(Ordering::Relaxed),
+            connections_refused: self.connections_refused.load(Ordering::Relaxed),
+            vhosts: self
+                .vhosts
+                .all()
+                .iter()
+                .map(|vhost| vhost.stats())
+                .collect(),
+            alarms: self.alarms.alarms(),
+            memory: self.memory(),
+            store: self.store.as_ref().map(|store| JournalStats {
+                state: store.state(),
+                figures: store.stats(),
+            }),
+        }
+    }
+}
+
+/// How many connections there were and are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ConnectionCounts {
+    pub(super) open: u64,
+    /// Since the start.
+    pub(super) taken: u64,
+    /// Dropped because there were too many.
+    pub(super) refused: u64,
+}
+
+impl ConnectionCounts {
+    /// Connections that were taken and have ended.
+    pub(super) const fn ended(&self) -> u64 {
+        self.taken.saturating_sub(self.open)
+    }
+}
+
+/// Counts an open connection; on drop, also when its task panics, no longer.
+struct Open {
+    shared: Arc<Shared>,
+    id: ConnectionId,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.shared.connections.fetch_sub(1, Ordering::AcqRel);
+        self.shared.desks.lock().remove(&self.id);
+        self.shared.partials.forget(self.id);
+    }
+}
+
+/// Fires what is due in a vhost, and does its long work in slices.
+async fn run_timer(vhost: Arc<Vhost>, clock: Clock) {
+    let mut turns = Turns::default();
+    while let Ok(due) = vhost.tick() {
+        if due <= clock.now().mono {
+            turns.pass();
+            tokio::task::yield_now().await;
+            continue;
+        }
+        tokio::select! {
+            () = tokio::time::sleep_until(clock.instant(due)) => {}
+            () = vhost.earlier() => {}
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What stands behind the lock of a vhost, and how effects get from there to the connections.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::Waker;
+
+use crate::base::{ConnectionId, Lsn, Name, Table};
+use crate::broker::{Core, Effect, Effects, LogEvent, Memory};
+use crate::gateway::Gateway;
+use crate::server::outbox::Outbox;
+use crate::server::stats::LockHolds;
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) core: Core,
+    pub(super) effects: Effects,
+    pub(super) peers: Table<ConnectionId, Peer>,
+    /// Peers with staged effects.
+    pub(super) touched: Vec<ConnectionId>,
+    /// Who is to be woken once the lock is free.
+    pub(super) wakers: Vec<Waker>,
+    pub(super) holds: LockHolds,
+    /// What messages took when the pager was told last.
+    pub(super) memory: Memory,
+}
+
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) outbox: Arc<Outbox>,
+    pub(super) staged: VecDeque<Effect>,
+}
+
+impl State {
+    /// Those of all connections, in the order of their ids.
+    pub(super) fn outboxes(&self) -> Vec<Arc<Outbox>> {
+        let peers = self.peers.iter();
+        let mut outboxes: Vec<(ConnectionId, Arc<Outbox>)> = peers
+            .map(|(id, peer)| (id, Arc::clone(&peer.outbox)))
+            .collect();
+        outboxes.sort_by_key(|(id, _)| *id);
+        outboxes.into_iter().map(|(_, outbox)| outbox).collect()
+    }
+
+    /// Gives each connection its effects: the one whose batch this is directly, the others through
+    /// their outboxes, all in the core's order. Returns the last LSN for which one of them waits.
+    pub(super) fn distribute(&mut self, mut own: Option<&mut Gateway>) -> Lsn {
+        let Self {
+            effects,
+            peers,
+            touched,
+            wakers,
+            ..
+        } = self;
+        let mut awaited = Lsn(0);
+        for (connection, effect) in effects.outgoing.drain(..) {
+            if let Effect::Published { lsn, .. } | Effect::Settled { lsn, .. } = &effect {
+                awaited = awaited.max(*lsn);
+            }
+            match &mut own {
+                Some(gateway) if gateway.id() == connection => gateway.push_effect(effect),
+                _ => {
+                    let Some(peer) = peers.get_mut(&connection) else {
+                        continue;
+                    };
+                    if peer.staged.is_empty() {
+                        touched.push(connection);
+                    }
+                    peer.staged.push_back(effect);
+                }
+            }
+        }
+        for connection in touched.drain(..) {
+            if let Some(peer) = peers.get_mut(&connection) {
+                wakers.extend(peer.outbox.push(&mut peer.staged));
+            }
+        }
+        awaited
+    }
+}
+
+/// Tells people what happened in the core.
+pub(super) fn log(vhost: &Name, event: &LogEvent) {
+    match event {
+        LogEvent::Dropped {
+            queue,
+            reason,
+            cause,
+            count,
+        } => {
+            tracing::warn!(%vhost, %queue, ?reason, ?cause, count, "messages dropped");
+        }
+        LogEvent::Warned {
+            kind,
+            name,
+            warning,
+        } => tracing::warn!(%vhost, %kind, %name, "{warning}"),
+        LogEvent::Cycle { path } => {
+            let path: Vec<&str> = path.iter().map(|name| &**name).collect();
+            tracing::warn!(%vhost, path = path.join(" -> "), "a dead letter went in a circle");
+        }
+    }
+}

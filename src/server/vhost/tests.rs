@@ -1,0 +1,67 @@
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Waker};
+
+use super::*;
+use crate::base::{ConsumerId, Timestamp};
+use crate::broker::{Effect, Options};
+use crate::server::pager::Place;
+
+fn vhost() -> (Vhost, Arc<Notify>) {
+    let failure = Arc::new(Notify::new());
+    let notify = Arc::clone(&failure);
+    (
+        Vhost::new(
+            Core::new(Options::new(Name::from("v"), Seed(1))),
+            None,
+            Arc::new(Pager::new(Place::Nowhere, 0)),
+            Seed(1),
+            Clock::start(),
+            notify,
+        ),
+        failure,
+    )
+}
+
+#[test]
+fn panic_in_the_core_fails_the_vhost_and_calls_everyone() {
+    let (vhost, failure) = vhost();
+    let outbox = Arc::new(Outbox::default());
+    vhost.enter(ConnectionId(7), Arc::clone(&outbox));
+    let result = vhost.hold(None, |_, _, _, _| assert_eq!(Timestamp(0), Timestamp(1)));
+    assert_eq!(result, Err(Failed));
+    assert!(vhost.failed());
+    assert_eq!(vhost.tick(), Err(Failed), "nobody gets at the core again");
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(outbox.poll_ready(&mut context).is_ready());
+    assert!(pin!(failure.notified()).poll(&mut context).is_ready());
+}
+
+#[test]
+fn effects_reach_each_connection_in_order_and_wake_it_once() {
+    let (vhost, _) = vhost();
+    let outbox = Arc::new(Outbox::default());
+    vhost.enter(ConnectionId(7), Arc::clone(&outbox));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(outbox.poll_ready(&mut context).is_pending());
+    let drained = |consumer| Effect::Drained {
+        consumer: ConsumerId(consumer),
+    };
+    for batch in [[1, 2], [3, 4]] {
+        let result = vhost.hold(None, |_, _, effects, _| {
+            for consumer in batch {
+                effects.outgoing.push((ConnectionId(7), drained(consumer)));
+                effects.outgoing.push((ConnectionId(8), drained(consumer)));
+            }
+        });
+        assert_eq!(result, Ok(()));
+    }
+    let mut seen = Vec::new();
+    outbox.drain(|effects| {
+        seen.extend(effects.drain(..).map(|effect| match effect {
+            Effect::Drained { consumer } => consumer.0,
+            other => panic!("{other:?}"),
+        }));
+    });
+    assert_eq!(seen, [1, 2, 3, 4]);
+}
