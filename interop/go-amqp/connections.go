@@ -33,7 +33,7 @@ func plain(s *scene) {
 
 // through publishes on a session and receives on that of the scene.
 func through(s *scene, session *amqp.Session) {
-	queue := s.queue("", nil)
+	queue := s.Queue("", nil)
 	sender := test.Must(s.sender(session, "/queues/"+queue, nil))
 	outcome(sender, &amqp.Message{Value: "through"})
 	test.Equal("body", receive(s.receiver(queue, nil)).Value, any("through"))
@@ -49,11 +49,11 @@ func scram(*scene) {
 
 func overTLS(s *scene) {
 	url := fmt.Sprintf("amqps://localhost:%d", s.Amqps)
-	test.Must(s.dial(url, amqp.ConnOptions{TLSConfig: s.tls(), SASLType: amqp.SASLTypePlain(s.User, s.Password)}))
+	test.Must(s.dial(url, amqp.ConnOptions{TLSConfig: s.TLS(), SASLType: amqp.SASLTypePlain(s.User, s.Password)}))
 }
 
 func external(s *scene) {
-	config := s.tls()
+	config := s.TLS()
 	config.Certificates = []tls.Certificate{test.Must(tls.LoadX509KeyPair(s.Certificate, s.Key))}
 	url := fmt.Sprintf("amqps://localhost:%d", s.Amqps)
 	test.Must(s.dial(url, amqp.ConnOptions{TLSConfig: config, SASLType: amqp.SASLTypeExternal("")}))
@@ -70,7 +70,7 @@ func vhost(s *scene) {
 	name := s.prefix
 	management.ask("PUT", "/queues/"+name, map[string]any{}, 200, 201)
 	_, err := s.attach(s.session, "/queues/"+name, nil)
-	test.Equal("condition", condition(err), "amqp:not-found")
+	test.Equal("condition", test.Condition(err), "amqp:not-found")
 	test.Must(s.attach(session, "/queues/"+name, nil))
 	management.ask("DELETE", "/queues/"+name, nil, 200)
 	options := amqp.ConnOptions{
@@ -83,11 +83,11 @@ func vhost(s *scene) {
 		defer cancel()
 		_, err = connection.NewSession(ctx, nil)
 	}
-	test.Equal("condition", condition(err), "amqp:not-found")
+	test.Equal("condition", test.Condition(err), "amqp:not-found")
 }
 
 func frames(s *scene) {
-	queue := s.queue("", nil)
+	queue := s.Queue("", nil)
 	session := s.begin(s.connect(amqp.ConnOptions{MaxFrameSize: 512}))
 	body := []byte(strings.Repeat("frames ", 3000))
 	sender := test.Must(s.sender(session, "/queues/"+queue, nil))
@@ -118,7 +118,7 @@ func declare(s *scene) {
 	test.Equal("bindings", len(found), 1)
 	ask("DELETE", found[0].(map[string]any)["location"].(string), nil, 204)
 	test.Equal("bindings", len(ask("GET", path, nil, 200).([]any)), 0)
-	s.publish(name, &amqp.Message{Value: int64(1)}, &amqp.Message{Value: int64(2)})
+	s.Publish(name, &amqp.Message{Value: int64(1)}, &amqp.Message{Value: int64(2)})
 	purged := ask("DELETE", "/queues/"+name+"/messages", nil, 200).(map[string]any)
 	test.Equal("purged", purged["message_count"], any(uint64(2)))
 	ask("DELETE", "/exchanges/"+exchange, nil, 204)

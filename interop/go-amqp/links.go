@@ -30,14 +30,14 @@ func numbered(count int) (messages []*amqp.Message) {
 
 func outcomes(s *scene) {
 	ctx := context.Background()
-	dead := s.queue("-dead", nil)
-	queue := s.queue("", map[string]any{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead})
+	dead := s.Queue("-dead", nil)
+	queue := s.Queue("", map[string]any{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead})
 	for _, name := range []string{"accepted", "released", "modified", "rejected", "undeliverable"} {
-		s.publish(queue, &amqp.Message{Value: name})
+		s.Publish(queue, &amqp.Message{Value: name})
 	}
 	receiver := s.receiver(queue, &amqp.ReceiverOptions{Credit: -1})
 	comes := func(name string, count uint32, first bool) *amqp.Message {
-		s.count(queue) // the outcome before this has arrived
+		s.Count(queue) // the outcome before this has arrived
 		test.Check(receiver.IssueCredit(1))
 		message := receive(receiver)
 		header := message.Header
@@ -59,7 +59,7 @@ func outcomes(s *scene) {
 		&amqp.ModifyMessageOptions{UndeliverableHere: true}))
 	reader := s.receiver(dead, nil)
 	test.Equal("dead letters", []any{receive(reader).Value, receive(reader).Value}, []any{"rejected", "undeliverable"})
-	test.Equal("left in the queue", s.count(queue), 0)
+	test.Equal("left in the queue", s.Count(queue), 0)
 }
 
 func refusals(s *scene) {
@@ -68,7 +68,7 @@ func refusals(s *scene) {
 	nowhere := test.Must(s.sender(s.session, "/exchanges/"+exchange+"/nowhere", nil))
 	test.Equal("outcome", outcome(nowhere, &amqp.Message{Value: "x"}), amqp.DeliveryState(&amqp.StateReleased{}))
 	s.management.ask("DELETE", "/exchanges/"+exchange, nil, 204)
-	queue := s.queue("", map[string]any{"x-max-length": uint64(1), "x-overflow": "reject-publish"})
+	queue := s.Queue("", map[string]any{"x-max-length": uint64(1), "x-overflow": "reject-publish"})
 	sender := test.Must(s.sender(s.session, "/queues/"+queue, nil))
 	test.Equal("outcome", outcome(sender, &amqp.Message{Value: "x"}), amqp.DeliveryState(&amqp.StateAccepted{}))
 	rejected, ok := outcome(sender, &amqp.Message{Value: "x"}).(*amqp.StateRejected)
@@ -78,8 +78,8 @@ func refusals(s *scene) {
 }
 
 func credit(s *scene) {
-	queue := s.queue("", nil)
-	s.publish(queue, numbered(5)...)
+	queue := s.Queue("", nil)
+	s.Publish(queue, numbered(5)...)
 	receiver := s.receiver(queue, &amqp.ReceiverOptions{Credit: -1})
 	nothing(receiver)
 	test.Check(receiver.IssueCredit(2))
@@ -94,13 +94,13 @@ func credit(s *scene) {
 		test.Equal("body", message.Value, any(int64(n+2)))
 		accept(receiver, message)
 	}
-	s.publish(queue, &amqp.Message{Value: int64(5)})
+	s.Publish(queue, &amqp.Message{Value: int64(5)})
 	nothing(receiver)
 }
 
 func drain(s *scene) {
-	queue := s.queue("", nil)
-	s.publish(queue, numbered(3)...)
+	queue := s.Queue("", nil)
+	s.Publish(queue, numbered(3)...)
 	receiver := s.receiver(queue, &amqp.ReceiverOptions{Credit: -1})
 	test.Check(receiver.IssueCredit(10))
 	// A drain takes credit back that is not on its way yet: wait for the first message.
@@ -111,26 +111,26 @@ func drain(s *scene) {
 	for n := range 2 {
 		test.Equal("body", receive(receiver).Value, any(int64(n+1)))
 	}
-	s.publish(queue, &amqp.Message{Value: "late"})
+	s.Publish(queue, &amqp.Message{Value: "late"})
 	nothing(receiver)
 }
 
 func presettled(s *scene) {
-	queue := s.queue("", nil)
+	queue := s.Queue("", nil)
 	sender := test.Must(s.sender(s.session, "/queues/"+queue,
 		&amqp.SenderOptions{SettlementMode: amqp.SenderSettleModeSettled.Ptr()}))
 	test.Check(sender.Send(context.Background(), &amqp.Message{Value: "settled"}, nil))
-	test.Until("it does not arrive", func() bool { return s.count(queue) == 1 })
+	test.Until("it does not arrive", func() bool { return s.Count(queue) == 1 })
 	receiver := s.receiver(queue, &amqp.ReceiverOptions{
 		Credit: 10, RequestedSenderSettleMode: amqp.SenderSettleModeSettled.Ptr(),
 	})
 	test.Equal("body", receive(receiver).Value, any("settled"))
 	closeLink(receiver)
-	test.Equal("left in the queue", s.count(queue), 0)
+	test.Equal("left in the queue", s.Count(queue), 0)
 }
 
 func anonymousTerminus(s *scene) {
-	one, two, bound := s.queue("-one", nil), s.queue("-two", nil), s.queue("-bound", nil)
+	one, two, bound := s.Queue("-one", nil), s.Queue("-two", nil), s.Queue("-bound", nil)
 	exchange := s.prefix + "-exchange"
 	s.management.ask("PUT", "/exchanges/"+exchange, map[string]any{"type": "fanout"}, 204)
 	s.management.ask("POST", "/bindings", map[string]any{
@@ -142,7 +142,7 @@ func anonymousTerminus(s *scene) {
 		test.Equal("outcome", outcome(sender, message), amqp.DeliveryState(&amqp.StateAccepted{}))
 	}
 	for _, queue := range []string{one, two, bound} {
-		test.Equal(queue, s.count(queue), 1)
+		test.Equal(queue, s.Count(queue), 1)
 	}
 	_, rejected := outcome(sender, &amqp.Message{Value: "to nobody"}).(*amqp.StateRejected)
 	test.Equal("rejected", rejected, true)
@@ -152,29 +152,29 @@ func anonymousTerminus(s *scene) {
 func attachRefused(s *scene) {
 	refused := func(source, expected string) {
 		_, err := s.attach(s.session, source, nil)
-		test.Equal(source, condition(err), expected)
+		test.Equal(source, test.Condition(err), expected)
 	}
 	missing := "/queues/" + s.prefix + "-missing"
 	refused(missing, "amqp:not-found")
 	_, err := s.sender(s.session, missing, nil)
-	test.Equal("sender", condition(err), "amqp:not-found")
+	test.Equal("sender", test.Condition(err), "amqp:not-found")
 	refused("/nonsense/x", "amqp:invalid-field")
-	queue := s.queue("", nil)
+	queue := s.Queue("", nil)
 	alone := s.receiver(queue, &amqp.ReceiverOptions{Credit: 1, Properties: map[string]any{"exclusive": true}})
 	refused("/queues/"+queue, "amqp:resource-locked")
 	closeLink(alone)
-	s.publish(queue, &amqp.Message{Value: "the session lives"})
+	s.Publish(queue, &amqp.Message{Value: "the session lives"})
 	test.Equal("body", receive(s.receiver(queue, nil)).Value, any("the session lives"))
 }
 
 func deleted(s *scene) {
-	queue := s.queue("", nil)
+	queue := s.Queue("", nil)
 	receiver := s.receiver(queue, nil)
 	s.management.ask("DELETE", "/queues/"+queue, nil, 200)
 	ctx, cancel := soon()
 	defer cancel()
 	_, err := receiver.Receive(ctx, nil)
-	test.Equal("condition", condition(err), "amqp:resource-deleted")
+	test.Equal("condition", test.Condition(err), "amqp:resource-deleted")
 }
 
 func dynamic(s *scene) {
@@ -187,13 +187,13 @@ func dynamic(s *scene) {
 	closeLink(sender)
 	closeLink(receiver)
 	_, err := s.sender(other, address, nil)
-	test.Equal("condition", condition(err), "amqp:not-found")
+	test.Equal("condition", test.Condition(err), "amqp:not-found")
 }
 
 func selector(s *scene) {
-	queue := s.queue("", nil)
+	queue := s.Queue("", nil)
 	for n, colour := range []string{"red", "blue", "red", "green", "red", "blue"} {
-		s.publish(queue, &amqp.Message{
+		s.Publish(queue, &amqp.Message{
 			Properties:            &amqp.MessageProperties{MessageID: uint64(n)},
 			ApplicationProperties: map[string]any{"colour": colour}, Value: colour,
 		})

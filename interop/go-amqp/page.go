@@ -18,8 +18,8 @@ var pages = []test.Scenario[*scene]{
 // page runs the snippets of docs/clients/go-amqp.md.
 func page(s *scene) {
 	check := test.Check
-	dead := s.queue("-dead", nil)
-	queue := s.queue("", nil)
+	dead := s.Queue("-dead", nil)
+	queue := s.Queue("", nil)
 	s.management.ask("DELETE", "/queues/"+queue, nil)
 	management := s.management
 	url := fmt.Sprintf("amqp://%s:%d", s.Host, s.Amqp)

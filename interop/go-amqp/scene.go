@@ -2,11 +2,7 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"time"
 
@@ -27,12 +23,12 @@ type scene struct {
 
 func open(with test.Setting, name string) *scene {
 	s := &scene{Setting: with, prefix: with.Prefix + name}
-	s.again()
+	s.Again()
 	return s
 }
 
-// again connects, anew after a restart.
-func (s *scene) again() {
+// Again connects, anew after a restart.
+func (s *scene) Again() {
 	s.session = s.begin(s.connect(amqp.ConnOptions{}))
 	s.management = openManagement(s.session)
 }
@@ -74,13 +70,7 @@ func (s *scene) begin(connection *amqp.Conn) *amqp.Session {
 	return test.Must(connection.NewSession(ctx, nil))
 }
 
-func (s *scene) tls() *tls.Config {
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(test.Must(os.ReadFile(s.Ca)))
-	return &tls.Config{RootCAs: pool, ServerName: "localhost"}
-}
-
-func (s *scene) queue(suffix string, arguments map[string]any) string {
+func (s *scene) Queue(suffix string, arguments map[string]any) string {
 	name := s.prefix + suffix
 	if arguments == nil {
 		arguments = map[string]any{}
@@ -91,7 +81,7 @@ func (s *scene) queue(suffix string, arguments map[string]any) string {
 	return name
 }
 
-func (s *scene) count(queue string) uint64 {
+func (s *scene) Count(queue string) uint64 {
 	answer := s.management.ask("GET", "/queues/"+queue, nil, 200)
 	return answer.(map[string]any)["message_count"].(uint64)
 }
@@ -115,7 +105,7 @@ func (s *scene) attach(session *amqp.Session, source string, options *amqp.Recei
 	return session.NewReceiver(ctx, source, options)
 }
 
-func (s *scene) publish(queue string, messages ...*amqp.Message) {
+func (s *scene) Publish(queue string, messages ...*amqp.Message) {
 	sender := test.Must(s.sender(s.session, "/queues/"+queue, nil))
 	for _, message := range messages {
 		test.Equal("outcome", outcome(sender, message), amqp.DeliveryState(&amqp.StateAccepted{}))
@@ -157,24 +147,6 @@ func closeLink(one link) {
 	ctx, cancel := soon()
 	defer cancel()
 	test.Check(one.Close(ctx))
-}
-
-// condition is that of the error the broker gave.
-func condition(err error) string {
-	var link *amqp.LinkError
-	var connection *amqp.ConnError
-	var plain *amqp.Error
-	switch {
-	case err == nil:
-		return "no error"
-	case errors.As(err, &link) && link.RemoteErr != nil:
-		return string(link.RemoteErr.Condition)
-	case errors.As(err, &connection) && connection.RemoteErr != nil:
-		return string(connection.RemoteErr.Condition)
-	case errors.As(err, &plain):
-		return string(plain.Condition)
-	}
-	return err.Error()
 }
 
 // management is the link pair of the node /management.

@@ -2,6 +2,8 @@ package test
 
 import (
 	"bufio"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +24,13 @@ type Setting struct {
 	Certificate string
 	Key         string
 	Prefix      string
+}
+
+// TLS trusts the authority of the broker's certificate.
+func (s Setting) TLS() *tls.Config {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(Must(os.ReadFile(s.Ca)))
+	return &tls.Config{RootCAs: pool, ServerName: "localhost"}
 }
 
 // Scene is what one scenario works on.

@@ -35,7 +35,7 @@ func plain(s *scene) {
 }
 
 func anonymous(s *scene) {
-	queue := s.declared("", nil)
+	queue := s.Queue("", nil)
 	options := s.login(nil)
 	options.SASLType = amqp.SASLTypeAnonymous()
 	connection := test.Must(s.dial("/", options))
@@ -48,11 +48,11 @@ func scram(*scene) {
 }
 
 func overTLS(s *scene) {
-	test.Must(s.dial("/", s.login(s.tls())))
+	test.Must(s.dial("/", s.login(s.TLS())))
 }
 
 func external(s *scene) {
-	config := s.tls()
+	config := s.TLS()
 	config.Certificates = []tls.Certificate{test.Must(tls.LoadX509KeyPair(s.Certificate, s.Key))}
 	options := s.login(config)
 	options.SASLType = amqp.SASLTypeExternal("")
@@ -68,15 +68,15 @@ func vhost(s *scene) {
 	name := s.prefix
 	test.Must(other.Management().DeclareQueue(soon(), &rmq.ClassicQueueSpecification{Name: name}))
 	_, err := s.connection.NewConsumer(soon(), name, nil)
-	test.Equal("condition", condition(err), "amqp:not-found")
+	test.Equal("condition", test.Condition(err), "amqp:not-found")
 	test.Must(other.NewConsumer(soon(), name, nil))
 	test.Check(other.Management().DeleteQueue(soon(), name))
 	_, err = s.dial("/interop-missing", s.login(nil))
-	test.Equal("condition", condition(err), "amqp:not-found")
+	test.Equal("condition", test.Condition(err), "amqp:not-found")
 }
 
 func frames(s *scene) {
-	queue := s.declared("", nil)
+	queue := s.Queue("", nil)
 	options := s.login(nil)
 	options.MaxFrameSize = 512
 	connection := test.Must(s.dial("/", options))

@@ -23,10 +23,10 @@ var links = []test.Scenario[*scene]{
 // outcomes: this client requeues with annotations by modified without delivery-failed, so that the
 // delivery-count stays 0, and discards with annotations by modified with both flags.
 func outcomes(s *scene) {
-	dead := s.declared("-dead", nil)
-	queue := s.declared("", map[string]any{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead})
+	dead := s.Queue("-dead", nil)
+	queue := s.Queue("", map[string]any{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead})
 	for _, name := range []string{"accepted", "released", "modified", "rejected", "undeliverable"} {
-		s.publish(queue, &amqp.Message{Value: name})
+		s.Publish(queue, &amqp.Message{Value: name})
 	}
 	consumer := test.Must(s.connection.NewConsumer(soon(), queue, &rmq.ConsumerOptions{InitialCredits: 1}))
 	comes := func(name string, first bool) rmq.IDeliveryContext {
@@ -50,7 +50,7 @@ func outcomes(s *scene) {
 	message := receive(reader).Message()
 	test.Equal("dead letter", message.Value, any("undeliverable"))
 	test.Equal("annotation", message.Annotations["x-opt-note"], any("bad"))
-	test.Equal("left in the queue", s.count(queue), 0)
+	test.Equal("left in the queue", s.Count(queue), 0)
 }
 
 func refusals(s *scene) {
@@ -75,9 +75,9 @@ func refusals(s *scene) {
 
 // credit: the client gives credit back as messages are settled; it has no way to give none.
 func credit(s *scene) {
-	queue := s.declared("", nil)
+	queue := s.Queue("", nil)
 	for n := range 5 {
-		s.publish(queue, &amqp.Message{Value: int64(n)})
+		s.Publish(queue, &amqp.Message{Value: int64(n)})
 	}
 	consumer := test.Must(s.connection.NewConsumer(soon(), queue, &rmq.ConsumerOptions{InitialCredits: 2}))
 	first := []rmq.IDeliveryContext{receive(consumer), receive(consumer)}
@@ -97,17 +97,17 @@ func drain(*scene) {
 }
 
 func presettled(s *scene) {
-	queue := s.declared("", nil)
-	s.publish(queue, &amqp.Message{Value: "settled"})
+	queue := s.Queue("", nil)
+	s.Publish(queue, &amqp.Message{Value: "settled"})
 	consumer := test.Must(s.connection.NewConsumer(soon(), queue, &rmq.ConsumerOptions{SettleStrategy: rmq.PreSettled}))
 	test.Equal("body", receive(consumer).Message().Value, any("settled"))
 	test.Check(consumer.Close(soon()))
-	test.Equal("left in the queue", s.count(queue), 0)
+	test.Equal("left in the queue", s.Count(queue), 0)
 }
 
 // anonymousTerminus: that a message without `to` is refused is this client's own doing.
 func anonymousTerminus(s *scene) {
-	one, two, bound := s.declared("-one", nil), s.declared("-two", nil), s.declared("-bound", nil)
+	one, two, bound := s.Queue("-one", nil), s.Queue("-two", nil), s.Queue("-bound", nil)
 	exchange := s.prefix + "-exchange"
 	test.Must(s.management.DeclareExchange(soon(), &rmq.FanOutExchangeSpecification{Name: exchange}))
 	test.Must(s.management.Bind(soon(), &rmq.ExchangeToQueueBindingSpecification{
@@ -121,7 +121,7 @@ func anonymousTerminus(s *scene) {
 		test.Equal("outcome", outcome(publisher, message), rmq.DeliveryState(&rmq.StateAccepted{}))
 	}
 	for _, queue := range []string{one, two, bound} {
-		test.Equal(queue, s.count(queue), 1)
+		test.Equal(queue, s.Count(queue), 1)
 	}
 	test.Check(s.management.DeleteExchange(soon(), exchange))
 }
@@ -130,20 +130,20 @@ func anonymousTerminus(s *scene) {
 func attachRefused(s *scene) {
 	missing := s.prefix + "-missing"
 	_, err := s.connection.NewConsumer(soon(), missing, nil)
-	test.Equal("consumer", condition(err), "amqp:not-found")
+	test.Equal("consumer", test.Condition(err), "amqp:not-found")
 	_, err = s.connection.NewPublisher(soon(), &rmq.QueueAddress{Queue: missing}, nil)
-	test.Equal("publisher", condition(err), "amqp:not-found")
-	queue := s.declared("", nil)
-	s.publish(queue, &amqp.Message{Value: "the session lives"})
+	test.Equal("publisher", test.Condition(err), "amqp:not-found")
+	queue := s.Queue("", nil)
+	s.Publish(queue, &amqp.Message{Value: "the session lives"})
 	test.Equal("body", receive(s.consumer(queue)).Message().Value, any("the session lives"))
 }
 
 func deleted(s *scene) {
-	queue := s.declared("", nil)
+	queue := s.Queue("", nil)
 	consumer := s.consumer(queue)
 	test.Check(s.management.DeleteQueue(soon(), queue))
 	_, err := consumer.Receive(soon())
-	test.Equal("condition", condition(err), "amqp:resource-deleted")
+	test.Equal("condition", test.Condition(err), "amqp:resource-deleted")
 }
 
 func dynamic(*scene) {

@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"coroner/interop/test"
@@ -29,12 +26,12 @@ type scene struct {
 
 func open(with test.Setting, name string) *scene {
 	s := &scene{Setting: with, prefix: with.Prefix + name}
-	s.again()
+	s.Again()
 	return s
 }
 
-// again connects, anew after a restart.
-func (s *scene) again() {
+// Again connects, anew after a restart.
+func (s *scene) Again() {
 	s.connection = test.Must(s.dial("/", s.login(nil)))
 	s.management = s.connection.Management()
 }
@@ -77,14 +74,8 @@ func (s *scene) dial(vhost string, options *rmq.AmqpConnOptions) (*rmq.AmqpConne
 	return connection, err
 }
 
-func (s *scene) tls() *tls.Config {
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(test.Must(os.ReadFile(s.Ca)))
-	return &tls.Config{RootCAs: pool, ServerName: "localhost"}
-}
-
-// declared is a new queue of the default type.
-func (s *scene) declared(suffix string, arguments map[string]any) string {
+// Queue is a new queue of the default type.
+func (s *scene) Queue(suffix string, arguments map[string]any) string {
 	name := s.prefix + suffix
 	s.management.DeleteQueue(soon(), name)
 	test.Must(s.management.DeclareQueue(soon(), &rmq.DefaultQueueSpecification{Name: name, Arguments: arguments}))
@@ -92,7 +83,7 @@ func (s *scene) declared(suffix string, arguments map[string]any) string {
 	return name
 }
 
-func (s *scene) count(queue string) uint64 {
+func (s *scene) Count(queue string) uint64 {
 	return test.Must(s.management.QueueInfo(soon(), queue)).MessageCount()
 }
 
@@ -104,7 +95,7 @@ func (s *scene) consumer(queue string) *rmq.Consumer {
 	return test.Must(s.connection.NewConsumer(soon(), queue, nil))
 }
 
-func (s *scene) publish(queue string, messages ...*amqp.Message) {
+func (s *scene) Publish(queue string, messages ...*amqp.Message) {
 	publisher := s.publisher(&rmq.QueueAddress{Queue: queue})
 	for _, message := range messages {
 		test.Equal("outcome", outcome(publisher, message), rmq.DeliveryState(&rmq.StateAccepted{}))
@@ -127,22 +118,4 @@ func nothing(consumer *rmq.Consumer) {
 	if delivery, err := consumer.Receive(ctx); err == nil {
 		panic(fmt.Errorf("unexpected message %v", delivery.Message().Value))
 	}
-}
-
-// condition is that of the error the broker gave.
-func condition(err error) string {
-	var link *amqp.LinkError
-	var connection *amqp.ConnError
-	var plain *amqp.Error
-	switch {
-	case err == nil:
-		return "no error"
-	case errors.As(err, &link) && link.RemoteErr != nil:
-		return string(link.RemoteErr.Condition)
-	case errors.As(err, &connection) && connection.RemoteErr != nil:
-		return string(connection.RemoteErr.Condition)
-	case errors.As(err, &plain):
-		return string(plain.Condition)
-	}
-	return err.Error()
 }
