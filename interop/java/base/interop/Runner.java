@@ -4,6 +4,7 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.LinkedHashMap;
 import java.util.Map;
 
 /** Runs the scenarios a client was called for, and prints a line for each. */
@@ -20,8 +21,14 @@ public final class Runner {
     }
 
     /** Ends the process: with status 0 if no scenario failed. */
+    @SafeVarargs
     public static <S extends AutoCloseable> void main(String[] arguments, Opener<S> opener,
-            Map<String, Scenario<S>> scenarios) throws Exception {
+            Scenario<S> page, Map<String, Scenario<S>>... parts) throws Exception {
+        var scenarios = new LinkedHashMap<String, Scenario<S>>();
+        for (var part : parts) {
+            scenarios.putAll(part);
+        }
+        scenarios.put("page", page);
         var setting = Setting.read(arguments[0]);
         Collection<String> named = Arrays.asList(arguments).subList(1, arguments.length);
         int status = 0;

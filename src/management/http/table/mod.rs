@@ -1,6 +1,7 @@
 //! All routes.
 
 mod broker;
+mod checks;
 mod objects;
 mod registry;
 
@@ -25,6 +26,11 @@ const fn route(
 
 /// Every route of the API, in the order in which they are tried.
 pub fn routes() -> impl Iterator<Item = &'static Route> {
-    let parts = [objects::ROUTES, broker::ROUTES, registry::ROUTES];
+    let parts = [
+        objects::ROUTES,
+        broker::ROUTES,
+        registry::ROUTES,
+        checks::ROUTES,
+    ];
     parts.into_iter().flatten()
 }

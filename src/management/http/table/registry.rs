@@ -1,4 +1,4 @@
-//! Routes to vhosts, users, permissions and limits.
+//! Routes to vhosts, users, permissions, limits and parameters.
 
 use super::super::access::Access;
 use super::super::route::{Endpoint, Method, Route};
@@ -222,5 +222,75 @@ pub(super) const ROUTES: &[Route] = &[
         Endpoint::DeleteUserLimit,
         Access::Administrator,
         "Lifts a limit of a user",
+    ),
+    route(
+        Method::Get,
+        "/api/parameters",
+        Endpoint::Parameters,
+        Access::Policymaker,
+        "Parameters that are no policies: operator policies, limits of vhosts",
+    ),
+    route(
+        Method::Get,
+        "/api/parameters/{component}",
+        Endpoint::ComponentParameters,
+        Access::Policymaker,
+        "The policies or operator policies in their general form",
+    ),
+    route(
+        Method::Get,
+        "/api/parameters/{component}/{vhost}",
+        Endpoint::VhostParameters,
+        Access::VhostPolicymaker,
+        "Those of a vhost",
+    ),
+    route(
+        Method::Get,
+        "/api/parameters/{component}/{vhost}/{name}",
+        Endpoint::Parameter,
+        Access::VhostPolicymaker,
+        "A policy, an operator policy or the limits of a vhost in their general form",
+    ),
+    route(
+        Method::Put,
+        "/api/parameters/{component}/{vhost}/{name}",
+        Endpoint::PutParameter,
+        Access::VhostAdministrator,
+        "Sets an operator policy or the limits of a vhost (vhost-limits, limits)",
+    ),
+    route(
+        Method::Delete,
+        "/api/parameters/{component}/{vhost}/{name}",
+        Endpoint::DeleteParameter,
+        Access::VhostAdministrator,
+        "Removes a policy, an operator policy or the limits of a vhost",
+    ),
+    route(
+        Method::Get,
+        "/api/global-parameters",
+        Endpoint::GlobalParameters,
+        Access::Policymaker,
+        "All global parameters",
+    ),
+    route(
+        Method::Get,
+        "/api/global-parameters/{name}",
+        Endpoint::GlobalParameter,
+        Access::Policymaker,
+        "A global parameter",
+    ),
+    route(
+        Method::Put,
+        "/api/global-parameters/{name}",
+        Endpoint::PutGlobalParameter,
+        Access::Administrator,
+        "Sets a global parameter",
+    ),
+    route(
+        Method::Delete,
+        "/api/global-parameters/{name}",
+        Endpoint::DeleteGlobalParameter,
+        Access::Administrator,
+        "Removes a global parameter",
     ),
 ];

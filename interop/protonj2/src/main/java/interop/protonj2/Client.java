@@ -1,8 +1,6 @@
 package interop.protonj2;
 
 import interop.Runner;
-import interop.Runner.Scenario;
-import java.util.LinkedHashMap;
 
 /**
  * Qpid ProtonJ2 (Java) through the scenarios of ../SCENARIOS.md.
@@ -12,13 +10,8 @@ import java.util.LinkedHashMap;
  */
 public final class Client {
     public static void main(String[] arguments) throws Exception {
-        var scenarios = new LinkedHashMap<String, Scenario<Scene>>();
-        scenarios.putAll(Connections.SCENARIOS);
-        scenarios.putAll(Messages.SCENARIOS);
-        scenarios.putAll(Links.SCENARIOS);
-        scenarios.putAll(Deaths.SCENARIOS);
-        scenarios.put("page", Page::run);
-        Runner.main(arguments, Scene::new, scenarios);
+        Runner.main(arguments, Scene::new, Page::run, Connections.SCENARIOS, Messages.SCENARIOS,
+                Links.SCENARIOS, Deaths.SCENARIOS);
     }
 
     private Client() {}

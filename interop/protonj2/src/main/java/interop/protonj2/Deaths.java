@@ -4,11 +4,12 @@ import static interop.Check.equal;
 import static interop.Check.that;
 import static interop.Check.until;
 
+import interop.History;
+import interop.History.Death;
 import interop.Runner;
 import interop.Runner.Scenario;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.qpid.protonj2.client.AdvancedMessage;
@@ -21,7 +22,9 @@ import org.apache.qpid.protonj2.types.UnsignedLong;
 /** Dead letters with their history, and what survives a restart. */
 final class Deaths {
     static final Map<String, Scenario<Scene>> SCENARIOS = new LinkedHashMap<>();
-    private static final long MINUTE_MS = 60_000;
+    // ProtonJ2 1.1.0 reads a timestamp as a Long.
+    private static final History HISTORY = new History(Symbol::valueOf, UnsignedLong::valueOf,
+            UnsignedInteger::valueOf, time -> (Long) time);
 
     static {
         SCENARIOS.put("rejected", Deaths::rejected);
@@ -32,48 +35,10 @@ final class Deaths {
         SCENARIOS.put("restart", Deaths::restart);
     }
 
-    /** One entry of x-opt-deaths; a ttl of 0: none. */
-    private record Death(String queue, String reason, long count, long ttl) {
-        Death(String queue, String reason) {
-            this(queue, reason, 1, 0);
-        }
-
-        void check(Map<?, ?> entry) {
-            var fields = new HashMap<Symbol, Object>();
-            for (var one : entry.entrySet()) {
-                fields.put((Symbol) one.getKey(), one.getValue());
-            }
-            // ProtonJ2 1.1.0 reads a timestamp as a Long.
-            var begun = (Long) fields.remove(Symbol.valueOf("first-time"));
-            var ended = (Long) fields.remove(Symbol.valueOf("last-time"));
-            long age = System.currentTimeMillis() - ended;
-            that("times", begun <= ended && -MINUTE_MS < age && age < MINUTE_MS);
-            equal("routing-keys", fields.remove(Symbol.valueOf("routing-keys")), new String[] {queue});
-            var expected = new HashMap<Symbol, Object>(Map.of(
-                    Symbol.valueOf("queue"), queue, Symbol.valueOf("reason"), Symbol.valueOf(reason),
-                    Symbol.valueOf("count"), UnsignedLong.valueOf(count),
-                    Symbol.valueOf("exchange"), ""));
-            if (ttl > 0) {
-                expected.put(Symbol.valueOf("ttl"), UnsignedInteger.valueOf(ttl));
-            }
-            equal("entry", fields, expected);
-        }
-    }
-
     /** The whole history: entries newest first, and the first death. */
     private static void history(Delivery delivery, Death first, Death... entries) throws Exception {
         var message = delivery.message();
-        for (var one : Map.of("first", first, "last", entries[0]).entrySet()) {
-            String begin = "x-" + one.getKey() + "-death-";
-            equal(begin + "queue", message.annotation(begin + "queue"), one.getValue().queue());
-            equal(begin + "reason", message.annotation(begin + "reason"), one.getValue().reason());
-            equal(begin + "exchange", message.annotation(begin + "exchange"), "");
-        }
-        var deaths = (Map<?, ?>[]) message.annotation("x-opt-deaths");
-        equal("entries", deaths.length, entries.length);
-        for (int at = 0; at < entries.length; at++) {
-            entries[at].check(deaths[at]);
-        }
+        HISTORY.check(message::annotation, first, entries);
     }
 
     private static Message<Map<String, Object>> letter() throws Exception {
@@ -90,26 +55,22 @@ final class Deaths {
         return message;
     }
 
-    static Map<String, Object> to(String queue) {
-        return Map.of("x-dead-letter-exchange", "", "x-dead-letter-routing-key", queue);
-    }
-
     /** A queue that dead-letters to another one. */
     private static String dying(Scene scene, String dead, Map<String, Object> more) throws Exception {
-        var arguments = new HashMap<>(to(dead));
+        var arguments = new HashMap<>(History.to(dead));
         arguments.putAll(more);
         return scene.queue("", arguments);
     }
 
     private static void rejected(Scene scene) throws Exception {
         String last = scene.queue("-last");
-        String dead = scene.queue("-dead", to(last));
+        String dead = scene.queue("-dead", History.to(last));
         String queue = dying(scene, dead, Map.of());
-        scene.publish(queue, letter().timeToLive(MINUTE_MS));
+        scene.publish(queue, letter().timeToLive(History.MINUTE_MS));
         Scene.receive(scene.receiver(queue)).reject("app:bad", "cannot be read");
         var delivery = Scene.receive(scene.receiver(dead));
         that("no ttl is left", !unchanged(delivery).header().hasTimeToLive());
-        var once = new Death(queue, "rejected", 1, MINUTE_MS);
+        var once = new Death(queue, "rejected", 1, History.MINUTE_MS);
         history(delivery, once, once);
         delivery.reject("app:bad", "cannot be read");
         delivery = Scene.receive(scene.receiver(last));

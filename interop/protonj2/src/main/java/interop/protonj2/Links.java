@@ -5,6 +5,7 @@ import static interop.Check.equal;
 import static interop.Check.that;
 import static interop.Check.until;
 
+import interop.History;
 import interop.Runner.Scenario;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -58,7 +59,7 @@ final class Links {
 
     private static void outcomes(Scene scene) throws Exception {
         String dead = scene.queue("-dead");
-        String queue = scene.queue("", Deaths.to(dead));
+        String queue = scene.queue("", History.to(dead));
         for (String name : List.of("accepted", "released", "modified", "rejected", "undeliverable")) {
             scene.publish(queue, Message.create(name));
         }

@@ -1,8 +1,6 @@
 package interop.qpidjms;
 
 import interop.Runner;
-import interop.Runner.Scenario;
-import java.util.LinkedHashMap;
 
 /**
  * Qpid JMS (Java) through the scenarios of ../SCENARIOS.md, as far as JMS has what they are about.
@@ -15,13 +13,8 @@ public final class Client {
     static final String VERSION = "Qpid JMS 2.10.0";
 
     public static void main(String[] arguments) throws Exception {
-        var scenarios = new LinkedHashMap<String, Scenario<Scene>>();
-        scenarios.putAll(Connections.SCENARIOS);
-        scenarios.putAll(Messages.SCENARIOS);
-        scenarios.putAll(Links.SCENARIOS);
-        scenarios.putAll(Deaths.SCENARIOS);
-        scenarios.put("page", Page::run);
-        Runner.main(arguments, Scene::new, scenarios);
+        Runner.main(arguments, Scene::new, Page::run, Connections.SCENARIOS, Messages.SCENARIOS,
+                Links.SCENARIOS, Deaths.SCENARIOS);
     }
 
     private Client() {}

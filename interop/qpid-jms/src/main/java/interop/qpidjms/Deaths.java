@@ -4,6 +4,8 @@ import static interop.Check.equal;
 import static interop.Check.that;
 import static interop.Check.until;
 
+import interop.History;
+import interop.History.Death;
 import interop.Runner;
 import interop.Runner.Scenario;
 import jakarta.jms.DeliveryMode;
@@ -23,7 +25,8 @@ import org.apache.qpid.proton.amqp.UnsignedLong;
 /** Dead letters with their history, and what survives a restart. */
 final class Deaths {
     static final Map<String, Scenario<Scene>> SCENARIOS = new LinkedHashMap<>();
-    private static final long MINUTE_MS = 60_000;
+    private static final History HISTORY = new History(Symbol::valueOf, UnsignedLong::valueOf,
+            UnsignedInteger::valueOf, time -> ((Date) time).getTime());
 
     static {
         SCENARIOS.put("rejected", Deaths::rejected);
@@ -34,46 +37,9 @@ final class Deaths {
         SCENARIOS.put("restart", Deaths::restart);
     }
 
-    /** One entry of x-opt-deaths; a ttl of 0: none. */
-    private record Death(String queue, String reason, long count, long ttl) {
-        Death(String queue, String reason) {
-            this(queue, reason, 1, 0);
-        }
-
-        void check(Map<?, ?> entry) {
-            var fields = new HashMap<Symbol, Object>();
-            for (var one : entry.entrySet()) {
-                fields.put((Symbol) one.getKey(), one.getValue());
-            }
-            var begun = (Date) fields.remove(Symbol.valueOf("first-time"));
-            var ended = (Date) fields.remove(Symbol.valueOf("last-time"));
-            long age = System.currentTimeMillis() - ended.getTime();
-            that("times", !begun.after(ended) && -MINUTE_MS < age && age < MINUTE_MS);
-            equal("routing-keys", fields.remove(Symbol.valueOf("routing-keys")), new String[] {queue});
-            var expected = new HashMap<Symbol, Object>(Map.of(
-                    Symbol.valueOf("queue"), queue, Symbol.valueOf("reason"), Symbol.valueOf(reason),
-                    Symbol.valueOf("count"), UnsignedLong.valueOf(count),
-                    Symbol.valueOf("exchange"), ""));
-            if (ttl > 0) {
-                expected.put(Symbol.valueOf("ttl"), UnsignedInteger.valueOf(ttl));
-            }
-            equal("entry", fields, expected);
-        }
-    }
-
     /** The whole history: entries newest first, and the first death. */
-    private static void history(Message message, Death first, Death... entries) {
-        for (var one : Map.of("first", first, "last", entries[0]).entrySet()) {
-            String begin = "x-" + one.getKey() + "-death-";
-            equal(begin + "queue", Scene.annotation(message, begin + "queue"), one.getValue().queue());
-            equal(begin + "reason", Scene.annotation(message, begin + "reason"), one.getValue().reason());
-            equal(begin + "exchange", Scene.annotation(message, begin + "exchange"), "");
-        }
-        var deaths = (Object[]) Scene.annotation(message, "x-opt-deaths");
-        equal("entries", deaths.length, entries.length);
-        for (int at = 0; at < entries.length; at++) {
-            entries[at].check((Map<?, ?>) deaths[at]);
-        }
+    private static void history(Message message, Death first, Death... entries) throws Exception {
+        HISTORY.check(name -> Scene.annotation(message, name), first, entries);
     }
 
     private static MapMessage letter(Scene scene) throws Exception {
@@ -92,28 +58,24 @@ final class Deaths {
         equal("body", ((MapMessage) message).getString("text"), "dear");
     }
 
-    static Map<String, Object> to(String queue) {
-        return Map.of("x-dead-letter-exchange", "", "x-dead-letter-routing-key", queue);
-    }
-
     /** A queue that dead-letters to another one. */
     private static String dying(Scene scene, String dead, Map<String, Object> more) throws Exception {
-        var arguments = new HashMap<>(to(dead));
+        var arguments = new HashMap<>(History.to(dead));
         arguments.putAll(more);
         return scene.queue("", arguments);
     }
 
     private static void rejected(Scene scene) throws Exception {
         String last = scene.queue("-last");
-        String dead = scene.queue("-dead", to(last));
+        String dead = scene.queue("-dead", History.to(last));
         String queue = dying(scene, dead, Map.of());
         var producer = scene.session.createProducer(scene.destination(queue));
-        producer.setTimeToLive(MINUTE_MS);
+        producer.setTimeToLive(History.MINUTE_MS);
         producer.send(letter(scene));
         Scene.settle(Scene.receive(scene.consumer(queue)), Scene.REJECTED);
         var message = Scene.receive(scene.consumer(dead));
         unchanged(message);
-        var once = new Death(queue, "rejected", 1, MINUTE_MS);
+        var once = new Death(queue, "rejected", 1, History.MINUTE_MS);
         history(message, once, once);
         Scene.settle(message, Scene.REJECTED);
         message = Scene.receive(scene.consumer(last));

@@ -5,6 +5,7 @@ import static interop.Check.equal;
 import static interop.Check.that;
 import static interop.Check.until;
 
+import interop.History;
 import interop.Runner.Scenario;
 import jakarta.jms.Message;
 import jakarta.jms.MessageConsumer;
@@ -42,7 +43,7 @@ final class Links {
     /** JMS has no annotations for `modified`, and no error for `rejected`. */
     private static void outcomes(Scene scene) throws Exception {
         String dead = scene.queue("-dead");
-        String queue = scene.queue("", Deaths.to(dead));
+        String queue = scene.queue("", History.to(dead));
         scene.publish(queue, "accepted", "released", "modified", "rejected", "undeliverable");
         var consumer = scene.consumer(queue);
         Scene.settle(comes(consumer, "accepted", 1), Scene.ACCEPTED);

@@ -2,6 +2,7 @@ package interop.qpidjms;
 
 import static interop.Check.equal;
 
+import interop.History;
 import interop.Snippets;
 import jakarta.jms.Connection;
 import jakarta.jms.Session;
@@ -15,7 +16,7 @@ final class Page {
     static void run(Scene scene) throws Exception {
         Snippets.areIn(Page.class, "qpid-jms");
         String dead = scene.queue("-dead");
-        String queue = scene.queue("", Deaths.to(dead));
+        String queue = scene.queue("", History.to(dead));
         var connection = connect(scene.url());
         publish(connection, queue);
         reject(connection, queue);

@@ -10,10 +10,11 @@ import com.rabbitmq.client.amqp.Publisher;
 import com.rabbitmq.qpid.protonj2.types.Symbol;
 import com.rabbitmq.qpid.protonj2.types.UnsignedInteger;
 import com.rabbitmq.qpid.protonj2.types.UnsignedLong;
+import interop.History;
+import interop.History.Death;
 import interop.Runner;
 import interop.Runner.Scenario;
 import java.time.Duration;
-import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -21,7 +22,9 @@ import java.util.Map;
 /** Dead letters with their history, and what survives a restart. */
 final class Deaths {
     static final Map<String, Scenario<Scene>> SCENARIOS = new LinkedHashMap<>();
-    private static final long MINUTE_MS = 60_000;
+    // The client reads a timestamp as a Long.
+    private static final History HISTORY = new History(Symbol::valueOf, UnsignedLong::valueOf,
+            UnsignedInteger::valueOf, time -> (Long) time);
 
     static {
         SCENARIOS.put("rejected", Deaths::rejected);
@@ -32,51 +35,13 @@ final class Deaths {
         SCENARIOS.put("restart", Deaths::restart);
     }
 
-    /** One entry of x-opt-deaths; a ttl of 0: none. */
-    private record Death(String queue, String reason, long count, long ttl) {
-        Death(String queue, String reason) {
-            this(queue, reason, 1, 0);
-        }
-
-        void check(Map<?, ?> entry) {
-            var fields = new HashMap<Symbol, Object>();
-            for (var one : entry.entrySet()) {
-                fields.put((Symbol) one.getKey(), one.getValue());
-            }
-            // The client reads a timestamp as a Long.
-            var begun = (Long) fields.remove(Symbol.valueOf("first-time"));
-            var ended = (Long) fields.remove(Symbol.valueOf("last-time"));
-            long age = System.currentTimeMillis() - ended;
-            that("times", begun <= ended && -MINUTE_MS < age && age < MINUTE_MS);
-            equal("routing-keys", fields.remove(Symbol.valueOf("routing-keys")), new String[] {queue});
-            var expected = new HashMap<Symbol, Object>(Map.of(
-                    Symbol.valueOf("queue"), queue, Symbol.valueOf("reason"), Symbol.valueOf(reason),
-                    Symbol.valueOf("count"), UnsignedLong.valueOf(count),
-                    Symbol.valueOf("exchange"), ""));
-            if (ttl > 0) {
-                expected.put(Symbol.valueOf("ttl"), UnsignedInteger.valueOf(ttl));
-            }
-            equal("entry", fields, expected);
-        }
-    }
-
     /** The message is unchanged but for its whole history: entries newest first. */
-    private static void history(Message message, Death first, Death... entries) {
+    private static void history(Message message, Death first, Death... entries) throws Exception {
         equal("message-id", message.messageId(), "letter");
         equal("subject", message.subject(), "greeting");
         equal("n", message.property("n"), 7L);
         equal("body", new String(message.body()), "dear");
-        for (var one : Map.of("first", first, "last", entries[0]).entrySet()) {
-            String begin = "x-" + one.getKey() + "-death-";
-            equal(begin + "queue", message.annotation(begin + "queue"), one.getValue().queue());
-            equal(begin + "reason", message.annotation(begin + "reason"), one.getValue().reason());
-            equal(begin + "exchange", message.annotation(begin + "exchange"), "");
-        }
-        var deaths = (Map<?, ?>[]) message.annotation("x-opt-deaths");
-        equal("entries", deaths.length, entries.length);
-        for (int at = 0; at < entries.length; at++) {
-            entries[at].check(deaths[at]);
-        }
+        HISTORY.check(message::annotation, first, entries);
     }
 
     private static Message letter(Publisher publisher) {
@@ -90,10 +55,6 @@ final class Deaths {
         }
     }
 
-    static Map<String, Object> to(String queue) {
-        return Map.of("x-dead-letter-exchange", "", "x-dead-letter-routing-key", queue);
-    }
-
     /** A specification of a queue that dead-letters to another one. */
     private static Management.QueueSpecification dying(Scene scene, String dead) {
         return scene.management.queue(scene.prefix).type(Management.QueueType.CLASSIC)
@@ -102,12 +63,12 @@ final class Deaths {
 
     private static void rejected(Scene scene) throws Exception {
         String last = scene.queue("-last");
-        String dead = scene.queue("-dead", to(last));
+        String dead = scene.queue("-dead", History.to(last));
         String queue = scene.declared(scene.prefix, dying(scene, dead));
         var publisher = scene.publisher(queue);
-        Scene.accepted(publisher, letter(publisher).ttl(Duration.ofMillis(MINUTE_MS)));
+        Scene.accepted(publisher, letter(publisher).ttl(Duration.ofMillis(History.MINUTE_MS)));
         scene.inbox(queue).take().context().discard();
-        var once = new Death(queue, "rejected", 1, MINUTE_MS);
+        var once = new Death(queue, "rejected", 1, History.MINUTE_MS);
         var letter = scene.inbox(dead).take();
         history(letter.message(), once, once);
         letter.context().discard();

@@ -7,6 +7,7 @@ import static interop.Check.that;
 import com.rabbitmq.client.amqp.Management;
 import com.rabbitmq.client.amqp.Publisher;
 import com.rabbitmq.client.amqp.Resource;
+import interop.History;
 import interop.Runner.Scenario;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -47,7 +48,7 @@ final class Links {
     /** The client rejects without an error. */
     private static void outcomes(Scene scene) throws Exception {
         String dead = scene.queue("-dead");
-        String queue = scene.queue("", Deaths.to(dead));
+        String queue = scene.queue("", History.to(dead));
         scene.publish(queue, "accepted", "released", "modified", "rejected", "undeliverable");
         var inbox = new Inbox(scene.connection.consumerBuilder().queue(queue).initialCredits(1));
         comes(scene, inbox, "accepted", 0, true).context().accept();
