@@ -2,6 +2,7 @@
 import json
 import sys
 import time
+import uuid
 
 TIMEOUT_S = 10
 
@@ -25,6 +26,25 @@ def equal(observed, expected, what):
 
 def typed(observed, kind, expected, what):
     equal((type(observed).__name__, observed), (kind.__name__, expected), what)
+
+
+def simple(proton):
+    """a value of every simple type; `proton` is the module with the client's types"""
+    return {
+        "boolean": True, "ubyte": proton.ubyte(255), "ushort": proton.ushort(65535),
+        "uint": proton.uint(4294967295), "ulong": proton.ulong(18446744073709551615),
+        "byte": proton.byte(-128), "short": proton.short(-32768), "int": proton.int32(-2147483648),
+        "long": -9223372036854775808, "float": proton.float32(1.5), "double": 2.5,
+        "decimal32": proton.decimal32(7), "decimal64": proton.decimal64(8),
+        "decimal128": proton.decimal128(bytes(range(16))), "char": proton.char("\u20ac"),
+        "timestamp": proton.timestamp(1700000000123), "uuid": uuid.UUID(int=77),
+        "binary": b"\x00\xff", "string": "gr\u00fc\u00dfe", "symbol": proton.symbol("sym"),
+    }
+
+
+def same(observed, sent, what):
+    """it came back with its type; Proton gives a view of what it was given as bytes"""
+    typed(bytes(observed) if type(sent) is bytes else observed, type(sent), sent, what)
 
 
 def check_entry(proton, entry, queue, reason, count=1, exchange="", keys=None, ttl_ms=None):
