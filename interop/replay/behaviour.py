@@ -124,9 +124,9 @@ class Case:
         deadline = time.monotonic() + 15
         while time.monotonic() < deadline:
             mine = self.peer.sock.getsockname()[1]
-            for c in self.setting.http("GET", "/api/connections") or []:
+            for c in self.setting.http("GET", "/connections") or []:
                 if c.get("peer_port") == mine:
-                    self.setting.http("DELETE", "/api/connections/" + c["name"].replace(" ", "%20").replace(">", "%3E"))
+                    self.setting.http("DELETE", "/connections/" + c["name"].replace(" ", "%20").replace(">", "%3E"))
                     return
             time.sleep(0.3)
         raise AssertionError("the HTTP API does not list the connection")

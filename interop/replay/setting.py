@@ -1,15 +1,16 @@
 """The setting of a replay: which broker, its virtual hosts, its users, its queues and exchanges."""
 import argparse
-import base64
 import json
 import os
+import sys
 import tomllib
-import urllib.error
 import urllib.parse
-import urllib.request
 
 from wire import HERE
 from amqp10 import AmqpError, Conn, Management, amap, boolean, st
+
+sys.path.insert(0, os.path.join(HERE, ".."))
+import http_api  # noqa: E402
 
 LIMITED = "limited"     # a user who may touch only names that begin with "mine"
 
@@ -42,28 +43,19 @@ class Setting:
 
     def _set_up_rabbitmq(self):
         vhost = urllib.parse.quote(self.vhost, safe="")
-        self.http("DELETE", "/api/vhosts/" + vhost)
-        self.http("PUT", "/api/vhosts/" + vhost, {"default_queue_type": "classic"})
+        self.http("DELETE", "/vhosts/" + vhost)
+        self.http("PUT", "/vhosts/" + vhost, {"default_queue_type": "classic"})
         everything = {"configure": ".*", "write": ".*", "read": ".*"}
-        self.http("PUT", "/api/permissions/%s/guest" % vhost, everything)
-        self.http("PUT", "/api/users/" + LIMITED, {"password": LIMITED, "tags": ""})
+        self.http("PUT", "/permissions/%s/guest" % vhost, everything)
+        self.http("PUT", "/users/" + LIMITED, {"password": LIMITED, "tags": ""})
         own = {"configure": "^mine", "write": "^mine", "read": "^mine"}
-        self.http("PUT", "/api/permissions/%s/%s" % (vhost, LIMITED), own)
+        self.http("PUT", "/permissions/%s/%s" % (vhost, LIMITED), own)
 
     def http(self, method, path, body=None):
-        request = urllib.request.Request(
-            self.api.rstrip("/") + path, method=method,
-            data=json.dumps(body).encode() if body is not None else None,
-            headers={"Content-Type": "application/json",
-                     "Authorization": "Basic " + base64.b64encode(b"guest:guest").decode()})
-        try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                data = answer.read()
-                return json.loads(data) if data else None
-        except urllib.error.HTTPError as e:
-            if e.code != 404:
-                raise
-            return None
+        status, text = http_api.ask(self.api, method, path, body)
+        if status >= 400 and status != 404:
+            raise RuntimeError("%s %s: %d %s" % (method, path, status, text))
+        return json.loads(text) if text and status < 400 else None
 
     def connect(self, user="guest"):
         return Conn(self.host, self.port, user=user, password=user, hostname="vhost:" + self.vhost,
