@@ -103,11 +103,19 @@ pub enum PublishOutcome {
         queue: Name,
     },
     /// The exchange is not there (any more).
-    NoExchange,
+    NoExchange {
+        /// Its name.
+        exchange: Name,
+    },
     /// The exchange is internal.
-    Internal,
+    Internal {
+        /// Its name.
+        exchange: Name,
+    },
     /// A topic exchange, and a routing key that the user may not use.
     Forbidden {
+        /// Its name.
+        exchange: Name,
         /// The first such key.
         key: Name,
     },

@@ -469,29 +469,23 @@ impl Gateway {
 /// The state for an outcome, and the error to detach with. As with missing rights, there is no
 /// outcome for what goes to an internal exchange.
 fn verdict(to: &Destination, outcome: &PublishOutcome) -> (Option<DeliveryState>, Option<Error>) {
-    let (exchange, anonymous) = match to {
-        Destination::Fixed { route, .. } => (&*route.exchange, false),
-        Destination::Anonymous { last } => (
-            last.as_ref().map_or("", |(_, route)| &*route.exchange),
-            true,
-        ),
-    };
     match outcome {
         PublishOutcome::Accepted => (Some(DeliveryState::Accepted), None),
         PublishOutcome::Unroutable => (Some(DeliveryState::Released), None),
         PublishOutcome::QueueFull { queue } => {
             (Some(errors::rejected(errors::queue_full(queue))), None)
         }
-        PublishOutcome::NoExchange if anonymous => {
+        PublishOutcome::NoExchange { exchange } => {
             let error = errors::no_exchange(exchange);
-            (Some(errors::rejected(error)), None)
+            match to {
+                Destination::Anonymous { .. } => (Some(errors::rejected(error)), None),
+                Destination::Fixed { .. } => (Some(DeliveryState::Released), Some(error)),
+            }
         }
-        PublishOutcome::NoExchange => {
-            let error = errors::no_exchange(exchange);
-            (Some(DeliveryState::Released), Some(error))
+        PublishOutcome::Internal { exchange } => (None, Some(errors::internal_exchange(exchange))),
+        PublishOutcome::Forbidden { exchange, key } => {
+            (None, Some(errors::forbidden_key(exchange, key)))
         }
-        PublishOutcome::Internal => (None, Some(errors::internal_exchange(exchange))),
-        PublishOutcome::Forbidden { key } => (None, Some(errors::forbidden_key(exchange, key))),
     }
 }
 

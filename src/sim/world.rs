@@ -499,7 +499,7 @@ impl World {
         };
         let all = self.model.publish(scene, &message, &route, &targets);
         let expected = match (exchange, targets.is_empty(), all) {
-            (None, _, _) => matches!(outcome, Some(PublishOutcome::NoExchange)),
+            (None, _, _) => matches!(outcome, Some(PublishOutcome::NoExchange { .. })),
             (_, true, _) => matches!(outcome, Some(PublishOutcome::Unroutable)),
             (_, _, true) => matches!(outcome, Some(PublishOutcome::Accepted)),
             (_, _, false) => matches!(outcome, Some(PublishOutcome::QueueFull { .. })),

@@ -53,12 +53,18 @@ impl Core {
             Target::Attached(id) => self.router.exchange(id),
             Target::Named => self.router.exchange_named(&publish.route.exchange),
         };
+        let name = || publish.route.exchange.clone();
         match exchange {
-            None => Err(PublishOutcome::NoExchange),
-            Some(exchange) if exchange.spec.internal => Err(PublishOutcome::Internal),
+            None => Err(PublishOutcome::NoExchange { exchange: name() }),
+            Some(exchange) if exchange.spec.internal => {
+                Err(PublishOutcome::Internal { exchange: name() })
+            }
             Some(exchange) => match forbidden_key(exchange, publish) {
                 None => Ok(exchange.id),
-                Some(key) => Err(PublishOutcome::Forbidden { key: key.clone() }),
+                Some(key) => Err(PublishOutcome::Forbidden {
+                    exchange: name(),
+                    key: key.clone(),
+                }),
             },
         }
     }

@@ -6,6 +6,7 @@ use crate::base::{Lsn, Name};
 use crate::broker::Command;
 use crate::gateway::Options;
 use crate::wire::Value;
+use crate::wire::performative::DeliveryState;
 
 #[test]
 fn anonymous_terminus_answers_each_message_by_its_own_address() {
@@ -26,6 +27,31 @@ fn anonymous_terminus_answers_each_message_by_its_own_address() {
         let outcome = scene.publish(client, link, &addressed(to, None));
         assert_eq!(outcome.as_deref(), Some(expect), "{to:?}");
     }
+}
+
+/// The outcomes come when the link has long looked up the address of another message.
+#[test]
+fn a_rejection_names_the_exchange_of_its_own_message() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    let link = scene.publisher(client, None);
+    for exchange in ["first", "second", "amq.fanout"] {
+        let to = format!("/exchanges/{exchange}/k");
+        scene.send(client, link, &addressed(Some(&to), None));
+    }
+    scene.drive();
+    for exchange in ["first", "second"] {
+        let state = scene.outcome_state(client);
+        let Some(DeliveryState::Rejected { error: Some(error) }) = state else {
+            panic!("{state:?}");
+        };
+        let description = error.description.unwrap_or_default();
+        assert!(
+            description.contains(&format!("'{exchange}'")),
+            "{description}"
+        );
+    }
+    assert_eq!(scene.outcome(client).as_deref(), Some("released"));
 }
 
 #[test]

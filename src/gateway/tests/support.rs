@@ -467,6 +467,18 @@ impl Scene {
 
     /// The next outcome that a publisher was told, with the condition of a rejection.
     pub(super) fn outcome(&mut self, client: usize) -> Option<String> {
+        Some(match self.outcome_state(client)? {
+            DeliveryState::Accepted => "accepted".to_owned(),
+            DeliveryState::Released => "released".to_owned(),
+            DeliveryState::Rejected { error } => {
+                format!("rejected {}", condition(error.as_deref()))
+            }
+            other => format!("{other:?}"),
+        })
+    }
+
+    /// The next outcome that a publisher was told.
+    pub(super) fn outcome_state(&mut self, client: usize) -> Option<DeliveryState> {
         let told = |event: &Event| matches!(event, Event::Outcome { .. } | Event::Settled { .. });
         let state = match self.take(client, told)? {
             Event::Outcome { state, .. } => state,
@@ -489,14 +501,7 @@ impl Scene {
             }
             _ => return None,
         };
-        Some(match state {
-            DeliveryState::Accepted => "accepted".to_owned(),
-            DeliveryState::Released => "released".to_owned(),
-            DeliveryState::Rejected { error } => {
-                format!("rejected {}", condition(error.as_deref()))
-            }
-            other => format!("{other:?}"),
-        })
+        Some(state)
     }
 
     /// The condition a link was detached with.

@@ -79,16 +79,16 @@ pub(super) async fn publish(call: &Call<'_>) -> Result<Reply, Failure> {
     match outcome {
         PublishOutcome::Accepted => Ok(Reply::Json(json!({ "routed": true }))),
         PublishOutcome::Unroutable => Ok(Reply::Json(json!({ "routed": false }))),
-        PublishOutcome::NoExchange => Err(Failure {
+        PublishOutcome::NoExchange { .. } => Err(Failure {
             status: 404,
             error: "not_found",
             reason: "exchange_not_found".to_owned(),
         }),
-        PublishOutcome::Forbidden { key } => Err(Failure::bad_request(format!(
+        PublishOutcome::Forbidden { key, .. } => Err(Failure::bad_request(format!(
             "403 ACCESS_REFUSED - write access to topic '{key}' refused for user '{}'",
             call.identity.name,
         ))),
-        PublishOutcome::Internal => Err(Failure::bad_request(
+        PublishOutcome::Internal { .. } => Err(Failure::bad_request(
             "403 ACCESS_REFUSED - the exchange is internal",
         )),
         PublishOutcome::QueueFull { queue } => Err(Failure::bad_request(format!(

@@ -172,7 +172,9 @@ fn publishing_says_what_is_wrong_with_the_exchange() {
     let mut s = Scenario::new();
     assert_eq!(
         s.publish_to("missing", "", &draft("a")),
-        PublishOutcome::NoExchange
+        PublishOutcome::NoExchange {
+            exchange: Name::from("missing")
+        }
     );
     assert_eq!(
         s.publish("missing", &draft("a")),
@@ -188,7 +190,9 @@ fn publishing_says_what_is_wrong_with_the_exchange() {
     });
     assert_eq!(
         s.publish_to("inner", "", &draft("a")),
-        PublishOutcome::Internal
+        PublishOutcome::Internal {
+            exchange: Name::from("inner")
+        }
     );
     let name = Name::from("inner");
     let resolved = s.apply(Command::ExchangeResolve { name });
