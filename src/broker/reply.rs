@@ -100,6 +100,10 @@ pub struct QueueDetails {
     pub queue_type: QueueType,
     /// Bytes of the bare messages in it, in whatever state.
     pub live_bytes: u64,
+    /// Those of its messages that the journal keeps.
+    pub durable: Usage,
+    /// Of a quorum queue: how many wait with a priority above 4.
+    pub ready_high: u64,
     /// Memory that its messages take, about, in bytes.
     pub memory_bytes: u64,
     /// Those that are on disk and not in memory.

@@ -23,6 +23,8 @@ pub struct Messages {
     ready: u64,
     ready_bytes: u64,
     live_bytes: u64,
+    /// Those that the journal keeps, in whatever state.
+    durable: Usage,
     held: u64,
     dying: u64,
     timers: BTreeSet<(Millis, Position)>,
@@ -64,6 +66,7 @@ impl Messages {
             ready: 0,
             ready_bytes: 0,
             live_bytes: 0,
+            durable: Usage::default(),
             held: 0,
             dying: 0,
             timers: BTreeSet::new(),
@@ -75,6 +78,12 @@ impl Messages {
         self.ready
     }
 
+    /// Those of a quorum queue that wait with a priority above 4.
+    pub fn ready_high(&self) -> u64 {
+        let high = self.lanes.get(1);
+        high.map_or(0, Lane::ready)
+    }
+
     /// Bytes of the bare messages that wait.
     pub const fn ready_bytes(&self) -> u64 {
         self.ready_bytes
@@ -83,6 +92,11 @@ impl Messages {
     /// Bytes of the bare messages in whatever state.
     pub const fn live_bytes(&self) -> u64 {
         self.live_bytes
+    }
+
+    /// The messages that the journal keeps, in whatever state, and bytes of their bare messages.
+    pub const fn durable(&self) -> Usage {
+        self.durable
     }
 
     /// Messages with consumers.
@@ -107,6 +121,9 @@ impl Messages {
     /// Puts a message at or behind the end of its lane.
     fn place(&mut self, position: Position, slot: Slot, state: State) {
         self.count(position, (slot.size_bytes, slot.deadline), state);
+        if slot.durable {
+            self.durable.add(slot.size_bytes);
+        }
         let (lane, place) = unpack(position);
         if let Some(lane) = self.lanes.get_mut(lane) {
             lane.place(place, slot, state);
@@ -123,6 +140,9 @@ impl Messages {
         }
         let state = State::Ready;
         self.count(position, (card.size_bytes, card.deadline), state);
+        if card.durable {
+            self.durable.add(card.size_bytes);
+        }
         if let Some(lane) = self.lanes.get_mut(index) {
             lane.place_card(place, card, state);
         }
@@ -430,6 +450,9 @@ impl Messages {
         let slot = self.lanes.get_mut(lane)?.take(place, from)?;
         self.live_bytes -= u64::from(slot.size_bytes);
         self.uncount(from, slot.size_bytes);
+        if slot.durable {
+            self.durable.subtract(slot.size_bytes);
+        }
         if slot.deadline != Millis::NEVER {
             self.timers.remove(&(slot.deadline, position));
         }
@@ -540,7 +563,22 @@ impl Messages {
             lane.purge(trash);
         }
         trash.timers(std::mem::take(&mut self.timers));
+        self.count_durable();
         count
+    }
+
+    /// Counts what the journal keeps anew, when what was ready went at once: held messages are few.
+    fn count_durable(&mut self) {
+        let mut durable = Usage::default();
+        for state in [State::Held, State::Dying, State::Delayed] {
+            let mut from = Position(0);
+            while let Some(found) = self.find_durable(state, from) {
+                let size_bytes = self.card(found).map_or(0, |card| card.size_bytes);
+                durable.add(size_bytes);
+                from = Position(found.0 + 1);
+            }
+        }
+        self.durable = durable;
     }
 
     /// Hands everything over to be freed.

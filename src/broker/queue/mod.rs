@@ -228,6 +228,8 @@ impl Queue {
             counters: self.counters.clone(),
             queue_type: self.settings.queue_type,
             live_bytes,
+            durable: self.messages.durable(),
+            ready_high: self.messages.ready_high(),
             memory_bytes: here.memory_bytes(),
             on_disk,
             delivery_limit: self.settings.delivery_limit,

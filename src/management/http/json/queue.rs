@@ -33,6 +33,10 @@ pub fn queue(place: Place<'_>, details: &QueueDetails) -> Value {
     let bytes_unacknowledged = details.live_bytes.saturating_sub(info.ready_bytes);
     let bytes = info.ready_bytes + bytes_unacknowledged;
     let on_disk = details.on_disk;
+    let (persistent, persistent_bytes) = match details.queue_type {
+        QueueType::Classic => (details.durable.messages, details.durable.bytes),
+        QueueType::Quorum => (messages, bytes),
+    };
     let mut body = json!({
         "name": &*info.name,
         "vhost": place.vhost,
@@ -51,9 +55,9 @@ pub fn queue(place: Place<'_>, details: &QueueDetails) -> Value {
         "message_bytes_ready": info.ready_bytes,
         "message_bytes_unacknowledged": bytes_unacknowledged,
         "message_bytes_ram": bytes.saturating_sub(on_disk.bytes),
-        "message_bytes_persistent": 0,
+        "message_bytes_persistent": persistent_bytes,
         "messages_ram": messages.saturating_sub(on_disk.messages),
-        "messages_persistent": 0,
+        "messages_persistent": persistent,
         "reductions": 0,
         "reductions_details": no_rate(),
         "message_stats": stats::queue(Counted {
@@ -124,8 +128,8 @@ fn of_kind(node: &str, details: &QueueDetails, fields: &mut Map<String, Value>) 
             "publishers": 0,
             "messages_dlx": info.messages_dead_pending,
             "message_bytes_dlx": 0,
-            "messages_ready_high": 0,
-            "messages_ready_normal": info.messages_ready,
+            "messages_ready_high": details.ready_high,
+            "messages_ready_normal": info.messages_ready.saturating_sub(details.ready_high),
             "messages_ready_returned": 0,
         }),
     };
