@@ -167,7 +167,7 @@ fn routes(criterion: &mut Criterion) {
             group.bench_function(id, |bencher| {
                 bencher.iter(|| {
                     queues.clear();
-                    router.route(exchange, black_box(&route), &message, &mut queues);
+                    router.route(exchange, black_box(&route), &message, 0, &mut queues);
                 });
             });
             let reached = if kind == ExchangeKind::Fanout {

@@ -265,7 +265,8 @@ fn topology_in_words(fact: &Fact) -> String {
 fn message_in_words(message: &Message) -> String {
     let header = (message.durable(), message.priority(), message.ttl_ms());
     let (count, length) = (message.carried_delivery_count(), message.bare_len());
-    let mine = message.annotation("x-mine");
+    let mut mine = None;
+    message.visit_annotations(|name| name == "x-mine", |_, value| mine = Some(value));
     let mut text = format!("{header:?} count {count} bare {length} annotation {mine:?}");
     for entry in message
         .history()

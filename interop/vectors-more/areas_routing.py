@@ -2,7 +2,7 @@
 
 from urllib.parse import quote
 
-from dsl import (array, bind, boolean, capture, change, dead, exchange, failed, info, pairs,
+from dsl import (array, binary, bind, boolean, capture, change, dead, exchange, failed, info, pairs,
                  poisoned, policy, publish, queue, receive, scenario, source, string, symbol, t,
                  uint, wait, wait_count, words)
 
@@ -14,6 +14,8 @@ def add():
     keys()
     topic_patterns()
     headers_matching()
+    headers_values()
+    local_random()
     exchange_chains()
     names()
     chains()
@@ -185,6 +187,55 @@ def headers_matching():
         }.items() for item in (queue(q), bind("dlx", q, "", arguments))],
         [publish(annotations={"x-opt-a": "b"}), receive(), wait(200)]
         + [info(q) for q in ("plain", "with", "reason", "routing-key", "exchange")], [])
+
+
+def headers_values():
+    bound = {
+        "long": t("long", 1), "double": t("double", 1.0), "float": t("float", 1.0),
+        "bool": boolean(True), "text": string("1"), "binary": binary("1"),
+        "timestamp": t("timestamp", 1), "list": t("list", [string("1")]),
+        "negative": t("long", -1), "seconds": t("timestamp", 5000), "five": t("long", 5),
+        "five-thousand": t("long", 5000), "zero": t("double", 0.0), "void": t("null"),
+    }
+    sent = {
+        "long": t("long", 1), "ubyte": t("ubyte", 1), "double": t("double", 1.0),
+        "float": t("float", 1.0), "bool": boolean(True), "text": string("1"),
+        "symbol": symbol("1"), "binary": binary("1"), "timestamp": t("timestamp", 1),
+        "char": t("char", 1), "null": t("null"), "byte": t("byte", -1),
+        "later": t("timestamp", 5000), "five-long": t("long", 5), "a": t("char", 97),
+        "minus-zero": t("double", -0.0),
+        "uuid": t("uuid", "00112233-4455-6677-8899-aabbccddeeff"),
+    }
+    for x_match in ("any", "all"):
+        scenario(
+            "routing", f"more-headers-values-{x_match}",
+            "messages with a property of each type, bindings that want it of each type",
+            [exchange("in", "headers")]
+            + [item for q, wanted in bound.items()
+               for item in (queue(q), bind("in", q, "", {"x-match": x_match, "p": wanted}))],
+            [publish("/exchanges/in", name, application={"p": given})
+             for name, given in sent.items()] + [wait(200)],
+            [capture(q) for q in bound])
+
+
+def local_random():
+    scenario(
+        "routing", "more-local-random",
+        "x-local-random: which bindings it refuses; it looks at no key of a message",
+        [exchange("in", "x-local-random"), exchange("fan"), queue("classic"),
+         queue("quorum", kind="quorum"), queue("src", dead("in")), queue("dlq"),
+         bind("in", "classic", "k"), bind("in", "quorum"), bind("in", "fan", to="exchange"),
+         bind("in", "classic"), bind("fan", "in", "k", to="exchange")],
+        [publish("/exchanges/in/any.key", "m1"), publish("/exchanges/in", "m2"),
+         publish("/exchanges/fan", "m3"), publish(body="m4"), receive()],
+        [capture("classic", 4)])
+    scenario(
+        "routing", "more-local-random-unroutable",
+        "x-local-random without bindings: released, or to its alternate exchange",
+        [exchange("in", "x-local-random"), exchange("fan"), queue("q"), bind("fan", "q"),
+         exchange("other", "x-local-random", arguments={"alternate-exchange": "fan"})],
+        [publish("/exchanges/in/k", "m1"), publish("/exchanges/other/k", "m2")],
+        [capture("q", 1)])
 
 
 def exchange_chains():

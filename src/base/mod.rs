@@ -7,6 +7,7 @@ pub mod limits;
 mod map;
 mod name;
 mod percent;
+mod random;
 mod serial;
 mod table;
 mod time;
@@ -16,6 +17,7 @@ pub use ids::{
 };
 pub use map::{Map, Seed, Set};
 pub use name::Name;
+pub use random::Random;
 pub use serial::Serial;
 pub use table::{Id, Table};
 pub use time::{Millis, Now, Timestamp};

@@ -154,7 +154,7 @@ pub enum Command {
     ExchangeDeclare {
         /// Its name, not empty.
         name: Name,
-        /// `direct`, `fanout`, `topic` or `headers`.
+        /// `direct`, `fanout`, `topic`, `headers` or `x-local-random`.
         kind: Name,
         /// Survives a restart.
         durable: bool,

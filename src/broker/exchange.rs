@@ -1,6 +1,6 @@
 //! One exchange: its properties and the table it routes by.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::{ExchangeId, Map, Name, Seed};
@@ -40,10 +40,18 @@ pub enum ExchangeKind {
     Topic,
     /// By application properties.
     Headers,
+    /// To one queue of those bound, whichever, without a look at the key.
+    LocalRandom,
 }
 
 impl ExchangeKind {
-    const ALL: [Self; 4] = [Self::Direct, Self::Fanout, Self::Topic, Self::Headers];
+    const ALL: [Self; 5] = [
+        Self::Direct,
+        Self::Fanout,
+        Self::Topic,
+        Self::Headers,
+        Self::LocalRandom,
+    ];
 
     /// Reads the word.
     ///
@@ -64,7 +72,13 @@ impl ExchangeKind {
             Self::Fanout => "fanout",
             Self::Topic => "topic",
             Self::Headers => "headers",
+            Self::LocalRandom => "x-local-random",
         }
+    }
+
+    /// Whether two messages with the same keys may go different ways.
+    pub const fn varies(self) -> bool {
+        matches!(self, Self::Headers | Self::LocalRandom)
     }
 }
 
@@ -154,7 +168,7 @@ pub struct Exchange {
     pub spec: ExchangeSpec,
     alternate: Option<Name>,
     policy_alternate: Option<Name>,
-    bindings: BTreeSet<Arc<Binding>>,
+    bindings: BTreeMap<Arc<Binding>, Place>,
     bindings_to_exchanges: usize,
     table: Table,
     /// What went through it.
@@ -167,6 +181,8 @@ enum Table {
     Fanout(Places),
     Topic(TopicTree),
     Headers(HeadersTable),
+    /// One for each binding: who is bound twice is picked twice as often.
+    LocalRandom(Vec<Place>),
 }
 
 impl Exchange {
@@ -178,14 +194,15 @@ impl Exchange {
             id,
             alternate: spec.alternate_exchange()?,
             policy_alternate: None,
-            bindings: BTreeSet::new(),
+            bindings: BTreeMap::new(),
             bindings_to_exchanges: 0,
             passed: Passed::default(),
             table: match spec.kind {
                 ExchangeKind::Direct => Table::Direct(Map::with_hasher(seed.hasher())),
                 ExchangeKind::Fanout => Table::Fanout(Places::default()),
                 ExchangeKind::Topic => Table::Topic(TopicTree::new(seed)),
-                ExchangeKind::Headers => Table::Headers(HeadersTable::default()),
+                ExchangeKind::Headers => Table::Headers(HeadersTable::new(seed)),
+                ExchangeKind::LocalRandom => Table::LocalRandom(Vec::new()),
             },
             spec,
         })
@@ -203,8 +220,9 @@ impl Exchange {
         changed
     }
 
-    /// The bindings that lead from it, in order.
-    pub const fn bindings(&self) -> &BTreeSet<Arc<Binding>> {
+    /// The bindings that lead from it, in order, and where to: also those to what is gone, until
+    /// they are forgotten.
+    pub const fn bindings(&self) -> &BTreeMap<Arc<Binding>, Place> {
         &self.bindings
     }
 
@@ -213,11 +231,9 @@ impl Exchange {
         self.bindings_to_exchanges > 0 || self.alternate().is_some()
     }
 
-    /// Adds a binding that leads to `place`; whether it is new.
-    pub fn add(&mut self, binding: &Arc<Binding>, place: Place) -> bool {
-        if !self.bindings.insert(Arc::clone(binding)) {
-            return false;
-        }
+    /// Adds a binding that leads to `place` and is not there yet.
+    pub fn add(&mut self, binding: &Arc<Binding>, place: Place) {
+        self.bindings.insert(Arc::clone(binding), place);
         if matches!(binding.destination, Destination::Exchange(_)) {
             self.bindings_to_exchanges += 1;
         }
@@ -225,16 +241,17 @@ impl Exchange {
             Table::Direct(keys) => keys.entry(binding.key.clone()).or_default().add(place),
             Table::Fanout(places) => places.add(place),
             Table::Topic(tree) => tree.add(&binding.key, place),
-            Table::Headers(table) => table.add(Arc::clone(binding), place),
+            Table::Headers(table) => table.add(binding, place),
+            Table::LocalRandom(places) => places.push(place),
         }
-        true
     }
 
-    /// Removes a binding that led to `place`; whether it was there.
+    /// Removes a binding that leads to `place`; whether it was there.
     pub fn remove(&mut self, binding: &Binding, place: Place) -> bool {
-        if !self.bindings.remove(binding) {
+        if self.bindings.get(binding) != Some(&place) {
             return false;
         }
+        self.bindings.remove(binding);
         if matches!(binding.destination, Destination::Exchange(_)) {
             self.bindings_to_exchanges -= 1;
         }
@@ -250,15 +267,37 @@ impl Exchange {
             }
             Table::Topic(tree) => tree.remove(&binding.key, place),
             Table::Headers(table) => table.remove(binding),
+            Table::LocalRandom(places) => {
+                if let Some(at) = places.iter().position(|known| *known == place) {
+                    places.swap_remove(at);
+                }
+            }
         }
         true
     }
 
-    /// Every place that a message with these keys goes to; a place may come more than once.
+    /// Removes its first binding.
+    pub fn pop(&mut self) -> Option<Arc<Binding>> {
+        let (binding, place) = self.bindings.first_key_value()?;
+        let (binding, place) = (Arc::clone(binding), *place);
+        self.remove(&binding, place);
+        Some(binding)
+    }
+
+    /// It is gone and routes nothing more: what would be slow to take apart goes at once.
+    pub fn retire(&mut self) {
+        if let Table::LocalRandom(places) = &mut self.table {
+            places.clear();
+        }
+    }
+
+    /// Every place that a message with these keys goes to; a place may come more than once. A random
+    /// exchange leaves to `pick` which.
     pub fn matching(
         &self,
         keys: &[Name],
         attributes: &impl Attributes,
+        pick: impl Fn(&[Place]) -> Option<Place>,
         mut visit: impl FnMut(Place),
     ) {
         match &self.table {
@@ -270,6 +309,7 @@ impl Exchange {
             Table::Fanout(places) => places.for_each(visit),
             Table::Topic(tree) => keys.iter().for_each(|key| tree.matching(key, &mut visit)),
             Table::Headers(table) => table.matching(attributes, visit),
+            Table::LocalRandom(places) => pick(places).into_iter().for_each(visit),
         }
     }
 }

@@ -1,9 +1,19 @@
 //! Matching of headers exchanges.
+//!
+//! Bindings are found by what they ask for, so that a message is compared with those only that it
+//! may match, however many others there are:
+//!
+//! ```text
+//!   candidates: hash of (name, value) -> bindings with that pair      any: under each of its pairs
+//!               hash of (name, void)  -> bindings that want the name  all: under one of them
+//!   always:     all without a pair
+//! ```
 
 use std::collections::BTreeMap;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use crate::base::Name;
+use crate::base::{Map, Name, Seed};
 use crate::message::Message;
 use crate::wire::Value;
 
@@ -12,19 +22,36 @@ use super::binding::{Binding, Place};
 
 /// What a headers exchange looks at in a message.
 pub trait Attributes {
-    /// An application property. [AMQP 3.2.5]
-    fn application_property(&self, key: &str) -> Option<Value>;
-    /// A message annotation, those of the latest death included. [AMQP 3.2.3]
-    fn annotation(&self, key: &str) -> Option<Value>;
+    /// Application properties with a name that is wanted. [AMQP 3.2.5]
+    fn application_properties<'a>(
+        &'a self,
+        is_wanted: impl Fn(&str) -> bool,
+        found: impl FnMut(&'a str, Value),
+    );
+
+    /// Message annotations with a name that is wanted, those of the latest death first. [AMQP 3.2.3]
+    fn annotations<'a>(
+        &'a self,
+        is_wanted: impl Fn(&str) -> bool,
+        found: impl FnMut(&'a str, Value),
+    );
 }
 
 impl Attributes for Message {
-    fn application_property(&self, key: &str) -> Option<Value> {
-        Self::application_property(self, key)
+    fn application_properties<'a>(
+        &'a self,
+        is_wanted: impl Fn(&str) -> bool,
+        found: impl FnMut(&'a str, Value),
+    ) {
+        self.visit_application_properties(is_wanted, found);
     }
 
-    fn annotation(&self, key: &str) -> Option<Value> {
-        Self::annotation(self, key)
+    fn annotations<'a>(
+        &'a self,
+        is_wanted: impl Fn(&str) -> bool,
+        found: impl FnMut(&'a str, Value),
+    ) {
+        self.visit_annotations(is_wanted, found);
     }
 }
 
@@ -33,13 +60,14 @@ impl Attributes for Message {
 pub struct NoAttributes;
 
 impl Attributes for NoAttributes {
-    fn application_property(&self, _: &str) -> Option<Value> {
-        None
+    fn application_properties<'a>(
+        &'a self,
+        _: impl Fn(&str) -> bool,
+        _: impl FnMut(&'a str, Value),
+    ) {
     }
 
-    fn annotation(&self, _: &str) -> Option<Value> {
-        None
-    }
+    fn annotations<'a>(&'a self, _: impl Fn(&str) -> bool, _: impl FnMut(&'a str, Value)) {}
 }
 
 /// How many of a binding's arguments must be found, and whether those that begin with `x-` count.
@@ -90,203 +118,252 @@ impl XMatch {
 }
 
 /// The bindings of a headers exchange.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct HeadersTable {
-    bindings: BTreeMap<Arc<Binding>, (XMatch, Place)>,
+    seed: Seed,
+    /// Those that ask for nothing and match everything.
+    always: Candidates,
+    /// Those that ask for something, by the hash of what it is: two that only share a hash meet
+    /// here, too, and comparing tells them apart.
+    by_pair: Map<u64, Candidates>,
+    /// How many pairs of bindings have this name.
+    names: Map<Name, usize>,
+    /// Bindings that also look at annotations.
+    with_x: usize,
 }
 
 impl HeadersTable {
-    /// Adds a binding.
-    pub fn add(&mut self, binding: Arc<Binding>, place: Place) {
-        // Bindings are checked before they come here; a word that is none would be the default.
-        let x_match = XMatch::read(&binding.arguments).unwrap_or(XMatch::All);
-        self.bindings.insert(binding, (x_match, place));
+    /// Without bindings.
+    pub fn new(seed: Seed) -> Self {
+        Self {
+            seed,
+            always: Candidates::default(),
+            by_pair: Map::with_hasher(seed.hasher()),
+            names: Map::with_hasher(seed.hasher()),
+            with_x: 0,
+        }
     }
 
-    /// Removes a binding.
+    /// Adds a binding that is not there yet.
+    pub fn add(&mut self, binding: &Arc<Binding>, place: Place) {
+        // Bindings are checked before they come here; a word that is none would be the default.
+        let x_match = XMatch::read(&binding.arguments).unwrap_or(XMatch::All);
+        self.with_x += usize::from(x_match.with_x());
+        let mut hashes = Vec::new();
+        for (name, wanted) in relevant(x_match, &binding.arguments) {
+            hashes.push(self.hash(name, &Meaning::wanted(wanted)));
+            *self.names.entry(name.clone()).or_insert(0) += 1;
+        }
+        if !x_match.any() {
+            let is_always = hashes.is_empty();
+            let count = |hash: &u64| self.by_pair.get(hash).map_or(0, Candidates::len);
+            hashes = Vec::from_iter(hashes.into_iter().min_by_key(count));
+            if is_always {
+                self.always.add(binding, x_match, place);
+            }
+        }
+        for hash in hashes {
+            let candidates = self.by_pair.entry(hash).or_default();
+            candidates.add(binding, x_match, place);
+        }
+    }
+
+    /// Removes a binding that is there.
     pub fn remove(&mut self, binding: &Binding) {
-        self.bindings.remove(binding);
+        let x_match = XMatch::read(&binding.arguments).unwrap_or(XMatch::All);
+        self.with_x -= usize::from(x_match.with_x());
+        self.always.remove(binding);
+        for (name, wanted) in relevant(x_match, &binding.arguments) {
+            let hash = self.hash(name, &Meaning::wanted(wanted));
+            if let Some(candidates) = self.by_pair.get_mut(&hash) {
+                candidates.remove(binding);
+                if candidates.len() == 0 {
+                    self.by_pair.remove(&hash);
+                }
+            }
+            if let Some(pairs) = self.names.get_mut(name) {
+                *pairs -= 1;
+                if *pairs == 0 {
+                    self.names.remove(name);
+                }
+            }
+        }
     }
 
     /// Every place whose binding matches; a place may come more than once.
     pub fn matching(&self, attributes: &impl Attributes, mut visit: impl FnMut(Place)) {
-        let mut looked_up = LookedUp {
-            attributes,
-            found: BTreeMap::new(),
+        let given = Given::of(self, attributes);
+        self.always.for_each(|_, _, place| visit(place));
+        let mut look_up = |name: &str, meaning: Meaning<'_>| {
+            if let Some(candidates) = self.by_pair.get(&self.hash(name, &meaning)) {
+                candidates.for_each(|binding, x_match, place| {
+                    if matches(x_match, &binding.arguments, &given) {
+                        visit(place);
+                    }
+                });
+            }
         };
-        for (binding, (x_match, place)) in &self.bindings {
-            if matches(*x_match, &binding.arguments, &mut looked_up) {
-                visit(*place);
+        for (name, value) in given.properties.iter().chain(&given.annotations) {
+            look_up(name, Meaning::Void);
+            look_up(name, Meaning::found(value));
+        }
+    }
+
+    fn hash(&self, name: &str, meaning: &Meaning<'_>) -> u64 {
+        self.seed.hasher().hash_one((name, meaning))
+    }
+}
+
+/// Bindings that share a pair. Nearly always there is one, so that one costs no allocation.
+#[derive(Debug)]
+enum Candidates {
+    One(Arc<Binding>, XMatch, Place),
+    Many(BTreeMap<Arc<Binding>, (XMatch, Place)>),
+}
+
+impl Default for Candidates {
+    fn default() -> Self {
+        Self::Many(BTreeMap::new())
+    }
+}
+
+impl Candidates {
+    fn len(&self) -> usize {
+        match self {
+            Self::One(..) => 1,
+            Self::Many(bindings) => bindings.len(),
+        }
+    }
+
+    fn add(&mut self, binding: &Arc<Binding>, x_match: XMatch, place: Place) {
+        let mut bindings = match std::mem::take(self) {
+            Self::Many(bindings) if bindings.is_empty() => {
+                *self = Self::One(Arc::clone(binding), x_match, place);
+                return;
+            }
+            Self::Many(bindings) => bindings,
+            Self::One(only, x_match, place) => BTreeMap::from([(only, (x_match, place))]),
+        };
+        bindings.insert(Arc::clone(binding), (x_match, place));
+        *self = Self::Many(bindings);
+    }
+
+    fn remove(&mut self, binding: &Binding) {
+        match self {
+            Self::One(only, ..) if **only == *binding => *self = Self::default(),
+            Self::One(..) => {}
+            Self::Many(bindings) => {
+                bindings.remove(binding);
+            }
+        }
+    }
+
+    fn for_each(&self, mut visit: impl FnMut(&Binding, XMatch, Place)) {
+        match self {
+            Self::One(binding, x_match, place) => visit(binding, *x_match, *place),
+            Self::Many(bindings) => {
+                for (binding, (x_match, place)) in bindings {
+                    visit(binding, *x_match, *place);
+                }
             }
         }
     }
 }
 
-/// Attributes, each searched for once however many bindings ask.
-struct LookedUp<'a, A> {
-    attributes: &'a A,
-    found: BTreeMap<(&'a str, bool), Option<Value>>,
+/// What a message has of all that bindings ask for. Of a name that comes twice the first counts.
+#[derive(Debug, Default)]
+struct Given<'a> {
+    properties: BTreeMap<&'a str, Value>,
+    annotations: BTreeMap<&'a str, Value>,
 }
 
-impl<'a, A: Attributes> LookedUp<'a, A> {
-    fn value(&mut self, name: &'a str, with_x: bool) -> Option<&Value> {
-        let attributes = self.attributes;
-        let found = self.found.entry((name, with_x)).or_insert_with(|| {
-            let property = attributes.application_property(name);
-            property.or_else(|| attributes.annotation(name).filter(|_| with_x))
-        });
-        found.as_ref()
+impl<'a> Given<'a> {
+    fn of(table: &HeadersTable, attributes: &'a impl Attributes) -> Self {
+        let mut given = Self::default();
+        let is_wanted = |name: &str| table.names.contains_key(name);
+        if !table.names.is_empty() {
+            attributes.application_properties(is_wanted, |name, value| {
+                given.properties.entry(name).or_insert(value);
+            });
+        }
+        if table.with_x > 0 {
+            attributes.annotations(is_wanted, |name, value| {
+                given.annotations.entry(name).or_insert(value);
+            });
+        }
+        given
+    }
+
+    fn value(&self, name: &str, with_x: bool) -> Option<&Value> {
+        let annotation = || self.annotations.get(name).filter(|_| with_x);
+        self.properties.get(name).or_else(annotation)
     }
 }
 
-fn matches<'a, A: Attributes>(
-    x_match: XMatch,
-    arguments: &'a [(Name, Value)],
-    attributes: &mut LookedUp<'a, A>,
-) -> bool {
-    let mut relevant = arguments
-        .iter()
-        .filter(|(name, _)| name != X_MATCH && (x_match.with_x() || !name.starts_with("x-")));
-    let mut is_there = |(name, wanted): &'a (Name, Value)| {
-        let found = attributes.value(name, x_match.with_x());
-        found.is_some_and(|found| *wanted == Value::Null || equal(wanted, found))
+/// The arguments of a binding that ask for something.
+fn relevant(x_match: XMatch, arguments: &[(Name, Value)]) -> impl Iterator<Item = &(Name, Value)> {
+    let counts = move |name: &str| x_match.with_x() || !name.starts_with("x-");
+    let pairs = arguments.iter();
+    pairs.filter(move |(name, _)| name != X_MATCH && counts(name))
+}
+
+fn matches(x_match: XMatch, arguments: &[(Name, Value)], given: &Given<'_>) -> bool {
+    let is_there = |(name, wanted): &(Name, Value)| {
+        let wanted = Meaning::wanted(wanted);
+        let found = given.value(name, x_match.with_x());
+        found.is_some_and(|found| wanted == Meaning::Void || wanted == Meaning::found(found))
     };
     if x_match.any() {
-        relevant.any(is_there)
+        relevant(x_match, arguments).any(is_there)
     } else {
-        relevant.all(&mut is_there)
+        relevant(x_match, arguments).all(is_there)
     }
 }
 
-/// Whether a header has the value that a binding asks for: numbers of any width are equal by number,
-/// strings, symbols and binaries by their bytes, all else exactly.
-fn equal(wanted: &Value, found: &Value) -> bool {
-    if let (Some(wanted), Some(found)) = (number(wanted), number(found)) {
-        return wanted == found;
-    }
-    match (bytes(wanted), bytes(found)) {
-        (Some(wanted), Some(found)) => wanted == found,
-        _ => wanted == found,
-    }
+/// What of a value is compared: integers of any width are equal by number and so are floating-point
+/// numbers (but not one with the other), strings, symbols and binaries by their bytes, all else
+/// exactly.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Meaning<'a> {
+    /// A binding wants only that the name is there.
+    Void,
+    Number(i128),
+    /// The bits of a double.
+    Double(u64),
+    Bytes(&'a [u8]),
+    Other(&'a Value),
 }
 
-fn number(value: &Value) -> Option<i128> {
-    match value {
-        Value::Timestamp(ms) => Some((*ms).into()),
-        other => integer(other),
+impl<'a> Meaning<'a> {
+    /// Of what a binding asks for; `RabbitMQ` keeps a timestamp there in seconds.
+    fn wanted(value: &'a Value) -> Self {
+        match value {
+            Value::Null => Self::Void,
+            Value::Timestamp(ms) => Self::Number(i128::from(*ms / 1000)),
+            other => Self::found(other),
+        }
     }
-}
 
-fn bytes(value: &Value) -> Option<&[u8]> {
-    match value {
-        Value::Binary(bytes) => Some(bytes),
-        other => text(other).map(str::as_bytes),
+    /// Of what a message has; a timestamp there is its milliseconds.
+    fn found(value: &'a Value) -> Self {
+        match value {
+            Value::Timestamp(ms) => Self::Number((*ms).into()),
+            Value::Char(code) => Self::Number((*code).into()),
+            Value::Double(bits) => Self::Double(*bits),
+            Value::Float(bits) => Self::Double(f64::from(f32::from_bits(*bits)).to_bits()),
+            Value::Binary(bytes) => Self::Bytes(bytes),
+            other => {
+                let number = integer(other).map(Self::Number);
+                let number_or_text =
+                    number.or_else(|| text(other).map(|t| Self::Bytes(t.as_bytes())));
+                number_or_text.unwrap_or(Self::Other(other))
+            }
+        }
     }
 }
 
 const X_MATCH: &str = "x-match";
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::base::QueueId;
-    use crate::broker::Destination;
-
-    /// Application properties and annotations.
-    struct Given(Vec<(&'static str, Value)>, Vec<(&'static str, Value)>);
-
-    impl Attributes for Given {
-        fn application_property(&self, key: &str) -> Option<Value> {
-            let found = self.0.iter().find(|(name, _)| *name == key);
-            found.map(|(_, value)| value.clone())
-        }
-
-        fn annotation(&self, key: &str) -> Option<Value> {
-            let found = self.1.iter().find(|(name, _)| *name == key);
-            found.map(|(_, value)| value.clone())
-        }
-    }
-
-    fn string(text: &str) -> Value {
-        Value::String(text.to_owned())
-    }
-
-    fn check(arguments: &[(&'static str, Value)], expect: bool) {
-        let message = Given(
-            vec![
-                ("kind", string("a")),
-                ("n", Value::Uint(3)),
-                ("x-p", Value::Bool(true)),
-            ],
-            vec![
-                ("x-first-death-queue", string("src")),
-                ("kind", string("hidden")),
-            ],
-        );
-        let named = arguments
-            .iter()
-            .map(|(name, value)| (Name::from(*name), value.clone()));
-        let binding = Binding {
-            source: Name::from("hx"),
-            destination: Destination::Queue(Name::from("q")),
-            key: Name::default(),
-            arguments: named.collect(),
-        };
-        let mut table = HeadersTable::default();
-        table.add(Arc::new(binding.clone()), Place::Queue(QueueId(1)));
-        let mut matched = false;
-        table.matching(&message, |_| matched = true);
-        assert_eq!(matched, expect, "{arguments:?}");
-        table.remove(&binding);
-        table.matching(&message, |_| panic!("removed"));
-    }
-
-    #[test]
-    fn headers_match_as_x_match_says() {
-        let (a, b) = (("kind", string("a")), ("kind", string("b")));
-        let n = ("n", Value::Long(3));
-        let x_match = |word: &str| ("x-match", string(word));
-        let death = ("x-first-death-queue", string("src"));
-        check(&[], true);
-        check(std::slice::from_ref(&a), true);
-        check(&[a.clone(), n.clone()], true);
-        check(&[b.clone(), n.clone()], false);
-        check(&[x_match("any"), b.clone(), n.clone()], true);
-        check(&[x_match("any"), b.clone()], false);
-        check(&[x_match("any")], false);
-        check(&[x_match("all"), a.clone(), death.clone()], true);
-        check(&[x_match("any"), death.clone()], false);
-        check(&[x_match("any-with-x"), death.clone()], true);
-        check(&[x_match("all-with-x"), a.clone(), death.clone()], true);
-        check(
-            &[x_match("all-with-x"), a, ("x-other", string("src"))],
-            false,
-        );
-        check(&[x_match("all-with-x"), death, b], false);
-        check(&[x_match("any-with-x"), ("x-p", Value::Bool(true))], true);
-    }
-
-    #[test]
-    fn values_are_equal_across_widths_and_text_types_only() {
-        check(&[("n", Value::Ubyte(3))], true);
-        check(&[("n", Value::Ubyte(4))], false);
-        check(&[("n", string("3"))], false);
-        check(&[("n", Value::Double(3.0_f64.to_bits()))], false);
-        check(&[("n", Value::Null)], true);
-        check(&[("absent", Value::Null)], false);
-        check(&[("kind", Value::Symbol("a".to_owned()))], true);
-        check(
-            &[("kind", Value::Binary(bytes::Bytes::from_static(b"a")))],
-            true,
-        );
-    }
-
-    #[test]
-    fn other_words_for_x_match_are_refused() {
-        let read = |value| XMatch::read(&[(Name::from("x-match"), value)]);
-        assert_eq!(read(string("all-with-x")), Ok(XMatch::AllWithX));
-        assert!(read(string("some")).is_err());
-        assert!(read(Value::Uint(1)).is_err());
-        assert_eq!(XMatch::read(&[]), Ok(XMatch::All));
-    }
-}
+#[path = "tests/headers.rs"]
+mod tests;

@@ -1,6 +1,8 @@
 //! Exchanges and bindings of one vhost, and the way of a message through them. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod forgetting;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -8,6 +10,7 @@ use crate::base::{ExchangeId, Map, Name, QueueId, Seed, Set};
 use crate::message::{Message, Route};
 use crate::wire::Value;
 
+use self::forgetting::Leaving;
 use super::argument_value::echoed_arguments;
 use super::binding::{Binding, Place};
 use super::exchange::{Exchange, ExchangeKind, ExchangeSpec, Passed};
@@ -46,9 +49,14 @@ pub struct Router {
     exchanges: Map<ExchangeId, Exchange>,
     names: BTreeMap<Name, ExchangeId>,
     queues: Map<Name, QueueId>,
-    by_destination: Map<Destination, BTreeSet<Arc<Binding>>>,
-    /// Bindings from headers exchanges.
-    headers_bindings: usize,
+    /// By what they lead to, each with the exchange it stands in.
+    by_destination: Map<Destination, BTreeMap<Arc<Binding>, ExchangeId>>,
+    /// What is gone and has bindings left.
+    leaving: VecDeque<Leaving>,
+    /// The places of these.
+    gone: Set<Place>,
+    /// Bindings from exchanges that look at more than the key.
+    varying_bindings: usize,
     /// What went through the default exchange: most messages do, and need no look at the others.
     passed_default: Passed,
     seed: Seed,
@@ -65,7 +73,9 @@ impl Router {
             names: BTreeMap::new(),
             queues: Map::with_hasher(seed.hasher()),
             by_destination: Map::with_hasher(seed.hasher()),
-            headers_bindings: 0,
+            leaving: VecDeque::new(),
+            gone: Set::with_hasher(seed.hasher()),
+            varying_bindings: 0,
             passed_default: Passed::default(),
             seed,
         };
@@ -88,12 +98,13 @@ impl Router {
         self.generation
     }
 
-    /// Whether the way from this exchange may depend on more than the keys, because a headers
-    /// exchange may be reached. May say yes where it does not, never no where it does.
+    /// Whether the way from this exchange may depend on more than the keys, because an exchange
+    /// [that varies](ExchangeKind::varies) may be reached. May say yes where it does not, never no
+    /// where it does.
     pub fn depends_on_message(&self, exchange: ExchangeId) -> bool {
-        self.headers_bindings > 0
+        self.varying_bindings > 0
             && self.exchanges.get(&exchange).is_some_and(|exchange| {
-                exchange.spec.kind == ExchangeKind::Headers || exchange.leads_to_exchanges()
+                exchange.spec.kind.varies() || exchange.leads_to_exchanges()
             })
     }
 
@@ -109,8 +120,8 @@ impl Router {
             return Removed::default();
         };
         self.generation += 1;
-        let sources =
-            self.forget_destination(&Destination::Queue(name.clone()), Place::Queue(queue));
+        let destination = Destination::Queue(name.clone());
+        let sources = self.let_go(&destination, Place::Queue(queue), None);
         Removed {
             existed: true,
             exchanges: self.delete_unused(sources),
@@ -163,7 +174,7 @@ impl Router {
         let Some(exchange) = self.exchange_named(name) else {
             return Ok(Removed::default());
         };
-        if if_unused && !exchange.bindings().is_empty() {
+        if if_unused && self.live_bindings(exchange).next().is_some() {
             return Err(Error::NotIdle {
                 kind: Kind::Exchange,
                 name: name.clone(),
@@ -244,7 +255,8 @@ impl Router {
                     .bindings()
                     .range::<Binding, _>((start, Bound::Unbounded))
             });
-        bindings.map(|binding| &**binding)
+        let live = bindings.filter(|(_, place)| self.is_live(**place));
+        live.map(|(binding, _)| &**binding)
     }
 
     /// Gives up to `count` exchanges behind `after` the alternate exchange of their policy; an
@@ -285,6 +297,7 @@ impl Router {
             exchange,
             std::slice::from_ref(key),
             &NoAttributes,
+            0,
             &mut queues,
         );
         !queues.is_empty()
@@ -316,9 +329,9 @@ impl Router {
         else {
             return Err(not_found(Kind::Exchange, source));
         };
-        let is_headers = exchange.spec.kind == ExchangeKind::Headers;
+        let varies = exchange.spec.kind.varies();
         let binding = Arc::new(Binding::new(source, destination, key, arguments));
-        if is_headers {
+        if exchange.spec.kind == ExchangeKind::Headers {
             XMatch::read(&binding.arguments).map_err(|why| Error::BadArgument {
                 kind: Kind::Exchange,
                 name: source.clone(),
@@ -326,12 +339,21 @@ impl Router {
                 why,
             })?;
         }
-        if !exchange.add(&binding, place) {
-            return Ok(false);
+        if let Some(known) = exchange.bindings().get(&binding).copied() {
+            if known == place {
+                return Ok(false);
+            }
+            // It led to a queue or exchange of the same name that is gone.
+            self.remove_from_source(&binding, known);
         }
-        self.headers_bindings += usize::from(is_headers);
+        let Some(exchange) = (self.names.get(source)).and_then(|id| self.exchanges.get_mut(id))
+        else {
+            return Err(not_found(Kind::Exchange, source));
+        };
+        exchange.add(&binding, place);
+        self.varying_bindings += usize::from(varies);
         let bound = self.by_destination.entry(destination.clone());
-        bound.or_default().insert(binding);
+        bound.or_default().insert(binding, exchange.id);
         self.generation += 1;
         Ok(true)
     }
@@ -351,10 +373,13 @@ impl Router {
             return Ok(Removed::default());
         };
         let binding = Binding::new(source, destination, key, arguments);
+        let Some(exchange) = self.names.get(source).copied() else {
+            return Ok(Removed::default());
+        };
         if !self.remove_from_source(&binding, place) {
             return Ok(Removed::default());
         }
-        self.remove_from_destination(&binding);
+        self.remove_from_destination(&binding, exchange);
         Ok(Removed {
             existed: true,
             exchanges: self.delete_unused(BTreeSet::from([source.clone()])),
@@ -385,27 +410,41 @@ impl Router {
         };
         if let Some(destination) = destination {
             let bound = self.by_destination.get(destination).into_iter().flatten();
+            let bound = bound.filter(|(_, source)| self.exchanges.contains_key(source));
+            let bound = bound.map(|(binding, _)| binding);
             return bound.filter(matches).map(copied).collect();
         }
         if let Some(source) = source {
             let exchange = self.exchange_named(source).into_iter();
-            let bound = exchange.flat_map(Exchange::bindings);
+            let bound = exchange.flat_map(|exchange| self.live_bindings(exchange));
             return bound.filter(matches).map(copied).collect();
         }
-        let bound = self.exchanges().flat_map(Exchange::bindings);
+        let bound = self.exchanges();
+        let bound = bound.flat_map(|exchange| self.live_bindings(exchange));
         bound.filter(matches).map(copied).collect()
     }
 
+    fn live_bindings<'a>(
+        &'a self,
+        exchange: &'a Exchange,
+    ) -> impl Iterator<Item = &'a Arc<Binding>> {
+        let bindings = exchange.bindings().iter();
+        let live = bindings.filter(|(_, place)| self.is_live(**place));
+        live.map(|(binding, _)| binding)
+    }
+
     /// Appends the queues that a message reaches from `exchange` by the keys of its route, each
-    /// once, to `out`, which must be empty. Nothing for an exchange that is gone.
+    /// once, to `out`, which must be empty. Nothing for an exchange that is gone. The draw is any
+    /// number, new for each message: what random exchanges pick by.
     pub fn route(
         &self,
         exchange: ExchangeId,
         route: &Route,
         message: &Message,
+        draw: u64,
         out: &mut Vec<QueueId>,
     ) {
-        self.route_by(exchange, &route.keys, message, out);
+        self.route_by(exchange, &route.keys, message, draw, out);
     }
 
     /// [`Router::route`] for anything with attributes.
@@ -414,6 +453,7 @@ impl Router {
         exchange: ExchangeId,
         keys: &[Name],
         attributes: &impl Attributes,
+        draw: u64,
         out: &mut Vec<QueueId>,
     ) {
         let mut seen = Set::with_hasher(self.seed.hasher());
@@ -433,7 +473,11 @@ impl Router {
                         pending.push(to);
                     }
                 };
-                exchange.matching(keys, attributes, |place| {
+                let pick = |places: &[Place]| self.pick(places, draw);
+                exchange.matching(keys, attributes, pick, |place| {
+                    if !self.is_live(place) {
+                        return;
+                    }
                     is_wanted = true;
                     match place {
                         Place::Queue(queue) => out.push(queue),
@@ -454,6 +498,14 @@ impl Router {
         }
     }
 
+    /// One of these places, by the draw.
+    fn pick(&self, places: &[Place], draw: u64) -> Option<Place> {
+        let first = draw.checked_rem(places.len() as u64)?;
+        let (before, from) = places.split_at_checked(usize::try_from(first).ok()?)?;
+        let mut places = from.iter().chain(before);
+        places.find(|place| self.is_live(**place)).copied()
+    }
+
     fn place(&self, destination: &Destination) -> Result<Place, Error> {
         match destination {
             Destination::Queue(name) => {
@@ -466,77 +518,6 @@ impl Router {
                 let exchange = self.names.get(name).copied();
                 let exchange = exchange.ok_or_else(|| not_found(Kind::Exchange, name))?;
                 Ok(Place::Exchange(exchange))
-            }
-        }
-    }
-
-    /// Deletes those of the exchanges that go with their last binding and have none left, and what
-    /// that leaves unused in turn; returns what went.
-    fn delete_unused(&mut self, mut sources: BTreeSet<Name>) -> Vec<Name> {
-        let mut gone = Vec::new();
-        while let Some(name) = sources.pop_first() {
-            let unused = !self.keep_unused
-                && self.exchange_named(&name).is_some_and(|exchange| {
-                    exchange.spec.auto_delete && exchange.bindings().is_empty()
-                });
-            if unused {
-                sources.extend(self.remove_exchange(&name));
-                gone.push(name);
-            }
-        }
-        gone
-    }
-
-    /// Removes an exchange and its bindings; returns the exchanges that lost a binding to it.
-    fn remove_exchange(&mut self, name: &Name) -> BTreeSet<Name> {
-        let removed = self
-            .names
-            .remove(name)
-            .and_then(|id| self.exchanges.remove(&id));
-        let Some(exchange) = removed else {
-            return BTreeSet::new();
-        };
-        self.generation += 1;
-        for binding in exchange.bindings() {
-            self.remove_from_destination(binding);
-        }
-        if exchange.spec.kind == ExchangeKind::Headers {
-            self.headers_bindings -= exchange.bindings().len();
-        }
-        self.forget_destination(
-            &Destination::Exchange(name.clone()),
-            Place::Exchange(exchange.id),
-        )
-    }
-
-    /// Removes all bindings to a destination; returns their sources.
-    fn forget_destination(&mut self, destination: &Destination, place: Place) -> BTreeSet<Name> {
-        let bindings = self.by_destination.remove(destination).unwrap_or_default();
-        for binding in &bindings {
-            self.remove_from_source(binding, place);
-        }
-        let sources = bindings.iter().map(|binding| binding.source.clone());
-        sources.collect()
-    }
-
-    fn remove_from_source(&mut self, binding: &Binding, place: Place) -> bool {
-        let id = self.names.get(&binding.source);
-        let Some(exchange) = id.and_then(|id| self.exchanges.get_mut(id)) else {
-            return false;
-        };
-        if !exchange.remove(binding, place) {
-            return false;
-        }
-        self.headers_bindings -= usize::from(exchange.spec.kind == ExchangeKind::Headers);
-        self.generation += 1;
-        true
-    }
-
-    fn remove_from_destination(&mut self, binding: &Binding) {
-        if let Some(bound) = self.by_destination.get_mut(&binding.destination) {
-            bound.remove(binding);
-            if bound.is_empty() {
-                self.by_destination.remove(&binding.destination);
             }
         }
     }

@@ -192,12 +192,28 @@ impl Message {
         })
     }
 
-    /// The value of a message annotation: the publisher's, or that of the latest death. What a
-    /// headers exchange with `any-with-x` sees: not `x-exchange` and `x-routing-key`, which are
-    /// added on delivery.
-    pub fn annotation(&self, name: &str) -> Option<Value> {
-        let death = self.history().and_then(|history| history.annotation(name));
-        death.or_else(|| self.client_annotation(name))
+    /// Shows the message annotations whose name is wanted: those of the latest death, then the
+    /// publisher's. What a headers exchange with `any-with-x` sees: not `x-exchange` and
+    /// `x-routing-key`, which are added on delivery.
+    pub fn visit_annotations<'a>(
+        &'a self,
+        is_wanted: impl Fn(&str) -> bool,
+        mut found: impl FnMut(&'a str, Value),
+    ) {
+        if let Some(history) = self.history() {
+            for name in deaths::ANNOTATIONS {
+                if let Some(value) = is_wanted(name).then(|| history.annotation(name)).flatten() {
+                    found(name, value);
+                }
+            }
+        }
+        for pair in self.client_annotations().flatten() {
+            if let Some(name) = pair.symbol_key().filter(|name| is_wanted(name))
+                && let Ok((value, _)) = decode_value(pair.value)
+            {
+                found(name, value);
+            }
+        }
     }
 
     /// The value of an annotation that a client sent.

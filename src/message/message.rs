@@ -228,16 +228,29 @@ impl Message {
 
     /// The value of an application property. [AMQP 3.2.5]
     pub fn application_property(&self, name: &str) -> Option<Value> {
-        let section = self.section(self.ends.properties, self.ends.application_properties);
-        let mut pairs = Reader::new(section)
-            .described()
-            .ok()?
-            .value
-            .map()
-            .ok()?
-            .flatten();
+        let mut pairs = self.application_pairs()?.flatten();
         let pair = pairs.find(|pair| pair.string_key() == Some(name))?;
         decode_value(pair.value).ok().map(|(value, _)| value)
+    }
+
+    /// Shows the application properties whose name is wanted. [AMQP 3.2.5]
+    pub fn visit_application_properties<'a>(
+        &'a self,
+        is_wanted: impl Fn(&str) -> bool,
+        mut found: impl FnMut(&'a str, Value),
+    ) {
+        for pair in self.application_pairs().into_iter().flatten().flatten() {
+            if let Some(name) = pair.string_key().filter(|name| is_wanted(name))
+                && let Ok((value, _)) = decode_value(pair.value)
+            {
+                found(name, value);
+            }
+        }
+    }
+
+    fn application_pairs(&self) -> Option<Pairs<'_>> {
+        let section = self.section(self.ends.properties, self.ends.application_properties);
+        Reader::new(section).described().ok()?.value.map().ok()
     }
 
     /// The annotations that clients sent: the publisher's, with those of `modified` merged in.

@@ -13,7 +13,6 @@ mod model_death;
 mod model_serve;
 mod paging;
 mod plan;
-mod random;
 mod world;
 
 #[cfg(test)]
@@ -21,5 +20,6 @@ mod tests;
 
 pub use durable::{Archive, DurableState, durable_state};
 pub use model::Model;
-pub use random::Random;
 pub use world::{Failure, World};
+
+pub use crate::base::Random;

@@ -318,7 +318,7 @@ fn find_targets(scene: Scene<'_>, letter: &Letter) -> (bool, Vec<QueueId>) {
     let Some(exchange) = router.exchange_named(&letter.route.exchange) else {
         return (true, targets);
     };
-    router.route(exchange.id, &letter.route, &letter.message, &mut targets);
+    router.route(exchange.id, &letter.route, &letter.message, 0, &mut targets);
     (false, targets)
 }
 

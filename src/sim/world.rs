@@ -479,7 +479,7 @@ impl World {
         if let Some(exchange) = exchange {
             self.core
                 .router()
-                .route(exchange, &route, &message, &mut targets);
+                .route(exchange, &route, &message, 0, &mut targets);
         }
         self.core
             .apply(self.now, Command::Publish(publish), &mut self.effects);

@@ -157,8 +157,8 @@ impl Core {
             next_ticket: 1,
             alarm: false,
             cycles_logged: BTreeSet::new(),
-            routed: Routed::default(),
-            routed_dead: Routed::default(),
+            routed: Routed::new(options.seed),
+            routed_dead: Routed::new(options.seed),
             options,
         }
     }
@@ -264,6 +264,7 @@ impl Core {
         };
         self.run(&mut turn);
         self.free(&mut turn);
+        self.forget_bindings(&mut turn);
         self.recorder.finish(now, effects);
         if self.has_work() { More::Yes } else { More::No }
     }
@@ -323,7 +324,7 @@ impl Core {
 
     /// Whether sliced work waits for a tick.
     pub fn has_work(&self) -> bool {
-        !self.work.is_empty() || !self.trash.is_empty()
+        !self.work.is_empty() || !self.trash.is_empty() || self.router.is_forgetting()
     }
 
     /// When the next message or queue is due.

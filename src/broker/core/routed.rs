@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::base::{ExchangeId, QueueId};
+use crate::base::{ExchangeId, QueueId, Random, Seed};
 use crate::broker::router::Router;
 use crate::message::{Message, Route};
 
 /// A route and the queues it led to, which still holds while the topology is the same. Take it out
 /// of the core while its targets are in use.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Routed {
     /// Nothing if the way depends on more than the route.
     way: Option<Way>,
     targets: Vec<QueueId>,
+    /// What random exchanges pick by.
+    draws: Random,
 }
 
 #[derive(Debug)]
@@ -22,7 +24,23 @@ struct Way {
     generation: u64,
 }
 
+/// Stands in for one that was taken out.
+impl Default for Routed {
+    fn default() -> Self {
+        Self::new(Seed::default())
+    }
+}
+
 impl Routed {
+    /// Nothing went anywhere yet.
+    pub(super) const fn new(seed: Seed) -> Self {
+        Self {
+            way: None,
+            targets: Vec::new(),
+            draws: Random::new(seed.0),
+        }
+    }
+
     /// The queues that a message reaches, each once.
     pub(super) fn find(
         &mut self,
@@ -38,7 +56,8 @@ impl Routed {
         });
         if !is_same {
             self.targets.clear();
-            router.route(exchange, route, message, &mut self.targets);
+            let draw = self.draws.next();
+            router.route(exchange, route, message, draw, &mut self.targets);
             self.way = (!router.depends_on_message(exchange)).then(|| Way {
                 exchange,
                 route: Arc::clone(route),
@@ -54,7 +73,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::base::{Name, Seed};
+    use crate::base::Name;
     use crate::broker::Destination;
     use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
     use crate::message::KeyRule;
@@ -98,7 +117,7 @@ mod tests {
             let exchange = Name::from("d");
             Arc::new(Route { exchange, keys })
         });
-        let mut routed = Routed::default();
+        let mut routed = Routed::new(Seed(7));
         let mut check = |router: &Router, goes, to: &[u64]| check(&mut routed, router, goes, to);
 
         check(&router, (direct, &route, 0), &[]);

@@ -3,7 +3,8 @@
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::{ConnectionId, Lsn, Name, Now, QueueId};
-use crate::broker::exchange::ExchangeSpec;
+use crate::broker::arguments::QueueType;
+use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::policy::EffectiveSettings;
 use crate::broker::{Destination, Error, Fact, Kind, Policy, Reply};
 use crate::wire::Value;
@@ -77,6 +78,18 @@ impl Core {
         Ok(self.done())
     }
 
+    /// Removes bindings of queues and exchanges that are gone.
+    pub(super) fn forget_bindings(&mut self, turn: &mut Turn<'_>) {
+        while turn.budget > 0 && self.router.is_forgetting() {
+            let gone = self.router.forget_some(SLICE);
+            turn.budget = turn.budget.saturating_sub(SLICE);
+            if !gone.is_empty() {
+                self.exchanges_went(&gone);
+                self.retry_all();
+            }
+        }
+    }
+
     /// Tells the journal of exchanges that are gone.
     pub(super) fn exchanges_went(&mut self, names: &[Name]) {
         for name in names {
@@ -93,6 +106,7 @@ impl Core {
         (source, destination, key, arguments): BindingParts<'_>,
     ) -> Result<Reply, Error> {
         self.check_owner(connection, destination)?;
+        self.check_random(source, destination, key)?;
         if !self.router.bind(source, destination, key, &arguments)? {
             return Ok(Reply::Done { lsn: Lsn(0) });
         }
@@ -164,6 +178,35 @@ impl Core {
             return Err(Error::Locked { name: name.clone() });
         }
         Ok(())
+    }
+
+    /// A random exchange takes classic queues without a key only, as `RabbitMQ`'s. What is not there
+    /// is for the router to say.
+    fn check_random(
+        &self,
+        source: &Name,
+        destination: &Destination,
+        key: &Name,
+    ) -> Result<(), Error> {
+        let exchange = self.router.exchange_named(source);
+        if exchange.is_none_or(|exchange| exchange.spec.kind != ExchangeKind::LocalRandom) {
+            return Ok(());
+        }
+        let queue_type = match destination {
+            Destination::Queue(name) => match self.queue(name) {
+                Some(queue) => Some(queue.settings.queue_type),
+                None => return Ok(()),
+            },
+            Destination::Exchange(_) => None,
+        };
+        let why = match queue_type {
+            _ if !key.is_empty() => format!("an empty binding key only, not '{key}'"),
+            Some(QueueType::Classic) => return Ok(()),
+            Some(other) => format!("classic queues only, not one of type {}", other.as_str()),
+            None => "queues only, not exchanges".to_owned(),
+        };
+        let why = format!("exchange '{source}' of type x-local-random takes {why}");
+        Err(Error::BadRequest { why })
     }
 
     pub(super) fn policy_set(

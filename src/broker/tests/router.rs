@@ -9,14 +9,16 @@ use crate::broker::policy::{Policy, PolicySpec};
 struct Properties(Vec<(&'static str, Value)>);
 
 impl Attributes for Properties {
-    fn application_property(&self, key: &str) -> Option<Value> {
-        let found = self.0.iter().find(|(name, _)| *name == key);
-        found.map(|(_, value)| value.clone())
+    fn application_properties<'a>(
+        &'a self,
+        is_wanted: impl Fn(&str) -> bool,
+        mut found: impl FnMut(&'a str, Value),
+    ) {
+        let pairs = self.0.iter().filter(|(name, _)| is_wanted(name));
+        pairs.for_each(|(name, value)| found(name, value.clone()));
     }
 
-    fn annotation(&self, _: &str) -> Option<Value> {
-        None
-    }
+    fn annotations<'a>(&'a self, _: impl Fn(&str) -> bool, _: impl FnMut(&'a str, Value)) {}
 }
 
 fn string(text: &str) -> Value {
@@ -73,7 +75,7 @@ fn routed(router: &Router, exchange: &str, keys: &[&str]) -> Vec<u64> {
     let keys: Vec<Name> = keys.iter().map(|key| Name::from(*key)).collect();
     let mut out = Vec::new();
     if let Some(exchange) = router.exchange_named(exchange) {
-        router.route_by(exchange.id, &keys, &Properties(Vec::new()), &mut out);
+        router.route_by(exchange.id, &keys, &Properties(Vec::new()), 0, &mut out);
     }
     out.into_iter().map(|QueueId(n)| n).collect()
 }
@@ -263,7 +265,13 @@ fn a_new_exchange_of_an_old_name_is_another_exchange() {
     declare(&mut router, "a fanout", &[]);
     assert_ne!(router.exchange_named("a").unwrap().id, old);
     let mut out = Vec::new();
-    router.route_by(old, &[Name::from("k")], &Properties(Vec::new()), &mut out);
+    router.route_by(
+        old,
+        &[Name::from("k")],
+        &Properties(Vec::new()),
+        0,
+        &mut out,
+    );
     assert!(out.is_empty());
 }
 
@@ -408,8 +416,8 @@ fn bindings_are_listed_in_order_and_by_what_is_asked_for() {
 }
 
 #[test]
-fn only_what_may_reach_a_headers_exchange_depends_on_the_message() {
-    let mut router = router(&["d direct", "f fanout", "h headers"]);
+fn only_what_may_reach_an_exchange_that_varies_depends_on_the_message() {
+    let mut router = router(&["d direct", "f fanout", "h headers", "r x-local-random"]);
     let depends =
         |router: &Router, name| router.depends_on_message(router.exchange_named(name).unwrap().id);
     assert!(!depends(&router, "h"), "it has no bindings");
@@ -421,7 +429,135 @@ fn only_what_may_reach_a_headers_exchange_depends_on_the_message() {
     assert!(!depends(&router, "f"));
     bind(&mut router, "h", &to_queue(2), "");
     router.delete(&Name::from("h"), false).unwrap();
-    assert_eq!(router.headers_bindings, 0);
+    bind(&mut router, "r", &to_queue(2), "");
+    assert!(depends(&router, "r"));
+    router.delete(&Name::from("r"), false).unwrap();
+    assert_eq!(router.varying_bindings, 0);
+}
+
+#[test]
+fn a_random_exchange_picks_one_queue_by_the_draw_once_for_each_binding() {
+    let mut router = router(&["f fanout", "r x-local-random"]);
+    bind(&mut router, "f", &to_exchange("r"), "");
+    let picked = |router: &Router, draw| {
+        let mut out = Vec::new();
+        let fanout = router.id_of("f").unwrap();
+        router.route_by(fanout, &[Name::from("any")], &NoAttributes, draw, &mut out);
+        out.iter().map(|queue| queue.0).collect::<Vec<_>>()
+    };
+    assert!(picked(&router, 5).is_empty());
+    bind(&mut router, "r", &to_queue(1), "");
+    bind(&mut router, "r", &to_queue(2), "");
+    let again = [(Name::from("again"), Value::Bool(true))];
+    let bound = router.bind(&Name::from("r"), &to_queue(1), &Name::default(), &again);
+    assert_eq!(bound, Ok(true));
+    let picks = |router: &Router| {
+        let mut picks: Vec<_> = (30..33).flat_map(|draw| picked(router, draw)).collect();
+        picks.sort_unstable();
+        picks
+    };
+    assert_eq!(picks(&router), [1, 1, 2]);
+    router.queue_removed(&queue_name(1));
+    assert_eq!(picks(&router), [2, 2, 2]);
+    router.queue_removed(&queue_name(2));
+    assert!(picks(&router).is_empty());
+}
+
+/// A router whose exchange `d` has 300 bindings to q1, made anew by `bind_all`.
+fn bind_all(router: &mut Router) {
+    for n in 0..300 {
+        bind(router, "d", &to_queue(1), &format!("k{n:03}"));
+    }
+}
+
+fn forget_all(router: &mut Router) -> Vec<Name> {
+    let mut gone = Vec::new();
+    while router.is_forgetting() {
+        gone.extend(router.forget_some(50));
+    }
+    gone
+}
+
+#[test]
+fn bindings_of_a_deleted_queue_are_gone_at_once_and_removed_by_and_by() {
+    let mut router = router(&["d direct auto", "f fanout", "r x-local-random"]);
+    declare(
+        &mut router,
+        "e direct",
+        &[("alternate-exchange", string("f"))],
+    );
+    bind_all(&mut router);
+    bind(&mut router, "f", &to_queue(2), "");
+    bind(&mut router, "e", &to_queue(1), "k");
+    bind(&mut router, "r", &to_queue(1), "");
+    bind(&mut router, "r", &to_queue(2), "");
+    let removed = router.queue_removed(&queue_name(1));
+    assert_eq!((removed.existed, removed.exchanges), (true, Vec::new()));
+    assert!(router.is_forgetting(), "some are left");
+
+    assert!(routed(&router, "d", &["k299"]).is_empty());
+    assert_eq!(
+        routed(&router, "e", &["k"]),
+        [2],
+        "by the alternate exchange"
+    );
+    let random = router.id_of("r").unwrap();
+    for draw in 0..4 {
+        let mut out = Vec::new();
+        router.route_by(random, &[Name::default()], &NoAttributes, draw, &mut out);
+        assert_eq!(out, [QueueId(2)]);
+    }
+    assert!(
+        router
+            .bindings(Some(&Name::from("d")), None, None)
+            .is_empty()
+    );
+    assert_eq!(router.bindings(None, None, None).len(), 2);
+    assert_eq!(router.bindings_after(None).count(), 2);
+
+    router.queue_added(queue_name(1), QueueId(11));
+    bind(&mut router, "d", &to_queue(1), "k299");
+    assert_eq!(routed(&router, "d", &["k299"]), [11]);
+    assert!(forget_all(&mut router).is_empty(), "d has a binding again");
+    assert_eq!(routed(&router, "d", &["k299"]), [11]);
+    assert_eq!(router.bindings(None, Some(&to_queue(1)), None).len(), 1);
+    router.queue_removed(&queue_name(1));
+    assert!(
+        router.exchange_named("d").is_none(),
+        "the last binding went"
+    );
+}
+
+#[test]
+fn an_auto_delete_exchange_goes_with_the_last_of_many_bindings() {
+    let mut router = router(&["d direct auto"]);
+    bind_all(&mut router);
+    router.queue_removed(&queue_name(1));
+    assert_eq!(forget_all(&mut router), ["d"]);
+    assert!(router.exchange_named("d").is_none());
+}
+
+#[test]
+fn bindings_of_a_deleted_exchange_are_gone_at_once_and_those_of_a_new_one_stay() {
+    let mut router = router(&["d direct", "f fanout"]);
+    bind_all(&mut router);
+    bind(&mut router, "f", &to_exchange("d"), "");
+    let removed = router.delete(&Name::from("d"), false).unwrap();
+    assert!(removed.existed && router.is_forgetting());
+    assert!(routed(&router, "f", &["k299"]).is_empty());
+    assert!(router.bindings(None, Some(&to_queue(1)), None).is_empty());
+    assert!(
+        router.delete(&Name::from("f"), true).unwrap().existed,
+        "f is unused"
+    );
+
+    declare(&mut router, "d direct", &[]);
+    bind(&mut router, "d", &to_queue(1), "k299");
+    forget_all(&mut router);
+    assert_eq!(routed(&router, "d", &["k299"]), [1]);
+    assert_eq!(router.bindings(None, Some(&to_queue(1)), None).len(), 1);
+    unbind(&mut router, "d", &to_queue(1), "k299");
+    assert!(router.by_destination.is_empty() && router.gone.is_empty());
 }
 
 #[test]
@@ -465,6 +601,7 @@ fn routed_naively(router: &Router, start: &str, key: &str) -> Vec<u64> {
             ExchangeKind::Direct => binding.key == key,
             ExchangeKind::Fanout | ExchangeKind::Headers => true,
             ExchangeKind::Topic => super::super::topic::matches_naively(&binding.key, key),
+            ExchangeKind::LocalRandom => unreachable!("no test of this binds one"),
         });
         let mut is_wanted = false;
         for binding in matching {

@@ -161,7 +161,7 @@ pub(super) const KINDS: &[Kind] = &[
                 "type",
                 Shape::Text,
                 Need::Declaring,
-                "direct, fanout, topic or headers",
+                "direct, fanout, topic, headers or x-local-random",
             ),
             DURABLE,
             AUTO_DELETE,

@@ -224,3 +224,70 @@ fn deleting_a_long_queue_is_one_step_and_then_slices() {
     }
     assert!(ticks >= 15, "{ticks}");
 }
+
+#[test]
+fn a_random_exchange_takes_classic_queues_without_a_key_and_gives_each_its_share() {
+    let mut s = Scenario::new();
+    s.exchange("r", "x-local-random");
+    for name in ["q1", "q2"] {
+        s.declare(name, &[("x-queue-type", text("classic"))]);
+        s.bind("r", name, "");
+    }
+    s.declare("quorum", &[("x-queue-type", text("quorum"))]);
+    let mut refused = |destination: Destination, key: &str| {
+        let reply = s.apply(Command::Bind {
+            connection: Some(CONNECTION),
+            source: Name::from("r"),
+            destination,
+            key: Name::from(key),
+            arguments: Vec::new(),
+        });
+        match reply {
+            Reply::Refused(error) => error.to_string(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let queue = |name: &str| Destination::Queue(Name::from(name));
+    assert!(refused(queue("q1"), "k").contains("an empty binding key only, not 'k'"));
+    assert!(refused(queue("quorum"), "").contains("not one of type quorum"));
+    let exchange = Destination::Exchange(Name::from("amq.fanout"));
+    assert!(refused(exchange, "").contains("queues only"));
+    assert!(refused(queue("missing"), "k").contains("no queue 'missing'"));
+
+    for _ in 0..200 {
+        let outcome = s.publish_to("r", "whatever", &draft("a"));
+        assert_eq!(outcome, PublishOutcome::Accepted);
+    }
+    let ready = |name: &str| s.core.queue(name).unwrap().messages.ready();
+    assert_eq!(ready("q1") + ready("q2"), 200);
+    assert!((60..=140).contains(&ready("q1")), "{}", ready("q1"));
+}
+
+#[test]
+fn what_the_journal_keeps_is_counted_through_every_way_out() {
+    let mut s = Scenario::new();
+    s.queue("q", &[("x-queue-type", text("classic"))]);
+    let (durable, mut transient) = (draft("four"), draft("12345678"));
+    transient.durable = false;
+    for _ in 0..3 {
+        s.publish("q", &durable);
+        s.publish("q", &transient);
+    }
+    let counted = |s: &Scenario| {
+        let durable = s.core.queue("q").unwrap().details().durable;
+        (durable.messages, durable.bytes)
+    };
+    let (messages, bytes) = counted(&s);
+    assert_eq!(messages, 3);
+    let each = bytes / 3;
+    let taken = s.take(1, "q", 3);
+    assert_eq!(counted(&s), (3, 3 * each), "held messages count");
+    s.settle(&taken[0], Outcome::Accepted);
+    assert_eq!(counted(&s), (2, 2 * each));
+    s.apply(Command::QueuePurge {
+        connection: None,
+        name: Name::from("q"),
+        with_dead_pending: false,
+    });
+    assert_eq!(counted(&s), (1, each), "one is held, the third delivery");
+}

@@ -9,11 +9,12 @@ use crate::management::rates::Rates;
 /// The version of RabbitMQ whose API this is: clients look at it.
 pub const RABBITMQ_VERSION: &str = "4.0.5";
 /// Types of exchanges with a word for people.
-const EXCHANGE_TYPES: [(&str, &str); 4] = [
+const EXCHANGE_TYPES: [(&str, &str); 5] = [
     ("direct", "the routing key is the binding key"),
     ("fanout", "every binding"),
     ("headers", "properties are the binding's arguments"),
     ("topic", "the routing key fits the binding key's pattern"),
+    ("x-local-random", "one of the queues bound, whichever"),
 ];
 
 /// Figures of RabbitMQ that its clients expect and that are not counted here.

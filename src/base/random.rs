@@ -1,6 +1,7 @@
 //! Random numbers from a seed.
 
-/// A small generator (xorshift64*), good enough to vary a simulation.
+/// A small generator (xorshift64*): good enough to vary a simulation or to pick a queue, for no
+/// secret.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
