@@ -12,10 +12,13 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "support/fixtures.rs"]
+mod fixtures;
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -32,6 +35,7 @@ use coroner::record::{Stored, body_of, decode};
 use coroner::store::sim_disk::SimDisk;
 use coroner::store::{self, DiskJournal, Journal, Restored, Writer};
 use coroner::wire::Value;
+use fixtures::{fixtures_of, load, save};
 
 const WALL: Timestamp = Timestamp(1_700_000_000_000);
 
@@ -59,7 +63,7 @@ const KINDS: [&str; 16] = [
 fn records_of_every_released_version_mean_what_they_meant() {
     let mut kinds = BTreeSet::new();
     let mut bodies = BTreeSet::new();
-    for folder in folders() {
+    for folder in fixtures_of("records") {
         let (disk, expected) = load(&folder);
         let found = describe(&disk);
         assert_eq!(found, expected, "{}", folder.display());
@@ -78,7 +82,7 @@ fn records_of_every_released_version_mean_what_they_meant() {
 
 #[test]
 fn the_check_of_the_command_line_finds_no_damage_in_them() {
-    for folder in folders() {
+    for folder in fixtures_of("records") {
         let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("records-checked");
         fs::remove_dir_all(&copy).ok();
         fs::create_dir_all(&copy).unwrap();
@@ -105,7 +109,7 @@ fn describe(disk: &SimDisk) -> String {
         let (vhost, record) = decode(lsn, payload).unwrap();
         writeln!(text, "{what} of {vhost} at {}", record.wall.0).unwrap();
         for fact in &record.facts {
-            writeln!(text, "  {} {}", kind(fact), in_words(fact)).unwrap();
+            writeln!(text, "  {} {}", fact.kind(), in_words(fact)).unwrap();
         }
         if what == "block" {
             core.checkpoint(&record);
@@ -143,30 +147,6 @@ fn describe(disk: &SimDisk) -> String {
         writeln!(text, "{} policies", policy.len()).unwrap();
     }
     text
-}
-
-/// The word of a fact. A new kind does not compile until it has one: give it a fixture too.
-const fn kind(fact: &Fact) -> &'static str {
-    match fact {
-        Fact::Inserted { .. } => "inserted",
-        Fact::Removed { .. } => "removed",
-        Fact::Returned { .. } => "returned",
-        Fact::Changed { .. } => "changed",
-        Fact::DeadPending { .. } => "dead-pending",
-        Fact::Shelved { .. } => "shelved",
-        Fact::Purged { .. } => "purged",
-        Fact::QueueDeclared { .. } => "queue declared",
-        Fact::QueueDeleted { .. } => "queue deleted",
-        Fact::ExchangeDeclared(_) => "exchange declared",
-        Fact::ExchangeDeleted { .. } => "exchange deleted",
-        Fact::Bound { .. } => "bound",
-        Fact::Unbound { .. } => "unbound",
-        Fact::PolicySet { .. } => "policy set",
-        Fact::PolicyDeleted { .. } => "policy deleted",
-        Fact::QueueIds { .. } => "queue ids",
-        // Its kinds have fixtures of their own: `registry_fixtures.rs`.
-        Fact::Registry(_) => "registry",
-    }
 }
 
 fn in_words(fact: &Fact) -> String {
@@ -306,43 +286,6 @@ fn options() -> store::Options {
     }
 }
 
-fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
-}
-
-/// The fixtures of all versions.
-fn folders() -> Vec<PathBuf> {
-    let below = |folder: PathBuf| {
-        let entries = fs::read_dir(folder).unwrap();
-        entries.map(|entry| entry.unwrap().path())
-    };
-    let is_version = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| name.starts_with("records-v"))
-    };
-    let versions = below(fixtures()).filter(is_version);
-    let mut folders: Vec<PathBuf> = versions.flat_map(below).collect();
-    folders.sort();
-    assert!(folders.len() >= 2, "found {folders:?}");
-    folders
-}
-
-/// A fixture on a simulated disk, and what it must give.
-fn load(folder: &Path) -> (SimDisk, String) {
-    let disk = SimDisk::default();
-    let mut expected = String::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        if name == "EXPECTED" {
-            expected = fs::read_to_string(&path).unwrap();
-        } else {
-            disk.put(&name, &fs::read(&path).unwrap());
-        }
-    }
-    (disk, expected)
-}
-
 /// A journal that fixtures are written with.
 struct Writing {
     disk: SimDisk,
@@ -399,12 +342,9 @@ impl Writing {
 
     fn save(mut self, name: &str) {
         self.writer.close(WALL).unwrap();
-        let folder = fixtures().join("records-v1").join(name);
-        fs::create_dir_all(&folder).unwrap();
-        for (file, content) in self.disk.files() {
-            fs::write(folder.join(file), content).unwrap();
-        }
-        fs::write(folder.join("EXPECTED"), describe(&load(&folder).0)).unwrap();
+        save(&format!("records-v1/{name}"), &self.disk, |disk| {
+            describe(&disk)
+        });
     }
 }
 

@@ -9,9 +9,10 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "support/fixtures.rs"]
+mod fixtures;
+
 use std::fmt::Write;
-use std::fs;
-use std::path::{Path, PathBuf};
 
 use coroner::access::{
     Password, PasswordHash, Pattern, Permissions, Salts, Tag, TopicPermissions, User, UserLimits,
@@ -24,30 +25,20 @@ use coroner::broker::{Fact, Options, Record, Restoring};
 use coroner::record::{Stored, decode};
 use coroner::store::sim_disk::SimDisk;
 use coroner::store::{self, Restored};
+use fixtures::{fixtures_of, load, save};
 
 const WALL: Timestamp = Timestamp(1_700_000_000_000);
 
 #[test]
 fn registries_of_every_released_version_mean_what_they_meant() {
     let mut kinds = 0;
-    for part in ["log", "checkpoint"] {
-        let folder = fixtures().join("registry-v1").join(part);
-        let disk = SimDisk::default();
-        for entry in fs::read_dir(&folder).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-            disk.put(&name, &fs::read(&path).unwrap());
-        }
+    for folder in fixtures_of("registry") {
+        let (disk, expected) = load(&folder);
         let (found, seen) = describe(&disk);
-        let expected = fs::read_to_string(folder.join("EXPECTED")).unwrap();
         assert_eq!(found, expected, "{}", folder.display());
         kinds = kinds.max(seen);
     }
     assert_eq!(kinds, 10, "every kind is in a fixture");
-}
-
-fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
 /// Small segments: they lie in the repository.
@@ -316,11 +307,8 @@ fn write_the_fixtures() {
         writer.write(WALL).unwrap();
         writer.sync().unwrap();
         writer.close(WALL).unwrap();
-        let folder = fixtures().join("registry-v1").join(part);
-        fs::create_dir_all(&folder).unwrap();
-        for (file, content) in disk.files() {
-            fs::write(folder.join(file), content).unwrap();
-        }
-        fs::write(folder.join("EXPECTED"), describe(&disk).0).unwrap();
+        save(&format!("registry-v1/{part}"), &disk, |disk| {
+            describe(&disk).0
+        });
     }
 }

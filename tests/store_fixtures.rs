@@ -11,9 +11,11 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "support/fixtures.rs"]
+mod fixtures;
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use coroner::base::{Lsn, Timestamp};
 use coroner::store::sim_disk::SimDisk;
@@ -21,6 +23,7 @@ use coroner::store::{
     Body, Disk, DiskJournal, FileDisk, Journal, Missing, Options, Payload, Recovery, Restored,
     Writer, open,
 };
+use fixtures::{fixture, fixtures_of, load, save};
 
 /// Facts of the fixtures: `P` key text (a body), `N` key LSN (names one), `S` key (settled).
 struct Fact(Vec<u8>);
@@ -170,66 +173,24 @@ fn text(key: u64) -> String {
     format!("the body of message {key}, ").repeat(4)
 }
 
-fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
-}
-
-fn folders(below: &Path) -> Vec<PathBuf> {
-    let mut folders: Vec<PathBuf> = fs::read_dir(below)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_dir())
-        .collect();
-    folders.sort();
-    folders
-}
-
-/// The files of a fixture on a simulated disk, and what it must give.
-fn load(folder: &Path) -> (SimDisk, String) {
-    let disk = SimDisk::default();
-    let mut expected = String::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        if name == "EXPECTED" {
-            expected = fs::read_to_string(&path).unwrap();
-        } else {
-            disk.put(&name, &fs::read(&path).unwrap());
-        }
-    }
-    (disk, expected)
-}
-
 #[test]
 fn every_released_format_is_read_and_can_be_gone_on_with() {
-    let mut count = 0;
-    for version in folders(&fixtures()) {
-        if !version
-            .file_name()
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .starts_with("store-v")
-        {
-            continue;
-        }
-        for folder in folders(&version) {
-            let (disk, expected) = load(&folder);
-            let mut opened = open_store(disk.clone());
-            assert_eq!(opened.describe(), expected, "{}", folder.display());
-            opened.publish(1_000);
-            opened.checkpoint();
-            let again = open_store(disk);
-            assert_eq!(again.entries, opened.entries, "{}", folder.display());
-            count += 1;
-        }
+    let folders = fixtures_of("store");
+    assert!(folders.len() >= 4, "found {folders:?}");
+    for folder in folders {
+        let (disk, expected) = load(&folder);
+        let mut opened = open_store(disk.clone());
+        assert_eq!(opened.describe(), expected, "{}", folder.display());
+        opened.publish(1_000);
+        opened.checkpoint();
+        let again = open_store(disk);
+        assert_eq!(again.entries, opened.entries, "{}", folder.display());
     }
-    assert!(count >= 4, "found {count} fixtures");
 }
 
 #[test]
 fn a_real_directory_is_read_the_same() {
-    let source = fixtures().join("store-v1/rewritten");
+    let source = fixture("store-v1/rewritten");
     let name = format!("coroner-fixture-{}", std::process::id());
     let directory = std::env::temp_dir().join(name);
     fs::create_dir_all(&directory).unwrap();
@@ -256,15 +217,10 @@ fn a_real_directory_is_read_the_same() {
 #[test]
 #[ignore = "writes the fixtures of the current format; run once per format, before its release"]
 fn write_the_fixtures() {
-    let versioned = fixtures().join("store-v1");
     let save = |name: &str, disk: &SimDisk| {
-        let folder = versioned.join(name);
-        fs::create_dir_all(&folder).unwrap();
-        for (file, content) in disk.files() {
-            fs::write(folder.join(file), content).unwrap();
-        }
-        let expected = open_store(load(&folder).0).describe();
-        fs::write(folder.join("EXPECTED"), expected).unwrap();
+        save(&format!("store-v1/{name}"), disk, |disk| {
+            open_store(disk).describe()
+        });
     };
     let filled = |count: u64| {
         let disk = SimDisk::default();

@@ -177,6 +177,32 @@ pub enum Fact {
 }
 
 impl Fact {
+    /// What happened, in a word or two: for people and tests, no part of any format. A kind that is
+    /// new here is given a fixture too, in `tests/record_fixtures.rs`.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Inserted { .. } => "inserted",
+            Self::Removed { .. } => "removed",
+            Self::Returned { .. } => "returned",
+            Self::Changed { .. } => "changed",
+            Self::DeadPending { .. } => "dead-pending",
+            Self::Shelved { .. } => "shelved",
+            Self::Purged { .. } => "purged",
+            Self::QueueDeclared { .. } => "queue declared",
+            Self::QueueDeleted { .. } => "queue deleted",
+            Self::ExchangeDeclared(_) => "exchange declared",
+            Self::ExchangeDeleted { .. } => "exchange deleted",
+            Self::Bound { .. } => "bound",
+            Self::Unbound { .. } => "unbound",
+            Self::PolicySet { .. } => "policy set",
+            Self::PolicyDeleted { .. } => "policy deleted",
+            Self::QueueIds { .. } => "queue ids",
+            Self::Registry(_) => "registry",
+        }
+    }
+}
+
+impl Fact {
     /// Whether it is about one message only.
     pub const fn is_of_one_message(&self) -> bool {
         matches!(

@@ -1,5 +1,6 @@
 //! The house rules as tests: who imports whom, how long files and functions may be, which words
-//! must not stand in the code, and which sections of the specification have tests.
+//! must not stand in the code, which sections of the specification have tests, and that documents name
+//! what is there.
 //!
 //! Everything reads the source as text, formatted by rustfmt.
 #![allow(
@@ -12,6 +13,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod documents;
 mod imports;
 mod measures;
 mod sections;

@@ -34,6 +34,11 @@ pub struct Line {
 }
 
 impl SourceFile {
+    /// Where a line stands and what it is, for whoever reads that it is wrong.
+    pub fn quote(&self, line: &Line) -> String {
+        format!("{}:{}: {}", self.path, line.number, line.text.trim())
+    }
+
     /// The lines that are neither tests nor comments.
     pub fn code(&self) -> impl Iterator<Item = &Line> {
         self.lines
@@ -78,7 +83,8 @@ pub fn text_files() -> Vec<(String, String)> {
         .collect()
 }
 
-fn root() -> PathBuf {
+/// The repository.
+pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 

@@ -1,6 +1,6 @@
 //! What must not stand in the code.
 
-use crate::source::{rust_files, text_files};
+use crate::source::{Line, SourceFile, rust_files, text_files};
 
 /// Calls that panic on what others sent; tests may use them.
 const PANICKING: &[&str] = &[".unwrap()", ".expect(\""];
@@ -31,56 +31,44 @@ const ELSEWHERE: &[&str] = &[
 
 #[test]
 fn nothing_outside_tests_unwraps() {
-    let mut wrong = Vec::new();
-    for file in rust_files()
-        .iter()
-        .filter(|file| file.path.starts_with("src/"))
-    {
-        for line in file.code() {
-            if PANICKING.iter().any(|call| line.text.contains(call)) {
-                wrong.push(format!(
-                    "{}:{}: {}",
-                    file.path,
-                    line.number,
-                    line.text.trim()
-                ));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    let mut files = rust_files();
+    files.retain(|file| file.path.starts_with("src/"));
+    let code = files.iter().flat_map(|file| all(file, file.code()));
+    check(code, |text| {
+        PANICKING.iter().any(|call| text.contains(call))
+    });
 }
 
 #[test]
 fn nothing_is_left_unfinished() {
-    let mut wrong = Vec::new();
-    for file in rust_files() {
-        for line in &file.lines {
-            if UNFINISHED.iter().any(|word| line.text.contains(word)) {
-                wrong.push(format!(
-                    "{}:{}: {}",
-                    file.path,
-                    line.number,
-                    line.text.trim()
-                ));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    let files = rust_files();
+    let lines = files.iter().flat_map(|file| all(file, file.lines.iter()));
+    check(lines, |text| {
+        UNFINISHED.iter().any(|word| text.contains(word))
+    });
 }
 
 #[test]
 fn code_is_ascii() {
-    let mut wrong = Vec::new();
-    for file in rust_files() {
-        for line in file.lines.iter().filter(|line| !line.text.is_ascii()) {
-            wrong.push(format!(
-                "{}:{}: {}",
-                file.path,
-                line.number,
-                line.text.trim()
-            ));
-        }
-    }
+    let files = rust_files();
+    let lines = files.iter().flat_map(|file| all(file, file.lines.iter()));
+    check(lines, |text| !text.is_ascii());
+}
+
+fn all<'a>(
+    file: &'a SourceFile,
+    lines: impl Iterator<Item = &'a Line>,
+) -> impl Iterator<Item = (&'a SourceFile, &'a Line)> {
+    lines.map(move |line| (file, line))
+}
+
+/// Fails with every line that is wrong.
+fn check<'a>(
+    lines: impl Iterator<Item = (&'a SourceFile, &'a Line)>,
+    is_wrong: impl Fn(&str) -> bool,
+) {
+    let wrong = lines.filter(|(_, line)| is_wrong(&line.text));
+    let wrong: Vec<String> = wrong.map(|(file, line)| file.quote(line)).collect();
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 

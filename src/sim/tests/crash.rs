@@ -343,29 +343,6 @@ impl Life {
     }
 }
 
-/// The name a fact goes by.
-const fn kind(fact: &Fact) -> &'static str {
-    match fact {
-        Fact::Inserted { .. } => "inserted",
-        Fact::Removed { .. } => "removed",
-        Fact::Returned { .. } => "returned",
-        Fact::Changed { .. } => "changed",
-        Fact::DeadPending { .. } => "dead-pending",
-        Fact::Shelved { .. } => "shelved",
-        Fact::Purged { .. } => "purged",
-        Fact::QueueDeclared { .. } => "queue declared",
-        Fact::QueueDeleted { .. } => "queue deleted",
-        Fact::ExchangeDeclared(_) => "exchange declared",
-        Fact::ExchangeDeleted { .. } => "exchange deleted",
-        Fact::Bound { .. } => "bound",
-        Fact::Unbound { .. } => "unbound",
-        Fact::PolicySet { .. } => "policy set",
-        Fact::PolicyDeleted { .. } => "policy deleted",
-        Fact::QueueIds { .. } => "queue ids",
-        Fact::Registry(_) => "registry",
-    }
-}
-
 /// All kinds that the core writes outside of checkpoints.
 const KINDS: [&str; 14] = [
     "inserted",
@@ -456,7 +433,7 @@ fn seeds() -> BTreeSet<u64> {
 fn kinds_of(seed: u64) -> BTreeSet<&'static str> {
     let history = history(seed, STEPS);
     let facts = history.iter().flat_map(|(record, _)| &record.facts);
-    facts.map(kind).collect()
+    facts.map(Fact::kind).collect()
 }
 
 #[test]
