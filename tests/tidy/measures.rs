@@ -13,7 +13,7 @@ const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[
         "a table: one arm for each endpoint",
     ),
     (
-        "tests/http.rs",
+        "tests/http/parameters.rs",
         "parameters_are_set_where_rabbitmq_sets_them_and_refused_by_name_elsewhere",
         "a table: one row for each request",
     ),

@@ -24,6 +24,18 @@ fn check(scene: &mut Scene, client: usize, what: &str, attach: Attach, expect: &
     }
 }
 
+/// Each address with what refuses it, or nothing.
+fn check_all(
+    scene: &mut Scene,
+    client: usize,
+    cases: &[(&str, &str)],
+    attach: impl Fn(&str) -> Attach,
+) {
+    for (address, expect) in cases {
+        check(scene, client, address, attach(address), expect);
+    }
+}
+
 #[test]
 fn refused_links_name_the_condition_and_leave_the_session_alive() {
     let mut scene = Scene::new();
@@ -44,15 +56,9 @@ fn refused_links_name_the_condition_and_leave_the_session_alive() {
         ("q", "amqp:invalid-field"),
         ("auto.q", ""),
     ];
-    for (address, expect) in targets {
-        check(
-            &mut scene,
-            client,
-            address,
-            sender("s", Some(address)),
-            expect,
-        );
-    }
+    check_all(&mut scene, client, &targets, |address| {
+        sender("s", Some(address))
+    });
     let sources = [
         ("/queues/q", ""),
         ("/queues/nosuch", "amqp:not-found"),
@@ -60,9 +66,9 @@ fn refused_links_name_the_condition_and_leave_the_session_alive() {
         ("auto.q", ""),
         ("", "amqp:invalid-field"),
     ];
-    for (address, expect) in sources {
-        check(&mut scene, client, address, receiver("r", address), expect);
-    }
+    check_all(&mut scene, client, &sources, |address| {
+        receiver("r", address)
+    });
     assert_eq!(scene.counts("auto.q"), (0, 0), "the bare name made a queue");
 }
 
@@ -131,23 +137,17 @@ fn permissions_are_checked_by_name() {
         // The default exchange itself may not be written to.
         ("/queues/mine-q", "amqp:unauthorized-access"),
     ];
-    for (address, expect) in senders {
-        check(
-            &mut scene,
-            client,
-            address,
-            sender("s", Some(address)),
-            expect,
-        );
-    }
+    check_all(&mut scene, client, &senders, |address| {
+        sender("s", Some(address))
+    });
     let receivers = [
         ("/queues/mine-q", ""),
         ("/queues/q", "amqp:unauthorized-access"),
         ("/queues/nosuch", "amqp:not-found"),
     ];
-    for (address, expect) in receivers {
-        check(&mut scene, client, address, receiver("r", address), expect);
-    }
+    check_all(&mut scene, client, &receivers, |address| {
+        receiver("r", address)
+    });
 }
 
 #[test]

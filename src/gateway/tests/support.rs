@@ -436,24 +436,19 @@ impl Scene {
     }
 
     pub(super) fn send(&mut self, client: usize, link: LinkHandle, message: &[u8]) {
-        let sending = Sending {
-            token: 1,
-            settled: false,
-            message_format: 0,
-            prefix: &[],
-            bare: message,
-        };
-        let engine = &mut self.clients[client].engine;
-        engine
-            .send(link, sending, || Bytes::copy_from_slice(message))
-            .unwrap();
+        self.transfer(client, link, message, false);
     }
 
     /// Sends a message settled.
     pub(super) fn send_settled(&mut self, client: usize, link: LinkHandle, message: &[u8]) {
+        self.transfer(client, link, message, true);
+        self.drive();
+    }
+
+    fn transfer(&mut self, client: usize, link: LinkHandle, message: &[u8], settled: bool) {
         let sending = Sending {
             token: 1,
-            settled: true,
+            settled,
             message_format: 0,
             prefix: &[],
             bare: message,
@@ -462,7 +457,6 @@ impl Scene {
         engine
             .send(link, sending, || Bytes::copy_from_slice(message))
             .unwrap();
-        self.drive();
     }
 
     /// The next outcome that a publisher was told, with the condition of a rejection.

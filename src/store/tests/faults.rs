@@ -105,11 +105,7 @@ fn without_any_room_records_wait_and_nothing_is_confirmed() {
 #[test]
 fn a_bad_record_in_the_middle_costs_only_itself() {
     let disk = SimDisk::default();
-    let mut world = World::open(&disk, options(), 1).unwrap();
-    for _ in 0..30 {
-        world.publish(100);
-        world.commit().unwrap();
-    }
+    let world = World::filled(&disk);
     let files = disk.files();
     for (name, content) in files.iter().filter(|(name, _)| is_segment(name)) {
         for offset in (70..content.len().min(3500)).step_by(37) {
@@ -132,11 +128,7 @@ fn a_bad_record_in_the_middle_costs_only_itself() {
 #[test]
 fn damage_below_the_checkpoint_is_found_when_it_is_read() {
     let disk = SimDisk::default();
-    let mut world = World::open(&disk, options(), 1).unwrap();
-    for _ in 0..30 {
-        world.publish(100);
-        world.commit().unwrap();
-    }
+    let mut world = World::filled(&disk);
     world.checkpoint().unwrap();
     let name = disk.list().unwrap().into_iter().min().unwrap();
     assert!(is_segment(&name), "{name}");

@@ -126,6 +126,16 @@ fn body_bytes(key: u32, length: usize) -> Vec<u8> {
 }
 
 impl World {
+    /// A journal of thirty messages, each in a commit of its own.
+    fn filled(disk: &SimDisk) -> Self {
+        let mut world = Self::open(disk, options(), 1).unwrap();
+        for _ in 0..30 {
+            world.publish(100);
+            world.commit().unwrap();
+        }
+        world
+    }
+
     fn open(disk: &SimDisk, options: Options, seed: u64) -> Result<Self, StoreError> {
         let mut entries = Entries::new();
         let mut blocks = BTreeMap::new();

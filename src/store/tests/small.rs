@@ -140,11 +140,7 @@ fn without_a_sync_per_commit_a_write_is_what_counts() {
 #[test]
 fn an_inspection_tells_what_a_start_would_do_and_changes_nothing() {
     let disk = SimDisk::default();
-    let mut world = World::open(&disk, options(), 1).unwrap();
-    for _ in 0..30 {
-        world.publish(100);
-        world.commit().unwrap();
-    }
+    let mut world = World::filled(&disk);
     world.checkpoint().unwrap();
     world.publish(100);
     world.commit().unwrap();

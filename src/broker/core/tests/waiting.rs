@@ -81,8 +81,8 @@ fn it_goes_in_turn_when_a_full_target_has_room() {
     assert_eq!(s.counts("q"), (0, 0, 0));
 }
 
-#[test]
-fn one_record_moves_it_to_all_that_accept_and_it_waits_for_exactly_the_others() {
+/// A dead letter of `q` is in `open` and waits for room in `full`.
+fn one_target_is_full() -> Scenario {
     let mut s = Scenario::new();
     s.exchange("dlx", "fanout");
     s.queue("open", &[]);
@@ -92,6 +92,12 @@ fn one_record_moves_it_to_all_that_accept_and_it_waits_for_exactly_the_others() 
     s.queue("q", &at_least_once("dlx", ""));
     s.publish_all("q", &["a"]);
     reject_all(&mut s, "q");
+    s
+}
+
+#[test]
+fn one_record_moves_it_to_all_that_accept_and_it_waits_for_exactly_the_others() {
+    let mut s = one_target_is_full();
     assert_eq!((s.counts("open").0, s.counts("q").2), (1, 1));
     s.queue("late", &[]);
     s.bind("dlx", "late", "");
@@ -205,15 +211,7 @@ fn a_cycle_is_dropped_under_at_least_once_too() {
 
 #[test]
 fn a_target_that_was_waited_for_and_goes_ends_the_waiting() {
-    let mut s = Scenario::new();
-    s.exchange("dlx", "fanout");
-    s.queue("open", &[]);
-    full_target(&mut s, "full", 0);
-    s.bind("dlx", "open", "");
-    s.bind("dlx", "full", "");
-    s.queue("q", &at_least_once("dlx", ""));
-    s.publish_all("q", &["a"]);
-    reject_all(&mut s, "q");
+    let mut s = one_target_is_full();
     let (connection, name) = (None, Name::from("full"));
     s.apply(Command::QueueDelete {
         connection,

@@ -1,0 +1,272 @@
+//! What each step of a run does, to the core and to the model beside it.
+
+use std::collections::BTreeMap;
+
+use super::World;
+use crate::base::{ConnectionId, ConsumerId, Name, QueueId, SessionId};
+use crate::broker::{Command, Consume, DropCause, Effect, Publish, PublishOutcome, Reply, Settle};
+use crate::sim::model::{ModelConsumer, ModelQueue, Scene};
+use crate::sim::plan::Step;
+
+impl World {
+    pub(super) fn act(&mut self, step: Step) {
+        match step {
+            Step::Pass(ms) => self.pass(ms),
+            Step::Consume { queue, settled } => self.consume(queue, settled),
+            Step::Credit {
+                consumer,
+                more,
+                drain,
+            } => self.credit(consumer, more, drain),
+            Step::Detach(consumer) => {
+                self.apply(Command::ConsumerDetach { consumer });
+                self.forget_consumer(consumer, false);
+            }
+            Step::Reconnect => self.reconnect(),
+            Step::Settle {
+                consumer,
+                position,
+                outcome,
+            } => {
+                let settle = Settle {
+                    consumer,
+                    position,
+                    outcome: outcome.clone(),
+                    confirm: None,
+                };
+                self.apply(Command::Settle(settle));
+                if let Some(&queue) = self.reads.get(&consumer) {
+                    let scene = Scene {
+                        now: self.now,
+                        core: &self.core,
+                    };
+                    self.model
+                        .settle(scene, queue, position, consumer, &outcome);
+                }
+            }
+            Step::Plain(command) => self.plain(*command),
+        }
+        self.run_model();
+        let model = &self.model;
+        self.reads
+            .retain(|_, queue| model.queues.contains_key(queue));
+        let reads = &self.reads;
+        self.plan
+            .consumers
+            .retain(|consumer| reads.contains_key(consumer));
+    }
+
+    pub(super) fn connect(&mut self) {
+        (self.connection, self.session) = (ConnectionId(self.next_id), SessionId(self.next_id));
+        self.next_id += 1;
+        let (connection, session) = (self.connection, self.session);
+        let user = Name::from("sim");
+        self.apply(Command::ConnectionOpen {
+            connection,
+            user,
+            limit_bytes: u64::MAX,
+        });
+        self.apply(Command::SessionOpen {
+            connection,
+            session,
+            limit: u64::MAX,
+        });
+    }
+
+    fn reconnect(&mut self) {
+        self.apply(Command::ConnectionClose {
+            connection: self.connection,
+        });
+        let consumers: Vec<_> = self.reads.keys().copied().collect();
+        for consumer in consumers {
+            self.forget_consumer(consumer, true);
+        }
+        self.run_model();
+        self.connect();
+    }
+
+    fn forget_consumer(&mut self, consumer: ConsumerId, failed: bool) {
+        if let Some(queue) = self.reads.remove(&consumer) {
+            let scene = Scene {
+                now: self.now,
+                core: &self.core,
+            };
+            self.model.detach(scene, queue, consumer, failed);
+        }
+    }
+
+    fn consume(&mut self, queue: Name, settled: bool) {
+        let consumer = ConsumerId(self.next_id);
+        self.next_id += 1;
+        let (connection, session) = (self.connection, self.session);
+        let (priority, exclusive) = (0, false);
+        let reply = self.apply(Command::Consume(Consume {
+            connection,
+            session,
+            consumer,
+            queue,
+            settled,
+            priority,
+            exclusive,
+            passing: false,
+            selector: None,
+        }));
+        let Reply::Consuming { queue } = reply else {
+            return;
+        };
+        self.reads.insert(consumer, queue);
+        self.plan.consumers.push(consumer);
+        if let Some(queue) = self.model.queues.get_mut(&queue) {
+            let (id, limit, assigned, draining) = (consumer, 0, 0, false);
+            queue.consumers.push(ModelConsumer {
+                id,
+                limit,
+                assigned,
+                draining,
+                settled,
+            });
+        }
+    }
+
+    fn credit(&mut self, consumer: ConsumerId, more: u64, drain: bool) {
+        let Some(&queue) = self.reads.get(&consumer) else {
+            return;
+        };
+        let Some(queue) = self.model.queues.get_mut(&queue) else {
+            return;
+        };
+        let Some(state) = queue.consumers.iter_mut().find(|c| c.id == consumer) else {
+            return;
+        };
+        state.limit = state.limit.max(state.assigned) + more;
+        state.draining |= drain;
+        let limit = state.limit;
+        self.apply(Command::ConsumerFlow {
+            consumer,
+            limit,
+            drain,
+        });
+        if let Some(&queue) = self.reads.get(&consumer) {
+            self.model.schedule(queue);
+        }
+    }
+
+    fn plain(&mut self, command: Command) {
+        match command {
+            Command::Publish(publish) => self.publish(publish),
+            Command::QueueDelete { .. } => {
+                let before: Vec<_> = self.model.queues.keys().copied().collect();
+                self.apply(command);
+                self.queues_gone(&before);
+            }
+            Command::QueuePurge {
+                ref name,
+                with_dead_pending,
+                ..
+            } => {
+                let id = self.core.queue(name).map(|queue| queue.id);
+                self.apply(command);
+                if let Some(id) = id {
+                    self.model.purge(id, with_dead_pending);
+                }
+            }
+            Command::QueueDeclare { auto_delete, .. } => {
+                let reply = self.apply(command);
+                if let Reply::QueueDeclared {
+                    created: true,
+                    info,
+                    ..
+                } = reply
+                {
+                    self.queue_made(info.id, &info.name, auto_delete);
+                }
+            }
+            Command::PolicySet { .. } | Command::PolicyDelete { .. } => {
+                let refused = matches!(self.apply(command), Reply::Refused(_));
+                if !refused {
+                    self.model.policies_changed();
+                }
+            }
+            other => {
+                let generation = self.core.router().generation();
+                self.apply(other);
+                if self.core.router().generation() != generation {
+                    self.model.retry_all();
+                }
+            }
+        }
+    }
+
+    fn publish(&mut self, publish: Publish) {
+        let (message, route) = (publish.message.clone(), publish.route.clone());
+        let exchange = self
+            .core
+            .router()
+            .exchange_named(&route.exchange)
+            .map(|x| x.id);
+        let mut targets = Vec::new();
+        if let Some(exchange) = exchange {
+            self.core
+                .router()
+                .route(exchange, &route, &message, 0, &mut targets);
+        }
+        self.core
+            .apply(self.now, Command::Publish(publish), &mut self.effects);
+        self.settle_down();
+        let outcome = self
+            .effects
+            .outgoing
+            .iter()
+            .find_map(|(_, effect)| match effect {
+                Effect::Published { outcome, .. } => Some(outcome.clone()),
+                _ => None,
+            });
+        self.collect();
+        let scene = Scene {
+            now: self.now,
+            core: &self.core,
+        };
+        let all = self.model.publish(scene, &message, &route, &targets);
+        let expected = match (exchange, targets.is_empty(), all) {
+            (None, _, _) => matches!(outcome, Some(PublishOutcome::NoExchange { .. })),
+            (_, true, _) => matches!(outcome, Some(PublishOutcome::Unroutable)),
+            (_, _, true) => matches!(outcome, Some(PublishOutcome::Accepted)),
+            (_, _, false) => matches!(outcome, Some(PublishOutcome::QueueFull { .. })),
+        };
+        if !expected {
+            self.model
+                .complaints
+                .push(format!("publish: {outcome:?}, all took it: {all}"));
+        }
+    }
+
+    fn queue_made(&mut self, id: QueueId, name: &Name, auto_delete: bool) {
+        let Some(real) = self.core.queue(name) else {
+            return;
+        };
+        let queue = ModelQueue {
+            name: name.to_string(),
+            settings: real.settings.clone(),
+            messages: Vec::new(),
+            consumers: Vec::new(),
+            places: BTreeMap::new(),
+            run: 0,
+            grown: false,
+            scheduled: false,
+            unused_since_ms: self.now.mono.0,
+            auto_delete,
+        };
+        self.model.queues.insert(id, queue);
+        self.model.schedule(id);
+        self.model.retry_all();
+    }
+
+    fn queues_gone(&mut self, before: &[QueueId]) {
+        let cause = DropCause::QueueDeleted;
+        for id in before {
+            if !self.core.queues().any(|queue| queue.id == *id) {
+                self.model.remove_queue(*id, cause);
+            }
+        }
+    }
+}

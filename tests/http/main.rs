@@ -1,0 +1,20 @@
+//! The HTTP API of the real binary.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests start processes and open sockets"
+)]
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod api;
+mod description;
+mod messages;
+mod objects;
+mod parameters;
+mod rates;
+mod rights;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,127 @@
+//! What is counted, and how fast it rises.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::api::Api;
+use crate::support::RunningBroker;
+
+/// A `coroner` that talks to the broker until it is dropped.
+struct Talking(std::process::Child);
+
+impl Talking {
+    fn start(broker: &RunningBroker, arguments: &[&str]) -> Self {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_coroner"));
+        command.args(arguments).arg("--url");
+        command.arg(format!("amqp://guest:guest@127.0.0.1:{}", broker.port));
+        let quiet = command.stdout(std::process::Stdio::null());
+        Self(quiet.spawn().expect("the binary starts"))
+    }
+}
+
+impl Drop for Talking {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// Where there is a rate while messages go through the exchange `amq.fanout` to the queues `busy`,
+/// which has a consumer, and `growing`.
+const RATES: &[(&str, &str)] = &[
+    ("/api/queues/%2F/busy", "/message_stats/publish"),
+    ("/api/queues/%2F/busy", "/message_stats/deliver_get"),
+    ("/api/queues/%2F/busy", "/message_stats/ack"),
+    ("/api/queues/%2F/growing", "/messages"),
+    ("/api/queues/%2F/growing", "/messages_ready"),
+    ("/api/queues?sort=name", "/1/messages"),
+    ("/api/exchanges/%2F/amq.fanout", "/message_stats/publish_in"),
+    (
+        "/api/exchanges/%2F/amq.fanout",
+        "/message_stats/publish_out",
+    ),
+    ("/api/vhosts/%2F", "/message_stats/publish"),
+    ("/api/vhosts/%2F", "/messages"),
+    ("/api/connections", "/0/recv_oct"),
+    ("/api/connections", "/0/send_oct"),
+    ("/api/overview", "/message_stats/publish"),
+    ("/api/overview", "/message_stats/confirm"),
+    ("/api/overview", "/message_stats/deliver_get"),
+    ("/api/overview", "/queue_totals/messages"),
+];
+
+#[test]
+fn what_happens_has_rates_which_fall_to_nothing_when_it_ends() {
+    let broker = RunningBroker::start(&["--collect-statistics-interval", "300ms"]);
+    let api = Api { broker: &broker };
+    for queue in ["busy", "growing"] {
+        api.put(&format!("/api/queues/%2F/{queue}"), &json!({}));
+        let path = format!("/api/bindings/%2F/e/amq.fanout/q/{queue}");
+        assert_eq!(api.ask("POST", &path, &json!({})).0, 201);
+    }
+    let rate = |(path, place): &(&str, &str)| {
+        let found = api.get(path);
+        let found = found.pointer(&format!("{place}_details/rate")).cloned();
+        found.and_then(|rate| rate.as_f64())
+    };
+    let wait = |is_wanted: fn(&str, Option<f64>) -> bool| {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let fits = |place: &(&str, &str)| is_wanted(place.0, rate(place));
+        while !RATES.iter().all(fits) {
+            let others = RATES.iter().filter(|place| !fits(place));
+            let others: Vec<_> = others.map(|place| (place, rate(place))).collect();
+            assert!(Instant::now() < deadline, "{others:#?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let consuming = Talking::start(&broker, &["consume", "busy", "--count", "100000"]);
+    let publish = [
+        "publish",
+        "--exchange",
+        "amq.fanout",
+        "x",
+        "--count",
+        "100000",
+    ];
+    let publishing = Talking::start(&broker, &[&publish[..], &["--rate", "200"]].concat());
+    wait(|_, rate| rate.is_some_and(|rate| rate > 0.0));
+    let published = rate(&("/api/overview", "/message_stats/publish")).expect("a rate");
+    assert!(published < 1_000.0, "{published} a second, not 200");
+    assert_eq!(api.get("/api/overview")["rates_mode"], "basic");
+    drop(publishing);
+    // The first of the connections may be another one now.
+    wait(|path, rate| path == "/api/connections" || rate == Some(0.0));
+    drop(consuming);
+}
+
+#[test]
+fn attempts_to_log_in_are_counted_and_set_back() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    let node = api.get("/api/overview")["node"].clone();
+    let path = format!("/api/auth/attempts/{}", node.as_str().expect("a name"));
+    assert_eq!(api.send_as("nobody", "GET", "/api/whoami", "").0, 401);
+    let counts = |tried: &Value| {
+        let fields = [
+            "auth_attempts",
+            "auth_attempts_failed",
+            "auth_attempts_succeeded",
+        ];
+        fields.map(|field| tried[field].as_u64().expect("a number"))
+    };
+    let seen = api.get(&path);
+    assert_eq!(seen[0]["protocol"], "http");
+    assert_eq!(counts(&seen[0]), [3, 1, 2]);
+    let sources = format!("{path}/source");
+    let seen = api.get(&sources);
+    assert_eq!(seen[0]["username"], "guest");
+    assert_eq!(seen[1]["username"], "nobody");
+    assert_eq!(seen[1]["remote_address"], "127.0.0.1");
+    assert_eq!(counts(&seen[1]), [1, 1, 0]);
+    for path in [&path, &sources] {
+        assert_eq!(api.send("DELETE", path, "").0, 204, "{path}");
+        assert_eq!(counts(&api.get(path)[0]), [1, 0, 1], "{path}");
+    }
+    assert_eq!(api.send("GET", "/api/auth/attempts/elsewhere", "").0, 404);
+}
