@@ -94,7 +94,10 @@ const DLX_IN_VHOST: &str = r#"PUT /api/policies/a%2Fb/DLX {"apply-to":"queues","
 #[case(&["list_policies"], &["GET /api/policies/%2F"])]
 #[case(&["list_policies", "--all-vhosts"], &["GET /api/policies"])]
 #[case(&["list_operator_policies", "-p", "v"], &["GET /api/operator-policies/v"])]
-fn policies(#[case] arguments: &[&str], #[case] requests: &[&str]) {
+fn commands_about_policies_send_these_requests(
+    #[case] arguments: &[&str],
+    #[case] requests: &[&str],
+) {
     check(arguments, "", requests);
 }
 
@@ -146,7 +149,11 @@ fn policies(#[case] arguments: &[&str], #[case] requests: &[&str]) {
     &["GET /api/user-limits/u", "DELETE /api/user-limits/u/max-connections"],
 )]
 #[case(&["list_user_limits", "--of", "u"], "", &["GET /api/user-limits/u"])]
-fn users(#[case] arguments: &[&str], #[case] input: &str, #[case] requests: &[&str]) {
+fn commands_about_users_send_these_requests(
+    #[case] arguments: &[&str],
+    #[case] input: &str,
+    #[case] requests: &[&str],
+) {
     check(arguments, input, requests);
 }
 
@@ -187,7 +194,10 @@ fn users(#[case] arguments: &[&str], #[case] input: &str, #[case] requests: &[&s
     &["GET /api/health/checks/certificate-expiration/4/days"]
 )]
 #[case(&["check_virtual_hosts"], &["GET /api/health/checks/virtual-hosts"])]
-fn the_broker(#[case] arguments: &[&str], #[case] requests: &[&str]) {
+fn commands_about_vhosts_and_the_broker_send_these_requests(
+    #[case] arguments: &[&str],
+    #[case] requests: &[&str],
+) {
     check(arguments, "", requests);
 }
 
@@ -267,7 +277,10 @@ fn the_broker(#[case] arguments: &[&str], #[case] requests: &[&str]) {
     &["close_all_user_connections", "nobody"],
     &["GET /api/connections?page=1&page_size=500"],
 )]
-fn objects(#[case] arguments: &[&str], #[case] requests: &[&str]) {
+fn commands_about_queues_exchanges_and_connections_send_these_requests(
+    #[case] arguments: &[&str],
+    #[case] requests: &[&str],
+) {
     check(arguments, "", requests);
 }
 
