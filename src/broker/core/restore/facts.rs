@@ -1,0 +1,357 @@
+//! What each kind of fact does to a core that is being rebuilt.
+
+use std::sync::Arc;
+
+use super::Restoring;
+use crate::base::{Lsn, Millis, Name, Position, QueueId, Timestamp};
+use crate::broker::arguments::{QueueArguments, QueueProperties};
+use crate::broker::core::admission::size_bytes;
+use crate::broker::queue::{Card, Kept, Pending, Queue, State, lane};
+use crate::broker::{Body, Entry, Fact, Shelved};
+use crate::deaths::Reason;
+use crate::message::{Message, Route};
+use crate::wire::Value;
+
+/// Beginning of the name of a queue whose declaration is lost; its id follows.
+const ORPHAN_PREFIX: &str = "recovered-queue-";
+
+impl Restoring {
+    pub(super) fn fact(&mut self, lsn: Lsn, fact: &Fact) {
+        match fact {
+            Fact::Inserted {
+                message,
+                route,
+                body,
+                entries,
+            } => {
+                for entry in entries {
+                    self.insert(lsn, (message, route), *body, *entry);
+                }
+            }
+            Fact::Removed {
+                queue, position, ..
+            } => self.remove(*queue, *position),
+            Fact::Returned {
+                queue,
+                position,
+                failures,
+                acquired,
+                message,
+            } => {
+                self.change(*queue, *position, |card| {
+                    (card.failures, card.acquired) = (*failures, *acquired);
+                });
+                if let Some(message) = message {
+                    self.change_old(lsn, (*queue, *position), message);
+                }
+            }
+            Fact::DeadPending {
+                queue,
+                position,
+                reason,
+                message,
+                targets,
+            } => {
+                if let Some(message) = message {
+                    self.change_old(lsn, (*queue, *position), message);
+                }
+                self.dead_pending(*queue, *position, *reason, targets.clone());
+            }
+            Fact::Purged { queue, below, kept } => self.purge(*queue, below, kept),
+            Fact::QueueDeclared {
+                queue,
+                name,
+                auto_delete,
+                arguments,
+            } => {
+                self.declare_queue(*queue, name, *auto_delete, arguments);
+            }
+            Fact::QueueDeleted { queue } => self.delete_queue(*queue),
+            Fact::QueueIds { next } => {
+                self.core.next_queue = self.core.next_queue.max(next.0);
+            }
+            Fact::Shelved { queue, messages } => {
+                for shelved in messages {
+                    self.shelve(*queue, shelved);
+                }
+            }
+            Fact::Changed { .. } => self.changed(lsn, fact),
+            _ => self.topology(fact),
+        }
+    }
+
+    /// A message is another one from now on.
+    fn changed(&mut self, lsn: Lsn, fact: &Fact) {
+        let Fact::Changed {
+            queue,
+            position,
+            message,
+            body,
+            ..
+        } = fact
+        else {
+            return;
+        };
+        let (size_bytes, body) = (size_bytes(message), name_of(lsn, *body));
+        self.change(*queue, *position, |card| {
+            (card.envelope, card.body) = (lsn, body);
+            (card.size_bytes, card.kept) = (size_bytes, None);
+        });
+    }
+
+    /// Topology is applied as it was; what is there already, or gone already, stays so.
+    fn topology(&mut self, fact: &Fact) {
+        let core = &mut self.core;
+        match fact {
+            Fact::ExchangeDeclared(spec) => {
+                core.durable_exchanges.insert(spec.name.clone());
+                drop(core.router.declare(spec.clone()));
+            }
+            Fact::ExchangeDeleted { name } => {
+                core.durable_exchanges.remove(name);
+                drop(core.router.delete(name, false));
+            }
+            Fact::Bound {
+                source,
+                destination,
+                key,
+                arguments,
+            } => {
+                drop(core.router.bind(source, destination, key, arguments));
+            }
+            Fact::Unbound {
+                source,
+                destination,
+                key,
+                arguments,
+            } => {
+                drop(core.router.unbind(source, destination, key, arguments));
+            }
+            Fact::PolicySet { operator, policy } => {
+                core.policies.set(*operator, (**policy).clone());
+            }
+            Fact::PolicyDeleted { operator, name } => {
+                core.policies.delete(*operator, name);
+            }
+            _ => {}
+        }
+    }
+
+    fn declare_queue(
+        &mut self,
+        id: QueueId,
+        name: &Name,
+        auto_delete: bool,
+        arguments: &[(Name, Value)],
+    ) {
+        if id.0 < self.core.next_queue {
+            return;
+        }
+        self.core.next_queue = id.0 + 1;
+        self.install_queue(id, name, auto_delete, arguments);
+    }
+
+    fn install_queue(
+        &mut self,
+        id: QueueId,
+        name: &Name,
+        auto_delete: bool,
+        arguments: &[(Name, Value)],
+    ) {
+        let properties = QueueProperties {
+            durable: true,
+            exclusive: false,
+            auto_delete,
+        };
+        let Ok(parsed) = QueueArguments::parse(name, properties, arguments) else {
+            return;
+        };
+        let settings = self.core.policies.settings(name, &parsed);
+        let shift = self.core.options.block_shift;
+        let mut queue = Queue::new(self.now, id, name.clone(), parsed, settings, shift);
+        queue.durable = true;
+        queue.declared_durable = true;
+        queue.auto_delete = auto_delete;
+        self.core.install(queue);
+    }
+
+    /// A message is to enter a queue. One that nothing has declared lost its declaration to damage:
+    /// its messages are kept under another name. Or it is deleted later on, before the checkpoint
+    /// that is being read was complete.
+    fn expect_queue(&mut self, id: QueueId) {
+        if self.core.queues.contains_key(&id) {
+            return;
+        }
+        let name = Name::from(format!("{ORPHAN_PREFIX}{}", id.0));
+        self.orphans.insert(id);
+        self.core.next_queue = self.core.next_queue.max(id.0.saturating_add(1));
+        self.install_queue(id, &name, false, &[]);
+    }
+
+    fn delete_queue(&mut self, id: QueueId) {
+        let Some(queue) = self.core.queues.remove(&id) else {
+            return;
+        };
+        self.core.names.remove(&queue.name);
+        self.core.router.queue_removed(&queue.name);
+        self.core.pending_queues.remove(&id);
+    }
+
+    /// A message entered. Its envelope stands in this record, or nowhere but in a checkpoint that
+    /// an earlier version wrote.
+    fn insert(
+        &mut self,
+        lsn: Lsn,
+        (message, route): (&Arc<Message>, &Arc<Route>),
+        body: Body,
+        entry: Entry,
+    ) {
+        let arrived = self.arrived(entry.arrived);
+        let kept = || {
+            let (message, route) = (message.clone(), route.clone());
+            Arc::new(Kept { message, route })
+        };
+        let card = Card {
+            arrived,
+            deadline: deadline(arrived, entry.ttl_ms),
+            envelope: if self.in_checkpoint { Lsn(0) } else { lsn },
+            body: name_of(lsn, body),
+            size_bytes: size_bytes(message),
+            failures: 0,
+            acquired: 0,
+            durable: true,
+            kept: self.in_checkpoint.then(kept),
+        };
+        self.expect_queue(entry.queue);
+        if let Some(queue) = self.core.queues.get_mut(&entry.queue) {
+            queue.messages.place_card(entry.position, card);
+        }
+    }
+
+    fn shelve(&mut self, id: QueueId, shelved: &Shelved) {
+        let arrived = self.arrived(shelved.arrived);
+        let card = Card {
+            arrived,
+            deadline: deadline(arrived, shelved.ttl_ms),
+            envelope: shelved.envelope,
+            body: shelved.body,
+            size_bytes: shelved.size_bytes,
+            failures: 0,
+            acquired: 0,
+            durable: true,
+            kept: None,
+        };
+        self.expect_queue(id);
+        if let Some(queue) = self.core.queues.get_mut(&id) {
+            queue.messages.place_card(shelved.position, card);
+        }
+    }
+
+    fn arrived(&self, wall: Timestamp) -> Millis {
+        let age_ms = u64::try_from(self.stopped.0.saturating_sub(wall.0)).unwrap_or(0);
+        let age_ms = age_ms.saturating_add(self.down_ms);
+        Millis(self.now.mono.0.saturating_sub(age_ms))
+    }
+
+    fn change(&mut self, id: QueueId, position: Position, change: impl FnOnce(&mut Card)) {
+        if let Some(queue) = self.core.queues.get_mut(&id) {
+            queue.messages.change(position, change);
+        }
+    }
+
+    /// A message is another one, as earlier versions wrote it.
+    fn change_old(
+        &mut self,
+        lsn: Lsn,
+        (id, position): (QueueId, Position),
+        message: &Arc<Message>,
+    ) {
+        let in_checkpoint = self.in_checkpoint;
+        self.change(id, position, |card| {
+            if !in_checkpoint {
+                if card.body == Lsn(0) {
+                    card.body = card.envelope;
+                }
+                (card.envelope, card.kept) = (lsn, None);
+            } else if let Some(kept) = &card.kept {
+                let (message, route) = (message.with_body_of(&kept.message), kept.route.clone());
+                card.kept = Some(Arc::new(Kept { message, route }));
+            }
+        });
+    }
+
+    pub(super) fn remove(&mut self, id: QueueId, position: Position) {
+        let Some(queue) = self.core.queues.get_mut(&id) else {
+            return;
+        };
+        let waited = queue.pending.remove(position).is_some();
+        queue
+            .messages
+            .take(position, if waited { State::Dying } else { State::Ready });
+        if queue.pending.is_empty() {
+            self.core.pending_queues.remove(&id);
+        }
+    }
+
+    fn dead_pending(
+        &mut self,
+        id: QueueId,
+        position: Position,
+        reason: Reason,
+        targets: Option<Vec<QueueId>>,
+    ) {
+        let ticket = self.core.next_ticket;
+        let Some(queue) = self.core.queues.get_mut(&id) else {
+            return;
+        };
+        let known = queue.pending.entry(position).map(|pending| pending.ticket);
+        if known.is_none() && !queue.messages.kill(position, State::Ready) {
+            return;
+        }
+        self.core.next_ticket += u64::from(known.is_none());
+        let size_bytes = queue.messages.card(position).map(|card| card.size_bytes);
+        let (ticket, size_bytes) = (known.unwrap_or(ticket), size_bytes.unwrap_or(0));
+        queue.pending.put(
+            position,
+            Pending {
+                reason,
+                targets,
+                ticket,
+                size_bytes,
+            },
+        );
+        queue.messages.change(position, |card| {
+            (card.failures, card.acquired) = (0, 0);
+        });
+        self.core.pending_queues.insert(id);
+    }
+
+    fn purge(&mut self, id: QueueId, below: &[Position], kept: &[Position]) {
+        let Some(queue) = self.core.queues.get_mut(&id) else {
+            return;
+        };
+        let mut from = Position(0);
+        while let Some(position) = queue.messages.find(State::Ready, from) {
+            from = Position(position.0 + 1);
+            let gone = below
+                .iter()
+                .any(|end| lane(*end) == lane(position) && position < *end);
+            if gone && kept.binary_search(&position).is_err() {
+                queue.messages.take(position, State::Ready);
+            }
+        }
+    }
+}
+
+/// The record that names the bare bytes of a message; 0: they stand with its envelope.
+const fn name_of(lsn: Lsn, body: Body) -> Lsn {
+    match body {
+        Body::Named => lsn,
+        Body::Carried => Lsn(0),
+        Body::At(body) => body,
+    }
+}
+
+fn deadline(arrived: Millis, ttl_ms: Option<u64>) -> Millis {
+    ttl_ms.map_or(Millis::NEVER, |ttl_ms| arrived.plus(ttl_ms))
+}
