@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::{Core, Options};
 use crate::base::{Lsn, Name, Now, Position, QueueId, Timestamp};
 use crate::broker::queue::{Card, Queue, State, names};
-use crate::broker::{DropCause, Fact, Record, Shelved};
+use crate::broker::{DropCause, Fact, Record};
 
 /// Reads records into a new core, in the order of their LSNs. Messages stay on disk.
 #[derive(Debug)]
