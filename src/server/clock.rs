@@ -109,11 +109,11 @@ mod tests {
     async fn a_sleeper_wakes_at_its_deadline_and_for_far_ones_after_a_nap() {
         let clock = Clock::start();
         let now = clock.now().mono;
-        let near = clock.instant(now.plus(1_000));
+        let near = clock.instant(now.plus(30_000));
         let far = clock.instant(Millis(u64::MAX));
         assert!(far - near <= NAP, "{near:?} {far:?}");
         assert!(
-            far - near + Duration::from_secs(2) >= NAP,
+            far - near + Duration::from_secs(31) >= NAP,
             "{near:?} {far:?}"
         );
         assert!(clock.instant(Millis(0)) <= near);

@@ -8,7 +8,7 @@ use crate::base::limits::MESSAGE_COPY_BYTES_MAX;
 use crate::base::{HolderId, Lsn, Millis, Now, QueueId};
 use crate::broker::Entry;
 use crate::broker::arguments::Overflow;
-use crate::broker::queue::{Slot, State};
+use crate::broker::queue::{Growth, Slot, State};
 use crate::message::{Message, Route};
 
 /// What a queue says to one more message.
@@ -151,7 +151,7 @@ impl Core {
         let position = queue.messages.insert(slot, state);
         self.memory.here.add(here_bytes);
         queue.counters.entered += 1;
-        queue.grown = true;
+        queue.growth = Growth::Grown;
         let full = queue.messages.block_before(position);
         if !std::mem::replace(&mut queue.scheduled, true) {
             self.work.push_back(Work::Serve(id));

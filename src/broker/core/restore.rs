@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use super::{Core, Options};
 use crate::base::{Lsn, Name, Now, Position, QueueId, Timestamp};
-use crate::broker::queue::{Card, Queue, State, names};
+use crate::broker::queue::{Card, Growth, Queue, State, names};
 use crate::broker::{DropCause, Fact, Record};
 
 /// Reads records into a new core, in the order of their LSNs. Messages stay on disk.
@@ -156,9 +156,10 @@ impl Restoring {
         for id in self.core.names.values().copied().collect::<Vec<_>>() {
             self.core.schedule(id);
             if let Some(queue) = self.core.queues.get_mut(&id) {
-                // What it dropped for its limit may not have been written. Where dead letters wait,
-                // they would count now, and cost others their places.
-                queue.grown = queue.pending.is_empty();
+                let policies = &self.core.policies;
+                queue.settings = policies.settings(&queue.name, &queue.arguments);
+                // What it dropped for its limit may not have been written.
+                queue.growth = Growth::Restored;
                 let usage = queue.messages.usage();
                 self.core.memory.change(Default::default(), usage);
             }

@@ -7,7 +7,7 @@ use super::{Core, Turn};
 use crate::base::{ConsumerId, Millis, Now, Position, QueueId};
 use crate::broker::arguments::Overflow;
 use crate::broker::counters::Counters;
-use crate::broker::queue::{Choice, Queue, Slot, State, Usage};
+use crate::broker::queue::{Choice, Growth, Queue, Slot, State, Usage};
 use crate::broker::{Delivery, DropCause, Effect};
 use crate::deaths::Reason;
 
@@ -320,7 +320,7 @@ fn expire(now: Now, queue: &mut Queue, left: &mut usize, dead: &mut Vec<(Positio
 /// Drops the head while there is too much. Dead letters that wait count, but those that begin to
 /// wait only now do not: each message that is too many costs one other its place, not all.
 fn enforce_limit(queue: &mut Queue, left: &mut usize, dead: &mut Vec<(Position, Reason)>) {
-    if queue.settings.overflow == Overflow::DropHead && queue.grown {
+    if queue.settings.overflow == Overflow::DropHead {
         while queue.overflows() {
             if *left == 0 || queue.is_burying_enough() {
                 return;
@@ -333,5 +333,5 @@ fn enforce_limit(queue: &mut Queue, left: &mut usize, dead: &mut Vec<(Position, 
             *left -= 1;
         }
     }
-    queue.grown = false;
+    queue.growth = Growth::None;
 }

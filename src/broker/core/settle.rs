@@ -9,7 +9,7 @@ use super::death::Dying;
 use super::work::{SLICE, Work};
 use super::{COMMAND_BUDGET, Core, Turn};
 use crate::base::{ConsumerId, HolderId, Lsn, Position, QueueId};
-use crate::broker::queue::State;
+use crate::broker::queue::{Growth, State};
 use crate::broker::{Body, DropCause, Effect, Fact, Outcome, Settle, SettleRun};
 use crate::deaths::{Evidence, Reason};
 
@@ -248,7 +248,7 @@ impl Core {
         }
         queue.messages.give_back(position);
         queue.selecting.came_back(position);
-        queue.grown = true;
+        queue.growth = Growth::Grown;
         if annotated {
             self.change(id, position);
         }
@@ -337,7 +337,7 @@ impl Core {
         } else {
             queue.messages.give_back(position);
             queue.selecting.came_back(position);
-            queue.grown = true;
+            queue.growth = Growth::Grown;
             self.may_leave(id, position);
             self.schedule(id);
         }

@@ -6,6 +6,7 @@ use crate::base::{ConnectionId, Lsn, Name, Now, QueueId};
 use crate::broker::arguments::QueueType;
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::policy::EffectiveSettings;
+use crate::broker::queue::Growth;
 use crate::broker::{Destination, Error, Fact, Kind, Policy, Reply};
 use crate::wire::Value;
 
@@ -301,7 +302,7 @@ impl Core {
             queue.unused_since = now.mono;
         }
         queue.settings = settings;
-        queue.grown = true;
+        queue.growth = Growth::Grown;
         self.schedule(id);
     }
 

@@ -36,6 +36,18 @@ pub use trash::{Garbage, Trash};
 /// however many die at once.
 const BURIALS_MAX: usize = 4 * BLOCK_SLOTS;
 
+/// What happened to the length of a queue since its limit was last enforced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Growth {
+    /// Nothing that makes it longer.
+    None,
+    /// A message entered or came back, or the limit is another one.
+    Grown,
+    /// It was read from the journal. How many of its dead letters began to wait only with the last
+    /// drops is not known any more: those that are ready are held to the limit alone.
+    Restored,
+}
+
 /// A queue of one vhost.
 #[derive(Debug)]
 pub struct Queue {
@@ -79,8 +91,8 @@ pub struct Queue {
     pub scheduled: bool,
     /// A pass over its waiting dead letters is under way, and here next.
     pub retry_from: Option<Position>,
-    /// It grew since its length limit was last enforced.
-    pub grown: bool,
+    /// What happened to its length since its limit was last enforced.
+    pub growth: Growth,
     /// The way its last dead letter took.
     pub last_way: Option<Arc<Route>>,
     /// The history its last death gave.
@@ -115,7 +127,7 @@ impl Queue {
             unused_since: now.mono,
             registered: Millis::NEVER,
             scheduled: false,
-            grown: false,
+            growth: Growth::None,
             retry_from: None,
             last_way: None,
             last_death: Recent::default(),
@@ -135,7 +147,8 @@ impl Queue {
 
     /// Whether one more message of this size would be over a limit.
     pub fn would_overflow(&self, size_bytes: u32) -> bool {
-        self.over(1, u64::from(size_bytes))
+        let (count, bytes) = self.length();
+        self.over(count + 1, bytes + u64::from(size_bytes))
     }
 
     /// Whether one more message of this size would be refused, unless a consumer waits for it.
@@ -144,9 +157,20 @@ impl Queue {
             && (self.settings.overflow != Overflow::DropHead || self.is_full_of_pending())
     }
 
-    /// Whether it is over a limit.
+    /// Whether it is over a limit, as far as that is to be enforced.
     pub fn overflows(&self) -> bool {
-        self.over(0, 0)
+        let (count, bytes) = match self.growth {
+            Growth::None => return false,
+            Growth::Grown => self.length(),
+            Growth::Restored => (self.messages.ready(), self.messages.ready_bytes()),
+        };
+        self.over(count, bytes)
+    }
+
+    /// Messages that count towards the limits, and their bytes: dead letters that wait are of them.
+    fn length(&self) -> (u64, u64) {
+        let count = self.messages.ready() + self.pending.len();
+        (count, self.messages.ready_bytes() + self.pending.bytes())
     }
 
     /// Whether the dead letters that wait fill the limit alone.
@@ -162,9 +186,7 @@ impl Queue {
         !self.pending.is_empty() && (count || bytes)
     }
 
-    fn over(&self, messages: u64, bytes: u64) -> bool {
-        let count = self.messages.ready() + self.pending.len() + messages;
-        let bytes = self.messages.ready_bytes() + self.pending.bytes() + bytes;
+    fn over(&self, count: u64, bytes: u64) -> bool {
         self.settings.max_length.is_some_and(|max| count > max)
             || self
                 .settings

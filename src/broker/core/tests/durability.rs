@@ -260,6 +260,16 @@ fn snapshot_of_a_queue_that_grows_ends_and_loses_nothing_of_the_block_that_was_i
     }
 }
 
+/// The queue `q` after a start, and what is ready in it once it was served.
+fn ready_after_start(s: &Scenario) -> Option<u64> {
+    let mut core = rebuild(s, s.now, s.now.wall);
+    let mut effects = Effects::new();
+    while core.has_work() {
+        core.tick(s.now, 100, &mut effects);
+    }
+    core.queue("q").map(|queue| queue.messages.ready())
+}
+
 #[test]
 fn a_start_holds_a_queue_to_its_limit_where_the_drop_was_not_written() {
     let mut s = Scenario::new();
@@ -270,11 +280,39 @@ fn a_start_holds_a_queue_to_its_limit_where_the_drop_was_not_written() {
             .facts
             .retain(|fact| !matches!(fact, Fact::Removed { .. }));
     }
-    let mut core = rebuild(&s, s.now, s.now.wall);
-    let mut effects = Effects::new();
-    while core.has_work() {
-        core.tick(s.now, 100, &mut effects);
+    assert_eq!(ready_after_start(&s), Some(2));
+}
+
+/// The third message costs the first its place, the fourth two more: one dead letter waits already.
+#[test]
+fn a_start_drops_what_is_too_much_and_not_once_more_what_dead_letters_cost_that_wait() {
+    let limit = [("max-length", number(2))];
+    for (by_policy, written, ready) in [
+        (false, true, 1),
+        (true, true, 1),
+        (false, false, 2),
+        (true, false, 2),
+    ] {
+        let mut s = Scenario::new();
+        let to_nowhere = ("x-dead-letter-exchange", text("nowhere"));
+        let waiting = ("x-dead-letter-strategy", text("at-least-once"));
+        let argument = ("x-max-length", number(2));
+        if by_policy {
+            s.queue("q", &[to_nowhere, waiting]);
+            s.policy("p", "^q$", &limit);
+        } else {
+            s.queue("q", &[to_nowhere, waiting, argument]);
+        }
+        s.publish_all("q", &["a", "b", "c"]);
+        let before = s.records.len();
+        s.publish_all("q", &["d"]);
+        let counts = s.counts("q");
+        assert_eq!(counts, (1, 0, 3), "before the start");
+        for record in s.records.iter_mut().skip(before).filter(|_| !written) {
+            record
+                .facts
+                .retain(|fact| matches!(fact, Fact::Inserted { .. }));
+        }
+        assert_eq!(ready_after_start(&s), Some(ready), "{by_policy} {written}");
     }
-    let ready = core.queue("q").map(|queue| queue.messages.ready());
-    assert_eq!(ready, Some(2));
 }
