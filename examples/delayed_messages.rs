@@ -38,7 +38,7 @@ async fn main() -> common::Result<()> {
 
     let begun = Instant::now();
     let mut sender = Sender::attach(&mut session, "sender", format!("/queues/{WAITING}")).await?;
-    for delay_ms in [1500, 500, 1000] {
+    for delay_ms in [4000, 500, 1500] {
         let message = Message::builder()
             .header(Header {
                 ttl: Some(delay_ms),

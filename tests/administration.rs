@@ -23,8 +23,8 @@ use fe2o3_amqp::connection::{ConnectionHandle, OpenError};
 use fe2o3_amqp::sasl_profile::SaslProfile;
 use fe2o3_amqp::{Connection, Receiver, Sender, Session};
 
-/// Longest time for what should happen at once.
-const SOON: Duration = Duration::from_secs(10);
+/// Longest time for what should happen at once, on a machine that has much else to do.
+const SOON: Duration = Duration::from_mins(1);
 
 fn directory(name: &str) -> PathBuf {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);

@@ -19,8 +19,8 @@ use support::{RunningBroker, repository, run_to_end};
 
 /// The short form of `interop/torture`; the long one has 200 kills and more.
 const KILLS: &str = "12";
-const TORTURE_MAX: Duration = Duration::from_mins(5);
-const RESTART_MAX: Duration = Duration::from_mins(2);
+const TORTURE_MAX: Duration = Duration::from_mins(15);
+const RESTART_MAX: Duration = Duration::from_mins(10);
 
 /// A data directory of its own for each test, empty at first.
 fn directory(name: &str) -> PathBuf {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use support::{RunningBroker, run_to_end};
 
-const EXAMPLE_MAX: Duration = Duration::from_secs(30);
+const EXAMPLE_MAX: Duration = Duration::from_mins(2);
 
 #[test]
 fn hello_publishes_and_receives() {
@@ -45,7 +45,7 @@ fn delayed_messages_arrive_in_the_order_of_their_delays() {
         .iter()
         .map(|line| line.rsplit(' ').nth(1).expect("a number before `ms`"))
         .collect();
-    assert_eq!(delays, ["500", "1000", "1500"], "{lines:?}");
+    assert_eq!(delays, ["500", "1500", "4000"], "{lines:?}");
 }
 
 #[test]

@@ -155,7 +155,7 @@ impl Drop for Process {
 }
 
 /// How long something may take that takes milliseconds on a quiet machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn forward(from: impl Read + Send + 'static, to: mpsc::Sender<String>) {
     thread::spawn(move || {

@@ -86,17 +86,12 @@ fn a_failure_has_its_code_and_says_what_to_do(
 
 #[test]
 fn no_broker_is_69_and_no_answer_is_75() {
-    // A port that was free a moment ago, and one that accepts and says nothing.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let url = |listener: &std::net::TcpListener| {
-        format!("http://{}", listener.local_addr().expect("bound"))
-    };
-    let (gone, silent_url) = (url(&free), url(&silent));
-    drop(free);
-    let output = coroner(&["status", "--url", &gone], "");
+    // A port that nobody is given, and one that accepts and says nothing.
+    let output = coroner(&["status", "--url", "http://127.0.0.1:1"], "");
     assert_eq!(output.status.code(), Some(69), "{}", text(&output.stderr));
-    let output = coroner(&["status", "--url", &silent_url, "--timeout", "1"], "");
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", silent.local_addr().expect("bound"));
+    let output = coroner(&["status", "--url", &url, "--timeout", "1"], "");
     assert_eq!(output.status.code(), Some(75), "{}", text(&output.stderr));
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::support::{RunningBroker, repository, run_to_end};
 
 /// The longest replay waits a few seconds in a few of its cases.
-const REPLAY_MAX: Duration = Duration::from_mins(5);
+const REPLAY_MAX: Duration = Duration::from_mins(15);
 
 /// The recordings name this virtual host, and raw bytes in them leave room for no longer name.
 const WIRE_VHOST: &str = "oracle-wire";

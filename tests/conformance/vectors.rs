@@ -14,7 +14,7 @@ use crate::support::{RunningBroker, repository, run_to_end};
 const SHARDS: usize = 12;
 
 /// A shard has about 20 scenarios of one to ten seconds each.
-const SHARD_MAX: Duration = Duration::from_mins(7);
+const SHARD_MAX: Duration = Duration::from_mins(20);
 
 #[test]
 fn every_vector_agrees_or_differs_as_listed() {

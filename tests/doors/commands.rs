@@ -222,7 +222,7 @@ async fn a_certificate_logs_a_client_in() {
         .await;
     bench
         .check(
-            &format!("consume {url} {ADA} --address q --count 1"),
+            &format!("consume {url} {ADA} --address q --count 1 --wait 60"),
             0,
             "body",
         )

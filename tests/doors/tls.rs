@@ -15,7 +15,7 @@ use tokio_rustls::rustls::SupportedProtocolVersion;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 
 use crate::certificates::{Authority, Identity, pem, server_name};
-use crate::support::raw::{SASL_HEADER, binary, frame, performative, symbol};
+use crate::support::raw::{ANSWER_MAX, SASL_HEADER, binary, frame, performative, symbol};
 use crate::{settings, start};
 
 const BOTH: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];
@@ -54,7 +54,7 @@ async fn external(mut stream: TlsStream<TcpStream>) -> bool {
             return code[1] == 0;
         }
         let read = stream.read_buf(&mut answer);
-        let read = tokio::time::timeout(Duration::from_secs(20), read).await;
+        let read = tokio::time::timeout(ANSWER_MAX, read).await;
         assert!(read.unwrap().unwrap() > 0, "closed without an outcome");
     }
 }
@@ -174,7 +174,7 @@ async fn new_files_are_used_and_bad_ones_leave_the_old_ones_in_use() {
 
     // The broker looks by itself too.
     let third = authority.renew();
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + ANSWER_MAX;
     while shown().await != third {
         assert!(Instant::now() < end, "changed files are never seen");
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -256,13 +256,15 @@ async fn a_peer_that_does_not_speak_tls_is_gone_after_the_handshake_timeout() {
         silent.write_all(first).await.unwrap();
         let mut answer = Vec::new();
         let read = silent.read_to_end(&mut answer);
-        tokio::time::timeout(Duration::from_secs(20), read)
-            .await
-            .is_ok()
+        tokio::time::timeout(ANSWER_MAX, read).await.is_ok()
     };
     assert!(closed(b"").await, "silent");
     assert!(closed(b"AMQP\x00\x01\x00\x00").await, "AMQP in clear");
-    assert_eq!(broker.stats().connections, 0);
+    let end = Instant::now() + ANSWER_MAX;
+    while broker.stats().connections > 0 {
+        assert!(Instant::now() < end, "they are still counted");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     broker.stop().await;
 }
 

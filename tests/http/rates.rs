@@ -87,7 +87,7 @@ fn what_happens_has_rates_which_fall_to_nothing_when_it_ends() {
     let publishing = Talking::start(&broker, &[&publish[..], &["--rate", "200"]].concat());
     wait(|_, rate| rate.is_some_and(|rate| rate > 0.0));
     let published = rate(&("/api/overview", "/message_stats/publish")).expect("a rate");
-    assert!(published < 1_000.0, "{published} a second, not 200");
+    assert!(published < 10_000.0, "{published} a second, not about 200");
     assert_eq!(api.get("/api/overview")["rates_mode"], "basic");
     drop(publishing);
     // The first of the connections may be another one now.

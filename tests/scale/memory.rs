@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -15,12 +15,19 @@ use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, Stream
 
 use crate::support::raw::OPEN;
 use crate::support::{RunningBroker, run_to_end};
-use crate::{allow_open_files, open, opening};
+use crate::{SOON, allow_open_files, open, opening};
 
-/// What has just been freed goes back to the system within this.
+/// What has just been freed goes back to the system within this, if it has nothing else to do.
 const SETTLE: Duration = Duration::from_millis(1_500);
 /// Longest run of the load generator.
-const LOAD_MAX: Duration = Duration::from_mins(2);
+const LOAD_MAX: Duration = Duration::from_mins(5);
+/// The budgets, in bytes.
+const IDLE_BYTES_MAX: u64 = 12_000_000;
+const CONNECTION_BYTES_MAX: u64 = 20_000;
+const TLS_CONNECTION_BYTES_MAX: u64 = 60_000;
+const QUEUE_BYTES_MAX: u64 = 3_000;
+const MESSAGE_BYTES_MAX: u64 = 100 + 300;
+const MESSAGE_ON_DISK_BYTES_MAX: u64 = 150;
 const CONNECTIONS: u64 = 1_000;
 const QUEUES: u64 = 10_000;
 const MESSAGES: u64 = 200_000;
@@ -42,14 +49,31 @@ fn status_bytes(process_id: u32, name: &str) -> u64 {
     kib.expect("a number of KiB") * 1024
 }
 
-/// What each of `count` things takes that `make` makes.
-fn bytes_each<T>(broker: &RunningBroker, count: u64, make: impl FnOnce() -> T) -> (u64, T) {
+/// What each of `count` things takes that `make` makes, where `bytes_max` are allowed.
+fn bytes_each<T>(
+    broker: &RunningBroker,
+    bytes_max: u64,
+    count: u64,
+    make: impl FnOnce() -> T,
+) -> (u64, T) {
     thread::sleep(SETTLE);
     let before = resident_bytes(broker.process_id());
     let made = make();
-    thread::sleep(SETTLE);
-    let after = resident_bytes(broker.process_id());
-    (after.saturating_sub(before) / count, made)
+    let each = || resident_bytes(broker.process_id()).saturating_sub(before) / count;
+    (settled(bytes_max, each), made)
+}
+
+/// A figure of memory. What is above `bytes_max` is looked at again: a machine with much else to do
+/// takes longer to give back what was freed.
+fn settled(bytes_max: u64, figure: impl Fn() -> u64) -> u64 {
+    let end = Instant::now() + SOON;
+    loop {
+        thread::sleep(SETTLE);
+        let bytes = figure();
+        if bytes <= bytes_max || Instant::now() > end {
+            return bytes;
+        }
+    }
 }
 
 /// Says the figure and judges it.
@@ -74,10 +98,10 @@ fn load(broker: &RunningBroker, arguments: &[&str]) {
 #[cfg_attr(debug_assertions, ignore = "the budget is that of an optimised build")]
 fn idle_broker_takes_at_most_12_mb_beside_its_program() {
     let broker = RunningBroker::start(&[]);
-    thread::sleep(SETTLE);
+    let idle = settled(IDLE_BYTES_MAX, || resident_bytes(broker.process_id()));
     let program = status_bytes(broker.process_id(), "RssFile:");
     println!("pages of the program and its libraries: {program} bytes");
-    judge("idle", resident_bytes(broker.process_id()), 12_000_000);
+    judge("idle", idle, IDLE_BYTES_MAX);
 }
 
 #[test]
@@ -88,8 +112,8 @@ fn idle_connection_takes_at_most_20_kb() {
     // The first login hashes a password, which takes memory of its own.
     drop(open(broker.port));
     let connect = || -> Vec<_> { (0..CONNECTIONS).map(|_| open(broker.port)).collect() };
-    let (bytes, _connections) = bytes_each(&broker, CONNECTIONS, connect);
-    judge("an idle connection", bytes, 20_000);
+    let (bytes, _connections) = bytes_each(&broker, CONNECTION_BYTES_MAX, CONNECTIONS, connect);
+    judge("an idle connection", bytes, CONNECTION_BYTES_MAX);
 }
 
 #[test]
@@ -118,8 +142,9 @@ fn idle_connection_over_tls_takes_at_most_60_kb() {
         let numbers = 0..CONNECTIONS;
         numbers.map(|_| open_over_tls(port, &client)).collect()
     };
-    let (bytes, _connections) = bytes_each(&broker, CONNECTIONS, connect);
-    judge("an idle connection over TLS", bytes, 60_000);
+    let bytes_max = TLS_CONNECTION_BYTES_MAX;
+    let (bytes, _connections) = bytes_each(&broker, bytes_max, CONNECTIONS, connect);
+    judge("an idle connection over TLS", bytes, bytes_max);
 }
 
 #[test]
@@ -143,8 +168,8 @@ fn idle_queue_takes_at_most_3_kb() {
             ],
         );
     };
-    let (bytes, ()) = bytes_each(&broker, QUEUES, declare);
-    judge("an idle queue", bytes, 3_000);
+    let (bytes, ()) = bytes_each(&broker, QUEUE_BYTES_MAX, QUEUES, declare);
+    judge("an idle queue", bytes, QUEUE_BYTES_MAX);
 }
 
 #[test]
@@ -159,8 +184,9 @@ fn queued_message_takes_its_size_and_at_most_300_bytes() {
             &["--consumers", "0", "--messages", &messages, "--keep"],
         );
     };
-    let (bytes, ()) = bytes_each(&broker, MESSAGES, publish);
-    judge("a queued message of 100 bytes, in memory", bytes, 100 + 300);
+    let (bytes, ()) = bytes_each(&broker, MESSAGE_BYTES_MAX, MESSAGES, publish);
+    let what = "a queued message of 100 bytes, in memory";
+    judge(what, bytes, MESSAGE_BYTES_MAX);
 }
 
 #[test]
@@ -176,7 +202,8 @@ fn queued_message_on_disk_takes_few_bytes_there_and_in_memory() {
         let kept = ["--consumers", "0", "--messages", &messages, "--keep"];
         load(&broker, &[durable, kept].concat());
     };
-    let (bytes, ()) = bytes_each(&broker, DURABLE_MESSAGES, publish);
+    let bytes_max = MESSAGE_ON_DISK_BYTES_MAX;
+    let (bytes, ()) = bytes_each(&broker, bytes_max, DURABLE_MESSAGES, publish);
     let files = std::fs::read_dir(&directory).expect("its data");
     let on_disk: u64 = files
         .filter_map(|file| file.ok()?.metadata().ok())
@@ -184,7 +211,7 @@ fn queued_message_on_disk_takes_few_bytes_there_and_in_memory() {
         .sum();
     drop(broker);
     std::fs::remove_dir_all(&directory).expect("its data");
-    judge("a message of 1 KiB on disk, in memory", bytes, 150);
+    judge("a message of 1 KiB on disk, in memory", bytes, bytes_max);
     // With segments that are prepared and still empty.
     let on_disk = on_disk / DURABLE_MESSAGES;
     judge("a message of 1 KiB on disk, there", on_disk, 1_024 + 300);

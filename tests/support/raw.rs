@@ -27,7 +27,7 @@ pub const END: u8 = 0x17;
 pub const CLOSE: u8 = 0x18;
 
 /// Longest wait for an answer that must come.
-pub const ANSWER_MAX: Duration = Duration::from_secs(20);
+pub const ANSWER_MAX: Duration = Duration::from_mins(1);
 
 /// The header that begins AMQP, and the one that begins SASL.
 pub const AMQP_HEADER: &[u8] = b"AMQP\x00\x01\x00\x00";
