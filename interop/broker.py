@@ -12,8 +12,9 @@ REPOSITORY = os.path.dirname(HERE)
 sys.path.insert(0, os.path.join(HERE, "vectors", "runner"))
 from amqp10 import Conn  # noqa: E402
 
-START_MAX_S = 60
-STOP_MAX_S = 30
+START_MAX_S = 120
+STOP_MAX_S = 120
+DRAIN_MAX_S = 120
 
 
 class Broker:
@@ -82,6 +83,27 @@ class Broker:
         self.process.terminate()
         if self.process.wait(timeout=STOP_MAX_S) != 0:
             raise RuntimeError("the broker did not stop in order")
+
+
+def everything(link, credit, quiet_s):
+    """all deliveries that a receiver gets for its credit, those too that are read from disk first
+
+    Comes back once nothing came for `quiet_s` and the broker has said that there is no more.
+    """
+    conn, begun = link.session.conn, len(link.inbox)
+
+    def came():
+        return len(link.inbox) - begun
+
+    link.flow(credit)
+    while came() < credit and conn.pump(lambda before=came(): came() > before, quiet_s):
+        pass
+    if came() < credit:
+        link.last_flow = None
+        link.flow(credit - came(), drain=True)
+        drained = conn.pump(lambda: link.last_flow or came() >= credit or link.detached or conn.closed, DRAIN_MAX_S)
+        assert drained, "a drain of %s is not answered" % link.name
+    return link.inbox[begun:]
 
 
 def binary_of(given, *profiles):

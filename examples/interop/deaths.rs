@@ -179,11 +179,7 @@ pub async fn expired(s: &mut Scene) -> Result<()> {
     s.publish(&queue, vec![dear(Header::default())]).await?;
     let arrived = receive(&mut receiver).await?;
     receiver.accept(&arrived).await?;
-    equal(
-        "within a second",
-        begun.elapsed() < Duration::from_secs(1),
-        true,
-    )?;
+    equal("within 5 s", begun.elapsed() < Duration::from_secs(5), true)?;
     unchanged(arrived.message())?;
     let once = Death::once(&queue, "expired");
     history(arrived.message(), once, &[once])

@@ -124,7 +124,7 @@ static void expired(Scene& scene) {
     auto queue = pair(scene, dead, {{"x-message-ttl", uint64_t(100)}});
     auto receiver = scene.receiver(dead);
     scene.publish(queue, {letter()});
-    Received received = scene.peer->receive(receiver, std::chrono::milliseconds(1000));
+    Received received = scene.peer->receive(receiver, std::chrono::milliseconds(5000));
     unchanged(received.message);
     history(received.message, {{queue, "expired"}}, {queue, "expired"});
 }

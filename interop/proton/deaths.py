@@ -49,7 +49,7 @@ def expired(scene):
     begun = time.monotonic()
     scene.publish(queue, letter())
     message = scene.receiver(dead).receive()
-    equal(time.monotonic() - begun < 1, True, "within a second")
+    equal(time.monotonic() - begun < 5, True, "within 5 s")
     check_unchanged(message)
     check_deaths(proton, message, {"queue": queue, "reason": "expired"})
 

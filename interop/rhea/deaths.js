@@ -65,7 +65,7 @@ export default {
     const begun = Date.now();
     await scene.publish(queue, LETTER);
     const { message } = await receiver.inbox.next();
-    assert.ok(Date.now() - begun < 1_000);
+    assert.ok(Date.now() - begun < 5_000);
     checkUnchanged(message);
     checkDeaths(message, [{ queue, reason: 'expired' }]);
   },

@@ -83,7 +83,7 @@ final class Deaths {
         long begun = System.nanoTime();
         send(scene, queue);
         var letter = inbox.take();
-        that("within a second", System.nanoTime() - begun < 1_000_000_000);
+        that("within 5 s", System.nanoTime() - begun < 5_000_000_000L);
         var once = new Death(queue, "expired");
         history(letter.message(), once, once);
     }
