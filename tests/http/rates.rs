@@ -66,7 +66,7 @@ fn what_happens_has_rates_which_fall_to_nothing_when_it_ends() {
         found.and_then(|rate| rate.as_f64())
     };
     let wait = |is_wanted: fn(&str, Option<f64>) -> bool| {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_mins(1);
         let fits = |place: &(&str, &str)| is_wanted(place.0, rate(place));
         while !RATES.iter().all(fits) {
             let others = RATES.iter().filter(|place| !fits(place));
