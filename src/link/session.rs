@@ -337,10 +337,17 @@ impl Session {
     ///
     /// "remote-incoming-window = next-incoming-id_flow + incoming-window_flow -
     /// next-outgoing-id_endpoint"
+    ///
+    /// A peer that expects a transfer-id beyond ours (amqp10 for Node.js takes delivery-ids for them)
+    /// has all of its window, and more: that is what the sum says.
     pub(super) fn take_window(&mut self, flow: &Flow, initial: Serial) {
         let next = flow.next_incoming_id.unwrap_or(initial);
-        let in_flight = self.next_outgoing_id.distance_from(next);
-        self.remote_incoming_window = flow.incoming_window.saturating_sub(in_flight);
+        let window = flow.incoming_window;
+        self.remote_incoming_window = if self.next_outgoing_id.before(next) {
+            window.saturating_add(next.distance_from(self.next_outgoing_id))
+        } else {
+            window.saturating_sub(self.next_outgoing_id.distance_from(next))
+        };
     }
 
     /// Whether there is something to flush.

@@ -488,6 +488,20 @@ fn nothing_is_sent_without_credit_or_window() {
     );
 }
 
+// [AMQP 2.5.6] amqp10 for Node.js counts from its own first transfer-id: it is ahead of us for ever.
+#[test]
+fn a_peer_that_expects_a_later_transfer_has_its_window() {
+    let (mut raw, link) = Raw::receiving(2);
+    let Performative::Flow(mut flow) = credit_performative(0, 10) else {
+        panic!("a flow")
+    };
+    flow.next_incoming_id = Some(Serial(3));
+    flow.incoming_window = 1;
+    raw.frame(0, &Performative::Flow(flow));
+    send(&mut raw.server, link, 1, b"x");
+    assert_eq!(names(&raw.take()), ["transfer"]);
+}
+
 // [AMQP 2.6.7] "advance the delivery-count as much as possible, consuming all link-credit"
 #[test]
 fn a_drain_delivers_then_uses_the_credit_up() {
