@@ -105,6 +105,22 @@ pub enum Command {
         /// Which.
         consumer: ConsumerId,
     },
+    /// A publisher to the address of a queue has published: it is told when that queue goes.
+    PublisherFollow {
+        /// Its connection.
+        connection: ConnectionId,
+        /// Which.
+        publisher: PublisherId,
+        /// The queue.
+        queue: Name,
+    },
+    /// Such a publisher's link is gone.
+    PublisherLeave {
+        /// Its connection.
+        connection: ConnectionId,
+        /// Which.
+        publisher: PublisherId,
+    },
     /// Looks up an exchange to publish to. Reply: `Exchange`, or `NotFound`, or `Internal`.
     ExchangeResolve {
         /// Its name; never the default exchange, which is [`ExchangeId`] 0.

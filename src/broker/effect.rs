@@ -23,6 +23,13 @@ pub enum Effect {
         /// Why.
         cause: ConsumerEnd,
     },
+    /// The queue is gone whose address a publisher publishes to.
+    PublisherEnded {
+        /// Which.
+        publisher: PublisherId,
+        /// Tell the publisher once this is durable (0: at once).
+        lsn: Lsn,
+    },
     /// A publish was decided.
     Published {
         /// Through which link.

@@ -124,7 +124,7 @@ pub(super) fn user_id(given: &[u8]) -> Error {
     ))
 }
 
-/// A queue that was deleted under its consumer; without a description, as RabbitMQ.
+/// A queue that was deleted under its consumer or publisher; without a description, as RabbitMQ.
 pub(super) fn queue_deleted() -> Error {
     Error::new(AmqpError::ResourceDeleted, None, None)
 }

@@ -99,11 +99,12 @@ impl Gateway {
         let Some(id) = self.sessions.remove(&session) else {
             return;
         };
-        let consumers: Vec<_> = (self.links.iter_mut())
-            .filter(|link| link.session == session && matches!(link.kind, Kind::Consumer(_)))
+        let gone = self.links.remove_session(session);
+        let consumers = gone
+            .iter()
+            .filter(|link| matches!(link.kind, Kind::Consumer(_)))
             .map(|link| link.id.consumer())
             .collect();
-        let gone = self.links.remove_session(session);
         self.work.push_back(Work::Command(Command::SessionFlow {
             session: id,
             limit: 0,
@@ -111,9 +112,10 @@ impl Gateway {
         self.forget_sent(unsent, unsettled);
         self.work
             .push_back(Work::Leave(Leaving::Session(id, consumers)));
-        for handle in gone {
-            self.streams.forget(handle);
-            self.delete_dynamic(handle);
+        for link in gone {
+            self.streams.forget(link.handle);
+            self.forget_publisher(&link);
+            self.delete_dynamic(link.handle);
         }
     }
 
@@ -122,6 +124,7 @@ impl Gateway {
             return;
         };
         self.streams.forget(handle);
+        self.forget_publisher(&link);
         if let Kind::Consumer(_) = link.kind {
             let consumer = link.id.consumer();
             let stop = Command::ConsumerFlow {
@@ -176,7 +179,9 @@ impl Gateway {
                 let count = 1 + self.take_accepted(publisher, token);
                 self.on_accepted(publisher, token, count);
             }
-            Effect::Published { lsn, .. } | Effect::Settled { lsn, .. } => {
+            Effect::Published { lsn, .. }
+            | Effect::Settled { lsn, .. }
+            | Effect::PublisherEnded { lsn, .. } => {
                 if lsn <= self.durable {
                     self.on_outcome(effect);
                 } else {
@@ -220,6 +225,7 @@ impl Gateway {
             Effect::Settled {
                 consumer, token, ..
             } => self.on_settled(consumer, token),
+            Effect::PublisherEnded { publisher, .. } => self.on_publisher_ended(publisher),
             _ => {}
         }
     }

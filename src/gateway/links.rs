@@ -184,17 +184,12 @@ impl Links {
         self.slots.get_mut(slot)?.take()
     }
 
-    /// Takes out all links of a session; their handles.
-    pub(super) fn remove_session(&mut self, session: SessionHandle) -> Vec<LinkHandle> {
-        let handles: Vec<LinkHandle> = self
-            .iter_mut()
-            .filter(|link| link.session == session)
-            .map(|link| link.handle)
-            .collect();
-        for handle in &handles {
-            self.remove(*handle);
-        }
-        handles
+    /// Takes out all links of a session.
+    pub(super) fn remove_session(&mut self, session: SessionHandle) -> Vec<Link> {
+        let of_session = self.iter().filter(|link| link.session == session);
+        let handles: Vec<LinkHandle> = of_session.map(|link| link.handle).collect();
+        let links = handles.into_iter();
+        links.filter_map(|handle| self.remove(handle)).collect()
     }
 
     /// All links, to look at.

@@ -10,7 +10,7 @@ use super::address::Address;
 use super::ahead::Arriving;
 use super::errors;
 use super::handshake::Login;
-use super::links::{Kind, LinkId};
+use super::links::{Kind, Link, LinkId};
 use super::work::Work;
 use crate::access::{Right, TopicPermissions};
 use crate::base::limits::{PUBLISH_CREDIT_BYTES, PUBLISH_CREDIT_MAX};
@@ -42,6 +42,8 @@ pub(super) struct Publisher {
     checked: u64,
     /// The keys it may use, if its exchange is a topic exchange; none: any.
     topic: Option<Arc<TopicPermissions>>,
+    /// It has published to the address of a queue, and ends with it.
+    follows: bool,
     /// A message that is written ahead while it arrives.
     pub(super) arriving: Option<Box<Arriving>>,
 }
@@ -82,6 +84,7 @@ impl Publisher {
             mean_bytes: 0,
             checked: 0,
             topic: None,
+            follows: false,
             arriving: None,
         }
     }
@@ -115,6 +118,20 @@ impl Publisher {
         }
         (self.credit, self.given) = (wanted, wanted);
         Some(wanted)
+    }
+
+    /// The queue whose address it publishes to, at its first message.
+    fn begin_to_follow(&mut self) -> Option<Name> {
+        if self.follows {
+            return None;
+        }
+        match &self.to {
+            Destination::Fixed { exchange, route } if *exchange == Some(ExchangeId(0)) => {
+                self.follows = true;
+                route.keys.first().cloned()
+            }
+            _ => None,
+        }
     }
 
     /// Takes all credit back.
@@ -174,8 +191,19 @@ impl Gateway {
         let delivery = (delivery_id, settled);
         match message.and_then(|message| self.publish(id, delivery, way, message)) {
             Ok(()) => {
-                if let Some((_, publisher)) = self.links.publisher(id.publisher()) {
-                    publisher.pending += u32::from(!settled);
+                let follow = self
+                    .links
+                    .publisher(id.publisher())
+                    .and_then(|(_, publisher)| {
+                        publisher.pending += u32::from(!settled);
+                        publisher.begin_to_follow()
+                    });
+                if let Some(queue) = follow {
+                    self.work.push_back(Work::Command(Command::PublisherFollow {
+                        connection: self.id,
+                        publisher: id.publisher(),
+                        queue,
+                    }));
                 }
             }
             Err(refusal) => self.refuse_message(handle, delivery_id, settled, refusal),
@@ -385,6 +413,26 @@ impl Gateway {
         }
         if let Some(error) = error {
             self.link.detach(handle, true, Some(error));
+        }
+    }
+
+    /// The queue went whose address a link publishes to.
+    pub(super) fn on_publisher_ended(&mut self, id: PublisherId) {
+        if let Some((handle, _)) = self.links.publisher(id) {
+            self.link
+                .detach(handle, true, Some(errors::queue_deleted()));
+        }
+    }
+
+    /// A link is gone: if it published to the address of a queue, it need not be told any more.
+    pub(super) fn forget_publisher(&mut self, link: &Link) {
+        if let Kind::Publisher(publisher) = &link.kind
+            && publisher.follows
+        {
+            self.work.push_back(Work::Command(Command::PublisherLeave {
+                connection: self.id,
+                publisher: link.id.publisher(),
+            }));
         }
     }
 

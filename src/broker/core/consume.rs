@@ -160,6 +160,7 @@ impl Core {
         for session in std::mem::take(&mut connection.sessions) {
             self.session_end(turn, session);
         }
+        self.publishers.connection_gone(id);
         let exclusive = self.clients.connections.remove(&id);
         for queue in exclusive
             .map(|connection| connection.exclusive_queues)

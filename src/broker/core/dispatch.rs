@@ -51,6 +51,15 @@ impl Core {
             Command::SessionEnd { session } => self.session_end(turn, session),
             Command::ConnectionClose { connection } => self.connection_close(turn, connection),
             Command::ConsumerDetach { consumer } => self.consumer_detach(turn, consumer, false),
+            Command::PublisherFollow {
+                connection,
+                publisher,
+                queue,
+            } => self.publisher_follow(connection, publisher, &queue),
+            Command::PublisherLeave {
+                connection,
+                publisher,
+            } => self.publishers.leave(connection, publisher),
             Command::Consume(consume) => return self.consume(consume),
             Command::VhostSettings {
                 queues_max,

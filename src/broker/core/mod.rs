@@ -14,6 +14,7 @@ mod death;
 mod dispatch;
 mod paging;
 mod publish;
+mod publishers;
 mod queues;
 mod recorder;
 mod restore;
@@ -35,6 +36,7 @@ pub use self::snapshot::{Snapshot, SnapshotSlice};
 
 use self::clients::Clients;
 use self::paging::Paging;
+use self::publishers::Publishers;
 use self::recorder::Recorder;
 use self::routed::Routed;
 use self::topology::PolicyPass;
@@ -93,6 +95,7 @@ pub struct Core {
     queues: Table<QueueId, Box<Queue>>,
     names: BTreeMap<Name, QueueId>,
     clients: Clients,
+    publishers: Publishers,
     work: VecDeque<Work>,
     /// Policies changed, and not all queues know yet.
     policy_pass: Option<PolicyPass>,
@@ -142,6 +145,7 @@ impl Core {
             queues: Table::new(options.seed),
             names: BTreeMap::new(),
             clients: Clients::new(options.seed, options.unsettled_max),
+            publishers: Publishers::default(),
             work: VecDeque::new(),
             policy_pass: None,
             trash: Trash::default(),

@@ -345,6 +345,7 @@ impl Core {
         if queue.durable {
             self.recorder.push(Fact::QueueDeleted { queue: id });
         }
+        self.end_publishers(turn, id);
         let removed = self.router.queue_removed(&queue.name);
         self.exchanges_went(&removed.exchanges);
         let nothing = (Usage::default(), Usage::default());

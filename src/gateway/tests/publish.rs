@@ -97,6 +97,41 @@ fn bad_cc_is_released_and_detached_or_rejected_on_the_anonymous_terminus() {
     assert_eq!(scene.detached(client, link), None);
 }
 
+fn delete(scene: &mut Scene, queue: &str) {
+    scene.ask(Command::QueueDelete {
+        connection: None,
+        name: Name::from(queue),
+        if_unused: false,
+        if_empty: false,
+    });
+}
+
+#[test]
+fn a_publisher_to_a_queue_that_has_published_ends_with_it() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    scene.queue("other", &[]);
+    let to_queue = scene.publisher(client, Some("/queues/q"));
+    let to_other = scene.publisher(client, Some("/queues/other"));
+    let anonymous = scene.publisher(client, None);
+    for (link, to) in [
+        (to_queue, None),
+        (to_other, None),
+        (anonymous, Some("/queues/q")),
+    ] {
+        let outcome = scene.publish(client, link, &addressed(to, None));
+        assert_eq!(outcome.as_deref(), Some("accepted"));
+    }
+    delete(&mut scene, "q");
+    scene.drive();
+    let ended = scene.detached(client, to_queue);
+    assert_eq!(ended.as_deref(), Some("amqp:resource-deleted"));
+    for link in [to_other, anonymous] {
+        assert_eq!(scene.detached(client, link), None);
+    }
+}
+
 #[test]
 fn deleted_queue_releases_and_deleted_exchange_detaches() {
     let mut scene = Scene::new();
@@ -105,12 +140,7 @@ fn deleted_queue_releases_and_deleted_exchange_detaches() {
     scene.exchange("x", false);
     let to_queue = scene.publisher(client, Some("/queues/q"));
     let to_exchange = scene.publisher(client, Some("/exchanges/x/k"));
-    scene.ask(Command::QueueDelete {
-        connection: None,
-        name: Name::from("q"),
-        if_unused: false,
-        if_empty: false,
-    });
+    delete(&mut scene, "q");
     scene.ask(Command::ExchangeDelete {
         name: Name::from("x"),
         if_unused: false,

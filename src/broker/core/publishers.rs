@@ -1,0 +1,69 @@
+//! Publishers that end with the queue whose address they publish to, as in `RabbitMQ`: from their
+//! first message on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Core, Turn};
+use crate::base::{ConnectionId, Name, PublisherId, QueueId};
+use crate::broker::Effect;
+
+/// Who publishes to which queue, looked up from both sides.
+#[derive(Debug, Default)]
+pub(super) struct Publishers {
+    by_queue: BTreeSet<(QueueId, ConnectionId, PublisherId)>,
+    queues: BTreeMap<(ConnectionId, PublisherId), QueueId>,
+}
+
+impl Publishers {
+    fn follow(&mut self, queue: QueueId, connection: ConnectionId, publisher: PublisherId) {
+        self.leave(connection, publisher);
+        self.by_queue.insert((queue, connection, publisher));
+        self.queues.insert((connection, publisher), queue);
+    }
+
+    pub(super) fn leave(&mut self, connection: ConnectionId, publisher: PublisherId) {
+        if let Some(queue) = self.queues.remove(&(connection, publisher)) {
+            self.by_queue.remove(&(queue, connection, publisher));
+        }
+    }
+
+    pub(super) fn connection_gone(&mut self, connection: ConnectionId) {
+        let all = (connection, PublisherId(0))..=(connection, PublisherId(u64::MAX));
+        while let Some((&(_, publisher), _)) = self.queues.range(all.clone()).next() {
+            self.leave(connection, publisher);
+        }
+    }
+
+    /// Takes out one of those who follow a queue.
+    fn pop(&mut self, queue: QueueId) -> Option<(ConnectionId, PublisherId)> {
+        let first = (queue, ConnectionId(0), PublisherId(0));
+        let &(of, connection, publisher) = self.by_queue.range(first..).next()?;
+        if of != queue {
+            return None;
+        }
+        self.leave(connection, publisher);
+        Some((connection, publisher))
+    }
+}
+
+impl Core {
+    pub(super) fn publisher_follow(
+        &mut self,
+        connection: ConnectionId,
+        publisher: PublisherId,
+        queue: &Name,
+    ) {
+        if let Some(queue) = self.names.get(queue) {
+            self.publishers.follow(*queue, connection, publisher);
+        }
+    }
+
+    /// Tells those who publish to a queue that it is gone, behind the outcomes of their messages.
+    pub(super) fn end_publishers(&mut self, turn: &mut Turn<'_>, queue: QueueId) {
+        let lsn = self.recorder.lsn();
+        while let Some((connection, publisher)) = self.publishers.pop(queue) {
+            let end = Effect::PublisherEnded { publisher, lsn };
+            turn.effects.outgoing.push((connection, end));
+        }
+    }
+}
