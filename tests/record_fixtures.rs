@@ -357,7 +357,8 @@ fn message(durable: bool, ttl_ms: Option<u8>) -> Message {
     bytes.extend(ttl);
     bytes.extend_from_slice(b"\x00\x53\x73\xc0\x04\x01\xa1\x01A\x00\x53\x77\xa1\x03abc");
     let message = Message::from_transfer(bytes.into(), KeyRule::Specification).unwrap();
-    message.with_annotations(b"\xc1\x0b\x02\xa3\x06x-mine\x52\x07")
+    let annotated = message.with_annotations(b"\xc1\x0b\x02\xa3\x06x-mine\x52\x07");
+    annotated.unwrap()
 }
 
 fn dead(message: &Message, deaths: &[(&str, Reason)]) -> Arc<Message> {

@@ -46,6 +46,8 @@ pub struct Counters {
     pub dead_lettered: ByReason,
     /// Copies of dead letters that one target refused while others took theirs.
     pub copies_refused: u64,
+    /// Annotations of `modified` that were ignored: the message would have had too many bytes of them.
+    pub annotations_ignored: u64,
     /// Messages dropped.
     pub drops: Drops,
 }

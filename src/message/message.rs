@@ -129,21 +129,17 @@ impl Message {
     }
 
     /// This message with the annotations of a `modified` outcome merged in: an encoded map that
-    /// passed [`KeyRule::check_modified`]. Names of the broker are ignored. Nothing changes if the map
-    /// cannot be read, or if both together are larger than `limits::MERGED_ANNOTATIONS_BYTES_MAX`.
+    /// passed [`KeyRule::check_modified`]. Names of the broker are ignored. None if the map cannot be
+    /// read, or if both together are larger than `limits::MERGED_ANNOTATIONS_BYTES_MAX`.
     #[must_use]
-    pub fn with_annotations(&self, modified: &[u8]) -> Self {
-        let Ok(modified) = Reader::new(modified).map() else {
-            return self.clone();
-        };
+    pub fn with_annotations(&self, modified: &[u8]) -> Option<Self> {
+        let modified = Reader::new(modified).map().ok()?;
         let before = self.client_annotations();
-        if before.rest().len() + modified.rest().len() > MERGED_ANNOTATIONS_BYTES_MAX {
-            return self.clone();
-        }
-        Self {
+        let both = before.rest().len() + modified.rest().len();
+        (both <= MERGED_ANNOTATIONS_BYTES_MAX).then(|| Self {
             edited: Some(annotations::merge(before, modified)),
             ..self.clone()
-        }
+        })
     }
 
     /// The bare message and the footer, as received; of one written [`ahead`](Message::ahead) only

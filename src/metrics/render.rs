@@ -106,6 +106,9 @@ fn vhosts(text: &mut Text, vhosts: &[Vhost]) {
     each(&table::COPIES_REFUSED, |vhost| {
         vhost.counters.copies_refused
     });
+    each(&table::ANNOTATIONS_IGNORED, |vhost| {
+        vhost.counters.annotations_ignored
+    });
     outcomes(text, &table::PUBLISH_OUTCOMES, vhosts, |vhost| {
         let counters = &vhost.counters;
         vec![

@@ -129,6 +129,8 @@ metrics! {
          cause of the drop.";
     COPIES_REFUSED = Counter "coroner_dead_letter_copies_refused_total" ["vhost"] Everywhere
         "Copies of dead letters that a full queue refused while others took theirs.";
+    ANNOTATIONS_IGNORED = Counter "coroner_annotations_ignored_total" ["vhost"] Everywhere
+        "Outcomes modified whose annotations were ignored: a message keeps at most 128 KiB of them.";
     LOCK_HOLD = Histogram "coroner_lock_hold_seconds" ["vhost"] Everywhere
         "How long the vhost was held for a batch of commands.";
     JOURNAL_STATE = Gauge "coroner_journal_state" ["state"] Everywhere

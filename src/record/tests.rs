@@ -42,7 +42,9 @@ fn message(deaths: u8, durable: bool) -> Arc<Message> {
         bytes.drain(..7);
     }
     let message = Message::from_transfer(bytes.into(), KeyRule::Specification).unwrap();
-    let message = message.with_annotations(b"\xc1\x06\x02\xa3\x01y\x52\x01");
+    let message = message
+        .with_annotations(b"\xc1\x06\x02\xa3\x01y\x52\x01")
+        .unwrap();
     let mut history = None;
     for death in 0..deaths {
         let evidence = Evidence {

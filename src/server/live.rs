@@ -14,6 +14,7 @@ pub(super) const KEYS: &[&str] = &[
     "memory-limit",
     "metrics-queues-max",
     "shutdown-timeout",
+    "stats-interval",
 ];
 
 /// Makes what changed hold from now on; the names of what does.

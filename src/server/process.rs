@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -17,6 +18,8 @@ use crate::config::{ConfigError, Settings};
 const EXIT_FAILURE: u8 = 1;
 /// Exit code when the broker failed itself (`EX_SOFTWARE` of sysexits).
 const EXIT_SOFTWARE: u8 = 70;
+/// How soon another `stats-interval` is noticed.
+const STATS_LOOK: Duration = Duration::from_secs(5);
 
 /// Runs a broker until SIGTERM, SIGINT or its own failure. Prints what it listens on, one line
 /// `listening amqp ADDR:PORT` or `listening http ADDR:PORT` each, on standard output.
@@ -58,7 +61,6 @@ async fn serve(
         hangup,
     } = signals;
     let given = settings.clone();
-    let stats_interval = settings.stats_interval;
     let kept = where_messages_live(&settings);
     let broker = Broker::start(settings).await?;
     say(&kept);
@@ -75,10 +77,7 @@ async fn serve(
         say(&format!("listening https {address}"));
     }
     let shared = broker.shared();
-    if stats_interval.ms > 0 {
-        let reporter = report(Arc::clone(shared), stats_interval.duration());
-        shared.spawn(reporter);
-    }
+    shared.spawn(report(Arc::clone(shared)));
     shared.spawn(service::feed_watchdog(Arc::clone(shared)));
     let following = service::follow_settings(hangup, Arc::clone(shared), log, given, load);
     service::tell(&[NotifyState::Ready]);
@@ -117,10 +116,23 @@ impl Signals {
     }
 }
 
-async fn report(shared: Arc<Shared>, interval: std::time::Duration) {
-    let mut last = None;
+/// Logs what the broker does, every `stats-interval`, which may change meanwhile; 0: not at all.
+async fn report(shared: Arc<Shared>) {
+    let (mut last, mut waited) = (None, Duration::ZERO);
     loop {
-        tokio::time::sleep(interval).await;
+        let interval = shared.live.read().stats_interval.duration();
+        if interval.is_zero() || waited < interval {
+            let left = interval.saturating_sub(waited);
+            let pause = if left.is_zero() {
+                STATS_LOOK
+            } else {
+                left.min(STATS_LOOK)
+            };
+            tokio::time::sleep(pause).await;
+            waited += pause;
+            continue;
+        }
+        waited = Duration::ZERO;
         let mut stats = shared.stats();
         // What others do on the disk is no news of ours.
         stats.alarms.disk_free_bytes = None;

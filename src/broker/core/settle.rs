@@ -168,7 +168,10 @@ impl Core {
         if let Some(annotations) = annotations
             && let Some(slot) = queue.and_then(|queue| queue.messages.slot_mut(position))
         {
-            slot.message = Arc::new(slot.message.with_annotations(annotations));
+            match slot.message.with_annotations(annotations) {
+                Some(message) => slot.message = Arc::new(message),
+                None => self.counters.annotations_ignored += 1,
+            }
         }
     }
 

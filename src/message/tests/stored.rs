@@ -10,6 +10,7 @@ fn dead_letter() -> Message {
     );
     published
         .with_annotations(&bytes("c10602a301795201"))
+        .unwrap()
         .died(rejected(), 2)
 }
 
