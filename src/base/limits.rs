@@ -58,8 +58,13 @@ pub const TRANSMIT_BYTES_MAX: usize = 256 * 1024;
 pub const CONTROL_BYTES_MAX: usize = 256 * 1024;
 /// Messages up to this size are encoded when they are sent, larger ones when the socket takes them.
 pub const SEND_AT_ONCE_BYTES_MAX: usize = 16 * 1024;
-/// Fragments of messages below this size are copied, so that they do not keep a read buffer alive.
-pub const FRAGMENT_COPY_BYTES_MAX: usize = 2 * 1024;
+/// Fragments of messages below this size are gathered, so that they do not keep a read buffer alive.
+pub const FRAGMENT_KEEP_BYTES_MIN: usize = 32 * 1024;
+/// Bytes of fragments that are gathered in one piece.
+pub const FRAGMENTS_GATHERED_BYTES: usize = 64 * 1024;
+/// Messages that arrive in fragments are joined up to this size, in bytes; larger ones stay in parts,
+/// so that no step takes long.
+pub const MESSAGE_JOIN_BYTES_MAX: usize = 256 * 1024;
 /// Shortest idle-time-out of a peer that we can keep (RabbitMQ refuses shorter ones too).
 pub const IDLE_TIME_OUT_MS_MIN: u32 = 1_000;
 /// How long we wait for the peer's `close` after ours.

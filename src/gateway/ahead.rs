@@ -24,7 +24,7 @@ use crate::base::limits::{
     AHEAD_BYTES_MIN, AHEAD_HEAD_BYTES_MAX, AHEAD_MESSAGES_MAX, AHEAD_UNWRITTEN_BYTES_MAX,
 };
 use crate::broker::Command;
-use crate::link::LinkHandle;
+use crate::link::{LinkHandle, Payload};
 use crate::message::{BareLengths, KeyRule, Message, MessageError};
 use crate::store::PIECE_BYTES_MAX;
 use crate::wire::{BodyWalk, DecodeError, SectionIndex, walk_head};
@@ -227,12 +227,21 @@ impl Gateway {
     pub(super) fn whole_message(
         &mut self,
         arriving: Option<Box<Arriving>>,
-        payload: Bytes,
+        payload: Payload,
     ) -> Result<Message, MessageError> {
         let keys = self.environment.options.key_rule;
-        match arriving {
-            Some(arriving) => arriving.finish(&payload, keys),
-            None => Ok(self.put_ahead(Message::from_transfer(payload, keys)?)),
+        match (arriving, payload) {
+            (Some(arriving), payload) => arriving.finish(&payload.joined(), keys),
+            (None, Payload::Whole(payload)) => {
+                Ok(self.put_ahead(Message::from_transfer(payload, keys)?))
+            }
+            (None, Payload::Parts(parts)) => match Message::from_parts(&parts, keys)? {
+                Some(message) => Ok(self.put_ahead(message)),
+                None => {
+                    let payload = Payload::Parts(parts).joined();
+                    Ok(self.put_ahead(Message::from_transfer(payload, keys)?))
+                }
+            },
         }
     }
 

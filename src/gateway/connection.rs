@@ -327,6 +327,11 @@ impl Gateway {
         self.link.wants_input()
     }
 
+    /// Bytes of the frame that begins in `input`, if that can be seen.
+    pub fn frame_bytes(&self, input: &[u8]) -> Option<usize> {
+        self.link.frame_bytes(input)
+    }
+
     /// Whether the connection is over once everything is written.
     pub fn is_closed(&self) -> bool {
         self.link.is_closed()

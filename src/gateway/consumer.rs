@@ -60,6 +60,13 @@ impl Gateway {
             let sent = self.stream(handle, sending, (delivery, body));
             self.prefix = prefix;
             sent
+        } else if !delivery.message.rest().is_empty() {
+            let sending = Sending {
+                prefix: self.prefix.of(&delivery.message, &view),
+                ..sending
+            };
+            self.link
+                .send_parts(handle, sending, delivery.message.rest())
         } else {
             let sending = Sending {
                 prefix: self.prefix.of(&delivery.message, &view),

@@ -7,7 +7,7 @@ use super::errors;
 use super::links::{Kind, Link, LinkId, PairHalf, Sent};
 use super::work::{Request, Work};
 use crate::base::Serial;
-use crate::link::{LinkHandle, Sending};
+use crate::link::{LinkHandle, Payload, Sending};
 use crate::management::{Answer, RequestError};
 use crate::wire::performative::{
     Attach, AttachAnswer, Error, FieldValue, Fields, SenderSettleMode, Symbol, TargetArchetype,
@@ -85,13 +85,13 @@ impl Gateway {
         handle: LinkHandle,
         delivery_id: Serial,
         settled: bool,
-        payload: bytes::Bytes,
+        payload: Payload,
     ) {
         match self.links.by_handle(handle) {
             Some(Link {
                 kind: Kind::Request(_),
                 ..
-            }) => self.on_request(handle, settled, payload),
+            }) => self.on_request(handle, settled, payload.joined()),
             _ => self.on_message(handle, delivery_id, settled, payload),
         }
     }

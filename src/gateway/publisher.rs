@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::Gateway;
 use super::address::Address;
 use super::ahead::Arriving;
@@ -16,7 +14,7 @@ use crate::access::{Right, TopicPermissions};
 use crate::base::limits::{PUBLISH_CREDIT_BYTES, PUBLISH_CREDIT_MAX};
 use crate::base::{ExchangeId, Name, PublisherId, Serial};
 use crate::broker::{Command, Publish, PublishOutcome, Target};
-use crate::link::LinkHandle;
+use crate::link::{LinkHandle, Payload};
 use crate::message::{Message, Route};
 use crate::wire::performative::{DeliveryState, Error};
 
@@ -171,7 +169,7 @@ impl Gateway {
         handle: LinkHandle,
         delivery_id: Serial,
         settled: bool,
-        payload: Bytes,
+        payload: Payload,
     ) {
         let Some(link) = self.links.by_handle(handle) else {
             return;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{LinkHandle, SessionHandle};
+use super::{LinkHandle, Payload, SessionHandle};
 use crate::base::Serial;
 use crate::wire::performative::{Attach, DeliveryState, Error, Open, Role};
 
@@ -113,7 +113,7 @@ pub enum Event {
         /// The message format.
         message_format: u32,
         /// The message.
-        payload: Bytes,
+        payload: Payload,
     },
     /// So much of a message has arrived that it may be taken out in parts, and more follows: look
     /// with [`super::Connection::partial`], take it with [`super::Connection::take_partial`]. Comes

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::Sending;
-use crate::base::{Serial, limits};
+use super::payload::{Gathered, Payload};
+use crate::base::Serial;
 use crate::wire::performative::{
     AttachFields, LinkFlow, ReceiverSettleMode, Role, SenderSettleMode, Transfer,
 };
@@ -86,7 +87,7 @@ pub(super) struct Partial {
     pub(super) message_format: u32,
     pub(super) settled: bool,
     pub(super) second: bool,
-    fragments: Vec<Bytes>,
+    gathered: Gathered,
     /// Payload so far, in bytes, that was taken out included.
     pub(super) bytes: u64,
     /// Of that, what is here.
@@ -103,10 +104,10 @@ pub(super) struct Waiting {
     pub(super) token: u64,
     pub(super) settled: bool,
     pub(super) message_format: u32,
-    prefix: Vec<u8>,
-    bare: Bytes,
-    /// Bytes of both that are encoded.
-    sent: usize,
+    /// Its bytes that are here and not encoded, none of them empty.
+    parts: VecDeque<Bytes>,
+    /// How many those are.
+    here_bytes: usize,
     /// Its number, once it was begun.
     pub(super) delivery_id: Option<Serial>,
     /// What its bytes are asked for with, if they are not at hand.
@@ -194,8 +195,8 @@ impl Link {
 }
 
 impl Partial {
-    /// Memory that a fragment costs beyond its bytes, in bytes.
-    const FRAGMENT_BYTES: u64 = 64;
+    /// Memory that a piece costs beyond its bytes, in bytes.
+    const PIECE_BYTES: u64 = 64;
 
     pub(super) fn new(transfer: &Transfer, delivery_id: Serial, second: bool) -> Self {
         Self {
@@ -203,7 +204,7 @@ impl Partial {
             message_format: transfer.message_format.unwrap_or(0),
             settled: false,
             second,
-            fragments: Vec::new(),
+            gathered: Gathered::default(),
             bytes: 0,
             held_bytes: 0,
             told_bytes: 0,
@@ -211,21 +212,16 @@ impl Partial {
         }
     }
 
-    /// Adds a fragment. A small one is copied, so that it does not keep its read buffer alive.
+    /// Adds a fragment.
     pub(super) fn push(&mut self, payload: Bytes) {
         self.bytes += payload.len() as u64;
         self.held_bytes += payload.len() as u64;
-        self.fragments
-            .push(if payload.len() < limits::FRAGMENT_COPY_BYTES_MAX {
-                Bytes::copy_from_slice(&payload)
-            } else {
-                payload
-            });
+        self.gathered.push(payload);
     }
 
     /// What it counts against the connection's budget, in bytes.
     pub(super) fn cost(&self) -> u64 {
-        self.held_bytes + self.fragments.len() as u64 * Self::FRAGMENT_BYTES
+        self.held_bytes + self.gathered.pieces() as u64 * Self::PIECE_BYTES
     }
 
     /// Whether so much has arrived since it was told last that it is to be told again.
@@ -233,19 +229,20 @@ impl Partial {
         let is_part = !self.is_kept && self.bytes - self.told_bytes >= part_bytes;
         if is_part {
             self.told_bytes = self.bytes;
+            self.gathered.seal();
         }
         is_part
     }
 
-    /// What is here.
-    pub(super) fn fragments(&self) -> &[Bytes] {
-        &self.fragments
+    /// What is here, as it was told last.
+    pub(super) fn told(&self) -> &[Bytes] {
+        self.gathered.sealed()
     }
 
     /// Takes out what is here.
     pub(super) fn take(&mut self) -> Vec<Bytes> {
         self.held_bytes = 0;
-        std::mem::take(&mut self.fragments)
+        std::mem::take(&mut self.gathered).into_pieces()
     }
 
     /// Tells no more of it.
@@ -253,26 +250,28 @@ impl Partial {
         self.is_kept = true;
     }
 
-    /// The whole payload with its last fragment. Joining is the only copy that is made of a large
-    /// message, a message in one frame is not copied at all.
-    pub(super) fn finish(mut self, last: Bytes) -> Bytes {
-        if self.fragments.is_empty() {
-            return last;
-        }
-        self.fragments.push(last);
-        self.fragments.concat().into()
+    /// The whole payload with its last fragment.
+    pub(super) fn finish(self, last: Bytes) -> Payload {
+        self.gathered.finish(last)
     }
 }
 
 impl Waiting {
-    pub(super) fn new(sending: &Sending<'_>, settled: bool, bare: Bytes) -> Self {
+    /// `bare` are its bare bytes, in parts.
+    pub(super) fn new(
+        sending: &Sending<'_>,
+        settled: bool,
+        bare: impl IntoIterator<Item = Bytes>,
+    ) -> Self {
+        let prefix = Bytes::copy_from_slice(sending.prefix);
+        let parts = std::iter::once(prefix).chain(bare);
+        let parts: VecDeque<Bytes> = parts.filter(|part| !part.is_empty()).collect();
         Self {
             token: sending.token,
             settled,
             message_format: sending.message_format,
-            prefix: sending.prefix.to_vec(),
-            bare,
-            sent: 0,
+            here_bytes: parts.iter().map(Bytes::len).sum(),
+            parts,
             delivery_id: None,
             stream: None,
             to_come: 0,
@@ -289,7 +288,7 @@ impl Waiting {
         Self {
             stream: Some(stream),
             to_come: bare_bytes,
-            ..Self::new(sending, settled, Bytes::new())
+            ..Self::new(sending, settled, [])
         }
     }
 
@@ -299,8 +298,8 @@ impl Waiting {
     }
 
     /// Those of them that are here.
-    pub(super) fn bytes_here(&self) -> usize {
-        self.prefix.len() + self.bare.len() - self.sent
+    pub(super) const fn bytes_here(&self) -> usize {
+        self.here_bytes
     }
 
     /// Notes that more of its bytes are needed: what to ask for them with, unless that was done.
@@ -309,30 +308,26 @@ impl Waiting {
             .filter(|_| !std::mem::replace(&mut self.is_asked, true))
     }
 
-    /// Takes more of its bytes. What is left of those before is less than a frame.
+    /// Takes more of its bytes, at least one.
     pub(super) fn supply(&mut self, bytes: Bytes) {
         self.is_asked = false;
         self.to_come = self.to_come.saturating_sub(bytes.len() as u64);
-        let split = self.prefix.len();
-        let left = self.bare.get(self.sent.saturating_sub(split)..);
-        let left = left.unwrap_or_default();
-        self.bare = if left.is_empty() {
-            bytes
-        } else {
-            [left, &bytes].concat().into()
-        };
-        self.sent = self.sent.min(split);
+        self.here_bytes += bytes.len();
+        self.parts.push_back(bytes);
     }
 
-    /// Appends the next `count` bytes to `out`.
-    pub(super) fn write(&mut self, out: &mut Vec<u8>, count: usize) {
-        let end = self.sent + count;
-        let split = self.prefix.len();
-        let prefix = self.prefix.get(self.sent..end.min(split));
-        out.extend_from_slice(prefix.unwrap_or_default());
-        let from = self.sent.max(split) - split;
-        let bare = self.bare.get(from..end.max(split) - split);
-        out.extend_from_slice(bare.unwrap_or_default());
-        self.sent = end;
+    /// Appends the next `count` bytes to `out`, as far as they are here.
+    pub(super) fn write(&mut self, out: &mut Vec<u8>, mut count: usize) {
+        while count > 0
+            && let Some(mut part) = self.parts.pop_front()
+        {
+            let taken = part.split_to(count.min(part.len()));
+            out.extend_from_slice(&taken);
+            count -= taken.len();
+            self.here_bytes -= taken.len();
+            if !part.is_empty() {
+                self.parts.push_front(part);
+            }
+        }
     }
 }

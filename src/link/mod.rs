@@ -16,6 +16,7 @@ mod handles;
 mod link;
 mod options;
 mod output;
+mod payload;
 mod session;
 mod trace;
 mod unsettled;
@@ -25,6 +26,7 @@ pub use event::{Counters, Event, Fates};
 pub use fuzz::{fuzz_connection, fuzz_frame};
 pub use handles::{LinkHandle, SessionHandle};
 pub use options::{ClientOptions, ClientSasl, Identity, Options};
+pub use payload::Payload;
 
 #[cfg(test)]
 mod tests;

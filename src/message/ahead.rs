@@ -35,6 +35,23 @@ impl Message {
         body: Arc<Lsn>,
         keys: KeyRule,
     ) -> Result<Self, MessageError> {
+        let storage = |kept: &[u8], length| Storage::Ahead {
+            head: Arc::from(kept),
+            length,
+            body,
+        };
+        Self::headed(head, index, lengths, keys, storage)
+    }
+
+    /// Takes a message whose body is not at hand as one piece. `storage` keeps it, told what stands in
+    /// front of its body and how many bytes that and all the rest are.
+    pub(super) fn headed(
+        head: &[u8],
+        index: &SectionIndex,
+        lengths: BareLengths,
+        keys: KeyRule,
+        storage: impl FnOnce(&[u8], u32) -> Storage,
+    ) -> Result<Self, MessageError> {
         let header = index.read_header(head)?;
         let annotations = annotations::take(head, index, keys)?;
         let kept = head.get(annotations.start..).unwrap_or_default();
@@ -44,13 +61,9 @@ impl Message {
                 body: lengths.body,
                 ..Ends::of(index)
             },
+            storage: storage(kept, annotations.length.saturating_add(lengths.whole)),
             annotation_count: annotations.count,
             edited: annotations.edited,
-            storage: Storage::Ahead {
-                head: Arc::from(kept),
-                length: annotations.length.saturating_add(lengths.whole),
-                body,
-            },
             history: None,
             durable: header.durable,
             priority: header.priority,
@@ -70,7 +83,11 @@ impl Message {
 
     /// Bytes of its bare message that are not in memory.
     pub fn apart_bytes(&self) -> usize {
-        self.storage.len() - self.storage.as_slice().len()
+        if self.is_hollow() {
+            self.storage.len() - self.storage.as_slice().len()
+        } else {
+            0
+        }
     }
 
     /// This message, its bare bytes being in the journal now under the name `body`.

@@ -28,7 +28,7 @@ impl Message {
     /// Appends the stored form, the bare message included.
     pub fn encode(&self, out: &mut Vec<u8>) {
         self.encode_envelope(out);
-        out.extend_from_slice(self.bare());
+        out.extend_from_slice(&self.whole());
     }
 
     /// Reads the stored form, the bare message included.

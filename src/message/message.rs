@@ -142,8 +142,8 @@ impl Message {
         })
     }
 
-    /// The bare message and the footer, as received; of one written [`ahead`](Message::ahead) only
-    /// what stands in front of its body.
+    /// The bare message and the footer, as received; of one written [`ahead`](Message::ahead) or kept
+    /// in pieces ([`rest`](Message::rest)) only what stands in front of its body.
     pub fn bare(&self) -> &[u8] {
         self.storage
             .as_slice()
@@ -151,12 +151,13 @@ impl Message {
             .unwrap_or_default()
     }
 
-    /// The same bytes as a shared slice; a small message is copied for it.
+    /// The bare message and the footer as a shared slice; a small message and one in pieces are copied
+    /// for it.
     pub fn bare_bytes(&self) -> Bytes {
         self.storage.bytes_from(self.bare as usize)
     }
 
-    /// Length of [`Message::bare`], in bytes: what `max-length-bytes` counts.
+    /// Length of the bare message and the footer, in bytes: what `max-length-bytes` counts.
     pub fn bare_len(&self) -> usize {
         self.storage.len().saturating_sub(self.bare as usize)
     }

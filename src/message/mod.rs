@@ -13,6 +13,7 @@ mod journal;
     reason = "the room is named after its main type"
 )]
 mod message;
+mod parts;
 mod storage;
 mod view;
 

@@ -14,6 +14,8 @@ pub(super) enum Storage {
     Copied(Arc<[u8]>),
     /// A large message as the slice that it came in.
     Shared(Bytes),
+    /// A large message in the frames that it came in.
+    Parts(Arc<Parts>),
     /// Not here: only how many bytes there are elsewhere.
     Absent(u32),
     /// Written ahead of the message: here is only what stands in front of its body.
@@ -25,6 +27,17 @@ pub(super) enum Storage {
         /// What names the bare message in the journal. Held as long as somebody may read it.
         body: Arc<Lsn>,
     },
+}
+
+/// A large message that is not joined.
+#[derive(Debug)]
+pub(super) struct Parts {
+    /// Annotation pairs, properties, application-properties.
+    pub(super) head: Box<[u8]>,
+    /// Body and footer.
+    pub(super) rest: Vec<Bytes>,
+    /// Bytes of all of it.
+    pub(super) length: u32,
 }
 
 impl Storage {
@@ -43,7 +56,16 @@ impl Storage {
         match self {
             Self::Copied(bytes) | Self::Ahead { head: bytes, .. } => bytes,
             Self::Shared(bytes) => bytes,
+            Self::Parts(parts) => &parts.head,
             Self::Absent(_) => &[],
+        }
+    }
+
+    /// Bytes that are here, behind those of [`as_slice`](Self::as_slice).
+    pub(super) fn rest(&self) -> &[Bytes] {
+        match self {
+            Self::Parts(parts) => &parts.rest,
+            _ => &[],
         }
     }
 
@@ -51,17 +73,27 @@ impl Storage {
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Absent(length) | Self::Ahead { length, .. } => *length as usize,
+            Self::Parts(parts) => parts.length as usize,
             here => here.as_slice().len(),
         }
     }
 
-    /// The bytes from `start` on as a shared slice: a copy of a small message, else the same bytes.
+    /// The bytes from `start` on as a shared slice: a copy of a small message or of one in parts, else
+    /// the same bytes.
     pub(super) fn bytes_from(&self, start: usize) -> Bytes {
         match self {
             Self::Copied(bytes) | Self::Ahead { head: bytes, .. } => {
                 Bytes::copy_from_slice(bytes.get(start..).unwrap_or_default())
             }
             Self::Shared(bytes) => bytes.slice(start.min(bytes.len())..),
+            Self::Parts(parts) => {
+                let mut joined = Vec::with_capacity(parts.length as usize);
+                joined.extend_from_slice(parts.head.get(start..).unwrap_or_default());
+                for part in &parts.rest {
+                    joined.extend_from_slice(part);
+                }
+                joined.into()
+            }
             Self::Absent(_) => Bytes::new(),
         }
     }

@@ -276,7 +276,7 @@ fn encode_message(message: &Message, body: Body, out: &mut Vec<u8>) {
             let mut envelope = Vec::with_capacity(FACT_BYTES);
             message.encode_envelope(&mut envelope);
             write_binary(out, &envelope);
-            write_binary(out, message.bare());
+            write_binary(out, &message.whole());
         }
     }
 }

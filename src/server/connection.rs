@@ -28,6 +28,11 @@ const PLAIN: LoginWay = LoginWay::Sasl(Mechanism::Plain);
 /// which it grows while reads fill it.
 const READ_BYTES_MIN: usize = 4 * 1024;
 const READ_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of one read while frames arrive that are larger than that: whole frames, so that what is there
+/// of one need not move to a larger buffer.
+const READ_FRAME_BYTES_MAX: usize = 256 * 1024;
+/// Bytes that a connection reads and writes before others have their turn.
+const TURN_BYTES: usize = 256 * 1024;
 /// A peer that does not close its side after our close gets this long to read it.
 const LINGER: Duration = Duration::from_millis(500);
 /// A write buffer that a burst made larger than this is given back, in bytes.
@@ -56,6 +61,8 @@ pub(super) struct Driver<R, W> {
     written: usize,
     /// The writer has bytes that the socket did not take yet.
     unflushed: bool,
+    /// Bytes read and written since others had their turn.
+    moved_bytes: usize,
     /// The check of a password that is under way.
     login: Option<Check>,
     sleep: Pin<Box<Sleep>>,
@@ -104,6 +111,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             output: Vec::new(),
             written: 0,
             unflushed: false,
+            moved_bytes: 0,
             login: None,
             closing: false,
             fetch: None,
@@ -123,6 +131,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
                 return;
             }
             self.arm();
+            self.let_others_in().await;
             let woken = poll_fn(|context| self.poll_io(context)).await;
             if woken.timeout {
                 self.handle_timeout();
@@ -132,6 +141,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
                 self.leave();
                 return;
             }
+        }
+    }
+
+    /// Gives the thread to other connections after each piece of a large message: the sockets of those
+    /// that wait are not even looked at before.
+    async fn let_others_in(&mut self) {
+        if self.moved_bytes >= TURN_BYTES {
+            self.moved_bytes = 0;
+            tokio::task::yield_now().await;
         }
     }
 
@@ -396,6 +414,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             match Pin::new(&mut self.writer).poll_write(context, rest) {
                 Poll::Ready(Ok(count)) if count > 0 => {
                     self.written += count;
+                    self.moved_bytes += count;
                     self.unflushed = true;
                     count_bytes(&self.desk.sent, count);
                     woken.progress = true;
@@ -420,14 +439,31 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
+    /// Makes room for the next read. Where reads are large and a larger frame has begun, it is the rest
+    /// of that: the next frame then begins in a buffer of its own, and none has to move to another.
+    fn make_room(&mut self) {
+        let mut room = self.read_bytes;
+        if self.read_bytes >= READ_BYTES_MAX
+            && let Some(frame_bytes) = self.gateway.frame_bytes(&self.input)
+            && frame_bytes > READ_BYTES_MAX
+        {
+            self.read_bytes = frame_bytes.min(READ_FRAME_BYTES_MAX);
+            room = frame_bytes.saturating_sub(self.input.len());
+            room = room.clamp(1, READ_FRAME_BYTES_MAX);
+        }
+        self.input.reserve(room);
+    }
+
     fn poll_read(&mut self, context: &mut Context<'_>, woken: &mut Woken) {
-        self.input.reserve(self.read_bytes);
+        self.make_room();
         match pin!(self.reader.read_buf(&mut self.input)).poll(context) {
             Poll::Ready(Ok(count)) if count > 0 => {
                 woken.progress = true;
+                self.moved_bytes += count;
                 count_bytes(&self.desk.received, count);
                 if count >= self.read_bytes {
-                    self.read_bytes = (self.read_bytes * 4).min(READ_BYTES_MAX);
+                    let more = (self.read_bytes * 4).min(READ_BYTES_MAX);
+                    self.read_bytes = self.read_bytes.max(more);
                 } else if count < self.read_bytes / 4 {
                     self.read_bytes = (self.read_bytes / 2).max(READ_BYTES_MIN);
                 }

@@ -89,7 +89,7 @@ fn a_large_durable_message_is_named_by_its_publish_and_delivered_as_it_came() {
 #[case::not_durable(data(600_000))]
 #[case::small(large(200_000))]
 #[case::text(section(0x77, &Value::String("t".repeat(600_000))))]
-fn other_messages_are_kept_until_they_are_whole(#[case] sent: Vec<u8>) {
+fn other_messages_stay_in_memory_and_are_delivered_as_they_came(#[case] sent: Vec<u8>) {
     let (mut scene, shelf) = Scene::with_shelf();
     let client = scene.client();
     scene.queue("q", &[]);
@@ -97,6 +97,11 @@ fn other_messages_are_kept_until_they_are_whole(#[case] sent: Vec<u8>) {
     let outcome = scene.publish(client, link, &sent);
     assert_eq!(outcome.as_deref(), Some("accepted"));
     assert_eq!(shelf.look().appended.len(), 0);
+    let header = section(0x70, &Value::List(vec![Value::Bool(true)]));
+    let bare = sent.strip_prefix(&header[..]).unwrap_or(&sent);
+    scene.consumer(client, "q", 1);
+    let (_, _, payload) = scene.deliveries(client).remove(0);
+    assert!(payload.ends_with(bare));
 }
 
 #[test]

@@ -530,7 +530,7 @@ impl Scene {
                 payload,
                 ..
             } => {
-                found.push((*link, *delivery_id, payload.clone()));
+                found.push((*link, *delivery_id, payload.clone().joined()));
                 false
             }
             _ => true,

@@ -26,6 +26,7 @@ use super::session::{Session, SessionState};
 use super::{ClientOptions, Counters, Event, LinkHandle, Options, SessionHandle};
 use crate::base::{Millis, Now};
 use crate::link::link::Link;
+use crate::wire::frame::FrameHeader;
 use handshake::Phase;
 
 /// One AMQP connection, in the server's or the client's role. [AMQP 2.4]
@@ -123,6 +124,13 @@ impl Connection {
     /// while our own answers are not written, and when the connection is over.
     pub fn wants_input(&self) -> bool {
         !self.phase.awaits_owner() && self.phase != Phase::Closed && !self.output.is_full()
+    }
+
+    /// Bytes of the frame that begins in `input`, if its header is there and can be read.
+    pub fn frame_bytes(&self, input: &[u8]) -> Option<usize> {
+        let size_max = self.options.max_frame_size as usize;
+        let header = FrameHeader::parse(input, size_max).ok()??;
+        Some(header.size)
     }
 
     /// Bytes taken and not yet handed out by [`poll_transmit`](Self::poll_transmit).

@@ -14,7 +14,7 @@ impl Connection {
     /// of and was not taken.
     pub fn partial(&self, handle: LinkHandle) -> &[Bytes] {
         let partial = self.link(handle).and_then(|link| link.partial.as_ref());
-        partial.map_or(&[], |partial| partial.fragments())
+        partial.map_or(&[], |partial| partial.told())
     }
 
     /// Takes it out: [`Event::Delivery`](crate::link::Event::Delivery) brings only the rest.
@@ -62,6 +62,39 @@ impl Connection {
         sending: Sending<'_>,
         (stream, bare_bytes): (u64, u64),
     ) -> Result<(), Unsendable> {
+        let bytes = sending.prefix.len() as u64 + bare_bytes;
+        self.send_later(handle, &sending, bytes, |settled| {
+            Waiting::streamed(&sending, settled, (stream, bare_bytes))
+        })
+    }
+
+    /// Sends a message whose bare bytes are `sending.bare` and, behind that, `rest`.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_parts(
+        &mut self,
+        handle: LinkHandle,
+        sending: Sending<'_>,
+        rest: &[Bytes],
+    ) -> Result<(), Unsendable> {
+        let rest_bytes: usize = rest.iter().map(Bytes::len).sum();
+        let bytes = sending.prefix.len() + sending.bare.len() + rest_bytes;
+        self.send_later(handle, &sending, bytes as u64, |settled| {
+            let front = Bytes::copy_from_slice(sending.bare);
+            let bare = std::iter::once(front).chain(rest.iter().cloned());
+            Waiting::new(&sending, settled, bare)
+        })
+    }
+
+    /// Takes a message of so many bytes that has to wait.
+    fn send_later(
+        &mut self,
+        handle: LinkHandle,
+        sending: &Sending<'_>,
+        bytes: u64,
+        waiting: impl FnOnce(bool) -> Waiting,
+    ) -> Result<(), Unsendable> {
         let Some(Found {
             session,
             output,
@@ -74,12 +107,10 @@ impl Connection {
         let Some(link) = session.link_mut(handle.handle) else {
             return Err(Unsendable::NotAttached);
         };
-        let bytes = sending.prefix.len() as u64 + bare_bytes;
-        let settled = admit(link, &sending, bytes)?;
+        let settled = admit(link, sending, bytes)?;
         link.count_delivery();
         link.sender.taken += 1;
-        let waiting = Waiting::streamed(&sending, settled, (stream, bare_bytes));
-        super::send::wait(session, handle, waiting, ring);
+        super::send::wait(session, handle, waiting(settled), ring);
         output.waiting_bytes += bytes;
         Ok(())
     }

@@ -96,7 +96,7 @@ impl Connection {
             self.counters.transfers_out += 1;
             return Ok(());
         }
-        let waiting = Waiting::new(&sending, settled, owner());
+        let waiting = Waiting::new(&sending, settled, [owner()]);
         wait(session, handle, waiting, ring);
         output.waiting_bytes += bytes as u64;
         Ok(())

@@ -192,7 +192,7 @@ impl Pair {
             else {
                 return true;
             };
-            found.push((*delivery_id, *settled, payload.clone()));
+            found.push((*delivery_id, *settled, payload.clone().joined()));
             false
         });
         found

@@ -3,6 +3,7 @@
 mod ahead;
 mod annotations;
 mod deliveries;
+mod parts;
 mod stored;
 mod taken;
 

@@ -84,7 +84,7 @@ pub fn message(shown: &Shown<'_>, showing: Showing) -> Json {
         },
         &mut encoded,
     );
-    encoded.extend_from_slice(shown.message.bare());
+    encoded.extend_from_slice(&shown.message.whole());
     // It was walked when it arrived, and what we write can be read.
     let index = walk(&encoded).unwrap_or_default();
     let sections = Sections {

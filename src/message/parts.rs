@@ -1,0 +1,93 @@
+//! Large messages in memory: they stay in the pieces that they came in, so that no step copies or
+//! frees many bytes at once.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+
+use super::storage::{Parts, Storage};
+use super::{BareLengths, KeyRule, Message, MessageError};
+use crate::base::limits::AHEAD_HEAD_BYTES_MAX;
+use crate::wire::{BodyWalk, walk_head};
+
+impl Message {
+    /// Takes a large message from the pieces of a transfer's payload, without joining them. Nothing if
+    /// they have to be joined to be understood: its body is not made of bytes, more than
+    /// `limits::AHEAD_HEAD_BYTES_MAX` bytes stand in front of that, or they are no message.
+    ///
+    /// # Errors
+    /// As [`Message::from_transfer`], for what stands in front of the body.
+    pub fn from_parts(parts: &[Bytes], keys: KeyRule) -> Result<Option<Self>, MessageError> {
+        let mut head = Vec::new();
+        for part in parts {
+            let room = AHEAD_HEAD_BYTES_MAX - head.len();
+            head.extend_from_slice(part.get(..room).unwrap_or(part));
+        }
+        let Some(index) = walk_head(&head) else {
+            return Ok(None);
+        };
+        head.truncate(index.body.start as usize);
+        let rest = behind(parts, head.len());
+        let bare_head = head.len() as u64 - u64::from(index.bare);
+        let Some(lengths) = lengths(&rest, bare_head) else {
+            return Ok(None);
+        };
+        let storage = |kept: &[u8], length| {
+            Storage::Parts(Arc::new(Parts {
+                head: kept.into(),
+                rest,
+                length,
+            }))
+        };
+        Self::headed(&head, &index, lengths, keys, storage).map(Some)
+    }
+
+    /// What follows upon [`Message::bare`], of a message that is in memory in pieces; of others
+    /// nothing does.
+    pub fn rest(&self) -> &[Bytes] {
+        self.storage.rest()
+    }
+
+    /// The bare message and the footer, as received, as far as they are in memory: those of a message in
+    /// pieces are joined for it.
+    pub fn whole(&self) -> Cow<'_, [u8]> {
+        if self.rest().is_empty() {
+            return Cow::Borrowed(self.bare());
+        }
+        let mut joined = Vec::with_capacity(self.bare_len());
+        joined.extend_from_slice(self.bare());
+        for part in self.rest() {
+            joined.extend_from_slice(part);
+        }
+        Cow::Owned(joined)
+    }
+}
+
+/// What comes after so many bytes.
+fn behind(parts: &[Bytes], mut skipped: usize) -> Vec<Bytes> {
+    let mut rest = Vec::with_capacity(parts.len());
+    for part in parts {
+        let mut part = part.clone();
+        let here = skipped.min(part.len());
+        part.advance(here);
+        skipped -= here;
+        if !part.is_empty() {
+            rest.push(part);
+        }
+    }
+    rest
+}
+
+/// Where body and message end, if the body is made of bytes.
+fn lengths(rest: &[Bytes], bare_head: u64) -> Option<BareLengths> {
+    let mut walk = BodyWalk::default();
+    for part in rest {
+        walk.push(part).ok()?;
+    }
+    let whole: usize = rest.iter().map(Bytes::len).sum();
+    Some(BareLengths {
+        body: u32::try_from(walk.finish().ok()? + bare_head).ok()?,
+        whole: u32::try_from(whole as u64 + bare_head).ok()?,
+    })
+}
