@@ -1,5 +1,7 @@
 //! A history: how deaths are recorded in it, and the cycle rule.
 
+use std::sync::Arc;
+
 use super::{Death, Entry, Point, Reason};
 use crate::base::Name;
 
@@ -15,8 +17,8 @@ use crate::base::Name;
 /// be read from its entry, and of the latest only the exchange has to be kept beside the newest one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct History {
-    /// Newest first; never empty.
-    entries: Vec<Entry>,
+    /// Newest first; never empty. The next history shares all but the one that its death changed.
+    entries: Vec<Arc<Entry>>,
     /// Place of the first death's entry: an entry keeps what its own first death wrote.
     first: usize,
     /// Exchange before the latest death; its queue and reason are those of the newest entry.
@@ -38,12 +40,13 @@ impl History {
         let newest_time = older.first().map_or(death.time, |newest| newest.last_time);
         let time = death.time.max(newest_time);
         let mut entries = Vec::with_capacity(older.len() + usize::from(place.is_none()));
-        entries.push(match place.and_then(|place| older.get(place)) {
+        let known = place.and_then(|place| older.get(place));
+        entries.push(Arc::new(match known {
             Some(known) => Entry {
                 count: known.count.saturating_add(1),
                 last_time: time,
                 evidence: death.evidence.clone(),
-                ..known.clone()
+                ..(**known).clone()
             },
             None => Entry {
                 queue: death.queue.clone(),
@@ -56,9 +59,10 @@ impl History {
                 ttl: death.ttl,
                 evidence: death.evidence.clone(),
             },
-        });
-        let others = older.iter().enumerate().filter(|(i, _)| Some(*i) != place);
-        entries.extend(others.map(|(_, entry)| entry.clone()));
+        }));
+        let (newer, rest) = older.split_at(place.unwrap_or(older.len()));
+        entries.extend_from_slice(newer);
+        entries.extend_from_slice(rest.get(1..).unwrap_or_default());
         let first = match (previous.map(|history| history.first), place) {
             (None, _) => 0,
             (Some(first), Some(place)) if first == place => 0,
@@ -78,15 +82,15 @@ impl History {
         first: usize,
         last_exchange: Name,
     ) -> Option<Self> {
-        (first < entries.len()).then_some(Self {
-            entries,
+        (first < entries.len()).then(|| Self {
+            entries: entries.into_iter().map(Arc::new).collect(),
             first,
             last_exchange,
         })
     }
 
     /// The entries, newest first; never empty.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[Arc<Entry>] {
         &self.entries
     }
 

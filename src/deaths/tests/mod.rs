@@ -7,7 +7,7 @@ mod sharing;
 
 use std::sync::Arc;
 
-use super::{Death, History, Reason};
+use super::{Death, Entry, History, Reason};
 use crate::base::{Name, Timestamp};
 
 /// A death in `queue` of a message that came through the default exchange under the queue's name.
@@ -30,4 +30,10 @@ fn history(deaths: &[Death]) -> History {
     rest.iter().fold(first, |history, death| {
         History::record(Some(&history), death)
     })
+}
+
+/// The entries without what they share.
+fn entries(history: &History) -> Vec<Entry> {
+    let entries = history.entries().iter();
+    entries.map(|entry| (**entry).clone()).collect()
 }

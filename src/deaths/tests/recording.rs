@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::{death, history};
+use super::{death, entries, history};
 use crate::base::{Name, Timestamp};
 use crate::deaths::{Death, Entry, Evidence, History, Reason};
 
@@ -195,7 +195,7 @@ proptest! {
         deaths in proptest::collection::vec(any_death(), 1..40),
     ) {
         let history = history(&deaths);
-        prop_assert_eq!(history.entries(), &naive_entries(&deaths)[..]);
+        prop_assert_eq!(entries(&history), naive_entries(&deaths));
         let (first, last) = (&deaths[0], &deaths[deaths.len() - 1]);
         prop_assert_eq!(history.first().queue, &first.queue);
         prop_assert_eq!(history.first().reason, first.reason);
