@@ -50,6 +50,31 @@ pub struct Counters {
     pub annotations_ignored: u64,
     /// Messages dropped.
     pub drops: Drops,
+    /// Queues that came and went.
+    pub queues: QueueChurn,
+}
+
+/// Queues that came and went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct QueueChurn {
+    /// Declared, those that were there already included.
+    pub declared: u64,
+    /// Of these, new.
+    pub created: u64,
+    /// Deleted, by whatever.
+    pub deleted: u64,
+}
+
+impl QueueChurn {
+    /// Both together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            declared: self.declared + other.declared,
+            created: self.created + other.created,
+            deleted: self.deleted + other.deleted,
+        }
+    }
 }
 
 /// What consumers said of their deliveries.

@@ -33,7 +33,7 @@ mod warning;
 
 pub use self::core::{Core, Memory, More, Options, Restoring, Snapshot, SnapshotSlice};
 pub use command::{Command, Consume, Destination, Outcome, Publish, Settle, SettleRun, Target};
-pub use counters::{ByReason, Counters, DropCount, Drops, QueueCounters, Settled};
+pub use counters::{ByReason, Counters, DropCount, Drops, QueueChurn, QueueCounters, Settled};
 pub use effect::{ConsumerEnd, Delivery, Effect, PublishOutcome, room_bytes};
 pub use effects::{DropCause, Effects, Load, Loaded, LogEvent, Spill, Wanted};
 pub use error::{Error, Kind};

@@ -157,7 +157,6 @@ fn sample_connections(shared: &Shared, now: Millis) {
     }
     rates.octets.put(now, sample);
     let mut sample = ChurnSample::new(rates.churn.interval_ms(now));
-    let counts = shared.connection_counts();
-    sample.add(&churn, (), [counts.taken, counts.ended()]);
+    sample.add(&churn, (), shared.churn());
     rates.churn.put(now, sample);
 }

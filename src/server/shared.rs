@@ -293,6 +293,19 @@ impl Shared {
         }
     }
 
+    /// Connections and queues that came and went, in the order in which the HTTP API names them.
+    pub(super) fn churn(&self) -> [u64; 5] {
+        let connections = self.connection_counts();
+        let queues = self.vhosts.queue_churn();
+        [
+            connections.taken,
+            connections.ended(),
+            queues.declared,
+            queues.created,
+            queues.deleted,
+        ]
+    }
+
     /// All vhosts, by name.
     pub(super) fn all_vhosts(&self) -> Vec<Arc<Vhost>> {
         self.vhosts.all()

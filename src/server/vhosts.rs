@@ -7,6 +7,7 @@ use parking_lot::RwLock;
 
 use super::vhost::Vhost;
 use crate::base::Name;
+use crate::broker::QueueChurn;
 
 /// All vhosts by name.
 #[derive(Debug, Default)]
@@ -19,6 +20,8 @@ struct Held {
     vhosts: BTreeMap<Name, Arc<Vhost>>,
     /// Publishers get no credit in any.
     alarm: bool,
+    /// Queues that came and went in vhosts that are gone.
+    gone: QueueChurn,
 }
 
 impl Vhosts {
@@ -39,8 +42,19 @@ impl Vhosts {
         held.vhosts.insert(vhost.name().clone(), Arc::clone(vhost));
     }
 
+    /// Takes one out that is deleted.
     pub(super) fn remove(&self, name: &str) {
-        self.held.write().vhosts.remove(name);
+        let mut held = self.held.write();
+        if let Some(vhost) = held.vhosts.remove(name) {
+            held.gone = held.gone.plus(vhost.queue_churn_at_end());
+        }
+    }
+
+    /// Queues that came and went since the start, those of vhosts that are gone included.
+    pub(super) fn queue_churn(&self) -> QueueChurn {
+        let held = self.held.read();
+        let here = held.vhosts.values().map(|vhost| vhost.queue_churn());
+        here.fold(held.gone, QueueChurn::plus)
     }
 
     /// Raises or clears the alarm in all of them, and in those that are yet to come.

@@ -52,6 +52,41 @@ const RATES: &[(&str, &str)] = &[
 ];
 
 #[test]
+fn queues_that_come_and_go_are_counted_also_in_a_vhost_that_is_gone() {
+    let broker = RunningBroker::start(&["--collect-statistics-interval", "300ms"]);
+    let api = Api { broker: &broker };
+    let counts = |found: &Value| {
+        let names = ["queue_declared", "queue_created", "queue_deleted"];
+        names.map(|name| found["churn_rates"][name].as_u64().expect("a number"))
+    };
+    assert_eq!(counts(&api.get("/api/overview")), [0, 0, 0]);
+    api.put("/api/vhosts/gone", &json!({}));
+    let all = json!({ "configure": ".*", "write": ".*", "read": ".*" });
+    api.put("/api/permissions/gone/guest", &all);
+    for path in ["%2F/a", "%2F/b", "%2F/b", "gone/a"] {
+        api.put(&format!("/api/queues/{path}"), &json!({}));
+    }
+    let none = json!(null);
+    assert_eq!(api.ask("DELETE", "/api/queues/%2F/a", &none).0, 204);
+    assert_eq!(counts(&api.get("/api/overview")), [4, 3, 1]);
+    assert_eq!(api.ask("DELETE", "/api/vhosts/gone", &none).0, 204);
+    assert_eq!(counts(&api.get("/api/overview")), [4, 3, 2]);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let mut number = 0;
+    loop {
+        number += 1;
+        api.put(&format!("/api/queues/%2F/n{number}"), &json!({}));
+        let found = api.get("/api/overview");
+        let rate = found.pointer("/churn_rates/queue_created_details/rate");
+        if rate.and_then(Value::as_f64).is_some_and(|rate| rate > 0.0) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{found:#}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
 fn what_happens_has_rates_which_fall_to_nothing_when_it_ends() {
     let broker = RunningBroker::start(&["--collect-statistics-interval", "300ms"]);
     let api = Api { broker: &broker };

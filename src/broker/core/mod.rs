@@ -41,7 +41,7 @@ use self::recorder::Recorder;
 use self::routed::Routed;
 use self::topology::PolicyPass;
 use self::work::Work;
-use super::counters::Counters;
+use super::counters::{Counters, QueueChurn};
 use super::policy::Policies;
 use super::queue::{BLOCK_SHIFT_MAX, Queue, Trash};
 use super::reply::QueueInfo;
@@ -175,6 +175,14 @@ impl Core {
     /// What happened so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Queues that came and went, as if all that are left were deleted now.
+    pub fn queue_churn_at_end(&self) -> QueueChurn {
+        QueueChurn {
+            deleted: self.counters.queues.deleted + self.names.len() as u64,
+            ..self.counters.queues
+        }
     }
 
     /// Whether an alarm stands: publishers get no credit.

@@ -80,7 +80,7 @@ impl Core {
     }
 
     fn declared(
-        &self,
+        &mut self,
         turn: &mut Turn<'_>,
         id: QueueId,
         name: &Name,
@@ -90,6 +90,8 @@ impl Core {
             .queues
             .get(&id)
             .ok_or_else(|| Self::missing_queue(name))?;
+        self.counters.queues.declared += 1;
+        self.counters.queues.created += u64::from(created);
         let lsn = if created { self.recorder.lsn() } else { Lsn(0) };
         let warnings = self.queue_warnings(queue);
         if created {
@@ -322,6 +324,7 @@ impl Core {
         let Some(queue) = self.queues.remove(&id) else {
             return;
         };
+        self.counters.queues.deleted += 1;
         let queue = *queue;
         self.names.remove(&queue.name);
         self.pending_queues.remove(&id);

@@ -62,7 +62,7 @@ pub(super) async fn overview(call: &Call<'_>) -> Result<Reply, Failure> {
         queue_rates: totals.message_rates,
         counted: totals.counted,
         churn: Churn {
-            counts: [stats.taken, stats.ended()],
+            counts: shared.churn(),
             rates: shared.rates.churn.last().of(&()),
         },
         has_rates: shared.live.read().collect_statistics_interval.ms > 0,

@@ -22,7 +22,7 @@ use super::stats::{LockHolds, VhostStats};
 use super::store::Store;
 use crate::base::limits::BATCH_COMMANDS_MAX;
 use crate::base::{ConnectionId, Lsn, Millis, Name, Now, Seed, Table};
-use crate::broker::{Command, Core, Effects, Fact, Memory, More, Record, Snapshot};
+use crate::broker::{Command, Core, Effects, Fact, Memory, More, QueueChurn, Record, Snapshot};
 use crate::gateway::Gateway;
 use crate::record::Stored;
 use crate::store::{Journal, Wake};
@@ -393,6 +393,16 @@ impl Vhost {
 
     pub(super) fn failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
+    }
+
+    /// Queues that came and went.
+    pub(super) fn queue_churn(&self) -> QueueChurn {
+        self.state.lock().core.counters().queues
+    }
+
+    /// The same, as if all that are left were deleted now.
+    pub(super) fn queue_churn_at_end(&self) -> QueueChurn {
+        self.state.lock().core.queue_churn_at_end()
     }
 
     pub(super) fn stats(&self) -> VhostStats {

@@ -40,6 +40,37 @@ fn a_redeclaration_finds_the_queue_or_names_what_differs() {
 }
 
 #[test]
+fn queues_are_counted_as_they_are_declared_created_and_deleted() {
+    let mut s = Scenario::new();
+    declare(&mut s, "q", false, false);
+    declare(&mut s, "q", false, false);
+    declare(&mut s, "q", false, true);
+    declare(&mut s, "r", false, false);
+    let delete = Command::QueueDelete {
+        connection: None,
+        name: Name::from("q"),
+        if_unused: false,
+        if_empty: false,
+    };
+    s.apply(delete);
+    let churn = QueueChurn {
+        declared: 3,
+        created: 2,
+        deleted: 1,
+    };
+    assert_eq!(
+        s.core.counters().queues,
+        churn,
+        "what is refused counts not"
+    );
+    let at_end = QueueChurn {
+        deleted: 2,
+        ..churn
+    };
+    assert_eq!(s.core.queue_churn_at_end(), at_end);
+}
+
+#[test]
 fn an_exclusive_queue_is_locked_for_others_and_goes_with_its_connection() {
     let mut s = Scenario::new();
     s.connect(ConnectionId(2), SessionId(2));

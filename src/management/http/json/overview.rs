@@ -17,14 +17,8 @@ const EXCHANGE_TYPES: [(&str, &str); 5] = [
     ("x-local-random", "one of the queues bound, whichever"),
 ];
 
-/// Figures of RabbitMQ that its clients expect and that are not counted here.
-const NOT_COUNTED: [&str; 5] = [
-    "channel_created",
-    "channel_closed",
-    "queue_declared",
-    "queue_created",
-    "queue_deleted",
-];
+/// Channels are AMQP 0-9-1's: there are none, and RabbitMQ does not count sessions as such either.
+const CHANNELS: [&str; 2] = ["channel_created", "channel_closed"];
 
 /// Where somebody can connect.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -108,7 +102,7 @@ pub struct Overview<'a> {
     pub queue_rates: Rates<3>,
     /// Events of all vhosts that the user sees.
     pub counted: VhostCounts,
-    /// Connections taken since the start, and ended.
+    /// Connections and queues that came and went since the start.
     pub churn: Churn,
     /// Whether rates are measured.
     pub has_rates: bool,
@@ -171,7 +165,7 @@ impl Overview<'_> {
 
     fn churn_rates(&self) -> Value {
         let mut fields = stats::churn(self.churn);
-        for name in NOT_COUNTED {
+        for name in CHANNELS {
             fields.insert(name.to_owned(), json!(0));
             fields.insert(format!("{name}_details"), no_rate());
         }

@@ -34,8 +34,14 @@ const QUEUE: [&str; 7] = [
 const EXCHANGE: [&str; 2] = ["publish_in", "publish_out"];
 /// What is counted of a connection.
 const CONNECTION: [&str; 2] = ["recv_oct", "send_oct"];
-/// Connections that came and went.
-const CHURN: [&str; 2] = ["connection_created", "connection_closed"];
+/// Connections and queues that came and went.
+const CHURN: [&str; 5] = [
+    "connection_created",
+    "connection_closed",
+    "queue_declared",
+    "queue_created",
+    "queue_deleted",
+];
 /// The messages in queues.
 const MESSAGES: [&str; 3] = ["messages", "messages_ready", "messages_unacknowledged"];
 
@@ -56,8 +62,8 @@ pub type QueueCounts = Counted<7>;
 pub type ExchangeCounts = Counted<2>;
 /// Octets of a connection.
 pub type Octets = Counted<2>;
-/// Connections that came and went.
-pub type Churn = Counted<2>;
+/// Connections and queues that came and went.
+pub type Churn = Counted<5>;
 
 impl<const N: usize> Counted<N> {
     /// Both together.
@@ -99,8 +105,8 @@ pub struct VhostSample {
 
 /// The octets of each connection.
 pub type ConnectionSample = Sample<ConnectionId, 2>;
-/// Connections that came and went.
-pub type ChurnSample = Sample<(), 2>;
+/// Connections and queues that came and went.
+pub type ChurnSample = Sample<(), 5>;
 
 impl VhostSample {
     /// Begins a sample, so long after the one before.
@@ -209,7 +215,7 @@ pub fn octets(counted: Octets) -> Map<String, Value> {
     fields(CONNECTION, counted)
 }
 
-/// The fields that tell of connections that came and went.
+/// The fields that tell of connections and queues that came and went.
 pub fn churn(counted: Churn) -> Map<String, Value> {
     fields(CHURN, counted)
 }
