@@ -24,6 +24,11 @@ impl<'a> Fields<'a> {
         self.reader.at()
     }
 
+    /// The fields that are left.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.reader.rest()
+    }
+
     /// Whether no byte is left.
     pub const fn is_empty(&self) -> bool {
         self.reader.is_empty()

@@ -12,10 +12,12 @@ mod error;
 mod fields;
 pub mod frame;
 mod fuzz;
+mod header;
 pub mod performative;
 mod reader;
 pub mod sasl;
 mod sections;
+mod usual;
 mod value;
 mod writer;
 
@@ -26,10 +28,11 @@ pub use encode::encode_value;
 pub use error::DecodeError;
 pub use fields::{Fields, Pair, Pairs};
 pub use fuzz::{fuzz_sections, fuzz_value};
+pub use header::{HeaderFields, write_header};
 pub use reader::{Described, Descriptor, Reader};
 pub use sections::{
-    HeaderFields, PropertyField, Section, SectionIndex, SectionKind, begin_message_annotations,
-    first_section, walk, without_leading_null, write_header,
+    PropertyField, Section, SectionIndex, SectionKind, begin_message_annotations, first_section,
+    walk, without_leading_null,
 };
 pub use value::{Array, Kind, Value};
 pub use writer::{

@@ -1,11 +1,9 @@
 //! The sections of a message, found in place. [AMQP 3.2]
 
 use super::check::check_annotation_keys;
-use super::writer::{
-    Mark, begin_list, begin_map, end, write_bool, write_descriptor, write_or_null, write_ubyte,
-    write_uint,
-};
-use super::{DecodeError, Descriptor, Kind, Reader, Value, check_structure, codes};
+use super::header;
+use super::writer::{Mark, begin_map, write_descriptor};
+use super::{DecodeError, Descriptor, HeaderFields, Kind, Reader, Value, check_structure, codes};
 
 /// Where one section is: offsets from the first byte of the message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -39,21 +37,6 @@ pub struct SectionIndex {
     pub bare: u32,
 }
 
-/// The fields of a header section, absent ones as nothing. [AMQP 3.2.1]
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct HeaderFields {
-    /// durable
-    pub durable: Option<bool>,
-    /// priority
-    pub priority: Option<u8>,
-    /// ttl, in milliseconds
-    pub ttl_ms: Option<u32>,
-    /// first-acquirer
-    pub first_acquirer: Option<bool>,
-    /// delivery-count
-    pub delivery_count: Option<u32>,
-}
-
 /// A field of the properties section, by its place in the list. [AMQP 3.2.4]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PropertyField {
@@ -85,19 +68,7 @@ pub enum PropertyField {
     ReplyToGroupId = 12,
 }
 
-/// Writes a header section. [AMQP 3.2.1]
-pub fn write_header(out: &mut Vec<u8>, header: &HeaderFields) {
-    write_descriptor(out, SectionKind::Header.code());
-    let list = begin_list(out);
-    write_or_null(out, header.durable, write_bool);
-    write_or_null(out, header.priority, write_ubyte);
-    write_or_null(out, header.ttl_ms, write_uint);
-    write_or_null(out, header.first_acquirer, write_bool);
-    write_or_null(out, header.delivery_count, write_uint);
-    end(out, list, 5);
-}
-
-/// Begins a message-annotations section: write keys and values, then call [`end`]. [AMQP 3.2.3]
+/// Begins a message-annotations section: write keys and values, then call [`end`](super::end). [AMQP 3.2.3]
 pub fn begin_message_annotations(out: &mut Vec<u8>) -> Mark {
     write_descriptor(out, SectionKind::MessageAnnotations.code());
     begin_map(out)
@@ -127,14 +98,7 @@ impl SectionIndex {
         if self.header.is_absent() {
             return Ok(HeaderFields::default());
         }
-        let mut fields = Reader::starting_at(message, self.header.value as usize).list()?;
-        Ok(HeaderFields {
-            durable: fields.bool()?,
-            priority: fields.ubyte()?,
-            ttl_ms: fields.uint()?,
-            first_acquirer: fields.bool()?,
-            delivery_count: fields.uint()?,
-        })
+        header::read(message, self.header.value as usize)
     }
 
     /// Reads the value of the body of `message`, the bytes that were walked; nothing if the body is
@@ -312,6 +276,11 @@ pub(super) fn section_value(
         return Ok(reader.at() - at);
     }
     let value = message.get(at..).unwrap_or_default();
+    if kind == SectionKind::Header
+        && let Some((_, length)) = header::usual(value)
+    {
+        return Ok(length);
+    }
     let length = check_structure(value).map_err(|error| error.moved_by(at))?;
     let mut reader = Reader::starting_at(message, at);
     match kind {

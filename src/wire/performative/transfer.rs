@@ -3,6 +3,7 @@
 use super::{ReceiverSettleMode, codes};
 use crate::base::Serial;
 use crate::wire::frame::FRAME_HEADER_BYTES;
+use crate::wire::usual::Usual;
 use crate::wire::{self, DecodeError, Fields};
 
 /// One frame of a message. [AMQP 2.7.5]
@@ -27,7 +28,33 @@ pub struct Transfer {
 impl Transfer {
     /// Reads the fields of a transfer. Delivery tags, states and hints are passed over: links are
     /// not resumed, and states are not negotiated in transfers.
-    pub(super) fn read(mut list: Fields<'_>) -> Result<Self, DecodeError> {
+    pub(super) fn read(list: Fields<'_>) -> Result<Self, DecodeError> {
+        match Self::usual(Usual::new(list.rest(), list.left())) {
+            Some(transfer) => Ok(transfer),
+            None => Self::general(list),
+        }
+    }
+
+    /// Reads one that says no more than is needed as a rule, in the usual form; nothing if it is another.
+    fn usual(mut list: Usual<'_>) -> Option<Self> {
+        let handle = list.uint()??;
+        let delivery_id = list.uint()?.map(Serial);
+        list.binary()?;
+        let message_format = list.uint()?;
+        let settled = list.bool()?;
+        let more = list.bool()?.unwrap_or(false);
+        list.is_done().then_some(Self {
+            handle,
+            delivery_id,
+            message_format,
+            settled,
+            more,
+            rcv_settle_mode: None,
+            aborted: false,
+        })
+    }
+
+    fn general(mut list: Fields<'_>) -> Result<Self, DecodeError> {
         let handle = super::fields::required(list.uint()?, "handle of transfer")?;
         let delivery_id = list.uint()?.map(Serial);
         list.binary()?;
@@ -174,4 +201,57 @@ pub fn write_transfer(
         out.len() - start > FRAME_HEADER_BYTES,
         "a transfer follows its frame header"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wire::Reader;
+
+    fn transfer() -> impl Strategy<Value = Transfer> {
+        let uint = || prop_oneof![Just(0), 1..300_u32, any::<u32>()];
+        let id = proptest::option::of(uint());
+        let format = proptest::option::of(uint());
+        let flags = (any::<Option<bool>>(), any::<bool>());
+        (uint(), id, format, flags).prop_map(|(handle, id, message_format, (settled, more))| {
+            Transfer {
+                handle,
+                delivery_id: id.map(Serial),
+                message_format,
+                settled,
+                more,
+                ..Transfer::default()
+            }
+        })
+    }
+
+    /// The list of a transfer, shortened to so many fields.
+    fn list(transfer: &Transfer, count: u8) -> Vec<u8> {
+        let mut out = Vec::new();
+        transfer.write(&mut out);
+        out[5] = count;
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_as_usual_is_what_it_is(
+            transfer in transfer(), count in 0..=10_u8, at in 6..30_usize, byte: Option<u8>,
+        ) {
+            let mut list = list(&transfer, count);
+            if let (Some(changed), Some(byte)) = (list.get_mut(at), byte) {
+                *changed = byte;
+            }
+            let fields = Reader::new(&list[3..]).list().unwrap();
+            let usual = Transfer::usual(Usual::new(fields.rest(), fields.left()));
+            if byte.is_none() && (1..=6).contains(&count) {
+                prop_assert!(usual.is_some());
+            }
+            if let Some(usual) = usual {
+                prop_assert_eq!(Transfer::general(fields), Ok(usual));
+            }
+        }
+    }
 }
