@@ -228,26 +228,23 @@ impl Gateway {
         &mut self,
         arriving: Option<Box<Arriving>>,
         payload: Payload,
-    ) -> Result<Message, MessageError> {
+    ) -> Result<Arc<Message>, MessageError> {
         let keys = self.environment.options.key_rule;
-        match (arriving, payload) {
-            (Some(arriving), payload) => arriving.finish(&payload.joined(), keys),
-            (None, Payload::Whole(payload)) => {
-                Ok(self.put_ahead(Message::from_transfer(payload, keys)?))
-            }
-            (None, Payload::Parts(parts)) => match Message::from_parts(&parts, keys)? {
-                Some(message) => Ok(self.put_ahead(message)),
-                None => {
-                    let payload = Payload::Parts(parts).joined();
-                    Ok(self.put_ahead(Message::from_transfer(payload, keys)?))
-                }
-            },
+        if let Some(arriving) = arriving {
+            return arriving.finish(&payload.joined(), keys).map(Arc::new);
         }
+        if let Payload::Parts(parts) = &payload
+            && let Some(message) = Message::from_parts(parts, keys)?
+        {
+            return Ok(self.put_ahead(Arc::new(message)));
+        }
+        let message = Arc::new(Message::from_transfer(payload.joined(), keys)?);
+        Ok(self.put_ahead(message))
     }
 
     /// Writes the bare bytes of a large durable message that had to be kept until it was whole, in
     /// pieces as well: no record becomes long, and they need not stay in memory.
-    fn put_ahead(&mut self, message: Message) -> Message {
+    fn put_ahead(&mut self, message: Arc<Message>) -> Arc<Message> {
         let is_large = message.bare_len() > AHEAD_BYTES_MIN && message.durable();
         let (true, Some(bodies)) = (is_large, &self.environment.bodies) else {
             return message;
@@ -265,7 +262,7 @@ impl Gateway {
             pieces.push(lsn);
         }
         let body = bodies.append_body(pieces.into_boxed_slice(), rest);
-        message.put_ahead(body).unwrap_or(message)
+        message.put_ahead(body).map_or(message, Arc::new)
     }
 
     /// Lets the body of a message go that was not published.

@@ -104,6 +104,9 @@ impl Publisher {
 
     /// The credit to give now, if the peer's has become low and it is not to wait.
     pub(super) fn top_up(&mut self, wait: bool) -> Option<u32> {
+        if self.credit > self.given / 2 {
+            return None;
+        }
         let window = match (wait, self.mean_bytes) {
             (true, _) => 0,
             (false, 0) => u64::from(CREDIT_FIRST),
@@ -111,7 +114,7 @@ impl Publisher {
         };
         let window = u32::try_from(window).unwrap_or(PUBLISH_CREDIT_MAX);
         let wanted = window.saturating_sub(self.pending);
-        if wanted <= self.credit || self.credit > self.given / 2 {
+        if wanted <= self.credit {
             return None;
         }
         (self.credit, self.given) = (wanted, wanted);
@@ -214,7 +217,7 @@ impl Gateway {
         id: LinkId,
         (delivery_id, settled): (Serial, bool),
         way: Option<Way>,
-        message: Message,
+        message: Arc<Message>,
     ) -> Result<(), Refusal> {
         let checked = self.check_publish(id, way, &message);
         let Way {
@@ -230,7 +233,7 @@ impl Gateway {
             token: delivery_id.0.into(),
             target,
             route,
-            message: Arc::new(message),
+            message,
             settled,
             topic,
         })));

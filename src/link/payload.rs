@@ -9,7 +9,7 @@ use crate::base::limits::{
 /// The payload of a whole delivery.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Payload {
-    /// In one piece.
+    /// In one piece. Up to `limits::MESSAGE_COPY_BYTES_MAX` bytes are an allocation of their own.
     Whole(Bytes),
     /// One that is larger than `limits::MESSAGE_JOIN_BYTES_MAX` and came in several frames, in order:
     /// to join them takes long.
@@ -67,7 +67,8 @@ impl Gathered {
     /// Makes a piece of the fragments that were gathered last.
     pub(super) fn seal(&mut self) {
         if !self.tail.is_empty() {
-            self.pieces.push(std::mem::take(&mut self.tail).into());
+            let tail = std::mem::take(&mut self.tail);
+            self.pieces.push(tail.into_boxed_slice().into());
         }
     }
 
@@ -94,7 +95,7 @@ impl Gathered {
             }
             if self.tail.len() + last.len() <= MESSAGE_JOIN_BYTES_MAX {
                 self.tail.extend_from_slice(&last);
-                return Payload::Whole(self.tail.into());
+                return Payload::Whole(self.tail.into_boxed_slice().into());
             }
         }
         self.push(last);

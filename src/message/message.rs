@@ -91,13 +91,13 @@ impl Message {
     /// Takes a message from the payload of a transfer. [AMQP 3.2]
     ///
     /// Delivery annotations end here, as do the annotations whose names are the broker's and the
-    /// header fields first-acquirer and delivery-count. Up to `limits::MESSAGE_COPY_BYTES_MAX` bytes
-    /// are copied into an allocation of their own; a larger payload is kept as it is.
+    /// header fields first-acquirer and delivery-count. The payload is kept as it is: let a small one
+    /// be an allocation of its own, or it keeps the buffer alive in which it came.
     pub fn from_transfer(payload: Bytes, keys: KeyRule) -> Result<Self, MessageError> {
         let index = walk(&payload)?;
         let header = index.read_header(&payload)?;
         let annotations = annotations::take(&payload, &index, keys)?;
-        let storage = Storage::new(payload, annotations.start);
+        let storage = Storage::received(payload, annotations.start);
         Ok(Self {
             bare: annotations.length,
             ends: Ends::of(&index),

@@ -12,7 +12,7 @@ use crate::base::limits::MESSAGE_COPY_BYTES_MAX;
 pub(super) enum Storage {
     /// A small message in one allocation of its own, so that it holds no read buffer.
     Copied(Arc<[u8]>),
-    /// A large message as the slice that it came in.
+    /// A message as the slice that it came in.
     Shared(Bytes),
     /// A large message in the frames that it came in.
     Parts(Arc<Parts>),
@@ -40,7 +40,19 @@ pub(super) struct Parts {
     pub(super) length: u32,
 }
 
+/// Bytes in front of what is kept, at most, that stay with a received message: its header, as a rule.
+const FRONT_BYTES_MAX: usize = 64;
+
 impl Storage {
+    /// Keeps what comes from byte `start` on of a message that arrived.
+    pub(super) fn received(mut bytes: Bytes, start: usize) -> Self {
+        if start > FRONT_BYTES_MAX {
+            return Self::new(bytes, start);
+        }
+        bytes.advance(start.min(bytes.len()));
+        Self::Shared(bytes)
+    }
+
     /// Keeps what comes from byte `start` on.
     pub(super) fn new(mut bytes: Bytes, start: usize) -> Self {
         bytes.advance(start.min(bytes.len()));

@@ -64,7 +64,8 @@ impl Connection {
         true
     }
 
-    /// Takes the AMQP frame at the front of `input`; its payload is split off, not copied.
+    /// Takes the AMQP frame at the front of `input`. The payload of a small message is copied into an
+    /// allocation of its own, which the message keeps; any other is split off.
     fn handle_amqp(&mut self, now: Now, header: FrameHeader, input: &mut BytesMut) {
         let body = input.get(header.body..header.size).unwrap_or_default();
         let (performative, used) = match decode(body) {
@@ -74,12 +75,23 @@ impl Connection {
                 return self.fail(now, &error.into());
             }
         };
-        let payload = if matches!(performative, Performative::Transfer(_)) {
-            input.advance(header.body + used);
-            input.split_to(header.size - header.body - used).freeze()
-        } else {
-            input.advance(header.size);
-            Bytes::new()
+        let payload_bytes = header.size - header.body - used;
+        let payload = match &performative {
+            Performative::Transfer(transfer)
+                if transfer.more || payload_bytes > limits::MESSAGE_COPY_BYTES_MAX =>
+            {
+                input.advance(header.body + used);
+                input.split_to(payload_bytes).freeze()
+            }
+            Performative::Transfer(_) => {
+                let payload = Bytes::copy_from_slice(body.get(used..).unwrap_or_default());
+                input.advance(header.size);
+                payload
+            }
+            _ => {
+                input.advance(header.size);
+                Bytes::new()
+            }
         };
         let channel = header.channel;
         if let Err(violation) = self.handle_performative(now, channel, performative, payload) {

@@ -57,20 +57,29 @@ fn empty_payload_and_garbage_are_no_messages() {
 }
 
 #[test]
-fn small_message_leaves_its_buffer_and_large_one_shares_it() {
-    let payload = |len: usize| {
-        let size = u32::try_from(len - 8).unwrap().to_be_bytes();
-        Bytes::from([&[0, 0x53, 0x75, 0xb0], &size[..], &vec![7; len - 8]].concat())
+fn a_received_message_keeps_its_bytes_unless_much_in_front_of_them_is_not_kept() {
+    // Delivery annotations end here.
+    let annotations = |len: usize| {
+        let front = [0, 0x53, 0x71, 0xc1, 0, 2, 0xa3, 1, b'a', 0xa0, 0];
+        let mut section = [&front[..], &vec![7; len]].concat();
+        (section[4], section[10]) = (u8::try_from(len + 6).unwrap(), u8::try_from(len).unwrap());
+        section
     };
-    for (len, shared) in [
-        (MESSAGE_COPY_BYTES_MAX, false),
-        (MESSAGE_COPY_BYTES_MAX + 1, true),
+    let small = [0, 0x53, 0x75, 0xa0, 1, 7].to_vec();
+    let large = [&[0, 0x53, 0x75, 0xb0, 0, 0, 0x40, 0][..], &[7; 16_384]].concat();
+    assert!(large.len() > MESSAGE_COPY_BYTES_MAX);
+    for (front, body, kept) in [
+        (annotations(0), &small, true),
+        (annotations(53), &small, true),
+        (annotations(54), &small, false),
+        (annotations(54), &large, true),
     ] {
-        let payload = payload(len);
-        let message = Message::from_transfer(payload.clone(), KeyRule::Specification).unwrap();
-        assert_eq!(message.bare(), payload);
-        assert_eq!(message.bare().as_ptr() == payload.as_ptr(), shared);
-        assert_eq!(message.bare_bytes().as_ptr() == payload.as_ptr(), shared);
+        let payload = Bytes::from([&front[..], body].concat());
+        let bare = payload.slice(front.len()..);
+        let message = Message::from_transfer(payload, KeyRule::Specification).unwrap();
+        assert_eq!(message.bare(), bare);
+        assert_eq!(message.bare().as_ptr() == bare.as_ptr(), kept);
+        assert_eq!(message.bare_bytes().as_ptr() == bare.as_ptr(), kept);
     }
 }
 
