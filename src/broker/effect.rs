@@ -1,4 +1,4 @@
-//! What the core wants done outside. A closed set. `Effects` (collector, helper C1) keeps, in order,
+//! What the core wants done outside. A closed set. [`Effects`](super::Effects) keeps, in order,
 //! `(ConnectionId, Effect)` pairs, the journal records (lists of facts) and rate-limited log events.
 
 use std::sync::Arc;

@@ -80,6 +80,9 @@ impl Core {
     /// alone.
     pub(super) fn settle_run(&mut self, turn: &mut Turn<'_>, run: &SettleRun) {
         let consumer = run.consumer;
+        if matches!(run.outcome, Outcome::Accepted) {
+            return self.accept_run(turn, consumer, &run.positions);
+        }
         for &position in &run.positions {
             let settle = Settle {
                 consumer,
@@ -88,6 +91,22 @@ impl Core {
                 confirm: None,
             };
             self.settle(turn, settle);
+            self.run(turn);
+            self.recorder.finish(turn.now, turn.effects);
+            turn.budget = COMMAND_BUDGET;
+        }
+    }
+
+    fn accept_run(&mut self, turn: &mut Turn<'_>, consumer: ConsumerId, positions: &[Position]) {
+        let Some(queue) = self.queue_of(consumer) else {
+            return;
+        };
+        for &position in positions {
+            if self.accept(queue, position, consumer) {
+                for blocked in self.clients.release(consumer) {
+                    self.wake(blocked);
+                }
+            }
             self.run(turn);
             self.recorder.finish(turn.now, turn.effects);
             turn.budget = COMMAND_BUDGET;
@@ -153,7 +172,10 @@ impl Core {
         let Some(queue) = self.queues.get_mut(&id) else {
             return false;
         };
-        let Some(gone) = queue.messages.take_held(position, holder(consumer)) else {
+        let Some(gone) = queue
+            .messages
+            .take_held(position, holder(consumer), &mut self.trash)
+        else {
             return false;
         };
         self.counters.settled.accepted += 1;

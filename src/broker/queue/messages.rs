@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::base::limits::MESSAGE_JOIN_BYTES_MAX;
 use crate::base::{HolderId, Lsn, Millis, Position};
 use crate::broker::arguments::QueueType;
 use crate::message::{Message, Route};
@@ -438,10 +439,21 @@ impl Messages {
         self.take(position, State::Ready)
     }
 
-    /// Takes a message out that this holder has; none if it has not.
-    pub fn take_held(&mut self, position: Position, holder: HolderId) -> Option<Gone> {
+    /// Takes a message out that this holder has; none if it has not. A large one goes to the trash.
+    pub fn take_held(
+        &mut self,
+        position: Position,
+        holder: HolderId,
+        trash: &mut Trash,
+    ) -> Option<Gone> {
         let slot = self.slot(position)?;
-        (slot.holder == holder).then(|| self.take(position, State::Held))?
+        if slot.holder != holder {
+            return None;
+        }
+        if slot.size_bytes as usize > MESSAGE_JOIN_BYTES_MAX {
+            trash.message(Arc::clone(&slot.message));
+        }
+        self.take(position, State::Held)
     }
 
     /// Takes a message out; none if it was not in that state.

@@ -1,8 +1,10 @@
 //! What was detached under the lock and is freed in slices later.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::base::{Lsn, Millis, Position};
+use crate::message::Message;
 
 use super::block::{BLOCK_SLOTS, Block};
 use super::pending::Pending;
@@ -16,6 +18,8 @@ pub struct Trash {
         reason = "blocks are moved here, not copied, while the lock is held"
     )]
     blocks: Vec<Box<Block>>,
+    /// Large messages.
+    messages: Vec<Arc<Message>>,
     /// Records that slots named which are gone already.
     names: Vec<Lsn>,
     timers: Vec<BTreeSet<(Millis, Position)>>,
@@ -24,17 +28,30 @@ pub struct Trash {
 
 /// Messages that nothing refers to any more. Dropping it frees them, which takes a while.
 #[derive(Debug)]
-pub struct Garbage(#[allow(dead_code, reason = "only there to be dropped")] Box<Block>);
+pub struct Garbage(#[allow(dead_code, reason = "only there to be dropped")] Dropped);
+
+#[derive(Debug)]
+#[allow(dead_code, reason = "only there to be dropped")]
+enum Dropped {
+    /// The messages of a block.
+    Block(Box<Block>),
+    /// A large one.
+    Message(Arc<Message>),
+}
 
 impl From<Box<Block>> for Garbage {
     fn from(block: Box<Block>) -> Self {
-        Self(block)
+        Self(Dropped::Block(block))
     }
 }
 
 impl Trash {
     pub(super) fn block(&mut self, block: Box<Block>) {
         self.blocks.push(block);
+    }
+
+    pub(super) fn message(&mut self, message: Arc<Message>) {
+        self.messages.push(message);
     }
 
     pub(super) fn name(&mut self, name: Lsn) {
@@ -56,6 +73,7 @@ impl Trash {
     /// Whether there is nothing to free.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
+            && self.messages.is_empty()
             && self.names.is_empty()
             && self.timers.is_empty()
             && self.pending.is_empty()
@@ -66,7 +84,10 @@ impl Trash {
     pub fn take_some(&mut self, mut unname: impl FnMut(Lsn)) -> Option<Garbage> {
         if let Some(block) = self.blocks.pop() {
             block.names().for_each(unname);
-            return Some(Garbage(block));
+            return Some(block.into());
+        }
+        if let Some(message) = self.messages.pop() {
+            return Some(Garbage(Dropped::Message(message)));
         }
         if !self.names.is_empty() {
             let keep = self.names.len().saturating_sub(BLOCK_SLOTS);

@@ -41,6 +41,20 @@ fn modified(delivery_failed: bool, undeliverable_here: bool) -> Outcome {
 }
 
 #[test]
+fn a_large_message_that_was_accepted_is_left_to_be_freed_without_the_lock() {
+    for (bytes, left) in [(1_000, 0), (300_000, 1)] {
+        let mut s = Scenario::new();
+        s.queue("q", &[]);
+        let consumer = s.consumer(1, "q");
+        s.credit(consumer, 1);
+        s.publish("q", &draft(&"x".repeat(bytes)));
+        let delivery = s.deliveries.remove(0);
+        s.settle(&delivery, Outcome::Accepted);
+        assert_eq!(s.effects.garbage.len(), left, "{bytes} bytes");
+    }
+}
+
+#[test]
 fn every_queue_type_counts_by_the_table_of_outcomes() {
     let back = |failures| {
         Some(Shown {
