@@ -49,13 +49,15 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects, authenticates, opens and begins, waiting for each answer.
+    /// Connects, authenticates, opens and begins, waiting for each answer. `container` is what the
+    /// container id begins with.
     #[allow(
         clippy::disallowed_methods,
         reason = "a load generator is a client of its own"
     )]
     pub(super) fn open(peer: &Peer, container: &str) -> Result<Self, BenchError> {
         let stream = TcpStream::connect(&peer.address).map_err(BenchError::io("connecting"))?;
+        let port = stream.local_addr().map_or(0, |address| address.port());
         let mut connection = Self {
             stream,
             input: vec![0; READ_BYTES],
@@ -78,7 +80,8 @@ impl Connection {
             .set_read_timeout(wait)
             .map_err(BenchError::io("setting a timeout"))?;
         connection.authenticate(peer)?;
-        connection.open_session(peer, container)?;
+        // A link of the same name from the same container would take this one's place. [AMQP 2.6.1]
+        connection.open_session(peer, &format!("{container}-{port}"))?;
         Ok(connection)
     }
 

@@ -68,14 +68,14 @@ struct ConsumerLink {
 }
 
 impl Consumer {
-    /// Connects, attaches to the queue and gives the first credit.
-    pub(super) fn attach(peer: &Peer, queue: &str, manner: Manner) -> Result<Self, BenchError> {
+    /// Connects, attaches to the queue at this address and gives the first credit.
+    pub(super) fn attach(peer: &Peer, address: &str, manner: Manner) -> Result<Self, BenchError> {
         let mut connection = Connection::open(peer, "coroner-bench-consumer")?;
         let delivery_count = connection.attach(&Link {
             name: "consumer",
             handle: 0,
             receiver: true,
-            address: &format!("/queues/{queue}"),
+            address,
             settled: manner.settled,
             paired: false,
         })?;

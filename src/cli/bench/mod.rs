@@ -95,7 +95,8 @@ pub(super) fn command() -> Command {
         .about("Loads a broker over AMQP 1.0 and measures it")
         .long_about(
             "Loads a broker over AMQP 1.0 and measures it.\n\n\
-             It declares its own queues through /management and deletes them afterwards. The rate \
+             It declares its own queues through /management and deletes them afterwards; a broker \
+             without that node can be loaded with --no-declare and --queue-address. The rate \
              counts until the last message has arrived and the last publish is confirmed.",
         );
     Options::augment_args(command)
@@ -126,12 +127,15 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
 fn measure(options: &Options) -> Result<(), BenchError> {
     options.check()?;
     allow_open_files();
-    let mut management = Management::open(&options.peer())?;
-    if options.delete_only {
-        return options.delete_queues(&mut management);
-    }
-    if !options.use_existing {
-        options.declare_queues(&mut management)?;
+    let declares = !options.use_existing;
+    let mut management = declares
+        .then(|| Management::open(&options.peer()))
+        .transpose()?;
+    if let Some(management) = &mut management {
+        if options.delete_only {
+            return options.delete_queues(management);
+        }
+        options.declare_queues(management)?;
     }
     let _idle = options.open_idle_connections()?;
     let report = options.run_load()?;
@@ -142,8 +146,10 @@ fn measure(options: &Options) -> Result<(), BenchError> {
         report.write_table(&mut out)
     };
     written.map_err(BenchError::io("writing the report"))?;
-    if !options.use_existing && !options.keep {
-        options.delete_queues(&mut management)?;
+    if let Some(management) = &mut management
+        && !options.keep
+    {
+        options.delete_queues(management)?;
     }
     if report.is_complete() {
         Ok(())
@@ -275,7 +281,9 @@ impl Options {
         };
         let mut consumers = Vec::new();
         for index in 0..self.consumers {
-            let attach = |queue: &str, manner| Consumer::attach(&self.peer(), queue, manner);
+            let attach = |queue: &str, manner| {
+                Consumer::attach(&self.peer(), &self.queue_address(queue), manner)
+            };
             let queue = self.source(index);
             let Some(dead_letter_queue) = self.dead_letter_queue(index) else {
                 consumers.push(attach(&queue, manner.clone())?);

@@ -12,6 +12,8 @@ use super::template::STAMP_BYTES;
 
 /// Length of a run that names neither messages nor a duration.
 const DURATION_DEFAULT: Duration = Duration::from_secs(10);
+/// What stands for the name in the template of a queue's address.
+const NAME: &str = "{name}";
 
 /// What to send where.
 #[derive(Args, Clone, Debug)]
@@ -55,6 +57,9 @@ pub(super) struct Options {
     /// Prefix of the queues' names; a number follows
     #[arg(long, default_value = "bench-")]
     pub(super) queue_prefix: String,
+    /// Address of a queue; `{name}` stands for its name
+    #[arg(long, value_name = "TEMPLATE", default_value = "/queues/{name}")]
+    pub(super) queue_address: String,
     /// Publish to this address instead of to the queues, such as `/exchanges/events/key`
     #[arg(long)]
     pub(super) address: Option<String>,
@@ -92,14 +97,15 @@ pub(super) struct Options {
     /// Messages to publish, or to take when there are no producers
     #[arg(long)]
     pub(super) messages: Option<u64>,
-    /// Take the queues as they are and leave them
-    #[arg(long)]
+    /// Take the queues as they are and leave them; nothing is asked of /management, which not every
+    /// broker has
+    #[arg(long, visible_alias = "no-declare")]
     pub(super) use_existing: bool,
     /// Leave the queues afterwards
     #[arg(long)]
     pub(super) keep: bool,
     /// Only delete the queues
-    #[arg(long, conflicts_with = "keep")]
+    #[arg(long, conflicts_with_all = ["keep", "use_existing"])]
     pub(super) delete_only: bool,
     /// Process of the broker, to measure
     #[arg(long)]
@@ -150,6 +156,10 @@ impl Options {
                 "--outcome needs accept, reject or hold: the run would never end",
             ),
             (
+                !self.queue_address.contains(NAME),
+                "--queue-address needs {name}, where the queue's name goes",
+            ),
+            (
                 self.rate
                     .is_some_and(|rate| !rate.is_finite() || rate <= 0.0),
                 "--rate must be above 0",
@@ -174,8 +184,13 @@ impl Options {
 
     /// The address that a producer publishes to.
     pub(super) fn target(&self, index: usize) -> String {
-        let queue = || format!("/queues/{}", self.queue(index));
+        let queue = || self.queue_address(&self.queue(index));
         self.address.clone().unwrap_or_else(queue)
+    }
+
+    /// The address of the queue with this name.
+    pub(super) fn queue_address(&self, name: &str) -> String {
+        self.queue_address.replace(NAME, name)
     }
 
     /// The queue that a consumer consumes from.
