@@ -1,4 +1,4 @@
-"""Medians of the runs that side_by_side.sh kept, with ratios to RabbitMQ and to the budget."""
+"""Medians of the runs that side_by_side.sh kept, with ratios to the other brokers and to the budgets."""
 
 import collections
 import json
@@ -7,6 +7,7 @@ import re
 import statistics
 import sys
 
+BROKERS = ("coroner", "rabbitmq", "artemis", "broker-j")
 # Row: budget of the rate and of the CPU a message, as multiples of RabbitMQ's.
 BUDGETS = {
     "transient": (15, 40),
@@ -56,42 +57,71 @@ def figure(value, digits=0):
     return "-" if value is None else f"{value:,.{digits}f}"
 
 
-def ratio(one, other, budget):
+def ratio(one, other, budget=None):
     if not one or not other:
         return "-"
     text = f"{one / other:.1f}"
     return f"{text} of {budget}" if budget else text
 
 
+def line(cells):
+    print("| " + " | ".join(cells) + " |")
+
+
+def cost(kept):
+    """messages a second and CPU of a message, in us"""
+    return median(kept, "messages_per_second"), median(kept, "broker", "cpu_us_per_message")
+
+
+def compare(brokers, rows, kept):
+    """A row of the budgets in a line; what Coroner gives is in multiples of each other broker."""
+    peers = [broker for broker in brokers if broker != "coroner"]
+    head = ["row", "coroner: messages/s, CPU us"]
+    for peer in peers:
+        head += [f"{peer}: messages/s, CPU us", "rate", "CPU"]
+    line(head)
+    line(["---"] + ["---:"] * (len(head) - 1))
+    for row in rows:
+        own_rate, own_cpu = cost(kept["coroner", row])
+        cells = [row, f"{figure(own_rate)}, {figure(own_cpu, 2)}" if own_rate else "-"]
+        for peer in peers:
+            rate, cpu = cost(kept[peer, row])
+            budgets = BUDGETS.get(row, (None, None)) if peer == "rabbitmq" else (None, None)
+            cells.append(f"{figure(rate)}, {figure(cpu, 2)}" if rate else "-")
+            cells += [ratio(own_rate, rate, budgets[0]), ratio(cpu, own_cpu, budgets[1])]
+        line(cells)
+
+
+def details(brokers, rows, kept, folder):
+    line(["row", "broker", "p50 us", "p99 us", "p99.9 us", "peak MiB", "lock held us, p99.99"])
+    line(["---", "---"] + ["---:"] * 5)
+    for row in rows:
+        for broker in brokers:
+            these = kept[broker, row]
+            if not these:
+                continue
+            latencies = [figure(median(these, "latency_us", q)) for q in ("p50", "p99", "p999")]
+            peak = median(these, "broker", "rss_peak_kib")
+            held = figure(lock_hold_us(folder, row), 1) if broker == "coroner" else "-"
+            line([row, broker, *latencies, figure(peak and peak / 1024), held])
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
-    rows = sorted({path.name.split(".")[1] for path in folder.glob("*.jsonl")})
-    print("| row | broker | messages/s | CPU us a message | p50 us | p99 us | p99.9 us | peak MiB "
-          "| lock held us, p99.99 |")
-    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
-    for row in rows:
-        medians = {}
-        for broker in ("rabbitmq", "coroner"):
-            kept = runs(folder, broker, row)
-            if not kept:
-                continue
-            rate = median(kept, "messages_per_second")
-            cpu = median(kept, "broker", "cpu_us_per_message")
-            peak = median(kept, "broker", "rss_peak_kib")
-            medians[broker] = rate, cpu
-            held = figure(lock_hold_us(folder, row), 1) if broker == "coroner" else "-"
-            latencies = (figure(median(kept, "latency_us", q)) for q in ("p50", "p99", "p999"))
-            print(
-                f"| {row} | {broker} | {figure(rate)} | {figure(cpu, 2)} | "
-                f"{' | '.join(latencies)} | {figure(peak / 1024)} | {held} |"
-            )
-        if len(medians) == 2:
-            (rabbit_rate, rabbit_cpu), (rate, cpu) = medians["rabbitmq"], medians["coroner"]
-            budget_rate, budget_cpu = BUDGETS.get(row, (None, None))
-            print(
-                f"| {row} | ratio | {ratio(rate, rabbit_rate, budget_rate)} | "
-                f"{ratio(rabbit_cpu, cpu, budget_cpu)} | | | | | |"
-            )
+    names = [path.name.split(".") for path in folder.glob("*.jsonl")]
+    rows = sorted({row for _, row, _ in names})
+    reasons = {broker: folder / f"{broker}.reasons" for broker in BROKERS}
+    measured = {broker for broker, _, _ in names}
+    brokers = [name for name in BROKERS if name in measured or reasons[name].exists()]
+    kept = {(broker, row): runs(folder, broker, row) for broker in BROKERS for row in rows}
+    compare(brokers, rows, kept)
+    print()
+    details(brokers, rows, kept, folder)
+    print()
+    for broker in brokers:
+        if reasons[broker].exists():
+            for reason in reasons[broker].read_text().splitlines():
+                print(f"{broker}: {reason}")
 
 
 main()
