@@ -36,9 +36,6 @@ pub fn write_header(out: &mut Vec<u8>, header: &HeaderFields) {
 
 /// Reads the header at byte `at` of a message.
 pub(super) fn read(message: &[u8], at: usize) -> Result<HeaderFields, DecodeError> {
-    if let Some((header, _)) = usual(message.get(at..).unwrap_or_default()) {
-        return Ok(header);
-    }
     let mut fields = Reader::starting_at(message, at).list()?;
     Ok(HeaderFields {
         durable: fields.bool()?,

@@ -35,6 +35,8 @@ pub struct SectionIndex {
     pub footer: Section,
     /// Where the bare message begins: properties, application-properties or body.
     pub bare: u32,
+    /// The fields of the header, if the walk read them in passing.
+    pub(super) header_fields: Option<HeaderFields>,
 }
 
 /// A field of the properties section, by its place in the list. [AMQP 3.2.4]
@@ -95,6 +97,9 @@ impl SectionIndex {
 
     /// Reads the header section of `message`, the bytes that were walked.
     pub fn read_header(&self, message: &[u8]) -> Result<HeaderFields, DecodeError> {
+        if let Some(fields) = self.header_fields {
+            return Ok(fields);
+        }
         if self.header.is_absent() {
             return Ok(HeaderFields::default());
         }
@@ -229,7 +234,18 @@ pub fn walk(message: &[u8]) -> Result<SectionIndex, DecodeError> {
             });
         }
         previous = Some(kind);
-        let end = value + section_value(message, value, kind)?;
+        let usual = match kind {
+            SectionKind::Header => header::usual(message.get(value..).unwrap_or_default()),
+            _ => None,
+        };
+        let length = match usual {
+            Some((fields, length)) => {
+                index.header_fields = Some(fields);
+                length
+            }
+            None => section_value(message, value, kind)?,
+        };
+        let end = value + length;
         if kind >= SectionKind::Properties {
             bare = bare.or(Some(at));
         }
@@ -276,11 +292,6 @@ pub(super) fn section_value(
         return Ok(reader.at() - at);
     }
     let value = message.get(at..).unwrap_or_default();
-    if kind == SectionKind::Header
-        && let Some((_, length)) = header::usual(value)
-    {
-        return Ok(length);
-    }
     let length = check_structure(value).map_err(|error| error.moved_by(at))?;
     let mut reader = Reader::starting_at(message, at);
     match kind {

@@ -34,8 +34,10 @@ impl Core {
             here: &mut self.memory.here,
             wanted: None,
         };
-        for consumer in queue.selecting.take_idle() {
-            assigning.clients.unpark(queue, consumer);
+        if !queue.selecting.is_empty() {
+            for consumer in queue.selecting.take_idle() {
+                assigning.clients.unpark(queue, consumer);
+            }
         }
         assigning.assign(turn, queue, &mut left, &mut dead);
         let wanted = assigning.wanted;
@@ -46,12 +48,13 @@ impl Core {
         let has_out = queue.messages.has_out();
         let has_waiters = !queue.waiters.is_empty();
         let is_drained = queue.consumers.has_draining();
-        self.work
-            .extend(dead.into_iter().map(|(position, reason)| Work::Die {
+        for (position, reason) in dead {
+            self.work.push_back(Work::Die {
                 queue: id,
                 position,
                 reason,
-            }));
+            });
+        }
         if let Some(block) = wanted.and_then(|position| queue.messages.begin_load(position)) {
             self.load(turn, (id, block));
         }
