@@ -1,15 +1,17 @@
 //! All messages of one priority, in order of arrival.
 
+mod paging;
+
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use crate::base::limits::{ALLOCATOR_WASTE_PARTS, MESSAGE_OVERHEAD_BYTES};
 use crate::base::{Lsn, Millis};
-use crate::message::{Message, Route};
 
 use super::block::{Block, Gone, Slot, State};
 use super::cards::Card;
-use super::trash::{Garbage, Trash};
+use super::trash::Trash;
+
+pub(super) use paging::Leave;
 
 /// A block with so many bytes takes no more messages, so that it can leave memory and come back in
 /// one piece.
@@ -66,19 +68,6 @@ impl Usage {
         self.messages = self.messages.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(u64::from(size_bytes));
     }
-}
-
-/// Whether a block may leave memory.
-#[derive(Debug)]
-pub(super) enum Leave {
-    /// There is nothing to leave.
-    Gone,
-    /// Not now: it is needed soon, or some of it is held, or not yet on disk.
-    NotNow,
-    /// It left; what it kept in memory is to be freed.
-    Left(Garbage),
-    /// Its transient messages must be spilled first.
-    Spill,
 }
 
 /// A block, with its counts beside it so that looking for a state walks this array only.
@@ -446,160 +435,6 @@ impl Lane {
         self.out = Usage::default();
         self.apart_bytes = 0;
         self.cursor = self.next;
-    }
-
-    /// The first place of each block on disk among the next `count` from the oldest ready message
-    /// on, that is not being read back yet; they are from now on.
-    pub fn begin_loads(&mut self, count: usize) -> Vec<u64> {
-        if self.out.messages == 0 {
-            return Vec::new();
-        }
-        let Some(head) = self.first_ready() else {
-            return Vec::new();
-        };
-        let (first, _) = self.split(head - self.first);
-        (first..first + count)
-            .filter_map(|cell| self.begin_load(self.first + ((cell as u64) << self.shift)))
-            .collect()
-    }
-
-    /// Notes that the block of a place is being read back; its first place, unless it was already
-    /// or is in memory.
-    pub fn begin_load(&mut self, place: u64) -> Option<u64> {
-        let entry = self.cell_mut(place)?;
-        let is_out = entry.block.as_ref().is_some_and(|block| block.is_out());
-        (is_out && !std::mem::replace(&mut entry.is_loading, true)).then_some(self.block_of(place))
-    }
-
-    /// All that is known of the messages of a block, by place.
-    pub fn cards(&self, place: u64) -> impl Iterator<Item = (u64, Card)> {
-        let first = self.block_of(place);
-        let block = self.block(place).map(|(block, _)| block);
-        let cards = block.into_iter().flat_map(Block::cards);
-        cards.map(move |(at, card)| (first + at as u64, card))
-    }
-
-    /// The messages of a block that are in memory, by place.
-    pub fn slots(&self, place: u64) -> impl Iterator<Item = (u64, &Slot)> {
-        let first = self.block_of(place);
-        let block = self.block(place).map(|(block, _)| block);
-        let slots = block.into_iter().flat_map(Block::slots);
-        slots.map(move |(at, slot)| (first + at as u64, slot))
-    }
-
-    /// Takes the messages of a block back into memory: all that are not gone by now.
-    pub fn come_back(&mut self, place: u64, messages: Vec<(u64, Arc<Message>, Arc<Route>)>) {
-        let first = self.block_of(place);
-        let Some(entry) = self.cell_mut(place) else {
-            return;
-        };
-        entry.is_loading = false;
-        let Some(block) = entry.block.as_mut().filter(|block| block.is_out()) else {
-            return;
-        };
-        let (messages_back, bytes) = (u64::from(block.live()), block.bytes());
-        let at = |place: u64| usize::try_from(place.saturating_sub(first)).unwrap_or(usize::MAX);
-        let messages = messages.into_iter();
-        let messages = messages.map(|(place, message, route)| (at(place), message, route));
-        block.come_back(messages.collect());
-        let apart_bytes = block.apart_bytes();
-        self.apart_bytes += apart_bytes;
-        self.out.messages -= messages_back;
-        self.out.bytes -= bytes;
-    }
-
-    /// Asks a block to leave memory, unless it is among the next `ahead` blocks from the oldest
-    /// ready message on, or the one that takes new messages, or names records above `written`.
-    /// `spilled`: its transient messages are in this piece; 0: not yet.
-    pub fn leave(&mut self, place: u64, ahead: usize, written: Lsn, spilled: Lsn) -> Leave {
-        let (head, next) = (self.first_ready(), self.next);
-        let Some(offset) = place.checked_sub(self.first) else {
-            return Leave::Gone;
-        };
-        let (cell, _) = self.split(offset);
-        let near = head.map_or(0, |head| self.split(head - self.first).0);
-        let takes_more = self.split(next.saturating_sub(self.first)).0 == cell;
-        let Some(entry) = self.blocks.get_mut(cell) else {
-            return Leave::Gone;
-        };
-        let Some(block) = entry.block.as_mut().filter(|block| !block.is_out()) else {
-            return Leave::Gone;
-        };
-        let is_needed = head.is_some() && (near..=near + ahead).contains(&cell);
-        if is_needed || takes_more || block.count(State::Held) > 0 || entry.is_spilling {
-            return Leave::NotNow;
-        }
-        let mut transient = false;
-        for (_, slot) in block.slots() {
-            let named = slot.envelope > Lsn(0) && slot.envelope.max(slot.body) <= written;
-            if slot.durable && !named {
-                return Leave::NotNow;
-            }
-            transient |= !slot.durable;
-        }
-        if transient && spilled == Lsn(0) {
-            (entry.is_spilling, entry.is_listed) = (true, false);
-            return Leave::Spill;
-        }
-        entry.is_listed = false;
-        self.apart_bytes -= block.apart_bytes();
-        let left = Box::new(block.leave(spilled));
-        self.out.messages += u64::from(left.live());
-        self.out.bytes += left.bytes();
-        Leave::Left(Garbage::from(std::mem::replace(block, left)))
-    }
-
-    /// Notes that the block of a place may leave from now on: its first place, unless that was noted
-    /// before, or it is not in memory, or takes more messages.
-    pub fn list(&mut self, place: u64) -> Option<u64> {
-        let tail = self.block_of(self.next);
-        let first = self.block_of(place);
-        let entry = self.cell_mut(place)?;
-        let is_here = entry.block.as_ref().is_some_and(|block| !block.is_out());
-        (is_here && first != tail && !std::mem::replace(&mut entry.is_listed, true))
-            .then_some(first)
-    }
-
-    /// Ends the spilling of a block; whether none of its messages was touched since it began.
-    pub fn end_spill(&mut self, place: u64) -> bool {
-        self.cell_mut(place)
-            .is_some_and(|entry| std::mem::take(&mut entry.is_spilling))
-    }
-
-    /// The first place of the first block with messages at or behind a place.
-    pub fn next_block(&self, from: u64) -> Option<u64> {
-        let (first, _) = self.split(from.max(self.first) - self.first);
-        let mut cells = self.blocks.iter().enumerate().skip(first);
-        let is_used = |entry: &Cell| entry.block.as_ref().is_some_and(|block| block.live() > 0);
-        let (cell, _) = cells.find(|(_, entry)| is_used(entry))?;
-        Some(self.first + ((cell as u64) << self.shift))
-    }
-
-    /// Messages in the block of a place, in whatever state.
-    pub fn live_in(&self, place: u64) -> usize {
-        self.block(place)
-            .map_or(0, |(block, _)| block.live().into())
-    }
-
-    /// The first place behind the block of a place.
-    pub const fn block_end(&self, place: u64) -> u64 {
-        self.block_of(place) + (1 << self.shift)
-    }
-
-    /// What names the copy of a block in a checkpoint; 0: it was changed since, or there is none.
-    pub fn copied(&self, place: u64) -> Lsn {
-        let cell = place
-            .checked_sub(self.first)
-            .map(|offset| self.split(offset).0);
-        let entry = cell.and_then(|cell| self.blocks.get(cell));
-        entry.map_or(Lsn(0), |entry| entry.copied)
-    }
-
-    /// Notes what names the copy of a block in a checkpoint; 0: it says something else from now on.
-    pub fn note_copied(&mut self, place: u64, block: Lsn) {
-        if let Some(entry) = self.cell_mut(place) {
-            entry.copied = block;
-        }
     }
 
     fn trim(&mut self) {

@@ -1,5 +1,7 @@
 //! The engine against itself and against peers that send single, even illegal, performatives.
 
+mod dispositions;
+mod flow;
 mod handshake;
 mod hostile;
 mod links;

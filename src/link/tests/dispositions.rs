@@ -1,0 +1,177 @@
+//! Dispositions: ranges, confirmations, the second settle mode.
+
+use bytes::Bytes;
+
+use super::support::{Pair, Raw, Seen, names, receiver, send, sender, transfer};
+use crate::base::Serial;
+use crate::link::Event;
+use crate::wire::performative::{
+    DeliveryState, Disposition, Performative, ReceiverSettleMode, Role, Transfer,
+};
+
+fn disposition(role: Role, first: u32, last: u32, settled: bool) -> Disposition {
+    let (first, last) = (Serial(first), Serial(last));
+    Disposition {
+        role,
+        first,
+        last,
+        settled,
+        state: Some(DeliveryState::Accepted),
+    }
+}
+
+#[test]
+fn outgoing_dispositions_leave_in_ranges() {
+    let (mut raw, link) = Raw::sending(100);
+    for id in 0..10 {
+        raw.payload(0, &Performative::Transfer(transfer(0, id)), b"x");
+    }
+    for id in 0..10 {
+        let state = if id == 5 {
+            DeliveryState::Released
+        } else {
+            DeliveryState::Accepted
+        };
+        raw.server.settle_received(link, Serial(id), &state);
+    }
+    let seen = raw.take();
+    let ranges = seen.iter().map(|seen| match seen {
+        Seen::Frame(_, Performative::Disposition(it), _) => (it.first.0, it.last.0, it.settled),
+        other => panic!("{other:?}"),
+    });
+    let ranges: Vec<_> = ranges.collect();
+    assert_eq!(ranges, [(0, 4, true), (5, 5, true), (6, 9, true)]);
+}
+
+// [AMQP 2.6.12] settled: "the delivery ... is settled at the sender"
+#[test]
+fn an_unsettled_outcome_is_answered_with_a_settled_one() {
+    let (mut raw, link) = Raw::receiving(10);
+    for token in 0..3 {
+        send(&mut raw.server, link, token, b"x");
+    }
+    raw.take();
+    raw.frame(
+        0,
+        &Performative::Disposition(disposition(Role::Receiver, 0, 2, false)),
+    );
+    // The same once more changes nothing.
+    raw.frame(
+        0,
+        &Performative::Disposition(disposition(Role::Receiver, 0, 2, false)),
+    );
+    let mut events = std::mem::take(&mut raw.events);
+    let outcomes = Pair::outcomes(&mut events);
+    assert_eq!(outcomes.len(), 3);
+    assert!(outcomes.iter().all(|(_, _, settled)| !settled));
+    for id in 0..3 {
+        raw.server
+            .settle_sent(link, Serial(id), &DeliveryState::Accepted);
+    }
+    let seen = raw.take();
+    let expect = Performative::Disposition(disposition(Role::Sender, 0, 2, true));
+    assert_eq!(seen, [Seen::Frame(0, expect, Bytes::new())]);
+}
+
+#[test]
+fn dispositions_of_unknown_deliveries_are_ignored_and_bad_states_end_the_session() {
+    let (mut raw, link) = Raw::receiving(10);
+    send(&mut raw.server, link, 1, b"x");
+    raw.take();
+    raw.frame(
+        0,
+        &Performative::Disposition(disposition(Role::Receiver, 4000, 4000, false)),
+    );
+    assert!(raw.take().is_empty());
+    let states = [
+        None,
+        Some(DeliveryState::Received {
+            section_number: 0,
+            section_offset: 0,
+        }),
+        Some(DeliveryState::Transactional {
+            txn_id: Bytes::from_static(b"tx"),
+            outcome: None,
+        }),
+    ];
+    for state in states {
+        let (mut raw, link) = Raw::receiving(10);
+        send(&mut raw.server, link, 1, b"x");
+        raw.take();
+        let bad = Disposition {
+            state,
+            ..disposition(Role::Receiver, 0, 0, true)
+        };
+        raw.frame(0, &Performative::Disposition(bad));
+        assert_eq!(names(&raw.take()), ["end amqp:invalid-field"]);
+        let lost = raw.events.iter().any(|event| match event {
+            Event::SessionEnded { fates, .. } => fates.unsettled == [1],
+            _ => false,
+        });
+        assert!(lost);
+    }
+}
+
+// [AMQP 2.8.3] "second: the receiver will only settle after sending the disposition to the sender and
+// receiving a disposition indicating settlement of the delivery from the sender"
+#[test]
+fn second_settle_mode_takes_three_steps_both_ways() {
+    let mut pair = Pair::open();
+    let (session, _) = pair.begin();
+    let mut attach = sender("up");
+    attach.rcv_settle_mode = ReceiverSettleMode::Second;
+    let (publisher, publishing) = pair.attach(session, attach);
+    pair.server.set_credit(publishing, 5);
+    pair.drive();
+    send(&mut pair.client, publisher, 1, b"x");
+    pair.drive();
+    let [(id, ..)] = Pair::deliveries(&mut pair.server_events)[..] else {
+        panic!("one")
+    };
+    pair.server
+        .settle_received(publishing, id, &DeliveryState::Accepted);
+    pair.drive();
+    let outcomes = Pair::outcomes(&mut pair.client_events);
+    assert_eq!(outcomes, [(1, DeliveryState::Accepted, false)]);
+    pair.client
+        .settle_sent(publisher, id, &DeliveryState::Accepted);
+    pair.drive();
+    assert!(
+        pair.take_server(|event| matches!(event, Event::SenderSettled { .. }))
+            .is_some()
+    );
+
+    let mut attach = receiver("down");
+    attach.rcv_settle_mode = ReceiverSettleMode::Second;
+    let (consumer, consuming) = pair.attach(session, attach);
+    pair.client.set_credit(consumer, 5);
+    pair.drive();
+    send(&mut pair.server, consuming, 2, b"y");
+    pair.drive();
+    let [(id, ..)] = Pair::deliveries(&mut pair.client_events)[..] else {
+        panic!("one")
+    };
+    pair.client
+        .settle_received(consumer, id, &DeliveryState::Released);
+    pair.drive();
+    let outcomes = Pair::outcomes(&mut pair.server_events);
+    assert_eq!(outcomes, [(2, DeliveryState::Released, false)]);
+    pair.server
+        .settle_sent(consuming, id, &DeliveryState::Released);
+    pair.drive();
+    assert!(
+        pair.take_client(|event| matches!(event, Event::SenderSettled { .. }))
+            .is_some()
+    );
+    // [AMQP 2.7.5] "it is illegal to set this field to second" on a link with first
+    let (mut raw, _) = Raw::sending(5);
+    let second = Some(ReceiverSettleMode::Second);
+    let asks = Transfer {
+        rcv_settle_mode: second,
+        ..transfer(0, 0)
+    };
+    assert_eq!(
+        transfers(&mut raw, &[(asks, b"x")]),
+        ["detach amqp:invalid-field"]
+    );
+}
