@@ -1,6 +1,6 @@
 //! The arguments of a queue: typed, checked, and as they are echoed back.
 //!
-//! Rules: `surface.md` 11 and the recordings of management. Integers of every width are taken; a
+//! Rules: the recordings of management. Integers of every width are taken; a
 //! text may be a string or a symbol.
 
 use crate::base::Name;

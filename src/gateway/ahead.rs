@@ -1,5 +1,5 @@
 //! Bodies of large durable messages, written to the journal while they arrive: the publish only
-//! names them. [architecture D4]
+//! names them.
 //!
 //! ```text
 //!  transfer frames --> Arriving: head | walk over the body --> pieces --> journal

@@ -1,5 +1,5 @@
 //! Messages whose bare bytes were written to the journal before the message was whole: in memory is
-//! what stands in front of the body. [architecture D4]
+//! what stands in front of the body.
 
 use std::sync::Arc;
 

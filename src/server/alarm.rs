@@ -1,5 +1,5 @@
 //! The alarms that stop publishers: too much memory is used, too little of the disk is free, the
-//! journal has no room or failed. [architecture D6]
+//! journal has no room or failed.
 
 use std::sync::Arc;
 use std::time::Duration;

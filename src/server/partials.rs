@@ -1,4 +1,4 @@
-//! The bound on messages that are arriving, over all connections. [architecture D6]
+//! The bound on messages that are arriving, over all connections.
 //!
 //! A connection may hold [`PARTIAL_FREE_BYTES`] of unfinished messages as it likes. Beyond that it needs one
 //! of a few permits and is not read until it has one: so memory is bounded however many peers send

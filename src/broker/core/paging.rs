@@ -1,4 +1,4 @@
-//! Blocks leave memory and come back in time. [architecture D2, D5]
+//! Blocks leave memory and come back in time.
 //!
 //! ```text
 //!            PageOut               Spilled

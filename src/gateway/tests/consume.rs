@@ -59,7 +59,7 @@ fn detach_returns_what_was_sent_and_counts_it_as_acquired() {
 
 #[test]
 fn message_that_never_left_comes_back_uncounted() {
-    // [architecture D6] "what was never written to the socket returns with no count raised"
+    // "What was never written to the socket returns with no count raised"
     let mut scene = Scene::new();
     let (reader, other) = (scene.client(), scene.client());
     scene.queue("q", &[]);

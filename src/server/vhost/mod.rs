@@ -333,7 +333,7 @@ impl Vhost {
         }
     }
 
-    /// The core panicked, its state is worth nothing: nobody gets at it again. [architecture D3]
+    /// The core panicked, its state is worth nothing: nobody gets at it again.
     fn fail(&self, state: MutexGuard<'_, State>) -> Failed {
         self.failed.store(true, Ordering::Release);
         tracing::error!(vhost = %self.name, "the core failed; its links are closed");

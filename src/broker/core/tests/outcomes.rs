@@ -1,4 +1,4 @@
-//! The table of outcomes in `surface.md`, line by line.
+//! What each outcome does to a message, line by line.
 
 use super::scenario::{Scenario, draft, number, text};
 use crate::base::{ConnectionId, SessionId};
