@@ -7,7 +7,7 @@ use crate::base::Serial;
 use crate::link::{Event, Unsendable};
 use crate::wire::performative::{Flow, LinkFlow, Performative};
 
-// Rule 6 of the link engine: a message leaves only against link credit and session window. [AMQP 2.6.7]
+// Engine rule 6: a message leaves only against link credit and session window. [AMQP 2.6.7]
 #[test]
 fn nothing_is_sent_without_credit_or_window() {
     let (mut raw, link) = Raw::receiving(2);

@@ -46,7 +46,7 @@ fn broken_frames_close_the_connection_with_the_right_condition() {
     assert_eq!(answer(&framed(&[0, 0x53, 0x17, 0x45, 1, 2, 3])), decoding);
 }
 
-// Rule 1 of the link engine: before any serde call, one structural check. 14 bytes once took 3.8 GiB elsewhere.
+// Engine rule 1: before any serde call, one structural check. 14 bytes once took 3.8 GiB elsewhere.
 #[test]
 fn length_and_count_bombs_take_no_memory() {
     let bombs: [&[u8]; 6] = [
@@ -89,7 +89,7 @@ fn length_and_count_bombs_take_no_memory() {
     }
 }
 
-// Rule 1 of the link engine: a nested value of 12 kB once overflowed the stack elsewhere.
+// Engine rule 1: a nested value of 12 kB once overflowed the stack elsewhere.
 #[test]
 fn depth_bombs_are_refused_before_any_decoder_recurses() {
     for (open, close) in [(&[0xc0, 0xff, 1][..], &[][..]), (&[0, 0x53, 1], &[0x40])] {
@@ -106,7 +106,7 @@ fn depth_bombs_are_refused_before_any_decoder_recurses() {
     }
 }
 
-// Rule 2 of the link engine: ranges are clamped to the unsettled window, never iterated.
+// Engine rule 2: ranges are clamped to the unsettled window, never iterated.
 #[test]
 fn a_disposition_of_all_ids_costs_no_more_than_what_is_unsettled() {
     let (mut raw, link) = Raw::receiving(10);
@@ -139,7 +139,7 @@ fn a_disposition_of_all_ids_costs_no_more_than_what_is_unsettled() {
     assert_eq!(names(&raw.take()), [""; 0]);
 }
 
-// Rule 5 of the link engine: a peer that makes us answer and never reads is not read any more.
+// Engine rule 5: a peer that makes us answer and never reads is not read any more.
 #[test]
 fn answers_that_nobody_reads_stop_the_reading() {
     let mut raw = Raw::begun();
@@ -252,7 +252,7 @@ fn garbage_in_place_of_sasl_closes_without_a_word() {
     }
 }
 
-// Rule 8 of the link engine: a peer that sends its handshake byte by byte is closed when the time is up.
+// Engine rule 8: a peer that sends its handshake byte by byte is closed when the time is up.
 #[test]
 fn a_slow_handshake_ends_at_its_deadline() {
     let mut raw = Raw::new(options("server"));

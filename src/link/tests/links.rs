@@ -136,7 +136,7 @@ fn a_receiver_is_answered_as_recorded() {
     }
 }
 
-// Rule 7 of the link engine: a link is keyed by name and role. [AMQP 2.6.1]
+// Engine rule 7: a link is keyed by name and role. [AMQP 2.6.1]
 #[test]
 fn a_link_is_keyed_by_name_and_role() {
     let mut raw = Raw::begun();

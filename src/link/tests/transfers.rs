@@ -122,7 +122,7 @@ fn delivery_ids_must_be_there_and_rise() {
         transfers(&mut raw, &[(more, b"x"), (transfer(0, 6), b"y")]),
         invalid
     );
-    // Rule 3 of the link engine: RFC 1982 arithmetic.
+    // Engine rule 3: RFC 1982 arithmetic.
     let (mut raw, _) = Raw::sending(9);
     let wrapping = [(transfer(0, u32::MAX), &b"x"[..]), (transfer(0, 0), b"y")];
     assert!(transfers(&mut raw, &wrapping).is_empty());
