@@ -65,6 +65,31 @@ class Setting:
         return Administrator(self.connect(user))
 
 
+class Tally:
+    """prints a line for each case, and what differs in it"""
+
+    def __init__(self):
+        self.passed = self.failed = 0
+
+    def add(self, title, judge):
+        """`judge` gives what differs, one line each"""
+        try:
+            lines = judge()
+        except Exception as e:      # one case must not hide the others
+            lines = ["%s: %s" % (type(e).__name__, e)]
+        self.failed += bool(lines)
+        self.passed += not lines
+        print("%s  %s" % ("FAIL" if lines else "PASS", title))
+        for line in lines:
+            print("        " + line)
+        sys.stdout.flush()
+
+    def end(self):
+        """the process's status"""
+        print(json.dumps({"pass": self.passed, "fail": self.failed}))
+        return 1 if self.failed or not self.passed else 0
+
+
 class Administrator:
     """declares and deletes through /management"""
 
