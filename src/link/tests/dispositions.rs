@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::support::{Pair, Raw, Seen, names, receiver, send, sender, transfer};
+use super::transfers::transfers;
 use crate::base::Serial;
 use crate::link::Event;
 use crate::wire::performative::{

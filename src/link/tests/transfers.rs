@@ -19,7 +19,7 @@ fn delivered(raw: &mut Raw) -> Vec<Bytes> {
         .collect()
 }
 
-fn transfers(raw: &mut Raw, all: &[(Transfer, &[u8])]) -> Vec<String> {
+pub(super) fn transfers(raw: &mut Raw, all: &[(Transfer, &[u8])]) -> Vec<String> {
     for (transfer, payload) in all {
         raw.payload(0, &Performative::Transfer(transfer.clone()), payload);
     }
