@@ -1,17 +1,21 @@
 //! The messages of one queue: their places, their order, their times.
 
+mod paging;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::base::limits::MESSAGE_JOIN_BYTES_MAX;
-use crate::base::{HolderId, Lsn, Millis, Position};
+use crate::base::{HolderId, Millis, Position};
 use crate::broker::arguments::QueueType;
-use crate::message::{Message, Route};
+use crate::message::Message;
 
 use super::block::{Gone, Slot, State};
 use super::cards::Card;
-use super::lane::{Lane, Leave, Usage};
-use super::trash::{Garbage, Trash};
+use super::lane::{Lane, Usage};
+use super::trash::Trash;
+
+pub use paging::Leaving;
 
 /// Messages of one queue, with a lane for each priority.
 ///
@@ -29,19 +33,6 @@ pub struct Messages {
     held: u64,
     dying: u64,
     timers: BTreeSet<(Millis, Position)>,
-}
-
-/// Whether a block may leave memory.
-#[derive(Debug)]
-pub enum Leaving<'a> {
-    /// There is nothing to leave.
-    Gone,
-    /// Not now.
-    NotNow,
-    /// It left; this is to be freed.
-    Left(Garbage),
-    /// These are to be spilled first.
-    Spill(Vec<(Position, &'a Slot)>),
 }
 
 /// Which lane is served when several have something ready.
@@ -195,178 +186,6 @@ impl Messages {
         let (lane, place) = unpack(position);
         let lane = self.lanes.get(lane);
         lane.is_some_and(|lane| lane.is(place, state))
-    }
-
-    /// Whether the block of a place is on disk.
-    pub fn is_out(&self, position: Position) -> bool {
-        let (lane, place) = unpack(position);
-        let lane = self.lanes.get(lane);
-        lane.is_some_and(|lane| lane.is_out(place))
-    }
-
-    /// Whether some of it is on disk.
-    pub fn has_out(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.out().messages > 0)
-    }
-
-    /// Whether there is a block at this place, in memory.
-    pub fn has_block_here(&self, block: Position) -> bool {
-        let (lane, place) = unpack(block);
-        let lane = self.lanes.get(lane);
-        lane.is_some_and(|lane| lane.has_block_here(place))
-    }
-
-    /// What is in memory, and what is on disk.
-    pub fn usage(&self) -> (Usage, Usage) {
-        let mut out = Usage::default();
-        let mut apart_bytes = 0;
-        for lane in &self.lanes {
-            out.messages += lane.out().messages;
-            out.bytes += lane.out().bytes;
-            apart_bytes += lane.apart_bytes();
-        }
-        let here = Usage {
-            messages: self.live() - out.messages,
-            bytes: self.live_bytes - out.bytes - apart_bytes,
-        };
-        (here, out)
-    }
-
-    /// Blocks on disk that are to be read back: the next `count` of each lane, from its oldest
-    /// ready message on. Each is named once.
-    pub fn begin_loads(&mut self, count: usize) -> Vec<Position> {
-        let mut blocks = Vec::new();
-        for (index, lane) in self.lanes.iter_mut().enumerate() {
-            let loads = lane.begin_loads(count).into_iter();
-            blocks.extend(loads.map(|place| pack(index, place)));
-        }
-        blocks
-    }
-
-    /// The same for the block of this place, wherever it is.
-    pub fn begin_load(&mut self, position: Position) -> Option<Position> {
-        let (index, place) = unpack(position);
-        let first = self.lanes.get_mut(index)?.begin_load(place)?;
-        Some(pack(index, first))
-    }
-
-    /// All that is known of the messages of a block, by place.
-    pub fn cards(&self, block: Position) -> impl Iterator<Item = (Position, Card)> {
-        let (index, place) = unpack(block);
-        let lane = self.lanes.get(index).into_iter();
-        let cards = lane.flat_map(move |lane| lane.cards(place));
-        cards.map(move |(place, card)| (pack(index, place), card))
-    }
-
-    /// Takes the messages of a block back into memory: all that are not gone by now.
-    pub fn come_back(
-        &mut self,
-        block: Position,
-        messages: Vec<(Position, Arc<Message>, Arc<Route>)>,
-    ) {
-        let (index, place) = unpack(block);
-        let messages = messages.into_iter();
-        let messages =
-            messages.map(|(position, message, route)| (unpack(position).1, message, route));
-        if let Some(lane) = self.lanes.get_mut(index) {
-            lane.come_back(place, messages.collect());
-        }
-    }
-
-    /// Asks the block of a place to leave memory, unless it is one of the next `ahead` or names
-    /// records above `written`. `spilled`: its transient messages are in this piece; 0: not yet.
-    pub fn leave(
-        &mut self,
-        block: Position,
-        ahead: usize,
-        written: Lsn,
-        spilled: Lsn,
-    ) -> Leaving<'_> {
-        let (index, place) = unpack(block);
-        let Some(lane) = self.lanes.get_mut(index) else {
-            return Leaving::Gone;
-        };
-        match lane.leave(place, ahead, written, spilled) {
-            Leave::Gone => Leaving::Gone,
-            Leave::NotNow => Leaving::NotNow,
-            Leave::Left(garbage) => Leaving::Left(garbage),
-            Leave::Spill => {
-                let slots = lane.slots(place).filter(|(_, slot)| !slot.durable);
-                let slots = slots.map(|(place, slot)| (pack(index, place), slot));
-                Leaving::Spill(slots.collect())
-            }
-        }
-    }
-
-    /// If this place is the first of its block, one in the block before, which is full then.
-    pub fn block_before(&self, position: Position) -> Option<Position> {
-        let (index, place) = unpack(position);
-        let before = self.lanes.get(index)?.block_before(place)?;
-        Some(pack(index, before))
-    }
-
-    /// Notes that the block of a place may leave memory from now on: its first place, unless that
-    /// was noted before, or it is not in memory, or takes more messages.
-    pub fn list(&mut self, position: Position) -> Option<Position> {
-        let (index, place) = unpack(position);
-        let first = self.lanes.get_mut(index)?.list(place)?;
-        Some(pack(index, first))
-    }
-
-    /// The beginning of the first block with messages at or behind a place.
-    pub fn next_block(&self, from: Position) -> Option<Position> {
-        let (first, start) = unpack(from);
-        let mut lanes = self.lanes.iter().enumerate().skip(first);
-        lanes.find_map(|(index, lane)| {
-            let from = if index == first { start } else { 0 };
-            lane.next_block(from).map(|place| pack(index, place))
-        })
-    }
-
-    /// Messages in the block of a place, in whatever state.
-    pub fn live_in(&self, block: Position) -> usize {
-        let (index, place) = unpack(block);
-        self.lanes.get(index).map_or(0, |lane| lane.live_in(place))
-    }
-
-    /// The first place behind the block of a place.
-    pub fn block_end(&self, block: Position) -> Position {
-        let (index, place) = unpack(block);
-        let lane = self.lanes.get(index);
-        pack(index, lane.map_or(place + 1, |lane| lane.block_end(place)))
-    }
-
-    /// The first place of the block of a place that was not given out yet, or behind it.
-    pub fn end_in(&self, block: Position) -> Position {
-        let (index, place) = unpack(block);
-        let lane = self.lanes.get(index);
-        let end = lane.map_or(place + 1, |lane| {
-            lane.block_end(place).min(lane.next_place())
-        });
-        pack(index, end)
-    }
-
-    /// What names the copy of a block in a checkpoint; 0: it was changed since, or there is none.
-    pub fn copied(&self, block: Position) -> Lsn {
-        let (index, place) = unpack(block);
-        let lane = self.lanes.get(index);
-        lane.map_or(Lsn(0), |lane| lane.copied(place))
-    }
-
-    /// Notes what names the copy of the block of a place in a checkpoint; 0: it says something else
-    /// from now on.
-    pub fn note_copied(&mut self, block: Position, copy: Lsn) {
-        let (index, place) = unpack(block);
-        if let Some(lane) = self.lanes.get_mut(index) {
-            lane.note_copied(place, copy);
-        }
-    }
-
-    /// Ends the spilling of a block; whether none of its messages was touched since it began.
-    pub fn end_spill(&mut self, block: Position) -> bool {
-        let (index, place) = unpack(block);
-        let lane = self.lanes.get_mut(index);
-        lane.is_some_and(|lane| lane.end_spill(place))
     }
 
     /// The message at a place if it is in that state and in memory.
