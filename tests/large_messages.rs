@@ -27,7 +27,7 @@ const MESSAGES_EACH: u32 = 2;
 /// All messages together take 128 MiB. A debug build takes 40 MiB for itself, and a start reads a
 /// segment of 33 MiB at once.
 #[cfg(target_os = "linux")]
-const MEMORY_KIB_MAX: u64 = 100 * 1024;
+const MEMORY_KIB_MAX: u64 = 112 * 1024;
 /// Bytes of a frame that the broker takes, without its performative.
 const FRAME_BYTES: usize = 120_000;
 
