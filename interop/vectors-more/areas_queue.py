@@ -107,14 +107,14 @@ def expired():
             "reason-expired", f"more-expired-after-released-{kind}",
             "released before its ttl ends, then expires with the original deadline",
             source(kind),
-            [publish(ttl=400), receive(outcome="released"), wait_count("dlq", 1)],
+            [publish(ttl=1500), receive(outcome="released"), wait_count("dlq", 1)],
             [capture("dlq", 1), capture("src")])
         scenario(
             "reason-expired", f"more-expired-while-held-then-rejected-{kind}",
             "ttl passes while a consumer holds it, then it is rejected: reason rejected",
             source(kind),
-            [publish(body="m1", ttl=150), publish(body="m2", ttl=60000), opened("a"),
-             take(name="a"), opened("b"), wait(300), take("rejected", "b"), closed("a"),
+            [publish(body="m1", ttl=1500), publish(body="m2", ttl=60000), opened("a"),
+             take(name="a"), opened("b"), wait(2500), take("rejected", "b"), closed("a"),
              closed("b"), wait(150)],
             [capture("dlq", 2), capture("src")])
         scenario(
@@ -159,8 +159,8 @@ def expired():
             "reason-expired", f"more-expired-together-{kind}",
             "five messages of one ttl held by a consumer come back dead, all at once",
             source(kind),
-            [publish(body=f"m{i}", ttl=300) for i in range(5)]
-            + [opened(credit=5), take(count=5), wait(600), closed(), wait_count("dlq", 5)],
+            [publish(body=f"m{i}", ttl=2000) for i in range(5)]
+            + [opened(credit=5), take(count=5), wait(3000), closed(), wait_count("dlq", 5)],
             [capture("dlq", 5), capture("src")])
         scenario(
             "delivery-count", f"more-credit-left-over-{kind}",
@@ -196,8 +196,8 @@ def expired():
         "reason-expired", "more-expired-released-after-deadline",
         "two held messages, the deadline of the first passes, both are released",
         source(),
-        [publish(body="m1", ttl=150), publish(body="m2"), opened(credit=2), take(), take(),
-         wait(300), closed(), wait_count("dlq", 1)],
+        [publish(body="m1", ttl=1500), publish(body="m2"), opened(credit=2), take(), take(),
+         wait(2500), closed(), wait_count("dlq", 1)],
         [capture("dlq", 1), capture("src", 1)])
 
 

@@ -442,8 +442,8 @@ def cycles():
     scenario(
         "cycle", "more-cycle-self-rejected-then-expired",
         "default exchange to itself: rejected twice, then expires",
-        [queue("a", dead("", message_ttl=300))],
-        [publish("/queues/a"), receive("a"), receive("a", record=True), wait(700)],
+        [queue("a", dead("", message_ttl=2000))],
+        [publish("/queues/a"), receive("a"), receive("a", record=True), wait(3000)],
         [capture("a")])
     scenario(
         "cycle", "more-cycle-delivery-limit-pair",
