@@ -157,7 +157,8 @@ impl HeadersTable {
         if !x_match.any() {
             let is_always = hashes.is_empty();
             let count = |hash: &u64| self.by_pair.get(hash).map_or(0, Candidates::len);
-            hashes = Vec::from_iter(hashes.into_iter().min_by_key(count));
+            let rarest = hashes.into_iter().min_by_key(count);
+            hashes = rarest.into_iter().collect();
             if is_always {
                 self.always.add(binding, x_match, place);
             }
