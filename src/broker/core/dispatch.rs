@@ -61,6 +61,14 @@ impl Core {
                 publisher,
             } => self.publishers.leave(connection, publisher),
             Command::Consume(consume) => return self.consume(consume),
+            other => return self.handle_upkeep(turn, other),
+        }
+        Reply::None
+    }
+
+    /// What the broker asks for by itself, for no connection.
+    fn handle_upkeep(&mut self, turn: &mut Turn<'_>, command: Command) -> Reply {
+        match command {
             Command::VhostSettings {
                 queues_max,
                 default_queue_type,
