@@ -21,6 +21,9 @@ use crate::store::StoreState;
 
 /// How often who waits for the journal looks whether it failed.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// What is declared is shown after so long though it is not durable: who looks after a disk that does
+/// not answer wants to see something.
+const SHOW_AFTER: Duration = Duration::from_secs(5);
 
 /// Administers a running broker. Cheap to clone. Checks no rights: that is for who asks.
 #[derive(Clone)]
@@ -151,7 +154,21 @@ impl Shared {
         if gone {
             self.call_all();
         }
-        Ok((planned.created, lsn))
+        // What was found as it should be may itself not be durable yet.
+        let declared = self.store.as_ref().map_or(Lsn(0), |store| store.declared());
+        Ok((planned.created, lsn.max(declared)))
+    }
+
+    /// Ready once all that is declared is durable, so that nobody is shown what a crash undoes.
+    /// False if that takes longer than [`SHOW_AFTER`] or will never be.
+    pub(super) async fn declared_is_durable(&self) -> bool {
+        let Some(store) = &self.store else {
+            return true;
+        };
+        let waited = self.wait_until_durable(store.declared());
+        tokio::time::timeout(SHOW_AFTER, waited)
+            .await
+            .is_ok_and(|durable| durable.is_ok())
     }
 
     /// Adds what the settings name and the registry does not have, or has otherwise; how many

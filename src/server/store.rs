@@ -60,6 +60,8 @@ pub(super) struct Store {
     live_when_full: AtomicU64,
     /// Bytes free on a disk where too few are; [`u64::MAX`] where enough are.
     disk_low_bytes: AtomicU64,
+    /// The last record that changed what is declared: topology, policies, the registry.
+    declared: AtomicU64,
 }
 
 impl Store {
@@ -81,6 +83,7 @@ impl Store {
             last_round: AtomicU64::new(clock.now().mono.0),
             live_when_full: AtomicU64::new(u64::MAX),
             disk_low_bytes: AtomicU64::new(u64::MAX),
+            declared: AtomicU64::new(0),
         });
         let driver = Driver {
             store: Arc::clone(&store),
@@ -115,6 +118,7 @@ impl Store {
             effects.records.clear();
             effects.released.clear();
         }
+        self.note_declared(core.topology_lsn());
         let last = core.last_lsn();
         let records = effects.records.drain(..);
         let released = effects.released.drain(..);
@@ -132,6 +136,7 @@ impl Store {
     /// poisoned store takes nothing: nothing of it is ever durable.
     pub(super) fn append_registry(&self, now: Now, facts: Vec<RegistryFact>) -> Lsn {
         if self.journal.state() == StoreState::Poisoned {
+            self.note_declared(Lsn(u64::MAX));
             return Lsn(u64::MAX);
         }
         let mut facts = facts.into_iter().map(Box::new).map(Fact::Registry);
@@ -153,9 +158,23 @@ impl Store {
             lsn = Lsn(lsn.0 + 1);
         }
         let last = records.last().map_or(Lsn(0), |(lsn, _)| *lsn);
+        self.note_declared(last);
         let wake = self.journal.fill(reservation, records);
         self.ring(wake, last);
         last
+    }
+
+    /// Call it under the lock that who looks at what was declared takes, too.
+    fn note_declared(&self, lsn: Lsn) {
+        if lsn.0 > self.declared.load(Ordering::Relaxed) {
+            self.declared.fetch_max(lsn.0, Ordering::Relaxed);
+        }
+    }
+
+    /// The last record that changed what is declared in any vhost or in the registry: whoever tells
+    /// what he has seen there waits until it is durable.
+    pub(super) fn declared(&self) -> Lsn {
+        Lsn(self.declared.load(Ordering::Relaxed))
     }
 
     /// Copies the registry into the running checkpoint. Call it while it cannot be changed.

@@ -288,6 +288,49 @@ pub enum Endpoint {
     DeleteOperatorPolicy,
 }
 
+impl Endpoint {
+    /// Whether its answer says something of what is declared, and so waits until that is durable.
+    /// What tells how the broker is must not wait for its disk.
+    pub const fn tells_declared(self) -> bool {
+        !matches!(
+            self,
+            Self::WhoAmI
+                | Self::OpenApi
+                | Self::ClusterName
+                | Self::Nodes
+                | Self::Node
+                | Self::Version
+                | Self::Connections
+                | Self::UserConnections
+                | Self::CloseUserConnections
+                | Self::Connection
+                | Self::CloseConnection
+                | Self::Sessions
+                | Self::ConnectionChannels
+                | Self::VhostConnections
+                | Self::Channels
+                | Self::VhostChannels
+                | Self::LoginAttempts
+                | Self::ResetLoginAttempts
+                | Self::LoginSources
+                | Self::ResetLoginSources
+                | Self::HealthAlarms
+                | Self::HealthLocalAlarms
+                | Self::HealthVhosts
+                | Self::HealthPort
+                | Self::HealthProtocol
+                | Self::HealthQuorum
+                | Self::HealthCertificates
+                | Self::HealthInService
+                | Self::HealthReady
+                | Self::FeatureFlags
+                | Self::DeprecatedFeatures
+                | Self::Extensions
+                | Self::Auth
+        )
+    }
+}
+
 /// One route. The table of all of them is also the description that the broker serves.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {

@@ -97,10 +97,14 @@ async fn handle(
         };
         answer(route.endpoint, call).await
     };
-    match answered.await {
+    let mut response = match answered.await {
         Ok(reply) => reply.response(),
         Err(failure) => reply::failure(&failure),
+    };
+    if route.endpoint.tells_declared() && !api.shared.declared_is_durable().await {
+        reply::warn_of_undurable(&mut response);
     }
+    response
 }
 
 /// Whether the route is open to the user, and the vhost in its path is there.

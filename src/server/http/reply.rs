@@ -118,6 +118,13 @@ fn warn(response: &mut Response<Body>, warning: &Warning) {
     }
 }
 
+/// Says that a crash may undo what is shown.
+pub(super) fn warn_of_undurable(response: &mut Response<Body>) {
+    let text = "199 - \"not all of what is shown is durable: the disk is slow, full or failed\"";
+    let headers = response.headers_mut();
+    headers.append(WARNING, HeaderValue::from_static(text));
+}
+
 /// A JSON value.
 pub(super) fn json(status: StatusCode, value: &Value) -> Response<Body> {
     json_body(status, Body::from(value.to_string()))

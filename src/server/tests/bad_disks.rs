@@ -1,6 +1,7 @@
 //! What clients see of a disk that fails, is full, or waits.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fe2o3_amqp::connection::ConnectionHandle;
@@ -9,7 +10,11 @@ use fe2o3_amqp::types::definitions::SenderSettleMode;
 use fe2o3_amqp::types::messaging::{Header, Message, Outcome};
 use fe2o3_amqp::{Connection, Receiver, Sender, Session};
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::JoinSet;
+
 use super::moody_disk::{FREE, SYNC_FAILS, SYNC_WAITS};
+use crate::access::Peer;
 use crate::config::{ByteSize, Settings};
 use crate::server::{Broker, Stats};
 use crate::store::StoreState;
@@ -198,4 +203,116 @@ async fn low_disk_stops_publishers_until_there_is_room() {
     until(&broker, |stats| !stats.alarms.is_any()).await;
     send(&mut sender, "third", true).await;
     broker.stop().await;
+}
+
+/// Asks the HTTP API; the answer, headers included.
+async fn ask(broker: &Broker, method: &str, path: &str, body: &str) -> String {
+    let (mut near, far) = tokio::io::duplex(64 * 1024);
+    let router = crate::server::http::router(broker.shared());
+    let served = crate::server::http::serve(router, far, Peer::IN_PROCESS);
+    let length = body.len();
+    let request = format!(
+        "{method} /api/{path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\
+         authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
+    let asks = async {
+        near.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        near.read_to_string(&mut answer).await.unwrap();
+        answer
+    };
+    tokio::join!(served, asks).1
+}
+
+/// What is declared over HTTP, and where it is seen then.
+const DECLARED: [(&str, &str, &str); 9] = [
+    ("queues/%2F/new", r#"{"durable":true}"#, "queues/%2F/new"),
+    ("queues/%2F/other", r#"{"durable":true}"#, "queues/%2F"),
+    (
+        "exchanges/%2F/new",
+        r#"{"durable":true}"#,
+        "exchanges/%2F/new",
+    ),
+    (
+        "policies/%2F/new",
+        r#"{"pattern":"x","definition":{"max-length":1}}"#,
+        "policies/%2F/new",
+    ),
+    ("vhosts/new", "", "vhosts/new"),
+    (
+        "users/new",
+        r#"{"password_hash":"","tags":""}"#,
+        "users/new",
+    ),
+    (
+        "permissions/%2F/guest",
+        r#"{"configure":".*","write":".*","read":".*"}"#,
+        "permissions/%2F/guest",
+    ),
+    (
+        "vhost-limits/%2F/max-queues",
+        r#"{"value":99}"#,
+        "vhost-limits/%2F",
+    ),
+    ("global-parameters/new", r#"{"value":1}"#, "definitions"),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_http_answer_tells_what_a_crash_would_undo() {
+    let data = Data::new("http-waits");
+    let broker = Arc::new(data.broker().await);
+    data.mood(SYNC_WAITS, "");
+    let mut waiting = JoinSet::new();
+    let mut spawn = |method: &'static str, path: &'static str, body: &'static str| {
+        let broker = Arc::clone(&broker);
+        waiting.spawn(async move { (path, ask(&broker, method, path, body).await) });
+    };
+    let declared = || broker.shared().store.as_ref().unwrap().declared();
+    for (path, body, _) in DECLARED {
+        let before = declared();
+        spawn("PUT", path, body);
+        until(&broker, |_| declared() > before).await;
+    }
+    spawn(
+        "POST",
+        "definitions/%2F",
+        r#"{"exchanges":[{"name":"i","type":"topic","durable":true}]}"#,
+    );
+    let health = ask(&broker, "GET", "health/checks/alarms", "");
+    let health = tokio::time::timeout(LONG, health).await.unwrap();
+    assert!(health.starts_with("HTTP/1.1 200"), "{health}");
+    for (_, _, seen) in DECLARED {
+        spawn("GET", seen, "");
+    }
+    // That it is not there is an answer, too.
+    spawn("DELETE", "queues/%2F/nothing", "");
+    spawn("GET", "queues/%2F/nothing", "");
+    let early = tokio::time::timeout(MOMENT, waiting.join_next()).await;
+    assert!(early.is_err(), "{early:?}");
+    data.no_mood(SYNC_WAITS);
+    while let Some(answered) = waiting.join_next().await {
+        let (path, answer) = answered.unwrap();
+        let expected = if path.ends_with("nothing") {
+            "HTTP/1.1 404"
+        } else {
+            "HTTP/1.1 20"
+        };
+        assert!(answer.starts_with(expected), "{path}: {answer}");
+        assert!(!answer.contains("warning:"), "{path}: {answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_journal_does_not_hide_what_is_declared_but_warns_of_it() {
+    let data = Data::new("http-warns");
+    let broker = data.broker().await;
+    // A segment is open then: what fails is the sync of records, not the making of a segment.
+    let kept = ask(&broker, "PUT", "queues/%2F/kept", r#"{"durable":true}"#).await;
+    assert!(kept.starts_with("HTTP/1.1 201"), "{kept}");
+    data.mood(SYNC_FAILS, "");
+    let refused = ask(&broker, "PUT", "queues/%2F/new", r#"{"durable":true}"#).await;
+    assert!(refused.starts_with("HTTP/1.1 500"), "{refused}");
+    let seen = ask(&broker, "GET", "queues/%2F/new", "").await;
+    assert!(seen.starts_with("HTTP/1.1 200"), "{seen}");
+    assert!(seen.contains("warning: 199"), "{seen}");
 }
