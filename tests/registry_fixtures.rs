@@ -12,6 +12,7 @@
 #[path = "support/fixtures.rs"]
 mod fixtures;
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use coroner::access::{
@@ -19,7 +20,7 @@ use coroner::access::{
 };
 use coroner::base::{Lsn, Millis, Name, Now, Seed, Timestamp};
 use coroner::broker::registry::{
-    OWNER, Piece, Registry, RegistryFact, RestoringAll, VhostLimits, VhostSpec,
+    Import, OWNER, Piece, Registry, RegistryFact, RestoringAll, VhostLimits, VhostSpec,
 };
 use coroner::broker::{Fact, Options, Record, Restoring};
 use coroner::record::{Stored, decode};
@@ -31,14 +32,14 @@ const WALL: Timestamp = Timestamp(1_700_000_000_000);
 
 #[test]
 fn registries_of_every_released_version_mean_what_they_meant() {
-    let mut kinds = 0;
+    let mut kinds = BTreeSet::new();
     for folder in fixtures_of("registry") {
         let (disk, expected) = load(&folder);
         let (found, seen) = describe(&disk);
         assert_eq!(found, expected, "{}", folder.display());
-        kinds = kinds.max(seen);
+        kinds.extend(seen);
     }
-    assert_eq!(kinds, 10, "every kind is in a fixture");
+    assert_eq!(kinds.len(), 13, "every kind is in a fixture");
 }
 
 /// Small segments: they lie in the repository.
@@ -49,11 +50,11 @@ fn options() -> store::Options {
     }
 }
 
-/// What is restored, in words, and how many kinds of facts it was made from.
-fn describe(disk: &SimDisk) -> (String, usize) {
+/// What is restored, in words, and the kinds of facts it was made from.
+fn describe(disk: &SimDisk) -> (String, BTreeSet<u8>) {
     let registry = Registry::new(Name::from("/"), [Name::from("guest")]);
     let mut restoring = RestoringAll::new(registry);
-    let mut kinds = std::collections::BTreeSet::new();
+    let mut kinds = BTreeSet::new();
     store::open::<Stored, _>(disk.clone(), options(), 1, |restored| {
         let in_checkpoint = matches!(restored, Restored::Block { .. });
         let (Restored::Block { lsn, payload } | Restored::Facts { lsn, payload }) = restored else {
@@ -81,7 +82,7 @@ fn describe(disk: &SimDisk) -> (String, usize) {
         let queues: Vec<_> = core.queues().map(|queue| queue.name.to_string()).collect();
         writeln!(text, "queues of {name}: {queues:?}").unwrap();
     }
-    (text, kinds.len())
+    (text, kinds)
 }
 
 /// A number for each kind. A new kind does not compile until it has one: give it a fixture too.
@@ -100,6 +101,9 @@ const fn kind(fact: &Fact) -> Option<u8> {
         RegistryFact::TopicPermissionsCleared { .. } => 39,
         RegistryFact::GlobalParameterSet { .. } => 40,
         RegistryFact::GlobalParameterCleared { .. } => 41,
+        RegistryFact::ImportPart { .. } => 42,
+        RegistryFact::ImportBegun { .. } => 43,
+        RegistryFact::ImportEnded => 44,
     })
 }
 
@@ -152,6 +156,10 @@ fn in_words(fact: &RegistryFact) -> String {
             format!("topics of {user} in {vhost} on {exchange}: {patterns:?}")
         }
         RegistryFact::GlobalParameterSet { name, value } => format!("parameter {name} {value}"),
+        RegistryFact::ImportPart { at, bytes } => {
+            format!("definitions from {at}: {}", String::from_utf8_lossy(bytes))
+        }
+        RegistryFact::ImportBegun { vhost, bytes } => format!("import of {bytes} into {vhost:?}"),
         other => panic!("what is gone is not in a registry: {other:?}"),
     }
 }
@@ -252,6 +260,19 @@ fn facts() -> Vec<RegistryFact> {
     ]
 }
 
+/// One import that ended, and one that was cut off.
+fn imports() -> Vec<RegistryFact> {
+    let import = |vhost: Option<&str>, text: &str| Import {
+        vhost: vhost.map(name),
+        text: text.as_bytes().to_vec().into(),
+    };
+    let mut facts = vec![vhost("v")];
+    facts.extend(import(None, "{}").facts());
+    facts.push(RegistryFact::ImportEnded);
+    facts.extend(import(Some("v"), r#"{"queues":[]}"#).facts());
+    facts
+}
+
 fn stored(owner: &str, facts: Vec<Fact>) -> Stored {
     let (lsn, wall) = (Lsn(0), WALL);
     let record = Record {
@@ -281,11 +302,13 @@ fn queue(called: &str) -> Stored {
 #[test]
 #[ignore = "writes the fixtures of the current version; run once per version, before its release"]
 fn write_the_fixtures() {
-    for part in ["log", "checkpoint"] {
+    for part in ["log", "checkpoint", "import"] {
         let disk = SimDisk::default();
         let opened = store::open(disk.clone(), options(), 1, |_| {}).unwrap();
         let (journal, mut writer) = opened.start();
-        if part == "checkpoint" {
+        if part == "import" {
+            journal.append(of_registry(imports()));
+        } else if part == "checkpoint" {
             assert!(journal.begin_checkpoint());
             journal.append_block(of_registry(facts()));
             journal.append_block(queue("covered"));

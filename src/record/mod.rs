@@ -58,6 +58,9 @@ mod tag {
     pub(super) const TOPIC_PERMISSIONS_CLEARED: u8 = 39;
     pub(super) const GLOBAL_PARAMETER_SET: u8 = 40;
     pub(super) const GLOBAL_PARAMETER_CLEARED: u8 = 41;
+    pub(super) const IMPORT_PART: u8 = 42;
+    pub(super) const IMPORT_BEGUN: u8 = 43;
+    pub(super) const IMPORT_ENDED: u8 = 44;
 }
 
 /// Where a body is, as an insertion says it.

@@ -57,6 +57,20 @@ pub(super) fn encode(fact: &RegistryFact, out: &mut Vec<u8>) {
         RegistryFact::GlobalParameterCleared { name } => {
             encode_names(tag::GLOBAL_PARAMETER_CLEARED, &[name], out);
         }
+        RegistryFact::ImportPart { at, bytes } => {
+            out.push(tag::IMPORT_PART);
+            write_ulong(out, *at);
+            write_binary(out, bytes);
+        }
+        RegistryFact::ImportBegun { vhost, bytes } => {
+            out.push(tag::IMPORT_BEGUN);
+            match vhost {
+                Some(vhost) => write_string(out, vhost),
+                None => write_null(out),
+            }
+            write_ulong(out, *bytes);
+        }
+        RegistryFact::ImportEnded => out.push(tag::IMPORT_ENDED),
     }
 }
 
@@ -107,11 +121,21 @@ pub(super) fn decode(tag: u8, fields: &mut Fields<'_>) -> Result<RegistryFact, R
         tag::GLOBAL_PARAMETER_CLEARED => RegistryFact::GlobalParameterCleared {
             name: name(fields, "parameter")?,
         },
+        tag::IMPORT_PART => RegistryFact::ImportPart {
+            at: fields.ulong()?.ok_or(LENGTH)?,
+            bytes: fields.binary()?.ok_or(LENGTH)?.into(),
+        },
+        tag::IMPORT_BEGUN => RegistryFact::ImportBegun {
+            vhost: fields.string()?.map(Name::from),
+            bytes: fields.ulong()?.ok_or(LENGTH)?,
+        },
+        tag::IMPORT_ENDED => RegistryFact::ImportEnded,
         tag => return Err(RecordError::Fact(tag)),
     })
 }
 
 const PATTERN: RecordError = RecordError::Field("pattern");
+const LENGTH: RecordError = RecordError::Field("definitions");
 
 fn encode_names(tag: u8, names: &[&Name], out: &mut Vec<u8>) {
     out.push(tag);

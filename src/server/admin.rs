@@ -66,10 +66,7 @@ impl Admin {
     /// Makes a change; the record to wait for before anybody is told.
     pub(super) async fn begin_change(&self, change: Change) -> Result<(bool, Lsn), Refusal> {
         let hashed = match change.clear_password().map(str::to_owned) {
-            Some(password) => {
-                let hashed = tokio::task::spawn_blocking(move || setup::hash(&password)).await;
-                Some(hashed.map_err(|_| internal("hashing a password failed".to_owned()))?)
-            }
+            Some(password) => Some(hash(password).await?),
             None => None,
         };
         self.shared.change(change, hashed)
@@ -121,6 +118,12 @@ impl Admin {
     }
 }
 
+/// Hashes a password where nobody waits.
+pub(super) async fn hash(password: String) -> Result<Password, Refusal> {
+    let hashed = tokio::task::spawn_blocking(move || setup::hash(&password)).await;
+    hashed.map_err(|_| internal("hashing a password failed".to_owned()))
+}
+
 fn no_vhost(name: &str) -> Refusal {
     let name = Name::from(name);
     RegistryError::NoVhost { name }.into()
@@ -130,7 +133,7 @@ fn failed(vhost: &str) -> Refusal {
     internal(format!("the vhost '{vhost}' failed"))
 }
 
-const fn internal(why: String) -> Refusal {
+pub(super) const fn internal(why: String) -> Refusal {
     Refusal {
         status: Status::InternalError,
         why,
@@ -180,6 +183,14 @@ impl Shared {
         self.commit(facts);
         drop(one_at_a_time);
         Ok(count)
+    }
+
+    /// Writes down what an import is about to do, or that it has ended; the record to wait for.
+    pub(super) fn note_import(&self, facts: Vec<RegistryFact>) -> Lsn {
+        let one_at_a_time = self.changes.lock();
+        let lsn = self.commit(facts);
+        drop(one_at_a_time);
+        lsn
     }
 
     /// Writes facts down and makes them true. Call it with [`Shared::changes`] locked.

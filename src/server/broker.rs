@@ -57,8 +57,10 @@ impl Broker {
         }
         let settings = descriptors::fit(settings);
         let (shared, listeners) = Shared::start(settings).await?;
+        let admin = Admin::new(Arc::clone(&shared));
+        definitions::finish_interrupted(&admin).await;
         if let Some(file) = &shared.settings.definitions {
-            definitions::load(&Admin::new(Arc::clone(&shared)), file).await?;
+            definitions::load(&admin, file).await?;
         }
         listeners.serve(&shared);
         Ok(Self { shared })

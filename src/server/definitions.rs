@@ -4,14 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
+use tokio::sync::oneshot;
 
-use super::admin::Admin;
+use super::admin::{self, Admin, internal};
 use super::errors::StartError;
 use super::vhost::Vhost;
 use crate::base::limits::LISTING_SLICE;
 use crate::base::{Lsn, Name};
 use crate::broker::Reply;
 use crate::broker::binding::Binding;
+use crate::broker::registry::{Import, RegistryFact};
 use crate::management::definitions::{self, Broker, Problem, Step, VhostParts};
 use crate::management::{Refusal, Status};
 
@@ -76,7 +78,8 @@ impl Admin {
 
     /// Imports definitions, of one vhost into one if it is named. What is not supported here is left
     /// out, said in the log and in the answer. What makes no sense refuses the whole before anything
-    /// is changed. Ready once all is durable.
+    /// is changed. Once begun it goes to its end, also if the future is dropped; what a crash cuts off
+    /// the next start carries out. Ready once all is durable.
     ///
     /// # Errors
     /// 400: it makes no sense; the text names each bad item. Others: an item was refused by what is
@@ -86,31 +89,43 @@ impl Admin {
         json: &Json,
         vhost: Option<&Name>,
     ) -> Result<Imported, Refusal> {
-        let mut imported = Imported::default();
-        let (mut steps, mut wrong) = (Vec::new(), Vec::new());
-        for item in definitions::read(json, vhost)? {
-            match item.step {
-                Ok(step) => steps.push((item.what, step)),
-                Err(Problem::Wrong(why)) => wrong.push(format!("{}: {why}", item.what)),
-                Err(Problem::Unsupported(why)) => {
-                    tracing::warn!(item = item.what, why, "definitions: left out");
-                    imported.left_out.push(LeftOut {
-                        item: item.what,
-                        why,
-                    });
-                }
-            }
+        let mut plan = Plan::new(json, vhost)?;
+        let hashed = with_hashes(json).await?;
+        if let Some(hashed) = &hashed {
+            plan = Plan::new(hashed, vhost)?;
         }
-        if !wrong.is_empty() {
-            let count = wrong.len();
-            wrong.truncate(NAMED_MAX);
-            let named = wrong.join("; ");
-            let why = format!("nothing was imported, {count} items are wrong: {named}");
-            return Err(Refusal::bad_request(why));
+        for left in &plan.left_out {
+            tracing::warn!(item = left.item, why = left.why, "definitions: left out");
         }
-        let (count, mut last) = (steps.len(), Lsn(0));
-        let mut refused = None;
-        for (what, step) in steps {
+        let text = hashed.as_ref().unwrap_or(json).to_string();
+        let import = Import {
+            vhost: vhost.cloned(),
+            text: Arc::new(text.into_bytes()),
+        };
+        let (admin, (done, imported)) = (self.clone(), oneshot::channel());
+        self.shared().spawn(async move {
+            // Who asked may be gone.
+            let _ = done.send(admin.carry_out(plan, Some(import)).await);
+        });
+        let stopped = |_| internal("the broker stopped before all was imported".to_owned());
+        imported.await.map_err(stopped)?
+    }
+
+    /// Carries out all steps; writes the import down first, unless that was done.
+    async fn carry_out(&self, plan: Plan, import: Option<Import>) -> Result<Imported, Refusal> {
+        let shared = self.shared();
+        let one_at_a_time = shared.imports.lock().await;
+        let is_kept = shared.store.is_some();
+        if let Some(import) = import.filter(|_| is_kept) {
+            shared.note_import(import.facts());
+        }
+        let count = plan.steps.len();
+        let mut imported = Imported {
+            applied: 0,
+            left_out: plan.left_out,
+        };
+        let (mut last, mut refused) = (Lsn(0), None);
+        for (what, step) in plan.steps {
             match self.take_step(step).await {
                 Ok(lsn) => last = last.max(lsn),
                 Err(refusal) => {
@@ -122,6 +137,10 @@ impl Admin {
             // Large files leave room for others.
             tokio::task::yield_now().await;
         }
+        if is_kept {
+            last = shared.note_import(vec![RegistryFact::ImportEnded]);
+        }
+        drop(one_at_a_time);
         self.durable(last).await?;
         let applied = imported.applied;
         if let Some((what, refusal)) = refused {
@@ -155,6 +174,79 @@ impl Admin {
             Reply::Refused(error) => Err(error.into()),
             _ => Ok(lsn),
         }
+    }
+}
+
+/// What an import is to do.
+struct Plan {
+    /// What each step is for, and the step.
+    steps: Vec<(String, Step)>,
+    left_out: Vec<LeftOut>,
+}
+
+impl Plan {
+    fn new(json: &Json, vhost: Option<&Name>) -> Result<Self, Refusal> {
+        let (mut steps, mut left_out, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
+        for item in definitions::read(json, vhost)? {
+            match item.step {
+                Ok(step) => steps.push((item.what, step)),
+                Err(Problem::Wrong(why)) => wrong.push(format!("{}: {why}", item.what)),
+                Err(Problem::Unsupported(why)) => left_out.push(LeftOut {
+                    item: item.what,
+                    why,
+                }),
+            }
+        }
+        if wrong.is_empty() {
+            return Ok(Self { steps, left_out });
+        }
+        let count = wrong.len();
+        wrong.truncate(NAMED_MAX);
+        let named = wrong.join("; ");
+        let why = format!("nothing was imported, {count} items are wrong: {named}");
+        Err(Refusal::bad_request(why))
+    }
+}
+
+/// The same with hashes where passwords stand in clear, none if there are no such: the journal never
+/// has them in clear.
+async fn with_hashes(json: &Json) -> Result<Option<Json>, Refusal> {
+    let is_clear = |user: &Json| user.get("password").is_some_and(Json::is_string);
+    let users = json.get("users").and_then(Json::as_array);
+    if !users.is_some_and(|users| users.iter().any(is_clear)) {
+        return Ok(None);
+    }
+    let mut hashed = json.clone();
+    let users = hashed.get_mut("users").and_then(Json::as_array_mut);
+    for user in users.into_iter().flatten().filter_map(Json::as_object_mut) {
+        if let Some(Json::String(password)) = user.get("password") {
+            let (hash, algorithm) = admin::hash(password.clone()).await?.to_text();
+            user.remove("password");
+            user.insert("password_hash".to_owned(), hash.into());
+            user.insert("hashing_algorithm".to_owned(), algorithm.into());
+        }
+    }
+    Ok(Some(hashed))
+}
+
+/// Carries out what a crash cut off. What is refused now is said in the log: it is no reason not to
+/// start.
+pub(super) async fn finish_interrupted(admin: &Admin) {
+    let Some(import) = admin.registry().import().cloned() else {
+        return;
+    };
+    tracing::warn!("an import of definitions was cut off: it is carried out now");
+    let read = serde_json::from_slice(&import.text);
+    let read = read.map_err(|error| Refusal::bad_request(error.to_string()));
+    let imported = match read.and_then(|json| Plan::new(&json, import.vhost.as_ref())) {
+        Ok(plan) => admin.carry_out(plan, None).await.map(|_| ()),
+        Err(refusal) => {
+            admin.shared().note_import(vec![RegistryFact::ImportEnded]);
+            Err(refusal)
+        }
+    };
+    if let Err(refusal) = imported {
+        tracing::error!(why = refusal.why, "not all of it could be imported");
     }
 }
 

@@ -47,6 +47,8 @@ pub(super) struct Shared {
     pub(super) vhosts: Arc<Vhosts>,
     /// Held while the registry is changed. First in the order of locks.
     pub(super) changes: Mutex<()>,
+    /// Held while definitions are imported: one after the other.
+    pub(super) imports: tokio::sync::Mutex<()>,
     seed: Seed,
     /// What stops publishers.
     pub(super) alarms: Arc<alarm::Board>,
@@ -107,6 +109,7 @@ impl Shared {
             settings,
             vhosts: Arc::default(),
             changes: Mutex::default(),
+            imports: tokio::sync::Mutex::default(),
             seed,
             store,
             pager,

@@ -139,12 +139,12 @@ impl Store {
             self.note_declared(Lsn(u64::MAX));
             return Lsn(u64::MAX);
         }
-        let mut facts = facts.into_iter().map(Box::new).map(Fact::Registry);
+        let mut facts = facts.into_iter();
         let reservation = self.reserve();
         let mut lsn = reservation.first();
         let mut records = Vec::new();
         loop {
-            let facts: Vec<Fact> = facts.by_ref().take(REGISTRY_FACTS).collect();
+            let facts = of_one_record(&mut facts);
             if facts.is_empty() {
                 break;
             }
@@ -179,9 +179,9 @@ impl Store {
 
     /// Copies the registry into the running checkpoint. Call it while it cannot be changed.
     pub(super) fn append_registry_block(&self, now: Now, facts: Vec<RegistryFact>) {
-        let mut facts = facts.into_iter().map(Box::new).map(Fact::Registry);
+        let mut facts = facts.into_iter();
         loop {
-            let facts: Vec<Fact> = facts.by_ref().take(REGISTRY_FACTS).collect();
+            let facts = of_one_record(&mut facts);
             if facts.is_empty() {
                 return;
             }
@@ -351,6 +351,19 @@ impl Store {
             tracing::error!("the journal's thread failed");
         }
     }
+}
+
+/// The facts of the next record: not too many, and one part of definitions, which are large.
+fn of_one_record(facts: &mut impl Iterator<Item = RegistryFact>) -> Vec<Fact> {
+    let mut record = Vec::new();
+    for fact in facts {
+        let is_large = matches!(fact, RegistryFact::ImportPart { .. });
+        record.push(Fact::Registry(Box::new(fact)));
+        if is_large || record.len() == REGISTRY_FACTS {
+            break;
+        }
+    }
+    record
 }
 
 impl Bodies for Store {

@@ -76,4 +76,20 @@ pub enum RegistryFact {
         /// Its name.
         name: Name,
     },
+    /// A part of the definitions that an import is about to declare.
+    ImportPart {
+        /// Where it begins, in bytes from the first part's first.
+        at: u64,
+        /// JSON, cut anywhere.
+        bytes: Box<[u8]>,
+    },
+    /// An import began: a start carries it out unless it has ended.
+    ImportBegun {
+        /// Into which vhost; none: the broker.
+        vhost: Option<Name>,
+        /// Bytes of all parts, which come before this.
+        bytes: u64,
+    },
+    /// It was carried out, or refused and its client told.
+    ImportEnded,
 }

@@ -3,6 +3,7 @@
 
 mod error;
 mod fact;
+mod import;
 mod restoring;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use crate::base::Name;
 
 pub use error::{RegistryError, check_name};
 pub use fact::RegistryFact;
+pub use import::Import;
 pub use restoring::{Piece, RestoringAll};
 
 /// The vhost that connections without a name enter.
@@ -90,6 +92,7 @@ pub struct Registry {
     default_vhost: Name,
     loopback_users: BTreeSet<Name>,
     serial: u64,
+    importing: import::Importing,
 }
 
 impl Registry {
@@ -154,6 +157,11 @@ impl Registry {
         self.global_parameters.get(name).map(String::as_str)
     }
 
+    /// The import that has begun and not ended.
+    pub const fn import(&self) -> Option<&Import> {
+        self.importing.begun()
+    }
+
     /// Whether anyone can administrate.
     pub fn has_administrator(&self) -> bool {
         self.users().any(|user| user.has_tag(&Tag::Administrator))
@@ -210,6 +218,9 @@ impl Registry {
             RegistryFact::GlobalParameterCleared { name } => {
                 self.global_parameters.remove(&name);
             }
+            RegistryFact::ImportPart { at, bytes } => self.importing.part(at, &bytes),
+            RegistryFact::ImportBegun { vhost, bytes } => self.importing.begin(vhost, bytes),
+            RegistryFact::ImportEnded => self.importing.end(),
         }
     }
 
@@ -247,6 +258,7 @@ impl Registry {
                 value: value.clone(),
             }
         }));
+        facts.extend(self.import().into_iter().flat_map(Import::facts));
         facts
     }
 

@@ -1,5 +1,7 @@
 //! What the registry keeps together.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::access::UserLimits;
 
@@ -134,4 +136,31 @@ fn facts_of_a_registry_make_it_again_also_twice() {
     let again = first.facts().into_iter().chain(first.facts());
     assert_eq!(registry(again).facts(), first.facts());
     assert_eq!(first.facts().len(), 6);
+}
+
+#[test]
+fn an_import_stands_from_its_beginning_to_its_end_however_often_its_facts_are_read() {
+    let import = Import {
+        vhost: Some(Name::from("v")),
+        text: Arc::new(vec![b'x'; 150_000]),
+    };
+    let facts = import.facts();
+    assert!(facts.len() > 3, "it comes in parts");
+    let mut registry = Registry::default();
+    for (count, fact) in facts.iter().enumerate() {
+        assert_eq!(registry.import(), None, "after {count} facts");
+        registry.apply(fact.clone());
+    }
+    assert_eq!(registry.import(), Some(&import));
+    // A checkpoint has copied it, and the log is read from any of its facts on.
+    for from in 0..facts.len() {
+        let mut again = Registry::default();
+        let copied = registry.facts();
+        for fact in copied.iter().chain(facts.iter().skip(from)) {
+            again.apply(fact.clone());
+        }
+        assert_eq!(again.import(), Some(&import), "read again from {from}");
+        again.apply(RegistryFact::ImportEnded);
+        assert_eq!(again.facts(), Vec::new());
+    }
 }
