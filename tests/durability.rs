@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use coroner::base::Timestamp;
+use coroner::store::{self, Body, FileDisk, Missing, Payload};
 use support::{RunningBroker, repository, run_to_end};
 
 /// The short form of `interop/torture`; the long one has 200 kills and more.
@@ -98,6 +100,41 @@ fn content(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     content
 }
 
+/// A payload of a version that is still to come.
+struct Newer;
+
+impl Payload for Newer {
+    fn size_hint(&self) -> usize {
+        1
+    }
+
+    fn body(&self) -> Body {
+        Body::None
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(2);
+    }
+}
+
+/// A journal with such a record, its last segment open and with a torn tail, as a crash leaves it.
+fn write_newer_record(directory: &Path) {
+    std::fs::create_dir_all(directory).expect("a directory");
+    let disk = FileDisk::enter(directory, Missing::Create).expect("a disk");
+    let opened = store::open(disk, store::Options::default(), 1, |_| {}).expect("a journal");
+    let (journal, mut writer) = opened.start();
+    journal.append(Newer);
+    writer.write(Timestamp(1)).expect("it is written");
+    writer.sync().expect("it is synced");
+    drop((journal, writer));
+    let segment = directory.join("0000000000000001.seg");
+    let mut bytes = std::fs::read(&segment).expect("a segment");
+    let end = bytes.iter().rposition(|byte| *byte != 0).expect("records") + 1;
+    bytes.truncate(end.next_multiple_of(8));
+    bytes.extend_from_slice(b"torn");
+    std::fs::write(&segment, bytes).expect("a segment");
+}
+
 /// Nothing of this needs a user who may not write: root runs tests too.
 #[test]
 fn data_that_cannot_be_used_is_refused_with_its_name_and_left_as_it_is() {
@@ -111,6 +148,7 @@ fn data_that_cannot_be_used_is_refused_with_its_name_and_left_as_it_is() {
     file("newer/FORMAT", "coroner store\nversion 2\n");
     file("newer/LOCK", "");
     file("newer/0000000000000001.seg", "of another time");
+    write_newer_record(&directory.join("newer-record"));
     let used = directory.join("used");
     let _broker = RunningBroker::start(&["--data", &used.display().to_string()]);
     for (name, parts) in [
@@ -121,6 +159,14 @@ fn data_that_cannot_be_used_is_refused_with_its_name_and_left_as_it_is() {
         ),
         ("no-lock", &["cannot enter", "no-lock"]),
         ("newer", &["newer", "store format 2", "up to 1"]),
+        (
+            "newer-record",
+            &[
+                "newer-record",
+                "written by a newer version",
+                "unknown version 2",
+            ],
+        ),
         ("used", &["used", "in use"]),
     ] {
         let data = directory.join(name);

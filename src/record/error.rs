@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use crate::deaths::HistoryError;
 use crate::message::StoredMessageError;
 use crate::wire::DecodeError;
 
@@ -24,4 +25,19 @@ pub enum RecordError {
     /// Values that no version wrote.
     #[error("record is damaged: bad {0}")]
     Field(&'static str),
+}
+
+impl RecordError {
+    /// Whether a newer version wrote it: it is whole, and not to be thrown away.
+    pub const fn is_of_newer_version(&self) -> bool {
+        matches!(
+            self,
+            Self::Version(_)
+                | Self::Fact(_)
+                | Self::Message(
+                    StoredMessageError::Format(_)
+                        | StoredMessageError::History(HistoryError::Version(_))
+                )
+        )
+    }
 }

@@ -58,13 +58,13 @@ pub(super) fn recover(
     };
     let store_options = setup::store_options(settings);
     let sync = store_options.sync;
-    let opened = store::open(disk, store_options, setup::seed().0, |restored| {
-        reading.take(restored, options);
-    });
-    let mut opened = opened.map_err(|error| fail(&error))?;
+    let read = store::read(disk, |restored| reading.take(restored, options));
+    let read = read.map_err(|error| fail(&error))?;
     if let Some(why) = reading.refusal() {
         return Err(fail(&why));
     }
+    let opened = read.open(store_options, setup::seed().0);
+    let mut opened = opened.map_err(|error| fail(&error))?;
     // A guest that was deleted does not come back because the record of it is damaged.
     let is_fresh = !reading.restoring.has_registry() && reading.unreadable == 0;
     let (registry, mut restoring, mut facts) = reading.restoring.finish();
@@ -143,7 +143,7 @@ impl Reading {
         };
         let (owner, record) = match record::decode(lsn, payload) {
             Ok(read) => read,
-            Err(error @ (RecordError::Version(_) | RecordError::Fact(_))) => {
+            Err(error) if error.is_of_newer_version() => {
                 self.newer = Some(error);
                 return;
             }

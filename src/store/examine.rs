@@ -22,6 +22,8 @@ pub enum Lost {
     Checkpoint,
     /// A block of the checkpoint: the messages or names that stand in it.
     Block,
+    /// The end of the log, behind all that is left.
+    End,
 }
 
 /// Records that had been durable and cannot be read.
@@ -70,6 +72,7 @@ impl fmt::Display for Damage {
             Lost::Before => write!(f, "missing before {file}: ")?,
             Lost::Checkpoint => write!(f, "the end of a checkpoint in {file}: ")?,
             Lost::Block => write!(f, "a block of the checkpoint in {file}: ")?,
+            Lost::End => write!(f, "the log ends too early, in {file}: ")?,
         }
         write!(f, "what came after record {}", self.after.0)?;
         if let Some(before) = self.before {
@@ -127,7 +130,7 @@ pub(super) fn examine<F: DiskFile>(directory: &mut Directory<F>) -> Result<Verdi
             continue;
         };
         directory.scan_from(checkpoint.begin)?;
-        let mut verdict = judge(&directory.segments, checkpoint.begin);
+        let mut verdict = judge(directory, checkpoint.begin);
         if verdict.cut.as_ref().is_some_and(|cut| cut.after < end) {
             candidates.insert(checkpoint.previous);
             continue;
@@ -138,12 +141,30 @@ pub(super) fn examine<F: DiskFile>(directory: &mut Directory<F>) -> Result<Verdi
         return Ok(verdict);
     }
     directory.scan_from(Lsn(0))?;
-    let mut verdict = judge(&directory.segments, Lsn(0));
+    let mut verdict = judge(directory, Lsn(0));
     verdict.note_ends(&directory.segments, &unreadable);
     Ok(verdict)
 }
 
 impl Verdict {
+    /// A log that is whole reaches as far as it was durable.
+    fn note_end<F>(&mut self, directory: &Directory<F>) {
+        let told = |damage: &Damage| damage.after == self.last && damage.before.is_none();
+        if directory.witnessed <= self.last || self.damage.last().is_some_and(told) {
+            return;
+        }
+        let last = directory.segments.last();
+        let end = last.map_or(0, |segment| segment.data_end).into();
+        self.damage.push(Damage {
+            lost: Lost::End,
+            file: last.map_or_else(String::new, |segment| segment_name(segment.header.id)),
+            from: end,
+            to: end,
+            after: self.last,
+            before: None,
+        });
+    }
+
     /// An end record that cannot be read is damage, unless it went with the tail.
     fn note_ends<F>(&mut self, segments: &[Loaded<F>], unreadable: &[Lsn]) {
         for end in unreadable.iter().filter(|end| **end <= self.last) {
@@ -154,11 +175,12 @@ impl Verdict {
 }
 
 /// Tells damage from the tail in all that was scanned.
-fn judge<F: DiskFile>(segments: &[Loaded<F>], begin: Lsn) -> Verdict {
-    let durable = known_durable(segments);
+fn judge<F: DiskFile>(directory: &Directory<F>, begin: Lsn) -> Verdict {
+    let (segments, witnessed) = (&*directory.segments, directory.witnessed);
+    let durable = known_durable(segments).max(witnessed);
     let mut verdict = Verdict {
         durable,
-        seen: highest(segments),
+        seen: highest(segments).max(witnessed),
         ..Verdict::default()
     };
     for (number, segment) in segments.iter().enumerate() {
@@ -202,6 +224,7 @@ fn judge<F: DiskFile>(segments: &[Loaded<F>], begin: Lsn) -> Verdict {
         }
         verdict.last = segment.last.max(verdict.last);
     }
+    verdict.note_end(directory);
     verdict
 }
 

@@ -8,10 +8,10 @@ const NAME: &str = "FORMAT";
 const NEW_NAME: &str = "FORMAT.new";
 const FIRST_LINE: &str = "coroner store";
 
-/// Refuses a newer version; writes the file if it is missing or cannot be read.
-pub(super) fn check_or_write<D: Disk>(disk: &D) -> Result<(), StoreError> {
-    if let Some(found) = version(disk)? {
-        return refuse_newer(found);
+/// Writes the file if it is missing or cannot be read.
+pub(super) fn write_if_missing<D: Disk>(disk: &D) -> Result<(), StoreError> {
+    if version(disk)?.is_some() {
+        return Ok(());
     }
     let file = disk.create(NEW_NAME)?;
     file.write_at(0, format!("{FIRST_LINE}\nversion {VERSION}\n").as_bytes())?;

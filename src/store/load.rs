@@ -12,6 +12,7 @@ use super::index::Index;
 use super::prepare::{TEMPORARY_SUFFIX, segment_id, segment_name};
 use super::scan::{Ending, Found, Scanner};
 use super::spill::SPILL_PREFIX;
+use super::witness;
 use crate::base::{Lsn, Timestamp};
 
 /// A data directory.
@@ -23,6 +24,8 @@ pub(super) struct Directory<F> {
     pub unreadable: Vec<String>,
     /// Prepared segments and what a crash left: of no use any more.
     pub leftovers: Vec<String>,
+    /// The last record that was durable according to the file beside the log.
+    pub witnessed: Lsn,
     /// Above every id in use.
     pub next_id: u64,
     /// Bytes read so far.
@@ -79,6 +82,7 @@ pub(super) fn load<D: Disk>(disk: &D) -> Result<Directory<D::File>, StoreError> 
         segments: Vec::new(),
         unreadable: Vec::new(),
         leftovers: Vec::new(),
+        witnessed: witness::told(disk)?,
         next_id: 1,
         bytes_read: 0,
     };
@@ -259,12 +263,12 @@ impl<F: DiskFile> Loaded<F> {
         Ok(bytes.len() as u64)
     }
 
-    /// The bytes with header and frames.
+    /// The bytes with header and frames, and those behind them unless it is known where they end.
     pub fn frames(&self) -> Result<Vec<u8>, DiskError> {
-        match &self.trailer {
-            Some(trailer) => read_range(&*self.file, 0, trailer.data_end as usize),
-            None => read_all(&*self.file),
+        if self.trailer.is_some() || self.scan.is_some() {
+            return read_range(&*self.file, 0, self.data_end as usize);
         }
+        read_all(&*self.file)
     }
 
     pub fn lsn(&self, delta: u32) -> Lsn {

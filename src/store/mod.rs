@@ -36,6 +36,7 @@ mod segments;
 pub mod sim_disk;
 mod spill;
 mod stats;
+mod witness;
 mod writer;
 
 #[cfg(test)]
@@ -54,7 +55,7 @@ pub use maintain::Maintained;
 pub use options::{COMMIT_BYTES, Options, PIECE_BYTES_MAX, SyncPolicy};
 pub use pace::{CommitPace, Due, Waiting};
 pub use random::Random;
-pub use recovery::{Recovery, Restored, Restoring, open};
+pub use recovery::{Recovery, Restored, Restoring, Unopened, open, read};
 pub use spill::{Spill, is_spilled};
 pub use stats::{SYNC_BUCKETS_US, StoreStats};
 pub use writer::{Writer, Wrote};

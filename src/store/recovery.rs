@@ -1,7 +1,7 @@
-//! Opening a data directory: decide, cut, seal, replay, begin anew.
+//! Opening a data directory: decide, replay, cut, seal, begin anew.
 //!
 //! ```text
-//!  open -> blocks and facts to `restore` -> Restoring -> retain(lsn)... -> start -> Journal, Writer
+//!  read -> blocks and facts to `restore` -> open -> Restoring -> retain(lsn)... -> start -> Journal, Writer
 //! ```
 
 use std::fmt;
@@ -80,35 +80,82 @@ pub struct Restoring<P, D: Disk> {
     recovery: Recovery,
 }
 
+/// What lies in a data directory, read and handed over. Nothing in it was changed so far: who cannot
+/// do with it what it says drops this.
+pub struct Unopened<D: Disk> {
+    disk: D,
+    directory: Directory<D::File>,
+    verdict: Verdict,
+    recovery: Recovery,
+}
+
 /// Opens the store in a data directory and hands everything in it to `restore`. Bodies are not read.
 /// `seed`: random.
 pub fn open<P: Payload, D: Disk>(
     disk: D,
     options: Options,
     seed: u64,
-    mut restore: impl FnMut(Restored<'_>),
+    restore: impl FnMut(Restored<'_>),
 ) -> Result<Restoring<P, D>, StoreError> {
-    format_file::check_or_write(&disk)?;
+    read(disk, restore)?.open(options, seed)
+}
+
+/// Reads a data directory and hands everything in it to `restore`. Bodies are not read.
+pub fn read<D: Disk>(
+    disk: D,
+    mut restore: impl FnMut(Restored<'_>),
+) -> Result<Unopened<D>, StoreError> {
+    format_file::refuse_newer(format_file::version(&disk)?.unwrap_or_default())?;
     let mut directory = load(&disk)?;
     let verdict = examine(&mut directory)?;
-    let set_aside = directory.unreadable.clone();
-    settle(&disk, &mut directory, &verdict)?;
     let mut recovery = Recovery {
         stamp: verdict.stamp,
         closed: verdict.closed,
         damage: verdict.damage.clone(),
         cut: verdict.cut.clone(),
-        set_aside,
+        set_aside: directory.unreadable.clone(),
         ..Recovery::default()
     };
     if let Some(stamp) = verdict.stamp {
         restore(Restored::Stamp(stamp));
     }
     replay(&mut directory, &verdict, &mut recovery, &mut restore)?;
-    recovery.segments = directory.segments.len();
-    recovery.bytes_read = directory.bytes_read;
-    recovery.log();
-    Ok(assemble(disk, options, seed, &directory, verdict, recovery))
+    Ok(Unopened {
+        disk,
+        directory,
+        verdict,
+        recovery,
+    })
+}
+
+impl<D: Disk> Unopened<D> {
+    /// Makes the directory agree with what was read. `seed`: random.
+    pub fn open<P: Payload>(
+        self,
+        options: Options,
+        seed: u64,
+    ) -> Result<Restoring<P, D>, StoreError> {
+        let Self {
+            disk,
+            mut directory,
+            verdict,
+            mut recovery,
+        } = self;
+        format_file::write_if_missing(&disk)?;
+        settle(&disk, &mut directory, &verdict)?;
+        recovery.segments = directory.segments.len();
+        recovery.bytes_read = directory.bytes_read;
+        recovery.log();
+        Ok(assemble(disk, options, seed, &directory, verdict, recovery))
+    }
+}
+
+impl<D: Disk> fmt::Debug for Unopened<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unopened")
+            .field("recovery", &self.recovery)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<P: Payload, D: Disk> Restoring<P, D> {

@@ -26,6 +26,7 @@ use super::prepare::{Prepared, Recycled};
 use super::random::Random;
 use super::rewrite::Rewrite;
 use super::stats::Counters;
+use super::witness::Witness;
 use crate::base::{Lsn, Timestamp};
 
 /// Room for so many waiting records is kept when a burst made more.
@@ -53,6 +54,8 @@ pub struct Writer<P, D: Disk> {
     pub(super) out: Vec<u8>,
     pub(super) fresh: Vec<Fresh>,
     pub(super) unsynced: Vec<Arc<D::File>>,
+    /// Tells beside the log how far it is durable.
+    witness: Witness<D::File>,
 }
 
 /// The checkpoint that counts.
@@ -117,6 +120,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             out: Vec::new(),
             fresh: Vec::new(),
             unsynced: Vec::new(),
+            witness: Witness::default(),
         }
     }
 
@@ -130,6 +134,10 @@ impl<P: Payload, D: Disk> Writer<P, D> {
     pub fn write(&mut self, wall: Timestamp) -> Result<Wrote, StoreError> {
         self.check()?;
         self.wall = wall;
+        let durable = self.progress.synced_record;
+        if self.witness.is_due(durable, wall) {
+            self.tell_witness(durable, wall);
+        }
         let mut batch = self.taken.take().unwrap_or_else(|| {
             let spare = std::mem::take(&mut self.spare);
             self.shared.buffer.lock().take(spare)
@@ -212,7 +220,15 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         self.sync()?;
         self.seal()?;
         self.sync()?;
+        self.tell_witness(self.progress.synced_record, wall);
         Ok(())
+    }
+
+    fn tell_witness(&mut self, durable: Lsn, wall: Timestamp) {
+        // Nothing that was confirmed depends on it.
+        if let Err(error) = self.witness.tell(&self.shared.disk, durable, wall) {
+            tracing::warn!(%error, "how far the journal is durable is not told beside it");
+        }
     }
 
     /// Fails if the store is poisoned.

@@ -108,7 +108,9 @@ pub(super) enum Damage {
     Checkpoint(Records),
     /// A block of the checkpoint cannot be read.
     Block(Records),
-    /// A record that is whole says nothing that this version understands.
+    /// The log ends before what had been durable.
+    End(Records),
+    /// A record that is whole says what no version wrote.
     Record { record: u64, why: String },
     /// A message's bytes are not there, or are not its bytes.
     Body { record: u64, why: &'static str },
@@ -247,7 +249,8 @@ impl Display for Damage {
             Self::Stretch(records)
             | Self::Missing(records)
             | Self::Checkpoint(records)
-            | Self::Block(records) => f.write_str(&records.told),
+            | Self::Block(records)
+            | Self::End(records) => f.write_str(&records.told),
             Self::Record { record, why } => write!(f, "record {record}: {why}"),
             Self::Body { record, why } => write!(f, "the message of record {record}: {why}"),
             Self::Queue { queue, record } => write!(

@@ -3,22 +3,34 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use thiserror::Error;
 
 use super::findings::{Cut, Damage, Findings, Queue, Records, Segment, Start, Vhost};
 use crate::base::{Lsn, Millis, Name, Now, QueueId, Seed, Timestamp};
 use crate::broker::registry::{OWNER, RegistryFact};
 use crate::broker::{Body, Fact, Options, Record, Restoring};
-use crate::record;
+use crate::record::{self, RecordError};
 use crate::store::{Depth, Disk, Inspection, Lost, Restored, StoreError, StoreReport};
 
 /// Queues copied out of a core in one go.
 const QUEUES_BATCH: usize = 256;
 
+/// Why a directory cannot be looked at.
+#[derive(Debug, Error)]
+pub(super) enum LookError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// It is whole, but not for us to judge.
+    #[error("it was written by a newer version: {why} (record {record})")]
+    Newer { record: u64, why: RecordError },
+}
+
 /// Looks at a directory; bodies are read if everything is.
-pub(super) fn look<D: Disk>(disk: &D, depth: Depth) -> Result<Findings, StoreError> {
+pub(super) fn look<D: Disk>(disk: &D, depth: Depth) -> Result<Findings, LookError> {
     let mut inspection = Inspection::new(disk, depth)?;
     let mut findings = Findings::default();
     let mut vhosts: BTreeMap<Name, Reading> = BTreeMap::new();
+    let mut newer = None;
     inspection.replay(|restored| {
         let (lsn, payload, in_checkpoint) = match restored {
             Restored::Block { lsn, payload } => (lsn, payload, true),
@@ -36,12 +48,19 @@ pub(super) fn look<D: Disk>(disk: &D, depth: Depth) -> Result<Findings, StoreErr
                 let vhost = vhost.or_insert_with(|| Reading::new(name));
                 vhost.take(&record, in_checkpoint);
             }
+            Err(why) if why.is_of_newer_version() => {
+                let record = lsn.0;
+                newer = Some(LookError::Newer { record, why });
+            }
             Err(error) => findings.add(Damage::Record {
                 record: lsn.0,
                 why: error.to_string(),
             }),
         }
     })?;
+    if let Some(newer) = newer {
+        return Err(newer);
+    }
     for (name, vhost) in &mut vhosts {
         vhost.check_queues(&mut findings);
         vhost.check_bodies(&mut inspection, depth, &mut findings)?;
@@ -227,6 +246,7 @@ fn add_report(report: StoreReport, findings: &mut Findings) {
             Lost::Before => Damage::Missing,
             Lost::Checkpoint => Damage::Checkpoint,
             Lost::Block => Damage::Block,
+            Lost::End => Damage::End,
         };
         findings.add(kind(Records {
             told: damage.to_string(),

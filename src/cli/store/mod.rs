@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgMatches, Command};
 
+use self::look::LookError;
 use super::{EXIT_FAILURE, EXIT_USAGE, complain};
 use crate::store::{Depth, FileDisk, Missing, StoreError};
 
@@ -70,14 +71,17 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
         Depth::Start
     };
     let disk = FileDisk::enter(Path::new(directory), Missing::Refuse).map_err(StoreError::from);
-    let findings = match disk.and_then(|disk| look::look(&disk, depth)) {
+    let findings = match disk
+        .map_err(LookError::from)
+        .and_then(|disk| look::look(&disk, depth))
+    {
         Ok(findings) => findings,
         Err(error) => {
             match error {
-                StoreError::NewerVersion { .. } => {
+                LookError::Newer { .. } | LookError::Store(StoreError::NewerVersion { .. }) => {
                     complain(&format_args!("data directory {directory}: {error}"));
                 }
-                _ => complain(&error),
+                LookError::Store(error) => complain(&error),
             }
             return EXIT_FAILURE.into();
         }

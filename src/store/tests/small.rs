@@ -195,3 +195,78 @@ fn recovery_survives_any_bytes() {
         fuzz_recovery(&bytes);
     }
 }
+
+/// The newest segment with something in it, cut to this part of what it holds.
+fn cut_newest(disk: &SimDisk, (part, of): (usize, usize)) -> SimDisk {
+    let cut = SimDisk::default();
+    let files = disk.files();
+    let newest = files
+        .iter()
+        .filter(|(name, bytes)| is_segment(name) && bytes.iter().any(|byte| *byte != 0));
+    let newest = newest.map(|(name, _)| name.clone()).max().unwrap();
+    for (name, mut bytes) in files {
+        if name == newest {
+            let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+            bytes.truncate(end * part / of);
+        }
+        cut.put(&name, &bytes);
+    }
+    cut
+}
+
+#[test]
+fn confirmed_records_that_are_cut_off_the_end_are_told_and_what_is_left_stays() {
+    let disk = SimDisk::default();
+    let mut world = World::open(&disk, options(), 1).unwrap();
+    for _ in 0..8 {
+        world.publish(100);
+        world.commit().unwrap();
+    }
+    let durable = world.journal.durable_lsn();
+    world.wall += 1_000;
+    world.commit().unwrap();
+    let report = |part| {
+        let cut = cut_newest(&disk, part);
+        let report = Inspection::new(&cut, Depth::Everything).unwrap().report();
+        (cut, report)
+    };
+    for part in 20..100 {
+        let (_, report) = report((part, 100));
+        let [damage] = &report.damage[..] else {
+            panic!("cut to {part} of 100: {report:?}");
+        };
+        assert_eq!(damage.before, None, "cut to {part} of 100: {report:?}");
+    }
+    let (cut, report) = report((1, 2));
+
+    let mut left = World::open(&cut, options(), 2).unwrap();
+    assert_eq!(left.recovery.damage, report.damage);
+    assert!(!left.entries.is_empty() && left.entries.len() < 8);
+    let is_left = |(key, body): (&u32, &Lsn)| world.entries.get(key) == Some(body);
+    assert!(left.entries.iter().all(is_left));
+    left.publish(10);
+    let newest = left.entries.values().max().unwrap();
+    assert!(*newest > durable, "no name is given twice");
+    left.commit().unwrap();
+    left.commit().unwrap();
+    // It was said once: what is there now is whole.
+    let again = World::open(&cut, options(), 3).unwrap();
+    assert_eq!(again.recovery.damage, []);
+    assert_eq!(again.entries, left.entries);
+}
+
+#[test]
+fn a_tail_that_was_never_confirmed_is_no_damage() {
+    let disk = SimDisk::default();
+    let mut world = World::open(&disk, options(), 1).unwrap();
+    world.publish(100);
+    world.commit().unwrap();
+    world.wall += 1_000;
+    world.commit().unwrap();
+    world.publish(100);
+    world.writer.write(Timestamp(world.wall + 1_000)).unwrap();
+    let cut = cut_newest(&disk, (9, 10));
+    let left = World::open(&cut, options(), 2).unwrap();
+    assert_eq!(left.recovery.damage, []);
+    assert_eq!(left.entries.len(), 1);
+}

@@ -1,0 +1,83 @@
+//! The file `DURABLE`: part 8 of `docs/STORE_FORMAT.md`. It tells how far the log was durable beside
+//! the log, so that records which were confirmed and are cut off its end do not pass for a tail that
+//! never was.
+
+use super::disk::{Disk, DiskFile, read_range};
+use super::error::{DiskError, StoreError};
+use super::format::Cursor;
+use crate::base::{Lsn, Timestamp};
+
+const NAME: &str = "DURABLE";
+const MAGIC: [u8; 8] = *b"CORONDUR";
+const BYTES: usize = 32;
+/// It is written anew at most so often, by the wall clock.
+const EVERY_MS: u64 = 1_000;
+
+/// Writes the file. It is never synced: it may be late, it never promises too much.
+#[derive(Debug)]
+pub(super) struct Witness<F> {
+    file: Option<F>,
+    told: Lsn,
+    at: Option<Timestamp>,
+}
+
+impl<F> Default for Witness<F> {
+    fn default() -> Self {
+        Self {
+            file: None,
+            told: Lsn(0),
+            at: None,
+        }
+    }
+}
+
+impl<F: DiskFile> Witness<F> {
+    /// Whether it is time to tell that the log is durable up to a record.
+    pub(super) fn is_due(&self, durable: Lsn, wall: Timestamp) -> bool {
+        let waited = self
+            .at
+            .is_none_or(|at| (wall.0 - at.0).unsigned_abs() >= EVERY_MS);
+        durable > self.told && waited
+    }
+
+    /// Tells it. What fails is told the next time.
+    pub(super) fn tell<D: Disk<File = F>>(
+        &mut self,
+        disk: &D,
+        durable: Lsn,
+        wall: Timestamp,
+    ) -> Result<(), DiskError> {
+        (self.told, self.at) = (durable, Some(wall));
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => disk.create(NAME)?,
+        };
+        let mut bytes = Vec::with_capacity(BYTES);
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&durable.0.to_le_bytes());
+        bytes.extend_from_slice(&wall.0.to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
+        file.write_at(0, &bytes)?;
+        self.file = Some(file);
+        Ok(())
+    }
+}
+
+/// The last record that was durable according to the file, 0 if it tells nothing.
+pub(super) fn told<D: Disk>(disk: &D) -> Result<Lsn, StoreError> {
+    if !disk.list()?.iter().any(|name| name == NAME) {
+        return Ok(Lsn(0));
+    }
+    let bytes = read_range(&disk.open(NAME)?, 0, BYTES)?;
+    Ok(decode(&bytes).unwrap_or_default())
+}
+
+fn decode(bytes: &[u8]) -> Option<Lsn> {
+    let (told, crc) = bytes.split_last_chunk::<4>()?;
+    let mut reader = Cursor(told);
+    let whole = bytes.len() == BYTES && crc32c::crc32c(told) == u32::from_le_bytes(*crc);
+    let known = reader.take(8)? == MAGIC;
+    let durable = Lsn(reader.u64()?);
+    (whole && known).then_some(durable)
+}
