@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::Loaded;
+use super::{DropCause, Loaded};
 use crate::access::TopicPermissions;
 use crate::base::{
     ConnectionId, ConsumerId, ExchangeId, Lsn, Name, Position, PublisherId, QueueId, SessionId,
@@ -93,12 +93,14 @@ pub enum Command {
         /// Which.
         position: Position,
     },
-    /// A delivery cannot be sent because its bytes cannot be read back: it is dropped.
+    /// A delivery cannot be sent and not be given back: it is dropped.
     Lose {
         /// Whose.
         consumer: ConsumerId,
         /// Which.
         position: Position,
+        /// Why.
+        cause: DropCause,
     },
     /// The consumer's link is gone: its deliveries come back, acquired-count raised only.
     ConsumerDetach {
@@ -314,7 +316,8 @@ pub struct Consume {
     pub consumer: ConsumerId,
     /// Queue to consume from.
     pub queue: Name,
-    /// Deliveries are settled when sent.
+    /// Deliveries are settled when sent: accepted as soon as they were written, which
+    /// [`Command::SettleRun`] tells.
     pub settled: bool,
     /// Higher is served first; default 0.
     pub priority: i32,

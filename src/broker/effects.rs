@@ -160,6 +160,8 @@ pub enum DropCause {
     QueueExpired,
     /// Its bytes cannot be read.
     Damaged,
+    /// It was sent settled, and the connection broke while it was written: it may have arrived.
+    ConnectionLost,
 }
 
 impl DropCause {
@@ -176,6 +178,7 @@ impl DropCause {
             Self::QueueDeleted => "queue_deleted",
             Self::QueueExpired => "queue_expired",
             Self::Damaged => "damaged",
+            Self::ConnectionLost => "connection_lost",
         }
     }
 }

@@ -7,6 +7,7 @@
 //!                 +--> asked (Work::Ask) --> on_*_reply --> accepted or refused
 //! ```
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Gateway;
@@ -162,8 +163,9 @@ impl Gateway {
         let settled = attach.snd_settle_mode == SenderSettleMode::Settled;
         let consumer = Consumer {
             settled,
+            unwritten: VecDeque::new(),
             encoding: deaths_encoding(attach)?,
-            answers: std::collections::VecDeque::new(),
+            answers: VecDeque::new(),
             evidence: self.evidence(&attach.name),
         };
         let (priority, exclusive) = (priority(attach)?, exclusive(attach)?);

@@ -10,6 +10,7 @@ use super::dynamic::DynamicNode;
 use super::environment::Environment;
 use super::handshake::{Known, Login};
 use super::links::{Kind, LinkId, Links, Sent};
+use super::presettled::{Presettled, Written};
 use super::sasl::Sasl;
 use super::stream::Streams;
 use super::work::{Answered, Work};
@@ -62,6 +63,7 @@ pub struct Gateway {
     /// The temporary queues of links.
     pub(super) dynamic: Map<LinkHandle, DynamicNode>,
     pub(super) sent: Sent,
+    pub(super) presettled: Presettled,
     pub(super) sessions: Map<SessionHandle, SessionId>,
     pub(super) work: VecDeque<Work>,
     pub(super) answered: Vec<Answered>,
@@ -131,6 +133,7 @@ impl Gateway {
             links: Links::new(seed),
             dynamic: Map::with_hasher(seed.hasher()),
             sent: Sent::default(),
+            presettled: Presettled::default(),
             sessions: Map::with_hasher(seed.hasher()),
             work: VecDeque::new(),
             answered: Vec::new(),
@@ -208,6 +211,9 @@ impl Gateway {
     /// `unwritten_bytes` what the driver has not written yet.
     pub fn handle_effects(&mut self, now: Now, durable: Lsn, unwritten_bytes: u64) {
         self.durable = durable;
+        if unwritten_bytes == 0 {
+            self.settle_handed();
+        }
         while self
             .unwritten
             .pop_front_if(|(lsn, _)| *lsn <= durable)
@@ -241,8 +247,9 @@ impl Gateway {
         self.link.bytes_pending() + unwritten_bytes < ENCODED_BYTES_MAX
     }
 
-    /// The peer's socket is gone.
-    pub fn handle_disconnect(&mut self) {
+    /// The peer's socket is gone; `written` is what it took of the last output.
+    pub fn handle_disconnect(&mut self, written: Written) {
+        self.undo_presettled(written);
         self.on_closed();
     }
 
@@ -276,8 +283,11 @@ impl Gateway {
 /// Output.
 impl Gateway {
     /// Appends frames to `out`; whether there were any.
+    /// Call it when all that it gave before is written.
     pub fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> bool {
-        self.link.poll_transmit(now, out)
+        let any = self.link.poll_transmit(now, out);
+        self.hand_presettled();
+        any
     }
 
     /// When [`Gateway::handle_timeout`] is to be called next.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Gateway;
 use super::errors;
-use super::links::{Consumer, Kind, Link, Sent};
+use super::links::{Consumer, Kind, Link};
 use super::work::Work;
 use crate::base::limits::SETTLE_RUN_MAX;
 use crate::base::{ConsumerId, Name, Serial};
@@ -39,11 +39,7 @@ impl Gateway {
             encoding: consumer.encoding,
         };
         let settled = consumer.settled;
-        let token = if settled {
-            Sent::SETTLED
-        } else {
-            self.sent.insert(delivery.consumer, delivery.position)
-        };
+        let token = self.sent.insert(delivery.consumer, delivery.position);
         let sending = Sending {
             token,
             settled,
@@ -75,8 +71,10 @@ impl Gateway {
             self.link
                 .send(handle, sending, || delivery.message.bare_bytes())
         };
-        if let Err(unsendable) = sent {
-            self.return_unsent(handle, token, delivery, unsendable);
+        match sent {
+            Err(unsendable) => self.return_unsent(handle, token, delivery, unsendable),
+            Ok(()) if settled => self.note_presettled(handle, token),
+            Ok(()) => {}
         }
     }
 

@@ -99,17 +99,24 @@ impl Gateway {
         let Some(id) = self.sessions.remove(&session) else {
             return;
         };
-        let gone = self.links.remove_session(session);
+        let mut gone = self.links.remove_session(session);
         let consumers = gone
             .iter()
             .filter(|link| matches!(link.kind, Kind::Consumer(_)))
             .map(|link| link.id.consumer())
+            .collect();
+        let settled: Vec<_> = gone
+            .iter_mut()
+            .filter_map(|link| link.kind.take_presettled())
             .collect();
         self.work.push_back(Work::Command(Command::SessionFlow {
             session: id,
             limit: 0,
         }));
         self.forget_sent(unsent, unsettled);
+        for tokens in settled {
+            self.settle_leaving(tokens, unsent);
+        }
         self.work
             .push_back(Work::Leave(Leaving::Session(id, consumers)));
         for link in gone {
@@ -120,11 +127,12 @@ impl Gateway {
     }
 
     fn on_detached(&mut self, handle: LinkHandle, unsent: &[u64], unsettled: &[u64]) {
-        let Some(link) = self.links.remove(handle) else {
+        let Some(mut link) = self.links.remove(handle) else {
             return;
         };
         self.streams.forget(handle);
         self.forget_publisher(&link);
+        let presettled = link.kind.take_presettled();
         if let Kind::Consumer(_) = link.kind {
             let consumer = link.id.consumer();
             let stop = Command::ConsumerFlow {
@@ -134,6 +142,9 @@ impl Gateway {
             };
             self.work.push_back(Work::Command(stop));
             self.forget_sent(unsent, unsettled);
+            if let Some(tokens) = presettled {
+                self.settle_leaving(tokens, unsent);
+            }
             self.work
                 .push_back(Work::Leave(Leaving::Consumer(consumer)));
         }

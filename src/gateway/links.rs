@@ -63,11 +63,25 @@ pub(super) enum Kind {
     Response(PairHalf),
 }
 
+impl Kind {
+    /// What a consumer that takes settled has not been written, if it is one.
+    pub(super) fn take_presettled(&mut self) -> Option<VecDeque<u64>> {
+        match self {
+            Self::Consumer(consumer) if consumer.settled => {
+                Some(std::mem::take(&mut consumer.unwritten))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Our side of a consuming link.
 #[derive(Debug)]
 pub(super) struct Consumer {
     /// Deliveries are settled when sent.
     pub(super) settled: bool,
+    /// Of those, what the engine has and the driver has not: tokens, oldest first.
+    pub(super) unwritten: VecDeque<u64>,
     /// How it wants the death history.
     pub(super) encoding: Encoding,
     /// Outcomes that wait for the core before they are answered, oldest first.

@@ -9,7 +9,7 @@ use super::Gateway;
 use super::errors;
 use super::work::Work;
 use crate::base::{ConsumerId, Lsn, Now, Position};
-use crate::broker::{Command, Delivery};
+use crate::broker::{Command, Delivery, DropCause};
 use crate::link::{LinkHandle, Sending, Unsendable};
 
 /// The messages of one connection that are being read back.
@@ -110,7 +110,11 @@ impl Gateway {
             self.link.supply(link, number, bytes);
         } else {
             let (consumer, position) = (stream.consumer, stream.position);
-            let lose = Command::Lose { consumer, position };
+            let lose = Command::Lose {
+                consumer,
+                position,
+                cause: DropCause::Damaged,
+            };
             self.work.push_back(Work::Command(lose));
             self.streams.forget(link);
             self.link.detach(link, true, Some(errors::unreadable()));

@@ -20,7 +20,7 @@ use super::vhost::Vhost;
 use crate::access::{LoginError, LoginWay, Mechanism};
 use crate::base::limits::PARTIAL_FREE_BYTES;
 use crate::base::{Lsn, Millis, Name, Now};
-use crate::gateway::{Fetch, Gateway};
+use crate::gateway::{Fetch, Gateway, Written};
 
 /// How passwords come that a connection has checked.
 const PLAIN: LoginWay = LoginWay::Sasl(Mechanism::Plain);
@@ -331,7 +331,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
 
     /// Gives back to the core what it lent to this connection.
     fn leave(&mut self) {
-        self.gateway.handle_disconnect();
+        let written = match (self.written, self.unwritten()) {
+            (_, 0) => Written::All,
+            (0, _) => Written::Nothing,
+            _ => Written::Part,
+        };
+        self.gateway.handle_disconnect(written);
         self.work();
         if let Some(vhost) = self.vhost.take() {
             vhost.leave(self.gateway.id());

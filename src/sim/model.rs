@@ -52,7 +52,6 @@ pub(super) struct ModelConsumer {
     pub(super) limit: u64,
     pub(super) assigned: u64,
     pub(super) draining: bool,
-    pub(super) settled: bool,
 }
 
 /// One queue.

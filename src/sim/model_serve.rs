@@ -150,8 +150,8 @@ impl Model {
             let consumer = queue
                 .takers()
                 .find(|consumer| Some(consumer.id) == taker)
-                .map(|consumer| (consumer.id, consumer.settled));
-            let Some((consumer, settled)) = consumer else {
+                .map(|consumer| consumer.id);
+            let Some(consumer) = consumer else {
                 self.complaints
                     .push(format!("{id} {position}: not delivered, or to {taker:?}"));
                 return dead;
@@ -159,9 +159,7 @@ impl Model {
             if let Some(consumer) = queue.consumers.iter_mut().find(|c| c.id == consumer) {
                 consumer.assigned += 1;
             }
-            if settled {
-                queue.messages.remove(at);
-            } else if let Some(message) = queue.messages.get_mut(at) {
+            if let Some(message) = queue.messages.get_mut(at) {
                 message.state = ModelState::Held(consumer);
             }
         }

@@ -183,10 +183,8 @@ impl Clients {
         connection.assigned_bytes += u64::from(size_bytes);
         session.assigned += 1;
         consumer.assigned += 1;
-        if !consumer.settled {
-            session.unsettled += 1;
-            consumer.held += 1;
-        }
+        session.unsettled += 1;
+        consumer.held += 1;
         Ok(consumer)
     }
 

@@ -26,7 +26,11 @@ impl Core {
                 self.connection_room(connection, limit_bytes);
             }
             Command::SessionFlow { session, limit } => self.session_flow(session, limit),
-            Command::Lose { consumer, position } => self.lose(turn, consumer, position),
+            Command::Lose {
+                consumer,
+                position,
+                cause,
+            } => self.lose(turn, (consumer, position), cause),
             Command::ReturnUnsent { consumer, position } => {
                 self.return_unsent(turn, consumer, position);
             }

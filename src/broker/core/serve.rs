@@ -1,13 +1,12 @@
 //! Serving one queue: who gets what, what is due, what is too much.
 
 use super::clients::{Clients, holder};
-use super::recorder::Recorder;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::{ConsumerId, Millis, Now, Position, QueueId};
 use crate::broker::arguments::Overflow;
 use crate::broker::counters::Counters;
-use crate::broker::queue::{Choice, Growth, Queue, Slot, State, Usage};
+use crate::broker::queue::{Choice, Growth, Queue, Slot, State};
 use crate::broker::{Delivery, DropCause, Effect};
 use crate::deaths::Reason;
 
@@ -29,9 +28,7 @@ impl Core {
         let mut dead = Vec::new();
         let mut assigning = Assigning {
             clients: &mut self.clients,
-            recorder: &mut self.recorder,
             counters: &mut self.counters,
-            here: &mut self.memory.here,
             wanted: None,
         };
         if !queue.selecting.is_empty() {
@@ -200,9 +197,7 @@ impl Clients {
 /// What assigning touches beside the queue.
 struct Assigning<'a> {
     clients: &'a mut Clients,
-    recorder: &'a mut Recorder,
     counters: &'a mut Counters,
-    here: &'a mut Usage,
     /// On disk, and somebody who selects has to look at it.
     wanted: Option<Position>,
 }
@@ -274,17 +269,7 @@ impl Assigning<'_> {
             queue.consumers.served(queue.messages.ready());
             queue.counters.delivered += 1;
             self.counters.delivered += 1;
-            if !taker.settled {
-                queue.messages.hold(position, holder(consumer));
-                continue;
-            }
-            let Some(gone) = queue.messages.take_ready(position) else {
-                return;
-            };
-            self.here.subtract(gone.here_bytes);
-            queue.counters.accepted += 1;
-            self.counters.settled.presettled += 1;
-            self.recorder.push_gone(queue.id, position, &gone);
+            queue.messages.hold(position, holder(consumer));
         }
     }
 }

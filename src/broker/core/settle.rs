@@ -34,9 +34,9 @@ impl Core {
         let Some(state) = self.clients.consumers.get(&consumer) else {
             return;
         };
-        let (connection, queue) = (state.connection, state.queue);
+        let (connection, queue, settled) = (state.connection, state.queue, state.settled);
         let is_settled = match outcome {
-            Outcome::Accepted => self.accept(queue, position, consumer),
+            Outcome::Accepted => self.accept(queue, position, (consumer, settled)),
             other => {
                 let holds = self.holds(queue, position, consumer);
                 if holds {
@@ -61,15 +61,19 @@ impl Core {
         }
     }
 
-    /// A delivery is dropped: its bytes are damaged.
-    pub(super) fn lose(&mut self, turn: &mut Turn<'_>, consumer: ConsumerId, position: Position) {
+    /// A delivery is dropped.
+    pub(super) fn lose(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (consumer, position): (ConsumerId, Position),
+        cause: DropCause,
+    ) {
         let state = self.clients.consumers.get(&consumer);
         let Some(queue) = state.map(|state| state.queue) else {
             return;
         };
         if self.holds(queue, position, consumer) {
-            let why = (None, DropCause::Damaged);
-            self.remove_dropped(turn, queue, position, State::Held, why);
+            self.remove_dropped(turn, queue, position, State::Held, (None, cause));
             for blocked in self.clients.release(consumer) {
                 self.wake(blocked);
             }
@@ -98,11 +102,12 @@ impl Core {
     }
 
     fn accept_run(&mut self, turn: &mut Turn<'_>, consumer: ConsumerId, positions: &[Position]) {
-        let Some(queue) = self.queue_of(consumer) else {
+        let Some(state) = self.clients.consumers.get(&consumer) else {
             return;
         };
+        let (queue, settled) = (state.queue, state.settled);
         for &position in positions {
-            if self.accept(queue, position, consumer) {
+            if self.accept(queue, position, (consumer, settled)) {
                 for blocked in self.clients.release(consumer) {
                     self.wake(blocked);
                 }
@@ -168,7 +173,12 @@ impl Core {
     }
 
     /// Whether the consumer held it.
-    fn accept(&mut self, id: QueueId, position: Position, consumer: ConsumerId) -> bool {
+    fn accept(
+        &mut self,
+        id: QueueId,
+        position: Position,
+        (consumer, settled): (ConsumerId, bool),
+    ) -> bool {
         let Some(queue) = self.queues.get_mut(&id) else {
             return false;
         };
@@ -178,8 +188,12 @@ impl Core {
         else {
             return false;
         };
-        self.counters.settled.accepted += 1;
         queue.counters.accepted += 1;
+        if settled {
+            self.counters.settled.presettled += 1;
+        } else {
+            self.counters.settled.accepted += 1;
+        }
         self.memory.here.subtract(gone.here_bytes);
         self.recorder.push_gone(id, position, &gone);
         true
@@ -319,8 +333,7 @@ impl Core {
         });
     }
 
-    /// A delivery was assigned but never left: it comes back as if nothing had happened. (A
-    /// consumer that settles by taking has taken it: only its counters step back.)
+    /// A delivery was assigned but never left: it comes back as if nothing had happened.
     pub(super) fn return_unsent(
         &mut self,
         turn: &mut Turn<'_>,
@@ -331,11 +344,6 @@ impl Core {
             return;
         };
         if !self.holds(id, position, consumer) {
-            let state = self.clients.consumers.get(&consumer);
-            if state.is_some_and(|state| state.settled) {
-                self.clients.unassign(consumer);
-                self.wake(consumer);
-            }
             return;
         }
         let Some(queue) = self.queues.get_mut(&id) else {

@@ -7,6 +7,7 @@ use rstest::rstest;
 use super::support::{Scene, Shelf, message, section};
 use crate::base::{Lsn, Name};
 use crate::broker::{Command, Destination};
+use crate::gateway::Written;
 use crate::store::PIECE_BYTES_MAX;
 use crate::wire::Value;
 use crate::wire::performative::DeliveryState;
@@ -185,7 +186,9 @@ fn in_the_middle(consumes: bool) -> (Scene, Arc<Shelf>, usize) {
 #[test]
 fn pieces_of_a_message_whose_end_never_comes_are_let_go() {
     let (mut scene, shelf, client) = in_the_middle(false);
-    scene.clients[client].gateway.handle_disconnect();
+    scene.clients[client]
+        .gateway
+        .handle_disconnect(Written::All);
     scene.turn(client);
     scene.clients.clear();
     assert_eq!(shelf.released(), shelf.names());

@@ -3,7 +3,7 @@
 use super::support::{Scene, message, options, receiver};
 use crate::base::Name;
 use crate::broker::Command;
-use crate::gateway::Options;
+use crate::gateway::{Options, Written};
 use crate::link::Event;
 use crate::wire::performative::{Attach, DeliveryState, FieldValue, fields};
 use crate::wire::{Kind, Value, decode_value, walk};
@@ -78,7 +78,9 @@ fn message_that_never_left_comes_back_uncounted() {
         (0, 1),
         "assigned, and stuck in the gateway"
     );
-    scene.clients[reader].gateway.handle_disconnect();
+    scene.clients[reader]
+        .gateway
+        .handle_disconnect(Written::Nothing);
     scene.drive();
     assert_eq!(scene.counts("q"), (1, 0));
     scene.consumer(other, "q", 1);

@@ -4,6 +4,7 @@ mod ahead;
 mod attach;
 mod consume;
 mod dynamic;
+mod presettled;
 mod publish;
 mod rights;
 mod support;

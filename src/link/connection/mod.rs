@@ -163,6 +163,17 @@ impl Connection {
         unsent.map(|waiting| waiting.token)
     }
 
+    /// Messages taken by [`send`](Self::send) and not wholly encoded.
+    pub fn waiting(&self, link: LinkHandle) -> usize {
+        self.link(link).map_or(0, |link| link.sender.waiting.len())
+    }
+
+    /// The token of the message of which some frames were encoded and not all.
+    pub fn begun(&self, link: LinkHandle) -> Option<u64> {
+        let first = self.link(link)?.sender.waiting.front()?;
+        first.delivery_id.is_some().then_some(first.token)
+    }
+
     /// What was read and written so far.
     pub const fn counters(&self) -> Counters {
         self.counters

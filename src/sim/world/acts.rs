@@ -123,7 +123,6 @@ impl World {
                 limit,
                 assigned,
                 draining,
-                settled,
             });
         }
     }

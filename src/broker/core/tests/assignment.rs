@@ -252,15 +252,31 @@ fn an_unsent_delivery_comes_back_as_if_nothing_had_happened() {
 }
 
 #[test]
-fn a_settled_consumer_takes_for_good() {
+fn what_a_settled_consumer_was_written_is_gone_and_the_rest_comes_back() {
     let mut s = Scenario::new();
     s.queue("q", &[]);
-    s.publish_all("q", &["a", "b"]);
+    s.publish_all("q", &["a", "b", "c"]);
+    let consumer = ConsumerId(1);
     s.consume(1, "q", |c| c.settled = true);
-    s.credit(ConsumerId(1), 1);
-    assert_eq!(s.counts("q"), (1, 0, 0));
-    s.detach(ConsumerId(1));
-    assert_eq!(s.bodies("q"), ["b"]);
+    s.credit(consumer, 2);
+    assert_eq!(s.counts("q"), (1, 2, 0));
+    let taken = s.taken(consumer);
+    s.apply(Command::ConsumerFlow {
+        consumer,
+        limit: 0,
+        drain: false,
+    });
+    s.apply(Command::SettleRun(SettleRun {
+        consumer,
+        positions: vec![taken[0].position],
+        outcome: Outcome::Accepted,
+    }));
+    let position = taken[1].position;
+    s.apply(Command::ReturnUnsent { consumer, position });
+    let settled = &s.core.counters().settled;
+    assert_eq!((settled.presettled, settled.accepted), (1, 0));
+    s.detach(consumer);
+    assert_eq!(s.bodies("q"), ["b", "c"]);
 }
 
 #[test]
