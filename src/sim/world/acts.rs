@@ -1,12 +1,18 @@
 //! What each step of a run does, to the core and to the model beside it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::World;
-use crate::base::{ConnectionId, ConsumerId, Name, QueueId, SessionId};
+use crate::base::{ConnectionId, ConsumerId, Lsn, Name, QueueId, SessionId};
 use crate::broker::{Command, Consume, DropCause, Effect, Publish, PublishOutcome, Reply, Settle};
 use crate::sim::model::{ModelConsumer, ModelQueue, Scene};
 use crate::sim::plan::Step;
+
+/// Names of bodies that were written ahead: none of a record, none of a spilled piece.
+const AHEAD: u64 = 1 << 62;
+/// One message in so many comes with its body written ahead.
+const AHEAD_ONE_IN: u64 = 6;
 
 impl World {
     pub(super) fn act(&mut self, step: Step) {
@@ -196,7 +202,22 @@ impl World {
         }
     }
 
-    fn publish(&mut self, publish: Publish) {
+    /// The body of the message is in the journal already, some of the time.
+    fn write_ahead(&mut self, publish: &mut Publish) {
+        let random = self.ahead.as_mut();
+        if !random.is_some_and(|random| random.one_in(AHEAD_ONE_IN)) {
+            return;
+        }
+        self.ahead_count += 1;
+        let name = Lsn(AHEAD + self.ahead_count);
+        if let Some(message) = publish.message.put_ahead(Arc::new(name)) {
+            self.archive.add_body(name, publish.message.bare_bytes());
+            publish.message = Arc::new(message);
+        }
+    }
+
+    fn publish(&mut self, mut publish: Publish) {
+        self.write_ahead(&mut publish);
         let (message, route) = (publish.message.clone(), publish.route.clone());
         let exchange = self
             .core

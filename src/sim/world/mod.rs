@@ -4,6 +4,7 @@ mod acts;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::Random;
 use super::durable::Archive;
 use super::model::{Model, Scene};
 use super::paging::{BLOCK_SHIFT, Paging};
@@ -66,6 +67,10 @@ pub struct World {
     archived: usize,
     /// Where each consumer reads.
     reads: BTreeMap<ConsumerId, QueueId>,
+    /// Which messages come with their bodies written ahead; none: not one does.
+    ahead: Option<Random>,
+    /// How many did.
+    ahead_count: u64,
 }
 
 /// Commands told on failure.
@@ -111,9 +116,19 @@ impl World {
             is_ending: false,
             archived: 0,
             reads: BTreeMap::new(),
+            ahead: Some(Random::new(seed ^ 0xa4ead)),
+            ahead_count: 0,
         };
         world.connect();
         world
+    }
+
+    /// The same with every body in a record.
+    pub fn without_bodies_ahead(seed: u64) -> Self {
+        Self {
+            ahead: None,
+            ..Self::new(seed)
+        }
     }
 
     /// Does one random thing and compares everything.
