@@ -444,9 +444,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
-    /// Makes room for the next read. Where reads are large and a larger frame has begun, it is the rest
-    /// of that: the next frame then begins in a buffer of its own, and none has to move to another.
-    fn make_room(&mut self) {
+    /// Makes room for the next read, and says how much. Where reads are large and a larger frame has
+    /// begun, it is the rest of that: the next frame then begins in a buffer of its own, and none has to
+    /// move to another.
+    fn make_room(&mut self) -> usize {
         let mut room = self.read_bytes;
         if self.read_bytes >= READ_BYTES_MAX
             && let Some(frame_bytes) = self.gateway.frame_bytes(&self.input)
@@ -457,19 +458,20 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             room = room.clamp(1, READ_FRAME_BYTES_MAX);
         }
         self.input.reserve(room);
+        room
     }
 
     fn poll_read(&mut self, context: &mut Context<'_>, woken: &mut Woken) {
-        self.make_room();
+        let room = self.make_room();
         match pin!(self.reader.read_buf(&mut self.input)).poll(context) {
             Poll::Ready(Ok(count)) if count > 0 => {
                 woken.progress = true;
                 self.moved_bytes += count;
                 count_bytes(&self.desk.received, count);
-                if count >= self.read_bytes {
+                if count >= room {
                     let more = (self.read_bytes * 4).min(READ_BYTES_MAX);
                     self.read_bytes = self.read_bytes.max(more);
-                } else if count < self.read_bytes / 4 {
+                } else if count < room / 4 {
                     self.read_bytes = (self.read_bytes / 2).max(READ_BYTES_MIN);
                 }
             }
