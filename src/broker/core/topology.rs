@@ -21,6 +21,9 @@ pub(super) struct PolicyPass {
 /// Matches of a name with a policy that one piece of such a pass may make.
 const SLICE_MATCHES: usize = 512;
 
+/// What removing one binding counts, in messages.
+const BINDING_COST: usize = 2;
+
 /// What a binding is made of.
 pub(super) type BindingParts<'a> = (&'a Name, &'a Destination, &'a Name, Vec<(Name, Value)>);
 
@@ -83,7 +86,7 @@ impl Core {
     pub(super) fn forget_bindings(&mut self, turn: &mut Turn<'_>) {
         while turn.budget > 0 && self.router.is_forgetting() {
             let gone = self.router.forget_some(SLICE);
-            turn.budget = turn.budget.saturating_sub(SLICE);
+            turn.budget = turn.budget.saturating_sub(SLICE * BINDING_COST);
             if !gone.is_empty() {
                 self.exchanges_went(&gone);
                 self.retry_all();

@@ -8,11 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::super::Destination;
-use super::super::binding::{Binding, Place};
-use super::super::exchange::Exchange;
 use super::Router;
 use crate::base::{ExchangeId, Name};
+use crate::broker::Destination;
+use crate::broker::binding::{Binding, Place};
+use crate::broker::exchange::Exchange;
 
 /// What led to something, and from it if that was an exchange.
 #[derive(Debug)]
