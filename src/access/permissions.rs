@@ -30,8 +30,15 @@ impl Right {
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,
-    /// None: matches nothing.
-    regex: Option<Regex>,
+    matcher: Matcher,
+}
+
+/// What decides. Most users may do nothing or everything, which takes no compiled expression.
+#[derive(Clone, Debug)]
+enum Matcher {
+    Nothing,
+    Everything,
+    Regex(Regex),
 }
 
 /// A pattern that is no regular expression.
@@ -49,7 +56,7 @@ impl Pattern {
     pub const fn nothing() -> Self {
         Self {
             text: String::new(),
-            regex: None,
+            matcher: Matcher::Nothing,
         }
     }
 
@@ -67,15 +74,19 @@ impl Pattern {
     }
 
     fn compile(pattern: &str, source: &str) -> Result<Self, PatternError> {
-        let mut builder = RegexBuilder::new(source);
-        let regex = builder.backtrack_limit(BACKTRACKS_MAX).build();
-        let regex = regex.map_err(|error| PatternError {
-            pattern: pattern.to_owned(),
-            why: error.to_string(),
-        })?;
+        let matcher = if EVERYTHING.contains(&source) {
+            Matcher::Everything
+        } else {
+            let mut builder = RegexBuilder::new(source);
+            let regex = builder.backtrack_limit(BACKTRACKS_MAX).build();
+            Matcher::Regex(regex.map_err(|error| PatternError {
+                pattern: pattern.to_owned(),
+                why: error.to_string(),
+            })?)
+        };
         Ok(Self {
             text: pattern.to_owned(),
-            regex: Some(regex),
+            matcher,
         })
     }
 
@@ -87,8 +98,11 @@ impl Pattern {
     /// Whether the name matches. A pattern that backtracks too long over it does not: what cannot
     /// be decided in bounded time is not allowed.
     pub fn matches(&self, name: &str) -> bool {
-        let regex = self.regex.as_ref();
-        regex.is_some_and(|regex| regex.is_match(name).unwrap_or(false))
+        match &self.matcher {
+            Matcher::Nothing => false,
+            Matcher::Everything => true,
+            Matcher::Regex(regex) => regex.is_match(name).unwrap_or(false),
+        }
     }
 }
 
@@ -177,6 +191,8 @@ impl TopicPermissions {
     }
 }
 
+/// Expressions that are found in every name.
+const EVERYTHING: [&str; 2] = [".*", ""];
 /// Steps back that one match may take, only of use to patterns with look-around.
 const BACKTRACKS_MAX: usize = 10_000;
 
@@ -191,6 +207,8 @@ mod tests {
     fn patterns_are_searched_for_and_the_empty_one_allows_nothing() {
         let check = |pattern: &str, name: &str| Pattern::new(pattern).unwrap().matches(name);
         assert!(check(".*", "anything"));
+        assert!(check(".*", "of two\nlines"));
+        assert!(!check("^.*$", "of two\nlines"), "the dot is no line feed");
         assert!(check("^mine", "mine1"));
         assert!(!check("^mine", "other-mine"));
         assert!(check("mine", "other-mine"), "not anchored by itself");

@@ -30,7 +30,16 @@ const EXIT_USAGE: u8 = 64;
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let matches = match command().try_get_matches() {
+    // A broker runs for long: it shall not keep in memory what describes the other commands.
+    let serves = std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == "serve");
+    let command = if serves {
+        root().subcommand(serve::command())
+    } else {
+        command()
+    };
+    let matches = match command.try_get_matches() {
         Ok(matches) => matches,
         Err(error) => {
             // Help and version come this way too, and go to standard output with code 0.
@@ -46,6 +55,9 @@ pub fn main() -> ExitCode {
     let Some((name, behind)) = matches.subcommand() else {
         return EXIT_USAGE.into();
     };
+    if serves {
+        return serve::run(behind);
+    }
     let managed = manage::run(name, &matches, behind);
     if let Some(ended) = managed.or_else(|| client::run(name, &matches, behind)) {
         return end(ended);
@@ -77,15 +89,19 @@ fn end(ended: Result<(), Failure>) -> ExitCode {
     }
 }
 
-/// The whole command line, for parsing and for help.
-fn command() -> Command {
-    let root = Command::new("coroner")
+/// The command line without its commands.
+fn root() -> Command {
+    Command::new("coroner")
         .about("An AMQP 1.0 message broker whose subject is dead letters")
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
-        .arg_required_else_help(true);
+        .arg_required_else_help(true)
+}
+
+/// The whole command line, for parsing and for help.
+fn command() -> Command {
     // Understood in front of a command as well, as rabbitmqadmin has it; shown with each command.
-    Flags::of(root)
+    Flags::of(root())
         .mut_args(|arg| arg.hide(true))
         .subcommand(serve::command())
         .subcommands(manage::commands())

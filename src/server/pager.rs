@@ -42,8 +42,6 @@ const MARGIN_PART: u64 = 16;
 /// How often memory that nobody uses any more is given back while little goes on, in rounds of
 /// [`IDLE`].
 const GIVE_BACK_ROUNDS: u32 = 10;
-/// Larger than what the allocator keeps for later when it is freed.
-const GIVE_BACK_BYTES: usize = 4 * 1024 * 1024;
 
 /// Where messages go.
 #[derive(Debug)]
@@ -439,11 +437,14 @@ fn read_records(store: &Store, names: &[Lsn]) -> Vec<Result<Found, ReadError>> {
 }
 
 /// Has the allocator give memory back to the system that was freed a while ago. It does so when it
-/// frees a large piece itself, and when little goes on it frees none.
+/// is asked for a large piece or gets one back, and when little goes on there is none. This one
+/// comes from the system: a piece of what was freed would be what is not given back.
 fn give_back() {
-    drop(std::hint::black_box(Vec::<u8>::with_capacity(
-        GIVE_BACK_BYTES,
-    )));
+    /// Aligned so coarsely that the allocator asks the system for it.
+    #[repr(align(131_072))]
+    #[expect(dead_code, reason = "only its alignment counts")]
+    struct Far(u8);
+    drop(std::hint::black_box(Vec::<Far>::with_capacity(1)));
 }
 
 /// What a thread is to do next.

@@ -237,3 +237,24 @@ fn a_policy_set_from_the_command_line_dead_letters() {
     assert_eq!(bench.managed(&["list_queues", "name"]), "name\ndead\n");
     assert!(bench.managed(&["check_running"]).starts_with("Coroner "));
 }
+
+#[test]
+fn a_load_takes_the_queues_at_the_addresses_it_is_told_and_leaves_them() {
+    let bench = Bench::start();
+    bench.managed(&["declare", "queue", "name=load-0"]);
+    let load = |address| {
+        let shape = ["bench", "--messages", "100", "--queue-prefix", "ad-"];
+        let queues = ["--no-declare", "--queue-address", address, "--json"];
+        bench.client(&[&shape[..], &queues[..]].concat(), "")
+    };
+    for _ in 0..2 {
+        let output = load("/queues/lo{name}");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let json: Value = serde_json::from_str(&text(&output.stdout)).expect("JSON");
+        assert_eq!(json["finished"], 100, "{json}");
+    }
+    for (address, code) in [("/queues/{name}", 1), ("/queues/load-0", 64)] {
+        let output = load(address);
+        assert_eq!(output.status.code(), Some(code), "{address}");
+    }
+}
