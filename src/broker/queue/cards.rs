@@ -1,8 +1,9 @@
-//! What is known of messages that are out of memory: about 20 bytes each.
+//! What is known of messages that are out of memory: 4 to 8 bytes each as a rule.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::column::Column;
 use crate::base::{Lsn, Millis};
 use crate::message::{Message, Route};
 
@@ -38,42 +39,57 @@ pub struct Kept {
     pub route: Arc<Route>,
 }
 
-/// A card in 20 bytes, as differences to the bases of its block.
-#[derive(Clone, Copy, Debug)]
-struct Stub {
-    /// Or one of the marks below.
-    envelope: i32,
-    /// Or [`NONE`].
-    body: i32,
-    arrived_ms: i32,
-    /// Or [`FOREVER`].
-    ttl_ms: u32,
-    size_bytes: u32,
-}
-
-/// Nothing is at this place.
-const BLANK: i32 = i32::MIN;
-/// The card does not fit: it is among the odd ones.
-const ODD: i32 = i32::MIN + 1;
-/// The envelope is in the piece that was spilled for the block.
-const SPILLED: i32 = i32::MIN + 2;
-/// Differences below this one are marks.
-const LEAST: i32 = i32::MIN + 16;
-/// No body of its own.
-const NONE: i32 = i32::MIN;
-const FOREVER: u32 = u32::MAX;
-
-/// The cards of one block.
+/// The cards of one block, column by column, as differences to what its first card has. Cards that
+/// do not fit are kept apart.
 #[derive(Debug, Default)]
 pub(super) struct Cards {
-    /// What the LSNs of the stubs count from.
-    lsn: Lsn,
-    /// What their arrivals count from.
+    /// What the LSNs of envelopes count from.
+    envelope: Lsn,
+    /// What the LSNs of bodies count from.
+    body: Lsn,
+    /// What arrivals count from.
     arrived: Millis,
     /// What was spilled for this block; 0: nothing.
     spilled: Lsn,
-    stubs: Vec<Stub>,
+    /// Places in use.
+    len: usize,
+    /// Places that are expected.
+    capacity: usize,
+    /// One of the marks below, or [`MARKS`] and more.
+    envelopes: Column,
+    /// [`NONE`], [`ENVELOPE`], or [`BODIES`] and more.
+    bodies: Column,
+    arrivals_ms: Column,
+    /// [`FOREVER`], or one more than the milliseconds.
+    ttls_ms: Column,
+    sizes_bytes: Column,
     odd: BTreeMap<u16, Card>,
+}
+
+/// Nothing is at this place.
+const BLANK: u32 = 0;
+/// The card does not fit: it is among the odd ones.
+const ODD: u32 = 1;
+/// The envelope is in the piece that was spilled for the block.
+const SPILLED: u32 = 2;
+/// From here on differences stand for LSNs of envelopes.
+const MARKS: u32 = 3;
+/// No body of its own.
+const NONE: u32 = 0;
+/// The body is in the record of the envelope.
+const ENVELOPE: u32 = 1;
+/// From here on differences stand for LSNs of bodies.
+const BODIES: u32 = 2;
+const FOREVER: u32 = 0;
+
+/// One card as its columns have it.
+#[derive(Clone, Copy)]
+struct Stub {
+    envelope: u32,
+    body: u32,
+    arrived_ms: u32,
+    ttl_ms: u32,
+    size_bytes: u32,
 }
 
 impl Cards {
@@ -81,64 +97,73 @@ impl Cards {
     pub(super) fn new(spilled: Lsn, capacity: usize) -> Self {
         Self {
             spilled,
-            stubs: Vec::with_capacity(capacity),
+            capacity,
             ..Self::default()
         }
     }
 
     /// Places in use, gone ones between them included.
-    pub(super) fn len(&self) -> usize {
-        self.stubs.len()
+    pub(super) const fn len(&self) -> usize {
+        self.len
     }
 
     pub(super) fn get(&self, index: usize) -> Option<Card> {
-        let stub = self.stubs.get(index)?;
-        match stub.envelope {
+        if index >= self.len {
+            return None;
+        }
+        match self.envelopes.get(index) {
             BLANK => None,
             ODD => self.odd.get(&u16::try_from(index).ok()?).cloned(),
-            _ => Some(self.unpack(stub)),
+            envelope => Some(self.unpack(Stub {
+                envelope,
+                body: self.bodies.get(index),
+                arrived_ms: self.arrivals_ms.get(index),
+                ttl_ms: self.ttls_ms.get(index),
+                size_bytes: self.sizes_bytes.get(index),
+            })),
         }
     }
 
     /// Puts a card at a place; those skipped are blank.
     pub(super) fn put(&mut self, index: usize, card: Card) {
-        if self.lsn == Lsn(0) && card.durable {
-            self.lsn = card.envelope;
+        if self.envelope == Lsn(0) && card.durable {
+            self.envelope = card.envelope;
         }
-        if self.stubs.is_empty() {
+        if self.body == Lsn(0) {
+            self.body = card.body;
+        }
+        if self.len == 0 {
             self.arrived = card.arrived;
         }
-        let blank = Stub {
-            envelope: BLANK,
-            body: NONE,
-            arrived_ms: 0,
-            ttl_ms: FOREVER,
-            size_bytes: 0,
-        };
-        while self.stubs.len() <= index {
-            self.stubs.push(blank);
+        while self.len <= index {
+            self.len += 1;
+            self.mark(self.len - 1, BLANK);
         }
         let at = u16::try_from(index).unwrap_or(u16::MAX);
         self.odd.remove(&at);
-        let stub = self.pack(&card).unwrap_or_else(|| {
+        let Some(stub) = self.pack(&card) else {
             self.odd.insert(at, card);
-            Stub {
-                envelope: ODD,
-                ..blank
-            }
-        });
-        if let Some(place) = self.stubs.get_mut(index) {
-            *place = stub;
-        }
+            self.mark(index, ODD);
+            return;
+        };
+        self.mark(index, stub.envelope);
+        let size = (self.len, self.capacity);
+        self.bodies.put(index, stub.body, size);
+        self.arrivals_ms.put(index, stub.arrived_ms, size);
+        self.ttls_ms.put(index, stub.ttl_ms, size);
+        self.sizes_bytes.put(index, stub.size_bytes, size);
     }
 
     pub(super) fn take(&mut self, index: usize) -> Option<Card> {
         let card = self.get(index)?;
         self.odd.remove(&u16::try_from(index).ok()?);
-        if let Some(stub) = self.stubs.get_mut(index) {
-            stub.envelope = BLANK;
-        }
+        self.mark(index, BLANK);
         Some(card)
+    }
+
+    fn mark(&mut self, index: usize, envelope: u32) {
+        self.envelopes
+            .put(index, envelope, (self.len, self.capacity));
     }
 
     fn pack(&self, card: &Card) -> Option<Stub> {
@@ -149,10 +174,10 @@ impl Cards {
             FOREVER
         } else {
             let ttl_ms = u32::try_from(card.deadline.since(card.arrived)).ok()?;
-            Some(ttl_ms).filter(|ttl_ms| *ttl_ms != FOREVER)?
+            ttl_ms.checked_add(1)?
         };
         let envelope = if card.durable {
-            difference(card.envelope.0, self.lsn.0)?
+            difference(card.envelope.0, self.envelope.0)?.checked_add(MARKS)?
         } else if card.envelope == self.spilled {
             SPILLED
         } else {
@@ -160,7 +185,8 @@ impl Cards {
         };
         let body = match card.body {
             Lsn(0) => NONE,
-            body => difference(body.0, self.lsn.0)?,
+            body if body == card.envelope => ENVELOPE,
+            body => difference(body.0, self.body.0)?.checked_add(BODIES)?,
         };
         Some(Stub {
             envelope,
@@ -171,26 +197,25 @@ impl Cards {
         })
     }
 
-    fn unpack(&self, stub: &Stub) -> Card {
-        let lsn = |difference: i32| Lsn(self.lsn.0.wrapping_add_signed(difference.into()));
-        let arrived = Millis(self.arrived.0.wrapping_add_signed(stub.arrived_ms.into()));
+    fn unpack(&self, stub: Stub) -> Card {
+        let arrived = Millis(moved(self.arrived.0, stub.arrived_ms));
         let durable = stub.envelope != SPILLED;
+        let envelope = if durable {
+            Lsn(moved(self.envelope.0, stub.envelope - MARKS))
+        } else {
+            self.spilled
+        };
         Card {
             arrived,
-            deadline: if stub.ttl_ms == FOREVER {
-                Millis::NEVER
-            } else {
-                arrived.plus(stub.ttl_ms.into())
+            deadline: match stub.ttl_ms {
+                FOREVER => Millis::NEVER,
+                ttl_ms => arrived.plus((ttl_ms - 1).into()),
             },
-            envelope: if durable {
-                lsn(stub.envelope)
-            } else {
-                self.spilled
-            },
-            body: if stub.body == NONE {
-                Lsn(0)
-            } else {
-                lsn(stub.body)
+            envelope,
+            body: match stub.body {
+                NONE => Lsn(0),
+                ENVELOPE => envelope,
+                body => Lsn(moved(self.body.0, body - BODIES)),
             },
             size_bytes: stub.size_bytes,
             failures: 0,
@@ -201,12 +226,22 @@ impl Cards {
     }
 }
 
-/// How far `value` is from `base`, if that is no mark.
-fn difference(value: u64, base: u64) -> Option<i32> {
-    let difference = i64::try_from(i128::from(value) - i128::from(base)).ok()?;
-    i32::try_from(difference)
-        .ok()
-        .filter(|difference| *difference >= LEAST)
+/// How far `value` is from `base`, near ones below and above as small numbers.
+fn difference(value: u64, base: u64) -> Option<u32> {
+    let steps = value.abs_diff(base).checked_mul(2)?;
+    u32::try_from(steps)
+        .ok()?
+        .checked_sub((value < base).into())
+}
+
+/// What is so far from `base`.
+const fn moved(base: u64, difference: u32) -> u64 {
+    let steps = difference.div_ceil(2) as u64;
+    if difference.is_multiple_of(2) {
+        base.wrapping_add(steps)
+    } else {
+        base.wrapping_sub(steps)
+    }
 }
 
 #[cfg(test)]
@@ -284,7 +319,36 @@ mod tests {
     }
 
     #[test]
-    fn a_card_takes_20_bytes() {
-        assert_eq!(size_of::<Stub>(), 20);
+    fn cards_of_a_usual_block_take_at_most_8_bytes_each() {
+        let like_the_first = |number: u64| Card {
+            arrived: Millis(1_000 + number / 100),
+            envelope: Lsn(500 + number + number / 64),
+            body: Lsn(500 + number + number / 64),
+            ..card()
+        };
+        let a_dead_letter = |number: u64| Card {
+            body: Lsn(2 + number),
+            size_bytes: 100 + u32::try_from(number).unwrap(),
+            ..like_the_first(number)
+        };
+        let check = |cards_bytes_max: usize, of: &dyn Fn(u64) -> Card| {
+            let mut cards = Cards::new(Lsn(0), 512);
+            (0u16..512).for_each(|number| cards.put(number.into(), of(number.into())));
+            let columns = [
+                &cards.envelopes,
+                &cards.bodies,
+                &cards.arrivals_ms,
+                &cards.ttls_ms,
+                &cards.sizes_bytes,
+            ];
+            let bytes: usize = columns.iter().map(|column| column.heap_bytes()).sum();
+            assert!(bytes <= 512 * cards_bytes_max, "{bytes}");
+            for number in 0u16..512 {
+                let found = cards.get(number.into()).map(|card| shown(&card));
+                assert_eq!(found, Some(shown(&of(number.into()))));
+            }
+        };
+        check(4, &like_the_first);
+        check(8, &a_dead_letter);
     }
 }

@@ -5,6 +5,7 @@
 
 mod block;
 mod cards;
+mod column;
 mod consumers;
 mod lane;
 mod messages;
