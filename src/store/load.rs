@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::disk::{Disk, DiskFile, read_all, read_range};
+use super::disk::{Disk, DiskFile, read_range};
 use super::error::{DiskError, StoreError};
 use super::format::{
     Checkpoint, Cursor, FLAG_CLOSED, HEADER_BYTES, Header, HeaderError, Kind, Mark, TRAILER_BYTES,
     Trailer, VERSION,
 };
+use super::frames::each_found;
 use super::index::Index;
 use super::prepare::{TEMPORARY_SUFFIX, segment_id, segment_name};
 use super::scan::{Ending, Found, Scanner};
@@ -215,7 +216,6 @@ impl<F: DiskFile> Loaded<F> {
 
     /// Walks over all frames; tells how many bytes it read.
     fn scan(&mut self) -> Result<u64, DiskError> {
-        let bytes = self.frames()?;
         let ending = match self.trailer {
             Some(_) => Ending::Exact,
             None => Ending::Blank,
@@ -226,49 +226,54 @@ impl<F: DiskFile> Loaded<F> {
         };
         let mut index = Index::default();
         let mut data_end = HEADER_BYTES;
-        for found in Scanner::new(&bytes, self.crc, HEADER_BYTES, ending) {
-            match found {
-                Found::Frame {
-                    offset,
-                    frame,
-                    payload,
-                } => {
-                    let lsn = self.lsn(frame.delta);
-                    if let Some(bad) = scan.bad.last_mut() {
-                        bad.next.get_or_insert(lsn);
-                    }
-                    index.push(frame.delta, u32::try_from(offset).unwrap_or(u32::MAX));
-                    scan.note(lsn, frame.kind, frame.flags, payload);
-                    if frame.kind == Kind::Body
-                        && let Some(pieces) = Cursor(payload).list()
-                    {
-                        index.push_pieces(frame.delta, pieces.into());
-                    }
-                    data_end = offset + frame.span();
+        let read_bytes = self.each_found(ending, |found| match found {
+            Found::Frame {
+                offset,
+                frame,
+                payload,
+            } => {
+                let lsn = self.lsn(frame.delta);
+                if let Some(bad) = scan.bad.last_mut() {
+                    bad.next.get_or_insert(lsn);
                 }
-                Found::Bad { offset, end } => scan.bad.push(Bad {
-                    offset: u32::try_from(offset).unwrap_or(u32::MAX),
-                    end: u32::try_from(end).unwrap_or(u32::MAX),
-                    after: scan.last,
-                    next: None,
-                }),
+                index.push(frame.delta, u32::try_from(offset).unwrap_or(u32::MAX));
+                scan.note(lsn, frame.kind, frame.flags, payload);
+                if frame.kind == Kind::Body
+                    && let Some(pieces) = Cursor(payload).list()
+                {
+                    index.push_pieces(frame.delta, pieces.into());
+                }
+                data_end = offset + frame.span();
             }
-        }
+            Found::Bad { offset, end } => scan.bad.push(Bad {
+                offset: u32::try_from(offset).unwrap_or(u32::MAX),
+                end: u32::try_from(end).unwrap_or(u32::MAX),
+                after: scan.last,
+                next: None,
+            }),
+        })?;
         if self.trailer.is_none() {
             self.index = index;
             self.last = scan.last;
             self.data_end = u32::try_from(data_end).unwrap_or(u32::MAX);
         }
         self.scan = Some(scan);
-        Ok(bytes.len() as u64)
+        Ok(read_bytes)
     }
 
-    /// The bytes with header and frames, and those behind them unless it is known where they end.
-    pub fn frames(&self) -> Result<Vec<u8>, DiskError> {
-        if self.trailer.is_some() || self.scan.is_some() {
-            return read_range(&*self.file, 0, self.data_end as usize);
-        }
-        read_all(&*self.file)
+    /// Finds its frames, and what is none, also behind them unless it is known where they end; tells
+    /// how many bytes it read.
+    pub fn each_found(
+        &self,
+        ending: Ending,
+        take: impl FnMut(Found<'_>),
+    ) -> Result<u64, DiskError> {
+        let end = if self.trailer.is_some() || self.scan.is_some() {
+            self.data_end.into()
+        } else {
+            self.size
+        };
+        each_found(&*self.file, self.crc, (end, ending), take)
     }
 
     pub fn lsn(&self, delta: u32) -> Lsn {

@@ -18,6 +18,7 @@ mod examine;
 mod file_disk;
 mod format;
 mod format_file;
+mod frames;
 mod fuzz;
 mod index;
 mod inspect;

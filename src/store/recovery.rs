@@ -22,7 +22,7 @@ use super::load::{DAMAGED_SUFFIX, Directory, Loaded, load};
 use super::options::Options;
 use super::prepare::segment_name;
 use super::random::Random;
-use super::scan::{Ending, Found, Scanner};
+use super::scan::{Ending, Found};
 use super::segments::{Segment, Segments};
 use super::spill::SpillFiles;
 use super::stats::Counters;
@@ -283,17 +283,16 @@ pub(super) fn replay<F: DiskFile>(
         if segment.last < begin {
             continue;
         }
-        let bytes = segment.frames()?;
-        for found in Scanner::new(&bytes, segment.crc, HEADER_BYTES, Ending::Blank) {
+        segment.each_found(Ending::Blank, |found| {
             let Found::Frame { frame, payload, .. } = found else {
-                continue;
+                return;
             };
             let lsn = segment.lsn(frame.delta);
             if frame.kind == Kind::Facts && lsn >= begin && lsn <= verdict.last {
                 recovery.facts += 1;
                 restore(Restored::Facts { lsn, payload });
             }
-        }
+        })?;
     }
     Ok(())
 }

@@ -23,6 +23,29 @@ pub enum Found<'a> {
     },
 }
 
+impl Found<'_> {
+    /// The same, where the bytes begin at this offset.
+    #[must_use]
+    pub fn moved(self, by: u64) -> Self {
+        let by = usize::try_from(by).unwrap_or(usize::MAX);
+        match self {
+            Self::Frame {
+                offset,
+                frame,
+                payload,
+            } => Self::Frame {
+                offset: offset.saturating_add(by),
+                frame,
+                payload,
+            },
+            Self::Bad { offset, end } => Self::Bad {
+                offset: offset.saturating_add(by),
+                end: end.saturating_add(by),
+            },
+        }
+    }
+}
+
 /// What the end of the bytes means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
@@ -30,6 +53,8 @@ pub enum Ending {
     Exact,
     /// Zeros before it are room for more (an open segment).
     Blank,
+    /// More follows that is not here: the first frame that is not whole ends these.
+    Torn,
 }
 
 /// The frames of a part of a segment, in order.
@@ -52,6 +77,13 @@ impl<'a> Scanner<'a> {
             last: None,
             ending,
         }
+    }
+
+    /// Goes on where others ended, after this record.
+    #[must_use]
+    pub const fn behind(mut self, last: Option<u32>) -> Self {
+        self.last = last;
+        self
     }
 
     /// The good frame at `offset`, if there is one behind the last.
@@ -104,6 +136,9 @@ impl<'a> Iterator for Scanner<'a> {
                 frame,
                 payload,
             });
+        }
+        if self.ending == Ending::Torn {
+            return None;
         }
         let end = self.resume_after(offset);
         self.offset = end;

@@ -93,22 +93,25 @@ impl Restoring {
     /// All records are read: those that messages name, rising. They must stay readable. Call it
     /// once.
     pub fn names(&mut self) -> Vec<Lsn> {
-        let mut named = Vec::new();
+        let messages = |queue: &Queue| queue.messages.usage().1.messages;
+        let count: u64 = self.core.queues().map(messages).sum();
+        // Of many messages it is long: no more than that, and no second one.
+        let mut named = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
         for queue in self.core.queues() {
             each_message(queue, |_, card| {
                 named.extend(names(card.envelope, card.body));
             });
         }
         named.sort_unstable();
-        let mut distinct: Vec<Lsn> = Vec::with_capacity(named.len());
-        for same in named.chunk_by(|a, b| a == b) {
-            let more = u32::try_from(same.len() - 1).unwrap_or(u32::MAX);
-            if let Some(name) = same.first() {
-                self.core.recorder.share(*name, more);
-                distinct.push(*name);
+        let recorder = &mut self.core.recorder;
+        named.dedup_by(|name, before| {
+            let is_shared = name == before;
+            if is_shared {
+                recorder.share(*name, 1);
             }
-        }
-        distinct
+            is_shared
+        });
+        named
     }
 
     /// Drops the messages that name one of these records as damaged: they are not there. Returns
