@@ -37,6 +37,8 @@ const TURN_BYTES: usize = 256 * 1024;
 const LINGER: Duration = Duration::from_millis(500);
 /// A write buffer that a burst made larger than this is given back, in bytes.
 const WRITE_BYTES_KEPT: usize = 256 * 1024;
+/// How long not to look whether the journal has caught up when nobody says so, in milliseconds.
+const JOURNAL_LOOK_MS: u64 = 50;
 
 /// A password that is being checked.
 type Check = Pin<Box<dyn Future<Output = Result<Name, LoginError>> + Send>>;
@@ -71,6 +73,10 @@ pub(super) struct Driver<R, W> {
     closing: bool,
     /// What the journal was asked to call us for.
     awaited: Lsn,
+    /// Too much waits for the journal to read more.
+    waits_for_journal: bool,
+    /// What the journal was asked to call us for then.
+    awaited_commit: Lsn,
     /// A piece of a message that is to be read back, once it is written.
     fetch: Option<Fetch>,
     /// The reading of one, and for which message.
@@ -118,6 +124,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             reading: None,
             permit: None,
             awaited: Lsn(0),
+            waits_for_journal: false,
+            awaited_commit: Lsn(0),
         }
     }
 
@@ -157,7 +165,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         let now = self.shared.clock.now();
         let lacks_permit =
             self.permit.is_none() && self.gateway.partial_bytes() > PARTIAL_FREE_BYTES;
-        if lacks_permit || self.waits_for_disk() {
+        if lacks_permit || self.waits_for_disk() || self.waits_for_journal {
             self.gateway.note_unread(now);
         }
         if let Some((_, until)) = &mut self.permit
@@ -209,7 +217,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
 
     /// Whether the socket should be read: not before there is a permit for what has begun to arrive.
     fn may_read(&mut self) -> bool {
-        if self.waits_for_disk() {
+        if self.waits_for_disk() || self.waits_for_journal {
             return false;
         }
         if self.gateway.partial_bytes() <= PARTIAL_FREE_BYTES {
@@ -290,6 +298,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         let durable = self.vhost.as_ref().map_or(Lsn(0), |vhost| vhost.durable());
         self.fetch(durable);
         self.wait_for_durable();
+        let gateway = &self.gateway;
+        self.waits_for_journal = self.shared.is_journal_behind(
+            || gateway.is_consuming(),
+            (&self.outbox, &mut self.awaited_commit),
+        );
     }
 
     /// Does the gateway's work under the core's lock and hands it the answers.
@@ -354,6 +367,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             .permit
             .as_ref()
             .map_or(due, |(_, until)| due.min(*until));
+        let due = if self.waits_for_journal {
+            due.min(self.shared.clock.now().mono.plus(JOURNAL_LOOK_MS))
+        } else {
+            due
+        };
         if due < self.armed || self.sleep.is_elapsed() {
             self.armed = due;
             self.sleep.as_mut().reset(self.shared.clock.instant(due));

@@ -39,6 +39,13 @@ const STEP_BYTES: u64 = 2 * 1024 * 1024;
 const LEAST_PART: u64 = 2;
 /// Above the budget by this part, as a divisor, nothing is read back before something left.
 const MARGIN_PART: u64 = 16;
+/// The part of the budget that messages may take which wait for the journal, as a divisor, but at
+/// least and at most so many bytes. Records without them, of settlements, may take half of that.
+const JOURNAL_PART: u64 = 8;
+const JOURNAL_BYTES_MIN: u64 = 4 * 1024 * 1024;
+const JOURNAL_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// While this part of that waits for the journal, as a divisor, what cannot leave will.
+const JOURNAL_BUSY_PART: u64 = 4;
 /// How often memory that nobody uses any more is given back while little goes on, in rounds of
 /// [`IDLE`].
 const GIVE_BACK_ROUNDS: u32 = 10;
@@ -198,6 +205,26 @@ impl Pager {
             waiters.push(Arc::clone(outbox));
         }
         is_crowded
+    }
+
+    /// Whether so much waits for the journal that a connection, or long work, should wait for it.
+    /// Who settles brings little, and may spare a record: only for that many records.
+    pub(super) fn is_journal_behind(&self, settles: impl FnOnce() -> bool) -> bool {
+        let (records, all) = self.waiting_bytes();
+        let most = self.waiting_bytes_max();
+        records > most / 2 || all > most && !settles()
+    }
+
+    fn waiting_bytes(&self) -> (u64, u64) {
+        match &self.place {
+            Place::Journal(store) => store.waiting_bytes(),
+            Place::Spilled(_) | Place::Nowhere => (0, 0),
+        }
+    }
+
+    fn waiting_bytes_max(&self) -> u64 {
+        let part = self.budget_bytes.load(Ordering::Relaxed) / JOURNAL_PART;
+        part.clamp(JOURNAL_BYTES_MIN, JOURNAL_BYTES_MAX)
     }
 
     /// What the messages in memory may take: the budget without what is kept of the others, but not
@@ -385,7 +412,9 @@ impl Pager {
             }
         }
         let is_over = self.over_bytes() > 0;
-        self.is_stuck.store(is_over && !left, Ordering::Relaxed);
+        let is_busy = self.waiting_bytes().1 > self.waiting_bytes_max() / JOURNAL_BUSY_PART;
+        self.is_stuck
+            .store(is_over && !left && !is_busy, Ordering::Relaxed);
         self.note_crowd();
         if is_over && !self.is_over.swap(true, Ordering::Relaxed) {
             if !left {

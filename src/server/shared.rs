@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -29,12 +30,15 @@ use super::vhosts::Vhosts;
 use super::yielding::Turns;
 use super::{alarm, checkpoint, rates, setup};
 use crate::access::Peer;
-use crate::base::{ConnectionId, Millis, Name, Seed};
+use crate::base::{ConnectionId, Lsn, Millis, Name, Seed};
 use crate::broker::{self, Core};
 use crate::config::Settings;
 use crate::gateway::{Bodies, Environment};
 use crate::management::http::json::overview::Listener;
 use crate::store::{StoreState, StoreStats};
+
+/// How long the work of a vhost waits each time for the journal to catch up.
+const JOURNAL_MOMENT: Duration = Duration::from_millis(1);
 
 /// What all tasks of a broker share.
 pub(super) struct Shared {
@@ -325,6 +329,20 @@ impl Shared {
         self.pager.is_crowded(outbox)
     }
 
+    /// Whether a connection should not be read before more of what was brought is on disk; `settles`
+    /// tells whether it does. It is called when something is; `awaited` is what it waits for.
+    pub(super) fn is_journal_behind(
+        &self,
+        settles: impl FnOnce() -> bool,
+        (outbox, awaited): (&Arc<Outbox>, &mut Lsn),
+    ) -> bool {
+        let is_behind = self.pager.is_journal_behind(settles);
+        if is_behind && let Some(store) = &self.store {
+            *awaited = store.call_after_commit(*awaited, outbox);
+        }
+        is_behind
+    }
+
     fn memory(&self) -> MemoryStats {
         let mut stats = MemoryStats {
             budget_bytes: self.live.read().memory_budget.0,
@@ -355,7 +373,7 @@ impl Shared {
         let timeout = self.live.read().shutdown_timeout.duration();
         let closed = async {
             while self.connections.load(Ordering::Acquire) > 0 {
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
         if tokio::time::timeout(timeout, closed).await.is_err() {
@@ -441,6 +459,9 @@ async fn run_timer(vhost: Arc<Vhost>, clock: Clock) {
         if due <= clock.now().mono {
             turns.pass();
             tokio::task::yield_now().await;
+            while vhost.pager().is_journal_behind(|| true) && !vhost.is_deleted() {
+                tokio::time::sleep(JOURNAL_MOMENT).await;
+            }
             continue;
         }
         tokio::select! {

@@ -37,8 +37,13 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// On a full disk a checkpoint is written once so little lives, in bytes: less than one of the two
 /// reserved segments holds.
 const FULL_LIVE_BYTES_MAX: u64 = 24 * 1024 * 1024;
+/// The part of what lives that is written before the next checkpoint, as a divisor: a start reads
+/// that much twice, and a checkpoint may have to write an entry of all that lives.
+const LIVE_PART: u64 = 8;
 /// Facts about the registry in one record at most.
 const REGISTRY_FACTS: usize = 1024;
+/// Memory of a record that waits, beside its bytes, about.
+const RECORD_BYTES: u64 = 256;
 /// Bytes that rewriting may read and write between two commits.
 const MAINTAIN_BYTES: usize = 1024 * 1024;
 
@@ -213,6 +218,27 @@ impl Store {
             || self.disk_low_bytes.load(Ordering::Relaxed) != u64::MAX
     }
 
+    /// Memory that waits for the disk, about, in bytes: of the records alone, and with what they
+    /// carry. None on a full disk, where nothing gets on before somebody has settled something.
+    pub(super) fn waiting_bytes(&self) -> (u64, u64) {
+        if self.state() != StoreState::Open {
+            return (0, 0);
+        }
+        let (records, bytes) = self.journal.waiting();
+        let records_bytes = records * RECORD_BYTES;
+        (records_bytes, records_bytes + bytes as u64)
+    }
+
+    /// Calls a connection once anything more is durable than now. Returns what is waited for; what
+    /// was waited for before is not waited for twice.
+    pub(super) fn call_after_commit(&self, before: Lsn, outbox: &Arc<Outbox>) -> Lsn {
+        let next = Lsn(self.durable().0.saturating_add(1));
+        if next != before {
+            self.call_when_durable(next, outbox);
+        }
+        next
+    }
+
     /// Up to here everything is as safe as the sync policy promises.
     pub(super) fn durable(&self) -> Lsn {
         self.journal.durable_lsn()
@@ -260,7 +286,7 @@ impl Store {
         let since = written - self.checkpoint_at.load(Ordering::Relaxed);
         let live = stats.live_bytes;
         // A checkpoint may have to write an entry of all that lives: rather seldom when that is much.
-        let usual = since >= after_bytes.max(live / 4);
+        let usual = since >= after_bytes.max(live / LIVE_PART);
         let free_bytes = self.disk_low_bytes.load(Ordering::Relaxed);
         let due = match self.journal.state() {
             StoreState::Open if free_bytes == u64::MAX => {

@@ -74,6 +74,12 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         self.shared.buffer.lock().waiting_bytes
     }
 
+    /// Records that wait to be written, and about how many bytes they will be.
+    pub fn waiting(&self) -> (u64, usize) {
+        let buffer = self.shared.buffer.lock();
+        (buffer.waiting_records, buffer.waiting_bytes)
+    }
+
     /// Bytes that are free on its disk.
     pub fn free_bytes(&self) -> Result<u64, DiskError> {
         self.shared.disk.free_bytes()
