@@ -1,6 +1,8 @@
 //! `coroner serve`: settings from file, environment and flags; then the server.
 
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{self, ExitCode};
 
 use clap::builder::StyledStr;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -8,6 +10,14 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use crate::config::{self, ConfigError, Given, Key, Settings, Shape, TABLE};
 
 use super::{EXIT_USAGE, complain};
+
+/// How long the allocator keeps freed memory before the system gets it back, in milliseconds: a
+/// second unless this is set. It looks into the environment once, before `main`.
+const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
+/// With a memory budget below this, in bytes, what is freed within a second is more than the budget.
+const SMALL_BUDGET_BYTES: u64 = 32 * 1024 * 1024;
+/// The delay then.
+const SMALL_BUDGET_PURGE_DELAY: &str = "10";
 
 /// The `serve` command with one flag for each setting.
 pub(super) fn command() -> Command {
@@ -78,6 +88,27 @@ fn flag_given(key: &'static Key, matches: &ArgMatches) -> Option<Given> {
     Some(config::from_flag(key, texts))
 }
 
+/// Begins the program anew, as the same process, with an allocator that keeps little of what is
+/// freed, where a small memory budget asks for it. Comes back where it does not, or if that fails.
+fn save_memory(settings: &Settings) {
+    let is_small = settings.memory_budget.0 < SMALL_BUDGET_BYTES;
+    if !is_small || std::env::var_os(PURGE_DELAY).is_some() {
+        return;
+    }
+    let (Ok(program), mut arguments) = (std::env::current_exe(), std::env::args_os()) else {
+        return;
+    };
+    let mut command = process::Command::new(program);
+    if let Some(name) = arguments.next() {
+        command.arg0(name);
+    }
+    command
+        .args(arguments)
+        .env(PURGE_DELAY, SMALL_BUDGET_PURGE_DELAY);
+    let error = command.exec();
+    tracing::debug!(%error, "the allocator keeps what is freed for a second");
+}
+
 /// Runs the command.
 pub(super) fn run(matches: &ArgMatches) -> ExitCode {
     let settings = match settings(matches) {
@@ -87,6 +118,11 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
             return ExitCode::from(EXIT_USAGE);
         }
     };
+    let config = matches.get_one::<String>("config");
+    // What comes through a pipe cannot be read twice.
+    if config.is_none_or(|path| Path::new(path).is_file()) {
+        save_memory(&settings);
+    }
     let load = || self::settings(matches);
     crate::server::run(settings, load).unwrap_or_else(|error| {
         complain(&error);

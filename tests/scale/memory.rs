@@ -227,6 +227,52 @@ fn queued_message_on_disk_takes_few_bytes_there_and_in_memory() {
     judge("a message of 1 KiB on disk, there", on_disk, 1_024 + 300);
 }
 
+/// The most that was resident since it was asked last, in bytes, pages of the program included.
+fn most_resident_bytes(process_id: u32) -> u64 {
+    let most = status_bytes(process_id, "VmHWM:");
+    // "5" resets it.
+    std::fs::write(format!("/proc/{process_id}/clear_refs"), "5").expect("a process of ours");
+    most
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "the budget is that of an optimised build")]
+fn backlog_with_a_small_memory_budget_stays_small_published_started_and_drained() {
+    let directory = std::env::temp_dir().join(format!("coroner-backlog-{}", std::process::id()));
+    let path = directory.to_str().expect("a path");
+    let arguments = ["--data", path, "--memory-budget", "4MiB"];
+    let messages = MESSAGES.to_string();
+    let judge_phase = |phase: &str, broker: &RunningBroker| {
+        let most = most_resident_bytes(broker.process_id());
+        judge(
+            &format!("{MESSAGES} of 1 KiB on disk, {phase}"),
+            most,
+            64_000_000,
+        );
+    };
+    let broker = RunningBroker::start(&arguments);
+    let durable = ["--durable", "--size", "1024", "--queue-type", "quorum"];
+    let kept = ["--consumers", "0", "--messages", &messages, "--keep"];
+    load(&broker, &[durable, kept].concat());
+    judge_phase("publishing", &broker);
+    drop(broker); // killed
+    let broker = RunningBroker::start(&arguments);
+    judge_phase("starting", &broker);
+    load(
+        &broker,
+        &[
+            "--use-existing",
+            "--producers",
+            "0",
+            "--messages",
+            &messages,
+        ],
+    );
+    judge_phase("draining", &broker);
+    drop(broker);
+    std::fs::remove_dir_all(&directory).expect("its data");
+}
+
 /// Writes a certificate and its key; a client that trusts it.
 fn certificates(directory: &Path) -> Arc<ClientConfig> {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]);
