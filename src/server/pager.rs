@@ -40,10 +40,12 @@ const LEAST_PART: u64 = 2;
 /// Above the budget by this part, as a divisor, nothing is read back before something left.
 const MARGIN_PART: u64 = 16;
 /// The part of the budget that messages may take which wait for the journal, as a divisor, but at
-/// least and at most so many bytes. Records without them, of settlements, may take half of that.
+/// least and at most so many bytes.
 const JOURNAL_PART: u64 = 8;
-const JOURNAL_BYTES_MIN: u64 = 4 * 1024 * 1024;
-const JOURNAL_BYTES_MAX: u64 = 32 * 1024 * 1024;
+const JOURNAL_BYTES: (u64, u64) = (4 * 1024 * 1024, 32 * 1024 * 1024);
+/// The same of records without what they carry: settlements, above all.
+const RECORDS_PART: u64 = 4;
+const RECORDS_BYTES: (u64, u64) = (2 * 1024 * 1024, 32 * 1024 * 1024);
 /// While this part of that waits for the journal, as a divisor, what cannot leave will.
 const JOURNAL_BUSY_PART: u64 = 4;
 /// How often memory that nobody uses any more is given back while little goes on, in rounds of
@@ -211,8 +213,8 @@ impl Pager {
     /// Who settles brings little, and may spare a record: only for that many records.
     pub(super) fn is_journal_behind(&self, settles: impl FnOnce() -> bool) -> bool {
         let (records, all) = self.waiting_bytes();
-        let most = self.waiting_bytes_max();
-        records > most / 2 || all > most && !settles()
+        records > self.part_of_budget(RECORDS_PART, RECORDS_BYTES)
+            || all > self.part_of_budget(JOURNAL_PART, JOURNAL_BYTES) && !settles()
     }
 
     fn waiting_bytes(&self) -> (u64, u64) {
@@ -222,9 +224,9 @@ impl Pager {
         }
     }
 
-    fn waiting_bytes_max(&self) -> u64 {
-        let part = self.budget_bytes.load(Ordering::Relaxed) / JOURNAL_PART;
-        part.clamp(JOURNAL_BYTES_MIN, JOURNAL_BYTES_MAX)
+    fn part_of_budget(&self, divisor: u64, (least, most): (u64, u64)) -> u64 {
+        let part = self.budget_bytes.load(Ordering::Relaxed) / divisor;
+        part.clamp(least, most)
     }
 
     /// What the messages in memory may take: the budget without what is kept of the others, but not
@@ -412,7 +414,8 @@ impl Pager {
             }
         }
         let is_over = self.over_bytes() > 0;
-        let is_busy = self.waiting_bytes().1 > self.waiting_bytes_max() / JOURNAL_BUSY_PART;
+        let most = self.part_of_budget(JOURNAL_PART, JOURNAL_BYTES);
+        let is_busy = self.waiting_bytes().1 > most / JOURNAL_BUSY_PART;
         self.is_stuck
             .store(is_over && !left && !is_busy, Ordering::Relaxed);
         self.note_crowd();
