@@ -325,13 +325,12 @@ impl Router {
         refuse_default(source)?;
         check_key(key)?;
         let place = self.place(destination)?;
-        let Some(exchange) = (self.names.get(source)).and_then(|id| self.exchanges.get_mut(id))
-        else {
+        let Some(exchange) = self.exchange_named(source) else {
             return Err(not_found(Kind::Exchange, source));
         };
-        let varies = exchange.spec.kind.varies();
+        let (id, kind) = (exchange.id, exchange.spec.kind);
         let binding = Arc::new(Binding::new(source, destination, key, arguments));
-        if exchange.spec.kind == ExchangeKind::Headers {
+        if kind == ExchangeKind::Headers {
             XMatch::read(&binding.arguments).map_err(|why| Error::BadArgument {
                 kind: Kind::Exchange,
                 name: source.clone(),
@@ -339,21 +338,20 @@ impl Router {
                 why,
             })?;
         }
-        if let Some(known) = exchange.bindings().get(&binding).copied() {
-            if known == place {
-                return Ok(false);
-            }
+        match exchange.bindings().get(&binding).copied() {
+            Some(known) if known == place => return Ok(false),
             // It led to a queue or exchange of the same name that is gone.
-            self.remove_from_source(&binding, known);
+            Some(gone) => {
+                self.remove_from_source(&binding, gone);
+            }
+            None => {}
         }
-        let Some(exchange) = (self.names.get(source)).and_then(|id| self.exchanges.get_mut(id))
-        else {
-            return Err(not_found(Kind::Exchange, source));
-        };
-        exchange.add(&binding, place);
-        self.varying_bindings += usize::from(varies);
+        if let Some(exchange) = self.exchanges.get_mut(&id) {
+            exchange.add(&binding, place);
+        }
+        self.varying_bindings += usize::from(kind.varies());
         let bound = self.by_destination.entry(destination.clone());
-        bound.or_default().insert(binding, exchange.id);
+        bound.or_default().insert(binding, id);
         self.generation += 1;
         Ok(true)
     }
