@@ -12,11 +12,12 @@ use super::buffer::{Body, Payload, Slot};
 use super::disk::{Disk, DiskFile};
 use super::error::{DiskError, DiskErrorKind, DiskOperation, StoreError};
 use super::format::{
-    FLAG_NAMED, FRAME_BYTES, HEADER_BYTES, Header, Kind, MARK_BYTES, Mark, TRAILER_BYTES, Trailer,
-    begin_frame, encode_list, end_frame, frame_span,
+    FLAG_NAMED, HEADER_BYTES, Header, Kind, MARK_BYTES, Mark, TRAILER_BYTES, Trailer, encode_list,
+    frame_span,
 };
 use super::index::Index;
-use super::options::WRITE_BYTES_MAX;
+use super::options::SyncPolicy;
+use super::prepare::segment_name;
 use super::segments::Segment;
 use super::stats::Counters;
 use super::writer::Writer;
@@ -29,13 +30,13 @@ pub(super) struct Active<F> {
     base: Lsn,
     crc: u32,
     file: Arc<F>,
-    /// Where the bytes in `out` go.
-    offset: usize,
+    /// Opened once more, for writes of whole blocks.
+    direct: Option<F>,
     /// Holds what is in `out` too, unlike the one readers use.
     index: Index,
     records: u64,
-    /// The last block of the device that has bytes which were not synced.
-    pub dirty: Option<usize>,
+    /// It has bytes that were not synced.
+    pub is_dirty: bool,
 }
 
 /// A record in `out`, for the readers' index once it is written.
@@ -92,7 +93,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
     /// Where the next record goes: the segment and the place in it.
     pub(super) fn place(&self) -> Option<(u64, usize)> {
         let active = self.active.as_ref()?;
-        Some((active.id, active.offset + self.out.len()))
+        Some((active.id, self.out.end()))
     }
 
     /// Closes the commit that began at `begin`.
@@ -141,14 +142,12 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             if self.active.is_none() && !self.open_segment(lsn)? {
                 return Ok(Put::NoRoom);
             }
-            let start = begin_frame(&mut self.out);
-            encode(&mut self.out);
-            let payload_bytes = self.out.len() - start - FRAME_BYTES;
-            if self.fits_at(lsn, start, payload_bytes, pieces.len()) {
-                self.finish_record(lsn, start, kind, flags, pieces);
+            let (begin, payload_bytes) = self.out.begin_frame(&encode);
+            if self.fits_at(lsn, begin, payload_bytes, pieces.len()) {
+                self.finish_record(lsn, begin, kind, flags, pieces);
                 return Ok(Put::Done);
             }
-            self.out.truncate(start);
+            self.out.cut(begin);
             if self
                 .active
                 .as_ref()
@@ -170,16 +169,15 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         Ok(Put::NoRoom)
     }
 
-    fn finish_record(&mut self, lsn: Lsn, start: usize, kind: Kind, flags: u8, pieces: &[Lsn]) {
+    fn finish_record(&mut self, lsn: Lsn, begin: usize, kind: Kind, flags: u8, pieces: &[Lsn]) {
         let Some(active) = &mut self.active else {
             return;
         };
         let delta = lsn.0.wrapping_sub(active.base.0);
-        let offset = active.offset + start;
-        let (Ok(delta), Ok(offset)) = (u32::try_from(delta), u32::try_from(offset)) else {
+        let (Ok(delta), Ok(offset)) = (u32::try_from(delta), u32::try_from(begin)) else {
             return;
         };
-        end_frame(&mut self.out, start, active.crc, delta, kind, flags);
+        self.out.end_frame(begin, active.crc, delta, kind, flags);
         active.records += 1;
         active.index.push(delta, offset);
         active.index.push_pieces(delta, pieces.into());
@@ -193,16 +191,16 @@ impl<P: Payload, D: Disk> Writer<P, D> {
     }
 
     fn fits(&self, lsn: Lsn, payload_bytes: usize, pieces: usize) -> bool {
-        self.fits_at(lsn, self.out.len(), payload_bytes, pieces)
+        self.fits_at(lsn, self.out.end(), payload_bytes, pieces)
     }
 
-    /// Whether a record at `start` of `out` leaves room for the index in this segment.
-    fn fits_at(&self, lsn: Lsn, start: usize, payload_bytes: usize, pieces: usize) -> bool {
+    /// Whether a record at `begin` leaves room for the index in this segment.
+    fn fits_at(&self, lsn: Lsn, begin: usize, payload_bytes: usize, pieces: usize) -> bool {
         let Some(active) = &self.active else {
             return false;
         };
         let index = active.index.encoded_bytes_max() + 12 + pieces * 8;
-        let end = active.offset + start + frame_span(payload_bytes) + index + TRAILER_BYTES;
+        let end = begin + frame_span(payload_bytes) + index + TRAILER_BYTES;
         let near = lsn.0.saturating_sub(active.base.0) < u64::from(u32::MAX / 2);
         near && end <= self.options.segment_bytes as usize
     }
@@ -227,7 +225,8 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         };
         let (bytes, crc) = header.encode();
         let file = Arc::new(prepared.file);
-        self.out.extend_from_slice(&bytes);
+        self.out.begin();
+        self.out.extend(&bytes);
         self.shared.segments.write().list.push(Segment {
             id: header.id,
             base: first,
@@ -246,36 +245,32 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             id: header.id,
             base: first,
             crc,
+            direct: self.open_direct(prepared.id),
             file,
-            offset: 0,
             index: Index::default(),
             records: 0,
-            dirty: None,
+            is_dirty: false,
         });
         Ok(true)
     }
 
+    /// For writes that go to the device at once, which pays only if they are synced at once.
+    fn open_direct(&self, id: u64) -> Option<D::File> {
+        match self.options.sync {
+            SyncPolicy::Always => self.shared.disk.open_direct(&segment_name(id)).ok(),
+            SyncPolicy::Interval { .. } | SyncPolicy::Never => None,
+        }
+    }
+
     /// Writes what is encoded and shows it to readers.
     pub(super) fn flush(&mut self) -> Result<(), StoreError> {
-        let Some(active) = &mut self.active else {
+        let Some(id) = self.active.as_ref().map(|active| active.id) else {
             return Ok(());
         };
-        if self.out.is_empty() {
+        if !self.write_out()? {
             return Ok(());
         }
-        let written = active.file.write_at(active.offset as u64, &self.out);
-        if active.dirty.is_none() {
-            self.unsynced.push(Arc::clone(&active.file));
-        }
-        let block = self.options.device_block_bytes as usize;
-        let device_bytes = active.dirty_upto(self.out.len(), block);
-        active.offset += self.out.len();
-        let data_end = u32::try_from(active.offset).unwrap_or(u32::MAX);
-        let id = active.id;
-        written.map_err(|error| self.poison(error))?;
-        Counters::add(&self.shared.counters.written_bytes, device_bytes);
-        self.out.clear();
-        self.out.shrink_to(2 * WRITE_BYTES_MAX);
+        let data_end = u32::try_from(self.out.end()).unwrap_or(u32::MAX);
         let mut segments = self.shared.segments.write();
         let Some(segment) = segments.list.last_mut().filter(|last| last.id == id) else {
             return Ok(());
@@ -295,12 +290,35 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         Ok(())
     }
 
+    /// Writes what is encoded; false if all was written before.
+    fn write_out(&mut self) -> Result<bool, StoreError> {
+        let Some(active) = &mut self.active else {
+            return Ok(false);
+        };
+        if self.out.fresh_bytes() == 0 {
+            return Ok(false);
+        }
+        if !std::mem::replace(&mut active.is_dirty, true) {
+            self.unsynced.push(Arc::clone(&active.file));
+        }
+        let end = self.out.end();
+        let (offset, bytes) = self.out.blocks(self.options.segment_bytes as usize);
+        let written_bytes = bytes.len() as u64;
+        let file = active.direct.as_ref().unwrap_or(&active.file);
+        let written = file.write_at(offset as u64, bytes);
+        written.map_err(|error| self.poison(error))?;
+        self.out.wrote(end);
+        Counters::add(&self.shared.counters.written_bytes, written_bytes);
+        Ok(true)
+    }
+
     /// Ends the open segment: index, trailer, cut.
     pub(super) fn seal(&mut self) -> Result<(), StoreError> {
         self.flush()?;
-        let Some(mut active) = self.active.take() else {
+        let Some(active) = &self.active else {
             return Ok(());
         };
+        let data_end = self.out.end();
         let tail = seal_bytes(
             &active.index,
             active.crc,
@@ -309,38 +327,24 @@ impl<P: Payload, D: Disk> Writer<P, D> {
                 newest_end: self.current.newest_end,
                 end_in_force: self.current.end,
                 durable: self.progress.synced_record,
-                data_end: u32::try_from(active.offset).unwrap_or(u32::MAX),
+                data_end: u32::try_from(data_end).unwrap_or(u32::MAX),
                 index_crc: 0,
             },
         );
-        let end = active.offset as u64 + tail.len() as u64;
-        active
-            .file
-            .write_at(active.offset as u64, &tail)
-            .and_then(|()| active.file.truncate(end))
-            .map_err(|error| self.poison(error))?;
-        if active.dirty.is_none() {
-            self.unsynced.push(Arc::clone(&active.file));
-        }
-        let block = self.options.device_block_bytes as usize;
-        let device_bytes = active.dirty_upto(tail.len(), block);
-        Counters::add(&self.shared.counters.written_bytes, device_bytes);
+        self.out.extend(&tail);
+        self.write_out()?;
+        let Some(active) = self.active.take() else {
+            return Ok(());
+        };
+        let end = self.out.end() as u64;
+        let cut = active.file.truncate(end);
+        cut.map_err(|error| self.poison(error))?;
         let mut segments = self.shared.segments.write();
         if let Some(segment) = segments.list.last_mut().filter(|last| last.id == active.id) {
             segment.sealed = true;
             segment.index.recount(segment.data_end);
         }
         Ok(())
-    }
-}
-
-impl<F> Active<F> {
-    /// Notes that so many bytes are written next; returns how many the device will write for them,
-    /// beside the block that it has to write anyway.
-    fn dirty_upto(&mut self, length: usize, block: usize) -> u64 {
-        let (first, last) = (self.offset / block, (self.offset + length - 1) / block);
-        let known = self.dirty.replace(last) == Some(first);
-        ((last - first + 1 - usize::from(known)) * block) as u64
     }
 }
 

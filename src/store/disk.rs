@@ -14,6 +14,11 @@ pub trait Disk: Send + Sync + 'static {
     fn create(&self, name: &str) -> Result<Self::File, DiskError>;
     /// Opens a file for reading and writing.
     fn open(&self, name: &str) -> Result<Self::File, DiskError>;
+    /// Opens a file once more for writes that need not stay in the system's cache. They begin at a
+    /// multiple of the device's block, in the file and in memory, and go on to one or to the end.
+    fn open_direct(&self, name: &str) -> Result<Self::File, DiskError> {
+        self.open(name)
+    }
     /// Gives a file another name, in place of a file that had it.
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError>;
     /// Removes a name; what has the file open goes on using it.

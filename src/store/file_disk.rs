@@ -2,10 +2,11 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
 use super::disk::{Disk, DiskFile};
@@ -90,10 +91,7 @@ impl FileDisk {
             .create(create)
             .truncate(create)
             .open(self.directory.join(name))?;
-        Ok(StoreFile {
-            name: name.to_owned(),
-            file,
-        })
+        Ok(StoreFile::new(name, file))
     }
 }
 
@@ -120,6 +118,17 @@ impl Disk for FileDisk {
     fn open(&self, name: &str) -> Result<StoreFile, DiskError> {
         self.file(name, false)
             .map_err(|error| failure(DiskOperation::Open, name, &error))
+    }
+
+    fn open_direct(&self, name: &str) -> Result<StoreFile, DiskError> {
+        let mut options = OpenOptions::new();
+        let options = options.write(true).custom_flags(DIRECT);
+        let file = options
+            .open(self.directory.join(name))
+            .map_err(|error| failure(DiskOperation::Open, name, &error))?;
+        let file = StoreFile::new(name, file);
+        file.is_direct.store(true, Ordering::Relaxed);
+        Ok(file)
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
@@ -150,9 +159,26 @@ impl Disk for FileDisk {
 pub struct StoreFile {
     name: String,
     file: File,
+    /// Writes go past the system's cache.
+    is_direct: AtomicBool,
 }
 
 impl StoreFile {
+    fn new(name: &str, file: File) -> Self {
+        Self {
+            name: name.to_owned(),
+            file,
+            is_direct: AtomicBool::new(false),
+        }
+    }
+
+    /// Writes take the way through the system's cache from now on.
+    fn give_up_direct(&self) -> io::Result<()> {
+        let flags = fcntl_getfl(&self.file)?;
+        fcntl_setfl(&self.file, flags.difference(OFlags::DIRECT))?;
+        Ok(())
+    }
+
     fn fail(&self, operation: DiskOperation, error: &io::Error) -> DiskError {
         failure(operation, &self.name, error)
     }
@@ -185,9 +211,20 @@ impl DiskFile for StoreFile {
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), DiskError> {
-        self.file
-            .write_all_at(bytes, offset)
-            .map_err(|error| self.fail(DiskOperation::Write, &error))
+        let mut written = self.file.write_all_at(bytes, offset);
+        // Some file systems open a file so and refuse to write it, or want larger blocks.
+        if let Err(error) = &written
+            && matches!(
+                error.kind(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
+            )
+            && self.is_direct.swap(false, Ordering::Relaxed)
+        {
+            written = self
+                .give_up_direct()
+                .and_then(|()| self.file.write_all_at(bytes, offset));
+        }
+        written.map_err(|error| self.fail(DiskOperation::Write, &error))
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, DiskError> {
@@ -217,6 +254,8 @@ impl DiskFile for StoreFile {
     }
 }
 
+/// Writes go past the system's cache.
+const DIRECT: i32 = OFlags::DIRECT.bits().cast_signed();
 const LOCK_NAME: &str = "LOCK";
 
 #[allow(
@@ -258,6 +297,7 @@ fn failure(operation: DiskOperation, name: &str, error: &io::Error) -> DiskError
 
 #[cfg(test)]
 mod tests {
+    use super::super::outgoing::Outgoing;
     use super::*;
 
     #[test]
@@ -271,5 +311,28 @@ mod tests {
         fs::remove_dir_all(&directory).unwrap();
         let gone = FileDisk::enter(&directory, Missing::Refuse).unwrap_err();
         assert_eq!(gone.kind, DiskErrorKind::NotFound);
+    }
+
+    #[test]
+    fn direct_writes_are_there_and_what_cannot_be_direct_is_written_all_the_same() {
+        let directory = std::env::temp_dir().join(format!("coroner-direct-{}", std::process::id()));
+        let disk = FileDisk::enter(&directory, Missing::Create).unwrap();
+        let file = disk.create("file").unwrap();
+        let direct = disk.open_direct("file").or_else(|_| disk.open("file"));
+        let direct = direct.unwrap();
+        let mut out = Outgoing::new(4096);
+        for (piece, end) in [([1; 3_000], 3_000), ([2; 3_000], 6_000)] {
+            out.extend(&piece);
+            let (offset, bytes) = out.blocks(usize::MAX);
+            direct.write_at(offset as u64, bytes).unwrap();
+            out.wrote(end);
+        }
+        direct.write_at(6_000, &[3; 100]).unwrap();
+        file.sync().unwrap();
+        let mut found = vec![0; 8_192];
+        assert_eq!(file.read_at(0, &mut found).unwrap(), 8_192);
+        let expect = [vec![1; 3_000], vec![2; 3_000], vec![3; 100], vec![0; 2_092]];
+        assert_eq!(found, expect.concat());
+        fs::remove_dir_all(&directory).unwrap();
     }
 }

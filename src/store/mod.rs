@@ -26,6 +26,7 @@ mod journal;
 mod load;
 mod maintain;
 mod options;
+mod outgoing;
 mod pace;
 mod prepare;
 mod random;

@@ -53,7 +53,9 @@ impl Default for Options {
 
 /// Bodies above this are written ahead in pieces of at most this size, in bytes.
 pub const PIECE_BYTES_MAX: usize = 256 * 1024;
-/// A commit begins at once when so many bytes wait.
+/// A commit begins when so many bytes wait, unless much more arrives at this moment.
 pub const COMMIT_BYTES: usize = 32 * 1024;
+/// A commit begins at once when so many bytes wait.
+pub const COMMIT_BYTES_MAX: usize = 512 * 1024;
 /// One write takes about so many bytes at most.
-pub const WRITE_BYTES_MAX: usize = 1024 * 1024;
+pub const WRITE_BYTES_MAX: usize = 512 * 1024;

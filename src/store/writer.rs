@@ -22,6 +22,7 @@ use super::error::{DiskError, StoreError};
 use super::format::{Checkpoint, FLAG_CLOSED};
 use super::journal::Shared;
 use super::options::{Options, SyncPolicy, WRITE_BYTES_MAX};
+use super::outgoing::Outgoing;
 use super::prepare::{Prepared, Recycled};
 use super::random::Random;
 use super::rewrite::Rewrite;
@@ -51,7 +52,7 @@ pub struct Writer<P, D: Disk> {
     pub(super) active: Option<Active<D::File>>,
     pub(super) taken: Option<Batch<P>>,
     pub(super) spare: VecDeque<(Lsn, Slot<P>)>,
-    pub(super) out: Vec<u8>,
+    pub(super) out: Outgoing,
     pub(super) fresh: Vec<Fresh>,
     pub(super) unsynced: Vec<Arc<D::File>>,
     /// Tells beside the log how far it is durable.
@@ -103,6 +104,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         current: Current,
     ) -> Self {
         Self {
+            out: Outgoing::new(options.device_block_bytes),
             shared,
             options,
             random,
@@ -117,7 +119,6 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             active: None,
             taken: None,
             spare: VecDeque::new(),
-            out: Vec::new(),
             fresh: Vec::new(),
             unsynced: Vec::new(),
             witness: Witness::default(),
@@ -156,7 +157,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
                 }
                 records += 1;
             }
-            if self.out.len() >= WRITE_BYTES_MAX {
+            if self.out.fresh_bytes() >= WRITE_BYTES_MAX {
                 self.flush()?;
             }
         }
@@ -193,7 +194,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             Counters::add(&self.shared.counters.syncs, 1);
         }
         if let Some(active) = &mut self.active {
-            active.dirty = None;
+            active.is_dirty = false;
         }
         self.progress.synced = self.progress.written;
         self.progress.synced_record = self.progress.written_record;

@@ -72,6 +72,10 @@ impl Disk for MoodyDisk {
         self.inner.open(name).map(|file| self.file(file))
     }
 
+    fn open_direct(&self, name: &str) -> Result<MoodyFile, DiskError> {
+        self.inner.open_direct(name).map(|file| self.file(file))
+    }
+
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
         self.inner.rename(from, to)
     }
