@@ -64,13 +64,14 @@ impl Bell {
     }
 
     /// Waits until a commit is full, somebody waits for an LSN above `awaited`, or all ends, at most
-    /// so long. Returns whether not to wait any longer whatever waits.
+    /// so long. Returns whether all ends.
     pub(super) fn wait_for_more(&self, at_most: Duration, awaited: Lsn) -> bool {
         let mut state = self.state.lock();
         state.expected = awaited;
         let patient = |state: &mut Rung| !state.full && !state.stop && state.awaited <= awaited;
         self.condition.wait_while_for(&mut state, patient, at_most);
         state.expected = Lsn(0);
-        std::mem::take(&mut state.full) || state.stop
+        state.full = false;
+        state.stop
     }
 }

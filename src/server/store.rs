@@ -462,7 +462,9 @@ impl Driver {
     fn step(&mut self, upkeep: Maintained) -> Result<(bool, Maintained), StoreError> {
         self.let_others_join(upkeep);
         let wrote = self.writer.write(self.clock.now().wall)?;
-        self.pace.committed(wrote.records + wrote.elided);
+        let (_, arrived_bytes) = self.store.journal.waiting_bytes();
+        let records = wrote.records + wrote.elided;
+        self.pace.committed(self.now_us(), records, arrived_bytes);
         self.sync_if_due(wrote.unsynced)?;
         // Also without a write: what was elided is confirmed with the rest.
         let durable = self.store.durable();
@@ -482,13 +484,15 @@ impl Driver {
     /// it, be it a client or the journal's own upkeep.
     fn let_others_join(&mut self, upkeep: Maintained) {
         loop {
-            let now_us = self.watch.elapsed_ns() / 1_000;
+            let now_us = self.now_us();
             let durable = self.store.durable();
             let awaited = upkeep == Maintained::More || self.store.bell.awaited() > durable;
+            let (bytes, arrived_bytes) = self.store.journal.waiting_bytes();
             let waiting = Waiting {
                 any: self.writer.has_work(),
                 awaited,
-                bytes: self.store.journal.waiting_bytes(),
+                bytes,
+                arrived_bytes,
             };
             let Due::At(due_us) = self.pace.poll(now_us, waiting) else {
                 return;
@@ -499,6 +503,11 @@ impl Driver {
                 return;
             }
         }
+    }
+
+    /// For the pace: microseconds since the thread began.
+    fn now_us(&self) -> u64 {
+        self.watch.elapsed_ns() / 1_000
     }
 
     fn sync_if_due(&mut self, unsynced: bool) -> Result<(), StoreError> {

@@ -12,7 +12,7 @@ use std::sync::Weak;
 use bytes::Bytes;
 
 use super::format::Checkpoint;
-use super::options::COMMIT_BYTES;
+use super::options::{COMMIT_BYTES, COMMIT_BYTES_MAX};
 use crate::base::Lsn;
 
 /// LSNs in one reservation; what is not used is given back.
@@ -44,7 +44,7 @@ pub enum Wake {
     No,
     /// This is the first that waits: wake it.
     First,
-    /// [`COMMIT_BYTES`] wait: commit now.
+    /// [`COMMIT_BYTES`] wait, or [`COMMIT_BYTES_MAX`]: it may be time to commit.
     Full,
 }
 
@@ -142,6 +142,10 @@ pub(super) struct Buffer<P> {
     reserved: Vec<Lsn>,
     pub waiting_bytes: usize,
     pub waiting_records: u64,
+    /// Bytes of all that ever came.
+    pub arrived_bytes: u64,
+    /// Once so many bytes wait the writer is told; it knows of less.
+    told_at: usize,
     /// `(after, body)`: the body may go once `after` is durable.
     pub releases: VecDeque<(Lsn, Lsn)>,
     /// Bodies that somebody reads, or did when it was looked last.
@@ -168,6 +172,8 @@ impl<P: Payload> Buffer<P> {
             reserved: Vec::new(),
             waiting_bytes: 0,
             waiting_records: 0,
+            arrived_bytes: 0,
+            told_at: COMMIT_BYTES,
             releases: VecDeque::new(),
             lent: BTreeMap::new(),
             held_back: Vec::new(),
@@ -269,6 +275,7 @@ impl<P: Payload> Buffer<P> {
         }
         self.waiting_bytes = bytes;
         self.waiting_records = records;
+        self.told_at = COMMIT_BYTES;
         batch
     }
 
@@ -327,10 +334,17 @@ impl<P: Payload> Buffer<P> {
     }
 
     fn count(&mut self, slot: &Slot<P>) -> Wake {
-        let before = self.waiting_bytes;
-        self.waiting_bytes += slot.size_hint();
+        let bytes = slot.size_hint();
+        self.waiting_bytes += bytes;
+        self.arrived_bytes += bytes as u64;
         self.waiting_records += 1;
-        if before < COMMIT_BYTES && self.waiting_bytes >= COMMIT_BYTES {
+        if self.waiting_bytes >= self.told_at {
+            // What was settled meanwhile may bring it back to the same size many times.
+            self.told_at = if self.waiting_bytes < COMMIT_BYTES_MAX {
+                COMMIT_BYTES_MAX
+            } else {
+                usize::MAX
+            };
             Wake::Full
         } else if self.waiting_records == 1 {
             Wake::First

@@ -69,9 +69,10 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         self.shared.poison.lock().clone()
     }
 
-    /// Bytes that wait to be written.
-    pub fn waiting_bytes(&self) -> usize {
-        self.shared.buffer.lock().waiting_bytes
+    /// Bytes that wait to be written, and of all that ever came.
+    pub fn waiting_bytes(&self) -> (usize, u64) {
+        let buffer = self.shared.buffer.lock();
+        (buffer.waiting_bytes, buffer.arrived_bytes)
     }
 
     /// Records that wait to be written, and about how many bytes they will be.

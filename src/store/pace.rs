@@ -1,10 +1,17 @@
-//! When the next commit begins: at once when enough waits or little goes on, else a moment later.
+//! When the next commit begins: at once when little goes on, else a moment later; and when much
+//! arrives, not before much waits: each commit costs as much as writing a hundred messages.
 
-use super::options::COMMIT_BYTES;
+use super::options::{COMMIT_BYTES, COMMIT_BYTES_MAX};
 
 /// A commit of more records than this shows that others are in flight whose records are worth
 /// waiting for.
 const LOAD_RECORDS: u64 = 4;
+/// Enough waits for a commit, but it waits for more while so much arrives, in bytes a microsecond.
+const POUR_BYTES_PER_US: u64 = 150;
+/// How soon it is looked whether it still does; then after twice as long again, and so on.
+const POUR_LOOK_US: u64 = 50;
+/// But no longer than this, in microseconds.
+const POUR_US_MAX: u64 = 1_500;
 
 /// Decides when to commit. Times are microseconds on any clock that only goes forward.
 #[derive(Clone, Debug)]
@@ -17,6 +24,18 @@ pub struct CommitPace {
     /// Since when any record waits.
     since_us: Option<u64>,
     loaded: bool,
+    /// How much had arrived at the last commit, or the last look since.
+    look: Look,
+    /// Since when enough waits.
+    enough_since_us: Option<u64>,
+}
+
+/// What had arrived by then, and when to look again.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    at_us: u64,
+    arrived_bytes: u64,
+    again_us: u64,
 }
 
 /// What waits to be committed.
@@ -28,6 +47,8 @@ pub struct Waiting {
     pub awaited: bool,
     /// Bytes of all.
     pub bytes: usize,
+    /// Bytes of all that ever came, also of what does not wait any more.
+    pub arrived_bytes: u64,
 }
 
 /// When to commit.
@@ -56,6 +77,12 @@ impl CommitPace {
             awaited_since_us: None,
             since_us: None,
             loaded: false,
+            look: Look {
+                at_us: 0,
+                arrived_bytes: 0,
+                again_us: 0,
+            },
+            enough_since_us: None,
         }
     }
 
@@ -82,15 +109,45 @@ impl CommitPace {
             since_us.saturating_add(self.delay_us.max(Self::UNAWAITED_US_MAX))
         };
         if waiting.bytes >= COMMIT_BYTES || now_us >= due_us {
-            return Due::Now;
+            return self.wait_while_it_pours(now_us, waiting);
         }
         Due::At(due_us)
     }
 
-    /// Notes a commit, so that the next wait begins anew.
-    pub const fn committed(&mut self, records: u64) {
+    /// Enough waits: when to commit it all the same.
+    fn wait_while_it_pours(&mut self, now_us: u64, waiting: Waiting) -> Due {
+        let since_us = *self.enough_since_us.get_or_insert(now_us);
+        let until_us = since_us.saturating_add(POUR_US_MAX);
+        if !self.loaded || waiting.bytes >= COMMIT_BYTES_MAX || now_us >= until_us {
+            return Due::Now;
+        }
+        if now_us >= self.look.again_us {
+            let elapsed_us = now_us.saturating_sub(self.look.at_us);
+            let arrived = waiting
+                .arrived_bytes
+                .saturating_sub(self.look.arrived_bytes);
+            if arrived <= POUR_BYTES_PER_US.saturating_mul(elapsed_us) {
+                return Due::Now;
+            }
+            self.look = Look {
+                at_us: now_us,
+                arrived_bytes: waiting.arrived_bytes,
+                again_us: now_us + POUR_LOOK_US.max(now_us - since_us),
+            };
+        }
+        Due::At(self.look.again_us.min(until_us))
+    }
+
+    /// Notes a commit of so many records, so that the next wait begins anew.
+    pub const fn committed(&mut self, now_us: u64, records: u64, arrived_bytes: u64) {
         (self.since_us, self.awaited_since_us) = (None, None);
+        self.enough_since_us = None;
         self.loaded = records > LOAD_RECORDS;
+        self.look = Look {
+            at_us: now_us,
+            arrived_bytes,
+            again_us: 0,
+        };
     }
 }
 
@@ -103,6 +160,7 @@ mod tests {
             any: true,
             awaited: true,
             bytes,
+            arrived_bytes: 0,
         }
     }
 
@@ -117,16 +175,29 @@ mod tests {
         any: false,
         awaited: false,
         bytes: 0,
+        arrived_bytes: 0,
     };
+
+    /// So much waits, and so much has arrived altogether.
+    fn pouring(bytes: usize, arrived_bytes: u64) -> Waiting {
+        Waiting {
+            arrived_bytes,
+            ..awaited(bytes)
+        }
+    }
+
+    fn committed(pace: &mut CommitPace, records: u64) {
+        pace.committed(0, records, 0);
+    }
 
     #[test]
     fn a_lone_record_does_not_wait_and_a_crowd_does() {
         let mut pace = CommitPace::new(200);
         assert_eq!(pace.poll(0, NOTHING), Due::Idle);
         assert_eq!(pace.poll(0, awaited(100)), Due::Now);
-        pace.committed(1);
+        committed(&mut pace, 1);
         assert_eq!(pace.poll(1000, awaited(100)), Due::Now);
-        pace.committed(50);
+        committed(&mut pace, 50);
         assert_eq!(pace.poll(2000, awaited(100)), Due::At(2200));
         assert_eq!(pace.poll(2100, awaited(1000)), Due::At(2200));
         assert_eq!(pace.poll(2100, awaited(COMMIT_BYTES)), Due::Now);
@@ -138,7 +209,7 @@ mod tests {
         let mut pace = CommitPace::always(20_000);
         assert_eq!(pace.poll(0, awaited(100)), Due::At(20_000));
         assert_eq!(pace.poll(20_000, awaited(100)), Due::Now);
-        pace.committed(1);
+        committed(&mut pace, 1);
         assert_eq!(pace.poll(30_000, awaited(100)), Due::At(50_000));
         assert_eq!(pace.poll(30_001, awaited(COMMIT_BYTES)), Due::Now);
     }
@@ -149,14 +220,51 @@ mod tests {
         assert_eq!(pace.poll(0, unawaited(100)), Due::At(20_000));
         assert_eq!(pace.poll(9_000, unawaited(COMMIT_BYTES)), Due::Now);
         assert_eq!(pace.poll(9_000, awaited(200)), Due::Now);
-        pace.committed(50);
+        committed(&mut pace, 50);
         assert_eq!(pace.poll(10_000, unawaited(100)), Due::At(30_000));
         // Who begins to wait waits for company like everybody, from then on.
         assert_eq!(pace.poll(15_000, awaited(100)), Due::At(15_200));
-        pace.committed(1);
+        committed(&mut pace, 1);
         assert_eq!(pace.poll(40_000, unawaited(100)), Due::At(60_000));
         assert_eq!(pace.poll(60_000, unawaited(100)), Due::Now);
         let mut pace = CommitPace::always(50_000);
         assert_eq!(pace.poll(0, unawaited(100)), Due::At(50_000));
+    }
+
+    #[test]
+    fn a_commit_waits_for_more_while_much_arrives() {
+        let mut pace = CommitPace::new(200);
+        pace.committed(1_000, 50, 0);
+        // 500 bytes a microsecond: looked at after 0, 50, 100, 200, 400, 800 microseconds.
+        let mut now_us = 1_100;
+        for wait_us in [50, 50, 100, 200, 400] {
+            let arrived = (now_us - 1_000) * 500;
+            let due = pace.poll(now_us, pouring(COMMIT_BYTES, arrived));
+            assert_eq!(due, Due::At(now_us + wait_us));
+            let early = pace.poll(now_us + 1, pouring(COMMIT_BYTES, arrived));
+            assert_eq!(early, due, "not looked at before");
+            now_us += wait_us;
+        }
+        let arrived = (now_us - 1_000) * 500;
+        let last = pace.poll(now_us, pouring(COMMIT_BYTES, arrived));
+        assert_eq!(last, Due::At(1_100 + POUR_US_MAX));
+        assert_eq!(
+            pace.poll(now_us, pouring(COMMIT_BYTES_MAX, arrived)),
+            Due::Now
+        );
+        let late = pace.poll(1_100 + POUR_US_MAX, pouring(COMMIT_BYTES, arrived));
+        assert_eq!(late, Due::Now);
+    }
+
+    #[test]
+    fn a_commit_does_not_wait_once_little_arrives() {
+        let mut pace = CommitPace::new(200);
+        pace.committed(1_000, 50, 0);
+        let full = pouring(COMMIT_BYTES, 50_000);
+        assert_eq!(pace.poll(1_100, full), Due::At(1_150));
+        assert_eq!(pace.poll(1_150, full), Due::Now, "nothing came");
+        pace.committed(1_150, 50, 50_000);
+        let slow = pouring(COMMIT_BYTES, 50_000 + 40_000);
+        assert_eq!(pace.poll(2_150, slow), Due::Now, "40 bytes a microsecond");
     }
 }
