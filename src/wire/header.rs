@@ -56,11 +56,11 @@ pub(super) fn usual(value: &[u8]) -> Option<(HeaderFields, usize)> {
     }
     let mut fields = Usual::new(rest.get(..size)?, count.into());
     let header = HeaderFields {
-        durable: fields.bool()?,
-        priority: fields.ubyte()?,
-        ttl_ms: fields.uint()?,
-        first_acquirer: fields.bool()?,
-        delivery_count: fields.uint()?,
+        durable: fields.bool().ok()?,
+        priority: fields.ubyte().ok()?,
+        ttl_ms: fields.uint().ok()?,
+        first_acquirer: fields.bool().ok()?,
+        delivery_count: fields.uint().ok()?,
     };
     fields.is_empty().then_some((header, 3 + size))
 }

@@ -2,8 +2,12 @@
 
 use super::codes;
 
-/// Fields one after the other: absent ones at the end read as null. Each answers nothing where it is
-/// written otherwise or wrong: then the list is read as any other is, by [`Fields`](super::Fields).
+/// A field that is written otherwise, or wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Unusual;
+
+/// Fields one after the other: absent ones at the end read as null. Where one is [`Unusual`] the list is
+/// read as any other is, by [`Fields`](super::Fields).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usual<'a> {
     bytes: &'a [u8],
@@ -26,63 +30,63 @@ impl<'a> Usual<'a> {
     }
 
     #[inline]
-    pub(super) fn bool(&mut self) -> Option<Option<bool>> {
+    pub(super) fn bool(&mut self) -> Result<Option<bool>, Unusual> {
         match self.code()? {
-            codes::NULL => Some(None),
-            codes::TRUE => Some(Some(true)),
-            codes::FALSE => Some(Some(false)),
-            _ => None,
+            codes::NULL => Ok(None),
+            codes::TRUE => Ok(Some(true)),
+            codes::FALSE => Ok(Some(false)),
+            _ => Err(Unusual),
         }
     }
 
     #[inline]
-    pub(super) fn ubyte(&mut self) -> Option<Option<u8>> {
+    pub(super) fn ubyte(&mut self) -> Result<Option<u8>, Unusual> {
         match self.code()? {
-            codes::NULL => Some(None),
+            codes::NULL => Ok(None),
             codes::UBYTE => self.take().map(|[number]| Some(number)),
-            _ => None,
+            _ => Err(Unusual),
         }
     }
 
     #[inline]
-    pub(super) fn uint(&mut self) -> Option<Option<u32>> {
+    pub(super) fn uint(&mut self) -> Result<Option<u32>, Unusual> {
         match self.code()? {
-            codes::NULL => Some(None),
-            codes::UINT_0 => Some(Some(0)),
+            codes::NULL => Ok(None),
+            codes::UINT_0 => Ok(Some(0)),
             codes::SMALL_UINT => self.take().map(|[number]| Some(number.into())),
             codes::UINT => self.take().map(|bytes| Some(u32::from_be_bytes(bytes))),
-            _ => None,
+            _ => Err(Unusual),
         }
     }
 
     /// Passes a short binary.
     #[inline]
-    pub(super) fn binary(&mut self) -> Option<()> {
+    pub(super) fn binary(&mut self) -> Result<(), Unusual> {
         match self.code()? {
-            codes::NULL => Some(()),
+            codes::NULL => Ok(()),
             codes::BINARY_8 => {
                 let [length] = self.take()?;
-                self.bytes = self.bytes.get(usize::from(length)..)?;
-                Some(())
+                self.bytes = self.bytes.get(usize::from(length)..).ok_or(Unusual)?;
+                Ok(())
             }
-            _ => None,
+            _ => Err(Unusual),
         }
     }
 
     /// The type code of the next field; that of null if there is none.
     #[inline]
-    fn code(&mut self) -> Option<u8> {
+    fn code(&mut self) -> Result<u8, Unusual> {
         let Some(left) = self.left.checked_sub(1) else {
-            return Some(codes::NULL);
+            return Ok(codes::NULL);
         };
         self.left = left;
         self.take().map(|[code]| code)
     }
 
     #[inline]
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (taken, rest) = self.bytes.split_first_chunk()?;
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Unusual> {
+        let (taken, rest) = self.bytes.split_first_chunk().ok_or(Unusual)?;
         self.bytes = rest;
-        Some(*taken)
+        Ok(*taken)
     }
 }

@@ -114,6 +114,10 @@ pub struct Gone {
 
 /// Where the messages of a block are.
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "most blocks are on disk; one in memory has kilobytes of slots besides"
+)]
 enum Slots {
     /// In memory.
     Here(Vec<Option<Slot>>),

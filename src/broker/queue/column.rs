@@ -53,7 +53,7 @@ impl Column {
         }
         match self {
             Self::Narrow(values) => {
-                set(values, index, u16::try_from(value).unwrap_or(u16::MAX), len)
+                set(values, index, u16::try_from(value).unwrap_or(u16::MAX), len);
             }
             Self::Wide(values) => set(values, index, value, len),
             Self::Unset | Self::Same(_) => {}

@@ -3,7 +3,7 @@
 use super::{ReceiverSettleMode, codes};
 use crate::base::Serial;
 use crate::wire::frame::FRAME_HEADER_BYTES;
-use crate::wire::usual::Usual;
+use crate::wire::usual::{Unusual, Usual};
 use crate::wire::{self, DecodeError, Fields};
 
 /// One frame of a message. [AMQP 2.7.5]
@@ -30,20 +30,20 @@ impl Transfer {
     /// not resumed, and states are not negotiated in transfers.
     pub(super) fn read(list: Fields<'_>) -> Result<Self, DecodeError> {
         match Self::usual(Usual::new(list.rest(), list.left())) {
-            Some(transfer) => Ok(transfer),
-            None => Self::general(list),
+            Ok(transfer) => Ok(transfer),
+            Err(Unusual) => Self::general(list),
         }
     }
 
-    /// Reads one that says no more than is needed as a rule, in the usual form; nothing if it is another.
-    fn usual(mut list: Usual<'_>) -> Option<Self> {
-        let handle = list.uint()??;
+    /// Reads one that says no more than is needed as a rule, in the usual form.
+    fn usual(mut list: Usual<'_>) -> Result<Self, Unusual> {
+        let handle = list.uint()?.ok_or(Unusual)?;
         let delivery_id = list.uint()?.map(Serial);
         list.binary()?;
         let message_format = list.uint()?;
         let settled = list.bool()?;
         let more = list.bool()?.unwrap_or(false);
-        list.is_done().then_some(Self {
+        let transfer = Self {
             handle,
             delivery_id,
             message_format,
@@ -51,7 +51,8 @@ impl Transfer {
             more,
             rcv_settle_mode: None,
             aborted: false,
-        })
+        };
+        list.is_done().then_some(transfer).ok_or(Unusual)
     }
 
     fn general(mut list: Fields<'_>) -> Result<Self, DecodeError> {
@@ -247,9 +248,9 @@ mod tests {
             let fields = Reader::new(&list[3..]).list().unwrap();
             let usual = Transfer::usual(Usual::new(fields.rest(), fields.left()));
             if byte.is_none() && (1..=6).contains(&count) {
-                prop_assert!(usual.is_some());
+                prop_assert!(usual.is_ok());
             }
-            if let Some(usual) = usual {
+            if let Ok(usual) = usual {
                 prop_assert_eq!(Transfer::general(fields), Ok(usual));
             }
         }
