@@ -177,7 +177,7 @@ fn side_by_side(
                 scope.spawn(move || report(&mut command))
             })
             .collect();
-        let ended = running.into_iter().map(std::thread::ScopedJoinHandle::join);
+        let ended = running.into_iter().map(thread::ScopedJoinHandle::join);
         ended.map(|ended| ended.expect("a shard reports")).collect()
     })
 }
