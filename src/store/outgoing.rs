@@ -131,7 +131,7 @@ mod tests {
     /// the bytes of each write.
     fn write(lengths: &[usize], room: usize) -> (Vec<u8>, Vec<usize>) {
         let (mut file, mut writes) = (Vec::new(), Vec::new());
-        let mut out = Outgoing::new(BLOCK as u32);
+        let mut out = Outgoing::new(u32::try_from(BLOCK).unwrap());
         out.begin();
         for (number, length) in (1..).zip(lengths) {
             out.extend(&vec![number; *length]);
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_frame_that_is_taken_back_leaves_nothing() {
-        let mut out = Outgoing::new(BLOCK as u32);
+        let mut out = Outgoing::new(u32::try_from(BLOCK).unwrap());
         out.extend(&[1; 100]);
         let (begin, length) = out.begin_frame(|bytes| bytes.extend_from_slice(&[2; 50]));
         assert_eq!((begin, length), (100, 50));
