@@ -44,7 +44,7 @@ pub enum Wake {
     No,
     /// This is the first that waits: wake it.
     First,
-    /// [`COMMIT_BYTES`] wait, or [`COMMIT_BYTES_MAX`]: it may be time to commit.
+    /// [`COMMIT_BYTES`] wait, or 512 KiB while much arrives: it may be time to commit.
     Full,
 }
 
