@@ -297,8 +297,8 @@ fn failure(operation: DiskOperation, name: &str, error: &io::Error) -> DiskError
 
 #[cfg(test)]
 mod tests {
-    use super::super::outgoing::Outgoing;
     use super::*;
+    use crate::store::outgoing::Outgoing;
 
     #[test]
     fn a_directory_in_use_is_refused() {
