@@ -22,7 +22,7 @@ const SETTLE: Duration = Duration::from_millis(1_500);
 /// Longest run of the load generator.
 const LOAD_MAX: Duration = Duration::from_mins(5);
 /// The budgets, in bytes. Idle, the program's pages have the rest of 12 MB in a release build.
-const IDLE_BYTES_MAX: u64 = 4_000_000;
+const IDLE_BYTES_MAX: u64 = 6_000_000;
 const CONNECTION_BYTES_MAX: u64 = 20_000;
 const TLS_CONNECTION_BYTES_MAX: u64 = 60_000;
 const QUEUE_BYTES_MAX: u64 = 3_000;
@@ -96,7 +96,7 @@ fn load(broker: &RunningBroker, arguments: &[&str]) {
 
 #[test]
 #[cfg_attr(debug_assertions, ignore = "the budget is that of an optimised build")]
-fn idle_broker_takes_at_most_4_mb_beside_its_program_at_first_and_later_starts() {
+fn idle_broker_takes_at_most_6_mb_beside_its_program_at_first_and_later_starts() {
     let directory = std::env::temp_dir().join(format!("coroner-scale-idle-{}", std::process::id()));
     let path = directory.to_str().expect("a path");
     let starts = [
