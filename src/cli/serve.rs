@@ -15,6 +15,7 @@ use super::{EXIT_USAGE, complain};
 /// second unless this is set. It looks into the environment once, before `main`.
 const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 /// With a memory budget below this, in bytes, what is freed within a second is more than the budget.
+/// None at all, 0, is not small.
 const SMALL_BUDGET_BYTES: u64 = 32 * 1024 * 1024;
 /// The delay then.
 const SMALL_BUDGET_PURGE_DELAY: &str = "10";
@@ -91,8 +92,7 @@ fn flag_given(key: &'static Key, matches: &ArgMatches) -> Option<Given> {
 /// Begins the program anew, as the same process, with an allocator that keeps little of what is
 /// freed, where a small memory budget asks for it. Comes back where it does not, or if that fails.
 fn save_memory(settings: &Settings) {
-    let is_small = settings.memory_budget.0 < SMALL_BUDGET_BYTES;
-    if !is_small || std::env::var_os(PURGE_DELAY).is_some() {
+    if !is_small(settings) || std::env::var_os(PURGE_DELAY).is_some() {
         return;
     }
     let (Ok(program), mut arguments) = (std::env::current_exe(), std::env::args_os()) else {
@@ -107,6 +107,10 @@ fn save_memory(settings: &Settings) {
         .env(PURGE_DELAY, SMALL_BUDGET_PURGE_DELAY);
     let error = command.exec();
     tracing::debug!(%error, "the allocator keeps what is freed for a second");
+}
+
+fn is_small(settings: &Settings) -> bool {
+    (1..SMALL_BUDGET_BYTES).contains(&settings.memory_budget.0)
 }
 
 /// Runs the command.
@@ -128,4 +132,25 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
         complain(&error);
         error.exit_code()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::config::ByteSize;
+
+    #[rstest]
+    #[case::all_stays_in_memory(0, false)]
+    #[case::one_byte(1, true)]
+    #[case::just_below(SMALL_BUDGET_BYTES - 1, true)]
+    #[case::enough(SMALL_BUDGET_BYTES, false)]
+    fn only_a_small_memory_budget_begins_the_program_anew(#[case] bytes: u64, #[case] anew: bool) {
+        let settings = Settings {
+            memory_budget: ByteSize(bytes),
+            ..Settings::default()
+        };
+        assert_eq!(is_small(&settings), anew);
+    }
 }
