@@ -420,7 +420,7 @@ pub const TABLE: &[Key] = &[
         Shape::Integer,
         "NUMBER",
         "a number from 0 to 65535",
-        "Worker threads; 0 is one per processor",
+        "Worker threads; 0 is one less than there are processors, at least one",
     ),
     key(
         "shutdown-timeout",

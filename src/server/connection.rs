@@ -31,8 +31,10 @@ const READ_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of one read while frames arrive that are larger than that: whole frames, so that what is there
 /// of one need not move to a larger buffer.
 const READ_FRAME_BYTES_MAX: usize = 256 * 1024;
-/// Bytes that a connection reads and writes before others have their turn.
-const TURN_BYTES: usize = 256 * 1024;
+/// Bytes that a connection reads and writes before others have their turn. No more than one large read:
+/// a publisher that stays longer gets ahead of the consumers of its queue, and what waits there is no
+/// more in the processor's cache, and has to be written, when its turn comes.
+const TURN_BYTES: usize = READ_BYTES_MAX;
 /// A peer that does not close its side after our close gets this long to read it.
 const LINGER: Duration = Duration::from_millis(500);
 /// A write buffer that a burst made larger than this is given back, in bytes.
@@ -152,8 +154,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
-    /// Gives the thread to other connections after each piece of a large message: the sockets of those
-    /// that wait are not even looked at before.
+    /// Gives the thread to other connections after each piece of what arrives or leaves: the sockets of
+    /// those that wait are not even looked at before.
     async fn let_others_in(&mut self) {
         if self.moved_bytes >= TURN_BYTES {
             self.moved_bytes = 0;

@@ -1,10 +1,12 @@
 //! The process around a broker: logs, signals, exit codes.
 
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sd_notify::NotifyState;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::broker::Broker;
@@ -34,17 +36,29 @@ pub fn run(
 ) -> Result<ExitCode, StartError> {
     let log = LogControl::start(&settings)?;
     descriptors::raise_limit();
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    if settings.workers > 0 {
-        runtime.worker_threads(settings.workers.into());
-    }
-    let runtime = runtime.enable_all().build();
-    let runtime = runtime.map_err(|error| StartError::Runtime {
+    let runtime = runtime(settings.workers).map_err(|error| StartError::Runtime {
         why: error.to_string(),
     })?;
     let code = runtime.block_on(serve(settings, log, load))?;
     runtime.shutdown_background();
     Ok(code)
+}
+
+/// What runs the tasks: so many threads, or for 0 one less than there are processors, which leaves one to
+/// the journal, to the system's network and to clients on the same machine. A single one is the main
+/// thread itself: it hands nothing to others, and wakes nobody for a connection whose bytes have come.
+fn runtime(workers: u16) -> std::io::Result<Runtime> {
+    let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let workers = match workers {
+        0 => processors.saturating_sub(1).max(1),
+        workers => workers.into(),
+    };
+    let mut builder = if workers == 1 {
+        tokio::runtime::Builder::new_current_thread()
+    } else {
+        tokio::runtime::Builder::new_multi_thread()
+    };
+    builder.worker_threads(workers).enable_all().build()
 }
 
 async fn serve(
