@@ -8,11 +8,16 @@
 //!
 //! Nothing is lost by it: what is left out had not been confirmed, and is confirmed with its LSN
 //! only, when there is nothing of it to keep any more.
+//!
+//! Removals of written messages that follow one another become one record: each needs a few bytes then.
 
 use super::encode::Stored;
-use crate::base::{Lsn, Name, Position, QueueId};
+use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::{Body, Entry, Fact, Record};
 use crate::store::{Amended, Appending};
+
+/// Removals in one record at most: a few kilobytes.
+const REMOVED_MAX: usize = 256;
 
 /// A message whose body has another name from now on: its first record was left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +43,8 @@ pub fn append(
 ) -> Vec<Renamed> {
     let mut elision = Elision {
         appending,
+        vhost,
+        removed: None,
         moved: Vec::new(),
         gone: Vec::new(),
         renamed: Vec::new(),
@@ -45,14 +52,9 @@ pub fn append(
     for mut record in records {
         elision.appending.count_payload(carried_bytes(&record));
         elision.shorten(&mut record);
-        if record.facts.is_empty() {
-            elision.appending.skip(record.lsn);
-        } else {
-            let lsn = record.lsn;
-            let stored = Stored::new(vhost.clone(), record);
-            elision.appending.push(lsn, stored);
-        }
+        elision.push(record);
     }
+    elision.push_removed();
     elision.gone.sort_unstable();
     for body in released {
         let body = elision.name(body);
@@ -78,6 +80,9 @@ fn carried_bytes(record: &Record) -> u64 {
 
 struct Elision<'a, 'b> {
     appending: &'a mut Appending<'b, Stored>,
+    vhost: &'a Name,
+    /// Those that came last.
+    removed: Option<Removed>,
     /// Names that bodies had and have, of those that deaths of this batch took over.
     moved: Vec<(Lsn, Lsn)>,
     /// Bodies left out.
@@ -85,7 +90,57 @@ struct Elision<'a, 'b> {
     renamed: Vec<Renamed>,
 }
 
+/// Removals that followed one another.
+struct Removed {
+    /// Of the last one: the others' records are not written.
+    lsn: Lsn,
+    wall: Timestamp,
+    places: Vec<(QueueId, Position)>,
+}
+
 impl Elision<'_, '_> {
+    /// Appends what is left of a record.
+    fn push(&mut self, record: Record) {
+        let (lsn, wall) = (record.lsn, record.wall);
+        if record.facts.is_empty() {
+            self.push_removed();
+            self.appending.skip(lsn);
+            return;
+        }
+        let removed = |fact: &Fact| matches!(fact, Fact::Removed { .. });
+        if !record.facts.iter().all(removed) {
+            self.push_removed();
+            let stored = Stored::new(self.vhost.clone(), record);
+            self.appending.push(lsn, stored);
+            return;
+        }
+        let goes_on = |run: &Removed| run.wall == wall && run.places.len() < REMOVED_MAX;
+        if !self.removed.as_ref().is_some_and(goes_on) {
+            self.push_removed();
+        }
+        let run = self.removed.get_or_insert_with(|| Removed {
+            lsn,
+            wall,
+            places: Vec::new(),
+        });
+        run.lsn = lsn;
+        run.places
+            .extend(record.facts.iter().filter_map(|fact| match fact {
+                Fact::Removed {
+                    queue, position, ..
+                } => Some((*queue, *position)),
+                _ => None,
+            }));
+    }
+
+    /// Ends what goes into one record of removals.
+    fn push_removed(&mut self) {
+        if let Some(Removed { lsn, wall, places }) = self.removed.take() {
+            let stored = Stored::removed(self.vhost.clone(), wall, places);
+            self.appending.push(lsn, stored);
+        }
+    }
+
     /// What a body is called now.
     fn name(&self, body: Lsn) -> Lsn {
         // A name given here is taken over only by a later one.
@@ -283,7 +338,7 @@ enum Struck {
 impl Stored {
     /// Where the message entered whose body this record names.
     pub fn entries(&self) -> Option<&[Entry]> {
-        self.record.facts.iter().find_map(|fact| match fact {
+        self.facts().iter().find_map(|fact| match fact {
             Fact::Inserted {
                 body: Body::Named,
                 entries,
@@ -298,17 +353,8 @@ impl Stored {
         if self.is_named {
             return (Struck::Nothing, Amended::Kept);
         }
-        let struck = strike(&mut self.record.facts, queue, position);
-        if struck == Struck::Nothing {
-            return (struck, Amended::Kept);
-        }
-        self.measure();
-        let amended = if self.record.facts.is_empty() {
-            Amended::Empty
-        } else {
-            Amended::Kept
-        };
-        (struck, amended)
+        let struck = self.change(|facts| strike(facts, queue, position));
+        struck.unwrap_or((Struck::Nothing, Amended::Kept))
     }
 }
 
@@ -486,6 +532,18 @@ mod tests {
             vec![removed(Q, 2)],
         ];
         let expect: &[&[&str]] = &[&["in [1] Named"], &["in [3] At(Lsn(2))"], &["out 1"]];
+        check(records, &[], expect, &[]);
+    }
+
+    #[test]
+    fn removals_that_follow_one_another_are_one_record() {
+        let records = vec![
+            vec![removed(Q, 1)],
+            vec![removed(OTHER, 1), removed(DEAD, 1)],
+            vec![inserted(&[Q], Body::Named)],
+            vec![removed(Q, 1)],
+        ];
+        let expect: &[&[&str]] = &[&["out 1", "out 2", "out 3"], &["in [1] Named"], &["out 1"]];
         check(records, &[], expect, &[]);
     }
 

@@ -1,7 +1,7 @@
 //! Facts to bytes.
 
 use super::{VERSION, place, registry, shelf, tag};
-use crate::base::{Name, Position};
+use crate::base::{Name, Position, QueueId, Timestamp};
 use crate::broker::{Body, Destination, Entry, Fact, Policy, Record};
 use crate::message::{Message, Route};
 use crate::store;
@@ -10,8 +10,14 @@ use crate::wire::{
     write_symbol, write_timestamp, write_ubyte, write_uint, write_ulong,
 };
 
+/// Bytes of a record beside its facts, about.
+const RECORD_BYTES: usize = 32;
+
 /// Bytes of a fact beside its texts, and of an envelope, about.
 const FACT_BYTES: usize = 96;
+
+/// Bytes of a removal among others, about.
+const REMOVED_BYTES: usize = 16;
 
 /// Bytes of a message in a checkpoint, about.
 const SHELVED_BYTES: usize = 10;
@@ -20,48 +26,107 @@ const SHELVED_BYTES: usize = 10;
 #[derive(Clone, Debug)]
 pub struct Stored {
     vhost: Name,
-    pub(super) record: Record,
+    wall: Timestamp,
+    content: Content,
+    /// Messages have their envelopes in it, if it has any.
+    named: bool,
     size_hint: usize,
+    /// Of those, bytes of messages.
+    carried_bytes: usize,
     body: store::Body,
     /// Another record names its body: it has to be written.
     pub(super) is_named: bool,
+}
+
+/// What a record says.
+#[derive(Clone, Debug)]
+enum Content {
+    Facts(Vec<Fact>),
+    /// Removals that followed one another, in little memory.
+    Removed(Vec<(QueueId, Position)>),
 }
 
 impl Stored {
     /// A record of a vhost.
     pub fn new(vhost: Name, record: Record) -> Self {
         let mut stored = Self {
-            vhost,
-            record,
-            size_hint: 0,
-            body: store::Body::None,
-            is_named: false,
+            named: record.named,
+            ..Self::with(vhost, record.wall, Content::Facts(record.facts))
         };
         stored.measure();
         stored
     }
 
+    /// A record of messages that left their queues.
+    pub(super) fn removed(vhost: Name, wall: Timestamp, places: Vec<(QueueId, Position)>) -> Self {
+        Self {
+            size_hint: RECORD_BYTES + places.len() * REMOVED_BYTES,
+            ..Self::with(vhost, wall, Content::Removed(places))
+        }
+    }
+
+    const fn with(vhost: Name, wall: Timestamp, content: Content) -> Self {
+        Self {
+            vhost,
+            wall,
+            content,
+            named: false,
+            size_hint: 0,
+            carried_bytes: 0,
+            body: store::Body::None,
+            is_named: false,
+        }
+    }
+
+    /// What it says, but for removals that followed one another.
+    pub(super) fn facts(&self) -> &[Fact] {
+        match &self.content {
+            Content::Facts(facts) => facts,
+            Content::Removed(_) => &[],
+        }
+    }
+
+    /// Changes what it says; also tells what is left of it. Nothing if those are only removals.
+    pub(super) fn change<T>(
+        &mut self,
+        change: impl FnOnce(&mut Vec<Fact>) -> T,
+    ) -> Option<(T, store::Amended)> {
+        let Content::Facts(facts) = &mut self.content else {
+            return None;
+        };
+        let result = change(facts);
+        let amended = if facts.is_empty() {
+            store::Amended::Empty
+        } else {
+            store::Amended::Kept
+        };
+        self.measure();
+        Some((result, amended))
+    }
+
     /// Looks at the facts again after they were changed.
-    pub(super) fn measure(&mut self) {
-        self.size_hint = 32;
-        self.body = store::Body::None;
-        for fact in &self.record.facts {
-            self.size_hint += FACT_BYTES;
+    fn measure(&mut self) {
+        let (mut size_hint, mut carried_bytes) = (RECORD_BYTES, 0);
+        let mut has_envelopes = false;
+        for fact in self.facts() {
+            size_hint += FACT_BYTES;
             match fact {
                 Fact::Inserted { message, body, .. } | Fact::Changed { message, body, .. } => {
                     if !matches!(body, Body::At(_)) {
-                        self.size_hint += message.bare_len();
+                        carried_bytes += message.bare_len();
                     }
-                    if self.record.named {
-                        self.body = store::Body::Carried;
-                    }
+                    has_envelopes = true;
                 }
-                Fact::Shelved { messages, .. } => {
-                    self.size_hint += messages.len() * SHELVED_BYTES;
-                }
+                Fact::Shelved { messages, .. } => size_hint += messages.len() * SHELVED_BYTES,
                 _ => {}
             }
         }
+        self.body = if self.named && has_envelopes {
+            store::Body::Carried
+        } else {
+            store::Body::None
+        };
+        (self.size_hint, self.carried_bytes) = (size_hint + carried_bytes, carried_bytes);
     }
 
     /// Whether messages have their envelopes in it.
@@ -75,6 +140,10 @@ impl store::Payload for Stored {
         self.size_hint
     }
 
+    fn carried_bytes(&self) -> usize {
+        self.carried_bytes
+    }
+
     fn body(&self) -> store::Body {
         self.body
     }
@@ -82,11 +151,22 @@ impl store::Payload for Stored {
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(VERSION);
         write_string(out, &self.vhost);
-        write_timestamp(out, self.record.wall.0);
-        for fact in &self.record.facts {
-            encode_fact(fact, out);
+        write_timestamp(out, self.wall.0);
+        match &self.content {
+            Content::Facts(facts) => facts.iter().for_each(|fact| encode_fact(fact, out)),
+            Content::Removed(places) => {
+                for (queue, position) in places {
+                    encode_removed(*queue, *position, out);
+                }
+            }
         }
     }
+}
+
+fn encode_removed(queue: QueueId, position: Position, out: &mut Vec<u8>) {
+    out.push(tag::REMOVED);
+    write_ulong(out, queue.0);
+    write_ulong(out, position.0);
 }
 
 fn encode_fact(fact: &Fact, out: &mut Vec<u8>) {
@@ -107,11 +187,7 @@ fn encode_fact(fact: &Fact, out: &mut Vec<u8>) {
         }
         Fact::Removed {
             queue, position, ..
-        } => {
-            out.push(tag::REMOVED);
-            write_ulong(out, queue.0);
-            write_ulong(out, position.0);
-        }
+        } => encode_removed(*queue, *position, out),
         Fact::Returned {
             queue,
             position,

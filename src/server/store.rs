@@ -43,7 +43,7 @@ const LIVE_PART: u64 = 8;
 /// Facts about the registry in one record at most.
 const REGISTRY_FACTS: usize = 1024;
 /// Memory of a record that waits, beside its bytes, about.
-const RECORD_BYTES: u64 = 256;
+const RECORD_BYTES: u64 = 128;
 /// Bytes that rewriting may read and write between two commits.
 const MAINTAIN_BYTES: usize = 1024 * 1024;
 
@@ -224,9 +224,10 @@ impl Store {
         if self.state() != StoreState::Open {
             return (0, 0);
         }
-        let (records, bytes) = self.journal.waiting();
-        let records_bytes = records * RECORD_BYTES;
-        (records_bytes, records_bytes + bytes as u64)
+        let waiting = self.journal.waiting();
+        let own_bytes = waiting.bytes.saturating_sub(waiting.carried_bytes) as u64;
+        let records_bytes = waiting.records * RECORD_BYTES + own_bytes;
+        (records_bytes, records_bytes + waiting.carried_bytes as u64)
     }
 
     /// Calls a connection once anything more is durable than now. Returns what is waited for; what

@@ -22,6 +22,10 @@ const RESERVED_LSNS: u64 = 1 << 20;
 pub trait Payload: Send + 'static {
     /// About how many bytes [`Payload::encode`] will write; decides when a commit is worth it.
     fn size_hint(&self) -> usize;
+    /// Of those, bytes of messages: the rest is what the record itself takes.
+    fn carried_bytes(&self) -> usize {
+        0
+    }
     /// Whether later records may name it.
     fn body(&self) -> Body;
     /// Appends the bytes.
@@ -141,6 +145,8 @@ pub(super) struct Buffer<P> {
     /// First LSNs of reservations that are not filled, rising.
     reserved: Vec<Lsn>,
     pub waiting_bytes: usize,
+    /// Of those, bytes of messages.
+    pub waiting_carried_bytes: usize,
     pub waiting_records: u64,
     /// Bytes of all that ever came.
     pub arrived_bytes: u64,
@@ -171,6 +177,7 @@ impl<P: Payload> Buffer<P> {
             taken: Lsn(first.0.saturating_sub(1)),
             reserved: Vec::new(),
             waiting_bytes: 0,
+            waiting_carried_bytes: 0,
             waiting_records: 0,
             arrived_bytes: 0,
             told_at: COMMIT_BYTES,
@@ -268,12 +275,14 @@ impl<P: Payload> Buffer<P> {
         };
         self.taken = self.taken.max(batch.mark);
         let rest = self.slots.iter().map(|(_, slot)| slot);
-        let (mut bytes, mut records) = (0, 0);
+        let (mut bytes, mut carried_bytes, mut records) = (0, 0, 0);
         for slot in rest.filter(|slot| !matches!(slot, Slot::Gone)) {
             bytes += slot.size_hint();
+            carried_bytes += slot.carried_bytes();
             records += 1;
         }
         self.waiting_bytes = bytes;
+        self.waiting_carried_bytes = carried_bytes;
         self.waiting_records = records;
         self.told_at = COMMIT_BYTES;
         batch
@@ -336,6 +345,7 @@ impl<P: Payload> Buffer<P> {
     fn count(&mut self, slot: &Slot<P>) -> Wake {
         let bytes = slot.size_hint();
         self.waiting_bytes += bytes;
+        self.waiting_carried_bytes += slot.carried_bytes();
         self.arrived_bytes += bytes as u64;
         self.waiting_records += 1;
         if self.waiting_bytes >= self.told_at {
@@ -385,18 +395,21 @@ impl<P: Payload> Appending<'_, P> {
         let Slot::Facts(payload) = slot else {
             return None;
         };
-        let before = payload.size_hint();
+        let sizes = |payload: &P| (payload.size_hint(), payload.carried_bytes());
+        let before = sizes(payload);
         let (result, amended) = change(payload);
         let after = match amended {
-            Amended::Kept => payload.size_hint(),
+            Amended::Kept => sizes(payload),
             Amended::Empty => {
                 *slot = Slot::Gone;
                 buffer.waiting_records -= 1;
                 self.elided += 1;
-                0
+                (0, 0)
             }
         };
-        buffer.waiting_bytes = (buffer.waiting_bytes + after).saturating_sub(before);
+        buffer.waiting_bytes = (buffer.waiting_bytes + after.0).saturating_sub(before.0);
+        let carried_bytes = buffer.waiting_carried_bytes + after.1;
+        buffer.waiting_carried_bytes = carried_bytes.saturating_sub(before.1);
         Some(result)
     }
 
@@ -440,6 +453,14 @@ impl<P: Payload> Slot<P> {
             Self::Piece(bytes) => bytes.len(),
             Self::Body { pieces, bytes } => bytes.len() + pieces.len() * 8,
             Self::End(checkpoint) => checkpoint.blocks.len() * 8,
+        }
+    }
+
+    fn carried_bytes(&self) -> usize {
+        match self {
+            Self::Gone | Self::End(_) => 0,
+            Self::Facts(payload) | Self::Block(payload) => payload.carried_bytes(),
+            Self::Piece(bytes) | Self::Body { bytes, .. } => bytes.len(),
         }
     }
 }

@@ -23,6 +23,17 @@ pub struct DiskJournal<P, D: Disk> {
     pub(super) shared: Arc<Shared<P, D>>,
 }
 
+/// What waits to be written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Backlog {
+    /// Records.
+    pub records: u64,
+    /// About how many bytes they will be.
+    pub bytes: usize,
+    /// Of those, bytes of messages.
+    pub carried_bytes: usize,
+}
+
 pub(super) struct Shared<P, D: Disk> {
     pub disk: D,
     pub buffer: Mutex<Buffer<P>>,
@@ -75,10 +86,14 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         (buffer.waiting_bytes, buffer.arrived_bytes)
     }
 
-    /// Records that wait to be written, and about how many bytes they will be.
-    pub fn waiting(&self) -> (u64, usize) {
+    /// What waits to be written.
+    pub fn waiting(&self) -> Backlog {
         let buffer = self.shared.buffer.lock();
-        (buffer.waiting_records, buffer.waiting_bytes)
+        Backlog {
+            records: buffer.waiting_records,
+            bytes: buffer.waiting_bytes,
+            carried_bytes: buffer.waiting_carried_bytes,
+        }
     }
 
     /// Bytes that are free on its disk.

@@ -52,7 +52,7 @@ pub use examine::{Cut, Damage, Lost};
 pub use file_disk::{FileDisk, Missing, StoreFile};
 pub use fuzz::fuzz_recovery;
 pub use inspect::{Depth, Inspection, SegmentReport, StoreReport};
-pub use journal::DiskJournal;
+pub use journal::{Backlog, DiskJournal};
 pub use maintain::Maintained;
 pub use options::{COMMIT_BYTES, Options, PIECE_BYTES_MAX, SyncPolicy};
 pub use pace::{CommitPace, Due, Waiting};
