@@ -55,13 +55,13 @@ pub(super) struct Session {
     /// Those that wait to be begun.
     pub(super) waiting: u32,
     /// Links by our handle.
-    links: Vec<Option<Box<Link>>>,
+    pub(super) links: Vec<Option<Box<Link>>>,
     /// Our handle by the peer's.
     handles_in: Vec<Option<u32>>,
     pub(super) sent: Unsettled<Sent>,
     pub(super) received: Unsettled<Received>,
     /// Dispositions to be sent, in order, neighbours joined.
-    dispositions: Vec<Disposition>,
+    pub(super) dispositions: Vec<Disposition>,
     /// A flow without link is due.
     pub(super) flow_due: bool,
     /// Links whose flow is due, by our handle.
@@ -287,23 +287,7 @@ impl Session {
         settled: bool,
         state: &DeliveryState,
     ) {
-        if let Some(last) = self.dispositions.last_mut()
-            && last.last.plus(1) == id
-            && last.settled == settled
-            && last.role == role
-            && last.state.as_ref() == Some(state)
-        {
-            last.last = id;
-            return;
-        }
-        let state = Some(state.clone());
-        self.dispositions.push(Disposition {
-            role,
-            first: id,
-            last: id,
-            settled,
-            state,
-        });
+        queue_dispositions(&mut self.dispositions, role, (id, id), settled, state);
     }
 
     /// Has a flow of the link sent at the end of the turn.
@@ -325,6 +309,13 @@ impl Session {
         self.next_incoming_id = self.next_incoming_id.plus(1);
         self.flow_due |= left <= self.incoming_window_max / 2;
         Ok(())
+    }
+
+    /// Counts so many transfer frames of the peer, no more than the window has.
+    pub(super) fn count_incoming_run(&mut self, frames: u32) {
+        self.incoming_window = self.incoming_window.saturating_sub(frames);
+        self.next_incoming_id = self.next_incoming_id.plus(frames);
+        self.flow_due |= self.incoming_window <= self.incoming_window_max / 2;
     }
 
     /// Counts a transfer frame of ours against the peer's window.
@@ -396,6 +387,32 @@ impl Session {
         let staged = output.frame(FrameKind::Amqp, self.channel, |out| flow.write(out));
         debug_assert!(staged.is_ok(), "a flow fits the smallest frame");
     }
+}
+
+/// Queues a disposition over a range; joined with the one before if it continues it.
+pub(super) fn queue_dispositions(
+    queue: &mut Vec<Disposition>,
+    role: Role,
+    (first, last): (Serial, Serial),
+    settled: bool,
+    state: &DeliveryState,
+) {
+    if let Some(before) = queue.last_mut()
+        && before.last.plus(1) == first
+        && before.settled == settled
+        && before.role == role
+        && before.state.as_ref() == Some(state)
+    {
+        before.last = last;
+        return;
+    }
+    queue.push(Disposition {
+        role,
+        first,
+        last,
+        settled,
+        state: Some(state.clone()),
+    });
 }
 
 /// Stages a disposition; one whose state is too large for the peer goes with the bare outcome.

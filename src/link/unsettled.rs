@@ -22,6 +22,16 @@ pub(super) struct Unsettled<T> {
     live: usize,
 }
 
+/// What becomes of a delivery that was shown.
+pub(super) enum Fate {
+    /// It stays.
+    Kept,
+    /// It is taken out.
+    Taken,
+    /// It is not one of those that are looked for, nothing behind it is shown.
+    Beyond,
+}
+
 impl<T> Unsettled<T> {
     pub(super) const fn new() -> Self {
         Self {
@@ -105,6 +115,29 @@ impl<T> Unsettled<T> {
         delivery
     }
 
+    /// Shows the unsettled deliveries at these indexes of a [`range`](Self::range), in order, as far as
+    /// `visit` goes on, and takes out those of which it says so; call [`tidy`](Self::tidy) afterwards.
+    /// Returns the index behind the last one shown.
+    pub(super) fn visit(
+        &mut self,
+        range: Range<usize>,
+        mut visit: impl FnMut(Serial, &mut T) -> Fate,
+    ) -> usize {
+        let (mut next, end) = (range.start, range.end.min(self.entries.len()));
+        for (id, entry) in self.entries.range_mut(next.min(end)..end) {
+            match entry.as_mut().map_or(Fate::Kept, |entry| visit(*id, entry)) {
+                Fate::Kept => {}
+                Fate::Taken => {
+                    *entry = None;
+                    self.live -= 1;
+                }
+                Fate::Beyond => break,
+            }
+            next += 1;
+        }
+        next
+    }
+
     /// Takes one delivery out.
     pub(super) fn remove(&mut self, id: Serial) -> Option<T> {
         let index = self.range(id, id).next()?;
@@ -128,9 +161,9 @@ impl<T> Unsettled<T> {
 
     /// Drops settled entries.
     pub(super) fn tidy(&mut self) {
-        while let Some((_, None)) = self.entries.front() {
-            self.entries.pop_front();
-        }
+        let mut entries = self.entries.iter();
+        let first = entries.position(|(_, delivery)| delivery.is_some());
+        self.entries.drain(..first.unwrap_or(self.entries.len()));
         if self.entries.len() > 64 && self.entries.len() > 4 * self.live {
             self.entries.retain(|(_, delivery)| delivery.is_some());
         }

@@ -19,7 +19,10 @@ impl Connection {
             self.counters.bytes_in += (input.len() - self.leftover) as u64;
             self.note_received(now);
         }
-        while self.wants_input() && !self.part_due && self.handle_one(now, input) {}
+        while self.wants_input()
+            && !self.part_due
+            && (self.receive_run(input) || self.handle_one(now, input))
+        {}
         if matches!(self.phase, Phase::Discarding | Phase::Closed) {
             input.clear();
         }

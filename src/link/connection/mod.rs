@@ -1,7 +1,7 @@
 //! One AMQP connection.
 //!
 //! Its parts: `handshake` (headers, SASL, open), `input` (frames in), `sessions`, `links`,
-//! `receive` and `send` (transfers), `parts` (large ones), `settle` (dispositions), `flow`, `ending` (errors, end, close),
+//! `receive`, `run` and `send` (transfers), `parts` (large ones), `settle` (dispositions), `flow`, `ending` (errors, end, close),
 //! `transmit` (frames out), `timing`.
 
 mod ending;
@@ -11,6 +11,7 @@ mod input;
 mod links;
 mod parts;
 mod receive;
+mod run;
 mod send;
 mod sessions;
 mod settle;

@@ -75,6 +75,7 @@ impl Connection {
         link.sender.taken += 1;
         let in_turn = link.sender.waiting.is_empty();
         if window_open && in_turn && goes_at_once(bytes, output.frame_bytes_max) {
+            link.unsettled += u32::from(!settled);
             session.taken += 1;
             let Sending {
                 token,
@@ -82,6 +83,7 @@ impl Connection {
                 ..
             } = sending;
             let first = begin_delivery(session, handle.handle, token, message_format, settled);
+            output.staged.reserve(TRANSFER_BYTES_MAX + bytes);
             write_transfer(
                 &mut output.staged,
                 session.channel,
@@ -138,6 +140,7 @@ impl Connection {
         }
         let mut first = None;
         if waiting.delivery_id.is_none() {
+            link.unsettled += u32::from(!waiting.settled);
             session.waiting = session.waiting.saturating_sub(1);
             let Waiting {
                 token,
@@ -232,7 +235,7 @@ pub(super) fn admit(link: &Link, sending: &Sending<'_>, bytes: u64) -> Result<bo
     })
 }
 
-/// Gives a delivery its id and notes it as unsettled.
+/// Gives a delivery its id and notes it as unsettled; the caller counts it in its link.
 fn begin_delivery(
     session: &mut Session,
     handle: u32,
@@ -249,9 +252,6 @@ fn begin_delivery(
             decided: false,
         };
         session.sent.push(delivery_id, sent);
-        if let Some(link) = session.link_mut(handle) {
-            link.unsettled += 1;
-        }
     }
     FirstTransfer {
         handle,

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use super::{Connection, Found, mark};
 use crate::base::Serial;
 use crate::link::error::Violation;
-use crate::link::session::{Sent, Session};
+use crate::link::session::{Session, queue_dispositions};
+use crate::link::unsettled::Fate;
 use crate::link::{Event, LinkHandle};
 use crate::wire::performative::{DeliveryState, Disposition, Role};
 
@@ -92,7 +93,7 @@ impl Connection {
             let Some(received) = session.received.take(index) else {
                 continue;
             };
-            forget_one(session, received.handle);
+            forget(session, received.handle, 1);
             if let Some(link) = session.named_link(received.handle) {
                 self.events
                     .push_back(Event::SenderSettled { link, delivery_id });
@@ -124,21 +125,37 @@ impl Connection {
         let Some(Found { session, dirty, .. }) = self.find(handle) else {
             return;
         };
-        for index in session.received.range(first, last) {
-            let received = session.received.at(index);
-            let ours = received.filter(|received| received.handle == handle.handle);
-            let Some(received) = ours.filter(|received| !received.decided) else {
-                continue;
-            };
+        let Session {
+            received,
+            dispositions,
+            ..
+        } = session;
+        let mut settled_count = 0;
+        let mut run: Option<(Serial, Serial, bool)> = None;
+        let mut queue = |run: Option<(Serial, Serial, bool)>| {
+            if let Some((first, last, settled)) = run {
+                queue_dispositions(dispositions, Role::Receiver, (first, last), settled, state);
+            }
+        };
+        received.visit(received.range(first, last), |id, received| {
+            if received.handle != handle.handle || received.decided {
+                return Fate::Kept;
+            }
             received.decided = true;
             let settled = !received.second;
-            let delivery_id = session.received.id(index);
-            if settled {
-                session.received.take(index);
-                forget_one(session, handle.handle);
+            match &mut run {
+                Some((_, last, same)) if last.plus(1) == id && *same == settled => *last = id,
+                other => queue(other.replace((id, id, settled))),
             }
-            session.queue_disposition(Role::Receiver, delivery_id, settled, state);
-        }
+            if settled {
+                settled_count += 1;
+                Fate::Taken
+            } else {
+                Fate::Kept
+            }
+        });
+        queue(run);
+        forget(session, handle.handle, settled_count);
         session.received.tidy();
         mark(dirty, session);
     }
@@ -153,7 +170,7 @@ impl Connection {
             return;
         }
         session.sent.remove(delivery_id);
-        forget_one(session, handle.handle);
+        forget(session, handle.handle, 1);
         session.queue_disposition(Role::Sender, delivery_id, true, state);
         mark(dirty, session);
     }
@@ -184,27 +201,26 @@ fn settle_outcomes(
     (first, last): (Serial, Serial),
     state: &DeliveryState,
 ) {
-    let range = session.sent.range(first, last);
-    let end = range.end;
-    let mut run: Option<(u32, Vec<u64>)> = None;
-    for index in range {
-        let taken = session.sent.take(index);
-        if let Some(Sent { handle, .. }) = taken {
-            forget_one(session, handle);
-        }
-        if let Some(sent) = taken.filter(|sent| !sent.decided) {
-            match &mut run {
-                Some((handle, tokens)) if *handle == sent.handle => tokens.push(sent.token),
-                other => {
-                    let mut tokens = Vec::with_capacity(end - index);
-                    tokens.push(sent.token);
-                    let before = other.replace((sent.handle, tokens));
-                    tell_settled(session, events, before, state);
-                }
+    let mut range = session.sent.range(first, last);
+    while !range.is_empty() {
+        let mut handle = None;
+        let mut settled_count = 0;
+        let mut tokens = Vec::with_capacity(range.len());
+        range.start = session.sent.visit(range.clone(), |_, sent| {
+            if *handle.get_or_insert(sent.handle) != sent.handle {
+                return Fate::Beyond;
             }
+            settled_count += 1;
+            if !sent.decided {
+                tokens.push(sent.token);
+            }
+            Fate::Taken
+        });
+        if let Some(handle) = handle {
+            forget(session, handle, settled_count);
+            tell_settled(session, events, handle, tokens, state);
         }
     }
-    tell_settled(session, events, run, state);
     session.sent.tidy();
 }
 
@@ -212,11 +228,13 @@ fn settle_outcomes(
 fn tell_settled(
     session: &Session,
     events: &mut VecDeque<Event>,
-    run: Option<(u32, Vec<u64>)>,
+    handle: u32,
+    tokens: Vec<u64>,
     state: &DeliveryState,
 ) {
-    let told = run.and_then(|(handle, tokens)| Some((session.named_link(handle)?, tokens)));
-    if let Some((link, tokens)) = told {
+    if let Some(link) = session.named_link(handle)
+        && !tokens.is_empty()
+    {
         let state = state.clone();
         events.push_back(Event::Settled {
             link,
@@ -226,9 +244,9 @@ fn tell_settled(
     }
 }
 
-/// Counts one delivery of a link as settled.
-fn forget_one(session: &mut Session, handle: u32) {
+/// Counts deliveries of a link as settled.
+fn forget(session: &mut Session, handle: u32, count: u32) {
     if let Some(link) = session.link_mut(handle) {
-        link.unsettled = link.unsettled.saturating_sub(1);
+        link.unsettled = link.unsettled.saturating_sub(count);
     }
 }

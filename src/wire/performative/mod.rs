@@ -39,7 +39,7 @@ pub use flow::{Flow, LinkFlow};
 pub use state::DeliveryState;
 pub(in crate::wire) use typed::{typed, write_typed};
 
-pub use transfer::{FirstTransfer, TRANSFER_BYTES_MAX, Transfer, write_transfer};
+pub use transfer::{FirstTransfer, TRANSFER_BYTES_MAX, Transfer, WholeTransfer, write_transfer};
 
 #[cfg(test)]
 mod tests;

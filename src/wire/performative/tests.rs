@@ -444,6 +444,9 @@ fn transfer_frames_are_read_back() {
     let payload = b"payload";
     for (handle, id, format) in [
         (0, 0, 0),
+        (0, 255, 0),
+        (0, 256, 0),
+        (0, u32::MAX, 0),
         (7, 255, 1),
         (255, 256, 255),
         (300, u32::MAX, 256),

@@ -36,6 +36,7 @@ impl Transfer {
     }
 
     /// Reads one that says no more than is needed as a rule, in the usual form.
+    #[inline]
     fn usual(mut list: Usual<'_>) -> Result<Self, Unusual> {
         let handle = list.uint()?.ok_or(Unusual)?;
         let delivery_id = list.uint()?.map(Serial);
@@ -120,6 +121,71 @@ impl Transfer {
     }
 }
 
+/// A frame that brings a whole delivery and says no more than is needed, written as nearly all are:
+/// a size of one byte, nothing but the performative in front of the payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WholeTransfer {
+    /// The channel of the frame.
+    pub channel: u16,
+    /// The sender's handle.
+    pub handle: u32,
+    /// Its number in the session.
+    pub delivery_id: Serial,
+    /// Format of the message.
+    pub message_format: u32,
+    /// The sender wants no outcome.
+    pub settled: bool,
+    /// Where the payload begins in the frame, in bytes.
+    pub payload: usize,
+    /// Length of the frame, in bytes.
+    pub size: usize,
+}
+
+impl WholeTransfer {
+    /// Reads the frame at the front of `bytes`. Nothing if it is not all there, larger than
+    /// `size_max`, or no such frame: then it is read as any other is, and
+    /// [`decode`](super::decode) says the same of it.
+    #[inline]
+    pub fn parse(bytes: &[u8], size_max: usize) -> Option<Self> {
+        let &[
+            s0,
+            s1,
+            s2,
+            s3,
+            2,
+            0,
+            c0,
+            c1,
+            0,
+            0x53,
+            code,
+            0xc0,
+            list,
+            count,
+        ] = bytes.first_chunk::<TRANSFER_HEAD_BYTES>()?
+        else {
+            return None;
+        };
+        let size = u32::from_be_bytes([s0, s1, s2, s3]) as usize;
+        let payload = TRANSFER_HEAD_BYTES - 1 + usize::from(list);
+        if code != TRANSFER_CODE || size > size_max.min(bytes.len()) || payload > size {
+            return None;
+        }
+        let fields = bytes.get(TRANSFER_HEAD_BYTES..payload)?;
+        let transfer = Transfer::usual(Usual::new(fields, count.into())).ok()?;
+        let delivery_id = transfer.delivery_id.filter(|_| !transfer.more)?;
+        Some(Self {
+            channel: u16::from_be_bytes([c0, c1]),
+            handle: transfer.handle,
+            delivery_id,
+            message_format: transfer.message_format.unwrap_or(0),
+            settled: transfer.settled.unwrap_or(false),
+            payload,
+            size,
+        })
+    }
+}
+
 /// What the first frame of a delivery says. [AMQP 2.7.5]
 #[derive(Clone, Copy, Debug)]
 pub struct FirstTransfer {
@@ -139,6 +205,64 @@ pub const TRANSFER_BYTES_MAX: usize = 48;
 /// Frame header, descriptor, and the head of the list of fields.
 const TRANSFER_HEAD_BYTES: usize = FRAME_HEADER_BYTES + 3 + 3;
 
+/// What frame header and performative take as a rule: see [`FirstTransfer::usual_frame`].
+const USUAL_TRANSFER_BYTES: usize = TRANSFER_HEAD_BYTES + 14;
+
+/// The descriptor in one byte.
+const TRANSFER_CODE: u8 = 0x14;
+const _: () = assert!(TRANSFER_CODE as u64 == codes::TRANSFER);
+
+impl FirstTransfer {
+    /// Frame header and performative of a delivery like most: unsettled, in one frame, of format 0, on
+    /// the first link, with a delivery-id of more than one byte.
+    #[inline]
+    fn usual_frame(
+        &self,
+        channel: u16,
+        more: bool,
+        payload_bytes: usize,
+    ) -> Option<[u8; USUAL_TRANSFER_BYTES]> {
+        let is_usual = !more && !self.settled && self.message_format == 0 && self.handle == 0;
+        if !is_usual || self.delivery_id.0 <= 0xff {
+            return None;
+        }
+        let size = u32::try_from(USUAL_TRANSFER_BYTES + payload_bytes).unwrap_or(u32::MAX);
+        let [s0, s1, s2, s3] = size.to_be_bytes();
+        let [c0, c1] = channel.to_be_bytes();
+        let [i0, i1, i2, i3] = self.delivery_id.0.to_be_bytes();
+        Some([
+            s0,
+            s1,
+            s2,
+            s3,
+            2,
+            0,
+            c0,
+            c1,
+            0,
+            0x53,
+            TRANSFER_CODE,
+            0xc0,
+            15,
+            5,
+            0x43,
+            0x70,
+            i0,
+            i1,
+            i2,
+            i3,
+            0xa0,
+            4,
+            i0,
+            i1,
+            i2,
+            i3,
+            0x43,
+            0x42,
+        ])
+    }
+}
+
 /// Writes the frame header and the performative of a frame whose payload of `payload_bytes` follows.
 /// Without `first` it continues a delivery.
 pub fn write_transfer(
@@ -149,6 +273,12 @@ pub fn write_transfer(
     more: bool,
     payload_bytes: usize,
 ) {
+    if let Some(first) = first
+        && let Some(frame) = first.usual_frame(channel, more, payload_bytes)
+    {
+        out.extend_from_slice(&frame);
+        return;
+    }
     let start = out.len();
     // What the list will take is known before: nothing has to be patched.
     let mut field_bytes = wire::uint_len(handle);
@@ -165,11 +295,23 @@ pub fn write_transfer(
     let size = TRANSFER_HEAD_BYTES + usize::from(field_bytes) + payload_bytes;
     let [s0, s1, s2, s3] = u32::try_from(size).unwrap_or(u32::MAX).to_be_bytes();
     let [c0, c1] = channel.to_be_bytes();
-    let code = u8::try_from(codes::TRANSFER).unwrap_or(u8::MAX);
     // A list in its one-byte form: at most 40 bytes, so neither size nor count overflows.
     let list_bytes = 1 + field_bytes;
     let head: [u8; TRANSFER_HEAD_BYTES] = [
-        s0, s1, s2, s3, 2, 0, c0, c1, 0, 0x53, code, 0xc0, list_bytes, count,
+        s0,
+        s1,
+        s2,
+        s3,
+        2,
+        0,
+        c0,
+        c1,
+        0,
+        0x53,
+        TRANSFER_CODE,
+        0xc0,
+        list_bytes,
+        count,
     ];
     out.extend_from_slice(&head);
     wire::write_uint(out, handle);
@@ -210,6 +352,8 @@ mod tests {
 
     use super::*;
     use crate::wire::Reader;
+    use crate::wire::frame::FrameHeader;
+    use crate::wire::performative::{Performative, decode};
 
     fn transfer() -> impl Strategy<Value = Transfer> {
         let uint = || prop_oneof![Just(0), 1..300_u32, any::<u32>()];
@@ -237,6 +381,46 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_frame_that_is_read_as_a_whole_delivery_says_the_same_as_when_it_is_decoded(
+            transfer in transfer(), count in 0..=10_u8, at in 0..40_usize, byte: Option<u8>,
+            cut in 0..3_usize,
+        ) {
+            let mut frame = vec![0, 0, 0, 0, 2, 0, 1, 2];
+            frame.extend(list(&transfer, count));
+            frame.extend_from_slice(b"payload");
+            frame[3] = u8::try_from(frame.len()).unwrap();
+            let is_usual = byte.is_none() && (2..=6).contains(&count) && cut == 0;
+            if let (Some(changed), Some(byte)) = (frame.get_mut(at), byte) {
+                *changed = byte;
+            }
+            frame.truncate(frame.len() - cut);
+            let whole = WholeTransfer::parse(&frame, 100);
+            if is_usual && transfer.delivery_id.is_some() && (count < 6 || !transfer.more) {
+                prop_assert!(whole.is_some());
+            }
+            if let Some(whole) = whole {
+                let header = FrameHeader::parse(&frame, 100).unwrap().unwrap();
+                prop_assert_eq!((header.size, header.channel), (whole.size, whole.channel));
+                let body = &frame[header.body..header.size];
+                let (performative, used) = decode(body).unwrap();
+                prop_assert_eq!(header.body + used, whole.payload);
+                let Performative::Transfer(transfer) = performative else {
+                    panic!("{performative:?}");
+                };
+                let expect = Transfer {
+                    handle: whole.handle,
+                    delivery_id: Some(whole.delivery_id),
+                    message_format: transfer.message_format,
+                    settled: transfer.settled,
+                    ..Transfer::default()
+                };
+                prop_assert_eq!(&transfer, &expect);
+                prop_assert_eq!(transfer.message_format.unwrap_or(0), whole.message_format);
+                prop_assert_eq!(transfer.settled.unwrap_or(false), whole.settled);
+            }
+        }
+
         #[test]
         fn what_is_read_as_usual_is_what_it_is(
             transfer in transfer(), count in 0..=10_u8, at in 6..30_usize, byte: Option<u8>,

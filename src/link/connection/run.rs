@@ -1,0 +1,137 @@
+//! Transfers in by the run: whole deliveries of one link, one behind the other. [AMQP 2.6.12]
+
+use bytes::{Buf, Bytes, BytesMut};
+
+use super::handshake::Phase;
+use super::{Connection, mark};
+use crate::base::{Serial, limits};
+use crate::link::link::{Link, LinkState};
+use crate::link::session::{Received, Session, SessionState};
+use crate::link::unsettled::Unsettled;
+use crate::link::{Event, LinkHandle, Payload, trace};
+use crate::wire::performative::{ReceiverSettleMode, Role, SenderSettleMode, WholeTransfer};
+
+/// A link on which whole deliveries arrive, and what of its session each of them changes.
+struct Run<'a> {
+    link: &'a mut Link,
+    handle: u32,
+    received: &'a mut Unsettled<Received>,
+    last_received_id: &'a mut Option<Serial>,
+    /// Transfer frames that the peer may still send.
+    window: u32,
+    /// Frames taken.
+    frames: u32,
+}
+
+impl Connection {
+    /// Takes the deliveries at the front of `input` as far as they are whole and small, come on one
+    /// link, and nothing is wrong with them; false if there is none. Whatever else is there is taken
+    /// frame by frame, and does the same for one of these.
+    pub(super) fn receive_run(&mut self, input: &mut BytesMut) -> bool {
+        let size_max = self.options.max_frame_size as usize;
+        let first = WholeTransfer::parse(input, size_max).filter(|_| self.phase == Phase::Open);
+        let Some(first) = first else { return false };
+        let channel = self.channels_in.get(usize::from(first.channel));
+        let channel = channel.copied().flatten();
+        let session = channel.and_then(|channel| self.sessions.get_mut(usize::from(channel)));
+        let Some(session) = session.and_then(Option::as_deref_mut) else {
+            return false;
+        };
+        let Some((named, mut run)) = Run::begin(session, first.handle) else {
+            return false;
+        };
+        let mut taken = 0;
+        let mut next = Some(first);
+        while let Some(transfer) = next
+            && let Some(frame) = input.get(taken..taken + transfer.size)
+            && let Some(payload) = frame.get(transfer.payload..)
+            && run.take(&transfer, payload.len())
+        {
+            trace::received(frame);
+            taken += transfer.size;
+            self.events.push_back(Event::Delivery {
+                link: named,
+                delivery_id: transfer.delivery_id,
+                settled: transfer.settled,
+                message_format: transfer.message_format,
+                payload: Payload::Whole(Bytes::copy_from_slice(payload)),
+            });
+            let rest = input.get(taken..).unwrap_or_default();
+            let one =
+                |next: &WholeTransfer| (next.channel, next.handle) == (first.channel, first.handle);
+            next = WholeTransfer::parse(rest, size_max).filter(one);
+        }
+        let frames = run.frames;
+        if frames == 0 {
+            return false;
+        }
+        session.count_incoming_run(frames);
+        mark(&mut self.dirty, session);
+        self.counters.frames_in += u64::from(frames);
+        self.counters.transfers_in += u64::from(frames);
+        input.advance(taken);
+        true
+    }
+}
+
+impl<'a> Run<'a> {
+    /// The link with this handle of the peer's, unless it is detaching, or in the middle of a delivery.
+    fn begin(session: &'a mut Session, handle_in: u32) -> Option<(LinkHandle, Self)> {
+        if session.state == SessionState::Ending {
+            return None;
+        }
+        let handle = session.handle_for(handle_in)?;
+        let named = session.named_link(handle)?;
+        let window = session.incoming_window;
+        let Session {
+            links,
+            received,
+            last_received_id,
+            ..
+        } = session;
+        let link = links.get_mut(handle as usize)?.as_deref_mut()?;
+        let takes = link.state == LinkState::Attached && link.role == Role::Receiver;
+        let run = (takes && link.partial.is_none()).then_some(Self {
+            link,
+            handle,
+            received,
+            last_received_id,
+            window,
+            frames: 0,
+        });
+        Some((named, run?))
+    }
+
+    /// Takes a delivery, unless it has to be looked into.
+    #[inline]
+    fn take(&mut self, transfer: &WholeTransfer, payload_bytes: usize) -> bool {
+        let id = transfer.delivery_id;
+        let link = &mut *self.link;
+        let max_bytes = link.message_bytes_max;
+        let in_order = self.last_received_id.is_none_or(|last| last.before(id));
+        let as_agreed = match link.snd_settle_mode {
+            SenderSettleMode::Mixed => true,
+            SenderSettleMode::Unsettled => !transfer.settled,
+            SenderSettleMode::Settled => transfer.settled,
+        };
+        let fits = payload_bytes <= limits::MESSAGE_COPY_BYTES_MAX
+            && (max_bytes == 0 || payload_bytes as u64 <= max_bytes);
+        if self.window == 0 || link.credit == 0 || !in_order || !as_agreed || !fits {
+            return false;
+        }
+        self.window -= 1;
+        self.frames += 1;
+        *self.last_received_id = Some(id);
+        link.count_delivery();
+        if !transfer.settled {
+            link.unsettled += 1;
+            let received = Received {
+                handle: self.handle,
+                second: link.rcv_settle_mode == ReceiverSettleMode::Second,
+                decided: false,
+            };
+            self.received.push(id, received);
+        }
+        true
+    }
+}
