@@ -7,5 +7,6 @@ mod hostile;
 mod links;
 mod parts;
 mod pump;
+mod runs;
 mod support;
 mod transfers;
