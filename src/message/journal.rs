@@ -18,7 +18,8 @@ use super::storage::Storage;
 use super::{Message, StoredMessageError};
 use crate::deaths::History;
 use crate::wire::{
-    Fields, write_binary, write_bool, write_null, write_or_null, write_ubyte, write_uint,
+    Fields, write_binary, write_binary_of, write_bool, write_null, write_or_null, write_ubyte,
+    write_uint,
 };
 
 /// The origin format that is written: AMQP 1.0, first version.
@@ -51,13 +52,8 @@ impl Message {
         let annotations = self.client_annotations();
         write_uint(out, annotations.left());
         write_binary(out, annotations.rest());
-        let history = self.history.as_ref().map(|history| {
-            let mut encoded = Vec::new();
-            history.encode(&mut encoded);
-            encoded
-        });
-        match history {
-            Some(history) => write_binary(out, &history),
+        match &self.history {
+            Some(history) => write_binary_of(out, |out| history.encode(out)),
             None => write_null(out),
         }
     }

@@ -6,8 +6,8 @@ use crate::broker::{Body, Destination, Entry, Fact, Policy, Record};
 use crate::message::{Message, Route};
 use crate::store;
 use crate::wire::{
-    Value, encode_value, write_binary, write_bool, write_long, write_or_null, write_string,
-    write_symbol, write_timestamp, write_ubyte, write_uint, write_ulong,
+    Value, encode_value, write_binary, write_binary_of, write_bool, write_long, write_or_null,
+    write_string, write_symbol, write_timestamp, write_ubyte, write_uint, write_ulong,
 };
 
 /// Bytes of a record beside its facts, about.
@@ -28,12 +28,9 @@ pub struct Stored {
     vhost: Name,
     wall: Timestamp,
     content: Content,
+    measure: Measure,
     /// Messages have their envelopes in it, if it has any.
     named: bool,
-    size_hint: usize,
-    /// Of those, bytes of messages.
-    carried_bytes: usize,
-    body: store::Body,
     /// Another record names its body: it has to be written.
     pub(super) is_named: bool,
 }
@@ -46,34 +43,40 @@ enum Content {
     Removed(Vec<(QueueId, Position)>),
 }
 
+/// What the journal asks about a record.
+#[derive(Clone, Copy, Debug)]
+struct Measure {
+    size_hint: usize,
+    /// Of those, bytes of messages.
+    carried_bytes: usize,
+    body: store::Body,
+}
+
 impl Stored {
     /// A record of a vhost.
     pub fn new(vhost: Name, record: Record) -> Self {
-        let mut stored = Self {
+        Self {
+            vhost,
+            wall: record.wall,
+            measure: Measure::of(&record.facts, record.named),
+            content: Content::Facts(record.facts),
             named: record.named,
-            ..Self::with(vhost, record.wall, Content::Facts(record.facts))
-        };
-        stored.measure();
-        stored
+            is_named: false,
+        }
     }
 
     /// A record of messages that left their queues.
     pub(super) fn removed(vhost: Name, wall: Timestamp, places: Vec<(QueueId, Position)>) -> Self {
         Self {
-            size_hint: RECORD_BYTES + places.len() * REMOVED_BYTES,
-            ..Self::with(vhost, wall, Content::Removed(places))
-        }
-    }
-
-    const fn with(vhost: Name, wall: Timestamp, content: Content) -> Self {
-        Self {
             vhost,
             wall,
-            content,
+            measure: Measure {
+                size_hint: RECORD_BYTES + places.len() * REMOVED_BYTES,
+                carried_bytes: 0,
+                body: store::Body::None,
+            },
+            content: Content::Removed(places),
             named: false,
-            size_hint: 0,
-            carried_bytes: 0,
-            body: store::Body::None,
             is_named: false,
         }
     }
@@ -95,21 +98,27 @@ impl Stored {
             return None;
         };
         let result = change(facts);
+        self.measure = Measure::of(facts, self.named);
         let amended = if facts.is_empty() {
             store::Amended::Empty
         } else {
             store::Amended::Kept
         };
-        self.measure();
         Some((result, amended))
     }
 
-    /// Looks at the facts again after they were changed.
-    fn measure(&mut self) {
-        let (mut size_hint, mut carried_bytes) = (RECORD_BYTES, 0);
+    /// Whether messages have their envelopes in it.
+    pub(super) fn is_kept(&self) -> bool {
+        self.measure.body == store::Body::Carried
+    }
+}
+
+impl Measure {
+    fn of(facts: &[Fact], named: bool) -> Self {
+        let (mut own_bytes, mut carried_bytes) = (RECORD_BYTES, 0);
         let mut has_envelopes = false;
-        for fact in self.facts() {
-            size_hint += FACT_BYTES;
+        for fact in facts {
+            own_bytes += FACT_BYTES;
             match fact {
                 Fact::Inserted { message, body, .. } | Fact::Changed { message, body, .. } => {
                     if !matches!(body, Body::At(_)) {
@@ -117,38 +126,37 @@ impl Stored {
                     }
                     has_envelopes = true;
                 }
-                Fact::Shelved { messages, .. } => size_hint += messages.len() * SHELVED_BYTES,
+                Fact::Shelved { messages, .. } => own_bytes += messages.len() * SHELVED_BYTES,
                 _ => {}
             }
         }
-        self.body = if self.named && has_envelopes {
-            store::Body::Carried
-        } else {
-            store::Body::None
-        };
-        (self.size_hint, self.carried_bytes) = (size_hint + carried_bytes, carried_bytes);
-    }
-
-    /// Whether messages have their envelopes in it.
-    pub(super) fn is_kept(&self) -> bool {
-        self.body == store::Body::Carried
+        Self {
+            size_hint: own_bytes + carried_bytes,
+            carried_bytes,
+            body: if named && has_envelopes {
+                store::Body::Carried
+            } else {
+                store::Body::None
+            },
+        }
     }
 }
 
 impl store::Payload for Stored {
     fn size_hint(&self) -> usize {
-        self.size_hint
+        self.measure.size_hint
     }
 
     fn carried_bytes(&self) -> usize {
-        self.carried_bytes
+        self.measure.carried_bytes
     }
 
     fn body(&self) -> store::Body {
-        self.body
+        self.measure.body
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
+        out.reserve(self.measure.size_hint);
         out.push(VERSION);
         write_string(out, &self.vhost);
         write_timestamp(out, self.wall.0);
@@ -349,9 +357,7 @@ fn encode_message(message: &Message, body: Body, out: &mut Vec<u8>) {
                 place::CARRIED
             };
             write_ubyte(out, place);
-            let mut envelope = Vec::with_capacity(FACT_BYTES);
-            message.encode_envelope(&mut envelope);
-            write_binary(out, &envelope);
+            write_binary_of(out, |out| message.encode_envelope(out));
             write_binary(out, &message.whole());
         }
     }
@@ -359,9 +365,7 @@ fn encode_message(message: &Message, body: Body, out: &mut Vec<u8>) {
 
 /// A message whose bare bytes are elsewhere.
 fn encode_apart(message: &Message, out: &mut Vec<u8>) {
-    let mut envelope = Vec::with_capacity(FACT_BYTES);
-    message.encode_envelope(&mut envelope);
-    write_binary(out, &envelope);
+    write_binary_of(out, |out| message.encode_envelope(out));
     write_ulong(out, message.bare_len() as u64);
 }
 

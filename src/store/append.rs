@@ -45,7 +45,6 @@ pub(super) struct Fresh {
     delta: u32,
     offset: u32,
     named: bool,
-    pieces: Box<[Lsn]>,
 }
 
 /// Whether a record went into `out`.
@@ -180,13 +179,14 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         self.out.end_frame(begin, active.crc, delta, kind, flags);
         active.records += 1;
         active.index.push(delta, offset);
-        active.index.push_pieces(delta, pieces.into());
+        if !pieces.is_empty() {
+            active.index.push_pieces(delta, pieces.into());
+        }
         self.progress.written_record = lsn;
         self.fresh.push(Fresh {
             delta,
             offset,
             named: flags & FLAG_NAMED != 0,
-            pieces: pieces.into(),
         });
     }
 
@@ -264,28 +264,32 @@ impl<P: Payload, D: Disk> Writer<P, D> {
 
     /// Writes what is encoded and shows it to readers.
     pub(super) fn flush(&mut self) -> Result<(), StoreError> {
-        let Some(id) = self.active.as_ref().map(|active| active.id) else {
-            return Ok(());
-        };
         if !self.write_out()? {
             return Ok(());
         }
+        let Some(active) = &self.active else {
+            return Ok(());
+        };
         let data_end = u32::try_from(self.out.end()).unwrap_or(u32::MAX);
         let mut segments = self.shared.segments.write();
-        let Some(segment) = segments.list.last_mut().filter(|last| last.id == id) else {
+        let last = segments.list.last_mut();
+        let Some(segment) = last.filter(|last| last.id == active.id) else {
             return Ok(());
         };
         segment.data_end = data_end;
         segment.last = self.progress.written_record.max(segment.last);
         segment.ends = (self.current.newest_end, self.current.end);
-        for record in &mut self.fresh {
+        let mut near = segment.index.last_block();
+        for record in &self.fresh {
             segment.index.push(record.delta, record.offset);
-            let pieces = std::mem::take(&mut record.pieces);
-            segment.index.push_pieces(record.delta, pieces);
         }
         // Only now it is known where the block of each ends.
         for record in self.fresh.drain(..).filter(|record| record.named) {
-            segment.index.retain(record.delta, data_end);
+            segment.index.retain(record.delta, data_end, &mut near);
+            let pieces = active.index.pieces(record.delta);
+            if !pieces.is_empty() {
+                segment.index.push_pieces(record.delta, pieces.into());
+            }
         }
         Ok(())
     }

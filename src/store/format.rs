@@ -19,6 +19,9 @@ pub const FLAG_NAMED: u8 = 1;
 /// Frame flag: the last mark of an orderly stop.
 pub const FLAG_CLOSED: u8 = 2;
 
+/// Bytes of a frame's head that its half CRC vouches for, behind the whole CRC.
+const VOUCHED_BYTES: usize = 10;
+const ZEROS: [u8; ALIGNMENT] = [0; ALIGNMENT];
 const HEADER_MAGIC: [u8; 8] = *b"CORONSEG";
 const TRAILER_MAGIC: [u8; 8] = *b"CORONEND";
 const HEADER_FLAG_REWRITTEN: u32 = 1;
@@ -228,7 +231,7 @@ pub const fn frame_span(payload_bytes: usize) -> usize {
 /// Leaves room for a frame's head at the end of `out`; [`end_frame`] fills it in.
 pub fn begin_frame(out: &mut Vec<u8>) -> usize {
     let start = out.len();
-    out.resize(start + FRAME_BYTES, 0);
+    out.extend_from_slice(&[0; FRAME_BYTES]);
     start
 }
 
@@ -246,30 +249,31 @@ pub fn end_frame(
         u32::try_from(length).is_ok(),
         "a record is limited by its segment, which is below 4 GiB"
     );
-    let length_bytes = (length as u64).to_le_bytes();
-    let Some((head, payload)) = out
-        .get_mut(start..)
-        .and_then(|frame| frame.split_at_mut_checked(FRAME_BYTES))
-    else {
-        return;
-    };
-    let [_, _, _, _, checked @ ..] = head else {
-        return;
-    };
-    let mut fill = Filler(checked);
-    fill.put(&length_bytes[..4]);
-    fill.put(&delta.to_le_bytes());
-    fill.put(&[kind.code(), flags]);
-    let check = low_half(crc32c::crc32c_append(
-        segment_crc,
-        checked.get(..10).unwrap_or_default(),
-    ));
-    if let Some(place) = checked.get_mut(10..12) {
-        place.copy_from_slice(&check.to_le_bytes());
+    let length = length as u64;
+    if let Some(frame) = out.get_mut(start..) {
+        write_head(frame, length, segment_crc, delta, [kind.code(), flags]);
     }
-    let crc = crc32c::crc32c_append(crc32c::crc32c_append(segment_crc, checked), payload);
-    Filler(head).put(&crc.to_le_bytes());
-    out.resize(out.len().next_multiple_of(ALIGNMENT), 0);
+    let padding = out.len().next_multiple_of(ALIGNMENT) - out.len();
+    out.extend_from_slice(ZEROS.get(..padding).unwrap_or_default());
+}
+
+/// Fills in the head of a frame whose payload is there.
+fn write_head(frame: &mut [u8], length: u64, segment_crc: u32, delta: u32, kind: [u8; 2]) {
+    let Some((crc_place, covered)) = frame.split_at_mut_checked(4) else {
+        return;
+    };
+    let Some((vouched, rest)) = covered.split_at_mut_checked(VOUCHED_BYTES) else {
+        return;
+    };
+    let mut fill = Filler(vouched);
+    fill.put(&length.to_le_bytes()[..4]);
+    fill.put(&delta.to_le_bytes());
+    fill.put(&kind);
+    let crc = crc32c::crc32c_append(segment_crc, vouched);
+    Filler(rest).put(&low_half(crc).to_le_bytes());
+    // The whole goes on from there: nothing is looked at twice.
+    let crc = crc32c::crc32c_append(crc, rest);
+    Filler(crc_place).put(&crc.to_le_bytes());
 }
 
 /// Closes a commit.

@@ -18,6 +18,8 @@ pub struct Index {
     blocks: Vec<Block>,
     /// Bodies in pieces: the pieces before the last, by the body.
     pieces: BTreeMap<u32, Box<[Lsn]>>,
+    /// Bytes that the pieces take when it is encoded.
+    pieces_bytes: usize,
     live_records: u32,
     live_bytes: u64,
 }
@@ -71,16 +73,25 @@ impl Index {
         });
     }
 
+    /// The number of the last block; 0 if there is none.
+    pub const fn last_block(&self) -> usize {
+        self.blocks.len().saturating_sub(1)
+    }
+
     /// Forgets what comes after `delta`.
     pub fn cut(&mut self, delta: u32) {
         self.blocks.retain(|block| block.first <= delta);
         self.pieces.retain(|body, _| *body <= delta);
+        self.pieces_bytes = self.pieces.values().map(|list| encoded_bytes(list)).sum();
     }
 
     /// Notes that the body `delta` has these pieces before its own bytes.
     pub fn push_pieces(&mut self, delta: u32, pieces: Box<[Lsn]>) {
         if !pieces.is_empty() {
-            self.pieces.insert(delta, pieces);
+            self.pieces_bytes += encoded_bytes(&pieces);
+            if let Some(before) = self.pieces.insert(delta, pieces) {
+                self.pieces_bytes -= encoded_bytes(&before);
+            }
         }
     }
 
@@ -110,29 +121,34 @@ impl Index {
 
     /// Marks every record as named that is in `other`, which has them all.
     pub fn retain_from(&mut self, other: &Self, data_end: u32) {
+        let mut near = 0;
         for block in &other.blocks {
             let mut live = block.live;
             while live != 0 {
-                self.retain(block.first + live.trailing_zeros(), data_end);
+                let delta = block.first + live.trailing_zeros();
+                self.retain(delta, data_end, &mut near);
                 live &= live - 1;
             }
         }
     }
 
-    /// Marks `delta` as named; false if it was, or is not here.
-    pub fn retain(&mut self, delta: u32, data_end: u32) -> bool {
-        self.set(delta, data_end, true)
+    /// Marks `delta` as named; false if it was, or is not here. `near` is the number of a block where
+    /// it may be, and is then that of its block: neighbours are found at once.
+    pub fn retain(&mut self, delta: u32, data_end: u32, near: &mut usize) -> bool {
+        self.set(delta, data_end, true, near)
     }
 
-    /// Marks `delta` as released; false if it was, or is not here.
-    pub fn release(&mut self, delta: u32, data_end: u32) -> bool {
-        self.set(delta, data_end, false)
+    /// Marks `delta` as released; false if it was, or is not here. `near` is as in
+    /// [`Index::retain`].
+    pub fn release(&mut self, delta: u32, data_end: u32, near: &mut usize) -> bool {
+        self.set(delta, data_end, false, near)
     }
 
-    fn set(&mut self, delta: u32, data_end: u32, live: bool) -> bool {
-        let Some(number) = self.block_of(delta) else {
+    fn set(&mut self, delta: u32, data_end: u32, live: bool, near: &mut usize) -> bool {
+        let Some(number) = self.block_near(delta, *near) else {
             return false;
         };
+        *near = number;
         let span = self.block_end(number, data_end);
         let Some(block) = self.blocks.get_mut(number) else {
             return false;
@@ -179,8 +195,7 @@ impl Index {
 
     /// Bytes that [`Index::encode`] will write, with one block more for what comes.
     pub fn encoded_bytes_max(&self) -> usize {
-        let pieces: usize = self.pieces.values().map(|p| 8 + p.len() * 8).sum();
-        8 + (self.blocks.len() + 1) * 12 + pieces
+        8 + (self.blocks.len() + 1) * 12 + self.pieces_bytes
     }
 
     /// The index as it stands in a sealed segment.
@@ -228,10 +243,20 @@ impl Index {
     }
 
     fn block_of(&self, delta: u32) -> Option<usize> {
-        let number = self
-            .blocks
-            .partition_point(|block| block.first <= delta)
-            .checked_sub(1)?;
+        self.block_near(delta, 0)
+    }
+
+    /// The block of a record, looked for at the block `near` and behind it first.
+    fn block_near(&self, delta: u32, near: usize) -> Option<usize> {
+        let begins = |number: usize| self.blocks.get(number).map(|block| block.first);
+        let is_in = |number: &usize| {
+            begins(*number).is_some_and(|first| first <= delta)
+                && begins(number + 1).is_none_or(|next| delta < next)
+        };
+        let number = [near, near + 1].into_iter().find(is_in).or_else(|| {
+            let behind = self.blocks.partition_point(|block| block.first <= delta);
+            behind.checked_sub(1)
+        })?;
         let block = self.blocks.get(number)?;
         (delta - block.first < BLOCK_LSNS).then_some(number)
     }
@@ -241,6 +266,11 @@ impl Index {
             .get(number + 1)
             .map_or(data_end, |next| next.offset)
     }
+}
+
+/// What pieces of a body take in an index.
+const fn encoded_bytes(pieces: &[Lsn]) -> usize {
+    8 + pieces.len() * 8
 }
 
 fn bit(block: &Block, delta: u32) -> u64 {
@@ -264,17 +294,18 @@ mod tests {
         index.encode(&mut bytes);
         assert!(bytes.len() <= index.encoded_bytes_max());
         let mut index = Index::decode(&bytes).unwrap();
+        let mut near = 0;
         for (number, delta) in deltas.iter().enumerate() {
             let (from, to) = index.place(*delta, offset).unwrap();
             let at = 64 + 3000 * u32::try_from(number).unwrap();
             assert!(from <= at && at < to, "{delta}");
-            assert!(index.retain(*delta, offset));
-            assert!(!index.retain(*delta, offset));
+            assert!(index.retain(*delta, offset, &mut near));
+            assert!(!index.retain(*delta, offset, &mut near));
         }
         assert_eq!(index.live_bytes(), u64::from(offset - 64));
         assert!(index.place(400, offset).is_none());
-        assert!(index.release(64, offset));
-        assert!(!index.release(64, offset));
+        assert!(index.release(64, offset, &mut near));
+        assert!(!index.release(64, offset, &mut near));
         assert_eq!(index.live_records(), 6);
     }
 }

@@ -6,7 +6,7 @@ use super::buffer::{Payload, Running, Slot};
 use super::disk::Disk;
 use super::error::{DiskError, StoreError};
 use super::prepare::{Recycled, segment_name, temporary_name};
-use super::segments::Segment;
+use super::segments::{Near, Segment};
 use super::stats::Counters;
 use super::writer::{Current, Writer};
 use crate::base::Lsn;
@@ -56,8 +56,9 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             };
             if !due.is_empty() {
                 let mut segments = self.shared.segments.write();
+                let mut near = Near::default();
                 for body in due {
-                    segments.release(body);
+                    segments.release_near(body, &mut near);
                 }
             }
             if all {

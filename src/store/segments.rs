@@ -62,6 +62,16 @@ impl<F> Default for Segments<F> {
     }
 }
 
+/// Where a record was found: its neighbours are there, too.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Near {
+    segment: usize,
+    block: usize,
+}
+
+/// Retains or releases a record of a segment.
+type Change = fn(&mut Index, u32, u32, &mut usize) -> bool;
+
 /// Where to look for one record.
 #[derive(Debug)]
 pub struct Place<F> {
@@ -114,23 +124,37 @@ impl<F> Segments<F> {
 
     /// Keeps a record and its pieces. False if it is not here.
     pub fn retain(&mut self, lsn: Lsn) -> bool {
-        self.change(lsn, Index::retain)
+        self.change(lsn, &mut Near::default(), Index::retain)
     }
 
     /// Lets a record and its pieces go. False if it is not here, or was let go before.
     pub fn release(&mut self, lsn: Lsn) -> bool {
-        self.change(lsn, Index::release)
+        self.release_near(lsn, &mut Near::default())
     }
 
-    fn change(&mut self, lsn: Lsn, change: fn(&mut Index, u32, u32) -> bool) -> bool {
-        let Some(segment) = self.find_mut(lsn) else {
+    /// The same; finds it at once where the last one was, or behind that.
+    pub fn release_near(&mut self, lsn: Lsn, near: &mut Near) -> bool {
+        self.change(lsn, near, Index::release)
+    }
+
+    fn change(&mut self, lsn: Lsn, near: &mut Near, change: Change) -> bool {
+        let found = self.list.get(near.segment);
+        if !found.is_some_and(|segment| segment.base <= lsn && lsn <= segment.last) {
+            let Some(number) = self.number(lsn) else {
+                return false;
+            };
+            *near = Near {
+                segment: number,
+                block: 0,
+            };
+        }
+        let Some(segment) = self.list.get_mut(near.segment) else {
             return false;
         };
         let Some(delta) = segment.delta(lsn) else {
             return false;
         };
-        let changed = change(&mut segment.index, delta, segment.data_end);
-        if !changed {
+        if !change(&mut segment.index, delta, segment.data_end, &mut near.block) {
             return false;
         }
         let pieces = segment.index.pieces(delta).to_vec();
@@ -138,7 +162,7 @@ impl<F> Segments<F> {
             if let Some(segment) = self.find_mut(piece)
                 && let Some(delta) = segment.delta(piece)
             {
-                change(&mut segment.index, delta, segment.data_end);
+                change(&mut segment.index, delta, segment.data_end, &mut 0);
             }
         }
         true

@@ -146,17 +146,17 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         let begin = self.place();
         let (mut records, mut elided) = (0, 0);
         let mut stalled_at = None;
-        while let Some((lsn, slot)) = batch.slots.pop_front() {
+        while let Some((lsn, slot)) = batch.slots.front() {
             if matches!(slot, Slot::Gone) {
                 elided += 1;
             } else {
-                if let Put::NoRoom = self.put_slot(lsn, &slot)? {
-                    batch.slots.push_front((lsn, slot));
-                    stalled_at = Some(lsn);
+                if let Put::NoRoom = self.put_slot(*lsn, slot)? {
+                    stalled_at = Some(*lsn);
                     break;
                 }
                 records += 1;
             }
+            drop(batch.slots.pop_front());
             if self.out.fresh_bytes() >= WRITE_BYTES_MAX {
                 self.flush()?;
             }

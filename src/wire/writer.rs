@@ -12,11 +12,13 @@
 use super::codes;
 
 /// Writes null.
+#[inline]
 pub fn write_null(out: &mut Vec<u8>) {
     out.push(codes::NULL);
 }
 
 /// Writes a value with the function for its type, or null.
+#[inline]
 pub fn write_or_null<T>(out: &mut Vec<u8>, value: Option<T>, write: fn(&mut Vec<u8>, T)) {
     match value {
         Some(value) => write(out, value),
@@ -25,11 +27,13 @@ pub fn write_or_null<T>(out: &mut Vec<u8>, value: Option<T>, write: fn(&mut Vec<
 }
 
 /// Writes a boolean.
+#[inline]
 pub fn write_bool(out: &mut Vec<u8>, value: bool) {
     out.push(if value { codes::TRUE } else { codes::FALSE });
 }
 
 /// Writes a ubyte.
+#[inline]
 pub fn write_ubyte(out: &mut Vec<u8>, value: u8) {
     out.extend_from_slice(&[codes::UBYTE, value]);
 }
@@ -41,6 +45,7 @@ pub fn write_ushort(out: &mut Vec<u8>, value: u16) {
 }
 
 /// Writes a uint.
+#[inline]
 pub fn write_uint(out: &mut Vec<u8>, value: u32) {
     match u8::try_from(value) {
         Ok(0) => out.push(codes::UINT_0),
@@ -62,6 +67,7 @@ pub const fn uint_len(value: u32) -> u8 {
 }
 
 /// Writes a ulong.
+#[inline]
 pub fn write_ulong(out: &mut Vec<u8>, value: u64) {
     match u8::try_from(value) {
         Ok(0) => out.push(codes::ULONG_0),
@@ -96,26 +102,50 @@ pub fn write_long(out: &mut Vec<u8>, value: i64) {
 }
 
 /// Writes a timestamp, in milliseconds since 1970.
+#[inline]
 pub fn write_timestamp(out: &mut Vec<u8>, value_ms: i64) {
     out.push(codes::TIMESTAMP);
     out.extend_from_slice(&value_ms.to_be_bytes());
 }
 
 /// Writes a string.
+#[inline]
 pub fn write_string(out: &mut Vec<u8>, value: &str) {
     write_variable(out, codes::STRING_8, codes::STRING_32, value.as_bytes());
 }
 
 /// Writes a symbol. The text must be ASCII, or readers will refuse it.
+#[inline]
 pub fn write_symbol(out: &mut Vec<u8>, value: &str) {
     write_variable(out, codes::SYMBOL_8, codes::SYMBOL_32, value.as_bytes());
 }
 
 /// Writes a binary.
+#[inline]
 pub fn write_binary(out: &mut Vec<u8>, value: &[u8]) {
     write_variable(out, codes::BINARY_8, codes::BINARY_32, value);
 }
 
+/// Writes a binary with the bytes that `write` appends.
+pub fn write_binary_of(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(&[codes::BINARY_8, 0]);
+    let start = out.len();
+    write(out);
+    let length = out.len() - start;
+    if let Ok(length) = u8::try_from(length) {
+        if let Some(place) = out.get_mut(start - 1) {
+            *place = length;
+        }
+        return;
+    }
+    let [first, rest @ ..] = size_u32(length).to_be_bytes();
+    out.splice(
+        start - 2..start,
+        [codes::BINARY_32, first].into_iter().chain(rest),
+    );
+}
+
+#[inline]
 fn write_variable(out: &mut Vec<u8>, code_8: u8, code_32: u8, bytes: &[u8]) {
     if let Ok(len) = u8::try_from(bytes.len()) {
         out.extend_from_slice(&[code_8, len]);
@@ -236,4 +266,20 @@ fn size_u32(size: usize) -> u32 {
     let size = u32::try_from(size);
     assert!(size.is_ok(), "no encoded value reaches 4 GiB");
     size.unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{write_binary, write_binary_of};
+
+    #[test]
+    fn a_binary_written_in_its_place_is_as_one_that_is_copied() {
+        for length in [0, 1, 255, 256, 70_000] {
+            let bytes = vec![7; length];
+            let (mut copied, mut written) = (vec![1], vec![1]);
+            write_binary(&mut copied, &bytes);
+            write_binary_of(&mut written, |out| out.extend_from_slice(&bytes));
+            assert_eq!(copied, written, "{length} bytes");
+        }
+    }
 }
