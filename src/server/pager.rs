@@ -39,6 +39,9 @@ const STEP_BYTES: u64 = 2 * 1024 * 1024;
 const LEAST_PART: u64 = 2;
 /// Above the budget by this part, as a divisor, nothing is read back before something left.
 const MARGIN_PART: u64 = 16;
+/// Messages begin to leave when there is so much too much, as a divisor of the budget: many at a time, so
+/// that the thread is not woken for each batch that comes.
+const LUMP_PART: u64 = 128;
 /// The part of the budget that messages may take which wait for the journal, as a divisor, but at
 /// least and at most so many bytes.
 const JOURNAL_PART: u64 = 8;
@@ -170,7 +173,7 @@ impl Pager {
         self.card_bytes.fetch_add(cards, Ordering::Relaxed);
         let change = after.here_bytes().wrapping_sub(before.here_bytes());
         self.used_bytes.fetch_add(change, Ordering::Relaxed);
-        if self.over_bytes() > 0
+        if self.over_bytes() > self.budget_bytes.load(Ordering::Relaxed) / LUMP_PART
             && !matches!(self.place, Place::Nowhere)
             && !self.is_over.swap(true, Ordering::Relaxed)
         {

@@ -134,20 +134,29 @@ impl Core {
         self.memory.prune_at = 2 * self.memory.full.len();
     }
 
-    /// Lets blocks leave until about so many bytes are free, the newest first.
+    /// Lets blocks leave until about so many bytes are free, the newest first: whoever consumes comes
+    /// to them last, and their memory is still in the processor's cache for the messages that follow.
     pub(super) fn page_out(&mut self, turn: &mut Turn<'_>, bytes: u64, written: Lsn, spill: bool) {
         let mut freed = 0;
+        let mut kept = Vec::new();
         for _ in 0..LEAVE_ATTEMPTS {
             if freed >= bytes {
-                return;
+                break;
             }
             let Some(block) = self.memory.full.pop_back() else {
-                return;
+                break;
             };
             match self.leave(turn, block, written, (Lsn(0), spill)) {
                 Some(bytes) => freed += bytes,
-                None => self.memory.full.push_front(block), // still listed
+                None => kept.push(block), // still listed
             }
+        }
+        let full = &mut self.memory.full;
+        if freed > 0 {
+            full.extend(kept.into_iter().rev());
+        } else {
+            // Others get their turn.
+            kept.into_iter().for_each(|block| full.push_front(block));
         }
     }
 

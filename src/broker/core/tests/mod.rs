@@ -6,6 +6,7 @@ mod durability;
 mod lifecycle;
 mod limits;
 mod outcomes;
+mod paging;
 mod policies;
 pub(crate) mod scenario;
 mod selecting;
