@@ -5,7 +5,7 @@ use super::links::Kind;
 use super::work::{Ask, Leaving, Work};
 use crate::base::{Now, PublisherId, SessionId};
 use crate::broker::{Command, Effect, PublishOutcome, Reply};
-use crate::link::{Event, LinkHandle, SessionHandle};
+use crate::link::{Arrived, Event, LinkHandle, SessionHandle};
 
 impl Gateway {
     /// Handles what the engine has to tell.
@@ -24,7 +24,12 @@ impl Gateway {
                 payload,
                 ..
             } => {
-                self.on_delivery(link, delivery_id, settled, payload);
+                let arrived = Arrived {
+                    delivery_id,
+                    settled,
+                    payload,
+                };
+                self.on_delivery(link, arrived);
             }
             Event::Settled {
                 link,

@@ -6,8 +6,7 @@ use super::connection::Waiting;
 use super::errors;
 use super::links::{Kind, Link, LinkId, PairHalf, Sent};
 use super::work::{Request, Work};
-use crate::base::Serial;
-use crate::link::{LinkHandle, Payload, Sending};
+use crate::link::{Arrived, LinkHandle, Sending};
 use crate::management::{Answer, RequestError};
 use crate::wire::performative::{
     Attach, AttachAnswer, Error, FieldValue, Fields, SenderSettleMode, Symbol, TargetArchetype,
@@ -80,19 +79,13 @@ impl Gateway {
     }
 
     /// A message came in on a link: a publish or a request.
-    pub(super) fn on_delivery(
-        &mut self,
-        handle: LinkHandle,
-        delivery_id: Serial,
-        settled: bool,
-        payload: Payload,
-    ) {
+    pub(super) fn on_delivery(&mut self, handle: LinkHandle, arrived: Arrived) {
         match self.links.by_handle(handle) {
             Some(Link {
                 kind: Kind::Request(_),
                 ..
-            }) => self.on_request(handle, settled, payload.joined()),
-            _ => self.on_message(handle, delivery_id, settled, payload),
+            }) => self.on_request(handle, arrived.settled, arrived.payload.joined()),
+            _ => self.on_messages(handle, arrived),
         }
     }
 

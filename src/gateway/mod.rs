@@ -12,7 +12,7 @@
 //! effects are handled in the order in which the core made them. Never: no IO, no clock, no lock
 //! held across a call.
 //!
-//! Read first: [`Gateway`], then `attach` (what a link may be), `publisher`, `consumer`.
+//! Read first: [`Gateway`], then `attach` (what a link may be), `publish`, `publisher`, `consumer`.
 
 mod address;
 mod ahead;
@@ -30,6 +30,7 @@ mod links;
 mod management;
 mod pattern;
 mod presettled;
+mod publish;
 mod publisher;
 mod sasl;
 mod seats;

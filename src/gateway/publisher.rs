@@ -1,21 +1,18 @@
-//! Publishing links: from a delivery to a publish, from its outcome to a disposition, and the
-//! credit in between.
+//! Publishing links: their credit, and from the outcome of a publish to a disposition.
 
 use std::sync::Arc;
 
 use super::Gateway;
-use super::address::Address;
 use super::ahead::Arriving;
 use super::errors;
-use super::handshake::Login;
-use super::links::{Kind, Link, LinkId};
+use super::links::{Kind, Link};
+use super::publish::Way;
 use super::work::Work;
-use crate::access::{Right, TopicPermissions};
+use crate::access::TopicPermissions;
 use crate::base::limits::{PUBLISH_CREDIT_BYTES, PUBLISH_CREDIT_MAX};
 use crate::base::{ExchangeId, Name, PublisherId, Serial};
-use crate::broker::{Command, Publish, PublishOutcome, Target};
-use crate::link::{LinkHandle, Payload};
-use crate::message::{Message, Route};
+use crate::broker::{Command, PublishOutcome, Target};
+use crate::message::Route;
 use crate::wire::performative::{DeliveryState, Error};
 
 /// First credit, while the sizes of a link's messages are unknown (as RabbitMQ), in messages.
@@ -37,21 +34,13 @@ pub(super) struct Publisher {
     /// Mean size of its messages, in bytes; 0 before the first.
     mean_bytes: u64,
     /// Changes of the registry under which its right to write was checked.
-    checked: u64,
+    pub(super) checked: u64,
     /// The keys it may use, if its exchange is a topic exchange; none: any.
-    topic: Option<Arc<TopicPermissions>>,
+    pub(super) topic: Option<Arc<TopicPermissions>>,
     /// It has published to the address of a queue, and ends with it.
     follows: bool,
     /// A message that is written ahead while it arrives.
     pub(super) arriving: Option<Box<Arriving>>,
-}
-
-/// Where one message goes.
-struct Way {
-    target: Target,
-    route: Arc<Route>,
-    /// The keys its publisher may use, if that is limited.
-    topic: Option<Arc<TopicPermissions>>,
 }
 
 /// Where the messages of a link go.
@@ -88,7 +77,7 @@ impl Publisher {
     }
 
     /// The way of all its messages without further keys, once it is known and allowed.
-    fn way(&self, generation: u64) -> Option<Way> {
+    pub(super) fn way(&self, generation: u64) -> Option<Way> {
         match &self.to {
             Destination::Fixed {
                 exchange: Some(exchange),
@@ -119,6 +108,12 @@ impl Publisher {
         }
         (self.credit, self.given) = (wanted, wanted);
         Some(wanted)
+    }
+
+    /// Counts a message that was published. Gives the queue to follow, if it is to begin so.
+    pub(super) fn published(&mut self, settled: bool) -> Option<Name> {
+        self.pending += u32::from(!settled);
+        self.begin_to_follow()
     }
 
     /// The queue whose address it publishes to, at its first message.
@@ -155,268 +150,7 @@ impl Publisher {
     }
 }
 
-/// Why a message was not published.
-enum Refusal {
-    /// It is settled so; the link stays.
-    Outcome(DeliveryState),
-    /// It is released and the link detached.
-    Released(Error),
-    /// The link is detached.
-    Detach(Error),
-}
-
 impl Gateway {
-    /// A message came in.
-    pub(super) fn on_message(
-        &mut self,
-        handle: LinkHandle,
-        delivery_id: Serial,
-        settled: bool,
-        payload: Payload,
-    ) {
-        let Some(link) = self.links.by_handle(handle) else {
-            return;
-        };
-        let (id, kind) = (link.id, &mut link.kind);
-        let Kind::Publisher(publisher) = kind else {
-            return;
-        };
-        let arriving = publisher.arriving.take();
-        let before_bytes = arriving.as_ref().map_or(0, |arriving| arriving.bytes());
-        publisher.arrived(before_bytes + payload.len() as u64);
-        let generation = self.login.as_ref().map_or(0, Login::generation);
-        let way = publisher.way(generation);
-        let message = self
-            .whole_message(arriving, payload)
-            .map_err(|error| Refusal::Detach(errors::message(&error)));
-        let delivery = (delivery_id, settled);
-        match message.and_then(|message| self.publish(id, delivery, way, message)) {
-            Ok(()) => {
-                let follow = self
-                    .links
-                    .publisher(id.publisher())
-                    .and_then(|(_, publisher)| {
-                        publisher.pending += u32::from(!settled);
-                        publisher.begin_to_follow()
-                    });
-                if let Some(queue) = follow {
-                    self.work.push_back(Work::Command(Command::PublisherFollow {
-                        connection: self.id,
-                        publisher: id.publisher(),
-                        queue,
-                    }));
-                }
-            }
-            Err(refusal) => self.refuse_message(handle, delivery_id, settled, refusal),
-        }
-        self.give_credit(id.publisher());
-    }
-
-    fn publish(
-        &mut self,
-        id: LinkId,
-        (delivery_id, settled): (Serial, bool),
-        way: Option<Way>,
-        message: Arc<Message>,
-    ) -> Result<(), Refusal> {
-        let checked = self.check_publish(id, way, &message);
-        let Way {
-            target,
-            route,
-            topic,
-        } = checked.inspect_err(|_| {
-            self.release_ahead(message.ahead().map(|body| **body));
-        })?;
-        self.work.push_back(Work::Command(Command::Publish(Publish {
-            connection: self.id,
-            publisher: id.publisher(),
-            token: delivery_id.0.into(),
-            target,
-            route,
-            message,
-            settled,
-            topic,
-        })));
-        Ok(())
-    }
-
-    /// Where a message goes, if it may: the way of its publisher's messages, if it is known.
-    fn check_publish(
-        &mut self,
-        id: LinkId,
-        way: Option<Way>,
-        message: &Message,
-    ) -> Result<Way, Refusal> {
-        self.check_user_id(message)?;
-        if let Some(way) = way.filter(|_| !message.may_have_cc()) {
-            return Ok(way);
-        }
-        let (target, route) = self.route(id, message)?;
-        let topic = self.check_write(id, &route)?;
-        Ok(Way {
-            target,
-            route,
-            topic,
-        })
-    }
-
-    fn check_user_id(&self, message: &Message) -> Result<(), Refusal> {
-        let Some(user_id) = message.user_id() else {
-            return Ok(());
-        };
-        let allowed = self
-            .login
-            .as_ref()
-            .is_some_and(|login| login.may_send_as(user_id));
-        if allowed {
-            Ok(())
-        } else {
-            Err(Refusal::Detach(errors::user_id(user_id)))
-        }
-    }
-
-    /// Checks the right to write again if permissions were changed since it was checked. Gives the
-    /// keys that may be used.
-    fn check_write(
-        &mut self,
-        id: LinkId,
-        route: &Route,
-    ) -> Result<Option<Arc<TopicPermissions>>, Refusal> {
-        let generation = self.login.as_ref().map_or(0, Login::generation);
-        if let Some((_, publisher)) = self.links.publisher(id.publisher())
-            && publisher.checked == generation
-        {
-            return Ok(publisher.topic.clone());
-        }
-        self.check_right(Right::Write, &route.exchange, "exchange")
-            .map_err(Refusal::Detach)?;
-        let login = self.login.as_ref();
-        let topic = login.and_then(|login| login.topic(&route.exchange).cloned());
-        if let Some((_, publisher)) = self.links.publisher(id.publisher()) {
-            publisher.checked = generation;
-            publisher.topic.clone_from(&topic);
-        }
-        Ok(topic)
-    }
-
-    /// Exchange and keys of a message: those of its link or of its `to`, and its CC keys.
-    fn route(&mut self, id: LinkId, message: &Message) -> Result<(Target, Arc<Route>), Refusal> {
-        let cc = message.cc();
-        let anonymous = matches!(
-            self.links.publisher(id.publisher()),
-            Some((
-                _,
-                Publisher {
-                    to: Destination::Anonymous { .. },
-                    ..
-                }
-            ))
-        );
-        let cc = cc.map_err(|error| {
-            let error = errors::message(&error);
-            if anonymous {
-                rejected(error)
-            } else {
-                Refusal::Released(error)
-            }
-        })?;
-        let (target, route) = if anonymous {
-            self.anonymous_route(id, message)?
-        } else {
-            self.fixed_route(id)?
-        };
-        if cc.is_empty() {
-            return Ok((target, route));
-        }
-        let keys = route.keys.iter().cloned().chain(cc).collect();
-        Ok((
-            target,
-            Arc::new(Route {
-                exchange: route.exchange.clone(),
-                keys,
-            }),
-        ))
-    }
-
-    fn fixed_route(&mut self, id: LinkId) -> Result<(Target, Arc<Route>), Refusal> {
-        match self.links.publisher(id.publisher()) {
-            Some((
-                _,
-                Publisher {
-                    to:
-                        Destination::Fixed {
-                            exchange: Some(exchange),
-                            route,
-                        },
-                    ..
-                },
-            )) => Ok((Target::Attached(*exchange), Arc::clone(route))),
-            _ => Err(Refusal::Detach(errors::not_attached())),
-        }
-    }
-
-    fn anonymous_route(
-        &mut self,
-        id: LinkId,
-        message: &Message,
-    ) -> Result<(Target, Arc<Route>), Refusal> {
-        let to = message.to().ok_or_else(|| rejected(errors::no_to()))?;
-        if let Some((_, publisher)) = self.links.publisher(id.publisher())
-            && let Destination::Anonymous {
-                last: Some((last, route)),
-            } = &publisher.to
-            && last == to
-        {
-            return Ok((target_of(route), Arc::clone(route)));
-        }
-        let address = Address::target(to, &self.environment.auto_create)
-            .map_err(|error| rejected(errors::precondition(&error)))?;
-        let route = self.address_route(address).map_err(Refusal::Detach)?;
-        if let Some((_, publisher)) = self.links.publisher(id.publisher()) {
-            let last = Some((to.to_owned(), Arc::clone(&route)));
-            publisher.to = Destination::Anonymous { last };
-            publisher.checked = 0;
-        }
-        Ok((target_of(&route), route))
-    }
-
-    /// The route an address stands for, if the user may write there.
-    pub(super) fn address_route(&mut self, address: Address) -> Result<Arc<Route>, Error> {
-        let (exchange, key) = match address {
-            Address::Exchange { exchange, key } => (exchange, key),
-            Address::Queue(queue) => (Name::default(), queue),
-            Address::BareQueue(queue) => {
-                self.declare_bare(&queue)?;
-                (Name::default(), queue)
-            }
-        };
-        self.check_right(Right::Write, &exchange, "exchange")?;
-        Ok(Arc::new(Route {
-            exchange,
-            keys: Arc::from([key]),
-        }))
-    }
-
-    fn refuse_message(
-        &mut self,
-        handle: LinkHandle,
-        delivery_id: Serial,
-        settled: bool,
-        refusal: Refusal,
-    ) {
-        let (state, error) = match refusal {
-            Refusal::Outcome(state) => (Some(state), None),
-            Refusal::Released(error) => (Some(DeliveryState::Released), Some(error)),
-            Refusal::Detach(error) => (None, Some(error)),
-        };
-        if let Some(state) = state.filter(|_| !settled) {
-            self.link.settle_received(handle, delivery_id, &state);
-        }
-        if let Some(error) = error {
-            self.link.detach(handle, true, Some(error));
-        }
-    }
-
     /// The queue went whose address a link publishes to.
     pub(super) fn on_publisher_ended(&mut self, id: PublisherId) {
         if let Some((handle, _)) = self.links.publisher(id) {
@@ -535,18 +269,5 @@ fn verdict(to: &Destination, outcome: &PublishOutcome) -> (Option<DeliveryState>
         PublishOutcome::Forbidden { exchange, key } => {
             (None, Some(errors::forbidden_key(exchange, key)))
         }
-    }
-}
-
-fn rejected(error: Error) -> Refusal {
-    Refusal::Outcome(errors::rejected(error))
-}
-
-/// The default exchange needs no name to be looked up.
-fn target_of(route: &Route) -> Target {
-    if route.exchange.is_empty() {
-        Target::Attached(ExchangeId(0))
-    } else {
-        Target::Named
     }
 }

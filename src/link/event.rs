@@ -167,6 +167,17 @@ pub enum Event {
     },
 }
 
+/// A message that arrived whole, as [`Event::Delivery`] tells it.
+#[derive(Debug)]
+pub struct Arrived {
+    /// Its number in the session.
+    pub delivery_id: Serial,
+    /// The sender wants no outcome.
+    pub settled: bool,
+    /// The message.
+    pub payload: Payload,
+}
+
 /// What became of the deliveries of a link or session that is gone, by their tokens.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Fates {

@@ -22,7 +22,7 @@ mod trace;
 mod unsettled;
 
 pub use connection::{Connection, Sending, Unsendable};
-pub use event::{Counters, Event, Fates};
+pub use event::{Arrived, Counters, Event, Fates};
 pub use fuzz::{fuzz_connection, fuzz_frame};
 pub use handles::{LinkHandle, SessionHandle};
 pub use options::{ClientOptions, ClientSasl, Identity, Options};

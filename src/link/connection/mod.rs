@@ -24,7 +24,7 @@ pub use send::{Sending, Unsendable};
 
 use super::output::Output;
 use super::session::{Session, SessionState};
-use super::{ClientOptions, Counters, Event, LinkHandle, Options, SessionHandle};
+use super::{Arrived, ClientOptions, Counters, Event, LinkHandle, Options, SessionHandle};
 use crate::base::{Millis, Now};
 use crate::link::link::Link;
 use crate::wire::frame::FrameHeader;
@@ -190,6 +190,25 @@ impl Connection {
             self.part_due = false;
         }
         event
+    }
+
+    /// The next event, if it is one more [`Event::Delivery`] of this link.
+    pub fn poll_delivery(&mut self, of: LinkHandle) -> Option<Arrived> {
+        let is_one =
+            |event: &mut Event| matches!(event, Event::Delivery { link, .. } if *link == of);
+        match self.events.pop_front_if(is_one)? {
+            Event::Delivery {
+                delivery_id,
+                settled,
+                payload,
+                ..
+            } => Some(Arrived {
+                delivery_id,
+                settled,
+                payload,
+            }),
+            _ => None,
+        }
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is to be called next.

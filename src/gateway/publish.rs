@@ -1,0 +1,314 @@
+//! From a message that came in to a publish: where it goes, and whether it may.
+
+use std::sync::Arc;
+
+use super::Gateway;
+use super::address::Address;
+use super::errors;
+use super::handshake::Login;
+use super::links::{Kind, Link, LinkId};
+use super::publisher::{Destination, Publisher};
+use super::work::Work;
+use crate::access::{Right, TopicPermissions};
+use crate::base::limits::MESSAGE_COPY_BYTES_MAX;
+use crate::base::{ExchangeId, Name, Serial};
+use crate::broker::{Command, Publish, Target};
+use crate::link::{Arrived, LinkHandle, Payload};
+use crate::message::{Message, Route};
+use crate::wire::performative::{DeliveryState, Error};
+
+/// Where one message goes.
+pub(super) struct Way {
+    pub(super) target: Target,
+    pub(super) route: Arc<Route>,
+    /// The keys its publisher may use, if that is limited.
+    pub(super) topic: Option<Arc<TopicPermissions>>,
+}
+
+/// Why a message was not published.
+enum Refusal {
+    /// It is settled so; the link stays.
+    Outcome(DeliveryState),
+    /// It is released and the link detached.
+    Released(Error),
+    /// The link is detached.
+    Detach(Error),
+}
+
+impl Gateway {
+    /// Messages came in: this one, and those of its link that the engine has behind it.
+    pub(super) fn on_messages(&mut self, handle: LinkHandle, first: Arrived) {
+        let generation = self.login.as_ref().map_or(0, Login::generation);
+        let mut next = Some(first);
+        while let Some(arrived) = next {
+            self.on_message(handle, generation, arrived);
+            next = self.link.poll_delivery(handle);
+        }
+        if let Some(id) = self.links.by_handle(handle).map(|link| link.id) {
+            self.give_credit(id.publisher());
+        }
+    }
+
+    fn on_message(&mut self, handle: LinkHandle, generation: u64, arrived: Arrived) {
+        let Arrived {
+            delivery_id,
+            settled,
+            payload,
+        } = arrived;
+        let Some(Link {
+            id,
+            kind: Kind::Publisher(publisher),
+            ..
+        }) = self.links.by_handle(handle)
+        else {
+            return;
+        };
+        let id = *id;
+        let arriving = publisher.arriving.take();
+        let before_bytes = arriving.as_ref().map_or(0, |arriving| arriving.bytes());
+        publisher.arrived(before_bytes + payload.len() as u64);
+        let way = publisher.way(generation);
+        let message = match (arriving, payload) {
+            (None, Payload::Whole(bytes)) if bytes.len() <= MESSAGE_COPY_BYTES_MAX => {
+                let keys = self.environment.options.key_rule;
+                Message::from_transfer(bytes, keys).map(Arc::new)
+            }
+            (arriving, payload) => self.whole_message(arriving, payload),
+        };
+        let message = message.map_err(|error| Refusal::Detach(errors::message(&error)));
+        let way = message.and_then(|message| Ok((self.check_publish(id, way, &message)?, message)));
+        match way {
+            Ok((way, message)) => self.publish(id, (delivery_id, settled), way, message),
+            Err(refusal) => self.refuse_message(handle, delivery_id, settled, refusal),
+        }
+    }
+
+    fn publish(
+        &mut self,
+        id: LinkId,
+        (delivery_id, settled): (Serial, bool),
+        way: Way,
+        message: Arc<Message>,
+    ) {
+        let Way {
+            target,
+            route,
+            topic,
+        } = way;
+        self.work.push_back(Work::Command(Command::Publish(Publish {
+            connection: self.id,
+            publisher: id.publisher(),
+            token: delivery_id.0.into(),
+            target,
+            route,
+            message,
+            settled,
+            topic,
+        })));
+        let publisher = self.links.publisher(id.publisher());
+        let follow = publisher.and_then(|(_, publisher)| publisher.published(settled));
+        if let Some(queue) = follow {
+            self.work.push_back(Work::Command(Command::PublisherFollow {
+                connection: self.id,
+                publisher: id.publisher(),
+                queue,
+            }));
+        }
+    }
+
+    /// Where a message goes, if it may: the way of its publisher's messages, if it is known.
+    fn check_publish(
+        &mut self,
+        id: LinkId,
+        way: Option<Way>,
+        message: &Message,
+    ) -> Result<Way, Refusal> {
+        let checked = match way.filter(|_| !message.may_have_cc()) {
+            Some(way) => self.check_user_id(message).map(|()| way),
+            None => self.find_way(id, message),
+        };
+        checked.inspect_err(|_| self.release_ahead(message.ahead().map(|body| **body)))
+    }
+
+    /// The way of a message that its link alone does not tell.
+    fn find_way(&mut self, id: LinkId, message: &Message) -> Result<Way, Refusal> {
+        self.check_user_id(message)?;
+        let (target, route) = self.route(id, message)?;
+        let topic = self.check_write(id, &route)?;
+        Ok(Way {
+            target,
+            route,
+            topic,
+        })
+    }
+
+    fn check_user_id(&self, message: &Message) -> Result<(), Refusal> {
+        let Some(user_id) = message.user_id() else {
+            return Ok(());
+        };
+        let allowed = self
+            .login
+            .as_ref()
+            .is_some_and(|login| login.may_send_as(user_id));
+        if allowed {
+            Ok(())
+        } else {
+            Err(Refusal::Detach(errors::user_id(user_id)))
+        }
+    }
+
+    /// Checks the right to write again if permissions were changed since it was checked. Gives the
+    /// keys that may be used.
+    fn check_write(
+        &mut self,
+        id: LinkId,
+        route: &Route,
+    ) -> Result<Option<Arc<TopicPermissions>>, Refusal> {
+        let generation = self.login.as_ref().map_or(0, Login::generation);
+        if let Some((_, publisher)) = self.links.publisher(id.publisher())
+            && publisher.checked == generation
+        {
+            return Ok(publisher.topic.clone());
+        }
+        self.check_right(Right::Write, &route.exchange, "exchange")
+            .map_err(Refusal::Detach)?;
+        let login = self.login.as_ref();
+        let topic = login.and_then(|login| login.topic(&route.exchange).cloned());
+        if let Some((_, publisher)) = self.links.publisher(id.publisher()) {
+            publisher.checked = generation;
+            publisher.topic.clone_from(&topic);
+        }
+        Ok(topic)
+    }
+
+    /// Exchange and keys of a message: those of its link or of its `to`, and its CC keys.
+    fn route(&mut self, id: LinkId, message: &Message) -> Result<(Target, Arc<Route>), Refusal> {
+        let cc = message.cc();
+        let anonymous = matches!(
+            self.links.publisher(id.publisher()),
+            Some((
+                _,
+                Publisher {
+                    to: Destination::Anonymous { .. },
+                    ..
+                }
+            ))
+        );
+        let cc = cc.map_err(|error| {
+            let error = errors::message(&error);
+            if anonymous {
+                rejected(error)
+            } else {
+                Refusal::Released(error)
+            }
+        })?;
+        let (target, route) = if anonymous {
+            self.anonymous_route(id, message)?
+        } else {
+            self.fixed_route(id)?
+        };
+        if cc.is_empty() {
+            return Ok((target, route));
+        }
+        let keys = route.keys.iter().cloned().chain(cc).collect();
+        Ok((
+            target,
+            Arc::new(Route {
+                exchange: route.exchange.clone(),
+                keys,
+            }),
+        ))
+    }
+
+    fn fixed_route(&mut self, id: LinkId) -> Result<(Target, Arc<Route>), Refusal> {
+        match self.links.publisher(id.publisher()) {
+            Some((
+                _,
+                Publisher {
+                    to:
+                        Destination::Fixed {
+                            exchange: Some(exchange),
+                            route,
+                        },
+                    ..
+                },
+            )) => Ok((Target::Attached(*exchange), Arc::clone(route))),
+            _ => Err(Refusal::Detach(errors::not_attached())),
+        }
+    }
+
+    fn anonymous_route(
+        &mut self,
+        id: LinkId,
+        message: &Message,
+    ) -> Result<(Target, Arc<Route>), Refusal> {
+        let to = message.to().ok_or_else(|| rejected(errors::no_to()))?;
+        if let Some((_, publisher)) = self.links.publisher(id.publisher())
+            && let Destination::Anonymous {
+                last: Some((last, route)),
+            } = &publisher.to
+            && last == to
+        {
+            return Ok((target_of(route), Arc::clone(route)));
+        }
+        let address = Address::target(to, &self.environment.auto_create)
+            .map_err(|error| rejected(errors::precondition(&error)))?;
+        let route = self.address_route(address).map_err(Refusal::Detach)?;
+        if let Some((_, publisher)) = self.links.publisher(id.publisher()) {
+            let last = Some((to.to_owned(), Arc::clone(&route)));
+            publisher.to = Destination::Anonymous { last };
+            publisher.checked = 0;
+        }
+        Ok((target_of(&route), route))
+    }
+
+    /// The route an address stands for, if the user may write there.
+    pub(super) fn address_route(&mut self, address: Address) -> Result<Arc<Route>, Error> {
+        let (exchange, key) = match address {
+            Address::Exchange { exchange, key } => (exchange, key),
+            Address::Queue(queue) => (Name::default(), queue),
+            Address::BareQueue(queue) => {
+                self.declare_bare(&queue)?;
+                (Name::default(), queue)
+            }
+        };
+        self.check_right(Right::Write, &exchange, "exchange")?;
+        Ok(Arc::new(Route {
+            exchange,
+            keys: Arc::from([key]),
+        }))
+    }
+
+    fn refuse_message(
+        &mut self,
+        handle: LinkHandle,
+        delivery_id: Serial,
+        settled: bool,
+        refusal: Refusal,
+    ) {
+        let (state, error) = match refusal {
+            Refusal::Outcome(state) => (Some(state), None),
+            Refusal::Released(error) => (Some(DeliveryState::Released), Some(error)),
+            Refusal::Detach(error) => (None, Some(error)),
+        };
+        if let Some(state) = state.filter(|_| !settled) {
+            self.link.settle_received(handle, delivery_id, &state);
+        }
+        if let Some(error) = error {
+            self.link.detach(handle, true, Some(error));
+        }
+    }
+}
+
+fn rejected(error: Error) -> Refusal {
+    Refusal::Outcome(errors::rejected(error))
+}
+
+/// The default exchange needs no name to be looked up.
+fn target_of(route: &Route) -> Target {
+    if route.exchange.is_empty() {
+        Target::Attached(ExchangeId(0))
+    } else {
+        Target::Named
+    }
+}
