@@ -147,8 +147,9 @@ impl Gateway {
         let consumer = id.consumer();
         // The core's lock is held for a bounded number of messages.
         for tokens in tokens.chunks(SETTLE_RUN_MAX) {
-            let positions = tokens.iter().filter_map(|token| self.sent.remove(*token));
-            let positions = positions.map(|(_, position)| position).collect();
+            let mut positions = Vec::with_capacity(tokens.len());
+            let sent = tokens.iter().filter_map(|token| self.sent.remove(*token));
+            positions.extend(sent.map(|(_, position)| position));
             let outcome = outcome.clone();
             self.work
                 .push_back(Work::Command(Command::SettleRun(SettleRun {

@@ -167,7 +167,8 @@ impl<'a> Key<'a> {
 impl Message {
     /// Whether it has annotations of clients at all: without any, [`Message::cc`] is empty.
     pub fn may_have_cc(&self) -> bool {
-        self.client_annotations().left() > 0
+        let edited = self.edited.as_ref().map(|edited| edited.count);
+        edited.unwrap_or(self.annotation_count) > 0
     }
 
     /// The CC keys: annotation `x-cc`, empty if absent.

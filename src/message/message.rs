@@ -261,10 +261,10 @@ impl Message {
 
     /// The fields of the properties section, from `field` on.
     fn property_field(&self, field: PropertyField) -> Option<Fields<'_>> {
-        let section = self.section(0, self.ends.properties);
-        if section.is_empty() {
+        if self.ends.properties == 0 {
             return None;
         }
+        let section = self.section(0, self.ends.properties);
         let mut fields = Reader::new(section).described().ok()?.value.list().ok()?;
         fields.skip(field as u32).ok()?;
         Some(fields)

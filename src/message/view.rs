@@ -107,7 +107,7 @@ impl MadeFrom {
 impl Prefix {
     /// What [`Message::write_prefix`] writes for this delivery.
     pub fn of(&mut self, message: &Message, view: &DeliveryView<'_>) -> &[u8] {
-        let is_plain = message.client_annotations().left() == 0;
+        let is_plain = !message.may_have_cc();
         if is_plain
             && self
                 .made_from

@@ -55,8 +55,16 @@ pub(super) fn usual(value: &[u8]) -> Option<(HeaderFields, usize)> {
         return None;
     }
     let mut fields = Usual::new(rest.get(..size)?, count.into());
+    let durable = fields.bool().ok()?;
+    if fields.is_all_null() {
+        let header = HeaderFields {
+            durable,
+            ..HeaderFields::default()
+        };
+        return Some((header, 3 + size));
+    }
     let header = HeaderFields {
-        durable: fields.bool().ok()?,
+        durable,
         priority: fields.ubyte().ok()?,
         ttl_ms: fields.uint().ok()?,
         first_acquirer: fields.bool().ok()?,

@@ -24,6 +24,11 @@ impl<'a> Usual<'a> {
         self.bytes.is_empty()
     }
 
+    /// Whether all that is left are fields of null, and no other byte.
+    pub(super) fn is_all_null(&self) -> bool {
+        self.bytes.len() == self.left as usize && self.bytes.iter().all(|code| *code == codes::NULL)
+    }
+
     /// Whether no field is left.
     pub(super) const fn is_done(&self) -> bool {
         self.left == 0
