@@ -228,18 +228,29 @@ impl Gateway {
                 None => break,
             }
         }
-        while self.can_encode(unwritten_bytes) {
-            let Some(effect) = self.effects.pop_front() else {
-                break;
-            };
-            self.on_effect(effect);
-        }
+        self.handle_next_effects(unwritten_bytes);
         if self.can_encode(unwritten_bytes) {
             for handle in std::mem::take(&mut self.starved) {
                 self.give_request_credit(handle);
             }
         }
         self.handle_events(now);
+    }
+
+    /// Handles effects in order. Most are deliveries, which are looked at where they are.
+    fn handle_next_effects(&mut self, unwritten_bytes: u64) {
+        let mut effects = std::mem::take(&mut self.effects);
+        while self.can_encode(unwritten_bytes)
+            && let Some(next) = effects.front()
+        {
+            if let Effect::Deliver(delivery) = next {
+                self.on_deliver(delivery);
+                effects.pop_front();
+            } else if let Some(effect) = effects.pop_front() {
+                self.on_effect(effect, &mut effects);
+            }
+        }
+        self.effects = effects;
     }
 
     /// Whether so little waits to be written that more may be encoded.

@@ -1,5 +1,7 @@
 //! From what the engine and the core have to tell to who handles it.
 
+use std::collections::VecDeque;
+
 use super::connection::{Gateway, Waiting};
 use super::links::Kind;
 use super::work::{Ask, Leaving, Work};
@@ -177,7 +179,8 @@ impl Gateway {
         self.closed = true;
     }
 
-    pub(super) fn on_effect(&mut self, effect: Effect) {
+    /// Handles an effect, and those `behind` it that say the same of the next ones.
+    pub(super) fn on_effect(&mut self, effect: Effect, behind: &mut VecDeque<Effect>) {
         match effect {
             Effect::Deliver(delivery) => self.on_deliver(&delivery),
             Effect::Drained { consumer } => {
@@ -192,7 +195,7 @@ impl Gateway {
                 outcome: PublishOutcome::Accepted,
                 lsn,
             } if lsn <= self.durable => {
-                let count = 1 + self.take_accepted(publisher, token);
+                let count = 1 + self.take_accepted(behind, publisher, token);
                 self.on_accepted(publisher, token, count);
             }
             Effect::Published { lsn, .. }
@@ -210,19 +213,19 @@ impl Gateway {
 
     /// Takes the effects that come next as far as they say that the publishes behind this one were
     /// accepted, too. How many they are.
-    fn take_accepted(&mut self, of: PublisherId, first: u64) -> u32 {
+    fn take_accepted(&self, effects: &mut VecDeque<Effect>, of: PublisherId, first: u64) -> u32 {
         let mut count = 0;
         while let Some(Effect::Published {
             publisher,
             token,
             outcome: PublishOutcome::Accepted,
             lsn,
-        }) = self.effects.front()
+        }) = effects.front()
             && *publisher == of
             && *token == first + u64::from(count) + 1
             && *lsn <= self.durable
         {
-            self.effects.pop_front();
+            effects.pop_front();
             count += 1;
         }
         count

@@ -153,6 +153,7 @@ impl Links {
     }
 
     /// The link of a handle.
+    #[inline]
     pub(super) fn by_handle(&mut self, handle: LinkHandle) -> Option<&mut Link> {
         let last = self.slots.get(self.last).and_then(Option::as_ref);
         if last.is_none_or(|link| link.handle != handle) {

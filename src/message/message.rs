@@ -11,7 +11,8 @@ use crate::base::limits::MERGED_ANNOTATIONS_BYTES_MAX;
 use crate::base::{Name, Timestamp};
 use crate::deaths::History;
 use crate::wire::{
-    Fields, Pairs, PropertyField, Reader, Section, SectionIndex, Value, decode_value, walk,
+    Fields, Pairs, PlainMessage, PropertyField, Reader, Section, SectionIndex, Value, decode_value,
+    walk,
 };
 
 /// Where a message was published to.
@@ -94,6 +95,9 @@ impl Message {
     /// header fields first-acquirer and delivery-count. The payload is kept as it is: let a small one
     /// be an allocation of its own, or it keeps the buffer alive in which it came.
     pub fn from_transfer(payload: Bytes, keys: KeyRule) -> Result<Self, MessageError> {
+        if let Some(plain) = PlainMessage::read(&payload) {
+            return Ok(Self::from_plain(payload, plain));
+        }
         let index = walk(&payload)?;
         let header = index.read_header(&payload)?;
         let annotations = annotations::take(&payload, &index, keys)?;
@@ -110,6 +114,27 @@ impl Message {
             ttl_ms: header.ttl_ms,
             carried_delivery_count: 0,
         })
+    }
+
+    /// Takes a message without annotations and properties.
+    fn from_plain(payload: Bytes, plain: PlainMessage) -> Self {
+        let PlainMessage { header, bare } = plain;
+        let body = u32::try_from(payload.len() - bare).unwrap_or(u32::MAX);
+        Self {
+            bare: 0,
+            ends: Ends {
+                body,
+                ..Ends::default()
+            },
+            annotation_count: 0,
+            edited: None,
+            storage: Storage::received(payload, bare),
+            history: None,
+            durable: header.durable,
+            priority: header.priority,
+            ttl_ms: header.ttl_ms,
+            carried_delivery_count: 0,
+        }
     }
 
     /// The dead letter: this message with its history after a death and the delivery-count it died

@@ -14,6 +14,7 @@ pub mod frame;
 mod fuzz;
 mod header;
 pub mod performative;
+mod plain;
 mod reader;
 pub mod sasl;
 mod sections;
@@ -29,6 +30,7 @@ pub use error::DecodeError;
 pub use fields::{Fields, Pair, Pairs};
 pub use fuzz::{fuzz_sections, fuzz_value};
 pub use header::{HeaderFields, write_header};
+pub use plain::PlainMessage;
 pub use reader::{Described, Descriptor, Reader};
 pub use sections::{
     PropertyField, Section, SectionIndex, SectionKind, begin_message_annotations, first_section,

@@ -183,11 +183,6 @@ impl SectionKind {
     }
 }
 
-/// Bytes of the descriptor of a section as nearly all write it.
-const DESCRIPTOR_BYTES: u32 = 3;
-/// The descriptor of a data section in one byte.
-const DATA_CODE: u8 = SectionKind::Data as u8;
-
 /// The symbolic descriptors, in the order of the codes.
 const NAMES: [(SectionKind, &str); 9] = [
     (SectionKind::Header, "amqp:header:list"),
@@ -231,17 +226,6 @@ pub fn walk(message: &[u8]) -> Result<SectionIndex, DecodeError> {
     let mut previous: Option<SectionKind> = None;
     let mut at = 0;
     while at < message.len() {
-        let rest = message.get(at..).unwrap_or_default();
-        if is_data(rest) && previous.is_none_or(|previous| previous < SectionKind::Data) {
-            let (start, end) = (offset(at)?, offset(message.len())?);
-            index.bare = offset(bare.unwrap_or(at))?;
-            index.body = Section {
-                start,
-                value: start + DESCRIPTOR_BYTES,
-                end,
-            };
-            return Ok(index);
-        }
         let (kind, value) = section_kind(message, at)?;
         if previous.is_some_and(|previous| !kind.may_follow(previous)) {
             return Err(DecodeError::SectionOrder {
@@ -278,33 +262,6 @@ pub fn walk(message: &[u8]) -> Result<SectionIndex, DecodeError> {
     }
     index.bare = offset(bare.unwrap_or(at))?;
     Ok(index)
-}
-
-/// Whether these bytes are exactly one data section, written as nearly all are: what most messages
-/// end with.
-fn is_data(bytes: &[u8]) -> bool {
-    match bytes {
-        [
-            codes::DESCRIBED,
-            codes::SMALL_ULONG,
-            DATA_CODE,
-            codes::BINARY_8,
-            length,
-            data @ ..,
-        ] => data.len() == usize::from(*length),
-        [
-            codes::DESCRIBED,
-            codes::SMALL_ULONG,
-            DATA_CODE,
-            codes::BINARY_32,
-            a,
-            b,
-            c,
-            d,
-            data @ ..,
-        ] => data.len() == u32::from_be_bytes([*a, *b, *c, *d]) as usize,
-        _ => false,
-    }
 }
 
 /// Reads the descriptor of the section at `at`; also returns where its value begins.
