@@ -52,25 +52,35 @@ impl<K: Id, V> Table<K, V> {
     }
 
     /// The value of an id.
+    #[inline]
     pub fn get(&self, id: &K) -> Option<&V> {
         match self.rows.get(self.guess(*id)) {
             Some(Some((found, value))) if found == id => Some(value),
-            _ => self
-                .rows
-                .get(*self.places.get(id)?)?
-                .as_ref()
-                .map(|row| &row.1),
+            _ => self.look_up(id),
         }
     }
 
     /// The value of an id, to change.
+    #[inline]
     pub fn get_mut(&mut self, id: &K) -> Option<&mut V> {
         let mut place = self.guess(*id);
         if !matches!(self.rows.get(place), Some(Some((found, _))) if found == id) {
-            place = *self.places.get(id)?;
-            self.remember(*id, place);
+            place = self.find(id)?;
         }
         self.rows.get_mut(place)?.as_mut().map(|row| &mut row.1)
+    }
+
+    #[cold]
+    fn look_up(&self, id: &K) -> Option<&V> {
+        let row = self.rows.get(*self.places.get(id)?)?;
+        row.as_ref().map(|row| &row.1)
+    }
+
+    #[cold]
+    fn find(&mut self, id: &K) -> Option<usize> {
+        let place = *self.places.get(id)?;
+        self.remember(*id, place);
+        Some(place)
     }
 
     /// Whether there is a value for an id.

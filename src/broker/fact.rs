@@ -40,7 +40,7 @@ pub enum Fact {
         /// Where its bare bytes are.
         body: Body,
         /// Where it is now.
-        entries: Vec<Entry>,
+        entries: Entries,
     },
     /// A message left its queue: settled, dropped, or moved by this record's other facts.
     Removed {
@@ -225,6 +225,9 @@ pub enum Body {
     /// In an earlier record.
     At(Lsn),
 }
+
+/// The places of a message that entered queues: nearly always one.
+pub type Entries = Vec<Entry>;
 
 /// A message's place in one queue, as it entered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

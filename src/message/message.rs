@@ -243,7 +243,11 @@ impl Message {
     }
 
     /// Property absolute-expiry-time. [AMQP 3.2.4]
+    #[inline]
     pub fn absolute_expiry_time(&self) -> Option<Timestamp> {
+        if self.ends.properties == 0 {
+            return None;
+        }
         let field = self.property_field(PropertyField::AbsoluteExpiryTime);
         field?.timestamp().ok()?.map(Timestamp)
     }

@@ -37,6 +37,7 @@ pub(super) struct Arrival {
 
 impl Arrival {
     /// `body`: what names its bare bytes.
+    #[inline]
     pub(super) fn new(now: Now, message: Arc<Message>, route: Arc<Route>, body: Lsn) -> Self {
         Self {
             ttl_ms: own_ttl_ms(now, &message),
@@ -86,10 +87,15 @@ fn own_ttl_ms(now: Now, message: &Message) -> Option<u64> {
 
 impl Core {
     /// Asks a queue whether a message of this size may enter.
+    #[inline]
     pub(super) fn admit(&mut self, turn: &mut Turn<'_>, id: QueueId, size_bytes: u32) -> Admission {
         if self.has_room(id, size_bytes) {
             return Admission::Enter;
         }
+        self.admit_when_full(turn, id, size_bytes)
+    }
+
+    fn admit_when_full(&mut self, turn: &mut Turn<'_>, id: QueueId, size_bytes: u32) -> Admission {
         self.serve(turn, id); // what is due goes first, and what a consumer can take
         if self.has_room(id, size_bytes) {
             return Admission::Enter;
@@ -105,12 +111,14 @@ impl Core {
     }
 
     /// Whether a queue takes one more message of this size, be it because a consumer waits for it.
+    #[inline]
     pub(super) fn has_room(&mut self, id: QueueId, size_bytes: u32) -> bool {
         let queue = self.queues.get(&id);
         !queue.is_some_and(|queue| queue.refuses(size_bytes)) || self.has_taker(id)
     }
 
     /// Puts a message into a queue; none if the queue is gone.
+    #[inline]
     pub(super) fn enter(
         &mut self,
         now: Now,
@@ -148,7 +156,7 @@ impl Core {
             acquired: 0,
             durable,
         };
-        let position = queue.messages.insert(slot, state);
+        let position = queue.messages.insert(slot, state, &mut self.trash);
         self.memory.here.add(here_bytes);
         queue.counters.entered += 1;
         queue.growth = Growth::Grown;

@@ -201,6 +201,7 @@ impl Clients {
     }
 
     /// A delivery was settled. Consumers that waited for that are given back, to be woken.
+    #[inline]
     pub(super) fn release(&mut self, id: ConsumerId) -> Vec<ConsumerId> {
         let Some(consumer) = self.consumers.get_mut(&id) else {
             return Vec::new();

@@ -10,7 +10,7 @@ use crate::base::{Lsn, Millis, Position, QueueId};
 use crate::broker::arguments::DeadLetterStrategy;
 use crate::broker::dead_letter::{Sent, Verdict, plan, verdict};
 use crate::broker::queue::{Burial, Pending, State, Waiter};
-use crate::broker::{Body, DropCause, Fact, LogEvent};
+use crate::broker::{Body, DropCause, Entries, Fact, LogEvent};
 use crate::deaths::{self, Evidence, Reason};
 use crate::message::{Message, Route};
 
@@ -241,7 +241,7 @@ impl Core {
         let arrival = Arrival::new(turn.now, message, route, body);
         let size_bytes = arrival.size_bytes;
         let insertion_at = self.recorder.len();
-        let (mut entries, mut known) = (Vec::new(), None);
+        let (mut entries, mut known) = (Entries::new(), None);
         let copies = std::iter::repeat_n(arrival, targets.len());
         for (&target, arrival) in targets.iter().zip(copies) {
             if waited.is_some() && !self.queues.contains_key(&target) {
@@ -401,7 +401,7 @@ impl Core {
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
         };
-        let Some(gone) = queue.messages.take(position, from) else {
+        let Some(gone) = queue.messages.take(position, from, &mut self.trash) else {
             return;
         };
         self.memory.left(&gone);

@@ -1,5 +1,7 @@
 //! A message arrives from a client.
 
+use std::sync::Arc;
+
 use super::admission::{Admission, Arrival};
 use super::death::Dying;
 use super::{Core, Turn};
@@ -7,22 +9,26 @@ use crate::base::{ExchangeId, Name, Position, QueueId};
 use crate::broker::exchange::{Exchange, ExchangeKind};
 use crate::broker::queue::State;
 use crate::broker::router::DEFAULT_EXCHANGE;
-use crate::broker::{Effect, Fact, Publish, PublishOutcome, Target};
+use crate::broker::{Effect, Entries, Fact, Publish, PublishOutcome, Target};
 use crate::deaths::Reason;
+use crate::message::{Message, Route};
 
 impl Core {
     pub(super) fn publish(&mut self, turn: &mut Turn<'_>, publish: Publish) {
         self.counters.published += 1;
+        let ahead = publish.message.ahead().map(|body| **body);
+        let exchange = self.publish_exchange(&publish);
         let Publish {
             connection,
             publisher,
             token,
             settled,
+            message,
+            route,
             ..
         } = publish;
-        let ahead = publish.message.ahead().map(|body| **body);
-        let outcome = match self.publish_exchange(&publish) {
-            Ok(exchange) => self.route_publish(turn, exchange, publish),
+        let outcome = match exchange {
+            Ok(exchange) => self.route_publish(turn, exchange, message, route),
             Err(outcome) => outcome,
         };
         if let Some(body) = ahead {
@@ -73,62 +79,53 @@ impl Core {
         &mut self,
         turn: &mut Turn<'_>,
         exchange: ExchangeId,
-        publish: Publish,
+        message: Arc<Message>,
+        route: Arc<Route>,
     ) -> PublishOutcome {
-        let mut routed = std::mem::take(&mut self.routed);
-        let goes = (&publish.route, &*publish.message);
-        let targets = routed.find(&self.router, exchange, goes);
+        let targets = self
+            .routed
+            .find(&self.router, exchange, (&route, &*message));
         self.router.count(exchange, targets.len());
-        let outcome = if targets.is_empty() {
-            PublishOutcome::Unroutable
-        } else {
-            self.publish_into(turn, targets, publish)
-        };
-        self.routed = routed;
-        outcome
+        match *targets {
+            [] => PublishOutcome::Unroutable,
+            [only] => self.publish_into(turn, &[only], message, route),
+            _ => {
+                let routed = std::mem::take(&mut self.routed);
+                let outcome = self.publish_into(turn, routed.targets(), message, route);
+                self.routed = routed;
+                outcome
+            }
+        }
     }
 
+    #[inline]
     fn publish_into(
         &mut self,
         turn: &mut Turn<'_>,
         targets: &[QueueId],
-        Publish { message, route, .. }: Publish,
+        message: Arc<Message>,
+        route: Arc<Route>,
     ) -> PublishOutcome {
+        let Some((last, others)) = targets.split_last() else {
+            return PublishOutcome::Unroutable;
+        };
         let body = match message.ahead() {
             Some(body) => **body,
             None => self.recorder.name_body(),
         };
         let arrival = Arrival::new(turn.now, message, route, body);
-        let size_bytes = arrival.size_bytes;
         let insertion_at = self.recorder.len();
-        let (mut entries, mut known) = (Vec::new(), None);
-        let mut full: Option<Name> = None;
-        let mut dead: Vec<(QueueId, Position)> = Vec::new();
-        let copies = std::iter::repeat_n(arrival, targets.len());
-        for (&target, arrival) in targets.iter().zip(copies) {
-            let admission = self.admit(turn, target, size_bytes);
-            if admission != Admission::Enter && full.is_none() {
-                full = self.queues.get(&target).map(|queue| queue.name.clone());
-            }
-            let state = match admission {
-                Admission::Enter => State::Ready,
-                Admission::RefuseAndDie => State::Dying,
-                Admission::Refuse => continue,
-            };
-            let Some(entered) = self.enter(turn.now, target, arrival, state) else {
-                continue;
-            };
-            if entered.known.is_some() {
-                if entries.is_empty() {
-                    entries.reserve_exact(targets.len());
-                }
-                entries.push(entered.entry);
-                known = entered.known;
-            }
-            if state == State::Dying {
-                dead.push((target, entered.entry.position));
-            }
+        let mut offered = Offered::default();
+        for target in others {
+            self.offer(turn, *target, arrival.clone(), &mut offered);
         }
+        self.offer(turn, *last, arrival, &mut offered);
+        let Offered {
+            entries,
+            known,
+            full,
+            dead,
+        } = offered;
         if let Some((message, route)) = known {
             let body = self.recorder.body(body);
             let insertion = Fact::Inserted {
@@ -156,6 +153,49 @@ impl Core {
             PublishOutcome::QueueFull { queue }
         })
     }
+
+    /// Gives a message to a queue, if that takes it.
+    #[inline]
+    fn offer(
+        &mut self,
+        turn: &mut Turn<'_>,
+        target: QueueId,
+        arrival: Arrival,
+        offered: &mut Offered,
+    ) {
+        let admission = self.admit(turn, target, arrival.size_bytes);
+        if admission != Admission::Enter && offered.full.is_none() {
+            offered.full = self.queues.get(&target).map(|queue| queue.name.clone());
+        }
+        let state = match admission {
+            Admission::Enter => State::Ready,
+            Admission::RefuseAndDie => State::Dying,
+            Admission::Refuse => return,
+        };
+        let Some(entered) = self.enter(turn.now, target, arrival, state) else {
+            return;
+        };
+        if entered.known.is_some() {
+            offered.entries.push(entered.entry);
+            offered.known = entered.known;
+        }
+        if state == State::Dying {
+            offered.dead.push((target, entered.entry.position));
+        }
+    }
+}
+
+/// What came of giving a message to its queues.
+#[derive(Default)]
+struct Offered {
+    /// Where it is, of what the journal is to know.
+    entries: Entries,
+    /// What the journal is to know, if it is to know it.
+    known: Option<(Arc<Message>, Arc<Route>)>,
+    /// The first queue that was full.
+    full: Option<Name>,
+    /// Where it entered only to die.
+    dead: Vec<(QueueId, Position)>,
 }
 
 /// The first key of a message that its publisher may not use on this exchange.

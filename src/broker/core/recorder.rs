@@ -139,7 +139,10 @@ impl Recorder {
                 body: gone.body,
             });
         }
-        gone.names().for_each(|name| self.unname(name));
+        self.unname(gone.envelope);
+        if gone.body != gone.envelope {
+            self.unname(gone.body);
+        }
     }
 
     /// So many more messages name a record.
@@ -152,10 +155,14 @@ impl Recorder {
     }
 
     /// One message less names a record; the last one lets it go.
+    #[inline]
     pub(super) fn unname(&mut self, name: Lsn) {
-        if name == Lsn(0) {
-            return;
+        if name > Lsn(0) {
+            self.unname_record(name);
         }
+    }
+
+    fn unname_record(&mut self, name: Lsn) {
         if name == self.next {
             self.named = self.named.saturating_sub(1);
             return;
@@ -189,18 +196,25 @@ impl Recorder {
     }
 
     /// Ends the record, if there are facts, and the command.
+    #[inline]
     pub(super) fn finish(&mut self, now: Now, effects: &mut Effects) {
         self.end_record(now, effects);
         self.has_ended = false;
-        effects.released.append(&mut self.released);
+        if !self.released.is_empty() {
+            effects.released.append(&mut self.released);
+        }
     }
 
+    #[inline]
     fn end_record(&mut self, now: Now, effects: &mut Effects) {
         (self.names_body, self.carried_bytes) = (false, 0);
         let named = std::mem::take(&mut self.named);
-        if self.facts.is_empty() {
-            return;
+        if !self.facts.is_empty() {
+            self.push_record(named, now, effects);
         }
+    }
+
+    fn push_record(&mut self, named: u32, now: Now, effects: &mut Effects) {
         let facts = std::mem::take(&mut self.facts);
         effects.records.push(Record {
             lsn: self.next,

@@ -41,6 +41,11 @@ impl Routed {
         }
     }
 
+    /// The queues that the last message reached.
+    pub(super) fn targets(&self) -> &[QueueId] {
+        &self.targets
+    }
+
     /// The queues that a message reaches, each once.
     pub(super) fn find(
         &mut self,

@@ -1,5 +1,7 @@
 //! Serving one queue: who gets what, what is due, what is too much.
 
+use std::collections::BTreeSet;
+
 use super::clients::{Clients, holder};
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
@@ -41,16 +43,19 @@ impl Core {
         expire(now, queue, &mut left, &mut dead);
         enforce_limit(queue, &mut left, &mut dead);
         turn.budget = turn.budget.saturating_sub(before - left);
-        // Most queues have nothing of these to ask for.
-        let has_out = queue.messages.has_out();
-        let has_waiters = !queue.waiters.is_empty();
-        let is_drained = queue.consumers.has_draining();
         for (position, reason) in dead {
             self.work.push_back(Work::Die {
                 queue: id,
                 position,
                 reason,
             });
+        }
+        // Most queues have nothing of these to ask for.
+        let has_out = queue.messages.has_out();
+        let has_waiters = !queue.waiters.is_empty();
+        let is_drained = queue.consumers.has_draining();
+        if left > 0 && wanted.is_none() && !(has_out || has_waiters || is_drained) {
+            return register(&mut self.deadlines, id, queue);
         }
         if let Some(block) = wanted.and_then(|position| queue.messages.begin_load(position)) {
             self.load(turn, (id, block));
@@ -130,17 +135,8 @@ impl Core {
     /// Keeps the queue's next deadline in the index. A later one than registered is left alone:
     /// it is corrected when that comes.
     pub(super) fn register_deadline(&mut self, id: QueueId) {
-        let Some(queue) = self.queues.get_mut(&id) else {
-            return;
-        };
-        if queue.is_burying_enough() {
-            return; // goes on when some are buried
-        }
-        let next = queue.next_deadline();
-        if next < queue.registered {
-            self.deadlines.remove(&(queue.registered, id));
-            queue.registered = next;
-            self.deadlines.insert((next, id));
+        if let Some(queue) = self.queues.get_mut(&id) {
+            register(&mut self.deadlines, id, queue);
         }
     }
 
@@ -271,6 +267,20 @@ impl Assigning<'_> {
             self.counters.delivered += 1;
             queue.messages.hold(position, holder(consumer));
         }
+    }
+}
+
+/// See [`Core::register_deadline`].
+#[inline]
+fn register(deadlines: &mut BTreeSet<(Millis, QueueId)>, id: QueueId, queue: &mut Queue) {
+    if queue.is_burying_enough() {
+        return; // goes on when some are buried
+    }
+    let next = queue.next_deadline();
+    if next < queue.registered {
+        deadlines.remove(&(queue.registered, id));
+        queue.registered = next;
+        deadlines.insert((next, id));
     }
 }
 

@@ -46,9 +46,7 @@ impl Core {
             }
         };
         if is_settled {
-            for blocked in self.clients.release(consumer) {
-                self.wake(blocked);
-            }
+            self.release(consumer);
         }
         if let Some(token) = confirm {
             let lsn = self.recorder.lsn();
@@ -74,9 +72,7 @@ impl Core {
         };
         if self.holds(queue, position, consumer) {
             self.remove_dropped(turn, queue, position, State::Held, (None, cause));
-            for blocked in self.clients.release(consumer) {
-                self.wake(blocked);
-            }
+            self.release(consumer);
         }
     }
 
@@ -108,13 +104,20 @@ impl Core {
         let (queue, settled) = (state.queue, state.settled);
         for &position in positions {
             if self.accept(queue, position, (consumer, settled)) {
-                for blocked in self.clients.release(consumer) {
-                    self.wake(blocked);
-                }
+                self.release(consumer);
             }
-            self.run(turn);
+            if !self.work.is_empty() {
+                self.run(turn);
+                turn.budget = COMMAND_BUDGET;
+            }
             self.recorder.finish(turn.now, turn.effects);
-            turn.budget = COMMAND_BUDGET;
+        }
+    }
+
+    /// Counts a delivery as settled, and wakes who waited for that.
+    fn release(&mut self, consumer: ConsumerId) {
+        for blocked in self.clients.release(consumer) {
+            self.wake(blocked);
         }
     }
 
@@ -173,6 +176,7 @@ impl Core {
     }
 
     /// Whether the consumer held it.
+    #[inline]
     fn accept(
         &mut self,
         id: QueueId,

@@ -129,7 +129,15 @@ impl Core {
     }
 
     /// Puts the queues whose time has come on the work list.
+    #[inline]
     pub(super) fn wake_due(&mut self, now: Now) {
+        let next = self.deadlines.first();
+        if next.is_some_and(|(deadline, _)| *deadline <= now.mono) {
+            self.wake_all_due(now);
+        }
+    }
+
+    fn wake_all_due(&mut self, now: Now) {
         for _ in 0..WAKE_MAX {
             let due = self.deadlines.first().copied();
             let Some((_, id)) = due.filter(|(deadline, _)| *deadline <= now.mono) else {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::base::limits::MESSAGE_COPY_BYTES_MAX;
-use crate::base::{HolderId, Lsn, Millis};
+use crate::base::{HolderId, Lsn};
 use crate::message::{Message, Route};
 
 use super::cards::{Card, Cards};
+use super::room::Room;
+use super::slot::{Gone, Slot, State, names};
 
 /// Slots of one block, as a power of 2.
 pub const BLOCK_SHIFT_MAX: u32 = 9;
@@ -16,101 +17,6 @@ const WORDS: usize = BLOCK_SLOTS / 64;
 const STATES: usize = 4;
 /// Room for this many slots is kept when a block runs empty.
 const SLOTS_KEPT: usize = 64;
-
-/// What a slot is. No state at all means gone.
-///
-/// ```text
-///              assign            settle
-///   +--> Ready ------> Held -----------------> gone
-///   |      |            | |                     ^
-///   |      | expire,    | | reject,             |
-///   |      | overflow   | | expire, limit       |
-///   |      +-----> Dying <+                     |
-///   |                |  moved or dropped        |
-///   |                +--------------------------+
-///   +------------------- return
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum State {
-    /// Waits for a consumer.
-    Ready = 0,
-    /// With a consumer.
-    Held = 1,
-    /// Dead; its copy is not yet in a target.
-    Dying = 2,
-    /// Reserved: waits for its delivery time.
-    Delayed = 3,
-}
-
-/// One message in one queue. Kept small: a queue of a million holds a million of these.
-#[derive(Debug)]
-pub struct Slot {
-    /// The message.
-    pub message: Arc<Message>,
-    /// Exchange and keys it came by.
-    pub route: Arc<Route>,
-    /// When it arrived in this queue.
-    pub arrived: Millis,
-    /// Its own end of life, whatever the queue's ttl.
-    pub deadline: Millis,
-    /// The journal's record in which its envelope stands; 0 if it is not in the journal.
-    pub envelope: Lsn,
-    /// The record that names its bare bytes; 0 if they have no name of their own.
-    pub body: Lsn,
-    /// Who holds it, when held.
-    pub holder: HolderId,
-    /// Bytes of its bare message.
-    pub size_bytes: u32,
-    /// Failed deliveries in this queue.
-    pub failures: u32,
-    /// Returns in this queue.
-    pub acquired: u32,
-    /// The journal knows it.
-    pub durable: bool,
-}
-
-impl Slot {
-    /// Bytes of its bare message that are on disk all the same.
-    fn apart_bytes(&self) -> u32 {
-        if self.size_bytes as usize <= MESSAGE_COPY_BYTES_MAX {
-            return 0;
-        }
-        u32::try_from(self.message.apart_bytes()).unwrap_or(u32::MAX)
-    }
-
-    /// What stays of it while it is out of memory, its envelope being in that record.
-    fn card(&self, envelope: Lsn) -> Card {
-        Card {
-            arrived: self.arrived,
-            deadline: self.deadline,
-            envelope,
-            body: self.body,
-            size_bytes: self.size_bytes,
-            failures: self.failures,
-            acquired: self.acquired,
-            durable: self.durable,
-            kept: None,
-        }
-    }
-}
-
-/// What a message that was taken out leaves to be done.
-#[derive(Clone, Copy, Debug)]
-pub struct Gone {
-    /// The record in which its envelope stands; 0: none.
-    pub envelope: Lsn,
-    /// The record that names its bare bytes; 0: none.
-    pub body: Lsn,
-    /// The journal knows it.
-    pub durable: bool,
-    /// Bytes of its bare message.
-    pub size_bytes: u32,
-    /// Those of them that were in memory.
-    pub here_bytes: u32,
-    /// It was in memory.
-    pub was_here: bool,
-    pub(super) deadline: Millis,
-}
 
 /// Where the messages of a block are.
 #[derive(Debug)]
@@ -230,8 +136,10 @@ impl Block {
         }
     }
 
-    /// Puts a slot at a place at or behind all others of this block.
-    pub(super) fn put(&mut self, at: usize, slot: Slot, state: State) {
+    /// Puts a slot at a place at or behind all others of this block; bytes of its bare message that are
+    /// on disk all the same.
+    #[inline]
+    pub(super) fn put(&mut self, at: usize, slot: Slot, state: State, room: &mut Room) -> u64 {
         if self.is_out() && self.live() == 0 {
             self.slots = Slots::Here(Vec::new());
         }
@@ -250,9 +158,14 @@ impl Block {
             slots.push(None);
         }
         self.bytes += u64::from(slot.size_bytes);
-        self.apart_bytes += u64::from(slot.apart_bytes());
+        let apart_bytes = u64::from(slot.apart_bytes());
+        self.apart_bytes += apart_bytes;
+        if slots.len() == slots.capacity() && slots.len() >= SLOTS_KEPT {
+            room.enlarge(slots);
+        }
         slots.push(Some(slot));
         self.raise(at, state);
+        apart_bytes
     }
 
     /// Puts the card of a message that is on disk at a place behind all others of this block.
@@ -281,16 +194,35 @@ impl Block {
         was
     }
 
-    /// Takes a slot out; none if it was not in that state.
-    pub(super) fn take(&mut self, at: usize, from: State) -> Option<Gone> {
-        if !self.lower(at, from) {
+    /// Gives a ready message to a holder: its size in bytes; none if it is not ready or not in
+    /// memory.
+    pub(super) fn lend(&mut self, at: usize, holder: HolderId) -> Option<u32> {
+        if !self.is(at, State::Ready) {
+            return None;
+        }
+        let slot = self.slot_mut(at)?;
+        slot.holder = holder;
+        let size_bytes = slot.size_bytes;
+        self.turn(at, State::Ready, State::Held);
+        Some(size_bytes)
+    }
+
+    /// Takes a slot out; none if it was not in that state, or is in memory and not wanted.
+    pub(super) fn take(
+        &mut self,
+        at: usize,
+        from: State,
+        is_wanted: impl FnOnce(&Slot) -> bool,
+    ) -> Option<Gone> {
+        if !self.is(at, from) {
             return None;
         }
         let index = at.checked_sub(self.base)?;
         let gone = match &mut self.slots {
             Slots::Here(slots) => {
-                let slot = slots.get_mut(index)?.take()?;
-                Gone {
+                let place = slots.get_mut(index)?;
+                let slot = place.as_ref().filter(|slot| is_wanted(slot))?;
+                let gone = Gone {
                     envelope: slot.envelope,
                     body: slot.body,
                     durable: slot.durable,
@@ -298,7 +230,10 @@ impl Block {
                     here_bytes: slot.size_bytes.saturating_sub(slot.apart_bytes()),
                     was_here: true,
                     deadline: slot.deadline,
-                }
+                };
+                self.apart_bytes -= u64::from(gone.size_bytes - gone.here_bytes);
+                *place = None;
+                gone
             }
             Slots::Out(cards) => {
                 let card = cards.take(index)?;
@@ -313,20 +248,23 @@ impl Block {
                 }
             }
         };
+        self.lower(at, from);
         self.bytes -= u64::from(gone.size_bytes);
-        if gone.was_here {
-            self.apart_bytes -= u64::from(gone.size_bytes - gone.here_bytes);
-        }
         Some(gone)
     }
 
     /// Begins anew, once all are gone.
-    pub(super) fn reset(&mut self) {
+    pub(super) fn reset(&mut self, room: &mut Room) {
         match &mut self.slots {
             Slots::Here(slots) if slots.capacity() <= SLOTS_KEPT => slots.clear(),
-            Slots::Here(slots) => *slots = Vec::new(),
+            Slots::Here(slots) => room.keep(std::mem::take(slots)),
             Slots::Out(cards) => *cards = Cards::default(),
         }
+    }
+
+    /// Frees what a block took in which all are gone.
+    pub(super) fn end(mut self, room: &mut Room) {
+        self.reset(room);
     }
 
     /// The places of all messages, and what they are.
@@ -420,7 +358,7 @@ impl Block {
     /// Takes one slot in a state out, to free it here.
     pub(super) fn take_any(&mut self, state: State) -> Option<Gone> {
         let at = self.next(state, 0)?;
-        self.take(at, state)
+        self.take(at, state, |_| true)
     }
 
     /// The first slot in a state at or behind a place.
@@ -475,22 +413,6 @@ impl Block {
         }
         true
     }
-}
-
-impl Gone {
-    /// The records that it named, each once.
-    pub fn names(&self) -> impl Iterator<Item = Lsn> + use<> {
-        names(self.envelope, self.body)
-    }
-}
-
-/// The records of an envelope and a body that a message names, each once.
-pub fn names(envelope: Lsn, body: Lsn) -> impl Iterator<Item = Lsn> {
-    let body = Some(body).filter(|body| *body != envelope);
-    [Some(envelope), body]
-        .into_iter()
-        .flatten()
-        .filter(|name| *name > Lsn(0))
 }
 
 fn bit(at: usize) -> u64 {

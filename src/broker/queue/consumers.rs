@@ -164,14 +164,19 @@ impl Consumers {
         };
         if ring.round == 0 {
             ring.round = ring.waiting.len();
-            let share = ready / ring.round.max(1) as u64;
+            let share = match ring.round {
+                0 | 1 => ready,
+                consumers => ready / consumers as u64,
+            };
             let share = u32::try_from(share).unwrap_or(TURN_MESSAGES_MAX);
             ring.share = share.clamp(1, TURN_MESSAGES_MAX);
             ring.turn = ring.share;
         }
         ring.turn = ring.turn.saturating_sub(1);
         if ring.turn == 0 || ready == 1 {
-            ring.waiting.rotate_left(1);
+            if ring.waiting.len() > 1 {
+                ring.waiting.rotate_left(1);
+            }
             ring.end_turn();
         }
         if ready == 1 {

@@ -5,10 +5,12 @@ mod paging;
 use std::collections::VecDeque;
 
 use crate::base::limits::{ALLOCATOR_WASTE_PARTS, MESSAGE_OVERHEAD_BYTES};
-use crate::base::{Lsn, Millis};
+use crate::base::{HolderId, Lsn, Millis};
 
-use super::block::{Block, Gone, Slot, State};
+use super::block::Block;
 use super::cards::Card;
+use super::room::Room;
+use super::slot::{Gone, Slot, State};
 use super::trash::Trash;
 
 pub(super) use paging::Leave;
@@ -143,7 +145,7 @@ impl Lane {
     }
 
     /// The place of a new message: behind all others, in a block that takes more.
-    pub fn new_place(&self) -> u64 {
+    fn new_place(&self) -> u64 {
         let Some(offset) = self.next.checked_sub(self.first) else {
             return self.next;
         };
@@ -159,16 +161,17 @@ impl Lane {
         }
     }
 
-    /// Puts a message at or behind the end.
-    pub fn place(&mut self, place: u64, slot: Slot, state: State) {
+    /// Puts a message at the end; its place.
+    pub fn push(&mut self, slot: Slot, state: State, room: &mut Room) -> u64 {
+        let place = self.new_place();
         let at = self.make_place(place, state);
-        if let Some(entry) = self.cell_mut(place) {
-            let block = entry.block.get_or_insert_with(|| Box::new(Block::new()));
-            let before = block.apart_bytes();
-            block.put(at, slot, state);
-            let more = block.apart_bytes() - before;
-            self.apart_bytes += more;
-        }
+        let (cell, _) = self.split(place - self.first);
+        let Some(entry) = self.blocks.get_mut(cell) else {
+            unreachable!("the place was just made");
+        };
+        let block = entry.block.get_or_insert_with(|| Box::new(Block::new()));
+        self.apart_bytes += block.put(at, slot, state, room);
+        place
     }
 
     /// Puts a message that is on disk at or behind the end, in a block of such messages.
@@ -185,6 +188,7 @@ impl Lane {
     }
 
     /// Makes a cell for a place and counts what comes there; returns its place in the block.
+    #[inline]
     fn make_place(&mut self, place: u64, state: State) -> usize {
         assert!(place >= self.next, "a place is given out once");
         if self.blocks.is_empty() {
@@ -323,14 +327,34 @@ impl Lane {
         true
     }
 
-    /// Takes a message out; none if it was not in that state. Empty blocks are freed.
-    pub fn take(&mut self, place: u64, from: State) -> Option<Gone> {
+    /// Gives a ready message to a holder: its size in bytes; none if it is not ready or not in
+    /// memory.
+    pub fn lend(&mut self, place: u64, holder: HolderId) -> Option<u32> {
+        let (cell, at) = self.split(place.checked_sub(self.first)?);
+        let entry = self.blocks.get_mut(cell)?;
+        let size_bytes = entry.block.as_mut()?.lend(at, holder)?;
+        (entry.is_spilling, entry.copied) = (false, Lsn(0));
+        entry.ready -= 1;
+        entry.held += 1;
+        self.ready -= 1;
+        Some(size_bytes)
+    }
+
+    /// Takes a message out; none if it was not in that state, or is in memory and not wanted. Empty
+    /// blocks are freed.
+    pub fn take(
+        &mut self,
+        place: u64,
+        from: State,
+        room: &mut Room,
+        is_wanted: impl FnOnce(&Slot) -> bool,
+    ) -> Option<Gone> {
         let (cell, at) = self.split(place.checked_sub(self.first)?);
         // Whether the next message comes into this block.
         let is_last = cell == self.split(self.next.saturating_sub(self.first)).0;
         let entry = self.blocks.get_mut(cell)?;
         let block = entry.block.as_mut()?;
-        let gone = block.take(at, from)?;
+        let gone = block.take(at, from, is_wanted)?;
         entry.copied = Lsn(0);
         entry.ready = block.count(State::Ready);
         entry.held = block.count(State::Held);
@@ -345,9 +369,9 @@ impl Lane {
         }
         if block.live() == 0 {
             if is_last {
-                block.reset();
-            } else {
-                entry.block = None;
+                block.reset(room);
+            } else if let Some(block) = entry.block.take() {
+                block.end(room);
                 self.trim();
             }
         }

@@ -10,9 +10,9 @@ use crate::base::{HolderId, Millis, Position};
 use crate::broker::arguments::QueueType;
 use crate::message::Message;
 
-use super::block::{Gone, Slot, State};
 use super::cards::Card;
 use super::lane::{Lane, Usage};
+use super::slot::{Gone, Slot, State};
 use super::trash::Trash;
 
 pub use paging::Leaving;
@@ -102,24 +102,19 @@ impl Messages {
     }
 
     /// Puts a message at the end of its priority.
-    pub fn insert(&mut self, slot: Slot, state: State) -> Position {
-        let lane = self.lane_of(&slot.message);
-        let place = self.lanes.get(lane).map_or(0, Lane::new_place);
-        let position = pack(lane, place);
-        self.place(position, slot, state);
-        position
-    }
-
-    /// Puts a message at or behind the end of its lane.
-    fn place(&mut self, position: Position, slot: Slot, state: State) {
-        self.count(position, (slot.size_bytes, slot.deadline), state);
+    #[inline]
+    pub fn insert(&mut self, slot: Slot, state: State, trash: &mut Trash) -> Position {
+        let (size_bytes, deadline) = (slot.size_bytes, slot.deadline);
         if slot.durable {
-            self.durable.add(slot.size_bytes);
+            self.durable.add(size_bytes);
         }
-        let (lane, place) = unpack(position);
-        if let Some(lane) = self.lanes.get_mut(lane) {
-            lane.place(place, slot, state);
-        }
+        let index = self.lane_of(&slot.message);
+        let Some(lane) = self.lanes.get_mut(index) else {
+            unreachable!("a message is put into a lane that there is");
+        };
+        let position = pack(index, lane.push(slot, state, trash.room()));
+        self.count(position, (size_bytes, deadline), state);
+        position
     }
 
     /// Puts a message that is on disk where the journal says; false when that place was given out
@@ -222,15 +217,16 @@ impl Messages {
         Some(pack(lane, self.lanes.get_mut(lane)?.first_ready()?))
     }
 
-    /// Gives a ready message to a holder.
+    /// Gives a ready message that is in memory to a holder.
     pub fn hold(&mut self, position: Position, holder: HolderId) -> bool {
         self.count_class();
-        if !self.turn(position, State::Ready, State::Held) {
+        let (lane, place) = unpack(position);
+        let lane = self.lanes.get_mut(lane);
+        let Some(size_bytes) = lane.and_then(|lane| lane.lend(place, holder)) else {
             return false;
-        }
-        if let Some(slot) = self.slot_mut(position) {
-            slot.holder = holder;
-        }
+        };
+        self.uncount(State::Ready, size_bytes);
+        self.held += 1;
         true
     }
 
@@ -252,12 +248,6 @@ impl Messages {
         self.turn(position, from, State::Dying)
     }
 
-    /// Takes a ready message for a consumer that settles by taking.
-    pub fn take_ready(&mut self, position: Position) -> Option<Gone> {
-        self.count_class();
-        self.take(position, State::Ready)
-    }
-
     /// Takes a message out that this holder has; none if it has not. A large one goes to the trash.
     pub fn take_held(
         &mut self,
@@ -265,20 +255,37 @@ impl Messages {
         holder: HolderId,
         trash: &mut Trash,
     ) -> Option<Gone> {
-        let slot = self.slot(position)?;
-        if slot.holder != holder {
-            return None;
+        let mut large = None;
+        let is_wanted = |slot: &Slot| {
+            let is_held = slot.holder == holder;
+            if is_held && slot.size_bytes as usize > MESSAGE_JOIN_BYTES_MAX {
+                large = Some(Arc::clone(&slot.message));
+            }
+            is_held
+        };
+        let gone = self.take_wanted(position, State::Held, trash, is_wanted)?;
+        if let Some(large) = large {
+            trash.message(large);
         }
-        if slot.size_bytes as usize > MESSAGE_JOIN_BYTES_MAX {
-            trash.message(Arc::clone(&slot.message));
-        }
-        self.take(position, State::Held)
+        Some(gone)
     }
 
     /// Takes a message out; none if it was not in that state.
-    pub fn take(&mut self, position: Position, from: State) -> Option<Gone> {
+    pub fn take(&mut self, position: Position, from: State, trash: &mut Trash) -> Option<Gone> {
+        self.take_wanted(position, from, trash, |_| true)
+    }
+
+    #[inline]
+    fn take_wanted(
+        &mut self,
+        position: Position,
+        from: State,
+        trash: &mut Trash,
+        is_wanted: impl FnOnce(&Slot) -> bool,
+    ) -> Option<Gone> {
         let (lane, place) = unpack(position);
-        let slot = self.lanes.get_mut(lane)?.take(place, from)?;
+        let lane = self.lanes.get_mut(lane)?;
+        let slot = lane.take(place, from, trash.room(), is_wanted)?;
         self.live_bytes -= u64::from(slot.size_bytes);
         self.uncount(from, slot.size_bytes);
         if slot.durable {
@@ -291,7 +298,15 @@ impl Messages {
     }
 
     /// A ready message whose time has come.
+    #[inline]
     pub fn due(&mut self, now: Millis, queue_ttl_ms: Option<u64>) -> Option<Position> {
+        if queue_ttl_ms.is_none() && self.timers.is_empty() {
+            return None;
+        }
+        self.find_due(now, queue_ttl_ms)
+    }
+
+    fn find_due(&mut self, now: Millis, queue_ttl_ms: Option<u64>) -> Option<Position> {
         if let Some(ttl_ms) = queue_ttl_ms {
             for index in 0..self.lanes.len() {
                 let Some(lane) = self.lanes.get_mut(index) else {
@@ -319,7 +334,15 @@ impl Messages {
     }
 
     /// When the next message is due; [`Millis::NEVER`] if none will be.
+    #[inline]
     pub fn deadline(&mut self, queue_ttl_ms: Option<u64>) -> Millis {
+        if queue_ttl_ms.is_none() && self.timers.is_empty() {
+            return Millis::NEVER;
+        }
+        self.find_deadline(queue_ttl_ms)
+    }
+
+    fn find_deadline(&mut self, queue_ttl_ms: Option<u64>) -> Millis {
         let mut next = self
             .timers
             .first()

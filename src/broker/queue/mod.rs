@@ -10,7 +10,9 @@ mod consumers;
 mod lane;
 mod messages;
 mod pending;
+mod room;
 mod selecting;
+mod slot;
 mod trash;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -24,13 +26,14 @@ use crate::broker::reply::{QueueDetails, QueueInfo};
 use crate::deaths::Recent;
 use crate::message::Route;
 
-pub use block::{BLOCK_SHIFT_MAX, BLOCK_SLOTS, Gone, Slot, State, names};
+pub use block::{BLOCK_SHIFT_MAX, BLOCK_SLOTS};
 pub use cards::{Card, Kept};
 pub use consumers::Consumers;
 pub use lane::Usage;
 pub use messages::{Leaving, Messages, lane, next_lane};
 pub use pending::{Burial, Pending, PendingSet, Waiter};
 pub use selecting::{Choice, Selecting};
+pub use slot::{Gone, Slot, State, names};
 pub use trash::{Garbage, Trash};
 
 /// Dead messages of a queue that wait to come back from disk, at most: memory stays bounded

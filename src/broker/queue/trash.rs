@@ -8,6 +8,7 @@ use crate::message::Message;
 
 use super::block::{BLOCK_SLOTS, Block};
 use super::pending::Pending;
+use super::room::Room;
 
 /// Storage that nothing refers to any more. Detaching is one step whatever its size; freeing goes
 /// in pieces of about one block.
@@ -24,6 +25,8 @@ pub struct Trash {
     names: Vec<Lsn>,
     timers: Vec<BTreeSet<(Millis, Position)>>,
     pending: Vec<BTreeMap<Position, Pending>>,
+    /// What need not be freed, since it is soon used again.
+    room: Room,
 }
 
 /// Messages that nothing refers to any more. Dropping it frees them, which takes a while.
@@ -46,6 +49,10 @@ impl From<Box<Block>> for Garbage {
 }
 
 impl Trash {
+    pub(super) const fn room(&mut self) -> &mut Room {
+        &mut self.room
+    }
+
     pub(super) fn block(&mut self, block: Box<Block>) {
         self.blocks.push(block);
     }

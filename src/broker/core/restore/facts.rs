@@ -285,9 +285,8 @@ impl Restoring {
             return;
         };
         let waited = queue.pending.remove(position).is_some();
-        queue
-            .messages
-            .take(position, if waited { State::Dying } else { State::Ready });
+        let from = if waited { State::Dying } else { State::Ready };
+        queue.messages.take(position, from, &mut self.core.trash);
         if queue.pending.is_empty() {
             self.core.pending_queues.remove(&id);
         }
@@ -337,7 +336,9 @@ impl Restoring {
                 .iter()
                 .any(|end| lane(*end) == lane(position) && position < *end);
             if gone && kept.binary_search(&position).is_err() {
-                queue.messages.take(position, State::Ready);
+                queue
+                    .messages
+                    .take(position, State::Ready, &mut self.core.trash);
             }
         }
     }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::{Cell, Lane};
 use crate::base::Lsn;
-use crate::broker::queue::block::{Block, Slot, State};
+use crate::broker::queue::block::Block;
 use crate::broker::queue::cards::Card;
+use crate::broker::queue::slot::{Slot, State};
 use crate::broker::queue::trash::Garbage;
 use crate::message::{Message, Route};
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::{Messages, pack, unpack};
 use crate::base::{Lsn, Position};
-use crate::broker::queue::block::Slot;
 use crate::broker::queue::cards::Card;
 use crate::broker::queue::lane::{Leave, Usage};
+use crate::broker::queue::slot::Slot;
 use crate::broker::queue::trash::Garbage;
 use crate::message::{Message, Route};
 

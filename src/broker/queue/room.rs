@@ -1,0 +1,35 @@
+//! Room for slots, handed from blocks that ran empty to those that fill up.
+
+use super::block::BLOCK_SLOTS;
+use super::slot::Slot;
+
+/// Pieces kept, at most: some 150 kB of memory in all.
+const PIECES_MAX: usize = 4;
+
+/// Room for the slots of whole blocks. Messages of a busy queue come and go in the same few pieces of
+/// memory, which stay in the processor's caches, whoever holds the lock.
+#[derive(Debug, Default)]
+pub struct Room {
+    pieces: Vec<Vec<Option<Slot>>>,
+}
+
+impl Room {
+    /// Makes room for the slots of a whole block, keeping those that are there.
+    pub(super) fn enlarge(&mut self, slots: &mut Vec<Option<Slot>>) {
+        match self.pieces.pop() {
+            Some(mut piece) => {
+                piece.append(slots);
+                *slots = piece;
+            }
+            None => slots.reserve_exact(BLOCK_SLOTS - slots.len()),
+        }
+    }
+
+    /// Takes room that is not needed any more, with whatever is left in it.
+    pub(super) fn keep(&mut self, mut slots: Vec<Option<Slot>>) {
+        if slots.capacity() >= BLOCK_SLOTS && self.pieces.len() < PIECES_MAX {
+            slots.clear();
+            self.pieces.push(slots);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! One message in one queue: what is kept of it, what it is, and what it leaves to be done.
+
+use std::sync::Arc;
+
+use super::cards::Card;
+use crate::base::limits::MESSAGE_COPY_BYTES_MAX;
+use crate::base::{HolderId, Lsn, Millis};
+use crate::message::{Message, Route};
+
+/// What a slot is. No state at all means gone.
+///
+/// ```text
+///              assign            settle
+///   +--> Ready ------> Held -----------------> gone
+///   |      |            | |                     ^
+///   |      | expire,    | | reject,             |
+///   |      | overflow   | | expire, limit       |
+///   |      +-----> Dying <+                     |
+///   |                |  moved or dropped        |
+///   |                +--------------------------+
+///   +------------------- return
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Waits for a consumer.
+    Ready = 0,
+    /// With a consumer.
+    Held = 1,
+    /// Dead; its copy is not yet in a target.
+    Dying = 2,
+    /// Reserved: waits for its delivery time.
+    Delayed = 3,
+}
+
+/// One message in one queue. Kept small: a queue of a million holds a million of these.
+#[derive(Debug)]
+pub struct Slot {
+    /// The message.
+    pub message: Arc<Message>,
+    /// Exchange and keys it came by.
+    pub route: Arc<Route>,
+    /// When it arrived in this queue.
+    pub arrived: Millis,
+    /// Its own end of life, whatever the queue's ttl.
+    pub deadline: Millis,
+    /// The journal's record in which its envelope stands; 0 if it is not in the journal.
+    pub envelope: Lsn,
+    /// The record that names its bare bytes; 0 if they have no name of their own.
+    pub body: Lsn,
+    /// Who holds it, when held.
+    pub holder: HolderId,
+    /// Bytes of its bare message.
+    pub size_bytes: u32,
+    /// Failed deliveries in this queue.
+    pub failures: u32,
+    /// Returns in this queue.
+    pub acquired: u32,
+    /// The journal knows it.
+    pub durable: bool,
+}
+
+impl Slot {
+    /// Bytes of its bare message that are on disk all the same.
+    pub(super) fn apart_bytes(&self) -> u32 {
+        if self.size_bytes as usize <= MESSAGE_COPY_BYTES_MAX {
+            return 0;
+        }
+        u32::try_from(self.message.apart_bytes()).unwrap_or(u32::MAX)
+    }
+
+    /// What stays of it while it is out of memory, its envelope being in that record.
+    pub(super) fn card(&self, envelope: Lsn) -> Card {
+        Card {
+            arrived: self.arrived,
+            deadline: self.deadline,
+            envelope,
+            body: self.body,
+            size_bytes: self.size_bytes,
+            failures: self.failures,
+            acquired: self.acquired,
+            durable: self.durable,
+            kept: None,
+        }
+    }
+}
+
+/// What a message that was taken out leaves to be done.
+#[derive(Clone, Copy, Debug)]
+pub struct Gone {
+    /// The record in which its envelope stands; 0: none.
+    pub envelope: Lsn,
+    /// The record that names its bare bytes; 0: none.
+    pub body: Lsn,
+    /// The journal knows it.
+    pub durable: bool,
+    /// Bytes of its bare message.
+    pub size_bytes: u32,
+    /// Those of them that were in memory.
+    pub here_bytes: u32,
+    /// It was in memory.
+    pub was_here: bool,
+    pub(super) deadline: Millis,
+}
+
+impl Gone {
+    /// The records that it named, each once.
+    pub fn names(&self) -> impl Iterator<Item = Lsn> + use<> {
+        names(self.envelope, self.body)
+    }
+}
+
+/// The records of an envelope and a body that a message names, each once.
+pub fn names(envelope: Lsn, body: Lsn) -> impl Iterator<Item = Lsn> {
+    let body = Some(body).filter(|body| *body != envelope);
+    [Some(envelope), body]
+        .into_iter()
+        .flatten()
+        .filter(|name| *name > Lsn(0))
+}
