@@ -361,7 +361,7 @@ fn journal(criterion: &mut Criterion) {
                     let record = Record {
                         lsn,
                         wall: Timestamp(1),
-                        facts,
+                        facts: facts.into(),
                         named: false,
                     };
                     (lsn, Stored::new(Name::from("/"), record))
@@ -393,6 +393,7 @@ fn inserted(message: &Arc<Message>, route: &Arc<Route>, position: u64) -> Vec<Fa
             position: coroner::base::Position(position),
             arrived: Timestamp(1),
             ttl_ms: None,
-        }],
+        }]
+        .into(),
     }]
 }

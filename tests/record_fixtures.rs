@@ -310,7 +310,7 @@ impl Writing {
         let record = Record {
             lsn,
             wall,
-            facts,
+            facts: facts.into(),
             named: true,
         };
         Stored::new(Name::from("v"), record)

@@ -278,7 +278,7 @@ fn stored(owner: &str, facts: Vec<Fact>) -> Stored {
     let record = Record {
         lsn,
         wall,
-        facts,
+        facts: facts.into(),
         named: false,
     };
     Stored::new(name(owner), record)

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::exchange::ExchangeSpec;
 use crate::broker::registry::RegistryFact;
@@ -19,10 +21,13 @@ pub struct Record {
     /// Wall clock when it was made.
     pub wall: Timestamp,
     /// What happened, in order.
-    pub facts: Vec<Fact>,
+    pub facts: Facts,
     /// Messages have their envelopes in it: it is kept until it is released.
     pub named: bool,
 }
+
+/// The facts of a record: one, as a rule.
+pub type Facts = SmallVec<[Fact; 1]>;
 
 /// One change of durable state. A closed set.
 #[derive(Clone, Debug)]
@@ -226,8 +231,8 @@ pub enum Body {
     At(Lsn),
 }
 
-/// The places of a message that entered queues: nearly always one.
-pub type Entries = Vec<Entry>;
+/// The places of a message that entered queues: one, as a rule.
+pub type Entries = SmallVec<[Entry; 1]>;
 
 /// A message's place in one queue, as it entered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,7 +8,7 @@ use super::{RecordError, VERSION, place, registry, shelf, tag};
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::policy::PolicySpec;
-use crate::broker::{Body, Destination, Entry, Fact, Policy, Record};
+use crate::broker::{Body, Destination, Entry, Fact, Facts, Policy, Record};
 use crate::deaths::Reason;
 use crate::message::{Message, Route};
 use crate::wire::{Fields, Value};
@@ -27,7 +27,7 @@ pub fn decode(lsn: Lsn, payload: &[u8]) -> Result<(Name, Record), RecordError> {
     let mut fields = Fields::bare(rest);
     let vhost = name(&mut fields, "vhost")?;
     let wall = time(&mut fields)?;
-    let mut facts = Vec::new();
+    let mut facts = Facts::new();
     let mut at = fields.at();
     while let Some((&tag, values)) = rest.get(at..).and_then(<[u8]>::split_first) {
         let mut fields = Fields::bare(values);
@@ -205,7 +205,7 @@ fn inserted(fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
         message,
         route: route(fields)?,
         body,
-        entries: list(fields, entry)?,
+        entries: list(fields, entry)?.into(),
     })
 }
 

@@ -13,7 +13,7 @@
 
 use super::encode::Stored;
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
-use crate::broker::{Body, Entry, Fact, Record};
+use crate::broker::{Body, Entry, Fact, Facts, Record};
 use crate::store::{Amended, Appending};
 
 /// Removals in one record at most: a few kilobytes.
@@ -358,7 +358,7 @@ impl Stored {
     }
 }
 
-fn strike(facts: &mut Vec<Fact>, queue: QueueId, position: Position) -> Struck {
+fn strike(facts: &mut Facts, queue: QueueId, position: Position) -> Struck {
     for index in 0..facts.len() {
         let Some(Fact::Inserted {
             body: Body::Named,
@@ -456,7 +456,7 @@ mod tests {
         let records = (2..).zip(records).map(|(lsn, facts)| Record {
             lsn: Lsn(lsn),
             wall: Timestamp(1),
-            facts,
+            facts: facts.into(),
             named: true,
         });
         let (renamed, wake) = journal.fill_with(journal.reserve(), |appending| {

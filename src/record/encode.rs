@@ -2,7 +2,7 @@
 
 use super::{VERSION, place, registry, shelf, tag};
 use crate::base::{Name, Position, QueueId, Timestamp};
-use crate::broker::{Body, Destination, Entry, Fact, Policy, Record};
+use crate::broker::{Body, Destination, Entry, Fact, Facts, Policy, Record};
 use crate::message::{Message, Route};
 use crate::store;
 use crate::wire::{
@@ -38,7 +38,7 @@ pub struct Stored {
 /// What a record says.
 #[derive(Clone, Debug)]
 enum Content {
-    Facts(Vec<Fact>),
+    Facts(Facts),
     /// Removals that followed one another, in little memory.
     Removed(Vec<(QueueId, Position)>),
 }
@@ -92,7 +92,7 @@ impl Stored {
     /// Changes what it says; also tells what is left of it. Nothing if those are only removals.
     pub(super) fn change<T>(
         &mut self,
-        change: impl FnOnce(&mut Vec<Fact>) -> T,
+        change: impl FnOnce(&mut Facts) -> T,
     ) -> Option<(T, store::Amended)> {
         let Content::Facts(facts) = &mut self.content else {
             return None;

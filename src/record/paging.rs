@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::{Stored, decode};
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
-use crate::broker::{Body, Entry, Fact, Load, Loaded, Record, Spill, Wanted};
+use crate::broker::{Body, Entries, Entry, Fact, Load, Loaded, Record, Spill, Wanted};
 use crate::message::{Message, Route};
 use crate::store::Payload;
 
@@ -26,7 +26,7 @@ pub fn encode_spill(spill: &Spill) -> Vec<u8> {
             body: message
                 .ahead()
                 .map_or(Body::Carried, |body| Body::At(**body)),
-            entries: vec![entry],
+            entries: Entries::from_elem(entry, 1),
         }
     };
     let record = Record {

@@ -156,7 +156,7 @@ impl Store {
             let record = Record {
                 lsn,
                 wall: now.wall,
-                facts,
+                facts: facts.into(),
                 named: false,
             };
             records.push((lsn, Stored::new(Name::from(OWNER), record)));
@@ -193,7 +193,7 @@ impl Store {
             let record = Record {
                 lsn: Lsn(0),
                 wall: now.wall,
-                facts,
+                facts: facts.into(),
                 named: false,
             };
             self.journal

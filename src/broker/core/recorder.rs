@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::base::{Lsn, Now, Position, QueueId};
 use crate::broker::queue::Gone;
-use crate::broker::{Body, Effects, Fact, Record};
+use crate::broker::{Body, Effects, Fact, Facts, Record};
 
 /// A record that carries so many bytes of bodies is ended before the next message is touched.
 const RECORD_BYTES: usize = 1024 * 1024;
@@ -13,7 +13,7 @@ const RECORD_BYTES: usize = 1024 * 1024;
 #[derive(Debug)]
 pub(super) struct Recorder {
     next: Lsn,
-    facts: Vec<Fact>,
+    facts: Facts,
     /// The record being made names a body already.
     names_body: bool,
     /// Bytes of bodies in it.
@@ -33,7 +33,7 @@ impl Recorder {
     pub(super) fn new() -> Self {
         Self {
             next: Lsn(1),
-            facts: Vec::new(),
+            facts: Facts::new(),
             names_body: false,
             carried_bytes: 0,
             has_ended: false,
@@ -98,7 +98,6 @@ impl Recorder {
         if !fact.is_of_one_message() {
             self.topology = self.next;
         }
-        self.make_room();
         self.facts.push(fact);
     }
 
@@ -109,15 +108,7 @@ impl Recorder {
         {
             self.carried_bytes += message.bare_len();
         }
-        self.make_room();
         self.facts.insert(at, fact);
-    }
-
-    /// Most records have one fact, and many of them wait for the journal.
-    fn make_room(&mut self) {
-        if self.facts.is_empty() {
-            self.facts.reserve_exact(1);
-        }
     }
 
     /// Adds that a message is another one.

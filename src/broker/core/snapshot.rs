@@ -10,7 +10,7 @@ use super::Core;
 use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Timestamp};
 use crate::broker::binding::Binding;
 use crate::broker::queue::{Card, Queue, lane, next_lane};
-use crate::broker::{Body, Entry, Fact, Shelved};
+use crate::broker::{Body, Entries, Entry, Fact, Shelved};
 
 /// Bytes of bodies that a slice carries before it ends.
 const SLICE_BYTES: usize = 1024 * 1024;
@@ -378,7 +378,7 @@ impl Slice {
             message,
             route,
             body,
-            entries: vec![entry],
+            entries: Entries::from_elem(entry, 1),
         });
     }
 }

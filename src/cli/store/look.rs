@@ -335,7 +335,7 @@ mod tests {
             let record = Record {
                 lsn,
                 wall,
-                facts,
+                facts: facts.into(),
                 named: true,
             };
             Stored::new(Name::from("v"), record)
@@ -374,7 +374,8 @@ mod tests {
                 position: Position(position),
                 arrived: Timestamp(0),
                 ttl_ms: None,
-            }],
+            }]
+            .into(),
         }
     }
 

@@ -161,7 +161,7 @@ impl Vhost {
         let record = Record {
             lsn: Lsn(0),
             wall: now.wall,
-            facts,
+            facts: facts.into(),
             named: true,
         };
         let block = Stored::new(self.name.clone(), record);

@@ -51,7 +51,7 @@ impl Copies {
             restoring.checkpoint(&Record {
                 lsn: *name,
                 wall: now.wall,
-                facts: self.facts[name].clone(),
+                facts: self.facts[name].clone().into(),
                 named: true,
             });
         }

@@ -273,7 +273,7 @@ impl Life {
         let record = Record {
             lsn,
             wall,
-            facts,
+            facts: facts.into(),
             named: true,
         };
         let block = Stored::new(Name::from("sim"), record);

@@ -32,7 +32,7 @@ fn stored(owner: &str, facts: Vec<Fact>) -> Stored {
     let record = Record {
         lsn: Lsn(0),
         wall: NOW.wall,
-        facts,
+        facts: facts.into(),
         named: false,
     };
     Stored::new(Name::from(owner), record)

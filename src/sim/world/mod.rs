@@ -259,7 +259,7 @@ impl World {
             self.once.record(&record);
             for fact in &record.facts {
                 let mut single = record.clone();
-                single.facts = vec![fact.clone(), fact.clone()];
+                single.facts = vec![fact.clone(), fact.clone()].into();
                 self.twice.record(&single);
             }
             self.records.push((record, Vec::new()));

@@ -164,7 +164,7 @@ fn snapshot_goes_in_slices_and_holds_what_was_there_when_it_began() {
     let records = blocks.into_iter().map(|facts| Record {
         lsn: Lsn(1),
         wall: s.now.wall,
-        facts,
+        facts: facts.into(),
         named: true,
     });
     for record in records.chain(s.records.iter().skip(began).cloned()) {
@@ -243,7 +243,7 @@ fn snapshot_of_a_queue_that_grows_ends_and_loses_nothing_of_the_block_that_was_i
             pieces.push(Record {
                 lsn,
                 wall: s.now.wall,
-                facts: slice.facts,
+                facts: slice.facts.into(),
                 named: true,
             });
             restoring.checkpoint(&pieces[pieces.len() - 1]);
