@@ -7,6 +7,7 @@ use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::{Command, Effect, Error, Kind, Reply};
 
 impl Core {
+    #[inline]
     pub(super) fn handle(&mut self, turn: &mut Turn<'_>, command: Command) -> Reply {
         match command {
             Command::Publish(publish) => self.publish(turn, publish),

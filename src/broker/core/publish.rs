@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::admission::{Admission, Arrival};
+use super::admission::{Admission, Arrival, Entered, size_bytes};
 use super::death::Dying;
 use super::{Core, Turn};
-use crate::base::{ExchangeId, Name, Position, QueueId};
+use crate::base::{ExchangeId, Lsn, Name, Now, Position, QueueId};
 use crate::broker::exchange::{Exchange, ExchangeKind};
 use crate::broker::queue::State;
 use crate::broker::router::DEFAULT_EXCHANGE;
@@ -85,20 +85,50 @@ impl Core {
         let targets = self
             .routed
             .find(&self.router, exchange, (&route, &*message));
-        self.router.count(exchange, targets.len());
-        match *targets {
-            [] => PublishOutcome::Unroutable,
-            [only] => self.publish_into(turn, &[only], message, route),
-            _ => {
-                let routed = std::mem::take(&mut self.routed);
-                let outcome = self.publish_into(turn, routed.targets(), message, route);
-                self.routed = routed;
-                outcome
-            }
+        let (count, first) = (targets.len(), targets.first().copied());
+        self.router.count(exchange, count);
+        let Some(first) = first else {
+            return PublishOutcome::Unroutable;
+        };
+        if count == 1 && self.has_room(first, size_bytes(&message)) {
+            self.publish_to(turn.now, first, message, route);
+            return PublishOutcome::Accepted;
+        }
+        let routed = std::mem::take(&mut self.routed);
+        let outcome = self.publish_into(turn, routed.targets(), message, route);
+        self.routed = routed;
+        outcome
+    }
+
+    /// The usual case: a message for one queue, which has room for it.
+    #[inline]
+    fn publish_to(&mut self, now: Now, target: QueueId, message: Arc<Message>, route: Arc<Route>) {
+        let body = self.name_body(&message);
+        let arrival = Arrival::new(now, message, route, body);
+        let at = self.recorder.len();
+        let entered = self.enter(now, target, arrival, State::Ready);
+        let Some(Entered { entry, known }) = entered else {
+            return;
+        };
+        if let Some((message, route)) = known {
+            let insertion = Fact::Inserted {
+                message,
+                route,
+                body: self.recorder.body(body),
+                entries: Entries::from_elem(entry, 1),
+            };
+            self.recorder.push_insertion(at, insertion);
         }
     }
 
-    #[inline]
+    /// What names the bare bytes of a message that arrives.
+    fn name_body(&mut self, message: &Message) -> Lsn {
+        match message.ahead() {
+            Some(body) => **body,
+            None => self.recorder.name_body(),
+        }
+    }
+
     fn publish_into(
         &mut self,
         turn: &mut Turn<'_>,
@@ -109,10 +139,7 @@ impl Core {
         let Some((last, others)) = targets.split_last() else {
             return PublishOutcome::Unroutable;
         };
-        let body = match message.ahead() {
-            Some(body) => **body,
-            None => self.recorder.name_body(),
-        };
+        let body = self.name_body(&message);
         let arrival = Arrival::new(turn.now, message, route, body);
         let insertion_at = self.recorder.len();
         let mut offered = Offered::default();
@@ -155,7 +182,6 @@ impl Core {
     }
 
     /// Gives a message to a queue, if that takes it.
-    #[inline]
     fn offer(
         &mut self,
         turn: &mut Turn<'_>,
