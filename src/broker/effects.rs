@@ -165,6 +165,21 @@ pub enum DropCause {
 }
 
 impl DropCause {
+    /// All there are.
+    pub const ALL: [Self; 11] = [
+        Self::NoDeadLetterExchange,
+        Self::ExchangeMissing,
+        Self::Unroutable,
+        Self::TargetFull,
+        Self::Cycle,
+        Self::PendingAbandoned,
+        Self::Purged,
+        Self::QueueDeleted,
+        Self::QueueExpired,
+        Self::Damaged,
+        Self::ConnectionLost,
+    ];
+
     /// The word in metrics and answers.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -179,6 +194,29 @@ impl DropCause {
             Self::QueueExpired => "queue_expired",
             Self::Damaged => "damaged",
             Self::ConnectionLost => "connection_lost",
+        }
+    }
+
+    /// What it means, a sentence.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::NoDeadLetterExchange => "The queue has no dead-letter exchange.",
+            Self::ExchangeMissing => "The dead-letter exchange is not there.",
+            Self::Unroutable => "No queue is bound to the dead-letter exchange for it.",
+            Self::TargetFull => "A target refused it: full under `reject-publish`.",
+            Self::Cycle => {
+                "It came back to a queue by itself, as dead letters do that go in circles."
+            }
+            Self::PendingAbandoned => {
+                "It waited for a target, and its queue went or lost its dead-letter exchange."
+            }
+            Self::Purged => "Its queue was purged.",
+            Self::QueueDeleted => "Its queue was deleted.",
+            Self::QueueExpired => "Its queue was not used for so long that it expired.",
+            Self::Damaged => "Its bytes cannot be read from the disk.",
+            Self::ConnectionLost => {
+                "It was sent settled, and the connection broke meanwhile: it may have arrived."
+            }
         }
     }
 }

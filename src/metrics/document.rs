@@ -1,6 +1,7 @@
 //! docs/METRICS.md, written from the table.
 
 use super::table::{Scope, TABLE};
+use crate::broker::DropCause;
 
 /// The whole page.
 pub(super) fn page() -> String {
@@ -15,8 +16,22 @@ pub(super) fn page() -> String {
         let row = format!("| `{name}` | {kind} | {} | {help} |\n", labels.join(", "));
         page.push_str(&row);
     }
+    page.push_str(CAUSES);
+    for cause in DropCause::ALL {
+        let row = format!("| `{}` | {} |\n", cause.as_str(), cause.meaning());
+        page.push_str(&row);
+    }
     page
 }
+
+const CAUSES: &str = "
+## Why messages are dropped
+
+What the label `cause` of `coroner_messages_dropped_total` says:
+
+| cause | meaning |
+| --- | --- |
+";
 
 const INTRODUCTION: &str = "\
 # Metrics

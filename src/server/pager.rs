@@ -7,34 +7,27 @@
 //!                          ^-------------------- Command::Spilled <------------------+
 //! ```
 
-use std::collections::{BTreeMap, VecDeque};
+mod jobs;
+#[cfg(test)]
+mod tests;
+mod threads;
+
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
-use super::clock::Stopwatch;
+use self::jobs::Jobs;
 use super::outbox::Outbox;
 use super::store::Store;
 use super::vhost::Vhost;
-use crate::base::{Lsn, Name, Position, QueueId};
-use crate::broker::{Command, Load, Loaded, Memory, Spill, Wanted};
-use crate::record::{self, Found};
-use crate::store::{self, DiskError, FileDisk, Journal, ReadError, is_spilled};
+use crate::base::{Lsn, Name};
+use crate::broker::{Load, Memory, Spill};
+use crate::store::{self, FileDisk, is_spilled};
 
-/// How often memory is looked at when nobody says that there is too much.
-const IDLE: Duration = Duration::from_millis(100);
-/// How long to wait when nothing may leave at this moment.
-const PAUSE: Duration = Duration::from_millis(2);
-/// How long to wait for something to leave before more is read back.
-const MOMENT: Duration = Duration::from_millis(1);
-/// How long nothing is spilled after that failed.
-const SPILL_AGAIN_NS: u64 = 5_000_000_000;
-/// What one command lets leave at most, in bytes: the core's lock is held for it.
-const STEP_BYTES: u64 = 2 * 1024 * 1024;
 /// The part of the budget that messages in memory may take however many are on disk, as a divisor.
 const LEAST_PART: u64 = 2;
 /// Above the budget by this part, as a divisor, nothing is read back before something left.
@@ -49,12 +42,6 @@ const JOURNAL_BYTES: (u64, u64) = (4 * 1024 * 1024, 32 * 1024 * 1024);
 /// The same of records without what they carry: settlements, above all.
 const RECORDS_PART: u64 = 4;
 const RECORDS_BYTES: (u64, u64) = (2 * 1024 * 1024, 32 * 1024 * 1024);
-/// While this part of that waits for the journal, as a divisor, what cannot leave will.
-const JOURNAL_BUSY_PART: u64 = 4;
-/// How often memory that nobody uses any more is given back while little goes on, in rounds of
-/// [`IDLE`].
-const GIVE_BACK_ROUNDS: u32 = 10;
-
 /// Where messages go.
 #[derive(Debug)]
 pub(super) enum Place {
@@ -289,329 +276,5 @@ impl Pager {
             Place::Journal(store) => store.durable(),
             Place::Spilled(_) | Place::Nowhere => Lsn(0),
         }
-    }
-
-    fn run_loads(&self) {
-        loop {
-            let (name, load) = match self.loads.next(None) {
-                Next::Job(job) => job,
-                Next::Nothing => continue,
-                Next::End => return,
-            };
-            let Some(vhost) = self.vhost(&name) else {
-                continue;
-            };
-            while self.is_full() && !self.loads.is_stopped() {
-                self.loads.pause(MOMENT);
-            }
-            let loaded = self.read(&load, |record, error| {
-                tracing::error!(
-                    vhost = %name, record = record.0, %error,
-                    "messages cannot be read back and are dropped"
-                );
-            });
-            // A vhost that failed says so itself.
-            let _ = vhost.command(Command::Loaded(loaded));
-        }
-    }
-
-    /// The messages of a queue that somebody only wants to look at. Those that left meanwhile are
-    /// missing.
-    pub(super) fn glance(&self, queue: QueueId, wanted: Vec<Wanted>) -> Loaded {
-        let block = Position(0); // of many blocks
-        let load = Load {
-            queue,
-            block,
-            wanted,
-        };
-        self.read(&load, |_, _| ())
-    }
-
-    fn read(&self, load: &Load, failed: impl Fn(Lsn, &ReadError)) -> Loaded {
-        let names = record::records_of(load);
-        let read = match &self.place {
-            Place::Journal(store) => read_records(store, &names),
-            Place::Spilled(spill) => {
-                let read = names.iter().map(|name| spill.read(*name));
-                read.map(|read| read.map(Found::Whole)).collect()
-            }
-            Place::Nowhere => Vec::new(),
-        };
-        let whole = |(name, read): (Lsn, Result<Found, ReadError>)| {
-            let read = read.inspect_err(|error| failed(name, error)).ok();
-            read.map(|found| (name, found))
-        };
-        let loaded = record::loaded(load, names.into_iter().zip(read).filter_map(whole));
-        if let Place::Journal(store) = &self.place {
-            for body in loaded
-                .messages
-                .iter()
-                .filter_map(|(_, message, _)| message.ahead())
-            {
-                store.journal().lend(body);
-            }
-        }
-        loaded
-    }
-
-    fn run_leaves(&self) {
-        let watch = Stopwatch::start();
-        let mut failed_ns = None;
-        let mut idle_rounds = 0;
-        loop {
-            let job = match self.leaves.next(Some(IDLE)) {
-                Next::Job(job) => job,
-                Next::Nothing => {
-                    idle_rounds += 1;
-                    if idle_rounds % GIVE_BACK_ROUNDS == 0 {
-                        give_back();
-                    }
-                    Leave::Look
-                }
-                Next::End => return,
-            };
-            let may_spill = |failed: &Option<u64>| {
-                failed.is_none_or(|at| watch.elapsed_ns() - at > SPILL_AGAIN_NS)
-            };
-            match job {
-                Leave::Spill(vhost, spill) => {
-                    if let Err(error) = self.spill(&vhost, &spill) {
-                        tracing::warn!(%error, "messages stay in memory: they cannot be spilled");
-                        failed_ns = Some(watch.elapsed_ns());
-                    }
-                }
-                Leave::Unspill(lsn) => match &self.place {
-                    Place::Journal(store) => store.journal().unspill(lsn),
-                    Place::Spilled(spill) => spill.unspill(lsn),
-                    Place::Nowhere => {}
-                },
-                Leave::Look => self.look(may_spill(&failed_ns)),
-            }
-        }
-    }
-
-    /// Lets messages leave while there are too many, the newest first.
-    fn look(&self, spill: bool) {
-        self.is_over.store(false, Ordering::Relaxed);
-        let vhosts: Vec<_> = self
-            .vhosts
-            .lock()
-            .values()
-            .filter_map(Weak::upgrade)
-            .collect();
-        let mut left = false;
-        for vhost in vhosts {
-            let bytes = self.over_bytes();
-            if bytes == 0 {
-                break;
-            }
-            let before = vhost.memory().here.bytes;
-            let page_out = Command::PageOut {
-                bytes: bytes.min(STEP_BYTES),
-                written: self.written(),
-                spill,
-            };
-            let spills = self.leaves.len();
-            if vhost.command(page_out).is_ok() {
-                left |= vhost.memory().here.bytes < before || self.leaves.len() > spills;
-            }
-        }
-        let is_over = self.over_bytes() > 0;
-        let most = self.part_of_budget(JOURNAL_PART, JOURNAL_BYTES);
-        let is_busy = self.waiting_bytes().1 > most / JOURNAL_BUSY_PART;
-        self.is_stuck
-            .store(is_over && !left && !is_busy, Ordering::Relaxed);
-        self.note_crowd();
-        if is_over && !self.is_over.swap(true, Ordering::Relaxed) {
-            if !left {
-                self.leaves.pause(PAUSE);
-            }
-            self.leaves.push([Leave::Look]);
-        }
-    }
-
-    fn spill(&self, name: &Name, spill: &Spill) -> Result<(), DiskError> {
-        let bytes = record::encode_spill(spill);
-        let written = match &self.place {
-            Place::Journal(store) => store.journal().spill(&bytes),
-            Place::Spilled(files) => files.spill(&bytes),
-            Place::Nowhere => Ok(Lsn(0)),
-        };
-        self.has_spilled.store(true, Ordering::Relaxed);
-        if let Some(vhost) = self.vhost(name) {
-            let lsn = *written.as_ref().unwrap_or(&Lsn(0));
-            let _ = vhost.command(Command::Spilled {
-                queue: spill.queue,
-                block: spill.block,
-                lsn,
-                written: self.written(),
-            });
-        }
-        written.map(drop)
-    }
-}
-
-/// Reads records, but of bodies in pieces only the first.
-fn read_records(store: &Store, names: &[Lsn]) -> Vec<Result<Found, ReadError>> {
-    let journal = store.journal();
-    let (ahead, whole): (Vec<Lsn>, Vec<Lsn>) =
-        names.iter().partition(|name| journal.is_in_pieces(**name));
-    let mut whole = journal.read_batch(&whole).into_iter();
-    let mut ahead = ahead.into_iter().peekable();
-    let read = names.iter().map(|name| {
-        if ahead.next_if_eq(name).is_none() {
-            let read = whole.next().unwrap_or(Err(ReadError::Unknown(*name)));
-            return read.map(Found::Whole);
-        }
-        let beginning = journal.read_piece(*name, 0)?;
-        beginning
-            .map(Found::Beginning)
-            .ok_or(ReadError::Damaged(*name))
-    });
-    read.collect()
-}
-
-/// Has the allocator give memory back to the system that was freed a while ago. It does so when it
-/// is asked for a large piece or gets one back, and when little goes on there is none. This one
-/// comes from the system: a piece of what was freed would be what is not given back.
-fn give_back() {
-    /// Aligned so coarsely that the allocator asks the system for it.
-    #[repr(align(131_072))]
-    #[expect(dead_code, reason = "only its alignment counts")]
-    struct Far(u8);
-    drop(std::hint::black_box(Vec::<Far>::with_capacity(1)));
-}
-
-/// What a thread is to do next.
-enum Next<T> {
-    Job(T),
-    /// None came in time.
-    Nothing,
-    /// The broker stops.
-    End,
-}
-
-/// What waits for a thread. Bounded by what the cores ask for at the same time.
-#[derive(Debug)]
-struct Jobs<T> {
-    state: Mutex<(VecDeque<T>, bool)>,
-    condition: Condvar,
-}
-
-impl<T> Default for Jobs<T> {
-    fn default() -> Self {
-        Self {
-            state: Mutex::new((VecDeque::new(), false)),
-            condition: Condvar::new(),
-        }
-    }
-}
-
-impl<T> Jobs<T> {
-    fn push(&self, jobs: impl IntoIterator<Item = T>) {
-        let mut jobs = jobs.into_iter().peekable();
-        if jobs.peek().is_some() {
-            self.state.lock().0.extend(jobs);
-            self.condition.notify_one();
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.state.lock().0.len()
-    }
-
-    fn stop(&self) {
-        self.state.lock().1 = true;
-        self.condition.notify_all();
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.state.lock().1
-    }
-
-    /// Waits a moment, unless it ends.
-    fn pause(&self, at_most: Duration) {
-        let mut state = self.state.lock();
-        if !state.1 {
-            self.condition.wait_for(&mut state, at_most);
-        }
-    }
-
-    /// The next one; waits for it, at most so long.
-    fn next(&self, at_most: Option<Duration>) -> Next<T> {
-        let mut state = self.state.lock();
-        if state.0.is_empty() && !state.1 {
-            match at_most {
-                Some(at_most) => {
-                    self.condition.wait_for(&mut state, at_most);
-                }
-                None => self.condition.wait(&mut state),
-            }
-        }
-        if state.1 {
-            return Next::End;
-        }
-        state.0.pop_front().map_or(Next::Nothing, Next::Job)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::task::{Context, Waker};
-
-    use super::*;
-    use crate::broker::queue::Usage;
-
-    /// What so many messages of 1,000 bytes take in memory, and so many on disk.
-    fn memory(here: u64, out: u64) -> Memory {
-        let usage = |messages| Usage {
-            messages,
-            bytes: messages * 1_000,
-        };
-        Memory {
-            here: usage(here),
-            out: usage(out),
-            loads: 0,
-        }
-    }
-
-    fn pager(budget_bytes: u64) -> Pager {
-        let disk = FileDisk::visit(&std::env::temp_dir()).unwrap();
-        Pager::new(Place::Spilled(store::Spill::new(disk, 1)), budget_bytes)
-    }
-
-    #[test]
-    fn publishers_wait_while_more_arrives_than_leaves_and_are_called_when_it_has_left() {
-        let pager = pager(memory(100, 0).bytes());
-        let outbox = Arc::new(Outbox::default());
-        let mut context = Context::from_waker(Waker::noop());
-        pager.used(Memory::default(), memory(105, 0));
-        assert!(!pager.is_crowded(&outbox), "a little too much may be");
-        pager.used(memory(105, 0), memory(130, 0));
-        assert!(pager.is_crowded(&outbox) && pager.is_crowded(&outbox));
-        assert!(outbox.poll_ready(&mut context).is_pending());
-        pager.used(memory(130, 0), memory(90, 40));
-        assert!(!pager.is_crowded(&outbox));
-        assert!(outbox.poll_ready(&mut context).is_ready());
-    }
-
-    #[test]
-    fn publishers_go_on_when_nothing_can_leave() {
-        let pager = pager(memory(100, 0).bytes());
-        let outbox = Arc::new(Outbox::default());
-        pager.used(Memory::default(), memory(200, 0));
-        assert!(pager.is_crowded(&outbox));
-        pager.look(true);
-        assert!(!pager.is_crowded(&outbox));
-    }
-
-    #[test]
-    fn what_is_kept_of_messages_on_disk_counts_up_to_a_part_of_the_budget() {
-        let budget = memory(100, 0).bytes();
-        let pager = pager(budget);
-        pager.used(Memory::default(), memory(0, 10));
-        assert_eq!(pager.limit_bytes(), budget - memory(0, 10).bytes());
-        pager.used(memory(0, 10), memory(0, 1_000_000));
-        assert_eq!(pager.limit_bytes(), budget / LEAST_PART);
     }
 }

@@ -1,0 +1,79 @@
+//! What waits for a thread that may block.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+/// What a thread is to do next.
+pub(super) enum Next<T> {
+    Job(T),
+    /// None came in time.
+    Nothing,
+    /// The broker stops.
+    End,
+}
+
+/// What waits for a thread. Bounded by what the cores ask for at the same time.
+#[derive(Debug)]
+pub(super) struct Jobs<T> {
+    state: Mutex<(VecDeque<T>, bool)>,
+    condition: Condvar,
+}
+
+impl<T> Default for Jobs<T> {
+    fn default() -> Self {
+        Self {
+            state: Mutex::new((VecDeque::new(), false)),
+            condition: Condvar::new(),
+        }
+    }
+}
+
+impl<T> Jobs<T> {
+    pub(super) fn push(&self, jobs: impl IntoIterator<Item = T>) {
+        let mut jobs = jobs.into_iter().peekable();
+        if jobs.peek().is_some() {
+            self.state.lock().0.extend(jobs);
+            self.condition.notify_one();
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.state.lock().0.len()
+    }
+
+    pub(super) fn stop(&self) {
+        self.state.lock().1 = true;
+        self.condition.notify_all();
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.state.lock().1
+    }
+
+    /// Waits a moment, unless it ends.
+    pub(super) fn pause(&self, at_most: Duration) {
+        let mut state = self.state.lock();
+        if !state.1 {
+            self.condition.wait_for(&mut state, at_most);
+        }
+    }
+
+    /// The next one; waits for it, at most so long.
+    pub(super) fn next(&self, at_most: Option<Duration>) -> Next<T> {
+        let mut state = self.state.lock();
+        if state.0.is_empty() && !state.1 {
+            match at_most {
+                Some(at_most) => {
+                    self.condition.wait_for(&mut state, at_most);
+                }
+                None => self.condition.wait(&mut state),
+            }
+        }
+        if state.1 {
+            return Next::End;
+        }
+        state.0.pop_front().map_or(Next::Nothing, Next::Job)
+    }
+}

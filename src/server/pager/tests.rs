@@ -1,0 +1,59 @@
+//! When messages leave, and when publishers wait for it.
+
+use std::task::{Context, Waker};
+
+use super::*;
+use crate::broker::queue::Usage;
+
+/// What so many messages of 1,000 bytes take in memory, and so many on disk.
+fn memory(here: u64, out: u64) -> Memory {
+    let usage = |messages| Usage {
+        messages,
+        bytes: messages * 1_000,
+    };
+    Memory {
+        here: usage(here),
+        out: usage(out),
+        loads: 0,
+    }
+}
+
+fn pager(budget_bytes: u64) -> Pager {
+    let disk = FileDisk::visit(&std::env::temp_dir()).unwrap();
+    Pager::new(Place::Spilled(store::Spill::new(disk, 1)), budget_bytes)
+}
+
+#[test]
+fn publishers_wait_while_more_arrives_than_leaves_and_are_called_when_it_has_left() {
+    let pager = pager(memory(100, 0).bytes());
+    let outbox = Arc::new(Outbox::default());
+    let mut context = Context::from_waker(Waker::noop());
+    pager.used(Memory::default(), memory(105, 0));
+    assert!(!pager.is_crowded(&outbox), "a little too much may be");
+    pager.used(memory(105, 0), memory(130, 0));
+    assert!(pager.is_crowded(&outbox) && pager.is_crowded(&outbox));
+    assert!(outbox.poll_ready(&mut context).is_pending());
+    pager.used(memory(130, 0), memory(90, 40));
+    assert!(!pager.is_crowded(&outbox));
+    assert!(outbox.poll_ready(&mut context).is_ready());
+}
+
+#[test]
+fn publishers_go_on_when_nothing_can_leave() {
+    let pager = pager(memory(100, 0).bytes());
+    let outbox = Arc::new(Outbox::default());
+    pager.used(Memory::default(), memory(200, 0));
+    assert!(pager.is_crowded(&outbox));
+    pager.look(true);
+    assert!(!pager.is_crowded(&outbox));
+}
+
+#[test]
+fn what_is_kept_of_messages_on_disk_counts_up_to_a_part_of_the_budget() {
+    let budget = memory(100, 0).bytes();
+    let pager = pager(budget);
+    pager.used(Memory::default(), memory(0, 10));
+    assert_eq!(pager.limit_bytes(), budget - memory(0, 10).bytes());
+    pager.used(memory(0, 10), memory(0, 1_000_000));
+    assert_eq!(pager.limit_bytes(), budget / LEAST_PART);
+}
