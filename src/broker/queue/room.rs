@@ -33,3 +33,25 @@ impl Room {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_of_whole_blocks_is_used_again_and_only_so_much_of_it_is_kept() {
+        let mut room = Room::default();
+        room.keep(Vec::with_capacity(BLOCK_SLOTS / 2));
+        assert_eq!(room.pieces.len(), 0, "too small to be of use");
+        for _ in 0..=PIECES_MAX {
+            room.keep(Vec::with_capacity(BLOCK_SLOTS));
+        }
+        assert_eq!(room.pieces.len(), PIECES_MAX);
+        for left in (0..PIECES_MAX).rev().chain([0]) {
+            let mut slots = vec![None, None];
+            room.enlarge(&mut slots);
+            assert_eq!((slots.len(), room.pieces.len()), (2, left));
+            assert!(slots.capacity() >= BLOCK_SLOTS);
+        }
+    }
+}
