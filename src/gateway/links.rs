@@ -157,9 +157,16 @@ impl Links {
     pub(super) fn by_handle(&mut self, handle: LinkHandle) -> Option<&mut Link> {
         let last = self.slots.get(self.last).and_then(Option::as_ref);
         if last.is_none_or(|link| link.handle != handle) {
-            self.last = *self.by_handle.get(&handle)?;
+            self.find(handle)?;
         }
         self.slots.get_mut(self.last)?.as_mut()
+    }
+
+    /// Makes the slot of a handle the last one.
+    #[inline(never)]
+    fn find(&mut self, handle: LinkHandle) -> Option<()> {
+        self.last = *self.by_handle.get(&handle)?;
+        Some(())
     }
 
     /// The link of an id, unless it is gone.

@@ -1,6 +1,6 @@
 //! Transfers in by the run: whole deliveries of one link, one behind the other. [AMQP 2.6.12]
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BytesMut};
 
 use super::handshake::Phase;
 use super::{Connection, mark};
@@ -54,7 +54,7 @@ impl Connection {
                 delivery_id: transfer.delivery_id,
                 settled: transfer.settled,
                 message_format: transfer.message_format,
-                payload: Payload::Whole(Bytes::copy_from_slice(payload)),
+                payload: Payload::Whole(Box::<[u8]>::from(payload).into()),
             });
             let rest = input.get(taken..).unwrap_or_default();
             let one =
