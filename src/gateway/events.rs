@@ -47,16 +47,7 @@ impl Gateway {
             Event::LinkFlow {
                 link, limit, drain, ..
             } => self.on_link_flow(link, limit, drain),
-            Event::SessionFlow { session } => {
-                if let Some(id) = self.sessions.get(&session) {
-                    let limit = self.link.session_limit(session);
-                    let command = Command::SessionFlow {
-                        session: *id,
-                        limit,
-                    };
-                    self.work.push_back(Work::Command(command));
-                }
-            }
+            Event::SessionFlow { session } => self.on_session_flow(session),
             Event::SaslInit {
                 mechanism,
                 response,
@@ -87,6 +78,17 @@ impl Gateway {
             // Receivers that drain us and second settlements need nothing more from us; clients
             // get the others.
             _ => {}
+        }
+    }
+
+    fn on_session_flow(&mut self, session: SessionHandle) {
+        if let Some(id) = self.sessions.get(&session) {
+            let limit = self.link.session_limit(session);
+            let command = Command::SessionFlow {
+                session: *id,
+                limit,
+            };
+            self.work.push_back(Work::Command(command));
         }
     }
 

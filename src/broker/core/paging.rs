@@ -156,7 +156,9 @@ impl Core {
             full.extend(kept.into_iter().rev());
         } else {
             // Others get their turn.
-            kept.into_iter().for_each(|block| full.push_front(block));
+            for block in kept {
+                full.push_front(block);
+            }
         }
     }
 

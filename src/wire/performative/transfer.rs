@@ -144,7 +144,7 @@ pub struct WholeTransfer {
 impl WholeTransfer {
     /// Reads the frame at the front of `bytes`. Nothing if it is not all there, larger than
     /// `size_max`, or no such frame: then it is read as any other is, and
-    /// [`decode`](super::decode) says the same of it.
+    /// [`decode`](super::decode()) says the same of it.
     #[inline]
     pub fn parse(bytes: &[u8], size_max: usize) -> Option<Self> {
         let &[
@@ -263,6 +263,23 @@ impl FirstTransfer {
     }
 }
 
+/// What the fields of a transfer take in bytes, and how many there are: known before they are written,
+/// so that nothing has to be patched.
+fn transfer_fields(handle: u32, first: Option<&FirstTransfer>, more: bool) -> (u8, u8) {
+    let handle_bytes = wire::uint_len(handle);
+    match first {
+        Some(first) => {
+            let tag_bytes = if first.settled { 2 } else { 6 };
+            let id_bytes = wire::uint_len(first.delivery_id.0);
+            let rest_bytes = wire::uint_len(first.message_format) + 1 + u8::from(more);
+            let field_bytes = handle_bytes + id_bytes + tag_bytes + rest_bytes;
+            (field_bytes, 5 + u8::from(more))
+        }
+        None if more => (handle_bytes + 5, 6),
+        None => (handle_bytes, 1),
+    }
+}
+
 /// Writes the frame header and the performative of a frame whose payload of `payload_bytes` follows.
 /// Without `first` it continues a delivery.
 pub fn write_transfer(
@@ -280,18 +297,7 @@ pub fn write_transfer(
         return;
     }
     let start = out.len();
-    // What the list will take is known before: nothing has to be patched.
-    let mut field_bytes = wire::uint_len(handle);
-    let mut count = 1;
-    if let Some(first) = first {
-        let tag_bytes = if first.settled { 2 } else { 6 };
-        field_bytes += wire::uint_len(first.delivery_id.0) + tag_bytes;
-        field_bytes += wire::uint_len(first.message_format) + 1 + u8::from(more);
-        count = 5 + u8::from(more);
-    } else if more {
-        field_bytes += 5;
-        count = 6;
-    }
+    let (field_bytes, count) = transfer_fields(handle, first, more);
     let size = TRANSFER_HEAD_BYTES + usize::from(field_bytes) + payload_bytes;
     let [s0, s1, s2, s3] = u32::try_from(size).unwrap_or(u32::MAX).to_be_bytes();
     let [c0, c1] = channel.to_be_bytes();
