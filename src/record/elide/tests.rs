@@ -1,0 +1,171 @@
+//! What is left out, and what has to stay.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::*;
+use crate::base::Timestamp;
+use crate::message::{KeyRule, Message, Route};
+use crate::store::sim_disk::SimDisk;
+use crate::store::{self, Journal, Restored};
+
+const Q: QueueId = QueueId(1);
+const OTHER: QueueId = QueueId(2);
+const DEAD: QueueId = QueueId(3);
+
+fn inserted(queues: &[QueueId], body: Body) -> Fact {
+    let entry = |queue: &QueueId| Entry {
+        queue: *queue,
+        position: Position(7),
+        arrived: Timestamp(1),
+        ttl_ms: None,
+    };
+    let bytes = Bytes::from_static(b"\x00\x53\x77\xa1\x03abc");
+    Fact::Inserted {
+        message: Arc::new(Message::from_transfer(bytes, KeyRule::Specification).unwrap()),
+        route: Arc::new(Route {
+            exchange: Name::default(),
+            keys: Arc::from([Name::from("k")]),
+        }),
+        body,
+        entries: queues.iter().map(entry).collect(),
+    }
+}
+
+fn removed(queue: QueueId, body: u64) -> Fact {
+    Fact::Removed {
+        queue,
+        position: Position(7),
+        body: Lsn(body),
+    }
+}
+
+/// Facts in few words, as they are read back.
+fn words(record: &Record) -> Vec<String> {
+    let word = |fact: &Fact| match fact {
+        Fact::Inserted { body, entries, .. } => {
+            let queues: Vec<u64> = entries.iter().map(|entry| entry.queue.0).collect();
+            format!("in {queues:?} {body:?}")
+        }
+        Fact::Removed { queue, .. } => format!("out {}", queue.0),
+        other => format!("{other:?}"),
+    };
+    record.facts.iter().map(word).collect()
+}
+
+/// Appends records in one batch under the LSNs 2, 3, ..., writes them, and reads back what was
+/// written and which names changed.
+fn check(
+    records: Vec<Vec<Fact>>,
+    released: &[u64],
+    expect: &[&[&str]],
+    names: &[(QueueId, u64, u64)],
+) {
+    let disk = SimDisk::default();
+    let options = store::Options::default();
+    let opened = store::open(disk.clone(), options.clone(), 1, |_| ()).unwrap();
+    let (journal, mut writer) = opened.start();
+    let last = Lsn(records.len() as u64 + 1);
+    let records = (2..).zip(records).map(|(lsn, facts)| Record {
+        lsn: Lsn(lsn),
+        wall: Timestamp(1),
+        facts: facts.into(),
+        named: true,
+    });
+    let (renamed, wake) = journal.fill_with(journal.reserve(), |appending| {
+        let released = released.iter().map(|body| Lsn(*body));
+        append(appending, &Name::from("v"), records, released, last)
+    });
+    assert_ne!(wake, store::Wake::No, "somebody waits for the confirmation");
+    writer.write(Timestamp(1)).unwrap();
+    writer.sync().unwrap();
+    assert!(journal.durable_lsn() >= last, "all of it is confirmed");
+    let mut found = Vec::new();
+    store::open::<Stored, _>(disk, options, 1, |restored| {
+        if let Restored::Facts { lsn, payload } = restored {
+            found.push(words(&crate::record::decode(lsn, payload).unwrap().1));
+        }
+    })
+    .unwrap();
+    assert_eq!(found, expect);
+    let renamed: Vec<_> = renamed
+        .iter()
+        .map(|name| (name.queue, name.from.0, name.to.0))
+        .collect();
+    assert_eq!(renamed, names);
+}
+
+#[test]
+fn a_message_accepted_before_it_was_written_leaves_no_trace() {
+    let records = vec![vec![inserted(&[Q], Body::Named)], vec![removed(Q, 2)]];
+    check(records, &[2], &[], &[]);
+}
+
+#[test]
+fn a_message_taken_as_it_arrives_leaves_no_trace() {
+    let record = vec![inserted(&[Q], Body::Named), removed(Q, 2)];
+    check(vec![record], &[2], &[], &[]);
+}
+
+#[test]
+fn a_copy_in_another_queue_stays() {
+    let records = vec![
+        vec![inserted(&[Q, OTHER], Body::Named)],
+        vec![removed(Q, 2)],
+    ];
+    check(records, &[], &[&["in [2] Named"]], &[]);
+}
+
+#[test]
+fn a_death_takes_over_the_body_of_an_unwritten_message() {
+    let records = vec![
+        vec![inserted(&[Q], Body::Named)],
+        vec![inserted(&[DEAD], Body::At(Lsn(2))), removed(Q, 2)],
+    ];
+    check(records, &[], &[&["in [3] Named"]], &[(DEAD, 2, 3)]);
+}
+
+#[test]
+fn a_dead_letter_accepted_before_its_life_was_written_leaves_no_trace() {
+    let records = vec![
+        vec![inserted(&[Q], Body::Named)],
+        vec![inserted(&[DEAD], Body::At(Lsn(2))), removed(Q, 2)],
+        // In the same batch the core does not know the new name yet.
+        vec![removed(DEAD, 2)],
+    ];
+    check(records, &[2], &[], &[(DEAD, 2, 3)]);
+}
+
+#[test]
+fn a_body_that_others_name_is_written() {
+    // The letter was copied to one target and waits for another.
+    let records = vec![
+        vec![inserted(&[Q], Body::Named)],
+        vec![inserted(&[DEAD], Body::At(Lsn(2)))],
+        vec![removed(Q, 2)],
+    ];
+    let expect: &[&[&str]] = &[&["in [1] Named"], &["in [3] At(Lsn(2))"], &["out 1"]];
+    check(records, &[], expect, &[]);
+}
+
+#[test]
+fn removals_that_follow_one_another_are_one_record() {
+    let records = vec![
+        vec![removed(Q, 1)],
+        vec![removed(OTHER, 1), removed(DEAD, 1)],
+        vec![inserted(&[Q], Body::Named)],
+        vec![removed(Q, 1)],
+    ];
+    let expect: &[&[&str]] = &[&["out 1", "out 2", "out 3"], &["in [1] Named"], &["out 1"]];
+    check(records, &[], expect, &[]);
+}
+
+#[test]
+fn what_overflows_goes_without_what_made_room_for() {
+    let records = vec![
+        vec![inserted(&[Q], Body::Named)],
+        vec![inserted(&[OTHER], Body::Named), removed(Q, 2)],
+    ];
+    check(records, &[2], &[&["in [2] Named"]], &[]);
+}
