@@ -10,6 +10,9 @@ use crate::link::unsettled::Fate;
 use crate::link::{Event, LinkHandle};
 use crate::wire::performative::{DeliveryState, Disposition, Role};
 
+/// Room for tokens made at once: of a range over many links each delivery may be a run of its own.
+const TOKENS_AT_ONCE: usize = 256;
+
 impl Connection {
     pub(super) fn handle_disposition(
         &mut self,
@@ -205,7 +208,7 @@ fn settle_outcomes(
     while !range.is_empty() {
         let mut handle = None;
         let mut settled_count = 0;
-        let mut tokens = Vec::with_capacity(range.len());
+        let mut tokens = Vec::with_capacity(range.len().min(TOKENS_AT_ONCE));
         range.start = session.sent.visit(range.clone(), |_, sent| {
             if *handle.get_or_insert(sent.handle) != sent.handle {
                 return Fate::Beyond;
