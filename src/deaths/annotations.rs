@@ -113,8 +113,13 @@ impl History {
     }
 }
 
-/// Writes the keys and values of one entry; returns how many.
+/// Writes the keys and values of one entry; returns how many. `RabbitMQ` takes an entry from outside
+/// apart by exactly this order, `ttl` first.
 fn write_entry(entry: &Entry, out: &mut Vec<u8>) -> usize {
+    if let Some(ttl) = entry.ttl {
+        write_symbol(out, "ttl");
+        write_uint(out, ttl);
+    }
     write_symbol(out, "queue");
     write_string(out, &entry.queue);
     write_symbol(out, "reason");
@@ -133,10 +138,7 @@ fn write_entry(entry: &Entry, out: &mut Vec<u8>) -> usize {
         write_array_string(out, key);
     }
     end(out, keys, entry.routing_keys.len());
-    let Some(ttl) = entry.ttl else { return 14 };
-    write_symbol(out, "ttl");
-    write_uint(out, ttl);
-    16
+    if entry.ttl.is_some() { 16 } else { 14 }
 }
 
 /// Why an encoded `x-opt-deaths` cannot be read.

@@ -73,26 +73,6 @@ fn every_scenario_that_is_not_run_is_listed_with_its_reason() {
 }
 
 #[test]
-fn every_corrected_expectation_says_why() {
-    let list = list();
-    let listed: BTreeSet<String> = section(&list, "corrected").keys().cloned().collect();
-    let corrected: BTreeSet<String> = json_files(&repository("interop/ours"))
-        .iter()
-        .map(|file| stem(file))
-        .collect();
-    assert_eq!(
-        listed, corrected,
-        "left: listed; right: files of interop/ours"
-    );
-    for (name, reason) in section(&list, "corrected") {
-        assert!(
-            reason.as_str().is_some_and(|reason| reason.len() > 20),
-            "{name}: no reason"
-        );
-    }
-}
-
-#[test]
 fn every_listed_case_exists_in_the_recordings_and_names_its_rows() {
     let list = list();
     for (name, file) in [

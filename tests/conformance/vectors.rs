@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ const SHARD_MAX: Duration = Duration::from_mins(20);
 
 #[test]
 fn every_vector_agrees_or_differs_as_listed() {
-    let (files, expectations) = (scenario_files(), merged_expectations());
+    let (files, expectations) = (scenario_files(), our_expectations());
     judge(&files, &expectations, &["--in-memory"], Topology::Amqp);
 }
 
@@ -42,14 +42,14 @@ fn every_vector_agrees_or_differs_as_listed() {
 #[test]
 fn a_sample_of_the_vectors_agrees_with_its_topology_declared_over_http() {
     let files: Vec<PathBuf> = scenario_files().into_iter().step_by(8).collect();
-    let expectations = merged_expectations();
+    let expectations = our_expectations();
     judge(&files, &expectations, &["--in-memory"], Topology::Http);
 }
 
 #[test]
 #[ignore = "every vector once more: cargo test --test conformance -- --ignored"]
 fn every_vector_agrees_with_its_topology_declared_over_http() {
-    let (files, expectations) = (scenario_files(), merged_expectations());
+    let (files, expectations) = (scenario_files(), our_expectations());
     judge(&files, &expectations, &["--in-memory"], Topology::Http);
 }
 
@@ -60,7 +60,7 @@ fn every_vector_agrees_on_a_durable_broker_too() {
     let data = data.display().to_string();
     // Small checkpoints, so that there are some.
     let store = ["--data", &data, "--checkpoint-after", "100KiB"];
-    let (files, expectations) = (scenario_files(), merged_expectations());
+    let (files, expectations) = (scenario_files(), our_expectations());
     judge(&files, &expectations, &store, Topology::Amqp);
 }
 
@@ -70,7 +70,7 @@ fn every_vector_agrees_with_all_messages_on_disk() {
     let data = Path::new(env!("CARGO_TARGET_TMPDIR")).join("vectors-paged");
     fs::remove_dir_all(&data).ok();
     let data = data.display().to_string();
-    let (files, expectations) = (scenario_files(), merged_expectations());
+    let (files, expectations) = (scenario_files(), our_expectations());
     // One byte: nothing fits.
     let durable = ["--data", &data, "--memory-budget", "1"];
     judge(&files, &expectations, &durable, Topology::Amqp);
@@ -86,7 +86,7 @@ fn every_durable_vector_agrees_with_kills_between_publish_and_capture() {
     program
         .arg(repository("interop/restarted"))
         .args(["--broker", env!("CARGO_BIN_EXE_coroner"), "--ours"])
-        .arg(merged_expectations())
+        .arg(our_expectations())
         .args(scenario_files());
     let report = report(&mut program);
     let failures: Vec<&str> = report.lines().filter(|line| is_failure(line)).collect();
@@ -262,21 +262,7 @@ pub fn json_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The expectations beside the vectors with our corrections (`interop/ours`) laid over them.
-fn merged_expectations() -> PathBuf {
-    static MERGED: OnceLock<PathBuf> = OnceLock::new();
-    MERGED.get_or_init(merge_expectations).clone()
-}
-
-fn merge_expectations() -> PathBuf {
-    let merged = Path::new(env!("CARGO_TARGET_TMPDIR")).join("expectations");
-    fs::remove_dir_all(&merged).ok();
-    fs::create_dir_all(&merged).expect("the target folder is writable");
-    for folder in [vectors().join("ours"), repository("interop/ours")] {
-        for file in json_files(&folder) {
-            let name = file.file_name().expect("a file has a name");
-            fs::copy(&file, merged.join(name)).expect("an expectation can be copied");
-        }
-    }
-    merged
+/// What Coroner does instead where it differs on purpose.
+fn our_expectations() -> PathBuf {
+    vectors().join("ours")
 }
