@@ -15,6 +15,7 @@
 
 mod documents;
 mod imports;
+mod limits;
 mod measures;
 mod sections;
 mod source;
