@@ -226,32 +226,67 @@ impl Links {
 }
 
 /// Deliveries sent and not settled, by the token that the engine knows them by.
+///
+/// ```text
+/// | 63 ........................ 32 | 31 ........... 0 |
+/// |   how often the slot was freed |  slot in `Sent`  |
+/// ```
+///
+/// A token that was removed finds nothing, also when its slot is used again: what is freed twice is
+/// freed once.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
-    entries: Vec<(ConsumerId, Position)>,
-    free: Vec<usize>,
+    entries: Vec<SentEntry>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct SentEntry {
+    consumer: ConsumerId,
+    position: Position,
+    /// How often it was freed.
+    generation: u32,
 }
 
 impl Sent {
     /// The token of deliveries that are settled when sent.
     pub(super) const SETTLED: u64 = u64::MAX;
 
+    /// Notes a delivery; the engine holds far less than 2^32 of them.
     pub(super) fn insert(&mut self, consumer: ConsumerId, position: Position) -> u64 {
-        if let Some(index) = self.free.pop() {
-            if let Some(entry) = self.entries.get_mut(index) {
-                *entry = (consumer, position);
-            }
-            return index as u64;
+        if let Some(slot) = self.free.pop()
+            && let Some(entry) = self.entries.get_mut(slot as usize)
+        {
+            entry.consumer = consumer;
+            entry.position = position;
+            return u64::from(entry.generation) << 32 | u64::from(slot);
         }
-        self.entries.push((consumer, position));
+        self.entries.push(SentEntry {
+            consumer,
+            position,
+            generation: 0,
+        });
         (self.entries.len() - 1) as u64
     }
 
-    /// Forgets a delivery; the engine names each token once.
+    /// Forgets a delivery, if this is its token.
     pub(super) fn remove(&mut self, token: u64) -> Option<(ConsumerId, Position)> {
-        let index = usize::try_from(token).ok()?;
-        let entry = *self.entries.get(index)?;
-        self.free.push(index);
-        Some(entry)
+        let (generation, slot) = ((token >> 32) as u32, (token & 0xffff_ffff) as u32);
+        let entry = self.entries.get_mut(slot as usize)?;
+        if entry.generation != generation {
+            return None;
+        }
+        entry.generation = generation.wrapping_add(1);
+        self.free.push(slot);
+        Some((entry.consumer, entry.position))
+    }
+
+    /// Panics if a slot is free twice, so that two deliveries would share it.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let mut free = self.free.clone();
+        free.sort_unstable();
+        free.dedup();
+        assert_eq!(free.len(), self.free.len(), "freed twice");
     }
 }

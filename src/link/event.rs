@@ -178,10 +178,11 @@ pub struct Arrived {
     pub payload: Payload,
 }
 
-/// What became of the deliveries of a link or session that is gone, by their tokens.
+/// What became of the deliveries of a link or session that is gone, by their tokens. Each token is told
+/// once: not here, if [`Event::Settled`] or [`Event::Outcome`] told it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Fates {
-    /// Sent (at least in part) and not settled by the receiver.
+    /// Sent (at least in part), and the receiver told no outcome.
     pub unsettled: Vec<u64>,
     /// Taken by `send` but not begun to be written.
     pub unsent: Vec<u64>,

@@ -254,7 +254,7 @@ impl Session {
         let mut unsettled = Vec::new();
         if had_unsettled && role == Role::Sender {
             let sent = self.sent.remove_all(|sent| sent.handle == handle);
-            unsettled = sent.iter().map(|sent| sent.token).collect();
+            unsettled = undecided(sent);
         } else if had_unsettled {
             self.received
                 .remove_all(|received| received.handle == handle);
@@ -387,6 +387,12 @@ impl Session {
         let staged = output.frame(FrameKind::Amqp, self.channel, |out| flow.write(out));
         debug_assert!(staged.is_ok(), "a flow fits the smallest frame");
     }
+}
+
+/// The tokens of deliveries whose outcome was not told: each token is told once.
+pub(super) fn undecided(sent: Vec<Sent>) -> Vec<u64> {
+    let undecided = sent.into_iter().filter(|sent| !sent.decided);
+    undecided.map(|sent| sent.token).collect()
 }
 
 /// Queues a disposition over a range; joined with the one before if it continues it.

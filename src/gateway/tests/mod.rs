@@ -8,3 +8,4 @@ mod presettled;
 mod publish;
 mod rights;
 mod support;
+mod tokens;

@@ -4,7 +4,7 @@ use super::Connection;
 use super::handshake::Phase;
 use crate::base::Now;
 use crate::link::error::Violation;
-use crate::link::session::SessionState;
+use crate::link::session::{SessionState, undecided};
 use crate::link::{Event, Fates, SessionHandle};
 use crate::wire::performative::{Close, End, Error, Performative};
 
@@ -138,8 +138,7 @@ impl Connection {
             output.waiting_bytes = output.waiting_bytes.saturating_sub(waiting_bytes);
             self.partial_bytes = self.partial_bytes.saturating_sub(partial_bytes);
         }
-        let unsettled = session.sent.remove_all(|_| true);
-        fates.unsettled = unsettled.into_iter().map(|sent| sent.token).collect();
+        fates.unsettled = undecided(session.sent.remove_all(|_| true));
         session.received.remove_all(|_| true);
         session.state = SessionState::Ending;
         let error = error.map(Box::new);
