@@ -7,9 +7,6 @@ use std::time::{Duration, Instant};
 
 use crate::support::raw::{self, Raw};
 
-/// Longest a message of the canary may take, in a debug build on a busy machine.
-const ROUND_TRIP_MAX: Duration = Duration::from_secs(20);
-
 /// Messages it sends at least.
 const SONG_MIN: u32 = 10;
 
@@ -58,12 +55,10 @@ impl Canary {
         Self { stop, thread }
     }
 
-    /// Stops it, and fails if it ever waited too long or got nowhere.
-    pub fn check(self) {
+    /// Stops it. Returns how long its slowest message took.
+    pub fn stop(self) -> Duration {
         self.stop.store(true, Ordering::Relaxed);
         let round_trips = self.thread.join().expect("the canary lives");
-        let worst = round_trips.iter().max().expect("the canary sang");
-        println!("canary: {} messages, slowest {worst:?}", round_trips.len());
-        assert!(*worst < ROUND_TRIP_MAX, "the canary waited {worst:?}");
+        *round_trips.iter().max().expect("the canary sang")
     }
 }

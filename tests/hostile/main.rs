@@ -18,31 +18,29 @@
 mod support;
 
 mod canary;
+mod cost;
 mod garbage;
 mod protocol;
 mod slow;
 
 use canary::Canary;
+use cost::{Cost, Meter};
 use support::RunningBroker;
 
-/// Runs `attack` against a broker of its own with the canary beside it. Returns the most memory the
-/// broker ever had, in MiB.
-fn under_attack(arguments: &[&str], attack: impl FnOnce(&RunningBroker)) -> u64 {
+/// Runs `attack` against a broker of its own with the canary beside it, and prints what it cost as a
+/// row of the table in docs/PERFORMANCE.md.
+fn under_attack<Attack: FnOnce(&RunningBroker)>(arguments: &[&str], attack: Attack) -> Cost {
     let mut broker = RunningBroker::start(&[&["--in-memory"], arguments].concat());
     let canary = Canary::start(broker.port);
+    let meter = Meter::start(&broker);
     attack(&broker);
-    canary.check();
+    let cost = meter.stop();
+    let slowest = canary.stop();
     assert!(broker.is_alive(), "the broker died");
-    let peak = peak_memory_mib(broker.process_id());
-    println!("the broker had at most {peak} MiB");
-    peak
-}
-
-/// The most resident memory a process ever had.
-fn peak_memory_mib(process_id: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process_id}/status"));
-    let status = status.expect("a running process");
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
-    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
-    kib.expect("a number of KiB") / 1024
+    let cost = Cost { slowest, ..cost };
+    let name = std::any::type_name::<Attack>().replace("::{{closure}}", "");
+    let name = name.split_once("::").map_or(&*name, |(_, name)| name);
+    println!("| `{name}` | {cost} |");
+    cost.check_canary();
+    cost
 }

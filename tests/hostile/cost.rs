@@ -1,0 +1,182 @@
+//! What an attack costs: memory as the system counts it, memory as the broker counts it, and the time
+//! that somebody else had to wait.
+
+use std::fmt;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::support::RunningBroker;
+
+/// Longest a message of the canary may take beside any attack.
+const ROUND_TRIP_MAX: Duration = if cfg!(debug_assertions) {
+    // Code that is not optimised takes ten times as long, and other tests run beside it.
+    Duration::from_secs(10)
+} else {
+    Duration::from_millis(200)
+};
+
+/// How often memory is looked at. The broker counts its own every 100 ms.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Longest wait for the broker to say what it counts.
+const ANSWER_MAX: Duration = Duration::from_mins(1);
+
+const MIB: u64 = 1024 * 1024;
+
+/// What an attack cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cost {
+    /// The most resident memory the process ever had, in MiB.
+    pub peak_mib: u64,
+    /// By how much resident memory had grown since the attack began when it was largest, in MiB.
+    pub growth_mib: u64,
+    /// By how much `mem_used` of `/api/nodes` had grown by then, in MiB.
+    pub mem_used_mib: u64,
+    /// The slowest message of the canary.
+    pub slowest: Duration,
+}
+
+impl Cost {
+    /// Fails if the canary waited too long.
+    pub fn check_canary(&self) {
+        let Self { slowest, .. } = self;
+        assert!(*slowest < ROUND_TRIP_MAX, "the canary waited {slowest:?}");
+    }
+
+    /// Fails if `mem_used` is more than `percent` away from the growth of resident memory, and more
+    /// than 16 MiB: so much comes and goes with threads, buffers and the allocator.
+    #[allow(dead_code, reason = "for attacks that hold much memory at once")]
+    pub fn check_counted_within(&self, percent: u64) {
+        let Self {
+            growth_mib,
+            mem_used_mib,
+            ..
+        } = *self;
+        let off = growth_mib.abs_diff(mem_used_mib);
+        assert!(
+            off <= 16.max(growth_mib * percent / 100),
+            "memory grew by {growth_mib} MiB, but mem_used by {mem_used_mib} MiB"
+        );
+    }
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            peak_mib,
+            growth_mib,
+            mem_used_mib,
+            slowest,
+        } = self;
+        let slowest_ms = slowest.as_secs_f64() * 1e3;
+        write!(
+            f,
+            "{peak_mib} MiB | {growth_mib} MiB | {mem_used_mib} MiB | {slowest_ms:.1} ms"
+        )
+    }
+}
+
+/// Looks at a broker's memory beside an attack.
+pub struct Meter {
+    stop: Sender<()>,
+    thread: JoinHandle<Cost>,
+}
+
+impl Meter {
+    /// Begins: memory grows from here.
+    pub fn start(broker: &RunningBroker) -> Self {
+        let process_id = broker.process_id();
+        let mut node = Node::connect(broker.http_port);
+        let (stop, stopped) = mpsc::channel();
+        let (resident_first, counted_first) = (resident(process_id), node.mem_used());
+        let thread = thread::spawn(move || {
+            let mut cost = Cost::default();
+            let mut largest = 0;
+            loop {
+                let is_over = stopped.recv_timeout(LOOK_INTERVAL) != Err(RecvTimeoutError::Timeout);
+                // An attack that ends at once is looked at after that. What the broker counts is up
+                // to 100 ms old: near the largest it is asked again.
+                let now = resident(process_id);
+                if now + MIB > largest {
+                    largest = largest.max(now);
+                    let counted = node.mem_used().saturating_sub(counted_first) / MIB;
+                    cost.growth_mib = largest.saturating_sub(resident_first) / MIB;
+                    cost.mem_used_mib = counted.max(cost.mem_used_mib);
+                }
+                if is_over {
+                    cost.peak_mib = memory(process_id, "VmHWM:") / MIB;
+                    return cost;
+                }
+            }
+        });
+        Self { stop, thread }
+    }
+
+    /// Ends.
+    pub fn stop(self) -> Cost {
+        drop(self.stop);
+        self.thread.join().expect("the broker answers")
+    }
+}
+
+/// Resident memory of a process, in bytes.
+fn resident(process_id: u32) -> u64 {
+    memory(process_id, "VmRSS:")
+}
+
+/// A line of a process' status, in bytes.
+fn memory(process_id: u32, name: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process_id}/status"));
+    let status = status.expect("a running process");
+    let line = status.lines().find(|line| line.starts_with(name));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    kib.expect("a number of KiB") * 1024
+}
+
+/// One connection to the HTTP API, made before the attack: who takes all the others does not keep
+/// this one out.
+struct Node {
+    stream: BufReader<TcpStream>,
+}
+
+impl Node {
+    fn connect(port: u16) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", port)).expect("the broker listens");
+        stream.set_nodelay(true).expect("a socket");
+        stream.set_read_timeout(Some(ANSWER_MAX)).expect("a socket");
+        let stream = BufReader::new(stream);
+        Self { stream }
+    }
+
+    /// `mem_used`, in bytes.
+    fn mem_used(&mut self) -> u64 {
+        // guest:guest
+        let request = b"GET /api/nodes?columns=mem_used HTTP/1.1\r\nhost: localhost\r\n\
+            authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n\r\n";
+        self.stream.get_mut().write_all(request).expect("a request");
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            self.stream.read_line(&mut line).expect("an answer");
+            assert!(!line.is_empty(), "the broker ended the connection");
+            if line == "\r\n" {
+                break;
+            }
+            let line = line.to_ascii_lowercase();
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().expect("a length");
+            }
+        }
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body).expect("a body");
+        let body = String::from_utf8(body).expect("JSON");
+        let digits = body.split("\"mem_used\":").nth(1);
+        let digits = digits.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+        digits
+            .and_then(|digits| digits.parse().ok())
+            .unwrap_or_else(|| panic!("no mem_used in {body}"))
+    }
+}
