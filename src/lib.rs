@@ -15,6 +15,7 @@ pub mod link;
 pub mod management;
 pub mod message;
 pub mod metrics;
+pub mod node;
 pub mod record;
 pub mod server;
 pub mod sim;

@@ -7,18 +7,18 @@ use coroner::store::{Disk, DiskError, DiskErrorKind, DiskFile, DiskOperation};
 use parking_lot::Mutex;
 
 /// Files by name.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct MemoryDisk {
     files: Mutex<BTreeMap<String, MemoryFile>>,
 }
 
 /// A file: what was written, and how long it is said to be.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct MemoryFile {
     content: Arc<Mutex<Content>>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Content {
     bytes: Vec<u8>,
     size: usize,

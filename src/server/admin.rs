@@ -5,18 +5,18 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Store;
+use super::Vhost;
 use super::errors::StartError;
-use super::outbox::Outbox;
 use super::setup;
 use super::shared::Shared;
-use super::store::Store;
-use super::vhost::Vhost;
 use crate::access::Password;
 use crate::base::{Lsn, Name, Now};
 use crate::broker::registry::{Registry, RegistryError, RegistryFact};
 use crate::broker::{Command, Core, Effects, Reply};
 use crate::config::Settings;
 use crate::management::{Change, Refusal, Status};
+use crate::node::Outbox;
 use crate::store::StoreState;
 
 /// How often who waits for the journal looks whether it failed.

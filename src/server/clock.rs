@@ -3,20 +3,27 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::base::{Millis, Now, Timestamp};
+use crate::node::Clock;
 
 /// Reads both times of a [`Now`].
 ///
 /// The forward clock is the time since the machine booted: it never jumps, and on Linux it counts while
 /// the machine is suspended, so that a message that expired meanwhile is gone when the lid opens.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
+pub(super) struct SystemClock {
     start: Duration,
+    /// The same moment, for what is to be measured.
+    begun: Instant,
 }
 
-impl Clock {
+impl SystemClock {
     /// A clock that starts now, at [`START_MS`].
+    #[allow(clippy::disallowed_methods, reason = "this is the clock of the broker")]
     pub(super) fn start() -> Self {
-        Self { start: boot_time() }
+        Self {
+            start: boot_time(),
+            begun: Instant::now(),
+        }
     }
 
     /// Both times.
@@ -41,6 +48,16 @@ impl Clock {
         let passed = boot_time().saturating_sub(self.start);
         let due = Duration::from_millis(at.since(Millis(START_MS)));
         tokio::time::Instant::now() + due.saturating_sub(passed).min(NAP)
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Now {
+        (*self).now()
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 }
 
@@ -76,29 +93,13 @@ fn wall() -> Timestamp {
 /// read back has a time of arrival.
 const START_MS: u64 = 1 << 42;
 
-/// Measures how long something took.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Stopwatch(Instant);
-
-impl Stopwatch {
-    #[allow(clippy::disallowed_methods, reason = "this is the clock of the broker")]
-    pub(super) fn start() -> Self {
-        Self(Instant::now())
-    }
-
-    /// Nanoseconds since the start.
-    pub(super) fn elapsed_ns(self) -> u64 {
-        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_forward_clock_begins_beyond_the_age_of_any_message_and_never_falls() {
-        let clock = Clock::start();
+        let clock = SystemClock::start();
         let first = clock.now().mono;
         assert!(first >= Millis(START_MS), "{first:?}");
         assert!(clock.now().mono >= first);
@@ -107,7 +108,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_sleeper_wakes_at_its_deadline_and_for_far_ones_after_a_nap() {
-        let clock = Clock::start();
+        let clock = SystemClock::start();
         let now = clock.now().mono;
         let near = clock.instant(now.plus(30_000));
         let far = clock.instant(Millis(u64::MAX));

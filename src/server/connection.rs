@@ -12,15 +12,15 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::JoinHandle;
 use tokio::time::Sleep;
 
+use super::Vhost;
 use super::desk::Desk;
-use super::outbox::Outbox;
-use super::partials::{self, Permit};
 use super::shared::Shared;
-use super::vhost::Vhost;
 use crate::access::{LoginError, LoginWay, Mechanism};
 use crate::base::limits::PARTIAL_FREE_BYTES;
 use crate::base::{Lsn, Millis, Name, Now};
 use crate::gateway::{Fetch, Gateway, Written};
+use crate::node::Outbox;
+use crate::node::partials::{self, Permit};
 
 /// How passwords come that a connection has checked.
 const PLAIN: LoginWay = LoginWay::Sasl(Mechanism::Plain);

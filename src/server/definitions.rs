@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 use tokio::sync::oneshot;
 
+use super::Vhost;
 use super::admin::{self, Admin, internal};
 use super::errors::StartError;
-use super::vhost::Vhost;
 use crate::base::limits::LISTING_SLICE;
 use crate::base::{Lsn, Name};
 use crate::broker::Reply;

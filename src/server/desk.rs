@@ -7,10 +7,10 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::outbox::Outbox;
 use crate::access::Peer;
 use crate::base::{ConnectionId, Timestamp};
 use crate::gateway::{ConnectionInfo, SessionInfo};
+use crate::node::Outbox;
 
 /// The desk of one connection.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::clock::Clock;
+use super::clock::SystemClock;
 use crate::access::{
     Credentials, LoginError, LoginWay, PasswordHash, Peer, User, check_authorization, check_place,
 };
@@ -30,7 +30,7 @@ const REFUSAL_MS: u64 = 500;
 #[derive(Clone)]
 pub(super) struct Logins {
     environment: Arc<Environment>,
-    clock: Clock,
+    clock: SystemClock,
     hashes: Arc<Semaphore>,
     queue: Arc<Semaphore>,
     /// Dear hashes that were computed so far.
@@ -38,7 +38,7 @@ pub(super) struct Logins {
 }
 
 impl Logins {
-    pub(super) fn new(environment: Arc<Environment>, clock: Clock) -> Self {
+    pub(super) fn new(environment: Arc<Environment>, clock: SystemClock) -> Self {
         Self {
             environment,
             clock,

@@ -1,7 +1,7 @@
 //! Snapshots for metrics: copied out of the broker a slice at a time.
 
+use super::Vhost;
 use super::shared::Shared;
-use super::vhost::Vhost;
 use super::yielding::give_way;
 use crate::base::Name;
 use crate::base::limits::LISTING_SLICE;
@@ -86,19 +86,18 @@ fn resident_bytes() -> Option<u64> {
 mod tests {
     use std::sync::Arc;
 
-    use tokio::sync::Notify;
-
     use super::*;
     use crate::base::Seed;
     use crate::broker::{Command, Core, Effects, Options};
-    use crate::server::clock::Clock;
-    use crate::server::pager::{Pager, Place};
+    use crate::node::Signal;
+    use crate::server::clock::SystemClock;
+    use crate::server::{Pager, Place};
 
     /// Each hold looks at [`LISTING_SLICE`] queues at most, however many there are.
     #[test]
     fn ten_thousand_queues_are_counted_in_slices() {
         const QUEUES: usize = 10_000;
-        let clock = Clock::start();
+        let clock = SystemClock::start();
         let mut core = Core::new(Options::new(Name::from("v"), Seed(1)));
         let mut effects = Effects::new();
         for index in 0..QUEUES {
@@ -112,9 +111,9 @@ mod tests {
             };
             core.apply(clock.now(), declare, &mut effects);
         }
-        let failure = Arc::new(Notify::new());
+        let failure = Arc::new(Signal::default());
         let pager = Arc::new(Pager::new(Place::Nowhere, 0));
-        let vhost = Vhost::new(core, None, pager, Seed(1), clock, failure);
+        let vhost = Vhost::new(core, None, pager, Seed(1), Arc::new(clock), failure);
         let figures = vhost_figures(&vhost, 10, Detail::Queues);
         assert_eq!(figures.queues.count, QUEUES as u64);
         assert_eq!(figures.queues.named.len(), 10);

@@ -1,4 +1,4 @@
-//! Floor 8: tokio: listeners, connections, timers, the process. The only room that starts tasks and
+//! Layer 9: tokio: listeners, connections, timers, the process. The only room that starts tasks and
 //! reads a clock.
 //!
 //! ```text
@@ -14,9 +14,7 @@
 
 mod admin;
 mod alarm;
-mod bell;
 mod broker;
-mod browse;
 mod builder;
 mod checkpoint;
 mod clock;
@@ -28,14 +26,13 @@ mod errors;
 mod expiry;
 mod health;
 mod http;
+mod journal;
 mod listener;
 mod live;
 mod log;
 mod login;
 mod metrics;
-mod outbox;
-mod pager;
-mod partials;
+mod paging;
 mod process;
 mod rates;
 mod recover;
@@ -43,10 +40,7 @@ mod service;
 mod setup;
 mod shared;
 mod stats;
-mod store;
 mod tls;
-mod vhost;
-mod vhosts;
 mod yielding;
 
 #[cfg(test)]
@@ -58,12 +52,19 @@ type BrokerDisk = crate::store::FileDisk;
 #[cfg(test)]
 type BrokerDisk = tests::moody_disk::MoodyDisk;
 
+/// The parts of the node, on that disk.
+type Pager = crate::node::pager::Pager<BrokerDisk>;
+type Place = crate::node::pager::Place<BrokerDisk>;
+type Store = crate::node::Store<BrokerDisk>;
+type Vhost = crate::node::Vhost<BrokerDisk>;
+type Vhosts = crate::node::Vhosts<BrokerDisk>;
+
+pub use crate::node::{Alarms, LockHolds, VhostStats};
 pub use admin::Admin;
-pub use alarm::Alarms;
 pub use broker::Broker;
 pub use builder::Builder;
 pub use definitions::{Imported, LeftOut};
 pub use errors::StartError;
 pub use process::run;
-pub use stats::{JournalStats, LockHolds, MemoryStats, Stats, VhostStats};
+pub use stats::{JournalStats, MemoryStats, Stats};
 pub use tls::TlsError;

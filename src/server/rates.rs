@@ -5,61 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
+use super::Vhost;
 use super::shared::Shared;
-use super::vhost::{Failed, Vhost};
 use super::yielding::give_way;
 use crate::base::limits::LISTING_SLICE;
 use crate::base::{Millis, Name};
 use crate::management::http::json::stats::{ChurnSample, ConnectionSample, QueueSeen, VhostSample};
-
-/// A sample, and when it was begun.
-#[derive(Debug)]
-struct Taken<T> {
-    at: Option<Millis>,
-    sample: Arc<T>,
-}
-
-impl<T: Default> Default for Taken<T> {
-    fn default() -> Self {
-        Self {
-            at: None,
-            sample: Arc::default(),
-        }
-    }
-}
-
-/// The last sample, and the way to the next.
-#[derive(Debug)]
-pub(super) struct Sampled<T>(Mutex<Taken<T>>);
-
-impl<T: Default> Default for Sampled<T> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<T> Sampled<T> {
-    /// The last sample.
-    pub(super) fn last(&self) -> Arc<T> {
-        Arc::clone(&self.0.lock().sample)
-    }
-
-    /// How long it is since the last sample was begun.
-    fn interval_ms(&self, now: Millis) -> Option<u32> {
-        let at = self.0.lock().at?;
-        Some(u32::try_from(now.since(at)).unwrap_or(u32::MAX))
-    }
-
-    fn put(&self, at: Millis, sample: T) {
-        let (at, sample) = (Some(at), Arc::new(sample));
-        *self.0.lock() = Taken { at, sample };
-    }
-}
-
-/// What is known of a vhost.
-pub(super) type Rated = Sampled<VhostSample>;
+use crate::node::{Failed, Sampled};
 
 /// What is known of connections.
 #[derive(Debug, Default)]

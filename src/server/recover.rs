@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::BrokerDisk;
-use super::clock::Clock;
+use super::Store;
+use super::clock::SystemClock;
 use super::errors::StartError;
 use super::setup;
-use super::store::Store;
 use crate::base::{Lsn, Name, Now, Seed, Timestamp};
 use crate::broker::registry::{Piece, Registry, RegistryFact, RestoringAll};
 use crate::broker::{Core, Options, Restoring};
 use crate::config::Settings;
+use crate::node::committer::Committer;
 use crate::record::{self, RecordError};
 use crate::store::{self, Missing, Restored};
 
@@ -23,6 +24,8 @@ pub(super) struct Recovered {
     pub(super) cores: Vec<Core>,
     pub(super) registry: Registry,
     pub(super) store: Option<Arc<Store>>,
+    /// What commits to it.
+    pub(super) committer: Option<Committer<BrokerDisk>>,
 }
 
 /// Makes registry and cores, out of the data directory if there is to be one; what the settings
@@ -30,7 +33,7 @@ pub(super) struct Recovered {
 pub(super) fn recover(
     settings: &Settings,
     seed: Seed,
-    clock: Clock,
+    clock: SystemClock,
 ) -> Result<Recovered, StartError> {
     let options = |name: &Name| setup::core_options(settings, name, seed);
     let registry = setup::registry(settings);
@@ -41,6 +44,7 @@ pub(super) fn recover(
             cores: cores.collect(),
             registry,
             store: None,
+            committer: None,
         });
     };
     let fail = |why: &dyn std::fmt::Display| StartError::Data {
@@ -83,18 +87,16 @@ pub(super) fn recover(
     let replayed_bytes = opened.recovery().bytes_read;
     tracing::info!(directory = %directory.display(), segments, facts = replayed, "journal opened");
     let (journal, writer) = opened.start();
-    let mut cores = Vec::new();
-    for vhost in restoring.into_values() {
-        cores.push(vhost.finish());
-    }
+    let cores = restoring.into_values().map(Restoring::finish).collect();
     let pace = setup::commit_pace(settings);
-    let store = Store::start(journal, writer, (sync, pace), replayed_bytes, clock)
-        .map_err(|error| fail(&error))?;
+    let store = Store::new(journal, replayed_bytes, now.mono);
+    let committer = Committer::new(Arc::clone(&store), writer, (sync, pace), Arc::new(clock));
     store.append_registry(now, facts);
     Ok(Recovered {
         cores,
         registry,
         store: Some(store),
+        committer: Some(committer),
     })
 }
 

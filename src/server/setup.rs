@@ -15,12 +15,11 @@ use crate::config::{ANY_VHOST, Settings, SyncSetting, UserEntry};
 use crate::gateway::Options;
 use crate::link::{Identity, Options as LinkOptions};
 use crate::message::KeyRule;
-use crate::store::{self, CommitPace, FileDisk, SyncPolicy};
+use crate::store::{self, CommitPace, SyncPolicy};
 use crate::wire::performative::{FieldValue, Symbol, fields};
 
 use super::errors::StartError;
-use super::pager::Place;
-use super::store::Store;
+use super::{BrokerDisk, Place, Store};
 
 /// With less memory budget than this for each slot of a block, in bytes, blocks are smaller.
 const BUDGET_OF_SLOT_BYTES: u64 = 16 * 1024;
@@ -185,7 +184,7 @@ pub(super) fn paging_place(settings: &Settings, store: Option<Arc<Store>>) -> Pl
         .spill_dir
         .clone()
         .unwrap_or_else(std::env::temp_dir);
-    match FileDisk::visit(&directory) {
+    match BrokerDisk::visit(&directory) {
         Ok(disk) => Place::Spilled(store::Spill::new(disk, seed().0)),
         Err(error) => {
             let directory = directory.display();

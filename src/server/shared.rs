@@ -4,37 +4,40 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
-use super::clock::Clock;
+use super::Pager;
+use super::Store;
+use super::Vhost;
+use super::Vhosts;
+use super::clock::SystemClock;
 use super::connection::Driver;
 use super::desk::Desk;
 use super::errors::StartError;
 use super::listener::{Addresses, Listeners};
 use super::login::Logins;
-use super::outbox::Outbox;
-use super::pager::Pager;
-use super::partials::Partials;
 use super::recover::{self, Recovered};
 use super::stats::{JournalStats, MemoryStats, Stats};
-use super::store::Store;
 use super::tls::Tls;
-use super::vhost::Vhost;
-use super::vhosts::Vhosts;
 use super::yielding::Turns;
-use super::{alarm, checkpoint, rates, setup};
+use super::{alarm, checkpoint, journal, paging, rates, setup};
 use crate::access::Peer;
 use crate::base::{ConnectionId, Lsn, Millis, Name, Seed};
 use crate::broker::{self, Core};
 use crate::config::Settings;
 use crate::gateway::{Bodies, Environment};
 use crate::management::http::json::overview::Listener;
+use crate::node::Outbox;
+use crate::node::alarm::{Board, Limits, Watch};
+use crate::node::checkpoint::Checkpointer;
+use crate::node::partials::Partials;
+use crate::node::{SharedClock, Signal};
 use crate::store::{StoreState, StoreStats};
 
 /// How long the work of a vhost waits each time for the journal to catch up.
@@ -42,7 +45,7 @@ const JOURNAL_MOMENT: Duration = Duration::from_millis(1);
 
 /// What all tasks of a broker share.
 pub(super) struct Shared {
-    pub(super) clock: Clock,
+    pub(super) clock: SystemClock,
     pub(super) environment: Arc<Environment>,
     /// As the broker began.
     pub(super) settings: Settings,
@@ -55,7 +58,7 @@ pub(super) struct Shared {
     pub(super) imports: tokio::sync::Mutex<()>,
     seed: Seed,
     /// What stops publishers.
-    pub(super) alarms: Arc<alarm::Board>,
+    pub(super) alarms: Arc<Board>,
     /// The journal; none: messages live in memory only.
     pub(super) store: Option<Arc<Store>>,
     /// The one door for passwords.
@@ -63,6 +66,7 @@ pub(super) struct Shared {
     /// Certificates of the listeners that have some.
     pub(super) tls: Option<Arc<Tls>>,
     pub(super) pager: Arc<Pager>,
+    threads: Mutex<Threads>,
     /// When the broker started.
     started: Millis,
     desks: Mutex<BTreeMap<ConnectionId, Arc<Desk>>>,
@@ -73,7 +77,7 @@ pub(super) struct Shared {
     connections: AtomicU32,
     connections_total: AtomicU64,
     connections_refused: AtomicU64,
-    failure: Arc<Notify>,
+    failure: Arc<Signal>,
     /// The bound on messages that are arriving.
     pub(super) partials: Arc<Partials>,
     /// How fast the octets of connections and their number rise.
@@ -85,13 +89,14 @@ impl Shared {
     /// what watches over them. Nothing is accepted yet.
     pub(super) async fn start(settings: Settings) -> Result<(Arc<Self>, Listeners), StartError> {
         let seed = setup::seed();
-        let clock = Clock::start();
-        let failure = Arc::new(Notify::new());
+        let clock = SystemClock::start();
+        let failure = Arc::new(Signal::default());
         let listeners = Listeners::bind(&settings).await?;
         let Recovered {
             cores,
             registry,
             store,
+            committer,
         } = recover::recover(&settings, seed, clock)?;
         let options = setup::options(&settings, &registry, seed);
         let environment = Environment::new(registry, options);
@@ -99,10 +104,12 @@ impl Shared {
         let environment = Arc::new(environment.with_bodies(bodies));
         let place = setup::paging_place(&settings, store.clone());
         let pager = Arc::new(Pager::new(place, settings.memory_budget.0));
-        let started = pager.start();
-        started.map_err(|error| StartError::Runtime {
+        let shared_clock: SharedClock = Arc::new(clock);
+        let fail = |error: std::io::Error| StartError::Runtime {
             why: error.to_string(),
-        })?;
+        };
+        let paging = paging::start(&pager, &shared_clock).map_err(fail)?;
+        let journal = committer.map(journal::start).transpose().map_err(fail)?;
         let shared = Arc::new(Self {
             clock,
             logins: Logins::new(Arc::clone(&environment), clock),
@@ -118,6 +125,7 @@ impl Shared {
             store,
             pager,
             alarms: Arc::default(),
+            threads: Mutex::new(Threads { paging, journal }),
             addresses: listeners.addresses(),
             desks: Mutex::default(),
             started: clock.now().mono,
@@ -140,7 +148,7 @@ impl Shared {
     pub(super) fn start_vhost(&self, core: Core) {
         let (clock, failure) = (self.clock, Arc::clone(&self.failure));
         let (store, pager) = (self.store.clone(), Arc::clone(&self.pager));
-        let vhost = Vhost::new(core, store, pager, self.seed, clock, failure);
+        let vhost = Vhost::new(core, store, pager, self.seed, Arc::new(clock), failure);
         let vhost = Arc::new(vhost);
         // Before the core may ask for anything.
         self.pager.add(&vhost);
@@ -231,19 +239,25 @@ impl Shared {
         let shared = Arc::clone(self);
         let limits = move || {
             let settings = shared.live.read();
-            alarm::Limits {
+            Limits {
                 memory_bytes: settings.memory_limit.0,
                 disk_free_bytes: settings.disk_free_limit.0,
             }
         };
         let (board, partials) = (Arc::clone(&self.alarms), Arc::clone(&self.partials));
         let store = self.store.clone();
-        self.spawn(alarm::watch(board, vhosts, partials, store, limits));
+        let watch = Watch {
+            board,
+            vhosts,
+            partials,
+            store,
+        };
+        self.spawn(alarm::watch(watch, limits));
         self.spawn(rates::sample(Arc::clone(self)));
         if let Some(store) = &self.store {
             let after_bytes = self.settings.checkpoint_after.0;
-            let (shared, store) = (Arc::clone(self), Arc::clone(store));
-            self.spawn(checkpoint::write(shared, store, after_bytes));
+            let checkpointer = Checkpointer::new(Arc::clone(store), after_bytes);
+            self.spawn(checkpoint::write(Arc::clone(self), checkpointer));
         }
     }
 
@@ -362,7 +376,7 @@ impl Shared {
 
     /// Ready when the core of a vhost failed.
     pub(super) async fn failed(&self) {
-        self.failure.notified().await;
+        self.failure.called().await;
     }
 
     /// Closes all connections, waits for their peers as long as the settings allow, then ends what
@@ -379,12 +393,14 @@ impl Shared {
         if tokio::time::timeout(timeout, closed).await.is_err() {
             tracing::warn!("some peers did not answer the close in time");
         }
-        let pager = Arc::clone(&self.pager);
-        drop(tokio::task::spawn_blocking(move || pager.stop()).await);
-        if let Some(store) = self.store.clone() {
-            let stopped = tokio::task::spawn_blocking(move || store.stop()).await;
-            drop(stopped);
+        let Threads { paging, journal } = std::mem::take(&mut *self.threads.lock());
+        self.pager.let_go();
+        drop(tokio::task::spawn_blocking(move || join(paging)).await);
+        // Not before: what leaves memory may still be written.
+        if let Some(store) = &self.store {
+            store.bell().stop();
         }
+        drop(tokio::task::spawn_blocking(move || join(journal)).await);
         // What the tasks hold goes with them: the data directory is free when this returns.
         let mut tasks = std::mem::take(&mut *self.tasks.lock());
         tasks.shutdown().await;
@@ -396,7 +412,7 @@ impl Shared {
         self.tasks.lock().abort_all();
         self.pager.let_go();
         if let Some(store) = &self.store {
-            store.let_go();
+            store.bell().stop();
         }
     }
 
@@ -417,6 +433,23 @@ impl Shared {
                 state: store.state(),
                 figures: store.stats(),
             }),
+        }
+    }
+}
+
+/// The threads that may block on the disk.
+#[derive(Default)]
+struct Threads {
+    paging: Vec<JoinHandle<()>>,
+    journal: Option<JoinHandle<()>>,
+}
+
+/// Waits until threads have ended. Blocks.
+fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
+    for thread in threads {
+        let name = thread.thread().name().unwrap_or_default().to_owned();
+        if thread.join().is_err() {
+            tracing::error!(name, "a thread failed");
         }
     }
 }
@@ -453,7 +486,7 @@ impl Drop for Open {
 }
 
 /// Fires what is due in a vhost, and does its long work in slices.
-async fn run_timer(vhost: Arc<Vhost>, clock: Clock) {
+async fn run_timer(vhost: Arc<Vhost>, clock: SystemClock) {
     let mut turns = Turns::default();
     while let Ok(due) = vhost.tick() {
         if due <= clock.now().mono {

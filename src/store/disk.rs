@@ -1,10 +1,12 @@
 //! The only door to the disk: one directory of files.
 
+use std::fmt::Debug;
+
 use super::error::DiskError;
 
 /// A directory of files. Everything the store does to the outside goes through here, so that tests
 /// can cut, tear, lose, fail and fill it.
-pub trait Disk: Send + Sync + 'static {
+pub trait Disk: Debug + Send + Sync + 'static {
     /// An open file.
     type File: DiskFile;
 
@@ -30,7 +32,7 @@ pub trait Disk: Send + Sync + 'static {
 }
 
 /// An open file, shared between threads.
-pub trait DiskFile: Send + Sync + 'static {
+pub trait DiskFile: Debug + Send + Sync + 'static {
     /// Its length in bytes.
     fn size(&self) -> Result<u64, DiskError>;
     /// Reserves space for `size` bytes and makes the file that long; what is new reads as zero.

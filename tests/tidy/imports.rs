@@ -18,9 +18,10 @@ const FLOORS: &[(&str, u8)] = &[
     ("record", 6),
     ("metrics", 6),
     ("gateway", 7),
-    ("server", 8),
-    ("sim", 8),
-    ("cli", 9),
+    ("node", 8),
+    ("server", 9),
+    ("sim", 9),
+    ("cli", 10),
 ];
 
 /// What a room may not import though its floor would allow it: (room, from, reason).

@@ -22,8 +22,8 @@ use crate::management::http::json::whoami;
 use crate::management::http::{
     Endpoint, Failure, Found, Identity, Method, Params, Query, Route, description, find,
 };
+use crate::server::Vhost;
 use crate::server::shared::Shared;
-use crate::server::vhost::Vhost;
 
 /// The header that says why a connection is closed.
 const REASON: &str = "x-reason";

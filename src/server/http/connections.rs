@@ -17,9 +17,9 @@ use crate::management::http::json::connection::{self, ChannelPlace};
 use crate::management::http::json::stats::{self, Octets};
 use crate::management::http::json::value::to_json;
 use crate::management::http::{Failure, Listing};
+use crate::server::Vhost;
 use crate::server::desk::Desk;
 use crate::server::shared::Shared;
-use crate::server::vhost::Vhost;
 
 /// How long a connection may take to tell of its sessions.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);

@@ -21,7 +21,8 @@ use crate::management::http::json::stats::{self, Churn, ExchangeCounts, VhostCou
 use crate::management::http::json::topology;
 use crate::management::http::{Failure, Frame, Listing};
 use crate::management::rates::{self, Rates};
-use crate::server::vhost::{Failed, Vhost};
+use crate::node::Failed;
+use crate::server::Vhost;
 use crate::server::yielding::give_way;
 
 /// Queues of which everything is copied under one hold of the lock.

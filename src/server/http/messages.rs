@@ -18,8 +18,8 @@ use crate::management::QueueBody;
 use crate::management::http::json::message::{self, PayloadEncoding, Showing, Shown};
 use crate::management::http::{Failure, Fields, Publication, Query};
 use crate::message::{Message, Route};
-use crate::server::browse::Seen;
-use crate::server::store::Store;
+use crate::node::Seen;
+use crate::server::Store;
 
 /// What the aliveness test declares and publishes.
 const ALIVENESS_QUEUE: &str = "aliveness-test";

@@ -15,7 +15,7 @@ use crate::broker::registry::VhostLimits;
 use crate::management::http::json::{people, topology};
 use crate::management::http::{Failure, Fields, Listing};
 use crate::management::{Change, VhostLimit};
-use crate::server::vhost::Vhost;
+use crate::server::Vhost;
 
 /// The one name that limits of a vhost have.
 const LIMITS: &str = "limits";

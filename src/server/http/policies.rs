@@ -13,7 +13,7 @@ use crate::broker::{Command, Policy, Reply as Answer};
 use crate::management::http::json::topology;
 use crate::management::http::{Failure, Fields, Listing};
 use crate::management::{Operations, Refusal};
-use crate::server::vhost::Vhost;
+use crate::server::Vhost;
 
 /// `GET /api/policies` and `GET /api/policies/VHOST`, and their operator siblings.
 pub(super) async fn list(

@@ -15,9 +15,9 @@ use crate::broker::{
 use crate::management::Refusal;
 use crate::management::http::Failure;
 use crate::message::{Message, Route};
+use crate::node::Outbox;
+use crate::server::Vhost;
 use crate::server::admin::Admin;
-use crate::server::outbox::Outbox;
-use crate::server::vhost::Vhost;
 
 /// Bytes of messages that one request takes at most, and one more message.
 const TAKEN_BYTES_MAX: u64 = 64 << 20;

@@ -8,8 +8,9 @@ use crate::base::{ConnectionId, Lsn};
 use crate::broker::registry::TopicMap;
 use crate::management::http::Failure;
 use crate::management::{Caller, Operations, Refusal};
+use crate::node::Failed;
+use crate::server::Vhost;
 use crate::server::admin::Admin;
-use crate::server::vhost::{Failed, Vhost};
 
 /// Stands for the connection of a request: no queue belongs to it.
 const NO_CONNECTION: ConnectionId = ConnectionId(0);

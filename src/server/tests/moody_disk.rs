@@ -51,6 +51,13 @@ impl MoodyDisk {
         FileDisk::enter(directory, missing).map(|inner| Self { inner, mood })
     }
 
+    pub(in crate::server) fn visit(directory: &Path) -> Result<Self, DiskError> {
+        let mood = Mood {
+            directory: directory.to_owned(),
+        };
+        FileDisk::visit(directory).map(|inner| Self { inner, mood })
+    }
+
     fn file(&self, inner: StoreFile) -> MoodyFile {
         let mood = self.mood.clone();
         MoodyFile { inner, mood }

@@ -1,14 +1,14 @@
-use std::future::Future;
-use std::pin::pin;
 use std::task::{Context, Waker};
 
 use super::*;
 use crate::base::{ConsumerId, Timestamp};
 use crate::broker::{Effect, Options};
-use crate::server::pager::Place;
+use crate::node::clock::ManualClock;
+use crate::node::pager::Place;
+use crate::store::sim_disk::SimDisk;
 
-fn vhost() -> (Vhost, Arc<Notify>) {
-    let failure = Arc::new(Notify::new());
+fn vhost() -> (Vhost<SimDisk>, Arc<Signal>) {
+    let failure = Arc::new(Signal::default());
     let notify = Arc::clone(&failure);
     (
         Vhost::new(
@@ -16,7 +16,7 @@ fn vhost() -> (Vhost, Arc<Notify>) {
             None,
             Arc::new(Pager::new(Place::Nowhere, 0)),
             Seed(1),
-            Clock::start(),
+            Arc::new(ManualClock::default()),
             notify,
         ),
         failure,
@@ -34,7 +34,7 @@ fn panic_in_the_core_fails_the_vhost_and_calls_everyone() {
     assert_eq!(vhost.tick(), Err(Failed), "nobody gets at the core again");
     let mut context = Context::from_waker(Waker::noop());
     assert!(outbox.poll_ready(&mut context).is_ready());
-    assert!(pin!(failure.notified()).poll(&mut context).is_ready());
+    assert!(failure.poll_called(&mut context).is_ready());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 /// What a thread is to do next.
-pub(super) enum Next<T> {
+pub(crate) enum Next<T> {
     Job(T),
     /// None came in time.
     Nothing,
@@ -16,7 +16,7 @@ pub(super) enum Next<T> {
 
 /// What waits for a thread. Bounded by what the cores ask for at the same time.
 #[derive(Debug)]
-pub(super) struct Jobs<T> {
+pub(crate) struct Jobs<T> {
     state: Mutex<(VecDeque<T>, bool)>,
     condition: Condvar,
 }
@@ -31,7 +31,7 @@ impl<T> Default for Jobs<T> {
 }
 
 impl<T> Jobs<T> {
-    pub(super) fn push(&self, jobs: impl IntoIterator<Item = T>) {
+    pub(crate) fn push(&self, jobs: impl IntoIterator<Item = T>) {
         let mut jobs = jobs.into_iter().peekable();
         if jobs.peek().is_some() {
             self.state.lock().0.extend(jobs);
@@ -39,21 +39,21 @@ impl<T> Jobs<T> {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.state.lock().0.len()
     }
 
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.state.lock().1 = true;
         self.condition.notify_all();
     }
 
-    pub(super) fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.state.lock().1
     }
 
     /// Waits a moment, unless it ends.
-    pub(super) fn pause(&self, at_most: Duration) {
+    pub(crate) fn pause(&self, at_most: Duration) {
         let mut state = self.state.lock();
         if !state.1 {
             self.condition.wait_for(&mut state, at_most);
@@ -61,7 +61,7 @@ impl<T> Jobs<T> {
     }
 
     /// The next one; waits for it, at most so long.
-    pub(super) fn next(&self, at_most: Option<Duration>) -> Next<T> {
+    pub(crate) fn next(&self, at_most: Option<Duration>) -> Next<T> {
         let mut state = self.state.lock();
         if state.0.is_empty() && !state.1 {
             match at_most {

@@ -7,8 +7,8 @@ use std::task::Waker;
 use crate::base::{ConnectionId, Lsn, Name, Table};
 use crate::broker::{Core, Effect, Effects, LogEvent, Memory};
 use crate::gateway::Gateway;
-use crate::server::outbox::Outbox;
-use crate::server::stats::LockHolds;
+use crate::node::outbox::Outbox;
+use crate::node::stats::LockHolds;
 
 #[derive(Debug)]
 pub(super) struct State {

@@ -12,10 +12,10 @@ use crate::broker::Effect;
 /// order of locks. The task takes effects before it sleeps and leaves its waker only when there are
 /// none: so it is woken once for each sleep, however many effects come.
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
+pub(crate) struct Outbox {
     inner: Mutex<Inner>,
     /// The pager is to call it when there is room in memory.
-    pub(super) waits_for_room: AtomicBool,
+    pub(crate) waits_for_room: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -29,14 +29,14 @@ struct Inner {
 impl Outbox {
     /// Appends effects. Returns who is to be woken, once no lock is held.
     #[must_use]
-    pub(super) fn push(&self, effects: &mut VecDeque<Effect>) -> Option<Waker> {
+    pub(crate) fn push(&self, effects: &mut VecDeque<Effect>) -> Option<Waker> {
         let mut inner = self.inner.lock();
         inner.effects.append(effects);
         inner.waker.take()
     }
 
     /// Makes the task look again.
-    pub(super) fn call(&self) {
+    pub(crate) fn call(&self) {
         let waker = {
             let mut inner = self.inner.lock();
             inner.called = true;
@@ -48,7 +48,7 @@ impl Outbox {
     }
 
     /// Hands all effects over: `take` leaves nothing of them.
-    pub(super) fn drain(&self, take: impl FnOnce(&mut VecDeque<Effect>)) {
+    pub(crate) fn drain(&self, take: impl FnOnce(&mut VecDeque<Effect>)) {
         let mut inner = self.inner.lock();
         if !inner.effects.is_empty() {
             take(&mut inner.effects);
@@ -56,7 +56,7 @@ impl Outbox {
     }
 
     /// Ready when there are effects or a call.
-    pub(super) fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.inner.lock();
         if inner.called || !inner.effects.is_empty() {
             inner.called = false;

@@ -4,6 +4,7 @@ use std::task::{Context, Waker};
 
 use super::*;
 use crate::broker::queue::Usage;
+use crate::store::sim_disk::SimDisk;
 
 /// What so many messages of 1,000 bytes take in memory, and so many on disk.
 fn memory(here: u64, out: u64) -> Memory {
@@ -18,8 +19,8 @@ fn memory(here: u64, out: u64) -> Memory {
     }
 }
 
-fn pager(budget_bytes: u64) -> Pager {
-    let disk = FileDisk::visit(&std::env::temp_dir()).unwrap();
+fn pager(budget_bytes: u64) -> Pager<SimDisk> {
+    let disk = SimDisk::default();
     Pager::new(Place::Spilled(store::Spill::new(disk, 1)), budget_bytes)
 }
 
@@ -28,13 +29,18 @@ fn publishers_wait_while_more_arrives_than_leaves_and_are_called_when_it_has_lef
     let pager = pager(memory(100, 0).bytes());
     let outbox = Arc::new(Outbox::default());
     let mut context = Context::from_waker(Waker::noop());
-    pager.used(Memory::default(), memory(105, 0));
+    pager.used(Memory::default(), memory(105, 0)).call();
     assert!(!pager.is_crowded(&outbox), "a little too much may be");
-    pager.used(memory(105, 0), memory(130, 0));
+    pager.used(memory(105, 0), memory(130, 0)).call();
     assert!(pager.is_crowded(&outbox) && pager.is_crowded(&outbox));
     assert!(outbox.poll_ready(&mut context).is_pending());
-    pager.used(memory(130, 0), memory(90, 40));
+    let room = pager.used(memory(130, 0), memory(90, 40));
     assert!(!pager.is_crowded(&outbox));
+    assert!(
+        outbox.poll_ready(&mut context).is_pending(),
+        "nobody is woken under a lock"
+    );
+    room.call();
     assert!(outbox.poll_ready(&mut context).is_ready());
 }
 
@@ -42,9 +48,9 @@ fn publishers_wait_while_more_arrives_than_leaves_and_are_called_when_it_has_lef
 fn publishers_go_on_when_nothing_can_leave() {
     let pager = pager(memory(100, 0).bytes());
     let outbox = Arc::new(Outbox::default());
-    pager.used(Memory::default(), memory(200, 0));
+    pager.used(Memory::default(), memory(200, 0)).call();
     assert!(pager.is_crowded(&outbox));
-    pager.look(true);
+    assert_eq!(pager.look(true), Worked::Stuck);
     assert!(!pager.is_crowded(&outbox));
 }
 
@@ -52,8 +58,8 @@ fn publishers_go_on_when_nothing_can_leave() {
 fn what_is_kept_of_messages_on_disk_counts_up_to_a_part_of_the_budget() {
     let budget = memory(100, 0).bytes();
     let pager = pager(budget);
-    pager.used(Memory::default(), memory(0, 10));
+    pager.used(Memory::default(), memory(0, 10)).call();
     assert_eq!(pager.limit_bytes(), budget - memory(0, 10).bytes());
-    pager.used(memory(0, 10), memory(0, 1_000_000));
+    pager.used(memory(0, 10), memory(0, 1_000_000)).call();
     assert_eq!(pager.limit_bytes(), budget / LEAST_PART);
 }

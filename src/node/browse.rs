@@ -8,32 +8,33 @@ use crate::base::Position;
 use crate::broker::queue::State;
 use crate::broker::{BrowsedMessage, Content};
 use crate::message::{Message, Route};
+use crate::store::Disk;
 
 /// A message somebody looks at.
 #[derive(Debug)]
-pub(super) struct Seen {
-    pub(super) position: Position,
-    pub(super) message: Arc<Message>,
-    pub(super) route: Arc<Route>,
+pub(crate) struct Seen {
+    pub(crate) position: Position,
+    pub(crate) message: Arc<Message>,
+    pub(crate) route: Arc<Route>,
     /// Failures in this queue.
-    pub(super) failures: u32,
+    pub(crate) failures: u32,
     /// Returns in this queue.
-    pub(super) acquired: u32,
+    pub(crate) acquired: u32,
 }
 
 /// A piece of a queue.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(crate) struct Piece {
     /// By place. Those that left the disk between the two looks are missing.
-    pub(super) messages: Vec<Seen>,
+    pub(crate) messages: Vec<Seen>,
     /// Where the next piece begins; none: nothing is behind it.
-    pub(super) next: Option<Position>,
+    pub(crate) next: Option<Position>,
 }
 
-impl Vhost {
+impl<D: Disk> Vhost<D> {
     /// Up to `count` messages of a queue in one state from a place on. Reads the disk, outside the
     /// lock: may block.
-    pub(super) fn browse(
+    pub(crate) fn browse(
         &self,
         queue: &str,
         state: State,

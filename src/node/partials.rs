@@ -17,11 +17,11 @@ use crate::base::limits::PARTIAL_FREE_BYTES;
 
 /// Time that a permit may be kept while others wait, in milliseconds: a peer that never finishes a
 /// message must not keep the others out.
-pub(super) const KEEP_MS: u64 = 30_000;
+pub(crate) const KEEP_MS: u64 = 30_000;
 
 /// The permits.
 #[derive(Debug)]
-pub(super) struct Partials {
+pub(crate) struct Partials {
     inner: Mutex<Inner>,
 }
 
@@ -35,7 +35,7 @@ struct Inner {
 
 impl Partials {
     /// As many permits as messages of the largest size fit into [`PARTIAL_BYTES_MAX`], at least one.
-    pub(super) fn new(message_bytes_max: u64) -> Self {
+    pub(crate) fn new(message_bytes_max: u64) -> Self {
         let permits = (PARTIAL_BYTES_MAX / message_bytes_max.max(1)).clamp(1, 1024);
         let free = usize::try_from(permits).unwrap_or(1);
         Self {
@@ -49,7 +49,7 @@ impl Partials {
 
     /// Takes a permit, or notes who is to be called when there may be one. A peer that also consumes
     /// gets one in spite of an alarm: what it settles is what ends the alarm.
-    pub(super) fn take(
+    pub(crate) fn take(
         self: &Arc<Self>,
         id: ConnectionId,
         outbox: &Arc<Outbox>,
@@ -68,13 +68,13 @@ impl Partials {
     }
 
     /// Whether somebody waits for a permit that is not there.
-    pub(super) fn is_short(&self) -> bool {
+    pub(crate) fn is_short(&self) -> bool {
         let inner = self.inner.lock();
         inner.free == 0 && !inner.waiting.is_empty()
     }
 
     /// A connection is gone.
-    pub(super) fn forget(&self, id: ConnectionId) {
+    pub(crate) fn forget(&self, id: ConnectionId) {
         self.inner
             .lock()
             .waiting
@@ -82,7 +82,7 @@ impl Partials {
         self.call();
     }
 
-    pub(super) fn set_alarm(&self, raised: bool) {
+    pub(crate) fn set_alarm(&self, raised: bool) {
         self.inner.lock().alarm = raised;
         self.call();
     }
@@ -102,7 +102,7 @@ impl Partials {
 
 /// The right to hold unfinished messages; given back when dropped.
 #[derive(Debug)]
-pub(super) struct Permit {
+pub(crate) struct Permit {
     partials: Arc<Partials>,
 }
 

@@ -1,4 +1,4 @@
-//! One vhost of the server: its core behind one lock, and the ways from it to the connections.
+//! One vhost: its core behind one lock, and the ways from it to the connections.
 
 mod state;
 #[cfg(test)]
@@ -11,61 +11,62 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::Notify;
 
 use self::state::{Peer, State, log};
-use super::clock::{Clock, Stopwatch};
+use super::clock::SharedClock;
 use super::outbox::Outbox;
-use super::pager::Pager;
-use super::rates::Rated;
+use super::pager::{Pager, Room};
+use super::sampled::Sampled;
+use super::signal::Signal;
 use super::stats::{LockHolds, VhostStats};
 use super::store::Store;
 use crate::base::limits::BATCH_COMMANDS_MAX;
 use crate::base::{ConnectionId, Lsn, Millis, Name, Now, Seed, Table};
 use crate::broker::{Command, Core, Effects, Fact, Memory, More, QueueChurn, Record, Snapshot};
 use crate::gateway::Gateway;
+use crate::management::http::json::stats::VhostSample;
 use crate::record::Stored;
-use crate::store::{Journal, Wake};
+use crate::store::{Disk, Journal, Wake};
 
 /// Messages that one tick may handle under one hold of the lock.
 const TICK_BUDGET: usize = BATCH_COMMANDS_MAX;
 
 /// The vhost's core panicked, or it was deleted: nothing more is done in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Failed;
+pub(crate) struct Failed;
 
 /// One vhost. Its lock is held for a batch, never across an await; who is to be woken is woken
 /// afterwards, once per batch. Order of locks: registry, core, outbox.
 #[derive(Debug)]
-pub(super) struct Vhost {
+pub(crate) struct Vhost<D: Disk> {
     name: Name,
-    clock: Clock,
+    clock: SharedClock,
     state: Mutex<State>,
     /// Keeps the records; none: messages live in memory only.
-    store: Option<Arc<Store>>,
-    pager: Arc<Pager>,
+    store: Option<Arc<Store<D>>>,
+    pager: Arc<Pager<D>>,
     /// What its messages took when the lock was held last, in bytes.
     memory_bytes: AtomicU64,
     failed: AtomicBool,
     /// Deleted: nothing more is done in it.
     deleted: AtomicBool,
     /// Told when a core fails.
-    failure: Arc<Notify>,
+    failure: Arc<Signal>,
     /// When the timer task will look, in [`Millis`].
     timer_due: AtomicU64,
-    timer: Notify,
+    timer: Signal,
     /// How fast its counts rise.
-    pub(super) rates: Rated,
+    pub(crate) rates: Sampled<VhostSample>,
 }
 
-impl Vhost {
-    pub(super) fn new(
+impl<D: Disk> Vhost<D> {
+    pub(crate) fn new(
         core: Core,
-        store: Option<Arc<Store>>,
-        pager: Arc<Pager>,
+        store: Option<Arc<Store<D>>>,
+        pager: Arc<Pager<D>>,
         seed: Seed,
-        clock: Clock,
-        failure: Arc<Notify>,
+        clock: SharedClock,
+        failure: Arc<Signal>,
     ) -> Self {
         let name = core.vhost().clone();
         let state = State {
@@ -88,13 +89,13 @@ impl Vhost {
             deleted: AtomicBool::new(false),
             failure,
             timer_due: AtomicU64::new(0),
-            timer: Notify::new(),
-            rates: Rated::default(),
+            timer: Signal::default(),
+            rates: Sampled::default(),
         }
     }
 
     /// Takes a connection in: from now on its effects go to this outbox.
-    pub(super) fn enter(&self, connection: ConnectionId, outbox: Arc<Outbox>) {
+    pub(crate) fn enter(&self, connection: ConnectionId, outbox: Arc<Outbox>) {
         let peer = Peer {
             outbox,
             staged: VecDeque::new(),
@@ -103,18 +104,18 @@ impl Vhost {
     }
 
     /// Forgets a connection that has said goodbye to the core.
-    pub(super) fn leave(&self, connection: ConnectionId) {
+    pub(crate) fn leave(&self, connection: ConnectionId) {
         self.state.lock().peers.remove(&connection);
     }
 
     /// The last LSN that is durable. In memory everything is as safe as it will be.
-    pub(super) fn durable(&self) -> Lsn {
+    pub(crate) fn durable(&self) -> Lsn {
         let store = self.store.as_ref();
         store.map_or(Lsn(u64::MAX), |store| store.durable())
     }
 
     /// Calls a connection once an LSN is durable.
-    pub(super) fn call_when_durable(&self, lsn: Lsn, outbox: &Arc<Outbox>) {
+    pub(crate) fn call_when_durable(&self, lsn: Lsn, outbox: &Arc<Outbox>) {
         match &self.store {
             Some(store) => store.call_when_durable(lsn, outbox),
             None => outbox.call(),
@@ -123,19 +124,19 @@ impl Vhost {
 
     /// Begins to copy all durable state, topology first, into the running checkpoint. Copies with
     /// lower names than `trusted` are made anew.
-    pub(super) fn begin_snapshot(&self, trusted: Lsn) -> Result<Snapshot, Failed> {
+    pub(crate) fn begin_snapshot(&self, trusted: Lsn) -> Result<Snapshot, Failed> {
         Ok(self.lock()?.core.begin_snapshot(trusted))
     }
 
     /// Copies one slice. Returns the LSN of the copy, 0 if there was nothing to copy; none when all is
     /// copied.
-    pub(super) fn copy_slice(
+    pub(crate) fn copy_slice(
         &self,
-        store: &Store,
+        store: &Store<D>,
         snapshot: &mut Snapshot,
     ) -> Result<Option<Lsn>, Failed> {
         let mut state = self.lock()?;
-        let watch = Stopwatch::start();
+        let begun_ns = self.clock.elapsed_ns();
         let now = self.clock.now();
         let Some(slice) = state.core.snapshot_slice(now, snapshot) else {
             return Ok(None);
@@ -150,14 +151,14 @@ impl Vhost {
                 state.core.note_copied(block, copy);
             }
         }
-        state.holds.record(watch.elapsed_ns());
+        state.holds.record(self.clock.elapsed_ns() - begun_ns);
         MutexGuard::unlock_fair(state);
         store.ring(wake, Lsn(0));
         Ok(Some(copy))
     }
 
     /// Call it under the lock that keeps what the facts say from changing.
-    fn append_block(&self, store: &Store, now: Now, facts: Vec<Fact>) -> (Lsn, Wake) {
+    fn append_block(&self, store: &Store<D>, now: Now, facts: Vec<Fact>) -> (Lsn, Wake) {
         let record = Record {
             lsn: Lsn(0),
             wall: now.wall,
@@ -169,7 +170,7 @@ impl Vhost {
     }
 
     /// Does a gateway's work, at most [`BATCH_COMMANDS_MAX`] commands under one hold.
-    pub(super) fn run(&self, gateway: &mut Gateway, outbox: &Outbox) -> Result<(), Failed> {
+    pub(crate) fn run(&self, gateway: &mut Gateway, outbox: &Outbox) -> Result<(), Failed> {
         while gateway.has_work() {
             self.hold(Some(gateway), |now, core, effects, gateway| {
                 if let Some(gateway) = gateway {
@@ -183,7 +184,7 @@ impl Vhost {
     }
 
     /// Fires what is due. Returns when to come again.
-    pub(super) fn tick(&self) -> Result<Millis, Failed> {
+    pub(crate) fn tick(&self) -> Result<Millis, Failed> {
         self.hold(None, |now, core, effects, _| {
             let due = match core.tick(now, TICK_BUDGET, effects) {
                 More::Yes => now.mono,
@@ -195,7 +196,7 @@ impl Vhost {
     }
 
     /// Lets the core do something for nobody's connection.
-    pub(super) fn work<T>(
+    pub(crate) fn work<T>(
         &self,
         work: impl FnOnce(Now, &mut Core, &mut Effects) -> T,
     ) -> Result<T, Failed> {
@@ -203,12 +204,12 @@ impl Vhost {
     }
 
     /// Raises or clears the alarm that stops publishers.
-    pub(super) fn set_alarm(&self, raised: bool) -> Result<(), Failed> {
+    pub(crate) fn set_alarm(&self, raised: bool) -> Result<(), Failed> {
         self.command(Command::Alarm { raised })
     }
 
     /// Applies a command that is answered by nothing.
-    pub(super) fn command(&self, command: Command) -> Result<(), Failed> {
+    pub(crate) fn command(&self, command: Command) -> Result<(), Failed> {
         self.hold(None, |now, core, effects, _| {
             core.apply(now, command, effects);
         })
@@ -222,7 +223,7 @@ impl Vhost {
         work: impl FnOnce(Now, &mut Core, &mut Effects, Option<&mut Gateway>) -> T,
     ) -> Result<T, Failed> {
         let mut state = self.lock()?;
-        let watch = Stopwatch::start();
+        let begun_ns = self.clock.elapsed_ns();
         let now = self.clock.now();
         let reservation = self.store.as_ref().map(|store| store.reserve());
         let State { core, effects, .. } = &mut *state;
@@ -252,7 +253,7 @@ impl Vhost {
         let awaited = state.distribute(own);
         let Effects { loads, spills, .. } = &mut state.effects;
         self.pager.take(&self.name, loads, spills);
-        self.finish(now, state, watch);
+        self.finish(now, state, begun_ns);
         if let Some(store) = &self.store {
             store.ring(wake, awaited);
         }
@@ -260,44 +261,46 @@ impl Vhost {
     }
 
     /// One look at the core, for listings: a slice of objects at a time.
-    pub(super) fn look<T>(&self, look: impl FnOnce(&Core) -> T) -> Result<T, Failed> {
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&Core) -> T) -> Result<T, Failed> {
         let mut state = self.lock()?;
-        let watch = Stopwatch::start();
+        let begun_ns = self.clock.elapsed_ns();
         let seen = look(&state.core);
-        self.note_memory(&mut state);
-        state.holds.record(watch.elapsed_ns());
+        let room = self.note_memory(&mut state);
+        state.holds.record(self.clock.elapsed_ns() - begun_ns);
         MutexGuard::unlock_fair(state);
+        room.call();
         Ok(seen)
     }
 
     /// Where its messages are that are not in memory.
-    pub(super) fn pager(&self) -> &Pager {
+    pub(crate) fn pager(&self) -> &Pager<D> {
         &self.pager
     }
 
-    /// Tells the pager what messages take.
-    fn note_memory(&self, state: &mut State) {
+    /// Tells the pager what messages take. Who waited for room is called once the lock is free.
+    fn note_memory(&self, state: &mut State) -> Room {
         let memory = state.core.memory();
         let before = std::mem::replace(&mut state.memory, memory);
-        if before != memory {
-            self.memory_bytes.store(memory.bytes(), Ordering::Relaxed);
-            self.pager.used(before, memory);
+        if before == memory {
+            return Room::default();
         }
+        self.memory_bytes.store(memory.bytes(), Ordering::Relaxed);
+        self.pager.used(before, memory)
     }
 
     /// What all messages take.
-    pub(super) fn memory(&self) -> Memory {
+    pub(crate) fn memory(&self) -> Memory {
         self.state.lock().core.memory()
     }
 
     /// Memory that all messages take, about, in bytes.
-    pub(super) fn memory_bytes(&self) -> u64 {
+    pub(crate) fn memory_bytes(&self) -> u64 {
         self.memory_bytes.load(Ordering::Relaxed)
     }
 
     /// Ready when an earlier deadline came up than the timer task sleeps for.
-    pub(super) async fn earlier(&self) {
-        self.timer.notified().await;
+    pub(crate) async fn earlier(&self) {
+        self.timer.called().await;
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, State>, Failed> {
@@ -309,23 +312,24 @@ impl Vhost {
     }
 
     /// Ends a hold: lets others in first, then wakes whom the batch had something for.
-    fn finish(&self, now: Now, mut state: MutexGuard<'_, State>, watch: Stopwatch) {
+    fn finish(&self, now: Now, mut state: MutexGuard<'_, State>, begun_ns: u64) {
         let events = std::mem::take(&mut state.effects.log);
         let due = if state.core.has_work() {
             now.mono
         } else {
             state.core.next_deadline().unwrap_or(Millis::NEVER)
         };
-        self.note_memory(&mut state);
-        state.holds.record(watch.elapsed_ns());
+        let room = self.note_memory(&mut state);
+        state.holds.record(self.clock.elapsed_ns() - begun_ns);
         let wakers = std::mem::take(&mut state.wakers);
         let garbage = std::mem::take(&mut state.effects.garbage);
         MutexGuard::unlock_fair(state);
         for waker in wakers {
             waker.wake();
         }
+        room.call();
         if self.timer_due.fetch_min(due.0, Ordering::Relaxed) > due.0 {
-            self.timer.notify_one();
+            self.timer.call();
         }
         drop(garbage);
         for event in events {
@@ -342,16 +346,16 @@ impl Vhost {
         for outbox in outboxes {
             outbox.call();
         }
-        self.failure.notify_one();
+        self.failure.call();
         Failed
     }
 
-    pub(super) fn name(&self) -> &Name {
+    pub(crate) fn name(&self) -> &Name {
         &self.name
     }
 
     /// Ends it: no record of it follows. Its connections are called.
-    pub(super) fn delete(&self) {
+    pub(crate) fn delete(&self) {
         let state = self.state.lock();
         self.deleted.store(true, Ordering::Release);
         let outboxes = state.outboxes();
@@ -359,18 +363,18 @@ impl Vhost {
         for outbox in outboxes {
             outbox.call();
         }
-        self.timer.notify_one();
+        self.timer.call();
     }
 
-    pub(super) fn is_deleted(&self) -> bool {
+    pub(crate) fn is_deleted(&self) -> bool {
         self.deleted.load(Ordering::Acquire)
     }
 
     /// Frees a piece of what is in a deleted vhost; bodies in the journal go once the record that
     /// deletes it is durable. False when nothing is left.
-    pub(super) fn dissolve(&self, deleted_by: Lsn) -> bool {
+    pub(crate) fn dissolve(&self, deleted_by: Lsn) -> bool {
         let mut state = self.state.lock();
-        let watch = Stopwatch::start();
+        let begun_ns = self.clock.elapsed_ns();
         let State { core, effects, .. } = &mut *state;
         let more = core.dissolve(self.clock.now(), TICK_BUDGET, effects);
         if let Some(store) = &self.store {
@@ -380,32 +384,32 @@ impl Vhost {
         }
         let garbage = std::mem::take(&mut effects.garbage);
         effects.clear();
-        state.holds.record(watch.elapsed_ns());
+        state.holds.record(self.clock.elapsed_ns() - begun_ns);
         MutexGuard::unlock_fair(state);
         drop(garbage);
         more == More::Yes
     }
 
     /// Whether its lock can be had in this time. Blocks.
-    pub(super) fn answers_within(&self, time: Duration) -> bool {
+    pub(crate) fn answers_within(&self, time: Duration) -> bool {
         self.state.try_lock_for(time).is_some()
     }
 
-    pub(super) fn failed(&self) -> bool {
+    pub(crate) fn failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }
 
     /// Queues that came and went.
-    pub(super) fn queue_churn(&self) -> QueueChurn {
+    pub(crate) fn queue_churn(&self) -> QueueChurn {
         self.state.lock().core.counters().queues
     }
 
     /// The same, as if all that are left were deleted now.
-    pub(super) fn queue_churn_at_end(&self) -> QueueChurn {
+    pub(crate) fn queue_churn_at_end(&self) -> QueueChurn {
         self.state.lock().core.queue_churn_at_end()
     }
 
-    pub(super) fn stats(&self) -> VhostStats {
+    pub(crate) fn stats(&self) -> VhostStats {
         let state = self.state.lock();
         VhostStats {
             name: self.name.to_string(),

@@ -9,7 +9,7 @@ use crate::store::Wake;
 
 /// Rung by whoever appends a record or waits for one.
 #[derive(Debug, Default)]
-pub(super) struct Bell {
+pub(crate) struct Bell {
     state: Mutex<Rung>,
     condition: Condvar,
 }
@@ -29,7 +29,7 @@ struct Rung {
 
 impl Bell {
     /// Something waits to be written, or somebody waits until an LSN is durable.
-    pub(super) fn ring(&self, wake: Wake, awaited: Lsn) {
+    pub(crate) fn ring(&self, wake: Wake, awaited: Lsn) {
         let mut state = self.state.lock();
         if wake == Wake::No && awaited <= state.awaited {
             return;
@@ -43,18 +43,18 @@ impl Bell {
     }
 
     /// Ends the thread.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.state.lock().stop = true;
         self.condition.notify_one();
     }
 
     /// The highest LSN that anybody wanted to know to be durable.
-    pub(super) fn awaited(&self) -> Lsn {
+    pub(crate) fn awaited(&self) -> Lsn {
         self.state.lock().awaited
     }
 
     /// Waits until there is something to do; returns whether to stop.
-    pub(super) fn wait(&self, at_most: Duration) -> bool {
+    pub(crate) fn wait(&self, at_most: Duration) -> bool {
         let mut state = self.state.lock();
         if !state.first && !state.stop {
             self.condition.wait_for(&mut state, at_most);
@@ -65,7 +65,7 @@ impl Bell {
 
     /// Waits until a commit is full, somebody waits for an LSN above `awaited`, or all ends, at most
     /// so long. Returns whether all ends.
-    pub(super) fn wait_for_more(&self, at_most: Duration, awaited: Lsn) -> bool {
+    pub(crate) fn wait_for_more(&self, at_most: Duration, awaited: Lsn) -> bool {
         let mut state = self.state.lock();
         state.expected = awaited;
         let patient = |state: &mut Rung| !state.full && !state.stop && state.awaited <= awaited;

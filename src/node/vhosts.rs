@@ -8,33 +8,46 @@ use parking_lot::RwLock;
 use super::vhost::Vhost;
 use crate::base::Name;
 use crate::broker::QueueChurn;
+use crate::store::Disk;
 
 /// All vhosts by name.
-#[derive(Debug, Default)]
-pub(super) struct Vhosts {
-    held: RwLock<Held>,
+#[derive(Debug)]
+pub(crate) struct Vhosts<D: Disk> {
+    held: RwLock<Held<D>>,
 }
 
-#[derive(Debug, Default)]
-struct Held {
-    vhosts: BTreeMap<Name, Arc<Vhost>>,
+#[derive(Debug)]
+struct Held<D: Disk> {
+    vhosts: BTreeMap<Name, Arc<Vhost<D>>>,
     /// Publishers get no credit in any.
     alarm: bool,
     /// Queues that came and went in vhosts that are gone.
     gone: QueueChurn,
 }
 
-impl Vhosts {
-    pub(super) fn get(&self, name: &str) -> Option<Arc<Vhost>> {
+impl<D: Disk> Default for Vhosts<D> {
+    fn default() -> Self {
+        Self {
+            held: RwLock::new(Held {
+                vhosts: BTreeMap::new(),
+                alarm: false,
+                gone: QueueChurn::default(),
+            }),
+        }
+    }
+}
+
+impl<D: Disk> Vhosts<D> {
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<Vhost<D>>> {
         self.held.read().vhosts.get(name).map(Arc::clone)
     }
 
     /// All of them, by name.
-    pub(super) fn all(&self) -> Vec<Arc<Vhost>> {
+    pub(crate) fn all(&self) -> Vec<Arc<Vhost<D>>> {
         self.held.read().vhosts.values().map(Arc::clone).collect()
     }
 
-    pub(super) fn add(&self, vhost: &Arc<Vhost>) {
+    pub(crate) fn add(&self, vhost: &Arc<Vhost<D>>) {
         let mut held = self.held.write();
         if held.alarm {
             let _ = vhost.set_alarm(true);
@@ -43,7 +56,7 @@ impl Vhosts {
     }
 
     /// Takes one out that is deleted.
-    pub(super) fn remove(&self, name: &str) {
+    pub(crate) fn remove(&self, name: &str) {
         let mut held = self.held.write();
         if let Some(vhost) = held.vhosts.remove(name) {
             held.gone = held.gone.plus(vhost.queue_churn_at_end());
@@ -51,14 +64,14 @@ impl Vhosts {
     }
 
     /// Queues that came and went since the start, those of vhosts that are gone included.
-    pub(super) fn queue_churn(&self) -> QueueChurn {
+    pub(crate) fn queue_churn(&self) -> QueueChurn {
         let held = self.held.read();
         let here = held.vhosts.values().map(|vhost| vhost.queue_churn());
         here.fold(held.gone, QueueChurn::plus)
     }
 
     /// Raises or clears the alarm in all of them, and in those that are yet to come.
-    pub(super) fn set_alarm(&self, raised: bool) {
+    pub(crate) fn set_alarm(&self, raised: bool) {
         let mut held = self.held.write();
         held.alarm = raised;
         for vhost in held.vhosts.values() {

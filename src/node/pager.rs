@@ -10,23 +10,22 @@
 mod jobs;
 #[cfg(test)]
 mod tests;
-mod threads;
+mod work;
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 
-use self::jobs::Jobs;
+pub(crate) use self::jobs::{Jobs, Next};
+pub(crate) use self::work::Worked;
 use super::outbox::Outbox;
 use super::store::Store;
 use super::vhost::Vhost;
 use crate::base::{Lsn, Name};
 use crate::broker::{Load, Memory, Spill};
-use crate::store::{self, FileDisk, is_spilled};
+use crate::store::{self, Disk, is_spilled};
 
 /// The part of the budget that messages in memory may take however many are on disk, as a divisor.
 const LEAST_PART: u64 = 2;
@@ -44,19 +43,19 @@ const RECORDS_PART: u64 = 4;
 const RECORDS_BYTES: (u64, u64) = (2 * 1024 * 1024, 32 * 1024 * 1024);
 /// Where messages go.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(crate) enum Place<D: Disk> {
     /// Durable ones are in the journal, others are spilled beside it.
-    Journal(Arc<Store>),
+    Journal(Arc<Store<D>>),
     /// All are spilled.
-    Spilled(store::Spill<FileDisk>),
+    Spilled(store::Spill<D>),
     /// Nowhere: they stay.
     Nowhere,
 }
 
 /// Keeps the messages of all vhosts within the memory budget.
 #[derive(Debug)]
-pub(super) struct Pager {
-    place: Place,
+pub(crate) struct Pager<D: Disk> {
+    place: Place<D>,
     budget_bytes: AtomicU64,
     /// What the messages of all vhosts take that are in memory, about.
     used_bytes: AtomicU64,
@@ -72,15 +71,33 @@ pub(super) struct Pager {
     waiters: Mutex<Vec<Arc<Outbox>>>,
     /// Something was spilled: what is let go may be a piece of it.
     has_spilled: AtomicBool,
-    loads: Jobs<(Name, Load)>,
-    leaves: Jobs<Leave>,
-    vhosts: Mutex<BTreeMap<Name, Weak<Vhost>>>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Blocks that are to be read back: for [`Pager::load`].
+    pub(crate) loads: Jobs<(Name, Load)>,
+    /// For [`Pager::leave`].
+    pub(crate) leaves: Jobs<Leave>,
+    /// Nothing is spilled before this, after that failed.
+    spill_again_ns: AtomicU64,
+    vhosts: Mutex<BTreeMap<Name, Weak<Vhost<D>>>>,
+}
+
+/// Connections that waited for room in memory, of which there is some.
+#[derive(Debug, Default)]
+#[must_use]
+pub(crate) struct Room(Vec<Arc<Outbox>>);
+
+impl Room {
+    /// Calls them. Not under the lock of a core.
+    pub(crate) fn call(self) {
+        for outbox in self.0 {
+            outbox.waits_for_room.store(false, Ordering::Relaxed);
+            outbox.call();
+        }
+    }
 }
 
 /// Something for the thread that lets messages leave.
 #[derive(Debug)]
-enum Leave {
+pub(crate) enum Leave {
     /// Look: there is too much.
     Look,
     /// Write a block of this vhost.
@@ -89,9 +106,9 @@ enum Leave {
     Unspill(Lsn),
 }
 
-impl Pager {
-    /// A pager that does nothing until [`Pager::start`].
-    pub(super) fn new(place: Place, budget_bytes: u64) -> Self {
+impl<D: Disk> Pager<D> {
+    /// A pager whose work somebody has to carry out.
+    pub(crate) fn new(place: Place<D>, budget_bytes: u64) -> Self {
         Self {
             place,
             budget_bytes: AtomicU64::new(budget_bytes),
@@ -103,59 +120,40 @@ impl Pager {
             waiters: Mutex::default(),
             has_spilled: AtomicBool::new(false),
             loads: Jobs::default(),
+            spill_again_ns: AtomicU64::new(0),
             leaves: Jobs::default(),
             vhosts: Mutex::default(),
-            threads: Mutex::default(),
         }
     }
 
     /// Another budget, from now on. One that is smaller takes hold at once.
-    pub(super) fn set_budget(&self, budget_bytes: u64) {
+    pub(crate) fn set_budget(&self, budget_bytes: u64) {
         self.budget_bytes.store(budget_bytes, Ordering::Relaxed);
-        self.used(Memory::default(), Memory::default());
+        self.used(Memory::default(), Memory::default()).call();
     }
 
     /// Takes a vhost in.
-    pub(super) fn add(&self, vhost: &Arc<Vhost>) {
+    pub(crate) fn add(&self, vhost: &Arc<Vhost<D>>) {
         let mut vhosts = self.vhosts.lock();
         vhosts.retain(|_, vhost| vhost.strong_count() > 0);
         vhosts.insert(vhost.name().clone(), Arc::downgrade(vhost));
     }
 
-    /// Starts its threads.
-    pub(super) fn start(self: &Arc<Self>) -> io::Result<()> {
-        if matches!(self.place, Place::Nowhere) {
-            return Ok(());
-        }
-        let begin = |name: &str, run: fn(&Self)| {
-            let pager = Arc::clone(self);
-            let thread = std::thread::Builder::new().name(name.to_owned());
-            thread.spawn(move || run(&pager))
-        };
-        let mut threads = self.threads.lock();
-        threads.push(begin("page-in", Self::run_loads)?);
-        threads.push(begin("page-out", Self::run_leaves)?);
-        Ok(())
-    }
-
-    /// Ends its threads, without waiting for them.
-    pub(super) fn let_go(&self) {
+    /// Ends who carries out its work.
+    pub(crate) fn let_go(&self) {
         self.loads.stop();
         self.leaves.stop();
     }
 
-    /// Ends its threads. Blocks.
-    pub(super) fn stop(&self) {
-        self.let_go();
-        for thread in std::mem::take(&mut *self.threads.lock()) {
-            if thread.join().is_err() {
-                tracing::error!("a paging thread failed");
-            }
-        }
+    /// Whether messages can leave memory at all.
+    pub(crate) const fn has_place(&self) -> bool {
+        !matches!(self.place, Place::Nowhere)
     }
 
     /// The memory of a vhost's messages changed: of those that are here and of those that are not.
-    pub(super) fn used(&self, before: Memory, after: Memory) {
+    /// Gives who waited for room and need not any more, to be called without a lock.
+    #[must_use]
+    pub(crate) fn used(&self, before: Memory, after: Memory) -> Room {
         let cards = after.card_bytes().wrapping_sub(before.card_bytes());
         self.card_bytes.fetch_add(cards, Ordering::Relaxed);
         let change = after.here_bytes().wrapping_sub(before.here_bytes());
@@ -166,27 +164,25 @@ impl Pager {
         {
             self.leaves.push([Leave::Look]);
         }
-        self.note_crowd();
+        self.note_crowd()
     }
 
-    /// Notes whether publishers should wait, and calls those that did when it is over.
-    fn note_crowd(&self) {
+    /// Notes whether publishers should wait, and gives those that did when it is over.
+    #[must_use]
+    fn note_crowd(&self) -> Room {
         let is_crowded = !matches!(self.place, Place::Nowhere) && self.is_full();
         if self.is_crowded.load(Ordering::Relaxed) == is_crowded {
-            return;
+            return Room::default();
         }
         self.is_crowded.store(is_crowded, Ordering::Relaxed);
-        if !is_crowded {
-            let waiters = std::mem::take(&mut *self.waiters.lock());
-            for outbox in waiters {
-                outbox.waits_for_room.store(false, Ordering::Relaxed);
-                outbox.call();
-            }
+        if is_crowded {
+            return Room::default();
         }
+        Room(std::mem::take(&mut *self.waiters.lock()))
     }
 
     /// Whether publishers should wait; this connection is called when they need not any more.
-    pub(super) fn is_crowded(&self, outbox: &Arc<Outbox>) -> bool {
+    pub(crate) fn is_crowded(&self, outbox: &Arc<Outbox>) -> bool {
         if !self.is_crowded.load(Ordering::Relaxed) {
             return false;
         }
@@ -201,7 +197,7 @@ impl Pager {
 
     /// Whether so much waits for the journal that a connection, or long work, should wait for it.
     /// Who settles brings little, and may spare a record: only for that many records.
-    pub(super) fn is_journal_behind(&self, settles: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn is_journal_behind(&self, settles: impl FnOnce() -> bool) -> bool {
         let (records, all) = self.waiting_bytes();
         records > self.part_of_budget(RECORDS_PART, RECORDS_BYTES)
             || all > self.part_of_budget(JOURNAL_PART, JOURNAL_BYTES) && !settles()
@@ -235,13 +231,13 @@ impl Pager {
     }
 
     /// Whether what is to be read back should wait until something left.
-    fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.over_bytes() > self.budget_bytes.load(Ordering::Relaxed) / MARGIN_PART
             && !self.is_stuck.load(Ordering::Relaxed)
     }
 
     /// Reads and writes what a vhost asks for.
-    pub(super) fn take(&self, vhost: &Name, loads: &mut Vec<Load>, spills: &mut Vec<Spill>) {
+    pub(crate) fn take(&self, vhost: &Name, loads: &mut Vec<Load>, spills: &mut Vec<Spill>) {
         self.loads
             .push(loads.drain(..).map(|load| (vhost.clone(), load)));
         let spills = spills.drain(..);
@@ -250,7 +246,7 @@ impl Pager {
     }
 
     /// Takes out what is a spilled piece, to let it go elsewhere.
-    pub(super) fn release(&self, released: &mut Vec<Lsn>) {
+    pub(crate) fn release(&self, released: &mut Vec<Lsn>) {
         if self.has_spilled.load(Ordering::Relaxed) {
             let pieces = released.extract_if(.., |name| is_spilled(*name));
             self.leaves.push(pieces.map(Leave::Unspill));
@@ -258,7 +254,7 @@ impl Pager {
     }
 
     /// Bytes spilled and not let go.
-    pub(super) fn spilled_bytes(&self) -> u64 {
+    pub(crate) fn spilled_bytes(&self) -> u64 {
         match &self.place {
             Place::Journal(store) => store.stats().spilled_bytes,
             Place::Spilled(spill) => spill.bytes(),
@@ -266,7 +262,7 @@ impl Pager {
         }
     }
 
-    fn vhost(&self, name: &Name) -> Option<Arc<Vhost>> {
+    fn vhost(&self, name: &Name) -> Option<Arc<Vhost<D>>> {
         self.vhosts.lock().get(name)?.upgrade()
     }
 

@@ -8,17 +8,14 @@
 //! A record that nobody waits for starts no commit by itself: it rides with the next, or goes a
 //! little later.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::BrokerDisk;
 use super::bell::Bell;
-use super::clock::{Clock, Stopwatch};
 use super::outbox::Outbox;
 use crate::base::{Lsn, Millis, Name, Now};
 use crate::broker::registry::{OWNER, RegistryFact};
@@ -26,14 +23,9 @@ use crate::broker::{Core, Effects, Fact, Record};
 use crate::gateway::Bodies;
 use crate::record::{self, Stored};
 use crate::store::{
-    Appending, CommitPace, DiskJournal, Due, Journal, Maintained, Reservation, StoreError,
-    StoreState, StoreStats, SyncPolicy, Waiting, Wake, Writer,
+    Appending, Disk, DiskJournal, Journal, Reservation, StoreState, StoreStats, Wake,
 };
 
-/// How often the journal is looked after when nothing is written.
-const IDLE: Duration = Duration::from_millis(100);
-/// How often a checkpoint looks whether it may go on.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// On a full disk a checkpoint is written once so little lives, in bytes: less than one of the two
 /// reserved segments holds.
 const FULL_LIVE_BYTES_MAX: u64 = 24 * 1024 * 1024;
@@ -44,17 +36,14 @@ const LIVE_PART: u64 = 8;
 const REGISTRY_FACTS: usize = 1024;
 /// Memory of a record that waits, beside its bytes, about.
 const RECORD_BYTES: u64 = 128;
-/// Bytes that rewriting may read and write between two commits.
-const MAINTAIN_BYTES: usize = 1024 * 1024;
 
 /// The journal that all vhosts of a broker share.
 #[derive(Debug)]
-pub(super) struct Store {
-    journal: DiskJournal<Stored, BrokerDisk>,
+pub(crate) struct Store<D: Disk> {
+    journal: DiskJournal<Stored, D>,
     bell: Bell,
     /// Connections to call once an LSN is durable.
     waiters: Mutex<Vec<(Lsn, Arc<Outbox>)>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
     /// Bytes that were read at the start because no checkpoint covered them.
     replayed_bytes: u64,
     /// Those and all bytes written when the last checkpoint was begun.
@@ -69,51 +58,35 @@ pub(super) struct Store {
     declared: AtomicU64,
 }
 
-impl Store {
-    /// Takes a journal over, of which so many bytes were replayed, and starts its thread.
-    pub(super) fn start(
-        journal: DiskJournal<Stored, BrokerDisk>,
-        writer: Writer<Stored, BrokerDisk>,
-        (sync, pace): (SyncPolicy, CommitPace),
+impl<D: Disk> Store<D> {
+    /// Takes a journal over, of which so many bytes were replayed.
+    pub(crate) fn new(
+        journal: DiskJournal<Stored, D>,
         replayed_bytes: u64,
-        clock: Clock,
-    ) -> std::io::Result<Arc<Self>> {
-        let store = Arc::new(Self {
+        now: Millis,
+    ) -> Arc<Self> {
+        Arc::new(Self {
             journal,
             bell: Bell::default(),
             waiters: Mutex::default(),
-            thread: Mutex::default(),
             replayed_bytes,
             checkpoint_at: AtomicU64::new(0),
-            last_round: AtomicU64::new(clock.now().mono.0),
+            last_round: AtomicU64::new(now.0),
             live_when_full: AtomicU64::new(u64::MAX),
             disk_low_bytes: AtomicU64::new(u64::MAX),
             declared: AtomicU64::new(0),
-        });
-        let driver = Driver {
-            store: Arc::clone(&store),
-            writer,
-            sync,
-            clock,
-            pace,
-            watch: Stopwatch::start(),
-            unsynced_since: None,
-            called: Lsn(0),
-        };
-        let thread = std::thread::Builder::new().name("journal".to_owned());
-        *store.thread.lock() = Some(thread.spawn(move || driver.run())?);
-        Ok(store)
+        })
     }
 
     /// LSNs for a batch; call it under the core's lock.
-    pub(super) fn reserve(&self) -> Reservation {
+    pub(crate) fn reserve(&self) -> Reservation {
         Journal::reserve(&self.journal)
     }
 
     /// Appends the records of a batch, without what need not be written any more, and lets go what
     /// no message names any more. Tells the core which bodies have other names now. A poisoned
     /// store takes nothing: it will never confirm it.
-    pub(super) fn fill(
+    pub(crate) fn fill(
         &self,
         reservation: Reservation,
         core: &mut Core,
@@ -139,7 +112,7 @@ impl Store {
 
     /// Appends facts about the registry; returns the LSN of the last record, 0 if there are none. A
     /// poisoned store takes nothing: nothing of it is ever durable.
-    pub(super) fn append_registry(&self, now: Now, facts: Vec<RegistryFact>) -> Lsn {
+    pub(crate) fn append_registry(&self, now: Now, facts: Vec<RegistryFact>) -> Lsn {
         if self.journal.state() == StoreState::Poisoned {
             self.note_declared(Lsn(u64::MAX));
             return Lsn(u64::MAX);
@@ -178,12 +151,12 @@ impl Store {
 
     /// The last record that changed what is declared in any vhost or in the registry: whoever tells
     /// what he has seen there waits until it is durable.
-    pub(super) fn declared(&self) -> Lsn {
+    pub(crate) fn declared(&self) -> Lsn {
         Lsn(self.declared.load(Ordering::Relaxed))
     }
 
     /// Copies the registry into the running checkpoint. Call it while it cannot be changed.
-    pub(super) fn append_registry_block(&self, now: Now, facts: Vec<RegistryFact>) {
+    pub(crate) fn append_registry_block(&self, now: Now, facts: Vec<RegistryFact>) {
         let mut facts = facts.into_iter();
         loop {
             let facts = of_one_record(&mut facts);
@@ -202,25 +175,25 @@ impl Store {
     }
 
     /// Gives a reservation back unused.
-    pub(super) fn abandon(&self, reservation: Reservation) {
+    pub(crate) fn abandon(&self, reservation: Reservation) {
         self.journal.fill(reservation, std::iter::empty());
     }
 
     /// Tells the journal's thread what waits, and up to which LSN somebody wants to know that it is
     /// durable; call it without the core's lock.
-    pub(super) fn ring(&self, wake: Wake, awaited: Lsn) {
+    pub(crate) fn ring(&self, wake: Wake, awaited: Lsn) {
         self.bell.ring(wake, awaited);
     }
 
     /// Whether the disk has no room, or less than it should have.
-    pub(super) fn is_short(&self) -> bool {
+    pub(crate) fn is_short(&self) -> bool {
         self.journal.state() != StoreState::Open
             || self.disk_low_bytes.load(Ordering::Relaxed) != u64::MAX
     }
 
     /// Memory that waits for the disk, about, in bytes: of the records alone, and with what they
     /// carry. None on a full disk, where nothing gets on before somebody has settled something.
-    pub(super) fn waiting_bytes(&self) -> (u64, u64) {
+    pub(crate) fn waiting_bytes(&self) -> (u64, u64) {
         if self.state() != StoreState::Open {
             return (0, 0);
         }
@@ -232,7 +205,7 @@ impl Store {
 
     /// Calls a connection once anything more is durable than now. Returns what is waited for; what
     /// was waited for before is not waited for twice.
-    pub(super) fn call_after_commit(&self, before: Lsn, outbox: &Arc<Outbox>) -> Lsn {
+    pub(crate) fn call_after_commit(&self, before: Lsn, outbox: &Arc<Outbox>) -> Lsn {
         let next = Lsn(self.durable().0.saturating_add(1));
         if next != before {
             self.call_when_durable(next, outbox);
@@ -241,12 +214,12 @@ impl Store {
     }
 
     /// Up to here everything is as safe as the sync policy promises.
-    pub(super) fn durable(&self) -> Lsn {
+    pub(crate) fn durable(&self) -> Lsn {
         self.journal.durable_lsn()
     }
 
     /// Calls a connection once an LSN is durable.
-    pub(super) fn call_when_durable(&self, lsn: Lsn, outbox: &Arc<Outbox>) {
+    pub(crate) fn call_when_durable(&self, lsn: Lsn, outbox: &Arc<Outbox>) {
         self.waiters.lock().push((lsn, Arc::clone(outbox)));
         self.bell.ring(Wake::No, lsn);
         // It may have become so before it was noted.
@@ -256,14 +229,18 @@ impl Store {
     }
 
     /// Ready once an LSN is durable, or never will be.
-    pub(super) async fn until_durable(&self, lsn: Lsn) {
-        self.bell.ring(Wake::No, lsn);
+    pub(crate) async fn until_durable(&self, lsn: Lsn) {
+        if lsn <= self.durable() {
+            return;
+        }
+        let outbox = Arc::new(Outbox::default());
+        self.call_when_durable(lsn, &outbox);
         while self.durable() < lsn && self.state() != StoreState::Poisoned {
-            tokio::time::sleep(LOOK_AGAIN).await;
+            poll_fn(|context| outbox.poll_ready(context)).await;
         }
     }
 
-    fn call_waiters(&self) {
+    pub(super) fn call_waiters(&self) {
         let durable = self.durable();
         let due: Vec<_> = {
             let mut waiters = self.waiters.lock();
@@ -274,14 +251,32 @@ impl Store {
         }
     }
 
+    /// Ready once anything more is durable than now, or the store fails. Nobody hurries for this.
+    pub(crate) async fn until_commit(&self) {
+        let outbox = Arc::new(Outbox::default());
+        let next = Lsn(self.durable().0.saturating_add(1));
+        self.waiters.lock().push((next, Arc::clone(&outbox)));
+        if next <= self.durable() {
+            return;
+        }
+        poll_fn(|context| outbox.poll_ready(context)).await;
+    }
+
+    /// Calls all who wait: nothing more will be durable.
+    pub(super) fn call_all_waiters(&self) {
+        for (_, outbox) in std::mem::take(&mut *self.waiters.lock()) {
+            outbox.call();
+        }
+    }
+
     /// The journal itself, for checkpoints.
-    pub(super) const fn journal(&self) -> &DiskJournal<Stored, BrokerDisk> {
+    pub(crate) const fn journal(&self) -> &DiskJournal<Stored, D> {
         &self.journal
     }
 
     /// Whether so much was written since the last checkpoint that the next one is due; on a full
     /// disk, whether so little lives that it fits into what is reserved and frees the rest.
-    pub(super) fn is_checkpoint_due(&self, after_bytes: u64) -> bool {
+    pub(crate) fn is_checkpoint_due(&self, after_bytes: u64) -> bool {
         let stats = self.journal.stats();
         let written = self.replayed_bytes + stats.written_bytes;
         let since = written - self.checkpoint_at.load(Ordering::Relaxed);
@@ -318,13 +313,13 @@ impl Store {
     }
 
     /// Bytes that are free on its disk, if that can be told.
-    pub(super) fn free_bytes(&self) -> Option<u64> {
+    pub(crate) fn free_bytes(&self) -> Option<u64> {
         self.journal.free_bytes().ok()
     }
 
     /// Reads a piece of a body that was written ahead; none, and a line in the log, if it cannot be
     /// read. Blocks.
-    pub(super) fn read_piece(&self, body: Lsn, piece: usize) -> Option<Bytes> {
+    pub(crate) fn read_piece(&self, body: Lsn, piece: usize) -> Option<Bytes> {
         match self.journal.read_piece(body, piece) {
             Ok(bytes) => bytes,
             Err(error) => {
@@ -335,7 +330,7 @@ impl Store {
     }
 
     /// Reads a body whole. Blocks.
-    pub(super) fn read_body(&self, body: Lsn) -> Option<Bytes> {
+    pub(crate) fn read_body(&self, body: Lsn) -> Option<Bytes> {
         match self.journal.read(body) {
             Ok(bytes) => Some(bytes),
             Err(error) => {
@@ -346,37 +341,33 @@ impl Store {
     }
 
     /// How much is free where that is too little; none where it is enough.
-    pub(super) fn set_disk_low(&self, free_bytes: Option<u64>) {
+    pub(crate) fn set_disk_low(&self, free_bytes: Option<u64>) {
         let bytes = free_bytes.unwrap_or(u64::MAX);
         self.disk_low_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// When its thread came round last.
-    pub(super) fn last_round(&self) -> Millis {
+    pub(crate) fn last_round(&self) -> Millis {
         Millis(self.last_round.load(Ordering::Relaxed))
     }
 
     /// How the store is.
-    pub(super) fn state(&self) -> StoreState {
+    pub(crate) fn state(&self) -> StoreState {
         self.journal.state()
     }
 
-    pub(super) fn stats(&self) -> StoreStats {
+    pub(crate) fn stats(&self) -> StoreStats {
         self.journal.stats()
     }
 
-    /// Ends the thread once what waits is written, without waiting for it.
-    pub(super) fn let_go(&self) {
-        self.bell.stop();
+    /// How who commits is woken.
+    pub(crate) const fn bell(&self) -> &Bell {
+        &self.bell
     }
 
-    /// Writes and syncs what waits and ends the thread. Blocks.
-    pub(super) fn stop(&self) {
-        self.bell.stop();
-        let thread = self.thread.lock().take();
-        if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the journal's thread failed");
-        }
+    /// Notes that who commits came round.
+    pub(super) fn note_round(&self, now: Millis) {
+        self.last_round.store(now.0, Ordering::Relaxed);
     }
 }
 
@@ -393,7 +384,7 @@ fn of_one_record(facts: &mut impl Iterator<Item = RegistryFact>) -> Vec<Fact> {
     record
 }
 
-impl Bodies for Store {
+impl<D: Disk> Bodies for Store<D> {
     fn append_piece(&self, bytes: Bytes) -> Lsn {
         let (lsn, wake) = self.journal.append_piece(bytes);
         self.ring(wake, Lsn(0));
@@ -414,119 +405,5 @@ impl Bodies for Store {
 
     fn is_short(&self) -> bool {
         Self::is_short(self)
-    }
-}
-
-/// The journal's thread.
-struct Driver {
-    store: Arc<Store>,
-    writer: Writer<Stored, BrokerDisk>,
-    sync: SyncPolicy,
-    clock: Clock,
-    pace: CommitPace,
-    /// Runs since the thread began, for the pace.
-    watch: Stopwatch,
-    /// When the oldest bytes were written that are not synced, under [`SyncPolicy::Interval`].
-    unsynced_since: Option<Stopwatch>,
-    /// Who waited for what is durable up to here was called.
-    called: Lsn,
-}
-
-impl Driver {
-    fn run(mut self) {
-        let mut more = false;
-        let mut upkeep = Maintained::Idle;
-        loop {
-            let stop = if more {
-                self.store.bell.wait(Duration::ZERO)
-            } else {
-                self.store.bell.wait(IDLE)
-            };
-            let now = self.clock.now().mono;
-            self.store.last_round.store(now.0, Ordering::Relaxed);
-            match self.step(upkeep) {
-                Ok(next) => (more, upkeep) = next,
-                // The store has said so in the log; nothing is confirmed any more.
-                Err(_) => return,
-            }
-            if stop && !more {
-                if self.writer.close(self.clock.now().wall).is_ok() {
-                    self.store.call_waiters();
-                }
-                return;
-            }
-        }
-    }
-
-    /// One commit and one piece of housekeeping, as the last one left it; whether to come again at
-    /// once.
-    fn step(&mut self, upkeep: Maintained) -> Result<(bool, Maintained), StoreError> {
-        self.let_others_join(upkeep);
-        let wrote = self.writer.write(self.clock.now().wall)?;
-        let (_, arrived_bytes) = self.store.journal.waiting_bytes();
-        let records = wrote.records + wrote.elided;
-        self.pace.committed(self.now_us(), records, arrived_bytes);
-        self.sync_if_due(wrote.unsynced)?;
-        // Also without a write: what was elided is confirmed with the rest.
-        let durable = self.store.durable();
-        if durable > self.called {
-            self.called = durable;
-            self.store.call_waiters();
-        }
-        if self.store.state() == StoreState::Full {
-            self.writer.retry_room();
-        }
-        let upkeep = self.writer.maintain(MAINTAIN_BYTES)?;
-        let more = self.writer.has_work() || upkeep == Maintained::More;
-        Ok((more && !wrote.stalled, upkeep))
-    }
-
-    /// A commit waits for more to join it: under load a moment, and longer while nobody waits for
-    /// it, be it a client or the journal's own upkeep.
-    fn let_others_join(&mut self, upkeep: Maintained) {
-        loop {
-            let now_us = self.now_us();
-            let durable = self.store.durable();
-            let awaited = upkeep == Maintained::More || self.store.bell.awaited() > durable;
-            let (bytes, arrived_bytes) = self.store.journal.waiting_bytes();
-            let waiting = Waiting {
-                any: self.writer.has_work(),
-                awaited,
-                bytes,
-                arrived_bytes,
-            };
-            let Due::At(due_us) = self.pace.poll(now_us, waiting) else {
-                return;
-            };
-            let at_most = Duration::from_micros(due_us.saturating_sub(now_us));
-            let until = if awaited { Lsn(u64::MAX) } else { durable };
-            if self.store.bell.wait_for_more(at_most, until) {
-                return;
-            }
-        }
-    }
-
-    /// For the pace: microseconds since the thread began.
-    fn now_us(&self) -> u64 {
-        self.watch.elapsed_ns() / 1_000
-    }
-
-    fn sync_if_due(&mut self, unsynced: bool) -> Result<(), StoreError> {
-        let due = match self.sync {
-            SyncPolicy::Always => unsynced,
-            SyncPolicy::Never => false,
-            SyncPolicy::Interval { every_ms } => {
-                let since =
-                    unsynced.then(|| *self.unsynced_since.get_or_insert_with(Stopwatch::start));
-                since.is_some_and(|watch| watch.elapsed_ns() / 1_000_000 >= every_ms)
-            }
-        };
-        if due {
-            let watch = Stopwatch::start();
-            self.writer.sync()?;
-            self.writer.observe_sync(watch.elapsed_ns() / 1_000);
-            self.unsynced_since = None;
-        }
-        Ok(())
     }
 }

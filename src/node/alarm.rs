@@ -1,0 +1,200 @@
+//! The alarms that stop publishers: too much memory is used, too little of the disk is free, the
+//! journal has no room or failed.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::partials::Partials;
+use super::store::Store;
+use super::vhosts::Vhosts;
+use crate::store::{Disk, StoreState};
+
+/// What stops publishers, and what it was judged by. As long as an alarm stands they get no
+/// credit; consumers go on. Each ends by itself, but for a poisoned journal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Alarms {
+    /// Messages take more memory than the setting `memory-limit`.
+    pub memory_alarm: bool,
+    /// Less of the disk is free than the setting `disk-free-limit`.
+    pub disk_free_alarm: bool,
+    /// How the journal is; an alarm unless it is open. None: messages live in memory only.
+    pub journal: Option<StoreState>,
+    /// Memory that messages take, about, in bytes.
+    pub memory_used_bytes: u64,
+    /// Bytes free on the disk of the data directory, if they could be told.
+    pub disk_free_bytes: Option<u64>,
+}
+
+impl Alarms {
+    /// Whether publishers are stopped.
+    pub fn is_any(&self) -> bool {
+        let well = matches!(self.journal, None | Some(StoreState::Open));
+        self.memory_alarm || self.disk_free_alarm || !well
+    }
+}
+
+/// What is allowed; 0: anything.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) memory_bytes: u64,
+    pub(crate) disk_free_bytes: u64,
+}
+
+/// The alarms of a broker, for everybody to look at.
+#[derive(Debug, Default)]
+pub(crate) struct Board {
+    alarms: Mutex<Alarms>,
+}
+
+impl Board {
+    pub(crate) fn alarms(&self) -> Alarms {
+        *self.alarms.lock()
+    }
+}
+
+/// What looks after memory and disk, and raises and clears the alarm in all vhosts.
+#[derive(Debug)]
+pub(crate) struct Watch<D: Disk> {
+    pub(crate) board: Arc<Board>,
+    pub(crate) vhosts: Arc<Vhosts<D>>,
+    pub(crate) partials: Arc<Partials>,
+    pub(crate) store: Option<Arc<Store<D>>>,
+}
+
+impl<D: Disk> Watch<D> {
+    /// Judges what is used and free now.
+    pub(crate) fn look(&self, limits: Limits) {
+        let (before, store) = (self.board.alarms(), self.store.as_ref());
+        let vhosts_now = self.vhosts.all();
+        let used_bytes = vhosts_now.iter().map(|vhost| vhost.memory_bytes()).sum();
+        let free_bytes = store.and_then(|store| store.free_bytes());
+        let now = Alarms {
+            memory_alarm: is_above(before.memory_alarm, used_bytes, limits.memory_bytes),
+            disk_free_alarm: free_bytes.is_some_and(|free_bytes| {
+                is_below(before.disk_free_alarm, free_bytes, limits.disk_free_bytes)
+            }),
+            journal: store.map(|store| store.state()),
+            memory_used_bytes: used_bytes,
+            disk_free_bytes: free_bytes,
+        };
+        *self.board.alarms.lock() = now;
+        tell(before, now, limits);
+        if let Some(store) = store {
+            store.set_disk_low(now.disk_free_alarm.then_some(free_bytes).flatten());
+        }
+        if now.is_any() != before.is_any() {
+            self.partials.set_alarm(now.is_any());
+            self.vhosts.set_alarm(now.is_any());
+        }
+    }
+}
+
+/// Says what changed and what to do about it. (The journal speaks for itself.)
+fn tell(before: Alarms, now: Alarms, limits: Limits) {
+    let (used_bytes, limit_bytes) = (now.memory_used_bytes, limits.memory_bytes);
+    match (before.memory_alarm, now.memory_alarm) {
+        (false, true) => tracing::warn!(
+            used_bytes,
+            limit_bytes,
+            "memory alarm: messages take more than memory-limit. Publishers get no credit until \
+             consumers have taken a tenth of them"
+        ),
+        (true, false) => tracing::info!(used_bytes, limit_bytes, "memory alarm is over"),
+        _ => {}
+    }
+    let free_bytes = now.disk_free_bytes.unwrap_or(0);
+    let limit_bytes = limits.disk_free_bytes;
+    match (before.disk_free_alarm, now.disk_free_alarm) {
+        (false, true) => tracing::warn!(
+            free_bytes,
+            limit_bytes,
+            "disk alarm: less than disk-free-limit is free. Publishers get no credit, consumers go \
+             on. Make room on the disk or let consumers empty the queues: publishers go on then"
+        ),
+        (true, false) => tracing::info!(free_bytes, limit_bytes, "disk alarm is over"),
+        _ => {}
+    }
+    if now.is_any() != before.is_any() {
+        if now.is_any() {
+            tracing::warn!("publishers are stopped");
+        } else {
+            tracing::info!("publishers go on");
+        }
+    }
+}
+
+/// Whether too much is used; raised it stands until a tenth is free again, so that it does not
+/// flutter. A limit of 0 is none.
+const fn is_above(raised: bool, used: u64, limit: u64) -> bool {
+    let bound = if raised { limit - limit / 10 } else { limit };
+    limit > 0 && used > bound
+}
+
+/// Whether too little is free; raised it stands until a tenth more is.
+const fn is_below(raised: bool, free: u64, limit: u64) -> bool {
+    let bound = if raised {
+        limit.saturating_add(limit / 10)
+    } else {
+        limit
+    };
+    free < bound
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alarm_stands_until_a_tenth_is_free_again() {
+        let steps = [
+            (90, false),
+            (101, true),
+            (95, true),
+            (91, true),
+            (90, false),
+            (100, false),
+        ];
+        let (mut above, mut below) = (false, false);
+        for (used, expect) in steps {
+            above = is_above(above, used, 100);
+            assert_eq!(above, expect, "{used} used of 100");
+            below = is_below(below, 200 - used, 100);
+            assert_eq!(below, expect, "{} free where 100 are to be", 200 - used);
+        }
+        assert!(!is_above(false, u64::MAX, 0) && !is_below(false, 0, 0));
+    }
+
+    #[test]
+    fn publishers_stop_for_each_alarm_and_for_a_journal_that_is_not_well() {
+        let alarms = Alarms::default();
+        let memory_alarm = true;
+        let disk_free_alarm = true;
+        let journal = |state| Alarms {
+            journal: Some(state),
+            ..alarms
+        };
+        for (alarms, expect) in [
+            (alarms, false),
+            (journal(StoreState::Open), false),
+            (journal(StoreState::Full), true),
+            (journal(StoreState::Poisoned), true),
+            (
+                Alarms {
+                    memory_alarm,
+                    ..alarms
+                },
+                true,
+            ),
+            (
+                Alarms {
+                    disk_free_alarm,
+                    ..alarms
+                },
+                true,
+            ),
+        ] {
+            assert_eq!(alarms.is_any(), expect, "{alarms:?}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Checkpoints: all durable state of all vhosts, copied in slices while they go on.
+
+use std::sync::Arc;
+
+use super::store::Store;
+use super::vhost::{Failed, Vhost};
+use crate::base::Lsn;
+use crate::broker::Snapshot;
+use crate::store::Disk;
+
+/// Slices copied before it is waited until they are written: what waits takes memory.
+const SLICES_AHEAD: u32 = 32;
+
+/// Writes checkpoints, a slice in each step.
+#[derive(Debug)]
+pub(crate) struct Checkpointer<D: Disk> {
+    store: Arc<Store<D>>,
+    /// One is due whenever so many bytes were written since the last.
+    after_bytes: u64,
+    /// Copies with lower names are made anew: what was copied for a checkpoint that was given up is
+    /// gone.
+    trusted: Lsn,
+    running: Option<Running<D>>,
+}
+
+/// A checkpoint that is being copied.
+#[derive(Debug)]
+struct Running<D: Disk> {
+    /// Those that were not begun, the next one last.
+    vhosts: Vec<Arc<Vhost<D>>>,
+    current: Option<(Arc<Vhost<D>>, Snapshot)>,
+    /// Slices copied since it was last waited for them.
+    slices: u32,
+}
+
+/// When to take the next step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// No checkpoint is due.
+    Idle,
+    /// At once.
+    More,
+    /// Once this is durable.
+    After(Lsn),
+}
+
+impl<D: Disk> Checkpointer<D> {
+    pub(crate) const fn new(store: Arc<Store<D>>, after_bytes: u64) -> Self {
+        Self {
+            store,
+            after_bytes,
+            trusted: Lsn(0),
+            running: None,
+        }
+    }
+
+    /// The journal it is written to.
+    pub(crate) const fn store(&self) -> &Arc<Store<D>> {
+        &self.store
+    }
+
+    /// Begins a checkpoint if one is due, or goes on with it. `begin` copies the registry and gives
+    /// the vhosts: in this order, so that a vhost is known before what is in it.
+    pub(crate) fn step(&mut self, begin: impl FnOnce(&Store<D>) -> Vec<Arc<Vhost<D>>>) -> Step {
+        let Some(mut running) = self.running.take() else {
+            return self.begin(begin);
+        };
+        match self.copy(&mut running) {
+            Ok(Some(step)) => {
+                self.running = Some(running);
+                step
+            }
+            Ok(None) => {
+                let wake = self.store.journal().end_checkpoint();
+                self.store.ring(wake, Lsn(0));
+                Step::Idle
+            }
+            Err(Failed) => {
+                self.trusted = self.store.journal().abandon_checkpoint();
+                Step::Idle
+            }
+        }
+    }
+
+    fn begin(&mut self, begin: impl FnOnce(&Store<D>) -> Vec<Arc<Vhost<D>>>) -> Step {
+        let journal = self.store.journal();
+        if journal.checkpoint_runs()
+            || !self.store.is_checkpoint_due(self.after_bytes)
+            || !journal.begin_checkpoint()
+        {
+            return Step::Idle;
+        }
+        let mut vhosts = begin(&self.store);
+        vhosts.reverse();
+        self.running = Some(Running {
+            vhosts,
+            current: None,
+            slices: 0,
+        });
+        Step::More
+    }
+
+    /// Copies one slice; none when all is copied.
+    fn copy(&self, running: &mut Running<D>) -> Result<Option<Step>, Failed> {
+        let Some((vhost, mut snapshot)) = running.current.take() else {
+            let Some(vhost) = running.vhosts.pop() else {
+                return Ok(None);
+            };
+            match vhost.begin_snapshot(self.trusted) {
+                Ok(snapshot) => running.current = Some((vhost, snapshot)),
+                // What is deleted is left out.
+                Err(Failed) if vhost.is_deleted() => {}
+                Err(failed) => return Err(failed),
+            }
+            return Ok(Some(Step::More));
+        };
+        match vhost.copy_slice(&self.store, &mut snapshot) {
+            Ok(Some(copy)) => {
+                running.current = Some((vhost, snapshot));
+                running.slices += u32::from(copy > Lsn(0));
+                if running.slices >= SLICES_AHEAD {
+                    running.slices = 0;
+                    return Ok(Some(Step::After(copy)));
+                }
+            }
+            Ok(None) => {}
+            Err(Failed) if vhost.is_deleted() => {}
+            Err(failed) => return Err(failed),
+        }
+        Ok(Some(Step::More))
+    }
+}

@@ -1,0 +1,160 @@
+//! What its owner does for the journal: commits, and keeps house in it.
+//!
+//! ```text
+//!   records ---> bell ---> poll: join or commit ---> commit: write, sync, durable LSN ---> waiters
+//! ```
+//!
+//! The server runs it on a thread of its own that sleeps at the bell; the simulator steps it.
+
+use std::sync::Arc;
+
+use super::clock::SharedClock;
+use super::store::Store;
+use crate::base::Lsn;
+use crate::record::Stored;
+use crate::store::{
+    CommitPace, Disk, Due, Maintained, StoreError, StoreState, SyncPolicy, Waiting, Writer,
+};
+
+/// Bytes that rewriting may read and write between two commits.
+const MAINTAIN_BYTES: usize = 1024 * 1024;
+
+/// Commits what waits for the journal, and keeps house in it. Its owner says when to go on.
+#[derive(Debug)]
+pub(crate) struct Committer<D: Disk> {
+    store: Arc<Store<D>>,
+    writer: Writer<Stored, D>,
+    sync: SyncPolicy,
+    clock: SharedClock,
+    pace: CommitPace,
+    /// When the oldest bytes were written that are not synced, under [`SyncPolicy::Interval`].
+    unsynced_since_ns: Option<u64>,
+    /// Who waited for what is durable up to here was called.
+    called: Lsn,
+    /// How the last piece of housekeeping left it.
+    upkeep: Maintained,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Next {
+    /// Commit.
+    Commit,
+    /// Let more join the commit: at most so long, until it is full or until somebody waits for a
+    /// record above `awaited`.
+    Join {
+        /// In microseconds.
+        at_most_us: u64,
+        /// Nobody who waits for this or less shortens it.
+        awaited: Lsn,
+    },
+}
+
+impl<D: Disk> Committer<D> {
+    pub(crate) fn new(
+        store: Arc<Store<D>>,
+        writer: Writer<Stored, D>,
+        (sync, pace): (SyncPolicy, CommitPace),
+        clock: SharedClock,
+    ) -> Self {
+        Self {
+            store,
+            writer,
+            sync,
+            clock,
+            pace,
+            unsynced_since_ns: None,
+            called: Lsn(0),
+            upkeep: Maintained::Idle,
+        }
+    }
+
+    /// The journal it commits for.
+    pub(crate) const fn store(&self) -> &Arc<Store<D>> {
+        &self.store
+    }
+
+    /// Whether to commit, or to let more join first: under load a moment, and longer while nobody
+    /// waits for it, be it a client or the journal's own upkeep.
+    pub(crate) fn poll(&mut self) -> Next {
+        let now_us = self.now_us();
+        let durable = self.store.durable();
+        let is_awaited = self.upkeep == Maintained::More || self.store.bell().awaited() > durable;
+        let (bytes, arrived_bytes) = self.store.journal().waiting_bytes();
+        let waiting = Waiting {
+            any: self.writer.has_work(),
+            awaited: is_awaited,
+            bytes,
+            arrived_bytes,
+        };
+        let Due::At(due_us) = self.pace.poll(now_us, waiting) else {
+            return Next::Commit;
+        };
+        Next::Join {
+            at_most_us: due_us.saturating_sub(now_us),
+            awaited: if is_awaited { Lsn(u64::MAX) } else { durable },
+        }
+    }
+
+    /// One commit and one piece of housekeeping; whether to come again at once. After an error the
+    /// store is poisoned: who waits for it is called, and finds it so.
+    pub(crate) fn commit(&mut self) -> Result<bool, StoreError> {
+        let committed = self.try_commit();
+        if committed.is_err() {
+            self.store.call_all_waiters();
+        }
+        committed
+    }
+
+    fn try_commit(&mut self) -> Result<bool, StoreError> {
+        let now = self.clock.now();
+        self.store.note_round(now.mono);
+        let wrote = self.writer.write(now.wall)?;
+        let (_, arrived_bytes) = self.store.journal().waiting_bytes();
+        let records = wrote.records + wrote.elided;
+        self.pace.committed(self.now_us(), records, arrived_bytes);
+        self.sync_if_due(wrote.unsynced)?;
+        // Also without a write: what was elided is confirmed with the rest.
+        let durable = self.store.durable();
+        if durable > self.called {
+            self.called = durable;
+            self.store.call_waiters();
+        }
+        if self.store.state() == StoreState::Full {
+            self.writer.retry_room();
+        }
+        self.upkeep = self.writer.maintain(MAINTAIN_BYTES)?;
+        let more = self.writer.has_work() || self.upkeep == Maintained::More;
+        Ok(more && !wrote.stalled)
+    }
+
+    /// Writes and syncs what waits, for good.
+    pub(crate) fn close(&mut self) -> Result<(), StoreError> {
+        self.writer.close(self.clock.now().wall)?;
+        self.store.call_waiters();
+        Ok(())
+    }
+
+    fn now_us(&self) -> u64 {
+        self.clock.elapsed_ns() / 1_000
+    }
+
+    fn sync_if_due(&mut self, unsynced: bool) -> Result<(), StoreError> {
+        let now_ns = self.clock.elapsed_ns();
+        let due = match self.sync {
+            SyncPolicy::Always => unsynced,
+            SyncPolicy::Never => false,
+            SyncPolicy::Interval { every_ms } => {
+                let since_ns = unsynced.then(|| *self.unsynced_since_ns.get_or_insert(now_ns));
+                since_ns.is_some_and(|since_ns| (now_ns - since_ns) / 1_000_000 >= every_ms)
+            }
+        };
+        if due {
+            self.writer.sync()?;
+            let took_ns = self.clock.elapsed_ns() - now_ns;
+            self.writer.observe_sync(took_ns / 1_000);
+            self.unsynced_since_ns = None;
+        }
+        Ok(())
+    }
+}

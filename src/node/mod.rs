@@ -1,0 +1,43 @@
+//! Layer 8: a whole broker without input and output: vhosts behind their locks, the journal's buffer
+//! and who waits for it, the memory budget, checkpoints, back pressure.
+//!
+//! ```text
+//!  connection --> Vhost (core behind one lock) --> Outbox --> other connections
+//!                    |  records                       ^
+//!                    v                                | durable
+//!                  Store (bell) --> Committer: write, sync
+//! ```
+//! Promises: the core's lock is held for a batch; records get their LSNs under it, and whoever waits
+//! for one is called only once it is durable; who is to be woken is woken after the lock is free.
+//! Never: no socket, thread or clock; those are the server's, or the simulator's. Disks come in as
+//! [`crate::store::Disk`].
+//!
+//! Read first: `vhost` (a batch), `store` and `committer` (the way to the disk), `pager` (the way out
+//! of memory and back).
+
+pub(crate) mod alarm;
+mod bell;
+mod browse;
+pub(crate) mod checkpoint;
+mod clock;
+pub(crate) mod committer;
+mod outbox;
+pub(crate) mod pager;
+pub(crate) mod partials;
+mod sampled;
+mod signal;
+mod stats;
+mod store;
+mod vhost;
+mod vhosts;
+
+pub use alarm::Alarms;
+pub(crate) use browse::Seen;
+pub(crate) use clock::{Clock, SharedClock};
+pub(crate) use outbox::Outbox;
+pub(crate) use sampled::Sampled;
+pub(crate) use signal::Signal;
+pub use stats::{LockHolds, VhostStats};
+pub(crate) use store::Store;
+pub(crate) use vhost::{Failed, Vhost};
+pub(crate) use vhosts::Vhosts;

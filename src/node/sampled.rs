@@ -1,0 +1,52 @@
+//! The last sample of what is counted, for rates.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::base::Millis;
+
+/// A sample, and when it was begun.
+#[derive(Debug)]
+struct Taken<T> {
+    at: Option<Millis>,
+    sample: Arc<T>,
+}
+
+impl<T: Default> Default for Taken<T> {
+    fn default() -> Self {
+        Self {
+            at: None,
+            sample: Arc::default(),
+        }
+    }
+}
+
+/// The last sample, and the way to the next.
+#[derive(Debug)]
+pub(crate) struct Sampled<T>(Mutex<Taken<T>>);
+
+impl<T: Default> Default for Sampled<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Sampled<T> {
+    /// The last sample.
+    pub(crate) fn last(&self) -> Arc<T> {
+        Arc::clone(&self.0.lock().sample)
+    }
+
+    /// How long it is since the last sample was begun.
+    pub(crate) fn interval_ms(&self, now: Millis) -> Option<u32> {
+        let at = self.0.lock().at?;
+        Some(u32::try_from(now.since(at)).unwrap_or(u32::MAX))
+    }
+
+    /// Puts the next sample in its place.
+    pub(crate) fn put(&self, at: Millis, sample: T) {
+        let (at, sample) = (Some(at), Arc::new(sample));
+        *self.0.lock() = Taken { at, sample };
+    }
+}

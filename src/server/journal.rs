@@ -1,0 +1,46 @@
+//! The journal's thread: it sleeps until something is to be committed.
+
+use std::io;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::BrokerDisk;
+use crate::node::committer::{Committer, Next};
+
+/// How often the journal is looked after when nothing is written.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// Starts it. It ends when the bell of its store says so, and what waits is written, or when the
+/// store fails.
+pub(super) fn start(committer: Committer<BrokerDisk>) -> io::Result<JoinHandle<()>> {
+    let thread = std::thread::Builder::new().name("journal".to_owned());
+    thread.spawn(move || run(committer))
+}
+
+fn run(mut committer: Committer<BrokerDisk>) {
+    let store = std::sync::Arc::clone(committer.store());
+    let mut more = false;
+    loop {
+        let stop = store.bell().wait(if more { Duration::ZERO } else { IDLE });
+        while let Next::Join {
+            at_most_us,
+            awaited,
+        } = committer.poll()
+        {
+            let at_most = Duration::from_micros(at_most_us);
+            if store.bell().wait_for_more(at_most, awaited) {
+                break;
+            }
+        }
+        match committer.commit() {
+            Ok(again) => more = again,
+            // The store has said so in the log; nothing is confirmed any more.
+            Err(_) => return,
+        }
+        if stop && !more {
+            // As above.
+            let _ = committer.close();
+            return;
+        }
+    }
+}

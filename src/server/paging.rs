@@ -1,0 +1,73 @@
+//! The two threads of the pager: one reads messages back, the other lets them leave.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::Pager;
+use crate::node::pager::{Leave, Next, Worked};
+use crate::node::{Clock, SharedClock};
+
+/// How often memory is looked at, and given back, when nobody says that there is too much.
+const IDLE: Duration = Duration::from_secs(1);
+/// How long to wait when nothing may leave at this moment.
+const PAUSE: Duration = Duration::from_millis(2);
+/// How long to wait for something to leave before more is read back.
+const MOMENT: Duration = Duration::from_millis(1);
+
+/// Starts them, unless messages can go nowhere.
+pub(super) fn start(pager: &Arc<Pager>, clock: &SharedClock) -> io::Result<Vec<JoinHandle<()>>> {
+    if !pager.has_place() {
+        return Ok(Vec::new());
+    }
+    let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+    let (loader, leaver) = (Arc::clone(pager), Arc::clone(pager));
+    let clock = Arc::clone(clock);
+    Ok(vec![
+        thread("page-in").spawn(move || run_loads(&loader))?,
+        thread("page-out").spawn(move || run_leaves(&leaver, &*clock))?,
+    ])
+}
+
+fn run_loads(pager: &Pager) {
+    loop {
+        let load = match pager.loads.next(None) {
+            Next::Job(load) => load,
+            Next::Nothing => continue,
+            Next::End => return,
+        };
+        while pager.is_full() && !pager.loads.is_stopped() {
+            pager.loads.pause(MOMENT);
+        }
+        pager.load(&load);
+    }
+}
+
+fn run_leaves(pager: &Pager, clock: &dyn Clock) {
+    loop {
+        let job = match pager.leaves.next(Some(IDLE)) {
+            Next::Job(job) => job,
+            Next::Nothing => {
+                give_back();
+                Leave::Look
+            }
+            Next::End => return,
+        };
+        match pager.leave(clock.elapsed_ns(), job) {
+            Worked::On => {}
+            Worked::Stuck => pager.leaves.pause(PAUSE),
+        }
+    }
+}
+
+/// Has the allocator give memory back to the system that was freed a while ago. It does so when it
+/// is asked for a large piece or gets one back, and when little goes on there is none. This one
+/// comes from the system: a piece of what was freed would be what is not given back.
+fn give_back() {
+    /// Aligned so coarsely that the allocator asks the system for it.
+    #[repr(align(131_072))]
+    #[expect(dead_code, reason = "only its alignment counts")]
+    struct Far(u8);
+    drop(std::hint::black_box(Vec::<Far>::with_capacity(1)));
+}
