@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use support::RunningBroker;
 use support::raw::{
-    DISPOSITION, FLOW, Raw, TRANSFER, binary, described, frame, list, performative, transfer,
-    truth, uint,
+    BEGIN, DISPOSITION, FLOW, Raw, TRANSFER, binary, described, frame, list, performative,
+    transfer, truth, uint,
 };
 
 const MESSAGE_BYTES: usize = 8 << 20;
@@ -130,7 +130,9 @@ fn many_large_messages_pass_through_little_memory_and_a_kill() {
     raw.attach_sender(0, "large");
     raw.wait_for(FLOW);
     send(&mut raw, 0, &message(99), 40);
-    thread::sleep(Duration::from_millis(200));
+    // Frames are read in order: who answers this has read those.
+    raw.begin(1);
+    raw.wait_for(BEGIN);
     #[cfg(target_os = "linux")]
     {
         let kib = memory_kib(&broker);

@@ -4,10 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use figment::error::Kind;
-use figment::providers::{Format, Serialized, Toml};
-use figment::value::{Dict, Map, Value};
-use figment::{Figment, Metadata, Profile, Provider};
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::error::ConfigError;
 use super::settings::Settings;
@@ -26,64 +24,73 @@ pub struct Given {
     origin: String,
 }
 
-impl Provider for Given {
-    fn metadata(&self) -> Metadata {
-        Metadata::named(self.origin.clone())
-    }
-
-    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
-        let dict = Dict::from([(self.key.name.to_owned(), self.value.clone())]);
-        Ok(Map::from([(Profile::Default, dict)]))
-    }
-}
-
 /// Puts layers over the defaults: a later layer wins.
 pub fn load(layers: impl IntoIterator<Item = Given>) -> Result<Settings, ConfigError> {
-    let mut figment = Figment::from(Serialized::defaults(Settings::default()));
-    for given in layers {
-        figment = figment.merge(given);
+    let layers = layers.into_iter().map(|given| (given.key.name, given));
+    let given: BTreeMap<&str, Given> = layers.collect();
+    let defaults = fields(&Settings::default());
+    let mut values = defaults.clone();
+    for (name, given) in &given {
+        // Each alone over the defaults: then it is known whose value does not fit.
+        let mut alone = defaults.clone();
+        alone.insert((*name).to_owned(), given.value.clone());
+        read(alone).map_err(|why| bad_value(name, &given.value, Some(given), why))?;
+        values.insert((*name).to_owned(), given.value.clone());
     }
-    let settings: Settings = figment
-        .extract()
-        .map_err(|error| explain(&figment, &error))?;
+    let refuse = |name: &str, why| {
+        let value = values.get(name).unwrap_or(&Value::Null);
+        bad_value(name, value, given.get(name), why)
+    };
+    let settings = read(values.clone()).map_err(|why| refuse("", why))?;
     match settings.problem() {
-        Some((name, why)) => Err(bad_value(&figment, name, why)),
+        Some((name, why)) => Err(refuse(name, why)),
         None => Ok(settings),
     }
 }
 
+/// Settings as (name, value), in the form that [`read`] takes.
+fn fields(settings: &Settings) -> Map<String, Value> {
+    match serde_json::to_value(settings) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// The opposite of [`fields`]; otherwise what is wrong.
+fn read(values: Map<String, Value>) -> Result<Settings, String> {
+    Settings::deserialize(Value::Object(values)).map_err(|error| {
+        let why = error.to_string();
+        let found = ["invalid type: ", "invalid value: "];
+        let found = found.iter().find_map(|prefix| why.strip_prefix(prefix));
+        found.map(|rest| format!("found {rest}")).unwrap_or(why)
+    })
+}
+
 /// Name and printed default of every setting, for help texts.
 pub fn default_texts() -> Vec<(String, String)> {
-    let tables = Serialized::defaults(Settings::default())
-        .data()
-        .unwrap_or_default();
-    let entries = tables.into_values().flatten();
+    let entries = fields(&Settings::default()).into_iter();
     entries.map(|(name, value)| (name, plain(&value))).collect()
 }
 
 /// The names of the settings in which two differ.
 pub fn changed(old: &Settings, new: &Settings) -> Vec<&'static str> {
-    let values = |settings: &Settings| {
-        let tables = Serialized::defaults(settings).data().unwrap_or_default();
-        tables.into_values().flatten().collect::<BTreeMap<_, _>>()
-    };
-    let (old, new) = (values(old), values(new));
-    let value = |values: &BTreeMap<String, Value>, name: &str| values.get(name).map(plain);
+    let (old, new) = (fields(old), fields(new));
     let names = TABLE.iter().map(|key| key.name);
-    let differs = |name: &&'static str| value(&old, name) != value(&new, name);
-    names.filter(differs).collect()
+    names
+        .filter(|name| old.get(*name) != new.get(*name))
+        .collect()
 }
 
 /// A value without quotes and brackets.
 fn plain(value: &Value) -> String {
     match value {
-        Value::String(_, text) => text.clone(),
-        Value::Array(_, values) => values
+        Value::String(text) => text.clone(),
+        Value::Array(values) => values
             .iter()
             .filter_map(Value::as_str)
             .collect::<Vec<_>>()
             .join(", "),
-        Value::Empty(..) => String::new(),
+        Value::Null => String::new(),
         other => show(other),
     }
 }
@@ -102,24 +109,42 @@ pub fn from_file(path: &str) -> Result<Vec<Given>, ConfigError> {
 }
 
 fn from_toml(path: &str, text: &str) -> Result<Vec<Given>, ConfigError> {
-    let tables = Toml::string(text)
-        .data()
-        .map_err(|error| ConfigError::NotToml {
-            path: path.to_owned(),
-            why: error.kind.to_string(),
+    let entries: BTreeMap<String, toml::Spanned<toml::Value>> =
+        toml::from_str(text).map_err(|error| {
+            // Not its whole text: that shows the line, in which a password may stand.
+            let line = error.span().map_or(1, |span| line_of(text, span.start));
+            ConfigError::NotToml {
+                path: path.to_owned(),
+                why: format!("line {line}: {}", error.message().trim_end()),
+            }
         })?;
-    let origin = format!("in file {path}");
-    let entries = tables.into_values().flatten();
-    entries
-        .map(|(name, value)| match find(&name) {
-            Some(key) => Ok(Given {
-                key,
-                value,
-                origin: origin.clone(),
-            }),
+    let entries = entries.into_iter().map(|(name, value)| {
+        let line = line_of(text, value.span().start);
+        let origin = format!("in file {path}, line {line}");
+        let value = from_toml_value(value.into_inner());
+        match find(&name) {
+            Some(key) => Ok(Given { key, value, origin }),
             None => Err(unknown(&name, &show(&value), &origin)),
-        })
-        .collect()
+        }
+    });
+    entries.collect()
+}
+
+/// The line, from 1, in which a byte stands.
+fn line_of(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
+}
+
+/// What is in a table or is a time is no setting: it stays an object, which every setting refuses.
+fn from_toml_value(value: toml::Value) -> Value {
+    match value {
+        toml::Value::String(text) => Value::from(text),
+        toml::Value::Integer(number) => Value::from(number),
+        toml::Value::Float(number) => Value::from(number),
+        toml::Value::Boolean(switch) => Value::from(switch),
+        toml::Value::Array(values) => values.into_iter().map(from_toml_value).collect(),
+        toml::Value::Datetime(_) | toml::Value::Table(_) => Value::Object(Map::new()),
+    }
 }
 
 /// The settings among environment variables (name, value).
@@ -199,32 +224,15 @@ fn one_value(shape: Shape, text: String) -> Value {
     }
 }
 
-/// Turns figment's error into ours.
-fn explain(figment: &Figment, error: &figment::Error) -> ConfigError {
-    let name = error.path.first().map_or("", String::as_str);
-    let why = match &error.kind {
-        Kind::InvalidType(actual, expected) | Kind::InvalidValue(actual, expected) => {
-            format!("found {actual}, expected {expected}")
-        }
-        kind => kind.to_string(),
-    };
-    bad_value(figment, name, why)
-}
-
-fn bad_value(figment: &Figment, name: &str, why: String) -> ConfigError {
-    let origin = figment
-        .find_metadata(name)
-        .map_or("default", |metadata| metadata.name.as_ref());
+fn bad_value(name: &str, value: &Value, given: Option<&Given>, why: String) -> ConfigError {
     let value = match name {
         "user" => "***".to_owned(),
-        _ => figment
-            .find_value(name)
-            .map_or_else(|_| "?".to_owned(), |value| show(&value)),
+        _ => show(value),
     };
     ConfigError::BadValue {
         name: name.to_owned(),
         value,
-        origin: origin.to_owned(),
+        origin: given.map_or("default", |given| &given.origin).to_owned(),
         why,
         takes: find(name).map_or("another value", |key| key.takes),
     }
@@ -251,15 +259,9 @@ fn unknown(name: &str, value: &str, origin: &str) -> ConfigError {
 /// A value as one would write it.
 fn show(value: &Value) -> String {
     match value {
-        Value::String(_, text) => format!("\"{text}\""),
-        Value::Char(_, char) => format!("\"{char}\""),
-        Value::Bool(_, bool) => bool.to_string(),
-        Value::Num(_, num) => num
-            .to_u128()
-            .map(|number| number.to_string())
-            .or_else(|| num.to_i128().map(|number| number.to_string()))
-            .unwrap_or_else(|| num.to_f64().unwrap_or(f64::NAN).to_string()),
-        Value::Array(_, values) => {
+        Value::String(text) => format!("\"{text}\""),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::Array(values) => {
             // Texts only one level deep: settings are never nested deeper.
             let shown: Vec<String> = values
                 .iter()
@@ -270,8 +272,8 @@ fn show(value: &Value) -> String {
                 .collect();
             format!("[{}]", shown.join(", "))
         }
-        Value::Dict(..) => "{...}".to_owned(),
-        Value::Empty(..) => "nothing".to_owned(),
+        Value::Object(_) => "{...}".to_owned(),
+        Value::Null => "nothing".to_owned(),
     }
 }
 
@@ -334,11 +336,8 @@ mod tests {
 
     #[test]
     fn table_and_settings_name_the_same_settings() {
-        let settings = Serialized::defaults(Settings::default()).data().unwrap();
-        let mut fields: Vec<&str> = settings
-            .values()
-            .flat_map(|dict| dict.keys().map(String::as_str))
-            .collect();
+        let settings = fields(&Settings::default());
+        let mut fields: Vec<&str> = settings.keys().map(String::as_str).collect();
         let mut keys: Vec<&str> = TABLE.iter().map(|key| key.name).collect();
         fields.sort_unstable();
         keys.sort_unstable();
@@ -412,8 +411,43 @@ mod tests {
             .to_string();
         assert_eq!(
             error,
-            "unknown setting 'colour' = \"red\" (in file c.toml); 'coroner serve --help' lists all \
+            "unknown setting 'colour' = \"red\" (in file c.toml, line 1); 'coroner serve --help' lists all \
              settings"
         );
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_file_is_told_with_its_line_and_without_passwords() {
+        let text = |file: &str| {
+            let given = from_toml("c.toml", file).and_then(load);
+            given.unwrap_err().to_string()
+        };
+        assert_eq!(
+            text("# ours\nlog = 'a'\nchannel-max = 70000\n"),
+            "setting 'channel-max' = 70000 (in file c.toml, line 3): found integer `70000`, \
+             expected u16; it takes a number from 0 to 65535"
+        );
+        let nested = text("[channel-max]\nmost = 3");
+        assert!(
+            nested.starts_with("setting 'channel-max' = {...} (in file c.toml, line 1): found map"),
+            "{nested}"
+        );
+        let when = text("log = 2026-11-22");
+        assert!(
+            when.contains("line 1): found map, expected a string"),
+            "{when}"
+        );
+        let broken = text("strict = true\nuser = ['me:secret\n");
+        assert!(
+            broken.starts_with("configuration file 'c.toml' is not valid TOML: line 2: "),
+            "{broken}"
+        );
+        assert!(!broken.contains("secret"), "{broken}");
+    }
+
+    #[test]
+    fn the_first_of_two_layers_may_be_bad_when_the_second_is_right() {
+        let layers = [flag("channel-max", "many"), flag("channel-max", "3")];
+        assert_eq!(load(layers).unwrap().channel_max, 3);
     }
 }

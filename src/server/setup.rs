@@ -131,15 +131,10 @@ pub(super) fn hash(password: &str) -> Password {
     Password::new(salts(), password)
 }
 
-#[allow(
-    clippy::disallowed_methods,
-    reason = "salts are made here, at the edge"
-)]
 fn salts() -> Salts {
-    let salt = || uuid::Uuid::new_v4().into_bytes();
     Salts {
-        hash: salt(),
-        scram: salt(),
+        hash: random(),
+        scram: random(),
     }
 }
 
@@ -204,12 +199,8 @@ fn block_shift(settings: &Settings) -> u32 {
 }
 
 /// A seed nobody can guess, for the hashers of one broker.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "seeds are made here, at the edge"
-)]
 pub(super) fn seed() -> Seed {
-    Seed(uuid::Uuid::new_v4().as_u64_pair().1)
+    Seed(u64::from_ne_bytes(random()))
 }
 
 /// What names of temporary queues begin with: those of an earlier start must not mean these.
@@ -228,18 +219,23 @@ pub(super) fn core_options(settings: &Settings, vhost: &Name, seed: Seed) -> bro
     }
 }
 
-/// Random bytes that are in the memory of this broker only.
+/// Bytes that nobody can guess, from the system. A system that has none gets no broker: nothing
+/// here would be secret.
 #[allow(
     clippy::disallowed_methods,
-    reason = "secrets are made here, at the edge"
+    reason = "secrets, salts and seeds are made here, at the edge"
 )]
-fn secret() -> Secret {
-    let halves = [uuid::Uuid::new_v4(), uuid::Uuid::new_v4()].map(uuid::Uuid::into_bytes);
-    let mut secret = [0; SECRET_BYTES];
-    for (byte, random) in secret.iter_mut().zip(halves.as_flattened()) {
-        *byte = *random;
+fn random<const BYTES: usize>() -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    if let Err(error) = getrandom::fill(&mut bytes) {
+        panic!("the system gives no random bytes: {error}");
     }
-    Secret(secret)
+    bytes
+}
+
+/// Random bytes that are in the memory of this broker only.
+fn secret() -> Secret {
+    Secret(random::<SECRET_BYTES>())
 }
 
 /// How long connections may say nothing, in milliseconds; 0: for ever.

@@ -72,6 +72,9 @@ fn a_peer_that_writes_and_never_reads_is_not_buffered_without_bound() {
     assert!(cost.peak_mib < 200);
 }
 
+/// How long an attack goes on while memory is looked at: what must not grow has time to.
+const WATCHED: Duration = Duration::from_secs(2);
+
 /// A reader with all the credit in the world that does not read, before `messages` of 100 bytes.
 fn reader_stops(messages: u32) -> u64 {
     let cost = under_attack(&[], |broker| {
@@ -80,7 +83,7 @@ fn reader_stops(messages: u32) -> u64 {
         raw.attach_receiver(0, "hostile-0");
         raw.credit(0, 0xffff_fffb, 0x7fff_ffff);
         raw.wait_for(raw::TRANSFER);
-        thread::sleep(Duration::from_secs(2));
+        thread::sleep(WATCHED);
     });
     cost.peak_mib
 }
@@ -121,7 +124,7 @@ fn partial_publishers(publishers: usize, part_bytes: usize) -> u64 {
                 raw
             })
             .collect();
-        thread::sleep(Duration::from_secs(2));
+        thread::sleep(WATCHED);
         drop(stalled);
     });
     cost.peak_mib

@@ -63,10 +63,11 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("std::fs", &["config", "server", "store", "cli"]),
     ("std::thread", &["server", "store"]),
     ("clap::", &["cli"]),
-    ("figment::", &["config"]),
+    ("toml::", &["config", "cli"]),
     ("fe2o3_amqp_types::", &["wire"]),
     // The clients of the command line share nothing with the broker.
     ("serde_amqp::", &["wire", "cli"]),
+    ("getrandom::", &["server"]),
     ("uuid::", &["server", "cli"]),
     ("chrono::", &["server", "cli"]),
 ];
