@@ -2,10 +2,10 @@
 # How late messages expire into dead letters: a million whose times come evenly over 10 s and that are
 # consumed at once (latency counts from the moment one is due), and a million due at the same moment
 # while another client sends 5,000/s.
-#   benches/expiry.sh [PROGRAM]     default: target/release/coroner; needs curl; a minute
+#   benches/expiry.sh [PROGRAM]     default: target/dist/coroner; needs curl; a minute
 set -euo pipefail
 cd "$(dirname "$0")/.."
-program=${1:-target/release/coroner}
+program=${1:-target/dist/coroner}
 messages=1000000
 ttl_ms=8000
 . benches/broker.sh

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # 100,000 queues listed by page, sorted and filtered, beside 5,000 messages a second: their latency with
 # and without, how long the lock was held, and what an idle queue takes.
-#   benches/many_queues.sh [PROGRAM] [QUEUES] [SECONDS]    default: target/release/coroner 100000 10
+#   benches/many_queues.sh [PROGRAM] [QUEUES] [SECONDS]    default: target/dist/coroner 100000 10
 set -euo pipefail
 cd "$(dirname "$0")/.."
-program=${1:-target/release/coroner}
+program=${1:-target/dist/coroner}
 queues=${2:-100000}
 seconds=${3:-10}
 . benches/broker.sh

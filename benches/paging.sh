@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What many waiting messages take: the most memory of each phase beside its budget, the start after
 # kill -9 and what it reads, and that all of them come out again.
-#   benches/paging.sh [PROGRAM] [BUDGET] [ROW...]   default: target/release/coroner 4MiB, the first two
+#   benches/paging.sh [PROGRAM] [BUDGET] [ROW...]   default: target/dist/coroner 4MiB, the first two
 # rows:
 #   backlog    a million durable messages of 1 KiB
 #   spilled    a million transient messages that expire at once into a headers exchange
@@ -12,7 +12,7 @@
 # Needs curl. What a start reads from the device is only seen by root, who can drop the caches.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-program=${1:-target/release/coroner}
+program=${1:-target/dist/coroner}
 budget=${2:-4MiB}
 shift $(($# > 2 ? 2 : $#))
 rows=("$@")

@@ -30,8 +30,8 @@ artemis_port=${ARTEMIS_PORT:-5694}
 broker_j_port=${BROKER_J_PORT:-5696}
 out=${OUT:-$(mktemp -d)}
 mkdir -p "$out"
-coroner=${CORONER:-target/release/coroner}
-[ -x "$coroner" ] || cargo build --release
+coroner=${CORONER:-target/dist/coroner}
+[ -x "$coroner" ] || cargo build --profile dist
 unset CORONER_PORT # the broker takes all of CORONER_* for settings
 
 listens() { (echo >"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }

@@ -2,10 +2,10 @@
 # Durable messages of 1 KiB on a disk whose every sync takes 5 ms: how long until `accepted` at
 # 1,000/s, and how many a second at full rate, consumed at once, later, and not at all. The disk is
 # memory where there is /dev/shm (about 1 GiB), so that nothing but the 5 ms counts.
-#   benches/slow_disk.sh [PROGRAM]     default: target/release/coroner; needs cc; half a minute
+#   benches/slow_disk.sh [PROGRAM]     default: target/dist/coroner; needs cc; half a minute
 set -euo pipefail
 cd "$(dirname "$0")/.."
-program=${1:-target/release/coroner}
+program=${1:-target/dist/coroner}
 [ ! -w /dev/shm ] || work_in=/dev/shm
 . benches/broker.sh
 cat >"$work/slow.c" <<'C'
