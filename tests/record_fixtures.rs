@@ -381,7 +381,7 @@ fn dead(message: &Message, deaths: &[(&str, Reason)]) -> Arc<Message> {
             ttl: message.ttl_ms(),
             evidence: (*reason == Reason::Rejected).then(|| Arc::new(evidence)),
         };
-        history = Some(History::record(history.as_ref(), &death));
+        history = Some(History::record(history.as_ref(), &death).unwrap());
     }
     Arc::new(message.died(Arc::new(history.unwrap()), 2))
 }

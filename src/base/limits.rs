@@ -78,3 +78,11 @@ pub const MESSAGE_OVERHEAD_BYTES: u64 = 288;
 pub const ALLOCATOR_WASTE_PARTS: u64 = 4;
 /// Queues looked at under one hold of the core's lock when objects are listed or counted.
 pub const LISTING_SLICE: usize = 256;
+/// Entries of one message's death history; the oldest beyond these, but the first death's, are folded
+/// into totals: what a message writes with each death must not grow with the number of its deaths.
+pub const HISTORY_ENTRIES_MAX: usize = 64;
+/// Queues whose names are kept of folded entries, so that a loop through them is still found.
+pub const HISTORY_FOLDED_QUEUES_MAX: usize = 256;
+/// Entries of one history as a receiver gets them, in bytes: 64 with the longest names and one key
+/// fit, and two with as many CC keys as there may be. More are folded.
+pub const HISTORY_ENTRIES_BYTES_MAX: usize = 160 * 1024;

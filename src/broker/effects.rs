@@ -150,6 +150,8 @@ pub enum DropCause {
     TargetFull,
     /// The loop turned by itself.
     Cycle,
+    /// It died in more queues than a history keeps the names of.
+    HistoryFull,
     /// It waited for a target, and its queue went or lost its dead-letter exchange.
     PendingAbandoned,
     /// Its queue was purged.
@@ -166,12 +168,13 @@ pub enum DropCause {
 
 impl DropCause {
     /// All there are.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::NoDeadLetterExchange,
         Self::ExchangeMissing,
         Self::Unroutable,
         Self::TargetFull,
         Self::Cycle,
+        Self::HistoryFull,
         Self::PendingAbandoned,
         Self::Purged,
         Self::QueueDeleted,
@@ -188,6 +191,7 @@ impl DropCause {
             Self::Unroutable => "unroutable",
             Self::TargetFull => "target_full",
             Self::Cycle => "cycle",
+            Self::HistoryFull => "history_full",
             Self::PendingAbandoned => "pending_abandoned",
             Self::Purged => "purged",
             Self::QueueDeleted => "queue_deleted",
@@ -206,6 +210,9 @@ impl DropCause {
             Self::TargetFull => "A target refused it: full under `reject-publish`.",
             Self::Cycle => {
                 "It came back to a queue by itself, as dead letters do that go in circles."
+            }
+            Self::HistoryFull => {
+                "Its history has no room for the name of one more queue: 256 are folded already."
             }
             Self::PendingAbandoned => {
                 "It waited for a target, and its queue went or lost its dead-letter exchange."

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::{Entry, History, Reason};
+use super::{Entry, Folded, History, Reason};
 use crate::base::{Name, Timestamp};
 use crate::wire::{
     DecodeError, Value, begin_array_element, begin_list, begin_map, begin_map_array,
@@ -25,7 +25,7 @@ pub enum Encoding {
 }
 
 /// The names of the death annotations: whoever else sends them, they do not enter the broker.
-pub const ANNOTATIONS: [&str; 7] = [
+pub const ANNOTATIONS: [&str; 8] = [
     DEATHS,
     FIRST_EXCHANGE,
     FIRST_QUEUE,
@@ -33,6 +33,7 @@ pub const ANNOTATIONS: [&str; 7] = [
     LAST_EXCHANGE,
     LAST_QUEUE,
     LAST_REASON,
+    FOLDED,
 ];
 
 const DEATHS: &str = "x-opt-deaths";
@@ -42,14 +43,15 @@ const FIRST_REASON: &str = "x-first-death-reason";
 const LAST_EXCHANGE: &str = "x-last-death-exchange";
 const LAST_QUEUE: &str = "x-last-death-queue";
 const LAST_REASON: &str = "x-last-death-reason";
+/// What the entries were that `x-opt-deaths` has no more: a map, only there when there were some.
+const FOLDED: &str = "x-opt-deaths-folded";
+/// Annotations of every history but its entries.
+const POINTS: usize = 6;
 
 impl History {
     /// Number of annotations that [`History::write_annotations`] writes (pairs).
-    pub const fn annotation_count(&self, encoding: Encoding) -> usize {
-        match encoding {
-            Encoding::Array | Encoding::List => ANNOTATIONS.len(),
-            Encoding::None => ANNOTATIONS.len() - 1,
-        }
+    pub fn annotation_count(&self, encoding: Encoding) -> usize {
+        POINTS + usize::from(encoding != Encoding::None) + usize::from(self.folded().is_some())
     }
 
     /// Appends the death annotations as encoded keys and values, without a map around them.
@@ -62,6 +64,10 @@ impl History {
             write_symbol(out, key);
             write_string(out, value);
         }
+        if let Some(folded) = self.folded() {
+            write_symbol(out, FOLDED);
+            write_folded(folded, out);
+        }
     }
 
     /// The value of one of these annotations; nothing for other names.
@@ -71,6 +77,11 @@ impl History {
             self.write_deaths(Encoding::Array, &mut encoded);
             return decode_value(&encoded).ok().map(|(value, _)| value);
         }
+        if name == FOLDED {
+            let mut encoded = Vec::new();
+            write_folded(self.folded()?, &mut encoded);
+            return decode_value(&encoded).ok().map(|(value, _)| value);
+        }
         let mut points = self.points().into_iter();
         points
             .find(|(key, _)| *key == name)
@@ -78,7 +89,7 @@ impl History {
     }
 
     /// The six text annotations, in the order in which `RabbitMQ` writes them.
-    fn points(&self) -> [(&'static str, &str); 6] {
+    fn points(&self) -> [(&'static str, &str); POINTS] {
         let (first, last) = (self.first(), self.last());
         [
             (FIRST_EXCHANGE, first.exchange),
@@ -111,6 +122,18 @@ impl History {
             end(out, array, entries.len());
         }
     }
+}
+
+/// Writes the value of `x-opt-deaths-folded`.
+fn write_folded(folded: &Folded, out: &mut Vec<u8>) {
+    let map = begin_map(out);
+    write_symbol(out, "entries");
+    write_ulong(out, folded.entries());
+    write_symbol(out, "deaths");
+    write_ulong(out, folded.deaths());
+    write_symbol(out, "until");
+    write_timestamp(out, folded.until().0);
+    end(out, map, 6);
 }
 
 /// Writes the keys and values of one entry; returns how many. `RabbitMQ` takes an entry from outside

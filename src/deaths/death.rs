@@ -87,6 +87,20 @@ pub struct Point<'a> {
     pub exchange: &'a Name,
 }
 
+impl Entry {
+    /// Bytes of everything in an entry but its names and keys, at most, encoded or in memory.
+    const FIXED_BYTES: usize = 176;
+    /// Bytes of a text beside its own, at most.
+    const TEXT_BYTES: usize = 5;
+
+    /// Bytes of this entry in `x-opt-deaths`, at most; its evidence is not in there.
+    pub(super) fn size_bytes(&self) -> usize {
+        let keys = self.routing_keys.iter();
+        let keys: usize = keys.map(|key| key.len() + Self::TEXT_BYTES).sum();
+        Self::FIXED_BYTES + self.queue.len() + self.exchange.len() + keys
+    }
+}
+
 impl Reason {
     /// All of them.
     pub const ALL: [Self; 4] = [

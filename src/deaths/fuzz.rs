@@ -1,6 +1,10 @@
 //! Entry point for fuzzing: invariants that must hold for any bytes. Panics when one breaks.
 
-use super::{History, decode_deaths};
+use std::sync::Arc;
+
+use super::{Death, Entry, Folded, History, Reason, decode_deaths};
+use crate::base::limits::{HISTORY_ENTRIES_MAX, HISTORY_FOLDED_QUEUES_MAX};
+use crate::base::{Name, Timestamp};
 
 /// What can be read as a stored history or as `x-opt-deaths` survives a round trip.
 pub fn fuzz_deaths(data: &[u8]) {
@@ -8,11 +12,50 @@ pub fn fuzz_deaths(data: &[u8]) {
         let mut encoded = Vec::new();
         history.encode(&mut encoded);
         assert!(
-            History::decode(&encoded) == Ok(history),
+            History::decode(&encoded).as_ref() == Ok(&history),
             "a history survives a round trip"
         );
+        record_in(&history, data);
     }
     if let Ok(entries) = decode_deaths(data) {
         assert!(entries.len() <= data.len(), "every entry takes bytes");
     }
+}
+
+/// One more death in what was read counts as one more, and what comes of it is bounded.
+fn record_in(history: &History, data: &[u8]) {
+    let queue = data.last().map_or("new", |byte| if byte % 2 == 0 { "new" } else { "" });
+    let death = Death {
+        queue: Name::from(queue),
+        reason: Reason::Expired,
+        time: Timestamp(0),
+        exchange: Name::default(),
+        routing_keys: Arc::from([Name::default()]),
+        ttl: None,
+        evidence: None,
+    };
+    let Ok(next) = History::record(Some(history), &death) else {
+        return;
+    };
+    let folded = next.folded().map_or(0, |folded| folded.queues().count());
+    assert!(
+        next.entries().len() <= HISTORY_ENTRIES_MAX
+            && folded <= HISTORY_FOLDED_QUEUES_MAX.max(history.folded().map_or(0, |f| f.queues().count())),
+        "a history is bounded"
+    );
+    assert!(
+        total(&next) == total(history).saturating_add(1),
+        "every death is counted"
+    );
+    assert!(
+        next.first() == history.first(),
+        "the first death stays what it was"
+    );
+    let _ = (next.is_cycle(queue), next.cycle_path(""));
+}
+
+/// All deaths that a history knows of.
+fn total(history: &History) -> u128 {
+    let kept = history.entries().iter().map(|entry| u128::from(entry.count));
+    kept.sum::<u128>() + u128::from(history.folded().map_or(0, Folded::deaths))
 }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use super::folded::{Folded, FoldedQueue, HistoryFull};
 use super::{Death, Entry, Point, Reason};
 use crate::base::Name;
+use crate::base::limits::{HISTORY_ENTRIES_BYTES_MAX, HISTORY_ENTRIES_MAX};
 
 /// All deaths of one message, compressed by (queue, reason).
 ///
@@ -11,6 +13,7 @@ use crate::base::Name;
 /// entries   newest .......................... oldest     by the latest death of each
 ///           [ (queue, reason) count ] [ ... ] [ ... ]
 ///             ^ latest death            ^ first: the entry of the very first death, wherever it is
+/// folded    what is left of the oldest ones, when there were too many
 /// ```
 ///
 /// An entry keeps what its own first death wrote (exchange, keys, ttl), so the first death of all can
@@ -23,6 +26,20 @@ pub struct History {
     first: usize,
     /// Exchange before the latest death; its queue and reason are those of the newest entry.
     last_exchange: Name,
+    /// Bytes of the entries, by [`Entry::size_bytes`].
+    entries_bytes: usize,
+    /// What the entries were that are not kept.
+    folded: Option<Arc<Folded>>,
+}
+
+/// A queue in a history, on the way back from the latest death.
+#[derive(Clone, Copy, Debug)]
+struct Passed<'a> {
+    queue: &'a Name,
+    /// It is an entry by `rejected`.
+    is_rejected: bool,
+    /// A `rejected` was folded that is newer.
+    rejected_since: bool,
 }
 
 impl History {
@@ -30,9 +47,17 @@ impl History {
     ///
     /// A repeated (queue, reason) raises the count, moves the time of the latest death and goes to
     /// the front; everything else of it stays. Times never fall along one message, also when the
-    /// wall clock does.
-    #[must_use]
-    pub fn record(previous: Option<&Self>, death: &Death) -> Self {
+    /// wall clock does. What is too much is folded, the oldest entry first, but never that of the
+    /// first death.
+    pub fn record(previous: Option<&Self>, death: &Death) -> Result<Self, HistoryFull> {
+        let mut history = Self::with_death(previous, death);
+        while history.is_too_large() {
+            history.fold()?;
+        }
+        Ok(history)
+    }
+
+    fn with_death(previous: Option<&Self>, death: &Death) -> Self {
         let older = previous.map_or(&[][..], Self::entries);
         let place = older.iter().position(|entry| {
             entry.reason == death.reason && entry.queue.as_str() == death.queue.as_str()
@@ -41,7 +66,7 @@ impl History {
         let time = death.time.max(newest_time);
         let mut entries = Vec::with_capacity(older.len() + usize::from(place.is_none()));
         let known = place.and_then(|place| older.get(place));
-        entries.push(Arc::new(match known {
+        let newest = Arc::new(match known {
             Some(known) => Entry {
                 count: known.count.saturating_add(1),
                 last_time: time,
@@ -55,25 +80,69 @@ impl History {
                 first_time: time,
                 last_time: time,
                 exchange: death.exchange.clone(),
-                routing_keys: death.routing_keys.clone(),
+                routing_keys: shared_keys(older, &death.routing_keys),
                 ttl: death.ttl,
                 evidence: death.evidence.clone(),
             },
-        }));
+        });
+        let mut entries_bytes = previous.map_or(0, |history| history.entries_bytes);
+        if known.is_none() {
+            entries_bytes += newest.size_bytes();
+        }
+        entries.push(newest);
         let (newer, rest) = older.split_at(place.unwrap_or(older.len()));
         entries.extend_from_slice(newer);
         entries.extend_from_slice(rest.get(1..).unwrap_or_default());
+        let mut folded = previous.and_then(|history| history.folded.clone());
         let first = match (previous.map(|history| history.first), place) {
             (None, _) => 0,
-            (Some(first), Some(place)) if first == place => 0,
+            (Some(first), Some(place)) if first == place => {
+                if let Some(folded) = &mut folded {
+                    Arc::make_mut(folded).first_died_again();
+                }
+                0
+            }
             (Some(first), Some(place)) if first > place => first,
             (Some(first), _) => first + 1,
         };
+        if let Some(folded) = &mut folded
+            && folded.has(&death.queue)
+        {
+            Arc::make_mut(folded).forget(&death.queue);
+        }
         Self {
             entries,
             first,
             last_exchange: death.exchange.clone(),
+            entries_bytes,
+            folded,
         }
+    }
+
+    /// Whether entries have to be folded. The first death and the latest one are kept in any case.
+    const fn is_too_large(&self) -> bool {
+        self.entries.len() > HISTORY_ENTRIES_MAX
+            || (self.entries_bytes > HISTORY_ENTRIES_BYTES_MAX && self.entries.len() > 2)
+    }
+
+    /// Folds the oldest entry that is not the first death's.
+    fn fold(&mut self) -> Result<(), HistoryFull> {
+        let last = self.entries.len().saturating_sub(1);
+        let is_newer_than_first = self.first == last;
+        let place = if is_newer_than_first {
+            last.saturating_sub(1)
+        } else {
+            last
+        };
+        let entry = self.entries.remove(place);
+        self.entries_bytes = self.entries_bytes.saturating_sub(entry.size_bytes());
+        if is_newer_than_first {
+            self.first = place;
+        }
+        let mut newer = self.entries.iter().take(place);
+        let is_known = newer.any(|newer| *newer.queue == *entry.queue);
+        let folded = self.folded.get_or_insert_with(|| Folded::empty().into());
+        Arc::make_mut(folded).fold(&entry, is_known, is_newer_than_first)
     }
 
     /// Puts together a history that was stored; nothing if its parts do not fit.
@@ -81,12 +150,32 @@ impl History {
         entries: Vec<Entry>,
         first: usize,
         last_exchange: Name,
+        folded: Option<Folded>,
     ) -> Option<Self> {
-        (first < entries.len()).then(|| Self {
+        let is_oldest = first + 1 == entries.len();
+        let fits = folded.as_ref().is_none_or(|folded| {
+            let newer = folded.newer_than_first;
+            (is_oldest && newer <= folded.queues.len())
+                || (newer == 0 && !folded.rejected_since_first)
+        });
+        (first < entries.len() && fits).then(|| Self {
+            entries_bytes: entries.iter().map(Entry::size_bytes).sum(),
             entries: entries.into_iter().map(Arc::new).collect(),
             first,
             last_exchange,
+            folded: folded.map(Arc::new),
         })
+    }
+
+    /// What the entries were for which there is no room; nothing as a rule.
+    pub fn folded(&self) -> Option<&Folded> {
+        self.folded.as_deref()
+    }
+
+    /// Memory that it takes at most, in bytes; it shares much of that with the history before it.
+    pub fn size_bytes(&self) -> usize {
+        let folded = self.folded().map_or(0, Folded::size_bytes);
+        size_of::<Self>() + self.entries_bytes + folded
     }
 
     /// The entries, newest first; never empty.
@@ -127,12 +216,12 @@ impl History {
     /// if it goes to `target`: the target stands in this history (which has that death already), and
     /// neither its newest entry nor any newer one is `rejected`. [dead-lettering part 4]
     pub fn is_cycle(&self, target: &str) -> bool {
-        for entry in &self.entries {
-            if entry.reason == Reason::Rejected {
+        for passed in self.back() {
+            if passed.is_rejected {
                 return false;
             }
-            if entry.queue.as_str() == target {
-                return true;
+            if passed.queue.as_str() == target {
+                return !passed.rejected_since;
             }
         }
         false
@@ -141,23 +230,58 @@ impl History {
     /// The queues of the loop that would close at `target`, in the order in which they were passed,
     /// the target first and last: for a log line. Empty if the target is not in the history.
     pub fn cycle_path(&self, target: &str) -> Vec<Name> {
-        let Some(place) = self
-            .entries
-            .iter()
-            .position(|entry| entry.queue.as_str() == target)
-        else {
+        let back = || self.back().map(|passed| passed.queue);
+        let Some(place) = back().position(|queue| queue.as_str() == target) else {
             return Vec::new();
         };
-        let mut path = Vec::with_capacity(place + 2);
-        path.extend(
-            self.entries
-                .iter()
-                .take(place + 1)
-                .rev()
-                .map(|entry| entry.queue.clone()),
-        );
+        let mut path: Vec<Name> = back().take(place + 1).cloned().collect();
+        path.reverse();
         path.dedup();
         path.extend(path.first().cloned());
         path
     }
+
+    /// The queues from the latest death back to the oldest, those of folded entries at their place.
+    fn back(&self) -> impl Iterator<Item = Passed<'_>> {
+        let folded = self.folded();
+        let is_first_oldest = folded.is_some() && self.first + 1 == self.entries.len();
+        let newer = self.entries.len() - usize::from(is_first_oldest);
+        let (newer, first) = self.entries.split_at_checked(newer).unwrap_or_default();
+        let since_first = folded.is_some_and(|folded| folded.rejected_since_first);
+        let (newer_folded, older_folded) = folded.map(Folded::around_first).unzip();
+        let kept = |entry| Passed::entry(entry, false);
+        let oldest = move |entry| Passed::entry(entry, since_first);
+        (newer.iter().map(kept))
+            .chain(newer_folded.into_iter().flatten().map(Passed::folded))
+            .chain(first.iter().map(oldest))
+            .chain(older_folded.into_iter().flatten().map(Passed::folded))
+    }
+}
+
+impl<'a> Passed<'a> {
+    fn entry(entry: &'a Arc<Entry>, rejected_since: bool) -> Self {
+        Self {
+            queue: &entry.queue,
+            is_rejected: entry.reason == Reason::Rejected,
+            rejected_since,
+        }
+    }
+
+    const fn folded(folded: &'a FoldedQueue) -> Self {
+        Self {
+            queue: &folded.queue,
+            is_rejected: false,
+            rejected_since: folded.rejected_since,
+        }
+    }
+}
+
+/// Keys that some entry has already, or these: most often a message keeps its keys, and those of a
+/// message with CC keys are many.
+fn shared_keys(entries: &[Arc<Entry>], keys: &Arc<[Name]>) -> Arc<[Name]> {
+    if keys.len() < 2 {
+        return Arc::clone(keys);
+    }
+    let mut known = entries.iter().map(|entry| &entry.routing_keys);
+    Arc::clone(known.find(|known| *known == keys).unwrap_or(keys))
 }

@@ -1,27 +1,45 @@
 //! The form in which a history is stored. [dead-lettering part 10]
 //!
 //! ```text
-//! version: u8 = 1, then encoded AMQP values one behind the other:
-//! first: ulong, last exchange: string, number of entries: ulong, entries
+//! version: u8 = 1 or 2, then encoded AMQP values one behind the other:
+//! first: ulong, last exchange: string,
+//! in version 2   number of key lists: ulong, key lists
+//! number of entries: ulong, entries,
+//! in version 2   number of parts: ulong, parts
 //! entry     queue: string, reason: symbol, count: ulong, first-time, last-time: timestamp,
-//!           exchange: string, number of keys: ulong, keys: string, ttl: uint or null, evidence
+//!           exchange: string, keys (in version 2 the place of their key list: ulong),
+//!           ttl: uint or null, evidence
+//! keys      number of keys: ulong, keys: string; a key list is the same
 //! evidence  false; or true, condition, description: string or null, info: binary or null,
 //!           container, link, user: string or null
+//! part      kind: ulong, content: binary; kind 1 is the folded part
+//! folded    entries: ulong, latest death: timestamp, number of reasons: ulong, reasons,
+//!           number of queues newer than the first death's entry: ulong,
+//!           a rejected newer than it was folded: boolean, number of queues: ulong, queues
+//! reason    its word: symbol, deaths: ulong
+//! queue     name: string, a rejected was folded since its latest death: boolean; oldest first
 //! ```
+//!
+//! Version 1 is written unless there is something folded, or key lists to share.
 
 use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::folded::{Folded, FoldedQueue};
 use super::{Entry, Evidence, History, Reason};
 use crate::base::{Name, Timestamp};
 use crate::wire::{
-    DecodeError, Fields, write_binary, write_bool, write_null, write_or_null, write_string,
+    DecodeError, Fields, write_binary, write_binary_of, write_bool, write_null, write_or_null, write_string,
     write_symbol, write_timestamp, write_uint, write_ulong,
 };
 
-/// The version that is written.
-const VERSION: u8 = 1;
+/// Without parts, each entry with its own keys.
+const PLAIN: u8 = 1;
+/// With key lists and parts.
+const IN_PARTS: u8 = 2;
+/// The part of what is folded.
+const FOLDED: u64 = 1;
 
 /// A stored history that cannot be read: damage, or a newer version.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -30,6 +48,9 @@ pub enum HistoryError {
     /// Written by a newer version.
     #[error("history has unknown version {0}")]
     Version(u8),
+    /// A part that this version does not know.
+    #[error("history has unknown part {0}")]
+    Part(u64),
     /// Bytes that no version wrote.
     #[error("history is damaged: {0}")]
     Damaged(#[from] DecodeError),
@@ -41,40 +62,102 @@ pub enum HistoryError {
 impl History {
     /// Appends the stored form.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.push(VERSION);
+        let version = if self.is_plain() { PLAIN } else { IN_PARTS };
+        out.push(version);
         write_ulong(out, self.first_place() as u64);
         write_string(out, self.last().exchange);
+        if version == PLAIN {
+            write_ulong(out, self.entries().len() as u64);
+            for entry in self.entries() {
+                encode_entry(entry, |out| encode_keys(&entry.routing_keys, out), out);
+            }
+            return;
+        }
+        let lists = self.key_lists();
+        write_ulong(out, lists.len() as u64);
+        for keys in &lists {
+            encode_keys(keys, out);
+        }
         write_ulong(out, self.entries().len() as u64);
         for entry in self.entries() {
-            encode_entry(entry, out);
+            let mut all = lists.iter();
+            let place = all.position(|keys| Arc::ptr_eq(keys, &entry.routing_keys));
+            let place = place.unwrap_or_default() as u64;
+            encode_entry(entry, |out| write_ulong(out, place), out);
         }
+        write_ulong(out, u64::from(self.folded().is_some()));
+        if let Some(folded) = self.folded() {
+            write_ulong(out, FOLDED);
+            write_binary_of(out, |out| encode_folded(folded, out));
+        }
+    }
+
+    /// Whether version 1 has a place for all of it, and writes no long list of keys twice.
+    fn is_plain(&self) -> bool {
+        let has_cc = |entry: &Arc<Entry>| entry.routing_keys.len() > 1;
+        self.folded().is_none() && (self.entries().len() == 1 || !self.entries().iter().any(has_cc))
+    }
+
+    /// The keys of all entries, those of several ones once.
+    fn key_lists(&self) -> Vec<&Arc<[Name]>> {
+        let mut lists: Vec<&Arc<[Name]>> = Vec::new();
+        for entry in self.entries() {
+            let is_there = |keys: &&Arc<[Name]>| Arc::ptr_eq(keys, &entry.routing_keys);
+            if !lists.iter().any(is_there) {
+                lists.push(&entry.routing_keys);
+            }
+        }
+        lists
     }
 
     /// Reads the stored form; all of `input` must belong to it.
     pub fn decode(input: &[u8]) -> Result<Self, HistoryError> {
         match input.split_first() {
-            Some((&VERSION, values)) => decode_history(&mut Fields::bare(values)),
+            Some((&version @ (PLAIN | IN_PARTS), values)) => {
+                decode_history(version, &mut Fields::bare(values))
+            }
             Some((&version, _)) => Err(HistoryError::Version(version)),
             None => Err(HistoryError::Field("version")),
         }
     }
 }
 
-fn encode_entry(entry: &Entry, out: &mut Vec<u8>) {
+fn encode_entry(entry: &Entry, keys: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
     write_string(out, &entry.queue);
     write_symbol(out, entry.reason.as_str());
     write_ulong(out, entry.count);
     write_timestamp(out, entry.first_time.0);
     write_timestamp(out, entry.last_time.0);
     write_string(out, &entry.exchange);
-    write_ulong(out, entry.routing_keys.len() as u64);
-    for key in entry.routing_keys.iter() {
-        write_string(out, key);
-    }
+    keys(out);
     write_or_null(out, entry.ttl, write_uint);
     write_bool(out, entry.evidence.is_some());
     if let Some(evidence) = &entry.evidence {
         encode_evidence(evidence, out);
+    }
+}
+
+fn encode_keys(keys: &[Name], out: &mut Vec<u8>) {
+    write_ulong(out, keys.len() as u64);
+    for key in keys {
+        write_string(out, key);
+    }
+}
+
+fn encode_folded(folded: &Folded, out: &mut Vec<u8>) {
+    write_ulong(out, folded.entries);
+    write_timestamp(out, folded.until.0);
+    write_ulong(out, folded.deaths.len() as u64);
+    for (reason, deaths) in Reason::ALL.iter().zip(folded.deaths) {
+        write_symbol(out, reason.as_str());
+        write_ulong(out, deaths);
+    }
+    write_ulong(out, folded.newer_than_first as u64);
+    write_bool(out, folded.rejected_since_first);
+    write_ulong(out, folded.queues.len() as u64);
+    for folded in &folded.queues {
+        write_string(out, &folded.queue);
+        write_bool(out, folded.rejected_since);
     }
 }
 
@@ -102,39 +185,109 @@ fn encode_evidence(evidence: &Evidence, out: &mut Vec<u8>) {
     text(out, user);
 }
 
-fn decode_history(fields: &mut Fields<'_>) -> Result<History, HistoryError> {
+fn decode_history(version: u8, fields: &mut Fields<'_>) -> Result<History, HistoryError> {
     let first = count(fields, "place of the first death")?;
     let last_exchange = name(fields, "last exchange")?;
+    let lists = if version == PLAIN {
+        None
+    } else {
+        let lists = count(fields, "number of key lists")?;
+        Some((0..lists).map(|_| keys(fields)).collect::<Result<Vec<_>, _>>()?)
+    };
     let entries = count(fields, "number of entries")?;
     let entries = (0..entries)
-        .map(|_| decode_entry(fields))
+        .map(|_| decode_entry(lists.as_deref(), fields))
         .collect::<Result<Vec<_>, _>>()?;
+    let folded = match version {
+        PLAIN => None,
+        _ => decode_parts(fields)?,
+    };
     if !fields.is_empty() {
         return Err(HistoryError::Field("length"));
     }
-    History::from_parts(entries, first, last_exchange).ok_or(HistoryError::Field("first death"))
+    History::from_parts(entries, first, last_exchange, folded)
+        .ok_or(HistoryError::Field("first death"))
 }
 
-fn decode_entry(fields: &mut Fields<'_>) -> Result<Entry, HistoryError> {
+/// Reads the parts. One that is not known is not skipped: what a newer version wrote
+/// there may say where the message must not go.
+fn decode_parts(fields: &mut Fields<'_>) -> Result<Option<Folded>, HistoryError> {
+    let mut folded = None;
+    for _ in 0..count(fields, "number of parts")? {
+        let kind = number(fields, "part")?;
+        if kind != FOLDED {
+            return Err(HistoryError::Part(kind));
+        }
+        let content = fields.binary()?.ok_or(HistoryError::Field("part"))?;
+        let mut content = Fields::bare(content);
+        if folded.is_some() {
+            return Err(HistoryError::Field("part"));
+        }
+        folded = Some(decode_folded(&mut content)?);
+        if !content.is_empty() {
+            return Err(HistoryError::Field("length of the folded part"));
+        }
+    }
+    Ok(folded)
+}
+
+fn decode_folded(fields: &mut Fields<'_>) -> Result<Folded, HistoryError> {
+    let mut folded = Folded {
+        entries: number(fields, "number of folded entries")?,
+        until: time(fields, "time of the latest folded death")?,
+        ..Folded::empty()
+    };
+    for _ in 0..count(fields, "number of reasons")? {
+        let reason = reason(fields)?;
+        let deaths = number(fields, "number of folded deaths")?;
+        let mut known = Reason::ALL.iter().zip(&mut folded.deaths);
+        if let Some((_, known)) = known.find(|(known, _)| **known == reason) {
+            *known = deaths;
+        }
+    }
+    folded.newer_than_first = count(fields, "number of newer queues")?;
+    folded.rejected_since_first = flag(fields, "rejected since the first death")?;
+    let queues = count(fields, "number of folded queues")?;
+    let queue = |_| {
+        Ok::<_, HistoryError>(FoldedQueue {
+            queue: name(fields, "folded queue")?,
+            rejected_since: flag(fields, "rejected since")?,
+        })
+    };
+    folded.queues = (0..queues).map(queue).collect::<Result<_, _>>()?;
+    Ok(folded)
+}
+
+fn decode_entry(
+    lists: Option<&[Arc<[Name]>]>,
+    fields: &mut Fields<'_>,
+) -> Result<Entry, HistoryError> {
     Ok(Entry {
         queue: name(fields, "queue")?,
         reason: reason(fields)?,
-        count: fields.ulong()?.ok_or(HistoryError::Field("count"))?,
+        count: number(fields, "count")?,
         first_time: time(fields, "first-time")?,
         last_time: time(fields, "last-time")?,
         exchange: name(fields, "exchange")?,
-        routing_keys: {
-            let keys = count(fields, "number of routing keys")?;
-            let keys = (0..keys).map(|_| name(fields, "routing key"));
-            keys.collect::<Result<Arc<[Name]>, _>>()?
+        routing_keys: match lists {
+            None => keys(fields)?,
+            Some(lists) => {
+                let list = lists.get(count(fields, "place of the routing keys")?);
+                let list = list.ok_or(HistoryError::Field("place of the routing keys"))?;
+                Arc::clone(list)
+            }
         },
         ttl: fields.uint()?,
-        evidence: match fields.bool()? {
-            Some(true) => Some(Arc::new(decode_evidence(fields)?)),
-            Some(false) => None,
-            None => return Err(HistoryError::Field("evidence")),
+        evidence: match flag(fields, "evidence")? {
+            true => Some(Arc::new(decode_evidence(fields)?)),
+            false => None,
         },
     })
+}
+
+fn keys(fields: &mut Fields<'_>) -> Result<Arc<[Name]>, HistoryError> {
+    let keys = count(fields, "number of routing keys")?;
+    (0..keys).map(|_| name(fields, "routing key")).collect()
 }
 
 fn decode_evidence(fields: &mut Fields<'_>) -> Result<Evidence, HistoryError> {
@@ -169,10 +322,16 @@ fn time(fields: &mut Fields<'_>, what: &'static str) -> Result<Timestamp, Histor
         .ok_or(HistoryError::Field(what))
 }
 
+fn flag(fields: &mut Fields<'_>, what: &'static str) -> Result<bool, HistoryError> {
+    fields.bool()?.ok_or(HistoryError::Field(what))
+}
+
+fn number(fields: &mut Fields<'_>, what: &'static str) -> Result<u64, HistoryError> {
+    fields.ulong()?.ok_or(HistoryError::Field(what))
+}
+
 /// A number of things that follow. Each takes bytes, so a wrong one ends at the end of the input.
 fn count(fields: &mut Fields<'_>, what: &'static str) -> Result<usize, HistoryError> {
-    let count = fields
-        .ulong()?
-        .and_then(|count| usize::try_from(count).ok());
-    count.ok_or(HistoryError::Field(what))
+    let count = number(fields, what)?;
+    usize::try_from(count).map_err(|_| HistoryError::Field(what))
 }

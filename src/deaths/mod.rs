@@ -1,10 +1,12 @@
 //! Floor 2: the history of a message's deaths. The only room that edits a history.
 //!
-//! Promises: one entry per (queue, reason), newest first; times never fall along one message; what
+//! Promises: one entry per (queue, reason), newest first, as many and as large as the limits allow, the
+//! rest folded without a death uncounted or a queue forgotten; times never fall along one message; what
 //! is encoded is what RabbitMQ 4 writes, to the last type. Never: no clock, no routing, no IO.
 
 mod annotations;
 mod death;
+mod folded;
 mod fuzz;
 mod history;
 mod journal;
@@ -12,6 +14,7 @@ mod recent;
 
 pub use annotations::{ANNOTATIONS, AnnotationError, Encoding, decode_deaths};
 pub use death::{Death, Entry, Evidence, Point, Reason};
+pub use folded::{Folded, HistoryFull};
 pub use fuzz::fuzz_deaths;
 pub use history::History;
 pub use journal::HistoryError;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Death, Evidence, History, Reason};
+use super::{Death, Evidence, History, HistoryFull, Reason};
 use crate::base::{Name, Timestamp};
 
 /// One death, as the core sees it happen, without a copy of anything.
@@ -65,21 +65,26 @@ struct Last {
 
 impl Recent {
     /// [`History::record`], or the history that it gave last time if all is the same.
-    pub fn record(&mut self, previous: Option<&Arc<History>>, dying: &Dying<'_>) -> Arc<History> {
+    pub fn record(
+        &mut self,
+        previous: Option<&Arc<History>>,
+        dying: &Dying<'_>,
+    ) -> Result<Arc<History>, HistoryFull> {
         if let Some(last) = &self.0
             && dying.is_alike(&last.death)
             && is_same(previous, last.previous.as_ref())
         {
-            return Arc::clone(&last.history);
+            return Ok(Arc::clone(&last.history));
         }
         let death = dying.to_death();
-        let history = Arc::new(History::record(previous.map(|history| &**history), &death));
+        let history = History::record(previous.map(|history| &**history), &death)?;
+        let history = Arc::new(history);
         self.0 = Some(Box::new(Last {
             previous: previous.cloned(),
             death,
             history: Arc::clone(&history),
         }));
-        history
+        Ok(history)
     }
 }
 

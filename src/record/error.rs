@@ -36,7 +36,9 @@ impl RecordError {
                 | Self::Fact(_)
                 | Self::Message(
                     StoredMessageError::Format(_)
-                        | StoredMessageError::History(HistoryError::Version(_))
+                        | StoredMessageError::History(
+                            HistoryError::Version(_) | HistoryError::Part(_)
+                        )
                 )
         )
     }

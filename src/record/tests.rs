@@ -61,7 +61,7 @@ fn message(deaths: u8, durable: bool) -> Arc<Message> {
             ttl: Some(7),
             evidence: Some(Arc::new(evidence)),
         };
-        history = Some(History::record(history.as_ref(), &death));
+        history = Some(History::record(history.as_ref(), &death).unwrap());
     }
     Arc::new(match history {
         Some(history) => message.died(Arc::new(history), 3),

@@ -88,7 +88,11 @@ impl Core {
             ttl: slot.message.ttl_ms(),
             evidence: evidence.as_ref(),
         };
-        let history = queue.last_death.record(slot.message.history(), &death);
+        let Ok(history) = queue.last_death.record(slot.message.history(), &death) else {
+            let why = (Some(reason), DropCause::HistoryFull);
+            self.remove_dropped(turn, id, position, from, why);
+            return;
+        };
         let count = slot
             .message
             .carried_delivery_count()

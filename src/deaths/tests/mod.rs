@@ -2,6 +2,7 @@
 
 mod cycles;
 mod encodings;
+mod folding;
 mod recording;
 mod sharing;
 
@@ -26,10 +27,14 @@ fn death(queue: &str, reason: Reason, time: i64) -> Death {
 /// The history after these deaths, the first one first.
 fn history(deaths: &[Death]) -> History {
     let (first, rest) = deaths.split_first().unwrap();
-    let first = History::record(None, first);
-    rest.iter().fold(first, |history, death| {
-        History::record(Some(&history), death)
-    })
+    let first = after(None, first);
+    rest.iter()
+        .fold(first, |history, death| after(Some(&history), death))
+}
+
+/// The history after one more death, for which it has room.
+fn after(previous: Option<&History>, death: &Death) -> History {
+    History::record(previous, death).unwrap()
 }
 
 /// The entries without what they share.

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::{death, entries, history};
+use super::{after, death, entries, history};
 use crate::base::{Name, Timestamp};
 use crate::deaths::{Death, Entry, Evidence, History, Reason};
 
@@ -98,10 +98,10 @@ fn hundred_thousand_turns_of_a_retry_pair_keep_the_size_and_count_exactly() {
         death("work", Reason::Rejected, 1),
         death("retry", Reason::Expired, 2),
     );
-    let mut history = History::record(None, &work);
+    let mut history = after(None, &work);
     let mut size = 0;
     for turn in 1..=100_000 {
-        history = History::record(
+        history = after(
             Some(&history),
             &Death {
                 time: Timestamp(turn),
@@ -109,7 +109,7 @@ fn hundred_thousand_turns_of_a_retry_pair_keep_the_size_and_count_exactly() {
             },
         );
         assert!(!history.is_cycle("work"), "a rejection is part of the loop");
-        history = History::record(
+        history = after(
             Some(&history),
             &Death {
                 time: Timestamp(turn),

@@ -2,9 +2,9 @@ use std::sync::Arc;
 
 use rstest::rstest;
 
-use super::death;
+use super::{after, death};
 use crate::base::{Name, Timestamp};
-use crate::deaths::{Death, Dying, Evidence, History, Reason, Recent};
+use crate::deaths::{Death, Dying, Evidence, Reason, Recent};
 
 /// A death as the core describes it.
 fn dying(death: &Death) -> Dying<'_> {
@@ -23,12 +23,12 @@ fn dying(death: &Death) -> Dying<'_> {
 fn messages_that_die_alike_share_one_history() {
     let death = death("a", Reason::Rejected, 1);
     let mut recent = Recent::default();
-    let first = recent.record(None, &dying(&death));
-    let second = recent.record(None, &dying(&death));
+    let first = recent.record(None, &dying(&death)).unwrap();
+    let second = recent.record(None, &dying(&death)).unwrap();
     assert!(Arc::ptr_eq(&first, &second));
-    let again = [1, 2].map(|_| recent.record(Some(&first), &dying(&death)));
+    let again = [1, 2].map(|_| recent.record(Some(&first), &dying(&death)).unwrap());
     assert!(Arc::ptr_eq(&again[0], &again[1]));
-    assert_eq!(*again[0], History::record(Some(&first), &death));
+    assert_eq!(*again[0], after(Some(&first), &death));
 }
 
 /// Each case changes one thing about the second death.
@@ -45,18 +45,18 @@ fn whatever_differs_is_recorded(#[case] change: fn(&mut Death)) {
     let mut second = first.clone();
     change(&mut second);
     let mut recent = Recent::default();
-    let mut record = |death: &Death| recent.record(None, &dying(death));
-    assert_eq!(*record(&first), History::record(None, &first));
-    assert_eq!(*record(&second), History::record(None, &second));
+    let mut record = |death: &Death| recent.record(None, &dying(death)).unwrap();
+    assert_eq!(*record(&first), after(None, &first));
+    assert_eq!(*record(&second), after(None, &second));
 }
 
 #[test]
 fn earlier_deaths_make_a_difference() {
     let death = death("a", Reason::Rejected, 1);
     let mut recent = Recent::default();
-    let one = recent.record(None, &dying(&death));
-    let two = recent.record(Some(&one), &dying(&death));
+    let one = recent.record(None, &dying(&death)).unwrap();
+    let two = recent.record(Some(&one), &dying(&death)).unwrap();
     assert_eq!(two.entries()[0].count, 2);
-    let first_again = recent.record(None, &dying(&death));
+    let first_again = recent.record(None, &dying(&death)).unwrap();
     assert_eq!(first_again.entries()[0].count, 1);
 }

@@ -80,5 +80,5 @@ fn rejected() -> Arc<History> {
         ttl: None,
         evidence: None,
     };
-    Arc::new(History::record(None, &death))
+    Arc::new(History::record(None, &death).unwrap())
 }

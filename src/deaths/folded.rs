@@ -1,0 +1,170 @@
+//! What is left of entries for which a history has no room: totals, and the names of their queues.
+
+use thiserror::Error;
+
+use super::{Entry, Reason};
+use crate::base::limits::HISTORY_FOLDED_QUEUES_MAX;
+use crate::base::{Name, Timestamp};
+
+/// One more queue would have to be kept than a history has room for: without forgetting one, the
+/// death cannot be recorded, and with it a loop might never end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error(
+    "the history has {HISTORY_FOLDED_QUEUES_MAX} folded queues already, and another one has to be \
+     folded"
+)]
+pub struct HistoryFull;
+
+/// The folded part of a history.
+///
+/// ```text
+/// entries  newest ................ [ first death's ]          kept
+/// queues                newest .. |                | .. oldest    folded
+///                        newer_than_first
+/// ```
+///
+/// Folded queues are older than all entries but that of the first death, which is kept wherever it
+/// stands. While it is the oldest entry, some were folded behind its back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Folded {
+    /// By the time of the latest folded death, oldest first. None of them has an entry newer than
+    /// itself: such a queue stands in the entries.
+    pub(super) queues: Vec<FoldedQueue>,
+    /// So many at the end of these died after the first death's entry did last.
+    pub(super) newer_than_first: usize,
+    /// A `rejected` newer than the latest death of the first death's entry was folded.
+    pub(super) rejected_since_first: bool,
+    /// Entries that were folded, a pair that came back and was folded again each time.
+    pub(super) entries: u64,
+    /// Their deaths, in the order of [`Reason::ALL`].
+    pub(super) deaths: [u64; Reason::ALL.len()],
+    /// The latest of them.
+    pub(super) until: Timestamp,
+}
+
+/// A queue of folded entries.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct FoldedQueue {
+    pub(super) queue: Name,
+    /// Its latest death, or a later one that was folded, is `rejected`: it closes no loop.
+    pub(super) rejected_since: bool,
+}
+
+impl Folded {
+    pub(super) const fn empty() -> Self {
+        Self {
+            queues: Vec::new(),
+            newer_than_first: 0,
+            rejected_since_first: false,
+            entries: 0,
+            deaths: [0; Reason::ALL.len()],
+            until: Timestamp(i64::MIN),
+        }
+    }
+
+    /// Entries that were folded.
+    pub const fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// Deaths in them.
+    pub fn deaths(&self) -> u64 {
+        let sum = |sum: u64, deaths: &u64| sum.saturating_add(*deaths);
+        self.deaths.iter().fold(0, sum)
+    }
+
+    /// Deaths in them for one reason.
+    pub fn deaths_for(&self, reason: Reason) -> u64 {
+        let mut all = Reason::ALL.into_iter().zip(self.deaths);
+        all.find(|(one, _)| *one == reason)
+            .map_or(0, |(_, deaths)| deaths)
+    }
+
+    /// The latest death in them.
+    pub const fn until(&self) -> Timestamp {
+        self.until
+    }
+
+    /// The queues that have no newer entry, oldest first.
+    pub fn queues(&self) -> impl Iterator<Item = &Name> {
+        self.queues.iter().map(|folded| &folded.queue)
+    }
+
+    /// Bytes of their names.
+    pub(super) fn size_bytes(&self) -> usize {
+        let sizes = self.queues().map(|queue| queue.len() + size_of::<FoldedQueue>());
+        sizes.sum()
+    }
+
+    /// Takes an entry. `is_known`: a newer entry has its queue. `is_newer_than_first`: the first
+    /// death's entry is older than it.
+    pub(super) fn fold(
+        &mut self,
+        entry: &Entry,
+        is_known: bool,
+        is_newer_than_first: bool,
+    ) -> Result<(), HistoryFull> {
+        let is_rejected = entry.reason == Reason::Rejected;
+        if is_rejected {
+            for queue in &mut self.queues {
+                queue.rejected_since = true;
+            }
+            self.rejected_since_first |= is_newer_than_first;
+        }
+        self.entries = self.entries.saturating_add(1);
+        self.until = self.until.max(entry.last_time);
+        for (reason, deaths) in Reason::ALL.iter().zip(&mut self.deaths) {
+            if *reason == entry.reason {
+                *deaths = deaths.saturating_add(entry.count);
+            }
+        }
+        if is_known {
+            return Ok(());
+        }
+        self.forget(&entry.queue);
+        if self.queues.len() >= HISTORY_FOLDED_QUEUES_MAX {
+            return Err(HistoryFull);
+        }
+        self.queues.push(FoldedQueue {
+            queue: entry.queue.clone(),
+            rejected_since: is_rejected,
+        });
+        self.newer_than_first += usize::from(is_newer_than_first);
+        Ok(())
+    }
+
+    /// Whether a queue is among them.
+    pub(super) fn has(&self, queue: &str) -> bool {
+        self.queues().any(|folded| folded.as_str() == queue)
+    }
+
+    /// Takes a queue out, which died again and has an entry for that.
+    pub(super) fn forget(&mut self, queue: &str) {
+        let place = self.queues().position(|folded| folded.as_str() == queue);
+        let Some(place) = place else {
+            return;
+        };
+        if place + self.newer_than_first >= self.queues.len() {
+            self.newer_than_first -= 1;
+        }
+        self.queues.remove(place);
+    }
+
+    /// The first death's entry died again: it is newer than all of these.
+    pub(super) const fn first_died_again(&mut self) {
+        self.newer_than_first = 0;
+        self.rejected_since_first = false;
+    }
+
+    /// The queues newer than the first death's entry, and the older ones, each newest first.
+    pub(super) fn around_first(
+        &self,
+    ) -> (
+        impl Iterator<Item = &FoldedQueue>,
+        impl Iterator<Item = &FoldedQueue>,
+    ) {
+        let older = self.queues.len() - self.newer_than_first;
+        let (older, newer) = self.queues.split_at(older);
+        (newer.iter().rev(), older.iter().rev())
+    }
+}
