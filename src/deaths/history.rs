@@ -152,7 +152,7 @@ impl History {
         last_exchange: Name,
         folded: Option<Folded>,
     ) -> Option<Self> {
-        let is_oldest = first + 1 == entries.len();
+        let is_oldest = entries.len().checked_sub(1) == Some(first);
         let fits = folded.as_ref().is_none_or(|folded| {
             let newer = folded.newer_than_first;
             (is_oldest && newer <= folded.queues.len())

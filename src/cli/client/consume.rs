@@ -18,7 +18,7 @@ use serde_json::{Map, Value as Json, json};
 use super::options::From;
 use super::{Login, Peer, link_state, receiver_attach, refused, wires, within};
 use crate::cli::api::Settings;
-use crate::cli::deaths::{Death, journey};
+use crate::cli::deaths::{Death, Folded, journey};
 use crate::cli::exit::{Failure, Kind};
 use crate::cli::output::{Output, print, printable};
 
@@ -244,20 +244,20 @@ fn show(
         };
         let pairs = fields
             .iter()
-            .filter(|(name, _)| *name != "x-opt-deaths")
+            .filter(|(name, _)| !["x-opt-deaths", "x-opt-deaths-folded"].contains(&name.as_str()))
             .map(pair);
         let line = pairs.collect::<Vec<_>>().join(" ");
         let _ = writeln!(text, "  {}: {line}", name.replace('_', " "));
     }
-    let deaths = shown
-        .get("message_annotations")
-        .and_then(|all| all.get("x-opt-deaths"));
+    let annotation = |name| shown.get("message_annotations")?.get(name);
+    let deaths = annotation("x-opt-deaths");
+    let folded = annotation("x-opt-deaths-folded").and_then(Folded::read);
     if let Some(deaths) = deaths
         .map(Death::read_all)
         .filter(|deaths| !deaths.is_empty())
     {
         let here = address.rsplit('/').next().unwrap_or(address);
-        let _ = writeln!(text, "  journey: {}", journey(&deaths, here));
+        let _ = writeln!(text, "  journey: {}", journey(&deaths, folded.as_ref(), here));
     }
     let _ = writeln!(text, "  body: {}", printable(&body));
     print(&text)

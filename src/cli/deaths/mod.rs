@@ -15,7 +15,7 @@ use super::exit::{Failure, Kind};
 use super::manage::Task;
 use super::output::{Output, pick, print, print_json};
 use story::Letter;
-pub(super) use story::{Death, journey};
+pub(super) use story::{Death, Folded, journey};
 
 /// Bytes of a body that a story shows, unless told otherwise.
 const BODY_BYTES: u64 = 200;

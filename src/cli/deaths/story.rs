@@ -100,10 +100,54 @@ impl Death {
     }
 }
 
+/// What is left of entries for which a history had no room.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::cli) struct Folded {
+    entries: u64,
+    deaths: u64,
+    until_ms: i64,
+}
+
+impl Folded {
+    /// Reads `x-opt-deaths-folded` or our API's `deaths_folded`.
+    pub(in crate::cli) fn read(folded: &Value) -> Option<Self> {
+        Some(Self {
+            entries: folded.get("entries")?.as_u64()?,
+            deaths: folded.get("deaths")?.as_u64()?,
+            until_ms: folded.get("until")?.as_i64()?,
+        })
+    }
+
+    /// Before how many deaths, the oldest first, these stand: at most behind the very first one, which
+    /// is never folded.
+    fn place(&self, deaths: &[Death]) -> usize {
+        let oldest = deaths.last().and_then(|death| death.last_ms);
+        usize::from(oldest.is_some_and(|time| time <= self.until_ms))
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "entries": self.entries,
+            "deaths": self.deaths,
+            "until": local_time(self.until_ms),
+            "until_ms": self.until_ms,
+        })
+    }
+
+    fn sentence(&self) -> String {
+        let (entries, deaths) = (self.entries, self.deaths);
+        let until = local_time(self.until_ms);
+        format!("then {deaths} deaths until {until}, {entries} entries of a history that was too long")
+    }
+}
+
 /// Draws a history: `orders --rejected x3--> retry --expired--> orders.dlq`.
-pub(in crate::cli) fn journey(deaths: &[Death], queue: &str) -> String {
+pub(in crate::cli) fn journey(deaths: &[Death], folded: Option<&Folded>, queue: &str) -> String {
     let mut text = String::new();
-    for death in deaths.iter().rev() {
+    for (place, death) in deaths.iter().rev().enumerate() {
+        if let Some(folded) = folded.filter(|folded| folded.place(deaths) == place) {
+            let _ = write!(text, "({} deaths) --> ", folded.deaths);
+        }
         let times = if death.count == 1 {
             String::new()
         } else {
@@ -143,6 +187,7 @@ fn named(name: &str) -> String {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Letter {
     deaths: Vec<Death>,
+    folded: Option<Folded>,
     exchange: String,
     routing_key: String,
     redelivered: bool,
@@ -174,6 +219,7 @@ impl Letter {
         plain.remove("headers");
         Self {
             deaths: deaths.map(Death::read_all).unwrap_or_default(),
+            folded: pick(message, "amqp.deaths_folded").and_then(Folded::read),
             exchange: text("exchange").to_owned(),
             routing_key: text("routing_key").to_owned(),
             redelivered: pick(message, "redelivered") == Some(&Value::Bool(true)),
@@ -208,9 +254,10 @@ impl Letter {
         );
         json!({
             "queue": queue,
-            "journey": journey(&self.deaths, queue),
+            "journey": journey(&self.deaths, self.folded.as_ref(), queue),
             "published": published,
             "deaths": self.deaths.iter().map(Death::json).collect::<Vec<_>>(),
+            "deaths_folded": self.folded.as_ref().map(Folded::json),
             "exchange": self.exchange,
             "routing_key": self.routing_key,
             "redelivered": self.redelivered,
@@ -227,7 +274,7 @@ impl Letter {
         let mut lines = Lines(String::new());
         lines.add(&format!(
             "message {number}: {}",
-            journey(&self.deaths, queue)
+            journey(&self.deaths, self.folded.as_ref(), queue)
         ));
         let (exchange, keys) = self.published();
         let exchange = match exchange {
@@ -238,7 +285,11 @@ impl Letter {
             "  published to {exchange} with routing key '{}'",
             printable(&keys)
         ));
-        for death in self.deaths.iter().rev() {
+        for (place, death) in self.deaths.iter().rev().enumerate() {
+            let folded = self.folded.as_ref();
+            if let Some(folded) = folded.filter(|folded| folded.place(&self.deaths) == place) {
+                lines.add(&format!("  {}", folded.sentence()));
+            }
             lines.add(&format!("  {}", death.sentence()));
         }
         if self.deaths.is_empty() {
@@ -277,7 +328,7 @@ impl Letter {
 
 /// Annotations that the story tells in words.
 fn is_of_deaths(name: &str) -> bool {
-    ["x-death", "x-opt-deaths"].contains(&name)
+    ["x-death", "x-opt-deaths", "x-opt-deaths-folded"].contains(&name)
         || name.starts_with("x-first-death-")
         || name.starts_with("x-last-death-")
 }
@@ -314,12 +365,12 @@ mod tests {
 
     #[test]
     fn a_history_is_drawn_from_the_oldest_death_to_the_queue() {
-        let drawn = journey(&letter().deaths, "orders.dlq");
+        let drawn = journey(&letter().deaths, None, "orders.dlq");
         assert_eq!(
             drawn,
             "orders --rejected x3--> 'retry later' --expired--> orders.dlq"
         );
-        assert_eq!(journey(&[], "q"), "q");
+        assert_eq!(journey(&[], None, "q"), "q");
     }
 
     #[test]
@@ -357,6 +408,33 @@ mod tests {
         );
         let offset = first.rsplit(' ').next().unwrap();
         assert!(offset.starts_with(['+', '-']), "{first}");
+    }
+
+    #[test]
+    fn deaths_that_were_folded_are_told_behind_the_first_one() {
+        let entry = |queue: &str, ms: i64| {
+            json!({
+                "queue": queue, "reason": "expired", "count": 1, "first_time": ms, "last_time": ms,
+                "exchange": "x", "routing_keys": ["k"],
+            })
+        };
+        let letter = Letter::read(&json!({"amqp": {
+            "deaths": [entry("late", 9_000), entry("first", 1_000)],
+            "deaths_folded": {"entries": 6, "deaths": 600, "until": 5_000},
+        }}));
+        let story = letter.story(1, "q");
+        let lines: Vec<_> = story.lines().collect();
+        assert_eq!(
+            lines[0],
+            "message 1: first --expired--> (600 deaths) --> late --expired--> q"
+        );
+        let until = local_time(5_000);
+        assert!(lines[2].starts_with("  died in first: expired"), "{story}");
+        assert_eq!(
+            lines[3],
+            format!("  then 600 deaths until {until}, 6 entries of a history that was too long")
+        );
+        assert_eq!(letter.json("q")["deaths_folded"]["deaths"], 600);
     }
 
     #[test]

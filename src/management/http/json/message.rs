@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::put;
 use super::value::to_json;
-use crate::deaths::{Encoding, History};
+use crate::deaths::{Encoding, Folded, History, Reason};
 use crate::message::{DeliveryView, Message, Route};
 use crate::wire::{Reader, Section, SectionIndex, SectionKind, Value, first_section, walk};
 
@@ -283,8 +283,24 @@ fn x_death(history: &History) -> Json {
     entries.collect()
 }
 
+/// What is left of the entries for which the history has no room; `queues` are those without a newer
+/// entry, oldest first.
+fn deaths_folded(folded: &Folded) -> Json {
+    let by_reason = Reason::ALL.map(|reason| {
+        let deaths = folded.deaths_for(reason);
+        (reason.as_str().to_owned(), json!(deaths))
+    });
+    json!({
+        "entries": folded.entries(),
+        "deaths": folded.deaths(),
+        "until": folded.until().0,
+        "by_reason": Map::from_iter(by_reason),
+        "queues": folded.queues().map(|queue| json!(&**queue)).collect::<Json>(),
+    })
+}
+
 /// The history, newest first: times in milliseconds since 1970.
-pub fn deaths(history: &History) -> Json {
+fn deaths(history: &History) -> Json {
     let entries = history.entries().iter().map(|entry| {
         json!({
             "queue": &*entry.queue,
@@ -310,8 +326,8 @@ fn amqp(shown: &Shown<'_>, sections: &Sections<'_>, body: &Body) -> Json {
     let mut annotations = Map::new();
     for (key, value) in sections.annotations() {
         match key.as_str() {
-            // Told by `deaths`.
-            Some("x-opt-deaths") => {}
+            // Told by `deaths` and `deaths_folded`.
+            Some("x-opt-deaths" | "x-opt-deaths-folded") => {}
             Some(name) => {
                 annotations.insert(name.to_owned(), to_json(&value));
             }
@@ -327,7 +343,8 @@ fn amqp(shown: &Shown<'_>, sections: &Sections<'_>, body: &Body) -> Json {
             Some(((*name).to_owned(), to_json(&value)))
         })
         .collect();
-    json!({
+    let history = message.history();
+    let mut json = json!({
         "header": {
             "durable": message.durable(),
             "priority": message.priority(),
@@ -340,8 +357,12 @@ fn amqp(shown: &Shown<'_>, sections: &Sections<'_>, body: &Body) -> Json {
         "application_properties": sections.object(sections.index.application_properties),
         "footer": sections.object(sections.index.footer),
         "body": body.json(),
-        "deaths": message.history().map_or_else(|| json!([]), |history| deaths(history)),
-    })
+        "deaths": history.map_or_else(|| json!([]), |history| deaths(history)),
+    });
+    if let Some(folded) = history.and_then(|history| history.folded()) {
+        put(&mut json, "deaths_folded", deaths_folded(folded));
+    }
+    json
 }
 
 fn write_payload(payload: &[u8], showing: Showing) -> (String, &'static str) {
