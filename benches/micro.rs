@@ -320,12 +320,17 @@ fn deaths(criterion: &mut Criterion) {
     criterion.bench_function("death record/first", |bencher| {
         bencher.iter(|| History::record(None, black_box(&oldest)));
     });
+    let record = |previous: Option<&History>, death: &Death| {
+        let Ok(history) = History::record(previous, death) else {
+            unreachable!("it has room for three");
+        };
+        history
+    };
     let three = [("retry", Reason::Expired), ("other", Reason::Maxlen)]
         .iter()
-        .fold(
-            History::record(None, &oldest),
-            |history, (queue, reason)| History::record(Some(&history), &death(queue, *reason)),
-        );
+        .fold(record(None, &oldest), |history, (queue, reason)| {
+            record(Some(&history), &death(queue, *reason))
+        });
     assert_eq!(three.entries().len(), 3);
     criterion.bench_function("death record/merging into 3 entries", |bencher| {
         bencher.iter(|| History::record(Some(black_box(&three)), black_box(&oldest)));

@@ -268,6 +268,20 @@ fn message_in_words(message: &Message) -> String {
         )
         .unwrap();
     }
+    if let Some(folded) = message.history().and_then(|history| history.folded()) {
+        let history = message.history().unwrap();
+        let by_reason = Reason::ALL.map(|reason| folded.deaths_for(reason));
+        let queues: Vec<_> = folded.queues().collect();
+        let cycles = queues.iter().filter(|queue| history.is_cycle(queue));
+        write!(
+            text,
+            " folded {} entries, deaths {by_reason:?} until {}, of {queues:?}, cycles {:?}",
+            folded.entries(),
+            folded.until().0,
+            cycles.collect::<Vec<_>>()
+        )
+        .unwrap();
+    }
     text
 }
 
@@ -295,8 +309,12 @@ struct Writing {
 
 impl Writing {
     fn begin() -> Self {
+        Self::with(options())
+    }
+
+    fn with(options: store::Options) -> Self {
         let disk = SimDisk::default();
-        let opened = store::open(disk.clone(), options(), 1, |_| {}).unwrap();
+        let opened = store::open(disk.clone(), options, 1, |_| {}).unwrap();
         let (journal, writer) = opened.start();
         Self {
             disk,
@@ -585,6 +603,38 @@ fn write_the_fixtures() {
     checkpoint.record(vec![removed(2, 1)]);
     checkpoint.record(vec![inserted(&durable, Body::Named, &[(2, 2)])]);
     checkpoint.save("checkpoint");
+}
+
+#[test]
+#[ignore = "writes the fixture of histories in version 2; run once, before their release"]
+fn write_the_fixture_of_long_histories() {
+    let durable = Arc::new(message(true, None));
+    let queues: Vec<_> = (0..70).map(|number| format!("q{number:02}")).collect();
+    let died = |expired: usize| {
+        let deaths = queues.iter().take(expired).enumerate();
+        let reason = |number| match number {
+            3 => Reason::Rejected,
+            5 => Reason::Maxlen,
+            _ => Reason::Expired,
+        };
+        let deaths = deaths.map(|(number, queue)| (queue.as_str(), reason(number)));
+        dead(&durable, &deaths.collect::<Vec<_>>())
+    };
+    let mut log = Writing::with(store::Options {
+        segment_bytes: 32 * 1024,
+        ..options()
+    });
+    log.record(topology());
+    // Keys are shared between entries, nothing is folded.
+    let body = log.record(vec![inserted(&died(2), Body::Named, &[(1, 1)])]);
+    // Two deaths that fold, each in one record with the removal.
+    for (number, expired) in [(1, 66), (2, 70)] {
+        log.record(vec![
+            removed(1, number),
+            inserted(&died(expired), Body::At(body), &[(1, number + 1)]),
+        ]);
+    }
+    log.save("long-histories");
 }
 
 #[test]

@@ -92,7 +92,9 @@ impl Folded {
 
     /// Bytes of their names.
     pub(super) fn size_bytes(&self) -> usize {
-        let sizes = self.queues().map(|queue| queue.len() + size_of::<FoldedQueue>());
+        let sizes = self
+            .queues()
+            .map(|queue| queue.len() + size_of::<FoldedQueue>());
         sizes.sum()
     }
 

@@ -24,7 +24,11 @@ pub fn fuzz_deaths(data: &[u8]) {
 
 /// One more death in what was read counts as one more, and what comes of it is bounded.
 fn record_in(history: &History, data: &[u8]) {
-    let queue = if data.len().is_multiple_of(2) { "new" } else { "" };
+    let queue = if data.len().is_multiple_of(2) {
+        "new"
+    } else {
+        ""
+    };
     let death = Death {
         queue: Name::from(queue),
         reason: Reason::Expired,
@@ -56,6 +60,9 @@ fn record_in(history: &History, data: &[u8]) {
 
 /// All deaths that a history knows of.
 fn total(history: &History) -> u128 {
-    let kept = history.entries().iter().map(|entry| u128::from(entry.count));
+    let kept = history
+        .entries()
+        .iter()
+        .map(|entry| u128::from(entry.count));
     kept.sum::<u128>() + u128::from(history.folded().map_or(0, Folded::deaths))
 }

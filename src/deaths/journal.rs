@@ -30,8 +30,8 @@ use super::folded::{Folded, FoldedQueue};
 use super::{Entry, Evidence, History, Reason};
 use crate::base::{Name, Timestamp};
 use crate::wire::{
-    DecodeError, Fields, write_binary, write_binary_of, write_bool, write_null, write_or_null, write_string,
-    write_symbol, write_timestamp, write_uint, write_ulong,
+    DecodeError, Fields, write_binary, write_binary_of, write_bool, write_null, write_or_null,
+    write_string, write_symbol, write_timestamp, write_uint, write_ulong,
 };
 
 /// Without parts, each entry with its own keys.
@@ -192,7 +192,11 @@ fn decode_history(version: u8, fields: &mut Fields<'_>) -> Result<History, Histo
         None
     } else {
         let lists = count(fields, "number of key lists")?;
-        Some((0..lists).map(|_| keys(fields)).collect::<Result<Vec<_>, _>>()?)
+        Some(
+            (0..lists)
+                .map(|_| keys(fields))
+                .collect::<Result<Vec<_>, _>>()?,
+        )
     };
     let entries = count(fields, "number of entries")?;
     let entries = (0..entries)

@@ -3,6 +3,7 @@
 
 mod copies;
 mod crash;
+mod histories;
 mod registry;
 mod waiting;
 

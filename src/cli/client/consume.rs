@@ -257,7 +257,11 @@ fn show(
         .filter(|deaths| !deaths.is_empty())
     {
         let here = address.rsplit('/').next().unwrap_or(address);
-        let _ = writeln!(text, "  journey: {}", journey(&deaths, folded.as_ref(), here));
+        let _ = writeln!(
+            text,
+            "  journey: {}",
+            journey(&deaths, folded.as_ref(), here)
+        );
     }
     let _ = writeln!(text, "  body: {}", printable(&body));
     print(&text)

@@ -137,7 +137,9 @@ impl Folded {
     fn sentence(&self) -> String {
         let (entries, deaths) = (self.entries, self.deaths);
         let until = local_time(self.until_ms);
-        format!("then {deaths} deaths until {until}, {entries} entries of a history that was too long")
+        format!(
+            "then {deaths} deaths until {until}, {entries} entries of a history that was too long"
+        )
     }
 }
 

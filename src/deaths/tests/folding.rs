@@ -10,7 +10,9 @@ use crate::base::limits::{
     HISTORY_ENTRIES_BYTES_MAX, HISTORY_ENTRIES_MAX, HISTORY_FOLDED_QUEUES_MAX, NAME_BYTES_MAX,
 };
 use crate::base::{Name, Timestamp};
-use crate::deaths::{Death, Encoding, History, HistoryError, HistoryFull, Reason, decode_deaths};
+use crate::deaths::{
+    Death, Encoding, History, HistoryError, HistoryFull, Reason, decode_deaths, fuzz_deaths,
+};
 use crate::wire::{Pairs, Value, decode_value, write_binary, write_ulong};
 
 /// Deaths one by one, numbered from 0, the queue and reason of each by its number.
@@ -47,7 +49,10 @@ fn written(history: &History, encoding: Encoding) -> Vec<u8> {
 #[test]
 fn sixty_fifth_pair_folds_the_oldest_entry_that_is_not_the_first_deaths() {
     let history = history(&expired_once_each(66));
-    let queues = history.entries().iter().map(|entry| entry.queue.to_string());
+    let queues = history
+        .entries()
+        .iter()
+        .map(|entry| entry.queue.to_string());
     let expect = (3..66).rev().chain([0]);
     let expect: Vec<_> = expect.map(|number| format!("queue-{number:03}")).collect();
     assert_eq!(queues.collect::<Vec<_>>(), expect);
@@ -88,7 +93,8 @@ fn ten_thousand_deaths_over_three_hundred_queues_stay_below_48_kib_with_exact_to
 }
 
 #[test]
-fn what_a_message_writes_of_its_history_grows_with_the_number_of_its_deaths_and_not_with_its_square() {
+fn what_a_message_writes_of_its_history_grows_with_the_number_of_its_deaths_and_not_with_its_square()
+ {
     let bytes = |deaths: &[Death]| {
         let mut history = None;
         let mut bytes = 0;
@@ -114,7 +120,9 @@ fn loop_of_seventy_queues_is_found_and_told_with_all_its_queues() {
         assert!(history.is_cycle(&target), "{target}");
         let path = history.cycle_path(&target);
         let expect = (start..70).chain([start]);
-        let expect: Vec<_> = expect.map(|number| Name::from(format!("queue-{number:03}"))).collect();
+        let expect: Vec<_> = expect
+            .map(|number| Name::from(format!("queue-{number:03}")))
+            .collect();
         assert_eq!(path, expect, "{target}");
     }
     assert!(!history.is_cycle("queue-070"));
@@ -173,7 +181,11 @@ fn folded_pair_that_dies_again_is_a_new_entry() {
     assert_eq!(newest.exchange.as_str(), "other");
     let folded = history.folded().unwrap();
     let queues = folded.queues().map(Name::as_str).collect::<Vec<_>>();
-    assert_eq!(queues, ["queue-002", "queue-003"], "it is no folded one now");
+    assert_eq!(
+        queues,
+        ["queue-002", "queue-003"],
+        "it is no folded one now"
+    );
     assert_eq!((folded.entries(), total(&history)), (3, 67));
 }
 
@@ -249,7 +261,11 @@ fn sixty_four_entries_with_the_longest_names_fit() {
     let all: Vec<_> = (0..HISTORY_ENTRIES_MAX).map(death).collect();
     let history = history(&all);
     assert_eq!(history.entries().len(), HISTORY_ENTRIES_MAX);
-    let estimate: usize = history.entries().iter().map(|entry| entry.size_bytes()).sum();
+    let estimate: usize = history
+        .entries()
+        .iter()
+        .map(|entry| entry.size_bytes())
+        .sum();
     assert!(estimate <= HISTORY_ENTRIES_BYTES_MAX, "{estimate}");
     assert!(written(&history, Encoding::Array).len() < estimate);
 }
@@ -302,7 +318,10 @@ fn stored_form_keeps_what_is_folded_and_goes_on_from_it() {
     let read = History::decode(&stored(&history)).unwrap();
     assert_eq!(read, history);
     let one_more = death("another", Reason::Expired, 1_000);
-    assert_eq!(after(Some(&read), &one_more), after(Some(&history), &one_more));
+    assert_eq!(
+        after(Some(&read), &one_more),
+        after(Some(&history), &one_more)
+    );
 }
 
 /// What is not folded is stored as before, so that a directory can be read one version back.
@@ -364,6 +383,16 @@ fn reason() -> impl Strategy<Value = Reason> {
         10 => Just(Reason::Maxlen),
         1 => Just(Reason::Rejected),
     ]
+}
+
+proptest! {
+    #[test]
+    fn changed_bytes_of_a_folded_history_break_no_invariant(at in any::<usize>(), byte: u8) {
+        let mut stored = stored(&with_folded());
+        let at = at % stored.len();
+        stored[at] = byte;
+        fuzz_deaths(&stored);
+    }
 }
 
 proptest! {

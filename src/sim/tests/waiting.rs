@@ -21,25 +21,25 @@ use crate::sim::Archive;
 use crate::store::sim_disk::{Crash, Faults, SimDisk};
 use crate::wire::Value;
 
-const NOW: Now = Now::new(Millis(10_000_000), Timestamp(1_700_000_000_000));
+pub(super) const NOW: Now = Now::new(Millis(10_000_000), Timestamp(1_700_000_000_000));
 const CONNECTION: ConnectionId = ConnectionId(1);
 const SESSION: SessionId = SessionId(1);
 const CREDIT: u64 = 1_000;
 
 /// A core with one client that publishes and consumes.
-struct Client {
-    core: Core,
+pub(super) struct Client {
+    pub(super) core: Core,
     /// Messages that are not in memory.
-    archive: Archive,
+    pub(super) archive: Archive,
     effects: Effects,
-    records: Vec<(Record, Vec<Lsn>)>,
+    pub(super) records: Vec<(Record, Vec<Lsn>)>,
     /// What came out of each queue, and was settled there and then.
     taken: BTreeMap<Name, Vec<String>>,
     consumers: u64,
 }
 
 impl Client {
-    fn new(core: Core, archive: Archive) -> Self {
+    pub(super) fn new(core: Core, archive: Archive) -> Self {
         let mut client = Self {
             core,
             archive,
@@ -91,7 +91,7 @@ impl Client {
         deliveries
     }
 
-    fn declare(&mut self, name: &str, arguments: &[(&str, Value)]) {
+    pub(super) fn declare(&mut self, name: &str, arguments: &[(&str, Value)]) {
         let typed = arguments.iter();
         self.apply(Command::QueueDeclare {
             connection: Some(CONNECTION),
@@ -127,7 +127,7 @@ impl Client {
     }
 
     /// Publishes a durable message whose body is its name.
-    fn publish(&mut self, queue: &str, text: &str) {
+    pub(super) fn publish(&mut self, queue: &str, text: &str) {
         let mut payload = b"\x00\x53\x70\xc0\x02\x01\x41\x00\x53\x75\xa0".to_vec();
         payload.push(u8::try_from(text.len()).unwrap());
         payload.extend_from_slice(text.as_bytes());
@@ -148,7 +148,7 @@ impl Client {
     }
 
     /// Takes messages out of a queue, settling one after the other, and leaves.
-    fn take(&mut self, queue: &str, credit: u64, outcome: &Outcome) {
+    pub(super) fn take(&mut self, queue: &str, credit: u64, outcome: &Outcome) {
         self.consumers += 1;
         let consumer = ConsumerId(self.consumers);
         self.apply(Command::Consume(Consume {
@@ -187,7 +187,7 @@ fn text_of(message: &Message) -> String {
     String::from_utf8_lossy(&body[5..]).into_owned()
 }
 
-fn text(value: &str) -> Value {
+pub(super) fn text(value: &str) -> Value {
     Value::String(value.to_owned())
 }
 
@@ -200,7 +200,7 @@ fn at_least_once<'a>(exchange: &str, more: &[(&'a str, Value)]) -> Vec<(&'a str,
     arguments
 }
 
-const REJECTED: Outcome = Outcome::Rejected { evidence: None };
+pub(super) const REJECTED: Outcome = Outcome::Rejected { evidence: None };
 
 /// One of two targets is full under reject-publish, and drains by one.
 fn one_target_refuses(client: &mut Client) {
