@@ -14,6 +14,8 @@ pub const CHANNEL_MAX_DEFAULT: u16 = 63;
 pub const HANDLE_MAX_DEFAULT: u32 = 255;
 /// The incoming window of a session, in transfer frames (as RabbitMQ).
 pub const SESSION_INCOMING_WINDOW: u32 = 400;
+/// Longest delivery-tag, in bytes. [AMQP 2.8.7]
+pub const DELIVERY_TAG_BYTES_MAX: usize = 32;
 /// Deliveries a session may hold unsettled before it gets no more.
 pub const UNSETTLED_MAX: u32 = 65_535;
 /// Bytes assigned to one connection and not yet written to its socket; at least one message fits.

@@ -17,7 +17,8 @@ use super::links::{Consumer, Kind, LINKS_MAX, LinkId};
 use super::management::is_pair_half;
 use super::publisher::{Destination, Publisher};
 use super::terminus::{
-    check_outcomes, deaths_encoding, exclusive, priority, selector, source_address, target_address,
+    check_distribution, check_outcomes, deaths_encoding, exclusive, priority, selector,
+    source_address, target_address,
 };
 use super::work::{Ask, Work};
 use crate::access::Right;
@@ -147,6 +148,7 @@ impl Gateway {
     fn attach_consumer(&mut self, place: Place, attach: &Attach) -> Result<(), Error> {
         let source = attach.source.as_deref();
         check_outcomes(source)?;
+        check_distribution(source)?;
         let address = if let Some(queue) = self.dynamic_source(place.0, source)? {
             Address::Queue(queue)
         } else {

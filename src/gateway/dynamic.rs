@@ -16,7 +16,7 @@ use crate::broker::Command;
 use crate::link::LinkHandle;
 use crate::wire::performative::{
     Attach, Error, FieldArray, FieldValue, Fields, Released, Source, Symbol, Target,
-    TargetArchetype, Terminus, TerminusOutcome, is_delete_on_close,
+    TargetArchetype, Terminus, TerminusOutcome, fields, is_delete_on_close,
 };
 
 /// Node property: how long the node lives. [AMQP 3.5.9]
@@ -55,6 +55,7 @@ impl Gateway {
         let queue = self.temporary_queue()?;
         let mut source = Box::new(source.clone());
         source.address = Some(address(&queue));
+        source.dynamic_node_properties = kept_properties(source.dynamic_node_properties.take());
         source.default_outcome = Some(TerminusOutcome::Released(Released {}));
         let outcomes = || FieldArray::from(OUTCOMES.map(Symbol::from).to_vec());
         source.outcomes.get_or_insert_with(outcomes);
@@ -81,6 +82,7 @@ impl Gateway {
         let queue = self.temporary_queue()?;
         let mut target = Box::new(target.clone());
         target.address = Some(address(&queue));
+        target.dynamic_node_properties = kept_properties(target.dynamic_node_properties.take());
         self.declare_dynamic(handle, queue.clone(), DynamicTerminus::Target(target));
         Ok(Some(queue))
     }
@@ -156,6 +158,12 @@ fn check_capabilities<'a>(wanted: Option<impl Iterator<Item = &'a Symbol>>) -> R
         ));
     }
     Ok(())
+}
+
+/// What the node is of what was asked for: its lifetime. [AMQP 3.5.9]
+fn kept_properties(asked: Option<Fields>) -> Option<Fields> {
+    let policy = asked?.get(&Symbol::from(LIFETIME_POLICY))?.clone();
+    Some(fields([(LIFETIME_POLICY, policy)]))
 }
 
 /// A lifetime is that of the link, or of nobody we know.

@@ -6,7 +6,7 @@ use super::errors;
 use crate::deaths::Encoding;
 use crate::filter::Selector;
 use crate::wire::performative::{
-    Attach, Error, FieldValue, Source, Symbol, TargetArchetype, selector_text,
+    Attach, DistributionMode, Error, FieldValue, Source, Symbol, TargetArchetype, selector_text,
 };
 
 /// Link property: consumers of higher priority are served first.
@@ -60,6 +60,17 @@ pub(super) fn check_outcomes(source: Option<&Source>) -> Result<(), Error> {
             outcome.as_str()
         ))),
         None => Ok(()),
+    }
+}
+
+/// A receiver that only wants to look is refused: what it was sent would be taken from the others.
+/// [AMQP 3.5.7]
+pub(super) fn check_distribution(source: Option<&Source>) -> Result<(), Error> {
+    match source.and_then(|source| source.distribution_mode.as_ref()) {
+        Some(DistributionMode::Copy) => Err(errors::not_implemented(
+            "distribution-mode copy (browsing) is not offered: messages move to their receiver",
+        )),
+        Some(DistributionMode::Move) | None => Ok(()),
     }
 }
 

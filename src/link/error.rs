@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use crate::base::limits::DELIVERY_TAG_BYTES_MAX;
 use crate::wire::frame::FrameError;
 use crate::wire::performative::{
     AmqpError, ConnectionError, Error, ErrorCondition, LinkError, PerformativeError, SessionError,
@@ -56,12 +57,14 @@ pub(super) enum Violation {
     TransferByReceiver { handle: u32 },
     #[error("the first transfer of a delivery has no delivery-id")]
     DeliveryIdMissing,
+    #[error("the first transfer of a delivery has no delivery-tag")]
+    DeliveryTagMissing,
+    #[error("a delivery-tag of {bytes} bytes: it has at most {DELIVERY_TAG_BYTES_MAX}")]
+    DeliveryTag { bytes: usize },
     #[error("delivery-id {id} does not follow the one before it")]
     DeliveryIdOrder { id: u32 },
     #[error("delivery-id {id} in the middle of delivery {current}")]
     DeliveryIdChanged { id: u32, current: u32 },
-    #[error("a settled or changed delivery needs a state")]
-    StateMissing,
     #[error("the state is no outcome")]
     StateUnsupported,
     #[error("the attach of a sender needs an initial-delivery-count")]
@@ -109,11 +112,12 @@ impl Violation {
             Self::DeliveryIdMissing
             | Self::DeliveryIdOrder { .. }
             | Self::DeliveryIdChanged { .. }
-            | Self::StateMissing
             | Self::StateUnsupported => (Session, AmqpError::InvalidField.into()),
-            Self::InitialDeliveryCount | Self::SettleMode | Self::SecondOnFirst => {
-                (Link, AmqpError::InvalidField.into())
-            }
+            Self::InitialDeliveryCount
+            | Self::SettleMode
+            | Self::SecondOnFirst
+            | Self::DeliveryTagMissing
+            | Self::DeliveryTag { .. } => (Link, AmqpError::InvalidField.into()),
             Self::AttachUnreadable { .. } => (Link, AmqpError::DecodeError.into()),
             Self::Stolen => (Link, LinkError::Stolen.into()),
             Self::TransferLimit => (Link, LinkError::TransferLimitExceeded.into()),

@@ -123,7 +123,8 @@ pub enum Event {
         /// Through which link.
         link: LinkHandle,
     },
-    /// A delivery was given up by its sender in the middle; it used up one credit.
+    /// A delivery was given up by its sender in the middle, or resumes one that nobody keeps; it used up
+    /// one credit.
     Aborted {
         /// Through which link.
         link: LinkHandle,

@@ -87,6 +87,9 @@ pub(super) struct Partial {
     pub(super) message_format: u32,
     pub(super) settled: bool,
     pub(super) second: bool,
+    /// The sender resumes it, and we keep nothing to resume: what arrives of it is ignored.
+    /// [AMQP 2.7.5]
+    pub(super) resumed: bool,
     gathered: Gathered,
     /// Payload so far, in bytes, that was taken out included.
     pub(super) bytes: u64,
@@ -204,6 +207,7 @@ impl Partial {
             message_format: transfer.message_format.unwrap_or(0),
             settled: false,
             second,
+            resumed: transfer.resume,
             gathered: Gathered::default(),
             bytes: 0,
             held_bytes: 0,

@@ -64,15 +64,16 @@ impl<'a> Usual<'a> {
         }
     }
 
-    /// Passes a short binary.
+    /// Passes a short binary; its length, in bytes.
     #[inline]
-    pub(super) fn binary(&mut self) -> Result<(), Unusual> {
+    pub(super) fn binary(&mut self) -> Result<Option<usize>, Unusual> {
         match self.code()? {
-            codes::NULL => Ok(()),
+            codes::NULL => Ok(None),
             codes::BINARY_8 => {
                 let [length] = self.take()?;
-                self.bytes = self.bytes.get(usize::from(length)..).ok_or(Unusual)?;
-                Ok(())
+                let length = usize::from(length);
+                self.bytes = self.bytes.get(length..).ok_or(Unusual)?;
+                Ok(Some(length))
             }
             _ => Err(Unusual),
         }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::{Connection, Found};
 use crate::base::Serial;
+use crate::base::limits::DELIVERY_TAG_BYTES_MAX;
 use crate::link::error::{Scope, Violation};
 use crate::link::link::{Link, LinkState, Partial};
 use crate::link::session::{Received, Session};
@@ -72,6 +73,15 @@ impl Connection {
             return Ok(());
         }
         check_fragment(link, &mut partial, transfer, payload.len())?;
+        if partial.resumed {
+            // Nothing is kept of it, so it counts nothing.
+            if transfer.more {
+                link.partial = Some(partial);
+            } else {
+                events.push_back(Event::Aborted { link: handle });
+            }
+            return Ok(());
+        }
         if transfer.more {
             partial.push(payload);
             *partial_bytes += partial.cost();
@@ -118,6 +128,12 @@ fn check_fragment(
         let current = partial.delivery_id.0;
         return Err(Violation::DeliveryIdChanged { id: id.0, current });
     }
+    if let Some(bytes) = transfer
+        .tag_bytes
+        .filter(|bytes| *bytes > DELIVERY_TAG_BYTES_MAX)
+    {
+        return Err(Violation::DeliveryTag { bytes });
+    }
     partial.settled |= transfer.settled.unwrap_or(false);
     let max_bytes = link.message_bytes_max;
     if max_bytes > 0 && partial.bytes + payload_bytes as u64 > max_bytes {
@@ -156,6 +172,9 @@ fn begin_delivery(
     let link = session.link_mut(handle);
     let link = link.filter(|link| link.credit > 0 || link.revoked > 0);
     let link = link.ok_or(Violation::TransferLimit)?;
+    if transfer.tag_bytes.is_none() {
+        return Err(Violation::DeliveryTagMissing);
+    }
     let second = second(link, transfer)?;
     link.count_delivery();
     Ok(Partial::new(transfer, delivery_id, second))

@@ -32,12 +32,9 @@ impl Connection {
         } = disposition;
         match role {
             Role::Receiver => {
-                // Choice: as RabbitMQ, a state that is no outcome ends the session, also for a
-                // delivery that nobody knows.
-                let state = state.ok_or(Violation::StateMissing)?;
-                if !state.is_outcome() {
-                    return Err(Violation::StateUnsupported);
-                }
+                let Some(state) = outcome(state, settled)? else {
+                    return Ok(());
+                };
                 self.handle_outcomes(channel, first, last, settled, &state);
             }
             Role::Sender if settled => self.handle_settled(channel, first, last),
@@ -193,6 +190,23 @@ impl Connection {
             received.second = true;
         }
         self.settle_received(handle, delivery_id, state);
+    }
+}
+
+/// What a receiver decided; nothing as long as it did not. What it settles before it reached an outcome
+/// gets the default-outcome of the source, which is `released` in each of our answers. [AMQP 3.4, 3.5.3]
+fn outcome(
+    state: Option<DeliveryState>,
+    settled: bool,
+) -> Result<Option<DeliveryState>, Violation> {
+    match state {
+        None | Some(DeliveryState::Received { .. }) => {
+            Ok(settled.then_some(DeliveryState::Released))
+        }
+        Some(state) if state.is_outcome() => Ok(Some(state)),
+        // Choice: as RabbitMQ, any other state ends the session, also for a delivery that nobody
+        // knows.
+        Some(_) => Err(Violation::StateUnsupported),
     }
 }
 

@@ -84,33 +84,70 @@ fn dispositions_of_unknown_deliveries_are_ignored_and_bad_states_end_the_session
         &Performative::Disposition(disposition(Role::Receiver, 4000, 4000, false)),
     );
     assert!(raw.take().is_empty());
-    let states = [
-        None,
-        Some(DeliveryState::Received {
-            section_number: 0,
-            section_offset: 0,
-        }),
-        Some(DeliveryState::Transactional {
-            txn_id: Bytes::from_static(b"tx"),
-            outcome: None,
-        }),
-    ];
-    for state in states {
+    let transactional = DeliveryState::Transactional {
+        txn_id: Bytes::from_static(b"tx"),
+        outcome: None,
+    };
+    let (mut raw, link) = Raw::receiving(10);
+    send(&mut raw.server, link, 1, b"x");
+    raw.take();
+    let bad = Disposition {
+        state: Some(transactional),
+        ..disposition(Role::Receiver, 0, 0, true)
+    };
+    raw.frame(0, &Performative::Disposition(bad));
+    assert_eq!(names(&raw.take()), ["end amqp:invalid-field"]);
+    let lost = raw.events.iter().any(|event| match event {
+        Event::SessionEnded { fates, .. } => fates.unsettled == [1],
+        _ => false,
+    });
+    assert!(lost);
+}
+
+// [AMQP 3.4.1] [AMQP 3.5.3] "default-outcome": for what was settled before it reached an outcome. Both
+// ended the session, as in RabbitMQ; `received` is what a client says that resumes later.
+#[test]
+fn what_is_settled_without_an_outcome_takes_the_default_outcome_and_received_changes_nothing() {
+    let received = DeliveryState::Received {
+        section_number: 0,
+        section_offset: 0,
+    };
+    for state in [None, Some(received)] {
         let (mut raw, link) = Raw::receiving(10);
         send(&mut raw.server, link, 1, b"x");
         raw.take();
-        let bad = Disposition {
-            state,
-            ..disposition(Role::Receiver, 0, 0, true)
+        let told = |settled| Disposition {
+            state: state.clone(),
+            ..disposition(Role::Receiver, 0, 0, settled)
         };
-        raw.frame(0, &Performative::Disposition(bad));
-        assert_eq!(names(&raw.take()), ["end amqp:invalid-field"]);
-        let lost = raw.events.iter().any(|event| match event {
-            Event::SessionEnded { fates, .. } => fates.unsettled == [1],
-            _ => false,
-        });
-        assert!(lost);
+        raw.frame(0, &Performative::Disposition(told(false)));
+        assert!(raw.take().is_empty());
+        assert!(Pair::outcomes(&mut std::mem::take(&mut raw.events)).is_empty());
+        raw.frame(0, &Performative::Disposition(told(true)));
+        assert!(raw.take().is_empty());
+        let outcomes = Pair::outcomes(&mut std::mem::take(&mut raw.events));
+        assert_eq!(outcomes, [(1, DeliveryState::Released, true)]);
     }
+}
+
+// [AMQP 2.6.12] What was decided before keeps its outcome when it is settled without one.
+#[test]
+fn default_outcome_replaces_no_outcome_that_was_told() {
+    let (mut raw, link) = Raw::receiving(10);
+    send(&mut raw.server, link, 1, b"x");
+    raw.take();
+    raw.frame(
+        0,
+        &Performative::Disposition(disposition(Role::Receiver, 0, 0, false)),
+    );
+    let settled = Disposition {
+        state: None,
+        ..disposition(Role::Receiver, 0, 0, true)
+    };
+    raw.frame(0, &Performative::Disposition(settled));
+    assert!(raw.take().is_empty());
+    let outcomes = Pair::outcomes(&mut std::mem::take(&mut raw.events));
+    assert_eq!(outcomes, [(1, DeliveryState::Accepted, false)]);
 }
 
 // [AMQP 2.8.3] "second: the receiver will only settle after sending the disposition to the sender and

@@ -568,6 +568,7 @@ pub(super) fn transfer(handle: u32, delivery_id: u32) -> Transfer {
     Transfer {
         handle,
         delivery_id: Some(Serial(delivery_id)),
+        tag_bytes: Some(4),
         message_format: Some(0),
         settled: Some(false),
         ..Transfer::default()

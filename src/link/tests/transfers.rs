@@ -99,6 +99,68 @@ fn deliveries_of_two_links_may_be_interleaved() {
     assert_eq!(delivered(&mut raw), ["ab", "xy"]);
 }
 
+// [AMQP 2.7.5] [AMQP 2.8.7] A tag is the link's affair, an id the session's.
+#[test]
+fn delivery_tags_must_be_there_and_have_at_most_32_bytes() {
+    let tagged = |id, tag_bytes| Transfer {
+        tag_bytes,
+        ..transfer(0, id)
+    };
+    for good in [Some(0), Some(1), Some(32)] {
+        let (mut raw, _) = Raw::sending(9);
+        assert!(transfers(&mut raw, &[(tagged(0, good), b"x")]).is_empty());
+        assert_eq!(delivered(&mut raw), ["x"]);
+    }
+    for bad in [None, Some(33), Some(256)] {
+        let (mut raw, _) = Raw::sending(9);
+        let seen = transfers(&mut raw, &[(tagged(0, bad), b"x"), (tagged(1, bad), b"y")]);
+        assert_eq!(seen, ["detach amqp:invalid-field"], "{bad:?}");
+        assert!(delivered(&mut raw).is_empty());
+    }
+    let (mut raw, _) = Raw::sending(9);
+    let more = Transfer {
+        more: true,
+        ..tagged(0, Some(4))
+    };
+    let last = Transfer {
+        delivery_id: None,
+        ..tagged(0, None)
+    };
+    assert!(transfers(&mut raw, &[(more, b"a"), (last, b"b")]).is_empty());
+    assert_eq!(delivered(&mut raw), ["ab"], "no tag in the middle");
+}
+
+// [AMQP 2.7.5] "The receiver MUST ignore resumed deliveries that are not in its local unsettled map."
+// They were stored again: twice, for a client that had not heard of the first time.
+#[test]
+fn resumed_delivery_that_nobody_keeps_is_ignored_and_uses_up_its_credit() {
+    let (mut raw, link) = Raw::sending(4);
+    let resumed = |id, more| Transfer {
+        resume: true,
+        more,
+        ..transfer(0, id)
+    };
+    let rest = Transfer {
+        delivery_id: None,
+        tag_bytes: None,
+        ..transfer(0, 1)
+    };
+    let frames = [
+        (resumed(0, false), &b"whole"[..]),
+        (resumed(1, true), b"in "),
+        (rest, b"parts"),
+        (transfer(0, 2), b"new"),
+    ];
+    assert!(transfers(&mut raw, &frames).is_empty());
+    let ignored = |event: &&Event| matches!(event, Event::Aborted { .. });
+    assert_eq!(raw.events.iter().filter(ignored).count(), 2);
+    assert_eq!(delivered(&mut raw), ["new"]);
+    assert_eq!(
+        (raw.server.credit(link), raw.server.partial_bytes()),
+        (1, 0)
+    );
+}
+
 #[test]
 fn delivery_ids_must_be_there_and_rise() {
     let missing = Transfer {

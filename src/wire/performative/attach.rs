@@ -1,13 +1,19 @@
 //! Attach: the terminus bytes that are echoed, and our answer. [AMQP 2.7.3]
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 
 use super::{
     Attach, Fields, PerformativeError, ReceiverSettleMode, Role, SenderSettleMode, Source, Symbol,
-    Target, TargetArchetype, codes, symbols, typed, write_typed,
+    Target, TargetArchetype, codes, symbols, terminus, typed, write_typed,
 };
 use crate::base::Serial;
 use crate::wire::{self, DecodeError, Reader};
+
+/// Source and target of an attach, by index.
+const SOURCE: u32 = 5;
+const TARGET: u32 = 6;
 
 /// What the typed attach does not keep: which fields were given, and the exact bytes of the termini.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -16,9 +22,10 @@ pub struct AttachFields {
     pub snd_settle_mode: Option<SenderSettleMode>,
     /// The rcv-settle-mode, if it was given.
     pub rcv_settle_mode: Option<ReceiverSettleMode>,
-    /// The encoded source; empty: null or absent.
+    /// The encoded source; empty: null or absent. Where it is the one that we offer, without what we do
+    /// not keep.
     pub source: Bytes,
-    /// The encoded target; empty: null or absent.
+    /// The encoded target, likewise.
     pub target: Bytes,
     /// Source and target of the typed attach are missing because they could not be decoded: the
     /// link is to be refused with `amqp:decode-error` and this description.
@@ -27,34 +34,51 @@ pub struct AttachFields {
 
 impl AttachFields {
     /// Decodes an attach. What `serde_amqp` cannot read and nobody needs (properties,
-    /// capabilities, unsettled map) is dropped; termini that it cannot read are noted.
+    /// capabilities, unsettled map) is dropped, and so is what of a terminus is not kept; termini that
+    /// it cannot read are noted.
     pub(super) fn decode(body: &[u8]) -> Result<(Attach, Self), PerformativeError> {
-        let (attach, unreadable) = match typed(body, "attach", &[7, 8, 11, 12, 13]) {
+        wire::check_structure(body)?;
+        let mut list = Reader::new(body).described()?.value.list()?;
+        list.skip(2)?;
+        let receives = list.bool()?;
+        let modes = (list.ubyte()?, list.ubyte()?);
+        let source = list.raw()?.unwrap_or_default();
+        let target = list.raw()?.unwrap_or_default();
+        let (kept_source, kept_target) = (terminus::kept(source)?, terminus::kept(target)?);
+        let body = if kept_source.is_some() || kept_target.is_some() {
+            let body = terminus::replaced(body, |index| match index {
+                SOURCE => kept_source.clone(),
+                TARGET => kept_target.clone(),
+                _ => None,
+            })?;
+            Cow::Owned(body)
+        } else {
+            Cow::Borrowed(body)
+        };
+        let (attach, unreadable) = match typed(&body, "attach", &[7, 8, 11, 12, 13]) {
             Ok(attach) => (attach, None),
             Err(error) => {
-                let droppable = &[5, 6, 7, 8, 11, 12, 13];
+                let droppable = &[SOURCE, TARGET, 7, 8, 11, 12, 13];
                 (
-                    typed::<Attach>(body, "attach", droppable)?,
+                    typed::<Attach>(&body, "attach", droppable)?,
                     Some(error.to_string()),
                 )
             }
         };
-        let mut list = Reader::new(body).described()?.value.list()?;
-        list.skip(3)?;
-        let snd_settle_mode = list.ubyte()?.map(|_| attach.snd_settle_mode.clone());
-        let rcv_settle_mode = list.ubyte()?.map(|_| attach.rcv_settle_mode.clone());
-        let source = Bytes::copy_from_slice(list.raw()?.unwrap_or_default());
-        let target = Bytes::copy_from_slice(list.raw()?.unwrap_or_default());
-        Ok((
-            attach,
-            Self {
-                snd_settle_mode,
-                rcv_settle_mode,
-                source,
-                target,
-                unreadable,
-            },
-        ))
+        // The peer's own terminus is its own affair.
+        let echoed = |ours: bool, given: &[u8], kept: Option<Vec<u8>>| match kept {
+            Some(kept) if ours => Bytes::from(kept),
+            _ => Bytes::copy_from_slice(given),
+        };
+        let offers_source = receives == Some(true);
+        let fields = Self {
+            snd_settle_mode: modes.0.map(|_| attach.snd_settle_mode.clone()),
+            rcv_settle_mode: modes.1.map(|_| attach.rcv_settle_mode.clone()),
+            source: echoed(offers_source, source, kept_source),
+            target: echoed(!offers_source, target, kept_target),
+            unreadable,
+        };
+        Ok((attach, fields))
     }
 }
 
@@ -63,7 +87,7 @@ impl AttachFields {
 pub enum Terminus<T> {
     /// Null.
     Absent,
-    /// What the peer sent, byte for byte.
+    /// What the peer sent, byte for byte, without what is not kept.
     #[default]
     Echo,
     /// The peer's source with default-outcome released, and with the four outcomes of

@@ -17,13 +17,14 @@ pub(super) const REJECTED: u64 = 0x25;
 pub(super) const RELEASED: u64 = 0x26;
 pub(super) const MODIFIED: u64 = 0x27;
 pub(super) const SOURCE: u64 = 0x28;
+pub(super) const TARGET: u64 = 0x29;
 pub(super) const DELETE_ON_CLOSE: u64 = 0x2b;
 pub(super) const DECLARED: u64 = 0x33;
 pub(super) const TRANSACTIONAL_STATE: u64 = 0x34;
 /// Registered by Apache for the filter that holds a selector.
 pub(super) const SELECTOR_FILTER: u64 = 0x0000_468c_0000_0004;
 
-const NAMES: [(&str, u64); 19] = [
+const NAMES: [(&str, u64); 20] = [
     ("amqp:open:list", OPEN),
     ("amqp:begin:list", BEGIN),
     ("amqp:attach:list", ATTACH),
@@ -39,6 +40,7 @@ const NAMES: [(&str, u64); 19] = [
     ("amqp:released:list", RELEASED),
     ("amqp:modified:list", MODIFIED),
     ("amqp:source:list", SOURCE),
+    ("amqp:target:list", TARGET),
     ("amqp:delete-on-close:list", DELETE_ON_CLOSE),
     ("amqp:declared:list", DECLARED),
     ("amqp:transactional-state:list", TRANSACTIONAL_STATE),

@@ -11,6 +11,7 @@ mod disposition;
 mod fields;
 mod flow;
 mod state;
+mod terminus;
 mod transfer;
 mod typed;
 
@@ -19,8 +20,8 @@ pub use fe2o3_amqp_types::definitions::{
     ReceiverSettleMode, Role, SenderSettleMode, SessionError,
 };
 pub use fe2o3_amqp_types::messaging::{
-    Outcome as TerminusOutcome, Released, Source, Target, TargetArchetype, TerminusDurability,
-    TerminusExpiryPolicy,
+    DistributionMode, Outcome as TerminusOutcome, Released, Source, Target, TargetArchetype,
+    TerminusDurability, TerminusExpiryPolicy,
 };
 pub use fe2o3_amqp_types::performatives::{
     Attach, Begin, ChannelMax, Close, Detach, End, MaxFrameSize, Open,

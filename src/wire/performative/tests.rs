@@ -62,10 +62,12 @@ fn hot_performatives_survive_a_round_trip() {
     survives(&Performative::Transfer(Transfer {
         handle: 3,
         delivery_id: Some(Serial(0)),
+        tag_bytes: Some(33),
         message_format: Some(0),
         settled: Some(true),
         more: true,
         rcv_settle_mode: Some(ReceiverSettleMode::Second),
+        resume: true,
         aborted: true,
     }));
     for state in [
@@ -483,6 +485,7 @@ fn transfer_frames_are_read_back() {
             let expect = Transfer {
                 handle,
                 delivery_id: begins.then_some(Serial(id)),
+                tag_bytes: begins.then_some(if settled { 0 } else { 4 }),
                 message_format: begins.then_some(format),
                 settled: begins.then_some(settled),
                 more,
@@ -491,4 +494,141 @@ fn transfer_frames_are_read_back() {
             assert_eq!(performative, Performative::Transfer(expect));
         }
     }
+}
+
+/// What is read and repeated of a source of the peer that receives.
+fn kept_source(fields: &[(usize, Value)]) -> (Attach, Vec<Value>) {
+    let mut source = vec![Value::Null; 11];
+    source[0] = string("/queues/q");
+    for (index, value) in fields {
+        source[*index] = value.clone();
+    }
+    let attach = [
+        string("l"),
+        0.into(),
+        true.into(),
+        Value::Null,
+        Value::Null,
+        described(0x28, source),
+        described(0x29, vec![]),
+    ];
+    let Ok((Performative::Attach(attach, fields), _)) = decode(&list(0x12, &attach)) else {
+        panic!("an attach");
+    };
+    assert_eq!(fields.unreadable, None);
+    let answer = answer_fields(&attach, &fields, Terminus::EchoWithOutcomes);
+    let Value::Described(answer) = answer[5].clone() else {
+        panic!("a source")
+    };
+    let Value::List(answer) = answer.1 else {
+        panic!("a list")
+    };
+    (*attach, answer)
+}
+
+// The JavaScript client of RabbitMQ sends `LINK_DETACH` as expiry-policy on each link: the attach
+// could not be read, and the link was refused.
+#[test]
+fn what_a_terminus_asks_for_and_nobody_keeps_reads_as_absent() {
+    // [AMQP 3.5.3] [AMQP 3.5.5] [AMQP 3.5.6]
+    let text = |text: &str| Value::Described(Box::new((symbol("x:y"), string(text))));
+    let dropped = [
+        (1, Value::Uint(1)),
+        (1, Value::Uint(7)),
+        (1, string("unsettled-state")),
+        (2, symbol("LINK_DETACH")),
+        (2, string("link-detach")),
+        (2, symbol("never")),
+        (3, Value::Uint(10)),
+        (3, Value::Ulong(10)),
+        (6, symbol("COPY")),
+        (6, Value::Uint(1)),
+        (7, Value::Map(vec![(symbol("x"), text("a"))])),
+        (8, described(0x77, vec![])),
+    ];
+    for (index, value) in dropped {
+        let (_, answer) = kept_source(&[(index, value.clone())]);
+        let expect = if index == 8 {
+            described(0x26, vec![])
+        } else {
+            Value::Null
+        };
+        assert_eq!(answer[index], expect, "field {index}: {value}");
+    }
+    let kept = [
+        (1, Value::Uint(0)),
+        (2, symbol("link-detach")),
+        (3, Value::Uint(0)),
+        (6, symbol("move")),
+    ];
+    let (_, answer) = kept_source(&kept);
+    for (index, value) in kept {
+        assert_eq!(answer[index], value, "field {index}");
+    }
+}
+
+#[test]
+fn only_the_filter_that_is_applied_is_repeated() {
+    // [AMQP 3.5.3]
+    let filter = |name: &str, text: &str| {
+        let name = symbol(name);
+        Value::Described(Box::new((name, string(text))))
+    };
+    let of = |key, text| {
+        (
+            symbol(key),
+            filter("apache.org:selector-filter:string", text),
+        )
+    };
+    let other = (symbol("n"), filter("apache.org:no-local-filter:list", "x"));
+    let filters = Value::Map(vec![other, of("s", "a = 1"), of("t", "a = 2")]);
+    let (attach, answer) = kept_source(&[(7, filters)]);
+    assert_eq!(answer[7], Value::Map(vec![of("s", "a = 1")]));
+    let read = attach.source.and_then(|source| source.filter);
+    assert_eq!(read.map(|filters| filters.len()), Some(1));
+}
+
+#[test]
+fn terminus_of_the_peer_itself_is_repeated_as_it_is() {
+    let target = described(
+        0x29,
+        vec![string("/queues/q"), Value::Uint(2), symbol("never")],
+    );
+    let source = described(0x28, vec![string("here"), Value::Uint(2), symbol("NEVER")]);
+    let attach = [
+        string("l"),
+        0.into(),
+        false.into(),
+        Value::Null,
+        Value::Null,
+        source.clone(),
+        target,
+        Value::Null,
+        Value::Null,
+        0.into(),
+    ];
+    let Ok((Performative::Attach(attach, fields), _)) = decode(&list(0x12, &attach)) else {
+        panic!("an attach");
+    };
+    let frame = AttachFrame {
+        name: &attach.name,
+        handle: 0,
+        role: Role::Receiver,
+        snd_settle_mode: None,
+        rcv_settle_mode: None,
+        initial_delivery_count: None,
+        peer: &fields,
+    };
+    let mut out = Vec::new();
+    frame.write(&mut out, &AttachAnswer::default()).unwrap();
+    let (value, _) = decode_value(&out).unwrap();
+    let Value::Described(answer) = value else {
+        panic!("described")
+    };
+    let Value::List(answer) = answer.1 else {
+        panic!("a list")
+    };
+    assert_eq!(answer[5], source);
+    let ours = vec![string("/queues/q"), Value::Null, Value::Null];
+    assert_eq!(answer[6], described(0x29, ours));
 }

@@ -2,6 +2,7 @@
 
 use super::{ReceiverSettleMode, codes};
 use crate::base::Serial;
+use crate::base::limits::DELIVERY_TAG_BYTES_MAX;
 use crate::wire::frame::FRAME_HEADER_BYTES;
 use crate::wire::usual::{Unusual, Usual};
 use crate::wire::{self, DecodeError, Fields};
@@ -13,6 +14,8 @@ pub struct Transfer {
     pub handle: u32,
     /// Its number in the session; required in the first frame.
     pub delivery_id: Option<Serial>,
+    /// Bytes of its delivery-tag; required in the first frame. We go by delivery-ids.
+    pub tag_bytes: Option<usize>,
     /// Format of the message; required in the first frame, 0 if it is not given.
     pub message_format: Option<u32>,
     /// The sender wants no outcome; the first frame that says so counts.
@@ -21,13 +24,15 @@ pub struct Transfer {
     pub more: bool,
     /// Overrides the link's mode for this delivery.
     pub rcv_settle_mode: Option<ReceiverSettleMode>,
+    /// It was begun before the link was attached. [AMQP 2.6.13]
+    pub resume: bool,
     /// The message is given up; what is here is ignored.
     pub aborted: bool,
 }
 
 impl Transfer {
-    /// Reads the fields of a transfer. Delivery tags, states and hints are passed over: links are
-    /// not resumed, and states are not negotiated in transfers.
+    /// Reads the fields of a transfer. States and hints are passed over: states are not negotiated in
+    /// transfers.
     pub(super) fn read(list: Fields<'_>) -> Result<Self, DecodeError> {
         match Self::usual(Usual::new(list.rest(), list.left())) {
             Ok(transfer) => Ok(transfer),
@@ -40,17 +45,19 @@ impl Transfer {
     fn usual(mut list: Usual<'_>) -> Result<Self, Unusual> {
         let handle = list.uint()?.ok_or(Unusual)?;
         let delivery_id = list.uint()?.map(Serial);
-        list.binary()?;
+        let tag_bytes = list.binary()?;
         let message_format = list.uint()?;
         let settled = list.bool()?;
         let more = list.bool()?.unwrap_or(false);
         let transfer = Self {
             handle,
             delivery_id,
+            tag_bytes,
             message_format,
             settled,
             more,
             rcv_settle_mode: None,
+            resume: false,
             aborted: false,
         };
         list.is_done().then_some(transfer).ok_or(Unusual)
@@ -59,7 +66,7 @@ impl Transfer {
     fn general(mut list: Fields<'_>) -> Result<Self, DecodeError> {
         let handle = super::fields::required(list.uint()?, "handle of transfer")?;
         let delivery_id = list.uint()?.map(Serial);
-        list.binary()?;
+        let tag_bytes = list.binary()?.map(<[u8]>::len);
         let message_format = list.uint()?;
         let settled = list.bool()?;
         let more = list.bool()?.unwrap_or(false);
@@ -75,15 +82,17 @@ impl Transfer {
             }
         };
         list.raw()?;
-        list.bool()?;
+        let resume = list.bool()?.unwrap_or(false);
         let aborted = list.bool()?.unwrap_or(false);
         Ok(Self {
             handle,
             delivery_id,
+            tag_bytes,
             message_format,
             settled,
             more,
             rcv_settle_mode,
+            resume,
             aborted,
         })
     }
@@ -102,10 +111,10 @@ impl Transfer {
         let mark = wire::begin_list(out);
         wire::write_uint(out, self.handle);
         optional(out, self.delivery_id.map(|id| id.0));
-        wire::write_binary(
-            out,
-            &self.delivery_id.map_or([0; 4], |id| id.0.to_be_bytes()),
-        );
+        match self.tag_bytes {
+            None => wire::write_null(out),
+            Some(bytes) => wire::write_binary(out, &vec![0; bytes]),
+        }
         optional(out, self.message_format);
         flag(out, self.settled);
         wire::write_bool(out, self.more);
@@ -115,7 +124,7 @@ impl Transfer {
             Some(ReceiverSettleMode::Second) => wire::write_ubyte(out, 1),
         }
         wire::write_null(out);
-        wire::write_null(out);
+        wire::write_bool(out, self.resume);
         wire::write_bool(out, self.aborted);
         wire::end(out, mark, 10);
     }
@@ -173,7 +182,10 @@ impl WholeTransfer {
         }
         let fields = bytes.get(TRANSFER_HEAD_BYTES..payload)?;
         let transfer = Transfer::usual(Usual::new(fields, count.into())).ok()?;
-        let delivery_id = transfer.delivery_id.filter(|_| !transfer.more)?;
+        let has_tag = transfer
+            .tag_bytes
+            .is_some_and(|bytes| bytes <= DELIVERY_TAG_BYTES_MAX);
+        let delivery_id = transfer.delivery_id.filter(|_| !transfer.more && has_tag)?;
         Some(Self {
             channel: u16::from_be_bytes([c0, c1]),
             handle: transfer.handle,
@@ -366,16 +378,19 @@ mod tests {
         let id = proptest::option::of(uint());
         let format = proptest::option::of(uint());
         let flags = (any::<Option<bool>>(), any::<bool>());
-        (uint(), id, format, flags).prop_map(|(handle, id, message_format, (settled, more))| {
-            Transfer {
+        let tag = proptest::option::weighted(0.9, 0..36_usize);
+        let link = (uint(), tag);
+        (link, id, format, flags).prop_map(
+            |((handle, tag_bytes), id, message_format, (settled, more))| Transfer {
                 handle,
                 delivery_id: id.map(Serial),
+                tag_bytes,
                 message_format,
                 settled,
                 more,
                 ..Transfer::default()
-            }
-        })
+            },
+        )
     }
 
     /// The list of a transfer, shortened to so many fields.
@@ -396,7 +411,8 @@ mod tests {
             frame.extend(list(&transfer, count));
             frame.extend_from_slice(b"payload");
             frame[3] = u8::try_from(frame.len()).unwrap();
-            let is_usual = byte.is_none() && (2..=6).contains(&count) && cut == 0;
+            let has_tag = transfer.tag_bytes.is_some_and(|bytes| bytes <= 32);
+            let is_usual = byte.is_none() && (3..=6).contains(&count) && cut == 0 && has_tag;
             if let (Some(changed), Some(byte)) = (frame.get_mut(at), byte) {
                 *changed = byte;
             }
@@ -417,6 +433,7 @@ mod tests {
                 let expect = Transfer {
                     handle: whole.handle,
                     delivery_id: Some(whole.delivery_id),
+                    tag_bytes: transfer.tag_bytes.filter(|bytes| *bytes <= 32),
                     message_format: transfer.message_format,
                     settled: transfer.settled,
                     ..Transfer::default()

@@ -1,0 +1,137 @@
+//! What of a terminus that the peer asks for is read, and repeated in our answer. [AMQP 3.5.3, 3.5.4]
+//!
+//! Termini live as long as their link, keep nothing beyond it and give each message to one receiver. A
+//! field that asks for more than that reads as absent, and so does one with a value that the
+//! specification does not know: it must not cost the peer its link, nor be repeated as if it were kept.
+
+use super::codes;
+use crate::wire::{self, DecodeError, Fields, Reader};
+
+/// Fields of source and target, by index.
+const DURABLE: u32 = 1;
+const EXPIRY_POLICY: u32 = 2;
+const TIMEOUT: u32 = 3;
+/// Fields of a source.
+const DISTRIBUTION_MODE: u32 = 6;
+const FILTER: u32 = 7;
+const DEFAULT_OUTCOME: u32 = 8;
+
+/// The terminus in `encoded` without what is not kept; nothing if all of it is. What is no source and no
+/// target (a coordinator, nonsense) is not looked into.
+pub(super) fn kept(encoded: &[u8]) -> Result<Option<Vec<u8>>, DecodeError> {
+    if encoded.is_empty() {
+        return Ok(None);
+    }
+    let Ok(mut described) = Reader::new(encoded).described() else {
+        return Ok(None);
+    };
+    let code = codes::number(described.descriptor);
+    if !matches!(code, codes::SOURCE | codes::TARGET) {
+        return Ok(None);
+    }
+    let Ok(mut list) = described.value.list() else {
+        return Ok(None);
+    };
+    let mut out = Vec::with_capacity(encoded.len());
+    wire::write_descriptor(&mut out, code);
+    let mark = wire::begin_list(&mut out);
+    let count = list.left();
+    let mut is_whole = true;
+    for index in 0..count {
+        let Some(raw) = list.raw()? else {
+            wire::write_null(&mut out);
+            continue;
+        };
+        is_whole &= match index {
+            FILTER if code == codes::SOURCE => write_filters(&mut out, raw)?,
+            _ => {
+                let keeps = keeps(code, index, raw);
+                if keeps {
+                    out.extend_from_slice(raw);
+                } else {
+                    wire::write_null(&mut out);
+                }
+                keeps
+            }
+        };
+    }
+    wire::end(&mut out, mark, count as usize);
+    Ok((!is_whole).then_some(out))
+}
+
+/// Whether a field asks for what a terminus of ours is.
+fn keeps(code: u64, index: u32, raw: &[u8]) -> bool {
+    let mut value = Reader::new(raw);
+    match index {
+        DURABLE | TIMEOUT => value.uint() == Ok(0),
+        EXPIRY_POLICY => value.symbol() == Ok("link-detach"),
+        // Our owner refuses "copy": a receiver that only wants to look must not take.
+        DISTRIBUTION_MODE if code == codes::SOURCE => {
+            matches!(value.symbol(), Ok("move" | "copy"))
+        }
+        // Ours stands in the answer.
+        DEFAULT_OUTCOME if code == codes::SOURCE => false,
+        _ => true,
+    }
+}
+
+/// Appends the filters that are applied: the first selector. Whether that is all of them. "The receiving
+/// endpoint [...] sets [...] the filters actually in place". What is no map is left as it is.
+fn write_filters(out: &mut Vec<u8>, raw: &[u8]) -> Result<bool, DecodeError> {
+    let Ok(pairs) = Reader::new(raw).map() else {
+        out.extend_from_slice(raw);
+        return Ok(true);
+    };
+    let mut selector = None;
+    let mut is_whole = true;
+    for pair in pairs {
+        let pair = pair?;
+        if selector.is_none() && is_selector(pair.value) {
+            selector = Some(pair);
+        } else {
+            is_whole = false;
+        }
+    }
+    match selector {
+        _ if is_whole => out.extend_from_slice(raw),
+        Some(pair) => {
+            let mark = wire::begin_map(out);
+            out.extend_from_slice(pair.key);
+            out.extend_from_slice(pair.value);
+            wire::end(out, mark, 2);
+        }
+        None => wire::write_null(out),
+    }
+    Ok(is_whole)
+}
+
+fn is_selector(value: &[u8]) -> bool {
+    let Ok(mut described) = Reader::new(value).described() else {
+        return false;
+    };
+    codes::number(described.descriptor) == codes::SELECTOR_FILTER
+        && described.value.string().is_ok()
+}
+
+/// The described list in `body` with other encoded fields at these indexes.
+pub(super) fn replaced(
+    body: &[u8],
+    with: impl Fn(u32) -> Option<Vec<u8>>,
+) -> Result<Vec<u8>, DecodeError> {
+    let mut described = Reader::new(body).described()?;
+    let mut list: Fields<'_> = described.value.list()?;
+    let mut out = Vec::with_capacity(body.len());
+    wire::write_descriptor(&mut out, codes::number(described.descriptor));
+    let mark = wire::begin_list(&mut out);
+    let count = list.left();
+    for index in 0..count {
+        let raw = list.raw()?;
+        match (with(index), raw) {
+            (Some(other), _) => out.extend_from_slice(&other),
+            (None, Some(raw)) => out.extend_from_slice(raw),
+            (None, None) => wire::write_null(&mut out),
+        }
+    }
+    wire::end(&mut out, mark, count as usize);
+    Ok(out)
+}
