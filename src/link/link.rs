@@ -216,8 +216,11 @@ impl Partial {
         }
     }
 
-    /// Adds a fragment.
+    /// Adds a fragment, unless it is of a delivery that is ignored.
     pub(super) fn push(&mut self, payload: Bytes) {
+        if self.resumed {
+            return;
+        }
         self.bytes += payload.len() as u64;
         self.held_bytes += payload.len() as u64;
         self.gathered.push(payload);

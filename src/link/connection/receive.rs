@@ -68,20 +68,11 @@ impl Connection {
             return Ok(());
         };
         *partial_bytes = partial_bytes.saturating_sub(partial.cost());
-        if transfer.aborted {
+        if transfer.aborted || (partial.resumed && !transfer.more) {
             events.push_back(Event::Aborted { link: handle });
             return Ok(());
         }
         check_fragment(link, &mut partial, transfer, payload.len())?;
-        if partial.resumed {
-            // Nothing is kept of it, so it counts nothing.
-            if transfer.more {
-                link.partial = Some(partial);
-            } else {
-                events.push_back(Event::Aborted { link: handle });
-            }
-            return Ok(());
-        }
         if transfer.more {
             partial.push(payload);
             *partial_bytes += partial.cost();
