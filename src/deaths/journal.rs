@@ -282,9 +282,10 @@ fn decode_entry(
             }
         },
         ttl: fields.uint()?,
-        evidence: match flag(fields, "evidence")? {
-            true => Some(Arc::new(decode_evidence(fields)?)),
-            false => None,
+        evidence: if flag(fields, "evidence")? {
+            Some(Arc::new(decode_evidence(fields)?))
+        } else {
+            None
         },
     })
 }

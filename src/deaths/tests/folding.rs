@@ -11,7 +11,7 @@ use crate::base::limits::{
 };
 use crate::base::{Name, Timestamp};
 use crate::deaths::{
-    Death, Encoding, History, HistoryError, HistoryFull, Reason, decode_deaths, fuzz_deaths,
+    Death, Encoding, Folded, History, HistoryError, HistoryFull, Reason, decode_deaths, fuzz_deaths,
 };
 use crate::wire::{Pairs, Value, decode_value, write_binary, write_ulong};
 
@@ -31,7 +31,7 @@ fn expired_once_each(queues: usize) -> Vec<Death> {
 
 fn total(history: &History) -> u64 {
     let kept: u64 = history.entries().iter().map(|entry| entry.count).sum();
-    kept + history.folded().map_or(0, |folded| folded.deaths())
+    kept + history.folded().map_or(0, Folded::deaths)
 }
 
 fn stored(history: &History) -> Vec<u8> {

@@ -10,7 +10,7 @@ use crate::base::limits::HISTORY_ENTRIES_MAX;
 use crate::base::{Lsn, Name, Position, Seed, Timestamp};
 use crate::broker::queue::State;
 use crate::broker::{Core, Fact, Options, Record, Restoring};
-use crate::deaths::{Death, History, Reason};
+use crate::deaths::{Death, Folded, History, Reason};
 use crate::record::Stored;
 use crate::sim::{Archive, durable_state};
 use crate::store::Payload;
@@ -83,7 +83,7 @@ fn only_message(core: &Core, archive: &Archive) -> Option<(Name, u64)> {
         let history = message.history().unwrap();
         assert!(history.entries().len() <= HISTORY_ENTRIES_MAX);
         let kept: u64 = history.entries().iter().map(|entry| entry.count).sum();
-        let folded = history.folded().map_or(0, |folded| folded.deaths());
+        let folded = history.folded().map_or(0, Folded::deaths);
         found = Some((queue.name.clone(), kept + folded));
     }
     found
