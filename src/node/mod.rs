@@ -12,7 +12,7 @@
 //! Never: no socket, thread or clock; those are the server's, or the simulator's. Disks come in as
 //! [`crate::store::Disk`].
 //!
-//! Read first: `vhost` (a batch), `store` and `committer` (the way to the disk), `pager` (the way out
+//! Read first: `node`, then `connection` (a turn), `vhost` (a batch), `store` and `committer` (the way to the disk), `pager` (the way out
 //! of memory and back).
 
 pub(crate) mod alarm;
@@ -21,6 +21,9 @@ mod browse;
 pub(crate) mod checkpoint;
 mod clock;
 pub(crate) mod committer;
+mod connection;
+#[expect(clippy::module_inception, reason = "the node itself")]
+mod node;
 mod outbox;
 pub(crate) mod pager;
 pub(crate) mod partials;
@@ -34,8 +37,11 @@ mod vhosts;
 pub use alarm::Alarms;
 pub(crate) use browse::Seen;
 pub(crate) use clock::{Clock, SharedClock};
+pub(crate) use connection::{Connection, Output};
+pub(crate) use node::Node;
 pub(crate) use outbox::Outbox;
 pub(crate) use sampled::Sampled;
+#[cfg(test)]
 pub(crate) use signal::Signal;
 pub use stats::{LockHolds, VhostStats};
 pub(crate) use store::Store;

@@ -5,7 +5,6 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Store;
 use super::Vhost;
 use super::errors::StartError;
 use super::setup;
@@ -144,7 +143,7 @@ pub(super) const fn internal(why: String) -> Refusal {
 impl Shared {
     /// Makes a change true; whether it made something new, and the record to wait for.
     fn change(&self, change: Change, hashed: Option<Password>) -> Result<(bool, Lsn), Refusal> {
-        let one_at_a_time = self.changes.lock();
+        let one_at_a_time = self.node.changes.lock();
         let planned = change.plan(&self.environment.registry(), hashed)?;
         let gone = planned.facts.iter().any(|fact| {
             matches!(
@@ -177,7 +176,7 @@ impl Shared {
     /// Adds what the settings name and the registry does not have, or has otherwise; how many
     /// changes that took.
     pub(super) fn follow_access(&self, settings: &Settings) -> Result<usize, StartError> {
-        let one_at_a_time = self.changes.lock();
+        let one_at_a_time = self.node.changes.lock();
         let facts = setup::missing(settings, &self.environment.registry(), false)?;
         let count = facts.len();
         self.commit(facts);
@@ -187,66 +186,25 @@ impl Shared {
 
     /// Writes down what an import is about to do, or that it has ended; the record to wait for.
     pub(super) fn note_import(&self, facts: Vec<RegistryFact>) -> Lsn {
-        let one_at_a_time = self.changes.lock();
+        let one_at_a_time = self.node.changes.lock();
         let lsn = self.commit(facts);
         drop(one_at_a_time);
         lsn
     }
 
-    /// Writes facts down and makes them true. Call it with [`Shared::changes`] locked.
+    /// Writes facts down and makes them true; the record to wait for. Call it with
+    /// [`Node::changes`] locked.
+    ///
+    /// [`Node::changes`]: crate::node::Node::changes
     fn commit(&self, facts: Vec<RegistryFact>) -> Lsn {
-        let mut deleted = Vec::new();
-        for fact in &facts {
-            if let RegistryFact::VhostDeleted { name } = fact
-                && let Some(vhost) = self.vhosts.get(name)
-            {
-                // Before the record that says so, which is to follow all of its own.
-                vhost.delete();
-                self.vhosts.remove(name);
-                deleted.push(vhost);
-            }
+        let committed = self.node.commit(facts);
+        for vhost in committed.started {
+            self.run_vhost(vhost);
         }
-        self.warn_of_hashes(&facts);
-        let now = self.clock.now();
-        let store = self.store.as_ref();
-        let lsn = store.map_or(Lsn(0), |store| store.append_registry(now, facts.clone()));
-        self.environment.change_registry(facts.iter().cloned());
-        for fact in facts {
-            if let RegistryFact::VhostSet { name, .. } = fact {
-                match self.vhosts.get(&name) {
-                    Some(vhost) => self.tell_settings(&vhost),
-                    None => self.start_vhost(Core::new(self.core_options(&name))),
-                }
-            }
+        for vhost in committed.deleted {
+            self.spawn(dissolve(vhost, committed.lsn));
         }
-        for vhost in deleted {
-            self.spawn(dissolve(vhost, lsn));
-        }
-        lsn
-    }
-
-    /// Tells the log of users that get a password as a hash which SCRAM cannot use.
-    fn warn_of_hashes(&self, facts: &[RegistryFact]) {
-        let registry = self.environment.registry();
-        for fact in facts {
-            let RegistryFact::UserSet(user) = fact else {
-                continue;
-            };
-            let before = registry.user(&user.name);
-            let is_new = before.is_none_or(|before| before.password != user.password);
-            let no_keys = |password: &Password| password.scram.is_none();
-            if is_new && user.password.as_ref().is_some_and(no_keys) {
-                let user = &user.name;
-                tracing::warn!(%user, "set by a hash of RabbitMQ's: no SCRAM until it is set anew");
-            }
-        }
-    }
-
-    /// Copies the registry into the running checkpoint.
-    pub(super) fn copy_registry(&self, store: &Store) {
-        let one_at_a_time = self.changes.lock();
-        store.append_registry_block(self.clock.now(), self.environment.registry().facts());
-        drop(one_at_a_time);
+        committed.lsn
     }
 
     /// Ready once a record is as safe as the sync policy promises.

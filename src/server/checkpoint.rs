@@ -16,7 +16,7 @@ pub(super) async fn write(shared: Arc<Shared>, mut checkpointer: Checkpointer<Br
     let store = Arc::clone(checkpointer.store());
     loop {
         let step = checkpointer.step(|store| {
-            shared.copy_registry(store);
+            shared.node.copy_registry(store);
             shared.vhosts.all()
         });
         match step {

@@ -12,15 +12,12 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::JoinHandle;
 use tokio::time::Sleep;
 
-use super::Vhost;
+use super::BrokerDisk;
 use super::desk::Desk;
 use super::shared::Shared;
 use crate::access::{LoginError, LoginWay, Mechanism};
-use crate::base::limits::PARTIAL_FREE_BYTES;
-use crate::base::{Lsn, Millis, Name, Now};
-use crate::gateway::{Fetch, Gateway, Written};
-use crate::node::Outbox;
-use crate::node::partials::{self, Permit};
+use crate::base::{Millis, Name, Now};
+use crate::node::{Connection, Output};
 
 /// How passwords come that a connection has checked.
 const PLAIN: LoginWay = LoginWay::Sasl(Mechanism::Plain);
@@ -37,10 +34,6 @@ const READ_FRAME_BYTES_MAX: usize = 256 * 1024;
 const TURN_BYTES: usize = READ_BYTES_MAX;
 /// A peer that does not close its side after our close gets this long to read it.
 const LINGER: Duration = Duration::from_millis(500);
-/// A write buffer that a burst made larger than this is given back, in bytes.
-const WRITE_BYTES_KEPT: usize = 256 * 1024;
-/// How long not to look whether the journal has caught up when nobody says so, in milliseconds.
-const JOURNAL_LOOK_MS: u64 = 50;
 
 /// A password that is being checked.
 type Check = Pin<Box<dyn Future<Output = Result<Name, LoginError>> + Send>>;
@@ -51,18 +44,14 @@ type Reading = JoinHandle<Option<Bytes>>;
 /// collect the output; sleep only when nothing of this got on.
 pub(super) struct Driver<R, W> {
     shared: Arc<Shared>,
-    gateway: Gateway,
-    outbox: Arc<Outbox>,
+    connection: Connection<BrokerDisk>,
     desk: Arc<Desk>,
-    vhost: Option<Arc<Vhost>>,
     reader: R,
     writer: W,
     input: BytesMut,
     /// Bytes of the next read.
     read_bytes: usize,
-    output: Vec<u8>,
-    /// Bytes of `output` that are written.
-    written: usize,
+    output: Output,
     /// The writer has bytes that the socket did not take yet.
     unflushed: bool,
     /// Bytes read and written since others had their turn.
@@ -72,19 +61,8 @@ pub(super) struct Driver<R, W> {
     sleep: Pin<Box<Sleep>>,
     /// For when `sleep` is set.
     armed: Millis,
-    closing: bool,
-    /// What the journal was asked to call us for.
-    awaited: Lsn,
-    /// Too much waits for the journal to read more.
-    waits_for_journal: bool,
-    /// What the journal was asked to call us for then.
-    awaited_commit: Lsn,
-    /// A piece of a message that is to be read back, once it is written.
-    fetch: Option<Fetch>,
-    /// The reading of one, and for which message.
+    /// The reading of a piece of a message, and of which.
     reading: Option<(u64, Reading)>,
-    /// To hold more than a little of unfinished messages, and until when it may be kept.
-    permit: Option<(Permit, Millis)>,
 }
 
 /// What a turn's waiting brought.
@@ -100,34 +78,22 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
     pub(super) fn new(shared: Arc<Shared>, desk: Arc<Desk>, (reader, writer): (R, W)) -> Self {
         let now = shared.clock.now();
         Self {
-            gateway: Gateway::new(
-                now,
-                desk.id,
-                desk.peer.clone(),
-                Arc::clone(&shared.environment),
-            ),
+            connection: shared
+                .node
+                .connect(desk.id, desk.peer.clone(), Arc::clone(&desk.outbox)),
             sleep: Box::pin(tokio::time::sleep_until(shared.clock.instant(now.mono))),
             armed: now.mono,
             shared,
-            outbox: Arc::clone(&desk.outbox),
             desk,
-            vhost: None,
             reader,
             writer,
             input: BytesMut::new(),
             read_bytes: READ_BYTES_MIN,
-            output: Vec::new(),
-            written: 0,
+            output: Output::default(),
             unflushed: false,
             moved_bytes: 0,
             login: None,
-            closing: false,
-            fetch: None,
             reading: None,
-            permit: None,
-            awaited: Lsn(0),
-            waits_for_journal: false,
-            awaited_commit: Lsn(0),
         }
     }
 
@@ -135,8 +101,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
     pub(super) async fn run(mut self) {
         loop {
             self.turn();
-            if self.unwritten() == 0 && !self.unflushed && self.gateway.is_closed() {
-                self.leave();
+            if !self.unflushed && self.connection.is_over(&self.output) {
+                self.connection.leave(&self.output);
                 self.linger().await;
                 return;
             }
@@ -144,11 +110,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             self.let_others_in().await;
             let woken = poll_fn(|context| self.poll_io(context)).await;
             if woken.timeout {
-                self.handle_timeout();
+                self.connection.handle_timeout(self.shared.clock.now());
             }
             if woken.disconnected {
                 self.turn();
-                self.leave();
+                self.connection.leave(&self.output);
                 return;
             }
         }
@@ -163,77 +129,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
-    fn handle_timeout(&mut self) {
-        let now = self.shared.clock.now();
-        let lacks_permit =
-            self.permit.is_none() && self.gateway.partial_bytes() > PARTIAL_FREE_BYTES;
-        if lacks_permit || self.waits_for_disk() || self.waits_for_journal {
-            self.gateway.note_unread(now);
-        }
-        if let Some((_, until)) = &mut self.permit
-            && *until <= now.mono
+    /// Begins to read what a message needs to be sent on.
+    fn fetch(&mut self) {
+        if let Some(fetch) = self.connection.poll_fetch()
+            && let Some(store) = self.shared.store.clone()
         {
-            *until = now.mono.plus(partials::KEEP_MS);
-            if self.shared.partials.is_short() {
-                self.gateway
-                    .close(now, Some(super::errors::unfinished_message()));
-            }
-        }
-        self.gateway.handle_timeout(now);
-    }
-
-    /// Has this connection called when the first answer that waits for the journal may go.
-    fn wait_for_durable(&mut self) {
-        let fetch = self.fetch.as_ref().map(|fetch| *fetch.body);
-        if let Some(vhost) = &self.vhost
-            && let Some(lsn) = self.gateway.awaits().into_iter().chain(fetch).min()
-            && lsn != self.awaited
-        {
-            self.awaited = lsn;
-            vhost.call_when_durable(lsn, &self.outbox);
-        }
-    }
-
-    /// Whether what arrives is written ahead faster than the disk takes it. Not while there are
-    /// consumers: what they settle makes room.
-    fn waits_for_disk(&self) -> bool {
-        (self.gateway.is_ahead_of_disk() || self.gateway.is_ahead_in_alarm())
-            && !self.gateway.is_consuming()
-    }
-
-    /// Begins to read what a message needs to be sent on, unless that is not written yet.
-    fn fetch(&mut self, durable: Lsn) {
-        if self.reading.is_some() {
-            return;
-        }
-        self.fetch = self.fetch.take().or_else(|| self.gateway.poll_fetch());
-        let Some(fetch) = self.fetch.take_if(|fetch| *fetch.body <= durable) else {
-            return;
-        };
-        if let Some(store) = self.shared.store.clone() {
             let stream = fetch.stream;
             let read = move || store.read_piece(*fetch.body, fetch.piece);
             self.reading = Some((stream, tokio::task::spawn_blocking(read)));
         }
-    }
-
-    /// Whether the socket should be read: not before there is a permit for what has begun to arrive.
-    fn may_read(&mut self) -> bool {
-        if self.waits_for_disk() || self.waits_for_journal {
-            return false;
-        }
-        if self.gateway.partial_bytes() <= PARTIAL_FREE_BYTES {
-            self.permit = None;
-        } else if self.permit.is_none() {
-            let (shared, id) = (&self.shared, self.gateway.id());
-            let permit = shared
-                .partials
-                .take(id, &self.outbox, self.gateway.is_consuming());
-            let until = shared.clock.now().mono.plus(partials::KEEP_MS);
-            self.permit = permit.map(|permit| (permit, until));
-            return self.permit.is_some() && self.gateway.wants_input();
-        }
-        self.gateway.wants_input()
     }
 
     /// Tells and does what others want of this connection.
@@ -243,137 +147,39 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         };
         for asker in wants.sessions {
             // Who has gone meanwhile need not know.
-            let _ = asker.send(self.gateway.sessions());
+            let _ = asker.send(self.connection.gateway().sessions());
         }
-        if let Some(why) = wants.close
-            && !self.closing
-        {
-            self.closing = true;
-            self.gateway
-                .close(now, Some(super::errors::closed_by_operator(&why)));
+        if let Some(why) = wants.close {
+            let error = super::errors::closed_by_operator(&why);
+            self.connection.close(now, error);
         }
     }
 
-    /// Lets gateway and core work on what has come, and collects the output.
+    /// Lets the node work on what has come, and collects the output.
     fn turn(&mut self) {
         let now = self.shared.clock.now();
-        self.gateway.handle_registry(now);
-        self.gateway
-            .set_crowded(self.shared.is_crowded(&self.outbox));
-        if self.shared.is_stopping() && !self.closing {
-            self.closing = true;
-            self.gateway.close(now, Some(super::errors::stopping()));
+        if self.shared.is_stopping() {
+            self.connection.close(now, super::errors::stopping());
         }
         self.serve_desk(now);
-        if !self.input.is_empty() {
-            self.gateway.handle_bytes(now, &mut self.input);
+        self.connection.turn(&mut self.input, &mut self.output);
+        if self.desk.info().is_none()
+            && let Some(info) = self.connection.gateway().info()
+        {
+            self.desk.set_info(info.clone());
         }
-        if let Some(credentials) = self.gateway.poll_login() {
-            let (logins, peer) = (self.shared.logins.clone(), self.gateway.peer().clone());
+        if let Some(credentials) = self.connection.poll_login() {
+            let (logins, peer) = (self.shared.logins.clone(), self.desk.peer.clone());
             self.login = Some(Box::pin(async move {
                 logins.login(credentials, peer, PLAIN).await
             }));
         }
-        loop {
-            self.work();
-            let unwritten = self.unwritten();
-            self.outbox
-                .drain(|effects| self.gateway.push_effects(effects));
-            let durable = self.vhost.as_ref().map_or(Lsn(0), |vhost| vhost.durable());
-            self.gateway.handle_effects(now, durable, unwritten);
-            self.gateway.report_room(unwritten);
-            if !self.gateway.has_work() {
-                break;
-            }
-        }
-        // An answer may have let the engine read on.
-        if !self.input.is_empty() && self.gateway.wants_input() {
-            self.gateway.handle_bytes(now, &mut self.input);
-            self.work();
-        }
-        if self.unwritten() == 0 {
-            self.output.clear();
-            self.output.shrink_to(WRITE_BYTES_KEPT);
-            self.written = 0;
-            self.gateway.poll_transmit(now, &mut self.output);
-        }
-        let durable = self.vhost.as_ref().map_or(Lsn(0), |vhost| vhost.durable());
-        self.fetch(durable);
-        self.wait_for_durable();
-        let gateway = &self.gateway;
-        self.waits_for_journal = self.shared.is_journal_behind(
-            || gateway.is_consuming(),
-            (&self.outbox, &mut self.awaited_commit),
-        );
-    }
-
-    /// Does the gateway's work under the core's lock and hands it the answers.
-    fn work(&mut self) {
-        while self.gateway.has_work() {
-            if self.vhost.is_none() {
-                self.enter();
-            }
-            let now = self.shared.clock.now();
-            let Some(vhost) = &self.vhost else {
-                self.gateway.handle_vhost_deleted(now);
-                return;
-            };
-            if vhost.run(&mut self.gateway, &self.outbox).is_err() {
-                if vhost.is_deleted() {
-                    self.gateway.handle_vhost_deleted(now);
-                } else {
-                    self.gateway.fail(now);
-                }
-                self.closing = true;
-                self.vhost = None;
-                return;
-            }
-            let now = self.shared.clock.now();
-            self.gateway.handle_answers(now);
-        }
-    }
-
-    fn enter(&mut self) {
-        let name = self.gateway.vhost();
-        self.vhost = name.and_then(|name| self.shared.vhosts.get(name));
-        if let Some(info) = self.gateway.info() {
-            self.desk.set_info(info.clone());
-        }
-        if let Some(vhost) = &self.vhost {
-            vhost.enter(self.gateway.id(), Arc::clone(&self.outbox));
-        }
-    }
-
-    /// Gives back to the core what it lent to this connection.
-    fn leave(&mut self) {
-        let written = match (self.written, self.unwritten()) {
-            (_, 0) => Written::All,
-            (0, _) => Written::Nothing,
-            _ => Written::Part,
-        };
-        self.gateway.handle_disconnect(written);
-        self.work();
-        if let Some(vhost) = self.vhost.take() {
-            vhost.leave(self.gateway.id());
-        }
-    }
-
-    fn unwritten(&self) -> u64 {
-        (self.output.len() - self.written) as u64
+        self.fetch();
     }
 
     /// Sets the timer when it would ring too late; one that rings early is set again.
     fn arm(&mut self) {
-        let due = self.gateway.next_deadline().unwrap_or(Millis::NEVER);
-        let due = self
-            .permit
-            .as_ref()
-            .map_or(due, |(_, until)| due.min(*until));
-        let due = if self.waits_for_journal {
-            due.min(self.shared.clock.now().mono.plus(JOURNAL_LOOK_MS))
-        } else {
-            due
-        };
+        let due = self.connection.next_deadline();
         if due < self.armed || self.sleep.is_elapsed() {
             self.armed = due;
             self.sleep.as_mut().reset(self.shared.clock.instant(due));
@@ -384,12 +190,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
     fn poll_io(&mut self, context: &mut Context<'_>) -> Poll<Woken> {
         let mut woken = Woken::default();
         self.poll_write(context, &mut woken);
-        if self.may_read() {
+        if self.connection.wants_input() {
             self.poll_read(context, &mut woken);
         }
         woken.progress |= self.poll_login(context);
         woken.progress |= self.poll_reading(context);
-        woken.progress |= self.outbox.poll_ready(context).is_ready();
+        woken.progress |= self.connection.poll_called(context).is_ready();
         if self.sleep.as_mut().poll(context).is_ready() {
             woken.timeout = true;
         }
@@ -410,7 +216,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             return false;
         };
         self.login = None;
-        self.gateway.handle_login(self.shared.clock.now(), verdict);
+        self.connection
+            .handle_login(self.shared.clock.now(), verdict);
         true
     }
 
@@ -425,20 +232,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         };
         self.reading = None;
         let now = self.shared.clock.now();
-        self.gateway
+        self.connection
             .handle_fetched(now, stream, read.ok().flatten());
         true
     }
 
     fn poll_write(&mut self, context: &mut Context<'_>, woken: &mut Woken) {
-        while let Some(rest) = self
-            .output
-            .get(self.written..)
-            .filter(|rest| !rest.is_empty())
-        {
-            match Pin::new(&mut self.writer).poll_write(context, rest) {
+        while self.output.unwritten() > 0 {
+            match Pin::new(&mut self.writer).poll_write(context, self.output.rest()) {
                 Poll::Ready(Ok(count)) if count > 0 => {
-                    self.written += count;
+                    self.output.advance(count);
                     self.moved_bytes += count;
                     self.unflushed = true;
                     count_bytes(&self.desk.sent, count);
@@ -470,7 +273,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
     fn make_room(&mut self) -> usize {
         let mut room = self.read_bytes;
         if self.read_bytes >= READ_BYTES_MAX
-            && let Some(frame_bytes) = self.gateway.frame_bytes(&self.input)
+            && let Some(frame_bytes) = self.connection.gateway().frame_bytes(&self.input)
             && frame_bytes > READ_BYTES_MAX
         {
             self.read_bytes = frame_bytes.min(READ_FRAME_BYTES_MAX);

@@ -5,9 +5,7 @@ use thiserror::Error;
 use super::tls::TlsError;
 use crate::access::PatternError;
 use crate::broker::registry::RegistryError;
-use crate::wire::performative::{
-    AmqpError as AmqpCondition, ConnectionError, Error as AmqpError, error,
-};
+use crate::wire::performative::{ConnectionError, Error as AmqpError, error};
 
 /// Why a broker could not start. The operator's fault, or the machine's.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -97,13 +95,5 @@ pub(super) fn closed_by_operator(why: &str) -> AmqpError {
     error(
         ConnectionError::ConnectionForced,
         format!("Connection forced: \"{why}\""),
-    )
-}
-
-/// A peer keeps others waiting with a message that it does not finish.
-pub(super) fn unfinished_message() -> AmqpError {
-    error(
-        AmqpCondition::ResourceLimitExceeded,
-        "a large message took too long to arrive while others wait to send theirs",
     )
 }

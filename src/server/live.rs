@@ -31,7 +31,7 @@ pub(super) fn follow(shared: &Shared, old: &Settings, new: &Settings) -> Vec<&'s
         live.memory_budget = shared.settings.memory_budget;
         taken.retain(|key| *key != "memory-budget");
     }
-    shared.pager.set_budget(live.memory_budget.0);
+    shared.node.pager.set_budget(live.memory_budget.0);
     let idle = setup::idle_time_out_ms(&live);
     shared.environment.set_idle_time_out_ms(idle);
     *shared.live.write() = live;

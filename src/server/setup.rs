@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use crate::access::{
     Mechanisms, Password, Permissions, SECRET_BYTES, Salts, Secret, Tag, User, UserLimits,
 };
@@ -12,14 +14,17 @@ use crate::broker::names::TEMPORARY_PREFIX;
 use crate::broker::queue::BLOCK_SHIFT_MAX;
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec, check_name};
 use crate::config::{ANY_VHOST, Settings, SyncSetting, UserEntry};
-use crate::gateway::Options;
+use crate::gateway::{Bodies, Environment, Options};
 use crate::link::{Identity, Options as LinkOptions};
 use crate::message::KeyRule;
+use crate::node::Node;
+use crate::node::partials::Partials;
 use crate::store::{self, CommitPace, SyncPolicy};
 use crate::wire::performative::{FieldValue, Symbol, fields};
 
+use super::clock::SystemClock;
 use super::errors::StartError;
-use super::{BrokerDisk, Place, Store};
+use super::{BrokerDisk, Pager, Place, Store};
 
 /// With less memory budget than this for each slot of a block, in bytes, blocks are smaller.
 const BUDGET_OF_SLOT_BYTES: u64 = 16 * 1024;
@@ -168,7 +173,7 @@ pub(super) const fn commit_pace(settings: &Settings) -> CommitPace {
 }
 
 /// Where messages beyond the memory budget go as configured.
-pub(super) fn paging_place(settings: &Settings, store: Option<Arc<Store>>) -> Place {
+fn paging_place(settings: &Settings, store: Option<Arc<Store>>) -> Place {
     if settings.memory_budget.0 == 0 {
         return Place::Nowhere;
     }
@@ -186,6 +191,32 @@ pub(super) fn paging_place(settings: &Settings, store: Option<Arc<Store>>) -> Pl
             tracing::warn!(%directory, %error, "messages beyond the budget stay in memory");
             Place::Nowhere
         }
+    }
+}
+
+/// A node around what a data directory held.
+pub(super) fn node(
+    settings: &Settings,
+    registry: Registry,
+    store: Option<Arc<Store>>,
+    (seed, clock): (Seed, SystemClock),
+) -> Node<BrokerDisk> {
+    let options = options(settings, &registry, seed);
+    let bodies = store.clone().map(|store| store as Arc<dyn Bodies>);
+    let environment = Environment::new(registry, options).with_bodies(bodies);
+    let place = paging_place(settings, store.clone());
+    Node {
+        clock: Arc::new(clock),
+        environment: Arc::new(environment),
+        vhosts: Arc::default(),
+        store,
+        pager: Arc::new(Pager::new(place, settings.memory_budget.0)),
+        partials: Arc::new(Partials::new(settings.max_message_size.0)),
+        alarms: Arc::default(),
+        failure: Arc::default(),
+        core_options: core_options(settings, &Name::default(), seed),
+        default_queue_type: Name::from(settings.default_queue_type.to_string()),
+        changes: Mutex::default(),
     }
 }
 
@@ -244,7 +275,7 @@ pub(super) fn idle_time_out_ms(settings: &Settings) -> u32 {
 }
 
 /// How gateways behave as configured.
-pub(super) fn options(settings: &Settings, registry: &Registry, seed: Seed) -> Options {
+fn options(settings: &Settings, registry: &Registry, seed: Seed) -> Options {
     let u32 = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     let anonymous_user = registry.user(&settings.anonymous_user);
     let anonymous_user = anonymous_user.map(|user| user.name.clone());

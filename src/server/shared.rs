@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
-use super::Pager;
+use super::BrokerDisk;
 use super::Store;
 use super::Vhost;
 use super::Vhosts;
@@ -28,16 +28,13 @@ use super::tls::Tls;
 use super::yielding::Turns;
 use super::{alarm, checkpoint, journal, paging, rates, setup};
 use crate::access::Peer;
-use crate::base::{ConnectionId, Lsn, Millis, Name, Seed};
-use crate::broker::{self, Core};
+use crate::base::{ConnectionId, Millis};
 use crate::config::Settings;
-use crate::gateway::{Bodies, Environment};
+use crate::gateway::Environment;
 use crate::management::http::json::overview::Listener;
-use crate::node::Outbox;
+use crate::node::Node;
 use crate::node::alarm::{Board, Limits, Watch};
 use crate::node::checkpoint::Checkpointer;
-use crate::node::partials::Partials;
-use crate::node::{SharedClock, Signal};
 use crate::store::{StoreState, StoreStats};
 
 /// How long the work of a vhost waits each time for the journal to catch up.
@@ -45,6 +42,8 @@ const JOURNAL_MOMENT: Duration = Duration::from_millis(1);
 
 /// What all tasks of a broker share.
 pub(super) struct Shared {
+    /// The broker itself.
+    pub(super) node: Arc<Node<BrokerDisk>>,
     pub(super) clock: SystemClock,
     pub(super) environment: Arc<Environment>,
     /// As the broker began.
@@ -52,11 +51,8 @@ pub(super) struct Shared {
     /// As they were loaded last: for the settings that hold from then on, [`KEYS`](super::live::KEYS).
     pub(super) live: RwLock<Settings>,
     pub(super) vhosts: Arc<Vhosts>,
-    /// Held while the registry is changed. First in the order of locks.
-    pub(super) changes: Mutex<()>,
     /// Held while definitions are imported: one after the other.
     pub(super) imports: tokio::sync::Mutex<()>,
-    seed: Seed,
     /// What stops publishers.
     pub(super) alarms: Arc<Board>,
     /// The journal; none: messages live in memory only.
@@ -65,7 +61,6 @@ pub(super) struct Shared {
     pub(super) logins: Logins,
     /// Certificates of the listeners that have some.
     pub(super) tls: Option<Arc<Tls>>,
-    pub(super) pager: Arc<Pager>,
     threads: Mutex<Threads>,
     /// When the broker started.
     started: Millis,
@@ -77,9 +72,6 @@ pub(super) struct Shared {
     connections: AtomicU32,
     connections_total: AtomicU64,
     connections_refused: AtomicU64,
-    failure: Arc<Signal>,
-    /// The bound on messages that are arriving.
-    pub(super) partials: Arc<Partials>,
     /// How fast the octets of connections and their number rise.
     pub(super) rates: rates::ConnectionRates,
 }
@@ -90,7 +82,6 @@ impl Shared {
     pub(super) async fn start(settings: Settings) -> Result<(Arc<Self>, Listeners), StartError> {
         let seed = setup::seed();
         let clock = SystemClock::start();
-        let failure = Arc::new(Signal::default());
         let listeners = Listeners::bind(&settings).await?;
         let Recovered {
             cores,
@@ -98,33 +89,24 @@ impl Shared {
             store,
             committer,
         } = recover::recover(&settings, seed, clock)?;
-        let options = setup::options(&settings, &registry, seed);
-        let environment = Environment::new(registry, options);
-        let bodies = store.clone().map(|store| store as Arc<dyn Bodies>);
-        let environment = Arc::new(environment.with_bodies(bodies));
-        let place = setup::paging_place(&settings, store.clone());
-        let pager = Arc::new(Pager::new(place, settings.memory_budget.0));
-        let shared_clock: SharedClock = Arc::new(clock);
+        let node = Arc::new(setup::node(&settings, registry, store, (seed, clock)));
         let fail = |error: std::io::Error| StartError::Runtime {
             why: error.to_string(),
         };
-        let paging = paging::start(&pager, &shared_clock).map_err(fail)?;
+        let paging = paging::start(&node.pager, &node.clock).map_err(fail)?;
         let journal = committer.map(journal::start).transpose().map_err(fail)?;
         let shared = Arc::new(Self {
             clock,
-            logins: Logins::new(Arc::clone(&environment), clock),
-            environment,
+            logins: Logins::new(Arc::clone(&node.environment), clock),
+            environment: Arc::clone(&node.environment),
             tls: listeners.tls(),
-            partials: Arc::new(Partials::new(settings.max_message_size.0)),
             live: RwLock::new(settings.clone()),
             settings,
-            vhosts: Arc::default(),
-            changes: Mutex::default(),
+            vhosts: Arc::clone(&node.vhosts),
             imports: tokio::sync::Mutex::default(),
-            seed,
-            store,
-            pager,
-            alarms: Arc::default(),
+            store: node.store.clone(),
+            alarms: Arc::clone(&node.alarms),
+            node,
             threads: Mutex::new(Threads { paging, journal }),
             addresses: listeners.addresses(),
             desks: Mutex::default(),
@@ -134,55 +116,18 @@ impl Shared {
             connections: AtomicU32::new(0),
             connections_total: AtomicU64::new(0),
             connections_refused: AtomicU64::new(0),
-            failure,
             rates: rates::ConnectionRates::default(),
         });
         for core in cores {
-            shared.start_vhost(core);
+            shared.run_vhost(shared.node.start_vhost(core));
         }
         shared.watch();
         Ok((shared, listeners))
     }
 
-    /// Makes a core part of the broker.
-    pub(super) fn start_vhost(&self, core: Core) {
-        let (clock, failure) = (self.clock, Arc::clone(&self.failure));
-        let (store, pager) = (self.store.clone(), Arc::clone(&self.pager));
-        let vhost = Vhost::new(core, store, pager, self.seed, Arc::new(clock), failure);
-        let vhost = Arc::new(vhost);
-        // Before the core may ask for anything.
-        self.pager.add(&vhost);
-        self.tell_settings(&vhost);
-        self.vhosts.add(&vhost);
-        self.spawn(run_timer(vhost, clock));
-    }
-
-    /// Tells a core what the registry says of its vhost.
-    pub(super) fn tell_settings(&self, vhost: &Vhost) {
-        let registry = self.environment.registry();
-        let Some(known) = registry.vhost(vhost.name()) else {
-            return;
-        };
-        let default = || Name::from(self.settings.default_queue_type.to_string());
-        let settings = broker::Command::VhostSettings {
-            queues_max: known.spec.limits.queues_max,
-            default_queue_type: Some(
-                known
-                    .spec
-                    .default_queue_type
-                    .clone()
-                    .unwrap_or_else(default),
-            ),
-        };
-        // A vhost that failed says so itself.
-        let _ = vhost.work(|now, core, effects| {
-            core.apply(now, settings, effects);
-        });
-    }
-
-    /// How the core of a vhost is made.
-    pub(super) fn core_options(&self, vhost: &Name) -> broker::Options {
-        setup::core_options(&self.settings, vhost, self.seed)
+    /// Fires what is due in a vhost from now on.
+    pub(super) fn run_vhost(&self, vhost: Arc<Vhost>) {
+        self.spawn(run_timer(vhost, self.clock));
     }
 
     pub(super) fn is_stopping(&self) -> bool {
@@ -244,7 +189,8 @@ impl Shared {
                 disk_free_bytes: settings.disk_free_limit.0,
             }
         };
-        let (board, partials) = (Arc::clone(&self.alarms), Arc::clone(&self.partials));
+        let node = &self.node;
+        let (board, partials) = (Arc::clone(&node.alarms), Arc::clone(&node.partials));
         let store = self.store.clone();
         let watch = Watch {
             board,
@@ -338,29 +284,10 @@ impl Shared {
         Some((store.state(), store.stats()))
     }
 
-    /// Whether publishers should wait until there is room in memory; the connection is called then.
-    pub(super) fn is_crowded(&self, outbox: &Arc<Outbox>) -> bool {
-        self.pager.is_crowded(outbox)
-    }
-
-    /// Whether a connection should not be read before more of what was brought is on disk; `settles`
-    /// tells whether it does. It is called when something is; `awaited` is what it waits for.
-    pub(super) fn is_journal_behind(
-        &self,
-        settles: impl FnOnce() -> bool,
-        (outbox, awaited): (&Arc<Outbox>, &mut Lsn),
-    ) -> bool {
-        let is_behind = self.pager.is_journal_behind(settles);
-        if is_behind && let Some(store) = &self.store {
-            *awaited = store.call_after_commit(*awaited, outbox);
-        }
-        is_behind
-    }
-
     fn memory(&self) -> MemoryStats {
         let mut stats = MemoryStats {
             budget_bytes: self.live.read().memory_budget.0,
-            spilled_bytes: self.pager.spilled_bytes(),
+            spilled_bytes: self.node.pager.spilled_bytes(),
             ..MemoryStats::default()
         };
         for vhost in self.vhosts.all() {
@@ -376,7 +303,7 @@ impl Shared {
 
     /// Ready when the core of a vhost failed.
     pub(super) async fn failed(&self) {
-        self.failure.called().await;
+        self.node.failure.called().await;
     }
 
     /// Closes all connections, waits for their peers as long as the settings allow, then ends what
@@ -394,7 +321,7 @@ impl Shared {
             tracing::warn!("some peers did not answer the close in time");
         }
         let Threads { paging, journal } = std::mem::take(&mut *self.threads.lock());
-        self.pager.let_go();
+        self.node.pager.let_go();
         drop(tokio::task::spawn_blocking(move || join(paging)).await);
         // Not before: what leaves memory may still be written.
         if let Some(store) = &self.store {
@@ -410,7 +337,7 @@ impl Shared {
     pub(super) fn let_go(&self) {
         self.stopping.store(true, Ordering::Release);
         self.tasks.lock().abort_all();
-        self.pager.let_go();
+        self.node.pager.let_go();
         if let Some(store) = &self.store {
             store.bell().stop();
         }
@@ -481,7 +408,7 @@ impl Drop for Open {
     fn drop(&mut self) {
         self.shared.connections.fetch_sub(1, Ordering::AcqRel);
         self.shared.desks.lock().remove(&self.id);
-        self.shared.partials.forget(self.id);
+        self.shared.node.partials.forget(self.id);
     }
 }
 

@@ -1,0 +1,330 @@
+//! One connection of a node: bytes in, bytes out, and what it waits for meanwhile.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+
+use super::Node;
+use super::outbox::Outbox;
+use super::partials::{self, Permit};
+use super::vhost::Vhost;
+use crate::access::{Credentials, LoginError};
+use crate::base::limits::PARTIAL_FREE_BYTES;
+use crate::base::{Lsn, Millis, Name, Now};
+use crate::gateway::{Fetch, Gateway, Written};
+use crate::store::Disk;
+use crate::wire::performative::{AmqpError, Error, error};
+
+/// A write buffer that a burst made larger than this is given back, in bytes.
+const WRITE_BYTES_KEPT: usize = 256 * 1024;
+/// How long not to look whether the journal has caught up when nobody says so, in milliseconds.
+const JOURNAL_LOOK_MS: u64 = 50;
+
+/// What is to be written to the peer.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    bytes: Vec<u8>,
+    written: usize,
+}
+
+impl Output {
+    /// What is not written yet.
+    pub(crate) fn rest(&self) -> &[u8] {
+        self.bytes.get(self.written..).unwrap_or_default()
+    }
+
+    /// So many more bytes were written.
+    pub(crate) fn advance(&mut self, count: usize) {
+        self.written = (self.written + count).min(self.bytes.len());
+    }
+
+    /// Bytes that are not written yet.
+    pub(crate) const fn unwritten(&self) -> u64 {
+        (self.bytes.len() - self.written) as u64
+    }
+
+    /// How much of what was given last is written.
+    const fn state(&self) -> Written {
+        match (self.written, self.unwritten()) {
+            (_, 0) => Written::All,
+            (0, _) => Written::Nothing,
+            _ => Written::Part,
+        }
+    }
+
+    /// Empties it. Call it when all is written.
+    fn clear(&mut self) -> &mut Vec<u8> {
+        self.bytes.clear();
+        self.bytes.shrink_to(WRITE_BYTES_KEPT);
+        self.written = 0;
+        &mut self.bytes
+    }
+}
+
+/// One connection. Its owner moves the bytes: it calls [`turn`](Connection::turn) with what has come
+/// and writes the output, until [`is_over`](Connection::is_over); then [`leave`](Connection::leave).
+#[derive(Debug)]
+pub(crate) struct Connection<D: Disk> {
+    node: Arc<Node<D>>,
+    gateway: Gateway,
+    outbox: Arc<Outbox>,
+    vhost: Option<Arc<Vhost<D>>>,
+    /// It is on its way out.
+    closing: bool,
+    /// What the journal was asked to call us for.
+    awaited: Lsn,
+    /// Too much waits for the journal to read more.
+    waits_for_journal: bool,
+    /// What the journal was asked to call us for then.
+    awaited_commit: Lsn,
+    /// A piece of a message that is to be read back, once it is written.
+    fetch: Option<Fetch>,
+    /// Such a piece is being read.
+    is_reading: bool,
+    /// To hold more than a little of unfinished messages, and until when it may be kept.
+    permit: Option<(Permit, Millis)>,
+}
+
+impl<D: Disk> Connection<D> {
+    pub(crate) fn new(node: Arc<Node<D>>, gateway: Gateway, outbox: Arc<Outbox>) -> Self {
+        Self {
+            node,
+            gateway,
+            outbox,
+            vhost: None,
+            closing: false,
+            awaited: Lsn(0),
+            waits_for_journal: false,
+            awaited_commit: Lsn(0),
+            fetch: None,
+            is_reading: false,
+            permit: None,
+        }
+    }
+
+    /// What joins it to the core, for questions.
+    pub(crate) const fn gateway(&self) -> &Gateway {
+        &self.gateway
+    }
+
+    /// Whether everything is written and said.
+    pub(crate) fn is_over(&self, output: &Output) -> bool {
+        output.unwritten() == 0 && self.gateway.is_closed()
+    }
+
+    /// Ready when others have something for it.
+    pub(crate) fn poll_called(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.outbox.poll_ready(context)
+    }
+
+    /// Closes it from our side, once.
+    pub(crate) fn close(&mut self, now: Now, error: Error) {
+        if !self.closing {
+            self.closing = true;
+            self.gateway.close(now, Some(error));
+        }
+    }
+
+    /// Does what is due.
+    pub(crate) fn handle_timeout(&mut self, now: Now) {
+        let lacks_permit =
+            self.permit.is_none() && self.gateway.partial_bytes() > PARTIAL_FREE_BYTES;
+        if lacks_permit || self.waits_for_disk() || self.waits_for_journal {
+            self.gateway.note_unread(now);
+        }
+        if let Some((_, until)) = &mut self.permit
+            && *until <= now.mono
+        {
+            *until = now.mono.plus(partials::KEEP_MS);
+            if self.node.partials.is_short() {
+                self.gateway.close(now, Some(unfinished_message()));
+            }
+        }
+        self.gateway.handle_timeout(now);
+    }
+
+    /// When [`Connection::handle_timeout`] is to be called next.
+    pub(crate) fn next_deadline(&self) -> Millis {
+        let due = self.gateway.next_deadline().unwrap_or(Millis::NEVER);
+        let permit = self.permit.as_ref();
+        let due = permit.map_or(due, |(_, until)| due.min(*until));
+        if self.waits_for_journal {
+            due.min(self.node.clock.now().mono.plus(JOURNAL_LOOK_MS))
+        } else {
+            due
+        }
+    }
+
+    /// Lets gateway and core work on what has come, and collects the output.
+    pub(crate) fn turn(&mut self, input: &mut BytesMut, output: &mut Output) {
+        let now = self.node.clock.now();
+        self.gateway.handle_registry(now);
+        self.gateway
+            .set_crowded(self.node.pager.is_crowded(&self.outbox));
+        if !input.is_empty() {
+            self.gateway.handle_bytes(now, input);
+        }
+        loop {
+            self.work();
+            let unwritten = output.unwritten();
+            self.outbox
+                .drain(|effects| self.gateway.push_effects(effects));
+            self.gateway.handle_effects(now, self.durable(), unwritten);
+            self.gateway.report_room(unwritten);
+            if !self.gateway.has_work() {
+                break;
+            }
+        }
+        // An answer may have let the engine read on.
+        if !input.is_empty() && self.gateway.wants_input() {
+            self.gateway.handle_bytes(now, input);
+            self.work();
+        }
+        if output.unwritten() == 0 {
+            self.gateway.poll_transmit(now, output.clear());
+        }
+        if !self.is_reading {
+            self.fetch = self.fetch.take().or_else(|| self.gateway.poll_fetch());
+        }
+        self.wait_for_durable();
+        self.wait_for_journal();
+    }
+
+    /// The password of a login that is to be checked; the verdict goes to
+    /// [`Connection::handle_login`].
+    pub(crate) fn poll_login(&mut self) -> Option<Credentials> {
+        self.gateway.poll_login()
+    }
+
+    /// Takes the verdict about a password.
+    pub(crate) fn handle_login(&mut self, now: Now, verdict: Result<Name, LoginError>) {
+        self.gateway.handle_login(now, verdict);
+    }
+
+    /// A piece of a message that is to be read, now that it is written. What was read goes to
+    /// [`Connection::handle_fetched`]; until then there is no other.
+    pub(crate) fn poll_fetch(&mut self) -> Option<Fetch> {
+        if self.is_reading {
+            return None;
+        }
+        let durable = self.durable();
+        let fetch = self.fetch.take_if(|fetch| *fetch.body <= durable)?;
+        self.is_reading = true;
+        Some(fetch)
+    }
+
+    /// Takes a piece that was read; none: it could not be.
+    pub(crate) fn handle_fetched(&mut self, now: Now, stream: u64, piece: Option<Bytes>) {
+        self.is_reading = false;
+        self.gateway.handle_fetched(now, stream, piece);
+    }
+
+    /// Whether bytes should be read: not before there is a permit for what has begun to arrive.
+    pub(crate) fn wants_input(&mut self) -> bool {
+        if self.waits_for_disk() || self.waits_for_journal {
+            return false;
+        }
+        if self.gateway.partial_bytes() <= PARTIAL_FREE_BYTES {
+            self.permit = None;
+        } else if self.permit.is_none() {
+            let (node, id) = (&self.node, self.gateway.id());
+            let permit = node
+                .partials
+                .take(id, &self.outbox, self.gateway.is_consuming());
+            let until = node.clock.now().mono.plus(partials::KEEP_MS);
+            self.permit = permit.map(|permit| (permit, until));
+            return self.permit.is_some() && self.gateway.wants_input();
+        }
+        self.gateway.wants_input()
+    }
+
+    /// The peer is gone: gives back to the core what it lent to this connection.
+    pub(crate) fn leave(&mut self, output: &Output) {
+        self.gateway.handle_disconnect(output.state());
+        self.work();
+        if let Some(vhost) = self.vhost.take() {
+            vhost.leave(self.gateway.id());
+        }
+    }
+
+    /// Does the gateway's work under the core's lock and hands it the answers.
+    fn work(&mut self) {
+        while self.gateway.has_work() {
+            if self.vhost.is_none() {
+                self.enter();
+            }
+            let now = self.node.clock.now();
+            let Some(vhost) = &self.vhost else {
+                self.gateway.handle_vhost_deleted(now);
+                return;
+            };
+            if vhost.run(&mut self.gateway, &self.outbox).is_err() {
+                if vhost.is_deleted() {
+                    self.gateway.handle_vhost_deleted(now);
+                } else {
+                    self.gateway.fail(now);
+                }
+                self.closing = true;
+                self.vhost = None;
+                return;
+            }
+            let now = self.node.clock.now();
+            self.gateway.handle_answers(now);
+        }
+    }
+
+    fn enter(&mut self) {
+        let name = self.gateway.vhost();
+        self.vhost = name.and_then(|name| self.node.vhosts.get(name));
+        if let Some(vhost) = &self.vhost {
+            vhost.enter(self.gateway.id(), Arc::clone(&self.outbox));
+        }
+    }
+
+    /// What is durable of its vhost.
+    fn durable(&self) -> Lsn {
+        self.vhost.as_ref().map_or(Lsn(0), |vhost| vhost.durable())
+    }
+
+    /// Has this connection called when the first answer that waits for the journal may go.
+    fn wait_for_durable(&mut self) {
+        let durable = self.durable();
+        let fetch = self.fetch.as_ref().map(|fetch| *fetch.body);
+        // What is durable is read at once.
+        let fetch = fetch.filter(|body| *body > durable);
+        if let Some(vhost) = &self.vhost
+            && let Some(lsn) = self.gateway.awaits().into_iter().chain(fetch).min()
+            && lsn != self.awaited
+        {
+            self.awaited = lsn;
+            vhost.call_when_durable(lsn, &self.outbox);
+        }
+    }
+
+    /// Notes whether so much waits for the disk that nothing more should be read, and has this
+    /// connection called when something is there.
+    fn wait_for_journal(&mut self) {
+        let gateway = &self.gateway;
+        let is_behind = self.node.pager.is_journal_behind(|| gateway.is_consuming());
+        if is_behind && let Some(store) = &self.node.store {
+            self.awaited_commit = store.call_after_commit(self.awaited_commit, &self.outbox);
+        }
+        self.waits_for_journal = is_behind;
+    }
+
+    /// Whether what arrives is written ahead faster than the disk takes it. Not while there are
+    /// consumers: what they settle makes room.
+    fn waits_for_disk(&self) -> bool {
+        (self.gateway.is_ahead_of_disk() || self.gateway.is_ahead_in_alarm())
+            && !self.gateway.is_consuming()
+    }
+}
+
+/// A peer keeps others waiting with a message that it does not finish.
+fn unfinished_message() -> Error {
+    error(
+        AmqpError::ResourceLimitExceeded,
+        "a large message took too long to arrive while others wait to send theirs",
+    )
+}

@@ -1,0 +1,166 @@
+//! The node itself: what its connections, vhosts and the journal share.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::alarm::Board;
+use super::clock::SharedClock;
+use super::connection::Connection;
+use super::outbox::Outbox;
+use super::pager::Pager;
+use super::partials::Partials;
+use super::signal::Signal;
+use super::store::Store;
+use super::vhost::Vhost;
+use super::vhosts::Vhosts;
+use crate::access::{Password, Peer};
+use crate::base::{ConnectionId, Lsn, Name};
+use crate::broker::registry::{Registry, RegistryFact};
+use crate::broker::{Command, Core, Options};
+use crate::gateway::{Environment, Gateway};
+use crate::store::Disk;
+
+/// A broker without sockets, threads and clocks: the server runs it, and so does the simulator.
+#[derive(Debug)]
+pub(crate) struct Node<D: Disk> {
+    pub(crate) clock: SharedClock,
+    /// The registry, and what gateways share.
+    pub(crate) environment: Arc<Environment>,
+    pub(crate) vhosts: Arc<Vhosts<D>>,
+    /// The journal; none: messages live in memory only.
+    pub(crate) store: Option<Arc<Store<D>>>,
+    pub(crate) pager: Arc<Pager<D>>,
+    /// The bound on messages that are arriving.
+    pub(crate) partials: Arc<Partials>,
+    /// What stops publishers.
+    pub(crate) alarms: Arc<Board>,
+    /// Called when the core of a vhost fails.
+    pub(crate) failure: Arc<Signal>,
+    /// How the core of a vhost is made; the name is another one each time.
+    pub(crate) core_options: Options,
+    /// The type of queues that are declared without one.
+    pub(crate) default_queue_type: Name,
+    /// Held while the registry is changed. First in the order of locks.
+    pub(crate) changes: Mutex<()>,
+}
+
+/// What a change of the registry came to.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Committed<D: Disk> {
+    /// The record to wait for.
+    pub(crate) lsn: Lsn,
+    /// Vhosts that are new: somebody has to fire what is due in them.
+    pub(crate) started: Vec<Arc<Vhost<D>>>,
+    /// Vhosts that are deleted: somebody has to free what is in them.
+    pub(crate) deleted: Vec<Arc<Vhost<D>>>,
+}
+
+impl<D: Disk> Node<D> {
+    /// Takes a connection in.
+    pub(crate) fn connect(
+        self: &Arc<Self>,
+        id: ConnectionId,
+        peer: Peer,
+        outbox: Arc<Outbox>,
+    ) -> Connection<D> {
+        let now = self.clock.now();
+        let gateway = Gateway::new(now, id, peer, Arc::clone(&self.environment));
+        Connection::new(Arc::clone(self), gateway, outbox)
+    }
+
+    /// Makes a core part of the broker. Somebody has to fire what is due in it.
+    pub(crate) fn start_vhost(&self, core: Core) -> Arc<Vhost<D>> {
+        let (clock, failure) = (Arc::clone(&self.clock), Arc::clone(&self.failure));
+        let (store, pager) = (self.store.clone(), Arc::clone(&self.pager));
+        let seed = self.core_options.seed;
+        let vhost = Arc::new(Vhost::new(core, store, pager, seed, clock, failure));
+        // Before the core may ask for anything.
+        self.pager.add(&vhost);
+        self.tell_settings(&vhost);
+        self.vhosts.add(&vhost);
+        vhost
+    }
+
+    /// Tells a core what the registry says of its vhost.
+    fn tell_settings(&self, vhost: &Vhost<D>) {
+        let registry = self.environment.registry();
+        let Some(known) = registry.vhost(vhost.name()) else {
+            return;
+        };
+        let default = || self.default_queue_type.clone();
+        let spec = &known.spec;
+        let settings = Command::VhostSettings {
+            queues_max: spec.limits.queues_max,
+            default_queue_type: Some(spec.default_queue_type.clone().unwrap_or_else(default)),
+        };
+        // A vhost that failed says so itself.
+        let _ = vhost.command(settings);
+    }
+
+    /// Writes facts down and makes them true. Call it with [`Node::changes`] locked.
+    pub(crate) fn commit(&self, facts: Vec<RegistryFact>) -> Committed<D> {
+        let mut deleted = Vec::new();
+        for fact in &facts {
+            if let RegistryFact::VhostDeleted { name } = fact
+                && let Some(vhost) = self.vhosts.get(name)
+            {
+                // Before the record that says so, which is to follow all of its own.
+                vhost.delete();
+                self.vhosts.remove(name);
+                deleted.push(vhost);
+            }
+        }
+        warn_of_hashes(&self.environment.registry(), &facts);
+        let now = self.clock.now();
+        let store = self.store.as_ref();
+        let lsn = store.map_or(Lsn(0), |store| store.append_registry(now, facts.clone()));
+        self.environment.change_registry(facts.iter().cloned());
+        let mut started = Vec::new();
+        for fact in facts {
+            if let RegistryFact::VhostSet { name, .. } = fact {
+                match self.vhosts.get(&name) {
+                    Some(vhost) => self.tell_settings(&vhost),
+                    None => started.push(self.start_vhost(Core::new(self.core_options(&name)))),
+                }
+            }
+        }
+        Committed {
+            lsn,
+            started,
+            deleted,
+        }
+    }
+
+    /// How the core of a vhost is made.
+    fn core_options(&self, vhost: &Name) -> Options {
+        Options {
+            vhost: vhost.clone(),
+            ..self.core_options.clone()
+        }
+    }
+
+    /// Copies the registry into the running checkpoint.
+    pub(crate) fn copy_registry(&self, store: &Store<D>) {
+        let one_at_a_time = self.changes.lock();
+        store.append_registry_block(self.clock.now(), self.environment.registry().facts());
+        drop(one_at_a_time);
+    }
+}
+
+/// Tells the log of users that get a password as a hash which SCRAM cannot use.
+fn warn_of_hashes(registry: &Registry, facts: &[RegistryFact]) {
+    for fact in facts {
+        let RegistryFact::UserSet(user) = fact else {
+            continue;
+        };
+        let before = registry.user(&user.name);
+        let is_new = before.is_none_or(|before| before.password != user.password);
+        let no_keys = |password: &Password| password.scram.is_none();
+        if is_new && user.password.as_ref().is_some_and(no_keys) {
+            let user = &user.name;
+            tracing::warn!(%user, "set by a hash of RabbitMQ's: no SCRAM until it is set anew");
+        }
+    }
+}
