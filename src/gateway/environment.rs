@@ -135,7 +135,8 @@ impl Environment {
         self.seats.in_vhost(vhost)
     }
 
-    /// Counts what became of a login, and logs refusals: a few each second, never a password.
+    /// Counts what became of a login, and logs refusals: a few each second, never a password. That a
+    /// proof was wrong counts when it is judged: [`LoginGuard::charge`].
     pub fn note_login(
         &self,
         now: Millis,
@@ -144,9 +145,6 @@ impl Environment {
         verdict: Result<(), LoginError>,
     ) {
         let mut guard = self.guard.lock();
-        if let Err(LoginError::Credentials | LoginError::NoScramKeys) = verdict {
-            guard.note_failure(now, peer.address.ip(), user);
-        }
         let refusals = guard.note_result(now, way, verdict);
         drop(guard);
         let mut attempts = self.attempts.lock();

@@ -85,7 +85,7 @@ impl Gateway {
             },
             Sasl::ScramLast(exchange) => {
                 self.sasl_user = Name::from(exchange.user());
-                match self.finish_scram(&exchange, response) {
+                match self.finish_scram(now, &exchange, response) {
                     Ok((known, proof)) => self.answer_login(now, Ok(known), proof.as_bytes()),
                     Err(error) => self.answer_login(now, Err(error), b""),
                 }
@@ -122,12 +122,23 @@ impl Gateway {
         ))
     }
 
+    /// Judges a proof. Whether one more may be judged is asked here, too: any number of exchanges
+    /// can be begun before the first of them is finished.
     fn finish_scram(
         &self,
+        now: Now,
         exchange: &ScramExchange,
         response: &[u8],
     ) -> Result<(Known, String), LoginError> {
-        let proof = exchange.finish(response).map_err(|error| {
+        let source = self.peer.address.ip();
+        let mut guard = self.environment.guard.lock();
+        guard.charge(now.mono, source, exchange.user())?;
+        let judged = exchange.finish(response);
+        if !matches!(judged, Err(LoginError::Credentials)) {
+            guard.forgive(source, exchange.user());
+        }
+        drop(guard);
+        let proof = judged.map_err(|error| {
             // For the log: the peer is told no more than for any other reason.
             let registry = self.environment.registry();
             let user = registry.user(exchange.user());

@@ -4,6 +4,7 @@
 //!  login -- too many failures? -- known for a minute? -- queue -- two at once: the hash -- verdict
 //! ```
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -91,22 +92,28 @@ impl Logins {
             return check_place(&user, peer).map(|()| name);
         }
         let user = self.user(&credentials);
-        let hashed = Arc::clone(&self.hashed);
+        let source = peer.address.ip();
+        // Those that are hashed at once must not be more than may still fail.
+        self.charge(source, &credentials.user)?;
+        let logins = self.clone();
         let checked = tokio::task::spawn_blocking(move || {
             let hash = (user.as_ref()).and_then(|user| user.password.as_ref());
             let hash = hash.map(|password| &password.hash);
             let (verified, dear) = verify(hash, &credentials.password);
-            hashed.fetch_add(dear, Ordering::Relaxed);
-            // Here, so that a peer that goes away does not let more of them run at once.
+            logins.hashed.fetch_add(dear, Ordering::Relaxed);
+            // Here, so that it counts and lets others go on also when the peer has gone away.
+            let user = user.filter(|_| verified);
+            if let Some(user) = &user {
+                let mut guard = logins.environment.guard.lock();
+                guard.forgive(source, &credentials.user);
+                guard.remember(logins.now(), user, &credentials.password);
+            }
             drop(permit);
-            (user.filter(|_| verified), credentials)
+            user
         });
-        let Ok((Some(user), credentials)) = checked.await else {
+        let Ok(Some(user)) = checked.await else {
             return Err(LoginError::Credentials);
         };
-        let mut guard = self.environment.guard.lock();
-        guard.remember(self.now(), &user, &credentials.password);
-        drop(guard);
         check_place(&user, peer).map(|()| name)
     }
 
@@ -120,6 +127,12 @@ impl Logins {
         let (now, guard) = (self.now(), self.environment.guard.lock());
         guard.admit(now, peer.address.ip(), &credentials.user)?;
         Ok(user.filter(|user| guard.remembers(now, user, &credentials.password)))
+    }
+
+    /// Counts a guess that is about to be judged, if there may be one more.
+    fn charge(&self, source: IpAddr, user: &str) -> Result<(), LoginError> {
+        let mut guard = self.environment.guard.lock();
+        guard.charge(self.now(), source, user)
     }
 
     fn user(&self, credentials: &Credentials) -> Option<User> {

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
+use crate::counts::logins;
 use crate::passwords::{check_reconnection, outcome};
 use crate::support::RunningBroker;
 use crate::support::raw::{
@@ -105,4 +106,34 @@ fn who_does_not_exist_is_asked_the_same_each_time_and_as_everybody() {
     assert_eq!(ask("ghost"), ghost);
     assert_ne!(ask("phantom").0, ghost.0);
     assert_eq!((known.1, known.0.len()), (ghost.1, ghost.0.len()));
+}
+
+/// The limit on failed logins was asked for when an exchange began: of 300 that were begun before the
+/// first was finished every one was judged, and the last was let in.
+#[test]
+fn of_many_guesses_that_are_begun_at_once_no_more_are_judged_than_may_fail() {
+    let broker = RunningBroker::start(&["--user", "ada:lovelace"]);
+    let mut clients: Vec<_> = (0..40).map(|_| Raw::connect(broker.port)).collect();
+    let mut asked = Vec::new();
+    for (number, client) in clients.iter_mut().enumerate() {
+        begin(client, "ada", number);
+        asked.push(challenge(client));
+    }
+    let (_, salt, rounds) = asked[0].clone();
+    let (wrong, right) = (
+        salted("guess", &salt, rounds),
+        salted("lovelace", &salt, rounds),
+    );
+    let last = clients.len() - 1;
+    for (number, client) in clients.iter_mut().enumerate() {
+        let password = if number == last { &right } else { &wrong };
+        prove(client, "ada", password, number, &asked[number]);
+    }
+    for client in &mut clients {
+        assert!(!outcome(client));
+    }
+    let [accepted, _, limited] = logins(&broker, "SCRAM-SHA-256");
+    assert_eq!(accepted, 0);
+    // Ten may fail, and one more for every two seconds that this took.
+    assert!((25..=30).contains(&limited), "{limited} were not judged");
 }
