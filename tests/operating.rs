@@ -138,7 +138,7 @@ impl Process {
     fn get(&self, path: &str, header: &str) -> (String, String) {
         let mut stream = TcpStream::connect(self.http).unwrap();
         let request =
-            format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{header}\r\n");
+            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{header}\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();

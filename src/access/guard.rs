@@ -201,7 +201,7 @@ impl LoginGuard {
 
 /// The address of an IPv4 source; of an IPv6 one its network of 64 bits, since all of that is one
 /// customer's.
-fn network(source: IpAddr) -> Vec<u8> {
+pub fn network(source: IpAddr) -> Vec<u8> {
     match source.to_canonical() {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().into_iter().take(8).collect(),

@@ -19,7 +19,7 @@ mod secret;
 mod user;
 
 pub use attempts::{Attempts, Source, Tries};
-pub use guard::{LoginCounts, LoginGuard};
+pub use guard::{LoginCounts, LoginGuard, network};
 pub use hash::{Argon2Cost, PasswordHash, RABBIT_SALT_BYTES, SALT_BYTES};
 pub use login::{
     Credentials, LoginError, anonymous, check_authorization, check_place, external, parse_plain,

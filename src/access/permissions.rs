@@ -3,6 +3,11 @@
 use fancy_regex::{Regex, RegexBuilder};
 use thiserror::Error;
 
+use crate::base::limits::{
+    KEPT_PATTERN_BYTES_MAX, PATTERN_BACKTRACKS_MAX, PATTERN_COMPILED_BYTES_MAX,
+    SEARCH_PATTERN_BACKTRACKS_MAX, SEARCH_PATTERN_BYTES_MAX, SEARCH_PATTERN_COMPILED_BYTES_MAX,
+};
+
 /// The three rights.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Right {
@@ -73,20 +78,60 @@ impl Pattern {
         Self::compile(pattern, pattern)
     }
 
+    /// Compiles what a request looks for names with: shorter, and with less to do for each name,
+    /// since there may be many. Takes up to a millisecond, so call it where nobody waits.
+    pub fn of_search(pattern: &str) -> Result<Self, PatternError> {
+        Self::check_length(pattern, SEARCH_PATTERN_BYTES_MAX)?;
+        let mut builder = RegexBuilder::new(pattern);
+        builder.backtrack_limit(SEARCH_PATTERN_BACKTRACKS_MAX);
+        bound(&mut builder, SEARCH_PATTERN_COMPILED_BYTES_MAX);
+        Self::built(pattern, &builder)
+    }
+
+    /// Refuses a pattern that is larger than those that are kept. What is in a journal already is
+    /// taken as it is.
+    pub fn check_kept(pattern: &str) -> Result<(), PatternError> {
+        Self::check_kept_as(pattern, pattern)
+    }
+
+    fn check_kept_as(pattern: &str, source: &str) -> Result<(), PatternError> {
+        Self::check_length(pattern, KEPT_PATTERN_BYTES_MAX)?;
+        let mut builder = RegexBuilder::new(source);
+        bound(&mut builder, PATTERN_COMPILED_BYTES_MAX);
+        Self::built(pattern, &builder).map(|_| ())
+    }
+
+    fn check_length(pattern: &str, bytes_max: usize) -> Result<(), PatternError> {
+        if pattern.len() <= bytes_max {
+            return Ok(());
+        }
+        let mut beginning: String = pattern.chars().take(SHOWN_CHARS_MAX).collect();
+        beginning.push_str("...");
+        Err(PatternError {
+            pattern: beginning,
+            why: format!("it has more than {bytes_max} bytes"),
+        })
+    }
+
     fn compile(pattern: &str, source: &str) -> Result<Self, PatternError> {
-        let matcher = if EVERYTHING.contains(&source) {
-            Matcher::Everything
-        } else {
-            let mut builder = RegexBuilder::new(source);
-            let regex = builder.backtrack_limit(BACKTRACKS_MAX).build();
-            Matcher::Regex(regex.map_err(|error| PatternError {
-                pattern: pattern.to_owned(),
-                why: error.to_string(),
-            })?)
-        };
+        if EVERYTHING.contains(&source) {
+            return Ok(Self {
+                text: pattern.to_owned(),
+                matcher: Matcher::Everything,
+            });
+        }
+        let mut builder = RegexBuilder::new(source);
+        Self::built(pattern, builder.backtrack_limit(PATTERN_BACKTRACKS_MAX))
+    }
+
+    fn built(pattern: &str, builder: &RegexBuilder) -> Result<Self, PatternError> {
+        let regex = builder.build().map_err(|error| PatternError {
+            pattern: pattern.to_owned(),
+            why: error.to_string(),
+        })?;
         Ok(Self {
             text: pattern.to_owned(),
-            matcher,
+            matcher: Matcher::Regex(regex),
         })
     }
 
@@ -105,6 +150,17 @@ impl Pattern {
         }
     }
 }
+
+/// Bounds what is compiled: repetitions of large classes and calls of groups multiply.
+fn bound(builder: &mut RegexBuilder, bytes_max: usize) {
+    builder.delegate_size_limit(bytes_max);
+    builder.delegate_dfa_size_limit(bytes_max);
+    builder.delegate_dfa_skip_cache_capacity_check(false);
+    builder.max_prog_size(bytes_max / INSTRUCTION_BYTES);
+}
+
+/// About what an instruction of a compiled expression takes.
+const INSTRUCTION_BYTES: usize = 32;
 
 impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
@@ -178,23 +234,31 @@ impl TopicPermissions {
     /// Compiles both patterns; `{username}` and `{vhost}` in them stand for these names (as
     /// RabbitMQ).
     pub fn new(write: &str, read: &str, user: &str, vhost: &str) -> Result<Self, PatternError> {
-        let (user, vhost) = (fancy_regex::escape(user), fancy_regex::escape(vhost));
-        let compile = |pattern: &str| {
-            let source = if pattern.is_empty() { "^$" } else { pattern };
-            let source = source.replace("{username}", &user);
-            Pattern::compile(pattern, &source.replace("{vhost}", &vhost))
-        };
+        let compile =
+            |pattern: &str| Pattern::compile(pattern, &topic_source(pattern, user, vhost));
         Ok(Self {
             write: compile(write)?,
             read: compile(read)?,
         })
     }
+
+    /// Refuses patterns that are larger than those that are kept.
+    pub fn check_kept(patterns: [&str; 2], user: &str, vhost: &str) -> Result<(), PatternError> {
+        let check = |pattern| Pattern::check_kept_as(pattern, &topic_source(pattern, user, vhost));
+        patterns.into_iter().try_for_each(check)
+    }
+}
+
+fn topic_source(pattern: &str, user: &str, vhost: &str) -> String {
+    let source = if pattern.is_empty() { "^$" } else { pattern };
+    let source = source.replace("{username}", &fancy_regex::escape(user));
+    source.replace("{vhost}", &fancy_regex::escape(vhost))
 }
 
 /// Expressions that are found in every name.
 const EVERYTHING: [&str; 2] = [".*", ""];
-/// Steps back that one match may take, only of use to patterns with look-around.
-const BACKTRACKS_MAX: usize = 10_000;
+/// Characters of a pattern that an error repeats, where it is too long.
+const SHOWN_CHARS_MAX: usize = 64;
 
 /// The name by which permissions know the default exchange.
 pub const DEFAULT_EXCHANGE_NAME: &str = "amq.default";
@@ -229,6 +293,29 @@ mod tests {
     fn a_pattern_that_backtracks_without_end_matches_nothing() {
         let pattern = Pattern::new(r"^(?=(a+)+$)(a|a)*\1b").unwrap();
         assert!(!pattern.matches(&"a".repeat(200)));
+    }
+
+    /// Such a pattern took 0.6 s of the only thread that serves connections.
+    #[test]
+    fn patterns_from_outside_are_bounded_as_text_and_as_compiled() {
+        let check = |pattern: &str, kept: bool, searched: bool| {
+            assert_eq!(Pattern::check_kept(pattern).is_ok(), kept, "{pattern:.40}");
+            assert_eq!(
+                Pattern::of_search(pattern).is_ok(),
+                searched,
+                "{pattern:.40}"
+            );
+        };
+        check("^(?!amq\\.).*", true, true);
+        check("[a-z]{20}-[0-9]{1,3}$", true, true);
+        check(&"a".repeat(SEARCH_PATTERN_BYTES_MAX + 1), true, false);
+        check(&"a".repeat(KEPT_PATTERN_BYTES_MAX + 1), false, false);
+        check(r"((\w{50}){50}){50}", false, false);
+        check(r"(?<a>\g<b>\g<b>\g<b>\g<b>){0}(?<b>\w{500})", false, false);
+        let told = Pattern::of_search(&"a".repeat(300))
+            .unwrap_err()
+            .to_string();
+        assert!(told.contains("more than 256 bytes"), "{told}");
     }
 
     #[test]

@@ -88,3 +88,81 @@ pub const HISTORY_FOLDED_QUEUES_MAX: usize = 256;
 /// Entries of one history as a receiver gets them, in bytes: 64 with the longest names and one key
 /// fit, and two with as many CC keys as there may be. More are folded.
 pub const HISTORY_ENTRIES_BYTES_MAX: usize = 160 * 1024;
+/// Bytes of the body of an HTTP request that only names and sets things.
+pub const HTTP_BODY_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of the body of an HTTP request that names many things: users to delete together.
+pub const HTTP_LIST_BODY_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of the body of an HTTP request that carries a message or definitions (as RabbitMQ).
+pub const HTTP_LARGE_BODY_BYTES_MAX: usize = 20_000_000;
+/// Bytes of HTTP bodies beyond `HTTP_BODY_BYTES_MAX` each that are held at a time, all together.
+pub const HTTP_BODIES_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// How long a body waits for room among these before it is refused.
+pub const HTTP_BODY_ROOM_WAIT_MS: u64 = 2_000;
+/// A body may take this long, and the time that its bytes need at `HTTP_BODY_RATE_MIN`.
+pub const HTTP_BODY_GRACE_MS: u64 = 5_000;
+/// The least rate of a body, in bytes a second: who sends slower holds a connection for nothing.
+pub const HTTP_BODY_RATE_MIN: u64 = 64 * 1024;
+/// Values in the JSON of a request, where an object counts as eight more: about what it takes in memory.
+pub const HTTP_JSON_VALUES_MAX: usize = 64 * 1024;
+/// The same in definitions: 100,000 queues with their arguments and bindings.
+pub const HTTP_DEFINITIONS_VALUES_MAX: usize = 4 * 1024 * 1024;
+/// JSON up to this size is read where connections are served, in bytes: it takes about 100 us.
+pub const HTTP_READ_AT_ONCE_BYTES_MAX: usize = 8 * 1024;
+/// Pieces of HTTP work that take long (listings, large JSON, expressions) and run at a time.
+pub const HTTP_ASIDE_MAX: usize = 4;
+/// Bytes of the fields of the head of a request, and of its target.
+pub const HTTP_HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of the query of a request.
+pub const HTTP_QUERY_BYTES_MAX: usize = 8 * 1024;
+/// Parameters in a query.
+pub const HTTP_QUERY_PARAMETERS_MAX: usize = 64;
+/// Fields that `columns` names, and names in the path of one, as in `sort`.
+pub const HTTP_COLUMNS_MAX: usize = 128;
+/// Names in the path of one field of `columns` or `sort`.
+pub const HTTP_COLUMN_DEPTH_MAX: usize = 8;
+/// Bytes of a name in the path of a request, decoded: a binding's holds its key and more.
+pub const HTTP_PATH_NAME_BYTES_MAX: usize = 4 * 1024;
+/// HTTP connections beyond the setting that are served `/health` and nothing else: who looks whether
+/// the broker lives is answered however many others hold connections.
+pub const HTTP_HEALTH_CONNECTIONS_MAX: usize = 16;
+/// How long one of these lasts; when there are too many the oldest goes first.
+pub const HTTP_HEALTH_CONNECTION_MS: u64 = 5_000;
+/// The part of `http-connections-max` that one address may hold, in percent.
+pub const HTTP_ADDRESS_PERCENT_MAX: usize = 75;
+/// How long a peer may take nothing of an answer, in milliseconds; what it takes at
+/// `HTTP_WRITE_RATE_MIN` or faster gives it that time again.
+pub const HTTP_WRITE_STALL_MS: u64 = 20_000;
+/// The least rate at which an answer is taken, in bytes a second.
+pub const HTTP_WRITE_RATE_MIN: u64 = 16 * 1024;
+/// Bytes of a regular expression that a request looks for names with.
+pub const SEARCH_PATTERN_BYTES_MAX: usize = 256;
+/// Bytes of a regular expression that is kept: in permissions and policies.
+pub const KEPT_PATTERN_BYTES_MAX: usize = 1024;
+/// Bytes of a compiled expression; one that repeats large classes has more.
+pub const PATTERN_COMPILED_BYTES_MAX: usize = 512 * 1024;
+/// The same where a request looks for names: each of many is looked at.
+pub const SEARCH_PATTERN_COMPILED_BYTES_MAX: usize = 64 * 1024;
+/// Steps back that one match of an expression with look-around may take.
+pub const PATTERN_BACKTRACKS_MAX: usize = 10_000;
+/// The same where a request looks for names.
+pub const SEARCH_PATTERN_BACKTRACKS_MAX: usize = 1_000;
+/// Bytes of a password.
+pub const PASSWORD_BYTES_MAX: usize = 4 * 1024;
+/// Tags of a user or a vhost; each is at most as long as a name.
+pub const TAGS_MAX: usize = 64;
+/// Bytes of the description of a vhost.
+pub const DESCRIPTION_BYTES_MAX: usize = 4 * 1024;
+/// Bytes of the value of a global parameter, as JSON.
+pub const PARAMETER_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of the definition of a policy, encoded.
+pub const POLICY_BYTES_MAX: usize = 16 * 1024;
+/// Vhosts: each has a core of its own.
+pub const VHOSTS_MAX: usize = 4_096;
+/// Users.
+pub const USERS_MAX: usize = 65_536;
+/// Permissions, and topic permissions likewise, in one vhost.
+pub const PERMISSIONS_MAX: usize = 65_536;
+/// Global parameters.
+pub const PARAMETERS_MAX: usize = 1_024;
+/// Policies of a vhost, and operator policies likewise: each new queue is compared with all.
+pub const POLICIES_MAX: usize = 1_024;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::access::Pattern;
 use crate::base::Name;
-use crate::wire::Value;
+use crate::base::limits::{NAME_BYTES_MAX, POLICY_BYTES_MAX};
+use crate::wire::{Value, encode_value};
 
 use super::arguments::{DeadLetterStrategy, Overflow, QueueArguments, QueueType};
 use super::definition::Definition;
@@ -101,6 +102,36 @@ pub struct PolicySpec<'a> {
     pub apply_to: &'a str,
     /// Keys and values, at least one.
     pub definition: Vec<(Name, Value)>,
+}
+
+impl PolicySpec<'_> {
+    /// Refuses a policy that is larger than those that are kept. What is in a journal already is
+    /// taken as it is.
+    ///
+    /// Errors: [`Error::BadArgument`] names the part, and the bound.
+    pub fn check_kept(&self) -> Result<(), Error> {
+        let refused = |argument: &str, why: String| Error::BadArgument {
+            kind: Kind::Policy,
+            name: self.name.clone(),
+            argument: Name::from(argument),
+            why,
+        };
+        if self.name.len() > NAME_BYTES_MAX {
+            let why = format!("has more than {NAME_BYTES_MAX} bytes");
+            return Err(refused("name", why));
+        }
+        Pattern::check_kept(self.pattern).map_err(|error| refused("pattern", error.why))?;
+        let mut encoded = Vec::new();
+        for (key, value) in &self.definition {
+            encode_value(&Value::string(&**key), &mut encoded);
+            encode_value(value, &mut encoded);
+            if encoded.len() > POLICY_BYTES_MAX {
+                let why = format!("has more than {POLICY_BYTES_MAX} bytes");
+                return Err(refused("definition", why));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Policy {

@@ -82,7 +82,15 @@ pub const TABLE: &[Key] = &[
         Shape::Integer,
         "NUMBER",
         "a number from 1 to 4294967295",
-        "HTTP connections at most; more wait until one ends",
+        "HTTP connections at most, three quarters of them from one address; more are served /health only",
+    ),
+    key(
+        "http-host",
+        Shape::List,
+        "NAME",
+        "a host name such as broker.example",
+        "Name under which HTTP clients may ask over a loopback address, beside localhost and IP \
+         addresses: what a proxy on this machine sends as Host; repeatable",
     ),
     key(
         "metrics-login",

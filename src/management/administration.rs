@@ -203,6 +203,8 @@ impl Change {
     /// # Errors
     /// 404: what it changes or deletes is not there. 400: a bad name, pattern or value.
     pub fn plan(self, registry: &Registry, hashed: Option<Password>) -> Result<Planned, Refusal> {
+        self.check_bounds()?;
+        self.check_counts(registry)?;
         match self {
             Self::VhostPut { name, vhost } => put_vhost(registry, name, vhost),
             Self::VhostDelete { name } => {

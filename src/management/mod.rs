@@ -10,6 +10,7 @@
 mod administration;
 mod answer;
 mod body;
+mod bounds;
 pub mod definitions;
 pub mod http;
 mod node;

@@ -68,7 +68,16 @@ impl Admin {
             Some(password) => Some(hash(password).await?),
             None => None,
         };
-        self.shared.change(change, hashed)
+        if !matches!(
+            change,
+            Change::PermissionsPut { .. } | Change::TopicPermissionsPut { .. }
+        ) {
+            return self.shared.change(change, hashed);
+        }
+        // Expressions are compiled, which takes some milliseconds.
+        let shared = Arc::clone(&self.shared);
+        let changed = tokio::task::spawn_blocking(move || shared.change(change, hashed)).await;
+        changed.unwrap_or_else(|_| Err(internal("compiling an expression failed".to_owned())))
     }
 
     pub(super) const fn shared(&self) -> &Arc<Shared> {

@@ -89,17 +89,36 @@ impl Admin {
         json: &Json,
         vhost: Option<&Name>,
     ) -> Result<Imported, Refusal> {
-        let mut plan = Plan::new(json, vhost)?;
-        let hashed = with_hashes(json).await?;
-        if let Some(hashed) = &hashed {
-            plan = Plan::new(hashed, vhost)?;
+        self.import(json.clone(), vhost.cloned()).await
+    }
+
+    /// The same. Reading a large file takes long: that is done beside what is served.
+    pub(super) async fn import(
+        &self,
+        json: Json,
+        vhost: Option<Name>,
+    ) -> Result<Imported, Refusal> {
+        let within = vhost.clone();
+        let (json, mut plan) = beside(move || {
+            let plan = Plan::new(&json, within.as_ref())?;
+            Ok((json, plan))
+        })
+        .await?;
+        let (json, is_changed) = with_hashes(json).await?;
+        let within = vhost.clone();
+        let (hashed, text) = beside(move || {
+            let hashed = is_changed.then(|| Plan::new(&json, within.as_ref()));
+            Ok((hashed.transpose()?, json.to_string()))
+        })
+        .await?;
+        if let Some(hashed) = hashed {
+            plan = hashed;
         }
         for left in &plan.left_out {
             tracing::warn!(item = left.item, why = left.why, "definitions: left out");
         }
-        let text = hashed.as_ref().unwrap_or(json).to_string();
         let import = Import {
-            vhost: vhost.cloned(),
+            vhost,
             text: Arc::new(text.into_bytes()),
         };
         let (admin, (done, imported)) = (self.clone(), oneshot::channel());
@@ -208,25 +227,29 @@ impl Plan {
     }
 }
 
-/// The same with hashes where passwords stand in clear, none if there are no such: the journal never
+/// Does what takes long beside what is served.
+async fn beside<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(internal("reading the definitions failed".to_owned())))
+}
+
+/// The same with hashes where passwords stand in clear, and whether there were any: the journal never
 /// has them in clear.
-async fn with_hashes(json: &Json) -> Result<Option<Json>, Refusal> {
-    let is_clear = |user: &Json| user.get("password").is_some_and(Json::is_string);
-    let users = json.get("users").and_then(Json::as_array);
-    if !users.is_some_and(|users| users.iter().any(is_clear)) {
-        return Ok(None);
-    }
-    let mut hashed = json.clone();
-    let users = hashed.get_mut("users").and_then(Json::as_array_mut);
+async fn with_hashes(mut json: Json) -> Result<(Json, bool), Refusal> {
+    let mut is_changed = false;
+    let users = json.get_mut("users").and_then(Json::as_array_mut);
     for user in users.into_iter().flatten().filter_map(Json::as_object_mut) {
         if let Some(Json::String(password)) = user.get("password") {
             let (hash, algorithm) = admin::hash(password.clone()).await?.to_text();
             user.remove("password");
             user.insert("password_hash".to_owned(), hash.into());
             user.insert("hashing_algorithm".to_owned(), algorithm.into());
+            is_changed = true;
         }
     }
-    Ok(Some(hashed))
+    Ok((json, is_changed))
 }
 
 /// Carries out what a crash cut off. What is refused now is said in the log: it is no reason not to

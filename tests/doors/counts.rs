@@ -20,7 +20,7 @@ fn http(port: u16, request: &str, login: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     let login = BASE64.encode(login);
     let head = format!(
-        "{request} HTTP/1.1\r\nhost: h\r\nconnection: close\r\nauthorization: Basic \
+        "{request} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nauthorization: Basic \
          {login}\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );

@@ -24,7 +24,7 @@ impl Api<'_> {
         let login = STANDARD.encode(format!("{user}:{user}"));
         let mut stream = TcpStream::connect(("127.0.0.1", self.broker.http_port)).expect("HTTP");
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: h\r\nconnection: close\r\nauthorization: Basic \
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nauthorization: Basic \
              {login}\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );

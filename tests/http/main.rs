@@ -11,8 +11,10 @@
 
 mod api;
 mod description;
+mod door;
 mod messages;
 mod objects;
+mod others;
 mod parameters;
 mod rates;
 mod rights;

@@ -66,7 +66,7 @@ fn is_served_soon(port: u16) -> bool {
 fn http_status(port: u16, path: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("HTTP");
     stream.set_read_timeout(Some(SOON)).expect("a socket");
-    let request = format!("GET {path} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("a request");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");

@@ -196,6 +196,15 @@ impl Raw {
 
     /// Declares a queue through `/management`.
     pub fn declare(port: u16, queue: &str) {
+        Self::declare_with(port, queue, &[]);
+    }
+
+    /// The same, exclusive to the connection that is returned.
+    pub fn with_exclusive_queue(port: u16, queue: &str) -> Self {
+        Self::declare_with(port, queue, &[text("exclusive"), truth(true)])
+    }
+
+    fn declare_with(port: u16, queue: &str, body: &[Vec<u8>]) -> Self {
         let mut raw = Self::begun(port);
         for (handle, receiver) in [(0, false), (1, true)] {
             let mut fields = attach(handle, receiver, "/management");
@@ -214,11 +223,12 @@ impl Raw {
         let request = [
             transfer(0, 0, true, false),
             performative(0x73, &properties),
-            described(0x77, &map(&[])),
+            described(0x77, &map(body)),
         ];
         raw.send(&frame(0, 0, &request.concat()));
         let answer = raw.wait_for(TRANSFER);
         assert!(answer.says("201") || answer.says("200"), "{answer:?}");
+        raw
     }
 
     /// Sends bytes; a broker that has closed the socket meanwhile is no failure here.

@@ -103,7 +103,7 @@ pub fn read(definitions: &Json, vhost: Option<&Name>) -> Result<Vec<Item>, Refus
     let of_a_broker = if vhost.is_none() { OF_A_BROKER } else { &[] };
     for (field, read) in of_a_broker.iter().chain(OF_A_VHOST) {
         for fields in listed(definitions, field)? {
-            all.extend(read(&mut reading, &fields));
+            all.extend(read(&mut reading, &fields).into_iter().map(bounded));
         }
     }
     if all.len() > ITEMS_MAX {
@@ -111,6 +111,18 @@ pub fn read(definitions: &Json, vhost: Option<&Name>) -> Result<Vec<Item>, Refus
         return Err(Refusal::bad_request(why));
     }
     Ok(all)
+}
+
+/// The item; wrong if it is larger than what is kept.
+fn bounded(item: Item) -> Item {
+    let step = item.step.and_then(|step| match step {
+        Step::Change(change) => match change.check_bounds() {
+            Ok(()) => Ok(Step::Change(change)),
+            Err(refusal) => Err(Problem::Wrong(refusal.why)),
+        },
+        step @ Step::Command(..) => Ok(step),
+    });
+    Item { step, ..item }
 }
 
 fn listed(definitions: &Map<String, Json>, field: &str) -> Result<Vec<Fields>, Refusal> {

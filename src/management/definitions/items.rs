@@ -237,7 +237,7 @@ fn policy_items(vhost: &Name, operator: bool, called: &Name, fields: &Fields) ->
             apply_to: fields.text("apply-to")?.unwrap_or("all"),
             definition,
         };
-        let policy = Policy::new(operator, spec);
+        let policy = spec.check_kept().and_then(|()| Policy::new(operator, spec));
         let policy = policy.map_err(|error| Problem::Wrong(error.to_string()))?;
         let policy = Box::new(policy);
         Ok(command(vhost, Command::PolicySet { operator, policy }))

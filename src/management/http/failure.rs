@@ -52,6 +52,42 @@ impl Failure {
         }
     }
 
+    /// A request of another site, or one that comes by a name that is not ours.
+    pub fn forbidden(reason: impl Into<String>) -> Self {
+        Self {
+            status: 403,
+            error: "forbidden",
+            reason: reason.into(),
+        }
+    }
+
+    /// A body that did not arrive in time.
+    pub fn too_slow(reason: impl Into<String>) -> Self {
+        Self {
+            status: 408,
+            error: "request_timeout",
+            reason: reason.into(),
+        }
+    }
+
+    /// A body of a format that is not read here.
+    pub fn unsupported_media_type(reason: impl Into<String>) -> Self {
+        Self {
+            status: 415,
+            error: "unsupported_media_type",
+            reason: reason.into(),
+        }
+    }
+
+    /// The head of a request is larger than any that makes sense.
+    pub fn head_too_large(bytes_max: usize) -> Self {
+        Self {
+            status: 431,
+            error: "request_header_fields_too_large",
+            reason: format!("the head of the request has more than {bytes_max} bytes"),
+        }
+    }
+
     /// The request is larger than any that makes sense.
     pub fn too_large(bytes_max: usize) -> Self {
         Self {

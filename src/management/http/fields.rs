@@ -1,11 +1,26 @@
 //! Bodies of requests: JSON objects, every field known by name and type.
 
+use serde_json::error::Category;
 use serde_json::{Map, Value as Json};
 
 use super::failure::Failure;
+use super::json::reading;
 use super::json::value::from_json;
 use crate::base::Name;
+use crate::base::limits::HTTP_JSON_VALUES_MAX;
 use crate::wire::Value;
+
+/// Reads a body that may have so many values; none if it is empty.
+pub fn read_body(body: &[u8], values_max: usize) -> Result<Option<Json>, Failure> {
+    if body.is_empty() {
+        return Ok(None);
+    }
+    let read = reading::read(body, values_max).map_err(|error| match error.classify() {
+        Category::Data => Failure::bad_request(error.to_string()),
+        _ => Failure::bad_request("not_json"),
+    });
+    read.map(Some)
+}
 
 /// The fields of a body.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -14,15 +29,18 @@ pub struct Fields(Map<String, Json>);
 impl Fields {
     /// Reads a body; an empty one has no fields.
     pub fn parse(body: &[u8]) -> Result<Self, Failure> {
-        if body.is_empty() {
-            return Ok(Self::default());
-        }
-        match serde_json::from_slice(body) {
-            Ok(Json::Object(fields)) => Ok(Self(fields)),
-            Ok(Json::String(_)) => Err(Failure::bad_request(
+        Self::of_body(read_body(body, HTTP_JSON_VALUES_MAX)?)
+    }
+
+    /// The fields of a body; none is no fields.
+    pub fn of_body(body: Option<Json>) -> Result<Self, Failure> {
+        match body {
+            None => Ok(Self::default()),
+            Some(Json::Object(fields)) => Ok(Self(fields)),
+            Some(Json::String(_)) => Err(Failure::bad_request(
                 "the body is a JSON text; is an object in it encoded twice?",
             )),
-            _ => Err(Failure::bad_request("not_json")),
+            Some(_) => Err(Failure::bad_request("not_json")),
         }
     }
 

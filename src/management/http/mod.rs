@@ -18,19 +18,21 @@ mod publish;
 mod query;
 mod route;
 mod shape;
+mod source;
 mod table;
 
 pub mod json;
 
 pub use access::{Access, Identity, basic_credentials};
 pub use failure::Failure;
-pub use fields::Fields;
+pub use fields::{Fields, read_body};
 pub use openapi::{description, markdown};
 pub use paging::{Frame, Listing, Window};
 pub use publish::Publication;
 pub use query::Query;
 pub use route::{Endpoint, Found, Method, Params, Route, find};
 pub use shape::{Answer, Field};
+pub use source::{Source, check_content_type};
 pub use table::routes;
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::failure::Failure;
 use super::json::put;
 use super::query::Query;
 use crate::access::Pattern;
+use crate::base::limits::{HTTP_COLUMN_DEPTH_MAX, HTTP_COLUMNS_MAX};
 
 /// Objects of a page unless asked otherwise, and at most (as RabbitMQ).
 const PAGE_SIZE_DEFAULT: usize = 100;
@@ -85,19 +86,19 @@ impl Listing {
         };
         let name = match query.get("name").filter(|name| !name.is_empty()) {
             Some(name) if query.is_true("use_regex") => {
-                let pattern = Pattern::of_names(name);
-                Some(Wanted::Matching(pattern.map_err(|_| invalid())?))
+                let pattern = Pattern::of_search(name);
+                Some(Wanted::Matching(pattern.map_err(|error| {
+                    Failure::bad_request(format!("Pagination parameters are invalid: {error}"))
+                })?))
             }
             Some(name) => Some(Wanted::Containing(name.to_lowercase())),
             None => None,
         };
-        let columns = query.get("columns").map(|columns| {
-            let paths = columns.split(',').filter(|path| !path.is_empty());
-            paths
-                .map(|path| path.split('.').map(str::to_owned).collect())
-                .collect()
-        });
+        let columns = query.get("columns").map(columns).transpose()?;
         let sort = query.get("sort").filter(|sort| !sort.is_empty());
+        if let Some(sort) = sort {
+            path_of("sort", sort)?;
+        }
         Ok(Self {
             page,
             // Without pages, RabbitMQ does not look at names.
@@ -228,6 +229,27 @@ impl Frame {
         put(&mut page, "items", Value::Array(items));
         page
     }
+}
+
+/// The fields that `columns` names.
+fn columns(text: &str) -> Result<Vec<Vec<String>>, Failure> {
+    let paths = text.split(',').filter(|path| !path.is_empty());
+    if paths.clone().count() > HTTP_COLUMNS_MAX {
+        let why = format!("the parameter 'columns' names more than {HTTP_COLUMNS_MAX} fields");
+        return Err(Failure::bad_request(why));
+    }
+    paths.map(|path| path_of("columns", path)).collect()
+}
+
+/// The names in the path of a field.
+fn path_of(parameter: &str, path: &str) -> Result<Vec<String>, Failure> {
+    let names = path.split('.');
+    if names.clone().count() > HTTP_COLUMN_DEPTH_MAX {
+        return Err(Failure::bad_request(format!(
+            "a field in the parameter '{parameter}' has more than {HTTP_COLUMN_DEPTH_MAX} names"
+        )));
+    }
+    Ok(names.map(str::to_owned).collect())
 }
 
 fn is_no_size(size: usize) -> bool {

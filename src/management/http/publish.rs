@@ -27,9 +27,8 @@ const PREFIX: &str = "x-";
 const CC: (&str, &str) = ("CC", "x-cc");
 
 impl Publication {
-    /// Reads the body of `POST /api/exchanges/VHOST/NAME/publish`.
-    pub fn parse(body: &[u8]) -> Result<Self, Failure> {
-        let fields = Fields::parse(body)?;
+    /// Reads the fields of `POST /api/exchanges/VHOST/NAME/publish`.
+    pub fn of(fields: &Fields) -> Result<Self, Failure> {
         fields.require(&["properties", "routing_key", "payload", "payload_encoding"])?;
         let text = |name| fields.text(name).map(Option::unwrap_or_default);
         let payload = text("payload")?;

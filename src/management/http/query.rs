@@ -4,19 +4,30 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
+use super::failure::Failure;
+use crate::base::limits::{HTTP_QUERY_BYTES_MAX, HTTP_QUERY_PARAMETERS_MAX};
+
 /// The parameters behind the `?` of a request. [RFC 3986 3.4]
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
     /// Reads them; what is no UTF-8 is read with replacement characters.
-    pub fn parse(text: &str) -> Self {
+    pub fn parse(text: &str) -> Result<Self, Failure> {
+        if text.len() > HTTP_QUERY_BYTES_MAX {
+            let why = format!("the query has more than {HTTP_QUERY_BYTES_MAX} bytes");
+            return Err(Failure::bad_request(why));
+        }
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
+        if pairs.clone().count() > HTTP_QUERY_PARAMETERS_MAX {
+            let why = format!("the query has more than {HTTP_QUERY_PARAMETERS_MAX} parameters");
+            return Err(Failure::bad_request(why));
+        }
         let pairs = pairs.map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             (decode(name), decode(value))
         });
-        Self(pairs.collect())
+        Ok(Self(pairs.collect()))
     }
 
     /// The first parameter of this name.

@@ -5,6 +5,10 @@ use std::fmt;
 use percent_encoding::percent_decode_str;
 
 use crate::base::Name;
+use crate::base::limits::{
+    HTTP_BODY_BYTES_MAX, HTTP_DEFINITIONS_VALUES_MAX, HTTP_JSON_VALUES_MAX,
+    HTTP_LARGE_BODY_BYTES_MAX, HTTP_LIST_BODY_BYTES_MAX, HTTP_PATH_NAME_BYTES_MAX,
+};
 
 use super::access::Access;
 use super::table::routes;
@@ -289,6 +293,25 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
+    /// Bytes that a body may have.
+    pub const fn body_bytes_max(self) -> usize {
+        match self {
+            Self::Publish | Self::ImportDefinitions | Self::ImportVhostDefinitions => {
+                HTTP_LARGE_BODY_BYTES_MAX
+            }
+            Self::DeleteUsers => HTTP_LIST_BODY_BYTES_MAX,
+            _ => HTTP_BODY_BYTES_MAX,
+        }
+    }
+
+    /// Values that the JSON of a body may have.
+    pub const fn body_values_max(self) -> usize {
+        match self {
+            Self::ImportDefinitions | Self::ImportVhostDefinitions => HTTP_DEFINITIONS_VALUES_MAX,
+            _ => HTTP_JSON_VALUES_MAX,
+        }
+    }
+
     /// Whether its answer says something of what is declared, and so waits until that is durable.
     /// What tells how the broker is must not wait for its disk.
     pub const fn tells_declared(self) -> bool {
@@ -397,6 +420,10 @@ fn captures(template: &'static str, path: &str) -> Option<Params> {
         match parameter(expected) {
             Some(name) if !segment.is_empty() => {
                 let value = percent_decode_str(segment).decode_utf8().ok()?;
+                // No name that is kept is as long: there is no such thing.
+                if value.len() > HTTP_PATH_NAME_BYTES_MAX {
+                    return None;
+                }
                 params.push((name, Name::from(&*value)));
             }
             None if expected == segment => {}

@@ -4,23 +4,29 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{Response, StatusCode};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::http::{Method as HttpMethod, Response, StatusCode};
 use axum::routing::any;
 use axum::{Extension, Router};
-use serde_json::json;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
 
-use super::body::Bodies;
+use super::aside::aside;
+use super::body::{Bodies, Held};
 use super::people::{self, Of};
 use super::reply::{self, Reply};
 use super::{
-    attempts, checks, connections, definitions, listings, login, messages, objects, parameters,
-    policies,
+    attempts, checks, connections, definitions, door, listings, login, messages, objects,
+    parameters, policies, rights,
 };
 use crate::access::Peer;
 use crate::base::Name;
+use crate::base::limits::HTTP_READ_AT_ONCE_BYTES_MAX;
 use crate::management::http::json::whoami;
 use crate::management::http::{
-    Endpoint, Failure, Found, Identity, Method, Params, Query, Route, description, find,
+    Endpoint, Failure, Fields, Found, Identity, Method, Params, Query, Route, check_content_type,
+    description, find, read_body,
 };
 use crate::server::Vhost;
 use crate::server::shared::Shared;
@@ -41,7 +47,8 @@ pub(super) struct Call<'a> {
     pub(super) identity: Identity,
     pub(super) params: Params,
     pub(super) query: Query,
-    pub(super) body: &'a [u8],
+    /// What the body says, until somebody takes it; none: it was empty.
+    body: Mutex<Option<Value>>,
     /// The header X-Reason.
     pub(super) reason: Option<String>,
 }
@@ -67,7 +74,7 @@ async fn handle(
     let (route, params) = match find(method, head.uri.path()) {
         Found::Route(route, params) => (route, params),
         Found::WrongMethod(methods) => {
-            let asked = head.method == axum::http::Method::OPTIONS;
+            let asked = head.method == HttpMethod::OPTIONS;
             let status = if asked {
                 StatusCode::OK
             } else {
@@ -83,28 +90,72 @@ async fn handle(
     };
     let answered = async {
         admit(&api.shared, route, &identity, &params)?;
-        let body = api.bodies.read(&head.headers, body).await?;
         let call = Call {
             shared: &api.shared,
             identity,
             params,
-            query: Query::parse(head.uri.query().unwrap_or_default()),
-            body: &body.bytes,
+            query: Query::parse(head.uri.query().unwrap_or_default())?,
+            body: Mutex::default(),
             reason: head
                 .headers
                 .get(REASON)
                 .map(|reason| String::from_utf8_lossy(reason.as_bytes()).into_owned()),
         };
-        answer(route.endpoint, call).await
+        rights::check(route.endpoint, &call)?;
+        let room = api.read(route.endpoint, (&head, body), &call).await?;
+        let answered = answer(route.endpoint, call).await;
+        drop(room);
+        answered
     };
     let mut response = match answered.await {
         Ok(reply) => reply.response(),
-        Err(failure) => reply::failure(&failure),
+        Err(failure) => {
+            let mut refused = reply::failure(&failure);
+            // What is left of the body is not waited for.
+            if matches!(failure.status, 408 | 413) {
+                door::close(&mut refused);
+            }
+            refused
+        }
     };
     if route.endpoint.tells_declared() && !api.shared.declared_is_durable().await {
         reply::warn_of_undurable(&mut response);
     }
     response
+}
+
+impl Api {
+    /// Reads a body, and what it says; its room is taken until it is dropped.
+    async fn read(
+        &self,
+        endpoint: Endpoint,
+        (head, body): (&Parts, Body),
+        call: &Call<'_>,
+    ) -> Result<Held<'_>, Failure> {
+        if !hyper::body::Body::is_end_stream(&body) {
+            let given = head.headers.get(CONTENT_TYPE);
+            let given = given.map(|kind| kind.to_str().unwrap_or("?"));
+            check_content_type(given, &door::source(head))?;
+        }
+        let bytes_max = endpoint.body_bytes_max();
+        let mut held = self.bodies.read(&head.headers, body, bytes_max).await?;
+        // Nothing asks what is in the body of these.
+        if matches!(
+            head.method,
+            HttpMethod::GET | HttpMethod::HEAD | HttpMethod::DELETE
+        ) {
+            return Ok(held);
+        }
+        let bytes = std::mem::take(&mut held.bytes);
+        let values_max = endpoint.body_values_max();
+        let said = if bytes.len() <= HTTP_READ_AT_ONCE_BYTES_MAX {
+            read_body(&bytes, values_max)?
+        } else {
+            aside(move || read_body(&bytes, values_max)).await?
+        };
+        *call.body.lock() = said;
+        Ok(held)
+    }
 }
 
 /// Whether the route is open to the user, and the vhost in its path is there.
@@ -201,7 +252,7 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         | Endpoint::VhostChannels
         | Endpoint::ConnectionChannels => Ok(Reply::Json(json!([]))),
         Endpoint::Connections | Endpoint::UserConnections | Endpoint::VhostConnections => {
-            connections::list(&call)
+            connections::list(&call).await
         }
         Endpoint::CloseUserConnections => Ok(connections::close_all_of(&call)),
         Endpoint::Connection => connections::get(&call),
@@ -213,22 +264,22 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         Endpoint::Vhost => people::vhost(&call).await,
         Endpoint::PutVhost => people::put_vhost(&call).await,
         Endpoint::DeleteVhost => people::delete_vhost(&call).await,
-        Endpoint::Users => people::users(&call, false),
-        Endpoint::UsersWithoutPermissions => people::users(&call, true),
+        Endpoint::Users => people::users(&call, false).await,
+        Endpoint::UsersWithoutPermissions => people::users(&call, true).await,
         Endpoint::User => people::user(&call),
         Endpoint::PutUser => people::put_user(&call).await,
         Endpoint::DeleteUser => people::delete_user(&call).await,
         Endpoint::DeleteUsers => people::delete_users(&call).await,
-        Endpoint::Permissions => people::permissions(&call, Of::All),
-        Endpoint::VhostPermissions => people::permissions(&call, Of::Vhost),
-        Endpoint::UserPermissions => people::permissions(&call, Of::User),
-        Endpoint::Permission => people::permissions(&call, Of::UserInVhost),
+        Endpoint::Permissions => people::permissions(&call, Of::All).await,
+        Endpoint::VhostPermissions => people::permissions(&call, Of::Vhost).await,
+        Endpoint::UserPermissions => people::permissions(&call, Of::User).await,
+        Endpoint::Permission => people::permissions(&call, Of::UserInVhost).await,
         Endpoint::PutPermissions => people::put_permissions(&call).await,
         Endpoint::DeletePermissions => people::delete_permissions(&call).await,
-        Endpoint::TopicPermissions => people::topic_permissions(&call, Of::All),
-        Endpoint::VhostTopicPermissions => people::topic_permissions(&call, Of::Vhost),
-        Endpoint::UserTopicPermissions => people::topic_permissions(&call, Of::User),
-        Endpoint::TopicPermission => people::topic_permissions(&call, Of::UserInVhost),
+        Endpoint::TopicPermissions => people::topic_permissions(&call, Of::All).await,
+        Endpoint::VhostTopicPermissions => people::topic_permissions(&call, Of::Vhost).await,
+        Endpoint::UserTopicPermissions => people::topic_permissions(&call, Of::User).await,
+        Endpoint::TopicPermission => people::topic_permissions(&call, Of::UserInVhost).await,
         Endpoint::PutTopicPermissions => people::put_topic_permissions(&call).await,
         Endpoint::DeleteTopicPermissions | Endpoint::DeleteTopicPermission => {
             people::delete_topic_permissions(&call).await
@@ -242,12 +293,12 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         Endpoint::PutUserLimit => people::put_user_limit(&call).await,
         Endpoint::DeleteUserLimit => people::delete_user_limit(&call).await,
         Endpoint::Parameters | Endpoint::ComponentParameters | Endpoint::VhostParameters => {
-            parameters::list(&call)
+            parameters::list(&call).await
         }
         Endpoint::Parameter => parameters::get(&call),
         Endpoint::PutParameter => parameters::put(&call).await,
         Endpoint::DeleteParameter => parameters::delete(&call).await,
-        Endpoint::GlobalParameters => parameters::global_list(&call),
+        Endpoint::GlobalParameters => parameters::global_list(&call).await,
         Endpoint::GlobalParameter => parameters::global_get(&call),
         Endpoint::PutGlobalParameter => parameters::global_put(&call).await,
         Endpoint::DeleteGlobalParameter => parameters::global_delete(&call).await,
@@ -255,6 +306,16 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
 }
 
 impl Call<'_> {
+    /// What the body says, once; none: it is empty.
+    pub(super) fn take_body(&self) -> Option<Value> {
+        self.body.lock().take()
+    }
+
+    /// The fields of the body, once.
+    pub(super) fn fields(&self) -> Result<Fields, Failure> {
+        Fields::of_body(self.take_body())
+    }
+
     /// The vhosts whose objects the user sees in listings, by name.
     pub(super) fn visible_vhosts(&self) -> Vec<Arc<Vhost>> {
         let sees_all = self.identity.is_monitor();

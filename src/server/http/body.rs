@@ -1,22 +1,23 @@
-//! Bodies of requests, bounded each and together.
+//! Bodies of requests: bounded each and together, and none may come at a snail's pace.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_LENGTH;
+use hyper::body::Body as _;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 
+use crate::base::limits::{
+    HTTP_BODIES_BYTES_MAX, HTTP_BODY_BYTES_MAX, HTTP_BODY_GRACE_MS, HTTP_BODY_RATE_MIN,
+    HTTP_BODY_ROOM_WAIT_MS,
+};
 use crate::management::http::Failure;
 
-/// Bytes of one body (as RabbitMQ).
-const BODY_BYTES_MAX: usize = 20_000_000;
-/// Bytes of all bodies that are being handled.
-const BODIES_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Time for a body to arrive, waiting for room included.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The room that bodies have together.
+/// The room that large bodies have together.
 #[derive(Debug)]
 pub(super) struct Bodies {
     bytes: Semaphore,
@@ -25,38 +26,98 @@ pub(super) struct Bodies {
 /// A body, and its part of the room until it is dropped.
 #[derive(Debug)]
 pub(super) struct Held<'a> {
-    pub(super) bytes: Bytes,
-    _room: SemaphorePermit<'a>,
+    pub(super) bytes: Vec<u8>,
+    room: Option<SemaphorePermit<'a>>,
 }
 
 impl Bodies {
     pub(super) fn new() -> Self {
         Self {
-            bytes: Semaphore::new(BODIES_BYTES_MAX),
+            bytes: Semaphore::new(HTTP_BODIES_BYTES_MAX),
         }
     }
 
-    /// Reads a body.
-    pub(super) async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Held<'_>, Failure> {
+    /// Reads a body of at most so many bytes. Room is taken for what has come, not for what is
+    /// announced; the first [`HTTP_BODY_BYTES_MAX`] need none, so that small requests never wait.
+    pub(super) async fn read(
+        &self,
+        headers: &HeaderMap,
+        mut body: Body,
+        bytes_max: usize,
+    ) -> Result<Held<'_>, Failure> {
         let announced = headers.get(CONTENT_LENGTH);
-        let announced = announced.and_then(|length| length.to_str().ok()?.parse().ok());
-        let is_chunked = headers.contains_key(axum::http::header::TRANSFER_ENCODING);
-        let bytes: usize = announced.unwrap_or(if is_chunked { BODY_BYTES_MAX } else { 0 });
-        if bytes > BODY_BYTES_MAX {
-            return Err(Failure::too_large(BODY_BYTES_MAX));
+        let announced = announced.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+        if announced.is_some_and(|bytes| bytes > bytes_max as u64) {
+            return Err(Failure::too_large(bytes_max));
         }
-        let reading = async {
-            let room = self
-                .bytes
-                .acquire_many(u32::try_from(bytes).unwrap_or(u32::MAX));
-            let room = room.await.map_err(|_| Failure::unavailable("stopping"))?;
-            let bytes = axum::body::to_bytes(body, BODY_BYTES_MAX).await;
-            let bytes = bytes.map_err(|_| Failure::too_large(BODY_BYTES_MAX))?;
-            Ok(Held { bytes, _room: room })
+        let begun = now();
+        let mut held = Held {
+            bytes: Vec::new(),
+            room: None,
         };
-        let late = |_| Failure::unavailable("the body did not arrive in time");
-        tokio::time::timeout(BODY_TIMEOUT, reading)
-            .await
-            .map_err(late)?
+        loop {
+            let came = tokio::time::timeout_at(deadline(begun, held.bytes.len()), next(&mut body));
+            let Ok(came) = came.await else {
+                return Err(Failure::too_slow(format!(
+                    "the body comes slower than {HTTP_BODY_RATE_MIN} bytes a second"
+                )));
+            };
+            let Some(came) = came? else {
+                return Ok(held);
+            };
+            if held.bytes.len() + came.len() > bytes_max {
+                return Err(Failure::too_large(bytes_max));
+            }
+            self.makeroom(&mut held, came.len()).await?;
+            held.bytes.extend_from_slice(&came);
+        }
+    }
+
+    async fn makeroom<'a>(&'a self, held: &mut Held<'a>, bytes: usize) -> Result<(), Failure> {
+        let wanted = (held.bytes.len() + bytes).saturating_sub(HTTP_BODY_BYTES_MAX);
+        let has = held.room.as_ref().map_or(0, SemaphorePermit::num_permits);
+        let more = u32::try_from(wanted.saturating_sub(has)).unwrap_or(u32::MAX);
+        if more == 0 {
+            return Ok(());
+        }
+        let wait = Duration::from_millis(HTTP_BODY_ROOM_WAIT_MS);
+        let room = tokio::time::timeout(wait, self.bytes.acquire_many(more)).await;
+        let Ok(Ok(room)) = room else {
+            return Err(Failure::unavailable(format!(
+                "too many bodies arrive at once: all together may have {HTTP_BODIES_BYTES_MAX} bytes"
+            )));
+        };
+        match &mut held.room {
+            Some(held) => held.merge(room),
+            none => *none = Some(room),
+        }
+        Ok(())
+    }
+}
+
+/// When the next bytes must be there.
+fn deadline(begun: Instant, arrived: usize) -> Instant {
+    let owed_ms = arrived as u64 * 1_000 / HTTP_BODY_RATE_MIN;
+    begun + Duration::from_millis(HTTP_BODY_GRACE_MS + owed_ms)
+}
+
+#[allow(clippy::disallowed_methods, reason = "a deadline of a socket")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// The next bytes; none at the end.
+async fn next(body: &mut Body) -> Result<Option<Bytes>, Failure> {
+    loop {
+        let frame = poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await;
+        let Some(frame) = frame else {
+            return Ok(None);
+        };
+        let frame = frame
+            .map_err(|error| Failure::bad_request(format!("the body cannot be read: {error}")))?;
+        // What are no data are trailers, which say nothing here.
+        if let Ok(data) = frame.into_data() {
+            return Ok(Some(data));
+        }
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::api::Call;
-use super::listings::aside;
+use super::aside::aside;
+use super::listings::listed;
 use super::reply::Reply;
 use super::work::failed;
 use crate::base::limits::LISTING_SLICE;
@@ -71,7 +72,7 @@ fn describe(shared: &Shared, desk: &Desk) -> Value {
 
 impl Call<'_> {
     /// Connections that the user sees: monitors see all, others their own.
-    fn visible_desks(&self) -> Vec<Arc<Desk>> {
+    pub(super) fn visible_desks(&self) -> Vec<Arc<Desk>> {
         let sees_all = self.identity.is_monitor();
         let mut desks = self.shared.desks();
         desks.retain(|desk| {
@@ -79,6 +80,12 @@ impl Call<'_> {
             sees_all || user == Some(&self.identity.name)
         });
         desks
+    }
+
+    /// Whether the user sees a consumer, with its connection's name and address: monitors see all,
+    /// others their own (as RabbitMQ).
+    pub(super) fn sees_consumer(&self, of: ConnectionId) -> bool {
+        self.identity.is_monitor() || is_of(self.shared, of, &self.identity.name)
     }
 
     /// The connection in the path.
@@ -98,17 +105,21 @@ impl Call<'_> {
 }
 
 /// `GET /api/connections`, those in a vhost, those of a user.
-pub(super) fn list(call: &Call<'_>) -> Result<Reply, Failure> {
+pub(super) async fn list(call: &Call<'_>) -> Result<Reply, Failure> {
     let listing = Listing::parse(&call.query)?;
     let (vhost, user) = (call.params.get("vhost"), call.params.get("user"));
-    let desks = call.visible_desks().into_iter().filter(|desk| {
-        let info = desk.info();
-        let in_vhost = info.is_some_and(|info| info.vhost == vhost);
-        let of_user = info.is_some_and(|info| info.user == user);
-        (vhost.is_empty() || in_vhost) && (user.is_empty() || of_user)
-    });
-    let described = desks.map(|desk| describe(call.shared, &desk));
-    listing.answer(described.collect()).map(Reply::Json)
+    let (desks, shared) = (call.visible_desks(), Arc::clone(call.shared));
+    aside(move || {
+        let desks = desks.iter().filter(|desk| {
+            let info = desk.info();
+            let in_vhost = info.is_some_and(|info| info.vhost == vhost);
+            let of_user = info.is_some_and(|info| info.user == user);
+            (vhost.is_empty() || in_vhost) && (user.is_empty() || of_user)
+        });
+        let described = desks.map(|desk| describe(&shared, desk));
+        listed(&listing, described.collect())
+    })
+    .await
 }
 
 /// `GET /api/connections/NAME`.
@@ -227,6 +238,7 @@ fn describe_outgoing(link: &LinkInfo, vhost: Option<&Vhost>) -> Option<Value> {
 pub(super) async fn consumers(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Result<Reply, Failure> {
     let listing = Listing::parse(&call.query)?;
     let shared = Arc::clone(call.shared);
+    let only_of = (!call.identity.is_monitor()).then(|| call.identity.name.clone());
     aside(move || {
         let mut all = Vec::new();
         for vhost in vhosts {
@@ -235,7 +247,11 @@ pub(super) async fn consumers(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Resul
                 let (slice, last) = vhost
                     .look(|core| core.consumers_after(after.as_ref(), LISTING_SLICE))
                     .map_err(failed)?;
-                for consumer in &slice {
+                let seen = slice.iter().filter(|consumer| {
+                    let user = only_of.as_ref();
+                    user.is_none_or(|user| is_of(&shared, consumer.connection, user))
+                });
+                for consumer in seen {
                     let place = place(&shared, consumer.connection);
                     let here = (&*shared.settings.node_name, &**vhost.name());
                     all.push(connection::consumer(here, consumer, &place));
@@ -246,9 +262,15 @@ pub(super) async fn consumers(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Resul
                 }
             }
         }
-        listing.answer(all).map(Reply::Json)
+        listed(&listing, all)
     })
     .await
+}
+
+/// Whether a connection is a user's.
+fn is_of(shared: &Shared, connection: ConnectionId, user: &Name) -> bool {
+    let desk = shared.desk(connection);
+    desk.is_some_and(|desk| desk.info().is_some_and(|info| info.user == *user))
 }
 
 /// Where the connection of a consumer is.

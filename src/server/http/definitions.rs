@@ -1,7 +1,7 @@
 //! Definitions: everything declared, as one file.
 
 use super::api::Call;
-use super::listings::aside;
+use super::aside::aside;
 use super::reply::Reply;
 use crate::base::Name;
 use crate::management::http::Failure;
@@ -11,7 +11,7 @@ pub(super) async fn export(call: &Call<'_>, vhost: Option<Name>) -> Result<Reply
     let admin = call.admin();
     aside(move || {
         let exported = admin.export_definitions(vhost.as_deref());
-        Ok(Reply::Json(exported?))
+        Ok(Reply::Written(exported?.to_string()))
     })
     .await
 }
@@ -19,12 +19,10 @@ pub(super) async fn export(call: &Call<'_>, vhost: Option<Name>) -> Result<Reply
 /// `POST /api/definitions` and `POST /api/definitions/VHOST`: 204; 200 with a list if something of
 /// it is not supported here.
 pub(super) async fn import(call: &Call<'_>, vhost: Option<Name>) -> Result<Reply, Failure> {
-    let json = serde_json::from_slice(call.body);
-    let json = json.map_err(|error| Failure::bad_request(format!("not JSON: {error}")))?;
-    let imported = call
-        .admin()
-        .import_definitions(&json, vhost.as_ref())
-        .await?;
+    let Some(json) = call.take_body() else {
+        return Err(Failure::bad_request("not JSON: there is no body"));
+    };
+    let imported = call.admin().import(json, vhost).await?;
     if imported.left_out.is_empty() {
         return Ok(Reply::Done);
     }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use tokio::runtime::Handle;
 
 use super::api::Call;
-use super::reply::{Chunks, Reply};
+use super::aside::aside;
+use super::reply::{Chunks, Items, Reply};
 use super::{connections, work::failed};
 use crate::base::Name;
 use crate::base::limits::LISTING_SLICE;
@@ -27,13 +27,13 @@ use crate::server::yielding::give_way;
 
 /// Queues of which everything is copied under one hold of the lock.
 const DETAILS_SLICE: usize = 64;
+/// Queues of a long listing that are described before they are handed to the client.
+const PIECE: usize = 4 * DETAILS_SLICE;
 
-/// Does work that takes long beside the tasks that move messages.
-pub(super) async fn aside<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(Failure::unavailable("the listing failed")))
+/// A listing of objects that are all there, written: call it where nobody waits.
+pub(super) fn listed(listing: &Listing, objects: Vec<Value>) -> Result<Reply, Failure> {
+    let answer = listing.answer(objects)?;
+    Ok(Reply::Written(answer.to_string()))
 }
 
 /// What is counted over the queues of a vhost.
@@ -57,7 +57,11 @@ pub(super) async fn overview(call: &Call<'_>) -> Result<Reply, Failure> {
         version: env!("CARGO_PKG_VERSION"),
         default_queue_type: &shared.settings.default_queue_type.to_string(),
         objects: ObjectTotals {
-            connections: stats.open,
+            connections: if call.identity.is_monitor() {
+                stats.open
+            } else {
+                call.visible_desks().len() as u64
+            },
             ..totals.objects
         },
         queues: totals.messages,
@@ -154,13 +158,32 @@ pub(super) async fn queues(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Result<R
             })
             .await
         }
-        None => Ok(Reply::Chunks(Chunks::of_array(move |out| {
-            let is_whole = found.describe(|queue| out.item(&queue)).is_ok();
-            // What changed since the answer began: without its end nobody takes it for one.
-            Handle::current().block_on(shared.declared_is_durable());
-            is_whole
-        }))),
+        None => {
+            let (mut items, chunks) = Chunks::of_array();
+            let serving = Arc::clone(&shared);
+            shared.spawn(async move {
+                let is_whole = write_all(Arc::new(found), &mut items).await;
+                // What changed since the answer began: without its end nobody takes it for one.
+                serving.declared_is_durable().await;
+                items.end(is_whole).await;
+            });
+            Ok(Reply::Chunks(chunks))
+        }
     }
+}
+
+/// Writes what was found, as fast as the client takes it; false if something failed.
+async fn write_all(found: Arc<Found>, items: &mut Items) -> bool {
+    for start in (0..found.names.len()).step_by(PIECE) {
+        let here = Arc::clone(&found);
+        let Ok(piece) = aside(move || here.piece(start).map_err(failed)).await else {
+            return false;
+        };
+        if !items.items(&piece).await {
+            return false;
+        }
+    }
+    true
 }
 
 /// The queues that a listing wants, by name: 100,000 names take little, 100,000 descriptions not.
@@ -249,6 +272,20 @@ impl Found {
         })
     }
 
+    /// A piece of that from an index on, written one behind the other with commas between.
+    fn piece(&self, start: usize) -> Result<Vec<u8>, Failed> {
+        let names = self.names.get(start..).unwrap_or_default();
+        let mut piece = Vec::new();
+        self.each(names.get(..PIECE).unwrap_or(names), |place, details| {
+            if !piece.is_empty() {
+                piece.push(b',');
+            }
+            let described = self.listing.project(queue::queue(place, details));
+            piece.extend_from_slice(described.to_string().as_bytes());
+        })?;
+        Ok(piece)
+    }
+
     /// Looks at queues, some under each hold of a lock; those that went meanwhile are left out.
     fn each(
         &self,
@@ -290,7 +327,8 @@ pub(super) fn queue(call: &Call<'_>) -> Result<Reply, Failure> {
         let consumers = core.consumers_of(queue);
         Some((queue.details(), consumers, core.policies().clone()))
     });
-    let (details, consumers, policies) = seen.map_err(failed)?.ok_or_else(Failure::not_found)?;
+    let (details, mut consumers, policies) =
+        seen.map_err(failed)?.ok_or_else(Failure::not_found)?;
     let place = Place {
         node: &call.shared.settings.node_name,
         vhost: vhost.name(),
@@ -299,6 +337,7 @@ pub(super) fn queue(call: &Call<'_>) -> Result<Reply, Failure> {
     };
     let described = queue::queue(place, &details);
     let here = (place.node, place.vhost);
+    consumers.retain(|consumer| call.sees_consumer(consumer.connection));
     let consumers = consumers.iter().map(|consumer| {
         let channel = connections::place(call.shared, consumer.connection);
         connection::consumer(here, consumer, &channel)
@@ -341,7 +380,7 @@ pub(super) async fn exchanges(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Resul
                 after = slice.into_iter().last().map(|(_, spec, _)| spec.name);
             }
         }
-        listing.answer(all).map(Reply::Json)
+        listed(&listing, all)
     })
     .await
 }
@@ -371,7 +410,7 @@ pub(super) async fn bindings(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Result
                 after = slice.into_iter().last();
             }
         }
-        listing.answer(all).map(Reply::Json)
+        listed(&listing, all)
     })
     .await
 }

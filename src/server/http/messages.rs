@@ -5,26 +5,29 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::api::Call;
-use super::listings::aside;
+use super::aside::aside;
 use super::objects::exchange_name;
 use super::reply::Reply;
+use super::rights::require;
 use super::visitor::Visitor;
 use super::work::failed;
 use crate::access::{DEFAULT_EXCHANGE_NAME, Right};
 use crate::base::{Name, Position};
 use crate::broker::queue::State;
-use crate::broker::{Outcome, PublishOutcome};
-use crate::management::QueueBody;
+use crate::broker::{Error, Kind, Outcome, PublishOutcome};
 use crate::management::http::json::message::{self, PayloadEncoding, Showing, Shown};
 use crate::management::http::{Failure, Fields, Publication, Query};
-use crate::message::{Message, Route};
+use crate::management::{QueueBody, Refusal};
+use crate::message::{KeyRule, Message, Route};
 use crate::node::Seen;
 use crate::server::Store;
 
 /// What the aliveness test declares and publishes.
 const ALIVENESS_QUEUE: &str = "aliveness-test";
-const ALIVENESS_MESSAGE: &[u8] = br#"{"properties": {}, "routing_key": "aliveness-test",
-    "payload": "test_message", "payload_encoding": "string"}"#;
+/// How long its message may stay there, in milliseconds.
+const ALIVENESS_TTL_MS: u64 = 60_000;
+/// Messages that it takes at most until it finds its own.
+const ALIVENESS_TAKEN_MAX: u64 = 256;
 /// Messages that one request takes or looks at, at most.
 const COUNT_MAX: u64 = 10_000;
 /// Messages that are copied under one hold of the core's lock: sharing each costs little.
@@ -36,36 +39,16 @@ const BROWSE_BYTES_MAX: usize = 64 << 20;
 
 /// `POST /api/exchanges/VHOST/NAME/publish`.
 pub(super) async fn publish(call: &Call<'_>) -> Result<Reply, Failure> {
-    let publication = Publication::parse(call.body)?;
+    let fields = call.fields()?;
     let exchange = exchange_name(call, "name");
     let registry = call.shared.environment.registry();
     let vhost = call.params.get("vhost");
-    if registry.permissions(&vhost, &call.identity.name).is_none() {
-        let reason = "User not authorised to access virtual host";
-        return Err(Failure::not_authorised(reason));
-    }
-    if !call.permissions().allow(Right::Write, &exchange) {
-        let user = &call.identity.name;
-        let exchange = if exchange.is_empty() {
-            DEFAULT_EXCHANGE_NAME
-        } else {
-            &*exchange
-        };
-        return Err(Failure::bad_request(format!(
-            "403 ACCESS_REFUSED - write access to exchange '{exchange}' in vhost '{vhost}' refused \
-             for user '{user}'"
-        )));
-    }
     let options = &call.shared.environment.options;
-    if publication.payload.len() as u64 > options.message_bytes_max {
-        let max = options.message_bytes_max;
-        let why = format!("the message has more than {max} bytes");
-        return Err(Failure::bad_request(why));
-    }
-    let message = Message::from_transfer(publication.payload.into(), options.key_rule)
-        .map_err(|error| Failure::bad_request(error.to_string()))?;
+    let (bytes_max, key_rule) = (options.message_bytes_max, options.key_rule);
+    // Of a large message this takes long.
+    let (routing_key, message) = aside(move || compose(&fields, bytes_max, key_rule)).await?;
     check_user_id(call, &message)?;
-    let mut keys = vec![publication.routing_key];
+    let mut keys = vec![routing_key];
     let further = message.cc();
     keys.extend(further.map_err(|error| Failure::bad_request(error.to_string()))?);
     let route = Arc::new(Route {
@@ -97,6 +80,55 @@ pub(super) async fn publish(call: &Call<'_>) -> Result<Reply, Failure> {
     }
 }
 
+/// The message that the fields describe, and its key.
+fn compose(fields: &Fields, bytes_max: u64, key_rule: KeyRule) -> Result<(Name, Message), Failure> {
+    let publication = Publication::of(fields)?;
+    if publication.payload.len() as u64 > bytes_max {
+        let why = format!("the message has more than {bytes_max} bytes");
+        return Err(Failure::bad_request(why));
+    }
+    let message = Message::from_transfer(publication.payload.into(), key_rule)
+        .map_err(|error| Failure::bad_request(error.to_string()))?;
+    Ok((publication.routing_key, message))
+}
+
+/// Whether the user may publish to the exchange in the path.
+pub(super) fn may_publish(call: &Call<'_>) -> Result<(), Failure> {
+    let exchange = exchange_name(call, "name");
+    let registry = call.shared.environment.registry();
+    let vhost = call.params.get("vhost");
+    if registry.permissions(&vhost, &call.identity.name).is_none() {
+        let reason = "User not authorised to access virtual host";
+        return Err(Failure::not_authorised(reason));
+    }
+    if call.permissions().allow(Right::Write, &exchange) {
+        return Ok(());
+    }
+    let user = &call.identity.name;
+    let exchange = if exchange.is_empty() {
+        DEFAULT_EXCHANGE_NAME
+    } else {
+        &*exchange
+    };
+    Err(Failure::bad_request(format!(
+        "403 ACCESS_REFUSED - write access to exchange '{exchange}' in vhost '{vhost}' refused for \
+         user '{user}'"
+    )))
+}
+
+/// Whether the user may read the queue in the path.
+pub(super) fn may_read(call: &Call<'_>) -> Result<(), Failure> {
+    let name = call.params.get("name");
+    if call.permissions().allow(Right::Read, &name) {
+        return Ok(());
+    }
+    Err(Failure::not_authorised(format!(
+        "ACCESS_REFUSED - read access to queue '{name}' in vhost '{}' refused for user '{}'",
+        call.params.get("vhost"),
+        call.identity.name,
+    )))
+}
+
 fn check_user_id(call: &Call<'_>, message: &Message) -> Result<(), Failure> {
     let Some(user_id) = message.user_id() else {
         return Ok(());
@@ -113,9 +145,13 @@ fn check_user_id(call: &Call<'_>, message: &Message) -> Result<(), Failure> {
     )))
 }
 
-/// `GET /api/aliveness-test/VHOST`: a message goes through a queue that stays (as RabbitMQ).
+/// `GET /api/aliveness-test/VHOST`: a message goes through a queue that stays (as RabbitMQ). It takes
+/// the rights to declare the queue, to publish to it and to read it; messages of others that it finds
+/// there go back to their places.
 pub(super) async fn aliveness(call: &Call<'_>) -> Result<Reply, Failure> {
     let name = Name::from(ALIVENESS_QUEUE);
+    require(call, Right::Write, Kind::Exchange, DEFAULT_EXCHANGE_NAME)?;
+    require(call, Right::Read, Kind::Queue, &name)?;
     let body = QueueBody {
         durable: false,
         exclusive: false,
@@ -124,19 +160,30 @@ pub(super) async fn aliveness(call: &Call<'_>) -> Result<Reply, Failure> {
     };
     call.operate(|operations| Ok(((), operations.declare_queue(&name, body)?.lsn)))
         .await?;
-    let publication = Publication::parse(ALIVENESS_MESSAGE)?;
-    let key_rule = call.shared.environment.options.key_rule;
-    let message = Message::from_transfer(publication.payload.into(), key_rule)
-        .map_err(|error| Failure::bad_request(error.to_string()))?;
+    let visitor = Visitor::enter(call)?;
+    let message = json!({
+        // What is left behind by a test that was cut off goes by itself.
+        "properties": { "message_id": visitor.unique_name(), "expiration": ALIVENESS_TTL_MS },
+        "routing_key": ALIVENESS_QUEUE,
+        "payload": "test_message",
+        "payload_encoding": "string",
+    });
+    let options = &call.shared.environment.options;
+    let fields = Fields::of_body(Some(message))?;
+    let (key, message) = compose(&fields, options.message_bytes_max, options.key_rule)?;
+    let own = message.bare_bytes();
     let route = Arc::new(Route {
         exchange: Name::default(),
-        keys: [name.clone()].into(),
+        keys: [key].into(),
     });
-    let visitor = Visitor::enter(call)?;
     let published = visitor.publish(route, message, None).await?;
-    let taken = visitor.take(&name, 1).await?;
-    visitor.settle(&taken, &Outcome::Accepted).await?;
-    if published == PublishOutcome::Accepted && !taken.is_empty() {
+    let taken = visitor.take(&name, ALIVENESS_TAKEN_MAX).await?;
+    let (own, others): (Vec<_>, Vec<_>) = taken
+        .into_iter()
+        .partition(|delivery| delivery.message.bare() == &*own);
+    visitor.settle(&others, &Outcome::Released).await?;
+    visitor.settle(&own, &Outcome::Accepted).await?;
+    if published == PublishOutcome::Accepted && !own.is_empty() {
         return Ok(Reply::Json(json!({ "status": "ok" })));
     }
     Err(Failure::unavailable("the message did not come through"))
@@ -144,7 +191,7 @@ pub(super) async fn aliveness(call: &Call<'_>) -> Result<Reply, Failure> {
 
 /// `POST /api/queues/VHOST/NAME/get`.
 pub(super) async fn get(call: &Call<'_>) -> Result<Reply, Failure> {
-    let fields = Fields::parse(call.body)?;
+    let fields = call.fields()?;
     fields.require(&["ackmode", "count", "encoding"])?;
     let outcome = match fields.text("ackmode")?.unwrap_or_default() {
         "ack_requeue_false" => Outcome::Accepted,
@@ -191,11 +238,12 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Reply, Failure> {
             }
             Ok(json)
         });
-        shown.collect::<Result<Value, Failure>>()
+        let shown = shown.collect::<Result<Value, Failure>>()?;
+        Ok(shown.to_string())
     })
     .await?;
     visitor.settle(&taken, &outcome).await?;
-    Ok(Reply::Json(messages))
+    Ok(Reply::Written(messages))
 }
 
 /// A message with its bare bytes, read back if they were written ahead.
@@ -259,7 +307,8 @@ pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
             }
         }
         let next = next.map(|position| position.0);
-        Ok(Reply::Json(json!({ "messages": items, "next": next })))
+        let shown = json!({ "messages": items, "next": next });
+        Ok(Reply::Written(shown.to_string()))
     })
     .await
 }
@@ -281,25 +330,22 @@ fn shown(store: Option<&Store>, seen: &Seen, showing: Showing) -> Result<Value, 
     Ok(json)
 }
 
-/// The queue in the path, if the user may read it.
+/// The queue in the path, if the user may read it and it is no other connection's own.
 fn readable_queue(call: &Call<'_>) -> Result<Name, Failure> {
+    may_read(call)?;
     let name = call.params.get("name");
-    if !call.permissions().allow(Right::Read, &name) {
-        return Err(Failure::not_authorised(format!(
-            "ACCESS_REFUSED - read access to queue '{name}' in vhost '{}' refused for user '{}'",
-            call.params.get("vhost"),
-            call.identity.name,
-        )));
+    let known = call
+        .vhost()?
+        .look(|core| core.queue(&name).map(|queue| queue.exclusive.is_some()));
+    match known.map_err(failed)? {
+        Some(false) => Ok(name),
+        Some(true) => Err(Refusal::from(Error::Locked { name }).into()),
+        None => Err(Failure {
+            status: 404,
+            error: "not_found",
+            reason: "queue_not_found".to_owned(),
+        }),
     }
-    let known = call.vhost()?.look(|core| core.queue(&name).is_some());
-    if known.map_err(failed)? {
-        return Ok(name);
-    }
-    Err(Failure {
-        status: 404,
-        error: "not_found",
-        reason: "queue_not_found".to_owned(),
-    })
 }
 
 fn number(query: &Query, name: &str) -> Result<Option<i64>, Failure> {

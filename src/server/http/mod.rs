@@ -1,19 +1,23 @@
 //! HTTP: the listener, its connections, and the routers that answer.
 //!
 //! ```text
-//!  accept --> serve (bounded, any stream) --> router --> api: route, login, rights, endpoint
-//!                                                `-----> whatever else is merged there
+//!  accept --> places --> serve (any stream) --> door --> router --> api: route, login, rights,
+//!                                                              |         body, endpoint
+//!                                                              `-----> whatever else is merged there
 //! ```
 //! Promises: connections, headers, bodies and waiting are bounded; a listing holds a core's lock
-//! for one slice at a time. Never: no decision about names, rights or shapes (those are in
+//! for one slice at a time; nothing of a body is read before it is known that its sender may send it;
+//! what takes long runs aside. Never: no decision about names, rights or shapes (those are in
 //! `management::http`).
 
 mod api;
+mod aside;
 mod attempts;
 mod body;
 mod checks;
 mod connections;
 mod definitions;
+mod door;
 mod health;
 mod listings;
 mod login;
@@ -22,33 +26,39 @@ mod metrics;
 mod objects;
 mod parameters;
 mod people;
+mod places;
 mod policies;
 mod reply;
+mod rights;
+mod stream;
 mod visitor;
 mod work;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::middleware::from_fn;
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
 
+pub(in crate::server) use self::door::Entrance;
+use self::places::{Place, Places};
+use self::stream::Paced;
 use super::errors::StartError;
 use super::listener;
 use super::shared::Shared;
 use super::tls::Tls;
 use crate::access::Peer;
+use crate::base::limits::{HTTP_HEAD_BYTES_MAX, HTTP_HEALTH_CONNECTION_MS};
 use crate::config::HttpListen;
 
 /// Time from connecting, and from each answer, to the end of the next request's headers.
 const HEADERS_TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes of the headers of a request.
-const HEADERS_BYTES_MAX: usize = 64 * 1024;
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -78,27 +88,26 @@ pub(super) fn router(shared: &Arc<Shared>) -> Router {
 pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<Arc<Tls>>) {
     let router = router(&shared);
     let max = usize::try_from(shared.settings.http_connections_max).unwrap_or(usize::MAX);
-    let permits = Arc::new(Semaphore::new(max.min(Semaphore::MAX_PERMITS)));
+    let places = Places::new(max);
     let mut failing = false;
     loop {
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
-            return;
-        };
         match listener.accept().await {
             Ok((stream, address)) => {
                 failing = false;
-                let (router, tls) = (router.clone(), tls.clone());
-                shared.spawn(async move {
-                    match tls {
-                        None => serve(router, stream, Peer::at(address)).await,
-                        Some(tls) => {
-                            if let Some((peer, stream)) = tls.accept(stream, address).await {
-                                serve(router, stream, peer).await;
-                            }
-                        }
-                    }
-                    drop(permit);
-                });
+                let place = places.take(shared.clock.now().mono, address.ip());
+                let local = stream.local_addr();
+                let is_loopback = local.is_ok_and(|local| local.ip().to_canonical().is_loopback());
+                let entrance = Entrance {
+                    is_loopback,
+                    health_only: matches!(place, Place::Health(..)),
+                };
+                let serving = secure_and_serve(
+                    router.clone(),
+                    (stream, address),
+                    (entrance, Arc::clone(&shared)),
+                    tls.clone(),
+                );
+                shared.spawn(keep_place(place, serving));
             }
             Err(error) => {
                 if !std::mem::replace(&mut failing, true) {
@@ -110,17 +119,66 @@ pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Opti
     }
 }
 
+/// Serves a connection while it has its place.
+async fn keep_place(place: Place, serving: impl Future<Output = ()>) {
+    match place {
+        Place::Ordinary(held) => {
+            serving.await;
+            drop(held);
+        }
+        Place::Health(held, told) => {
+            let limit = Duration::from_millis(HTTP_HEALTH_CONNECTION_MS);
+            tokio::select! {
+                () = serving => {}
+                _ = told => {}
+                () = tokio::time::sleep(limit) => {}
+            }
+            drop(held);
+        }
+    }
+}
+
+async fn secure_and_serve(
+    router: Router,
+    (stream, address): (TcpStream, SocketAddr),
+    (entrance, shared): (Entrance, Arc<Shared>),
+    tls: Option<Arc<Tls>>,
+) {
+    match tls {
+        None => serve(router, stream, Peer::at(address), (entrance, &shared)).await,
+        Some(tls) => {
+            if let Some((peer, stream)) = tls.accept(stream, address).await {
+                serve(router, stream, peer, (entrance, &shared)).await;
+            }
+        }
+    }
+}
+
 /// Serves one connection, over whatever stream it comes.
-pub(super) async fn serve<S>(router: Router, stream: S, peer: Peer)
-where
+pub(super) async fn serve<S>(
+    router: Router,
+    stream: S,
+    peer: Peer,
+    (entrance, shared): (Entrance, &Shared),
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = TowerToHyperService::new(router.layer(Extension(peer)));
+    let hosts: Arc<[String]> = shared.settings.http_host.as_slice().into();
+    let keeps = !entrance.health_only;
+    let router = router
+        .layer(Extension(peer))
+        .layer(from_fn(move |request, next| {
+            door::check(entrance.clone(), Arc::clone(&hosts), request, next)
+        }));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS_TIMEOUT)
-        .max_buf_size(HEADERS_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service)
+        .max_buf_size(HTTP_HEAD_BYTES_MAX)
+        .keep_alive(keeps)
+        .serve_connection(
+            TokioIo::new(Paced::new(stream)),
+            TowerToHyperService::new(router),
+        )
         .await;
     if let Err(error) = served {
         tracing::debug!(%error, "an HTTP connection ended");

@@ -1,7 +1,8 @@
 //! Queues, exchanges and bindings: one at a time, and their changes.
 
 use super::api::Call;
-use super::listings::{aside, each_implied};
+use super::aside::aside;
+use super::listings::{each_implied, listed};
 use super::reply::Reply;
 use super::work::failed;
 use crate::base::Name;
@@ -9,7 +10,7 @@ use crate::broker::Destination;
 use crate::broker::binding::Binding;
 use crate::management::http::json::stats::{self, ExchangeCounts};
 use crate::management::http::json::topology;
-use crate::management::http::{Failure, Fields, Listing};
+use crate::management::http::{Failure, Listing};
 use crate::management::{BindingBody, DeleteIf, ExchangeBody, QueueBody, Refusal};
 
 /// The name under which the API knows the default exchange.
@@ -26,7 +27,7 @@ pub(super) fn exchange_name(call: &Call<'_>, param: &str) -> Name {
 
 /// `PUT /api/queues/VHOST/NAME`.
 pub(super) async fn put_queue(call: &Call<'_>) -> Result<Reply, Failure> {
-    let fields = Fields::parse(call.body)?;
+    let fields = call.fields()?;
     let body = QueueBody {
         durable: fields.flag("durable", false)?,
         // A queue cannot belong to a connection that ends with the answer.
@@ -96,7 +97,7 @@ pub(super) fn exchange(call: &Call<'_>) -> Result<Reply, Failure> {
 
 /// `PUT /api/exchanges/VHOST/NAME`.
 pub(super) async fn put_exchange(call: &Call<'_>) -> Result<Reply, Failure> {
-    let fields = Fields::parse(call.body)?;
+    let fields = call.fields()?;
     let body = ExchangeBody {
         kind: Name::from(fields.text("type")?.unwrap_or("direct")),
         durable: fields.flag("durable", false)?,
@@ -189,19 +190,21 @@ async fn list(
     let listing = Listing::parse(&call.query)?;
     let found = find_bindings(call, source, destination).await?;
     let vhost = call.params.get("vhost");
-    let found = found
-        .iter()
-        .map(|binding| topology::binding(&vhost, binding));
-    listing.answer(found.collect()).map(Reply::Json)
+    aside(move || {
+        let found = found.iter();
+        let found = found.map(|binding| topology::binding(&vhost, binding));
+        listed(&listing, found.collect())
+    })
+    .await
 }
 
 /// The source that the path names.
-fn source(call: &Call<'_>) -> Name {
+pub(super) fn source(call: &Call<'_>) -> Name {
     exchange_name(call, "source")
 }
 
 /// The destination that the path names; its type is a letter in the path (as RabbitMQ).
-fn destination(call: &Call<'_>) -> Result<Destination, Failure> {
+pub(super) fn destination(call: &Call<'_>) -> Result<Destination, Failure> {
     let name = call.params.get("destination");
     match &*call.params.get("type") {
         "q" => Ok(Destination::Queue(name)),
@@ -243,7 +246,7 @@ async fn find_bindings(
 
 /// `POST /api/bindings/VHOST/e/SOURCE/q/DESTINATION` and its likes.
 pub(super) async fn bind(call: &Call<'_>) -> Result<Reply, Failure> {
-    let fields = Fields::parse(call.body)?;
+    let fields = call.fields()?;
     let body = BindingBody {
         source: source(call),
         destination: destination(call)?,

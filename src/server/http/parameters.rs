@@ -6,6 +6,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::api::Call;
+use super::aside::aside;
+use super::listings::listed;
 use super::objects::resource_gone;
 use super::people::{change, remove};
 use super::policies;
@@ -16,6 +18,7 @@ use crate::management::http::json::{people, topology};
 use crate::management::http::{Failure, Fields, Listing};
 use crate::management::{Change, VhostLimit};
 use crate::server::Vhost;
+use crate::server::shared::Shared;
 
 /// The one name that limits of a vhost have.
 const LIMITS: &str = "limits";
@@ -54,34 +57,39 @@ impl Component {
 }
 
 /// `GET /api/parameters` and below. Without a component RabbitMQ lists all but policies.
-pub(super) fn list(call: &Call<'_>) -> Result<Reply, Failure> {
+pub(super) async fn list(call: &Call<'_>) -> Result<Reply, Failure> {
     let word = call.params.get("component");
-    let components: &[Component] = match Component::parse(&word) {
-        Some(component) => &[component],
-        None if word.is_empty() => &[Component::OperatorPolicy, Component::VhostLimits],
-        None => &[],
+    let components: Vec<Component> = match Component::parse(&word) {
+        Some(component) => vec![component],
+        None if word.is_empty() => vec![Component::OperatorPolicy, Component::VhostLimits],
+        None => Vec::new(),
     };
     let wanted = call.params.get("vhost");
     let mut vhosts = call.visible_vhosts();
     vhosts.retain(|vhost| wanted.is_empty() || *vhost.name() == wanted);
-    let mut listed = Vec::new();
-    for component in components {
-        for vhost in &vhosts {
-            listed.extend(of_vhost(call, *component, vhost)?);
+    let listing = Listing::parse(&call.query)?;
+    let shared = Arc::clone(call.shared);
+    aside(move || {
+        let mut all = Vec::new();
+        for component in components {
+            for vhost in &vhosts {
+                all.extend(of_vhost(&shared, component, vhost)?);
+            }
         }
-    }
-    Listing::parse(&call.query)?.answer(listed).map(Reply::Json)
+        listed(&listing, all)
+    })
+    .await
 }
 
 /// The parameters of a component in a vhost.
 fn of_vhost(
-    call: &Call<'_>,
+    shared: &Shared,
     component: Component,
     vhost: &Arc<Vhost>,
 ) -> Result<Vec<Value>, Failure> {
     let word = component.as_str();
     if component == Component::VhostLimits {
-        let registry = call.shared.environment.registry();
+        let registry = shared.environment.registry();
         let known = registry.vhost(vhost.name());
         let limits = known.map(|known| people::vhost_limits(known.spec.limits));
         let limits = limits.filter(|limits| !limits.is_empty());
@@ -106,14 +114,14 @@ pub(super) fn get(call: &Call<'_>) -> Result<Reply, Failure> {
     let component = Component::parse(&call.params.get("component"));
     let component = component.ok_or_else(Failure::not_found)?;
     let name = call.params.get("name");
-    let mut found = of_vhost(call, component, &call.vhost()?)?.into_iter();
+    let mut found = of_vhost(call.shared, component, &call.vhost()?)?.into_iter();
     let found = found.find(|parameter| parameter.get("name") == Some(&json!(&*name)));
     found.map(Reply::Json).ok_or_else(Failure::not_found)
 }
 
 /// `PUT /api/parameters/COMPONENT/VHOST/NAME`.
 pub(super) async fn put(call: &Call<'_>) -> Result<Reply, Failure> {
-    let fields = Fields::parse(call.body)?;
+    let fields = call.fields()?;
     fields.require(&["value"])?;
     let component = Component::to_change(call)?;
     if component == Component::Policy {
@@ -204,13 +212,15 @@ async fn put_limits(call: &Call<'_>, value: &Fields) -> Result<Reply, Failure> {
 }
 
 /// `GET /api/global-parameters`.
-pub(super) fn global_list(call: &Call<'_>) -> Result<Reply, Failure> {
+pub(super) async fn global_list(call: &Call<'_>) -> Result<Reply, Failure> {
     let registry = call.shared.environment.registry();
-    let listed = registry.global_parameters();
-    let listed = listed.map(|(name, value)| global_json(name, value));
-    Listing::parse(&call.query)?
-        .answer(listed.collect())
-        .map(Reply::Json)
+    let listing = Listing::parse(&call.query)?;
+    aside(move || {
+        let all = registry.global_parameters();
+        let all = all.map(|(name, value)| global_json(name, value));
+        listed(&listing, all.collect())
+    })
+    .await
 }
 
 fn global_json(name: &str, value: &str) -> Value {
@@ -229,7 +239,7 @@ pub(super) fn global_get(call: &Call<'_>) -> Result<Reply, Failure> {
 
 /// `PUT /api/global-parameters/NAME`. Any of them is kept and exported; none does anything here.
 pub(super) async fn global_put(call: &Call<'_>) -> Result<Reply, Failure> {
-    let fields = Fields::parse(call.body)?;
+    let fields = call.fields()?;
     fields.require(&["value"])?;
     let value = fields.get("value").map(Value::to_string);
     let set = Change::GlobalParameterPut {

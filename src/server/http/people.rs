@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::api::Call;
-use super::listings::{aside, vhost_totals};
+use super::aside::aside;
+use super::listings::{listed as list, vhost_totals};
 use super::objects::resource_gone;
 use super::reply::Reply;
 use super::work::failed;
@@ -11,7 +12,7 @@ use crate::access::{Password, Tag, UserLimits};
 use crate::base::Name;
 use crate::broker::registry::{Registry, VhostLimits};
 use crate::management::http::json::people;
-use crate::management::http::{Failure, Fields, Listing};
+use crate::management::http::{Failure, Listing};
 use crate::management::{Change, NewPassword, UserChange, UserLimit, VhostChange, VhostLimit};
 
 /// `GET /api/vhosts`.
@@ -20,7 +21,7 @@ pub(super) async fn vhosts(call: &Call<'_>) -> Result<Reply, Failure> {
     let vhosts = call.visible_vhosts();
     let names: Vec<Name> = vhosts.iter().map(|vhost| vhost.name().clone()).collect();
     let described = describe(call, names).await?;
-    listing.answer(described).map(Reply::Json)
+    aside(move || list(&listing, described)).await
 }
 
 /// `GET /api/vhosts/VHOST`.
@@ -71,7 +72,7 @@ pub(super) async fn remove(call: &Call<'_>, change: Change) -> Result<Reply, Fai
 
 /// `PUT /api/vhosts/VHOST`.
 pub(super) async fn put_vhost(call: &Call<'_>) -> Result<Reply, Failure> {
-    let fields = Fields::parse(call.body)?;
+    let fields = call.fields()?;
     let text = |name| fields.text(name).map(|text| text.map(str::to_owned));
     let tags = fields.words("tags")?;
     let vhost = VhostChange {
@@ -90,17 +91,20 @@ pub(super) async fn delete_vhost(call: &Call<'_>) -> Result<Reply, Failure> {
 }
 
 /// `GET /api/users`, and those without permissions anywhere.
-pub(super) fn users(call: &Call<'_>, without_permissions: bool) -> Result<Reply, Failure> {
+pub(super) async fn users(call: &Call<'_>, without_permissions: bool) -> Result<Reply, Failure> {
     let registry = call.shared.environment.registry();
-    let enters = |user: &str| {
-        let mut vhosts = registry.vhosts();
-        vhosts.any(|(vhost, _)| registry.permissions(vhost, user).is_some())
-    };
-    let listed = registry
-        .users()
-        .filter(|user| !without_permissions || !enters(&user.name));
-    let listed = listed.map(people::user).collect();
-    Listing::parse(&call.query)?.answer(listed).map(Reply::Json)
+    let listing = Listing::parse(&call.query)?;
+    aside(move || {
+        let enters = |user: &str| {
+            let mut vhosts = registry.vhosts();
+            vhosts.any(|(vhost, _)| registry.permissions(vhost, user).is_some())
+        };
+        let listed = registry
+            .users()
+            .filter(|user| !without_permissions || !enters(&user.name));
+        list(&listing, listed.map(people::user).collect())
+    })
+    .await
 }
 
 /// `GET /api/users/USER`.
@@ -113,7 +117,7 @@ pub(super) fn user(call: &Call<'_>) -> Result<Reply, Failure> {
 
 /// `PUT /api/users/USER`.
 pub(super) async fn put_user(call: &Call<'_>) -> Result<Reply, Failure> {
-    let fields = Fields::parse(call.body)?;
+    let fields = call.fields()?;
     let Some(tags) = fields.words("tags")? else {
         return Err(Failure::bad_request("tags_not_present"));
     };
@@ -151,7 +155,7 @@ pub(super) async fn delete_user(call: &Call<'_>) -> Result<Reply, Failure> {
 
 /// `POST /api/users/bulk-delete`.
 pub(super) async fn delete_users(call: &Call<'_>) -> Result<Reply, Failure> {
-    let fields = Fields::parse(call.body)?;
+    let fields = call.fields()?;
     for name in fields.words("users")?.unwrap_or_default() {
         let name = Name::from(&*name);
         let known = call.shared.environment.registry().user(&name).is_some();
@@ -208,26 +212,34 @@ pub(super) enum Of {
 }
 
 /// Listings of permissions, and the one of a user in a vhost.
-pub(super) fn permissions(call: &Call<'_>, of: Of) -> Result<Reply, Failure> {
+pub(super) async fn permissions(call: &Call<'_>, of: Of) -> Result<Reply, Failure> {
     let registry = call.shared.environment.registry();
     let (vhost, user) = known(call, &registry, of)?;
-    let listed = permissions_of(&registry, vhost.as_deref(), user.as_deref());
-    if matches!(of, Of::UserInVhost) {
-        let found = listed.into_iter().next();
-        return found.map(Reply::Json).ok_or_else(Failure::not_found);
-    }
-    Listing::parse(&call.query)?.answer(listed).map(Reply::Json)
+    let listing = Listing::parse(&call.query)?;
+    aside(move || {
+        let listed = permissions_of(&registry, vhost.as_deref(), user.as_deref());
+        if matches!(of, Of::UserInVhost) {
+            let found = listed.into_iter().next();
+            return found.map(Reply::Json).ok_or_else(Failure::not_found);
+        }
+        list(&listing, listed)
+    })
+    .await
 }
 
 /// Listings of topic permissions.
-pub(super) fn topic_permissions(call: &Call<'_>, of: Of) -> Result<Reply, Failure> {
+pub(super) async fn topic_permissions(call: &Call<'_>, of: Of) -> Result<Reply, Failure> {
     let registry = call.shared.environment.registry();
     let (vhost, user) = known(call, &registry, of)?;
-    let listed = topic_permissions_of(&registry, vhost.as_deref(), user.as_deref());
-    if matches!(of, Of::UserInVhost) && listed.is_empty() {
-        return Err(Failure::not_found());
-    }
-    Listing::parse(&call.query)?.answer(listed).map(Reply::Json)
+    let listing = Listing::parse(&call.query)?;
+    aside(move || {
+        let listed = topic_permissions_of(&registry, vhost.as_deref(), user.as_deref());
+        if matches!(of, Of::UserInVhost) && listed.is_empty() {
+            return Err(Failure::not_found());
+        }
+        list(&listing, listed)
+    })
+    .await
 }
 
 /// Vhost and user of the path, which must be there.
@@ -252,7 +264,7 @@ fn known(
 
 /// `PUT /api/permissions/VHOST/USER`.
 pub(super) async fn put_permissions(call: &Call<'_>) -> Result<Reply, Failure> {
-    let fields = Fields::parse(call.body)?;
+    let fields = call.fields()?;
     fields.require(&["configure", "write", "read"])?;
     let text = |name| {
         fields
@@ -293,7 +305,7 @@ pub(super) async fn delete_permissions(call: &Call<'_>) -> Result<Reply, Failure
 
 /// `PUT /api/topic-permissions/VHOST/USER`.
 pub(super) async fn put_topic_permissions(call: &Call<'_>) -> Result<Reply, Failure> {
-    let fields = Fields::parse(call.body)?;
+    let fields = call.fields()?;
     fields.require(&["exchange", "write", "read"])?;
     let text = |name| fields.text(name).map(Option::unwrap_or_default);
     let permissions = Change::TopicPermissionsPut {
@@ -347,7 +359,7 @@ pub(super) fn user_limits(call: &Call<'_>, of: Of) -> Result<Reply, Failure> {
 
 /// The value of a limit; a negative one means that there is none.
 fn limit(call: &Call<'_>) -> Result<Option<u64>, Failure> {
-    let fields = Fields::parse(call.body)?;
+    let fields = call.fields()?;
     fields.require(&["value"])?;
     let value = fields.integer("value")?.unwrap_or_default();
     Ok(u64::try_from(value).ok())

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use super::api::Call;
-use super::listings::aside;
+use super::aside::aside;
+use super::listings::listed;
 use super::objects::resource_gone;
 use super::reply::Reply;
 use super::work::failed;
-use crate::base::Lsn;
+use crate::base::limits::POLICIES_MAX;
+use crate::base::{Lsn, Name};
 use crate::broker::policy::PolicySpec;
 use crate::broker::{Command, Policy, Reply as Answer};
 use crate::management::http::json::topology;
@@ -29,7 +31,7 @@ pub(super) async fn list(
             let listed = policies.list(operator);
             all.extend(listed.map(|policy| topology::policy(vhost.name(), policy)));
         }
-        listing.answer(all).map(Reply::Json)
+        listed(&listing, all)
     })
     .await
 }
@@ -48,7 +50,7 @@ pub(super) fn get(call: &Call<'_>, operator: bool) -> Result<Reply, Failure> {
 
 /// `PUT /api/policies/VHOST/NAME`.
 pub(super) async fn put(call: &Call<'_>, operator: bool) -> Result<Reply, Failure> {
-    put_fields(call, operator, &Fields::parse(call.body)?).await
+    put_fields(call, operator, &call.fields()?).await
 }
 
 /// Sets a policy that has these fields.
@@ -58,14 +60,25 @@ pub(super) async fn put_fields(
     fields: &Fields,
 ) -> Result<Reply, Failure> {
     fields.require(&["pattern", "definition"])?;
-    let spec = PolicySpec {
-        name: call.params.get("name"),
-        pattern: fields.text("pattern")?.unwrap_or_default(),
-        priority: fields.integer("priority")?.unwrap_or_default(),
-        apply_to: fields.text("apply-to")?.unwrap_or("all"),
-        definition: fields.arguments("definition")?,
-    };
-    let policy = Policy::new(operator, spec).map_err(Refusal::from)?;
+    let name = call.params.get("name");
+    check_count(call, operator, &name)?;
+    let pattern = fields.text("pattern")?.unwrap_or_default().to_owned();
+    let priority = fields.integer("priority")?.unwrap_or_default();
+    let apply_to = fields.text("apply-to")?.unwrap_or("all").to_owned();
+    let definition = fields.arguments("definition")?;
+    // The expression is compiled, which takes some milliseconds.
+    let policy = aside(move || {
+        let spec = PolicySpec {
+            name,
+            pattern: &pattern,
+            priority,
+            apply_to: &apply_to,
+            definition,
+        };
+        let checked = spec.check_kept().and_then(|()| Policy::new(operator, spec));
+        Ok(checked.map_err(Refusal::from)?)
+    })
+    .await?;
     let (created, warnings) = call
         .operate(|operations| {
             let policy = Box::new(policy);
@@ -80,6 +93,24 @@ pub(super) async fn put_fields(
         })
         .await?;
     Ok(Reply::Stored { created, warnings })
+}
+
+/// Refuses one more policy than a vhost may have.
+fn check_count(call: &Call<'_>, operator: bool, name: &Name) -> Result<(), Failure> {
+    let (known, count) = call
+        .vhost()?
+        .look(|core| {
+            let mut policies = core.policies().list(operator);
+            let known = policies.any(|policy| policy.name == *name);
+            (known, core.policies().list(operator).count())
+        })
+        .map_err(failed)?;
+    if known || count < POLICIES_MAX {
+        return Ok(());
+    }
+    Err(Failure::bad_request(format!(
+        "a vhost has at most {POLICIES_MAX} policies of a kind"
+    )))
 }
 
 /// `DELETE /api/policies/VHOST/NAME`.

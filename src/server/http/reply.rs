@@ -157,51 +157,49 @@ pub(super) struct Items {
     chunks: mpsc::Sender<Option<Bytes>>,
     buffer: Vec<u8>,
     is_first: bool,
-    /// The client is gone.
-    gone: bool,
 }
 
 impl Chunks {
-    /// An array whose items are written by `write`, on a thread of its own; false from it ends the
-    /// connection without the end of the array, so that nobody takes a part for the whole.
-    pub(super) fn of_array(write: impl FnOnce(&mut Items) -> bool + Send + 'static) -> Self {
+    /// An array, and where its items are written: a slow client keeps no thread waiting.
+    pub(super) fn of_array() -> (Items, Self) {
         let (chunks, receiver) = mpsc::channel(CHUNKS_WAITING);
-        tokio::task::spawn_blocking(move || {
-            let mut items = Items {
-                chunks,
-                buffer: vec![b'['],
-                is_first: true,
-                gone: false,
-            };
-            if write(&mut items) {
-                items.buffer.push(b']');
-                items.hand_over();
-            } else {
-                let _ = items.chunks.blocking_send(None);
-            }
-        });
-        Self(receiver)
+        let items = Items {
+            chunks,
+            buffer: vec![b'['],
+            is_first: true,
+        };
+        (items, Self(receiver))
     }
 }
 
 impl Items {
-    /// Writes one item.
-    pub(super) fn item(&mut self, item: &Value) {
-        if self.gone {
-            return;
+    /// Writes some items, with commas between them; false once the client is gone.
+    pub(super) async fn items(&mut self, items: &[u8]) -> bool {
+        if items.is_empty() {
+            return true;
         }
         if !std::mem::take(&mut self.is_first) {
             self.buffer.push(b',');
         }
-        self.buffer.extend_from_slice(item.to_string().as_bytes());
-        if self.buffer.len() >= CHUNK_BYTES {
-            self.hand_over();
+        self.buffer.extend_from_slice(items);
+        self.buffer.len() < CHUNK_BYTES || self.hand_over().await
+    }
+
+    /// Ends the array. What `is_whole` denies ends the connection without the end of the array, so
+    /// that nobody takes a part for the whole.
+    pub(super) async fn end(mut self, is_whole: bool) {
+        if is_whole {
+            self.buffer.push(b']');
+            self.hand_over().await;
+        } else {
+            // The client may be gone.
+            let _ = self.chunks.send(None).await;
         }
     }
 
-    fn hand_over(&mut self) {
+    async fn hand_over(&mut self) -> bool {
         let chunk = Bytes::from(std::mem::take(&mut self.buffer));
-        self.gone |= self.chunks.blocking_send(Some(chunk)).is_err();
+        self.chunks.send(Some(chunk)).await.is_ok()
     }
 }
 

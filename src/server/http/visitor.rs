@@ -62,6 +62,11 @@ impl Visitor {
         Ok(visitor)
     }
 
+    /// A name that no other visitor of this broker has.
+    pub(super) fn unique_name(&self) -> String {
+        format!("visitor-{}", self.number)
+    }
+
     fn apply(&self, command: Command) -> Result<Reply, Failure> {
         let reply = self
             .vhost

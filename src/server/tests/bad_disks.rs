@@ -209,7 +209,8 @@ async fn low_disk_stops_publishers_until_there_is_room() {
 async fn ask(broker: &Broker, method: &str, path: &str, body: &str) -> String {
     let (mut near, far) = tokio::io::duplex(64 * 1024);
     let router = crate::server::http::router(broker.shared());
-    let served = crate::server::http::serve(router, far, Peer::IN_PROCESS);
+    let entrance = (crate::server::http::Entrance::default(), &**broker.shared());
+    let served = crate::server::http::serve(router, far, Peer::IN_PROCESS, entrance);
     let length = body.len();
     let request = format!(
         "{method} /api/{path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\

@@ -5,6 +5,7 @@ pub mod message;
 pub mod overview;
 pub mod people;
 pub mod queue;
+pub mod reading;
 pub mod stats;
 pub mod topology;
 pub mod value;

@@ -12,7 +12,7 @@ fn objects() -> Vec<Value> {
 }
 
 fn answer(query: &str) -> Result<Value, String> {
-    let listing = Listing::parse(&Query::parse(query));
+    let listing = Listing::parse(&Query::parse(query).unwrap());
     let answer = listing.and_then(|listing| listing.answer(objects()));
     answer.map_err(|failure| failure.body().to_string())
 }

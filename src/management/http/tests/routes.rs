@@ -35,7 +35,7 @@ fn no_route_stands_in_the_table_twice() {
 
 #[test]
 fn queries_are_decoded() {
-    let query = Query::parse("page=1&name=a%2Bb+c&use_regex=true&flag");
+    let query = Query::parse("page=1&name=a%2Bb+c&use_regex=true&flag").unwrap();
     assert_eq!(query.get("page"), Some("1"));
     assert_eq!(query.get("name"), Some("a+b c"));
     assert!(query.is_true("use_regex"));

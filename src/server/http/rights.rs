@@ -1,0 +1,48 @@
+//! Rights on what a path names, asked before anything of a body is read: a body of a message may be
+//! large, and who may not send it must not make anybody wait.
+
+use super::api::Call;
+use super::messages;
+use super::objects::{destination, exchange_name, source};
+use crate::access::Right;
+use crate::broker::{Destination, Kind};
+use crate::management::Refusal;
+use crate::management::http::{Endpoint, Failure};
+
+/// Whether the user has the rights that the route takes on what its path names. Those that what is
+/// in the body takes are asked for when it is carried out.
+pub(super) fn check(endpoint: Endpoint, call: &Call<'_>) -> Result<(), Failure> {
+    let configure = Right::Configure;
+    match endpoint {
+        Endpoint::PutQueue => require(call, configure, Kind::Queue, &call.params.get("name")),
+        Endpoint::PutExchange => require(
+            call,
+            configure,
+            Kind::Exchange,
+            &exchange_name(call, "name"),
+        ),
+        Endpoint::Bind => {
+            match destination(call)? {
+                Destination::Queue(name) => require(call, Right::Write, Kind::Queue, &name)?,
+                Destination::Exchange(name) => require(call, Right::Write, Kind::Exchange, &name)?,
+            }
+            require(call, Right::Read, Kind::Exchange, &source(call))
+        }
+        Endpoint::Publish => messages::may_publish(call),
+        Endpoint::GetMessages => messages::may_read(call),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the user has a right on something in the vhost of the path.
+pub(super) fn require(
+    call: &Call<'_>,
+    right: Right,
+    kind: Kind,
+    name: &str,
+) -> Result<(), Failure> {
+    if call.permissions().allow(right, name) {
+        return Ok(());
+    }
+    Err(Refusal::no_right(&call.identity.name, right, kind, name).into())
+}
