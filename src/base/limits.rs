@@ -116,7 +116,7 @@ pub const HTTP_HEAD_BYTES_MAX: usize = 64 * 1024;
 pub const HTTP_QUERY_BYTES_MAX: usize = 8 * 1024;
 /// Parameters in a query.
 pub const HTTP_QUERY_PARAMETERS_MAX: usize = 64;
-/// Fields that `columns` names, and names in the path of one, as in `sort`.
+/// Fields that `columns` names.
 pub const HTTP_COLUMNS_MAX: usize = 128;
 /// Names in the path of one field of `columns` or `sort`.
 pub const HTTP_COLUMN_DEPTH_MAX: usize = 8;
@@ -160,7 +160,7 @@ pub const POLICY_BYTES_MAX: usize = 16 * 1024;
 pub const VHOSTS_MAX: usize = 4_096;
 /// Users.
 pub const USERS_MAX: usize = 65_536;
-/// Permissions, and topic permissions likewise, in one vhost.
+/// Topic permissions in one vhost; of other permissions each user has one there.
 pub const PERMISSIONS_MAX: usize = 65_536;
 /// Global parameters.
 pub const PARAMETERS_MAX: usize = 1_024;

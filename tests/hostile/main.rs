@@ -20,6 +20,7 @@ mod support;
 mod canary;
 mod cost;
 mod garbage;
+mod http;
 mod protocol;
 mod slow;
 
