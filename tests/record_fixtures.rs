@@ -30,7 +30,7 @@ use coroner::broker::{
     Body, Destination, Entry, Fact, Options, Policy, Record, Restoring, Shelved,
 };
 use coroner::deaths::{Death, Evidence, History, Reason};
-use coroner::message::{KeyRule, Message, Route};
+use coroner::message::{KeyRule, Merging, Message, Route};
 use coroner::record::{Stored, body_of, decode};
 use coroner::store::sim_disk::SimDisk;
 use coroner::store::{self, DiskJournal, Journal, Restored, Writer};
@@ -375,7 +375,8 @@ fn message(durable: bool, ttl_ms: Option<u8>) -> Message {
     bytes.extend(ttl);
     bytes.extend_from_slice(b"\x00\x53\x73\xc0\x04\x01\xa1\x01A\x00\x53\x77\xa1\x03abc");
     let message = Message::from_transfer(bytes.into(), KeyRule::Specification).unwrap();
-    let annotated = message.with_annotations(b"\xc1\x0b\x02\xa3\x06x-mine\x52\x07");
+    let modified = Bytes::from_static(b"\xc1\x0b\x02\xa3\x06x-mine\x52\x07");
+    let annotated = message.with_annotations(&modified, &mut Merging::default());
     annotated.unwrap()
 }
 
@@ -389,6 +390,7 @@ fn dead(message: &Message, deaths: &[(&str, Reason)]) -> Arc<Message> {
             container: Some(Name::from("container")),
             link: Some(Name::from("link")),
             user: Some(Name::from("guest")),
+            ..Evidence::default()
         };
         let death = Death {
             queue: Name::from(*queue),

@@ -35,6 +35,24 @@ pub const MESSAGE_COPY_BYTES_MAX: usize = 16 * 1024;
 /// Annotations of a message and of a `modified` outcome that are merged, in bytes of encoded pairs
 /// together: a message must not grow without end by coming back, nor hold up the core.
 pub const MERGED_ANNOTATIONS_BYTES_MAX: usize = 128 * 1024;
+/// Annotations that one `modified` outcome brings to all messages that it is about, in bytes of
+/// encoded pairs together: a frame must not become many times its size in the journal. Beyond it
+/// messages come back without them.
+pub const MODIFIED_ANNOTATIONS_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Condition of a `rejected` outcome's error that is kept, in bytes; the rest is cut off.
+pub const EVIDENCE_CONDITION_BYTES_MAX: usize = 255;
+/// Description of that error, in bytes; one that was cut ends in an ellipsis.
+pub const EVIDENCE_DESCRIPTION_BYTES_MAX: usize = 2_048;
+/// Info of that error, in bytes of its encoded map; one that was cut has `truncated`.
+pub const EVIDENCE_INFO_BYTES_MAX: usize = 4_096;
+/// Each name of who rejected (container, link, user), in bytes.
+pub const EVIDENCE_NAME_BYTES_MAX: usize = 256;
+/// What consumers said about all deaths of a message, in bytes: older deaths lose info first, then
+/// description, at last all.
+pub const EVIDENCE_BYTES_MAX: usize = 16 * 1024;
+/// What an outcome says that is sent back when it is settled, in bytes: a longer one is answered with
+/// the bare outcome, since one frame may be about many deliveries and each may need an answer.
+pub const ANSWER_BYTES_MAX: usize = 1_024;
 /// Default largest message, in bytes (as RabbitMQ).
 pub const MESSAGE_BYTES_DEFAULT: u64 = 16_777_216;
 /// Bytes of large messages that may be arriving over all connections; one of the largest size

@@ -2,6 +2,7 @@
 //!
 //! Everything here is plain data. Time is never read, only passed: see [`Now`].
 
+mod gauge;
 mod ids;
 pub mod limits;
 mod map;
@@ -12,6 +13,7 @@ mod serial;
 mod table;
 mod time;
 
+pub use gauge::{Account, Charge, Gauge};
 pub use ids::{
     ConnectionId, ConsumerId, ExchangeId, HolderId, Lsn, Position, PublisherId, QueueId, SessionId,
 };

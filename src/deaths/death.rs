@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::Evidence;
 use crate::base::{Name, Timestamp};
 
 /// Why a message died. [dead-lettering part 1]
@@ -34,23 +35,6 @@ pub struct Death {
     pub ttl: Option<u32>,
     /// The consumer's error and identity; carried and stored, not yet shown.
     pub evidence: Option<Arc<Evidence>>,
-}
-
-/// What a consumer said when it rejected, and who it was. [dead-lettering part 10]
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Evidence {
-    /// `rejected.error.condition`.
-    pub condition: Option<Name>,
-    /// `rejected.error.description`.
-    pub description: Option<Name>,
-    /// `rejected.error.info`, the encoded map as received.
-    pub info: Option<bytes::Bytes>,
-    /// Container id of the consumer's connection.
-    pub container: Option<Name>,
-    /// Name of its link.
-    pub link: Option<Name>,
-    /// Its user.
-    pub user: Option<Name>,
 }
 
 /// One entry of `x-opt-deaths`: all deaths in one queue for one reason.

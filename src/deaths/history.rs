@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::folded::{Folded, FoldedQueue, HistoryFull};
-use super::{Death, Entry, Point, Reason};
-use crate::base::Name;
+use super::{Death, Entry, Point, Reason, evidence};
 use crate::base::limits::{HISTORY_ENTRIES_BYTES_MAX, HISTORY_ENTRIES_MAX};
+use crate::base::{Account, Gauge, Name};
 
 /// All deaths of one message, compressed by (queue, reason).
 ///
@@ -18,7 +18,7 @@ use crate::base::limits::{HISTORY_ENTRIES_BYTES_MAX, HISTORY_ENTRIES_MAX};
 ///
 /// An entry keeps what its own first death wrote (exchange, keys, ttl), so the first death of all can
 /// be read from its entry, and of the latest only the exchange has to be kept beside the newest one.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct History {
     /// Newest first; never empty. The next history shares all but the one that its death changed.
     entries: Vec<Arc<Entry>>,
@@ -30,6 +30,10 @@ pub struct History {
     entries_bytes: usize,
     /// What the entries were that are not kept.
     folded: Option<Arc<Folded>>,
+    /// Bytes that it was read from: then its names are its own.
+    read_bytes: usize,
+    /// Where its memory is counted.
+    account: Account,
 }
 
 /// A queue in a history, on the way back from the latest death.
@@ -42,6 +46,25 @@ struct Passed<'a> {
     rejected_since: bool,
 }
 
+/// Memory of an entry beside names, about, in bytes.
+const ENTRY_BYTES: usize = 192;
+/// Memory of a queue that was folded, about, in bytes.
+const FOLDED_BYTES: usize = 64;
+/// The evidence of so many deaths is below the bound of all together.
+const EVIDENCE_FITS: usize = 2;
+
+/// What it says, whatever it was read from.
+impl PartialEq for History {
+    fn eq(&self, other: &Self) -> bool {
+        self.entries == other.entries
+            && self.first == other.first
+            && self.last_exchange == other.last_exchange
+            && self.folded == other.folded
+    }
+}
+
+impl Eq for History {}
+
 impl History {
     /// The history after one more death. [dead-lettering part 3]
     ///
@@ -53,6 +76,9 @@ impl History {
         let mut history = Self::with_death(previous, death);
         while history.is_too_large() {
             history.fold()?;
+        }
+        if history.entries.len() > EVIDENCE_FITS {
+            evidence::bound(&mut history.entries);
         }
         Ok(history)
     }
@@ -116,6 +142,8 @@ impl History {
             last_exchange: death.exchange.clone(),
             entries_bytes,
             folded,
+            read_bytes: 0,
+            account: Account::default(),
         }
     }
 
@@ -145,12 +173,29 @@ impl History {
         Arc::make_mut(folded).fold(&entry, is_known, is_newer_than_first)
     }
 
-    /// Puts together a history that was stored; nothing if its parts do not fit.
+    /// Bytes of all that it says but evidence and keys, about.
+    pub fn about_bytes(&self) -> usize {
+        let folded = self.folded.as_ref().map_or(0, |folded| folded.queues.len());
+        self.entries.len() * ENTRY_BYTES + folded * FOLDED_BYTES
+    }
+
+    /// Counts its memory and that of its evidence, once for all that share it.
+    pub fn charge(&self, gauge: &Gauge) {
+        let bytes = || (self.about_bytes() + self.read_bytes) as u64;
+        if self.account.open(gauge, bytes) {
+            for evidence in self.entries.iter().flat_map(|entry| &entry.evidence) {
+                evidence.charge(gauge);
+            }
+        }
+    }
+
+    /// Puts together a history that was stored in so many bytes; nothing if its parts do not fit.
     pub(super) fn from_parts(
         entries: Vec<Entry>,
         first: usize,
         last_exchange: Name,
         folded: Option<Folded>,
+        read_bytes: usize,
     ) -> Option<Self> {
         let is_oldest = entries.len().checked_sub(1) == Some(first);
         let fits = folded.as_ref().is_none_or(|folded| {
@@ -164,6 +209,8 @@ impl History {
             first,
             last_exchange,
             folded: folded.map(Arc::new),
+            read_bytes,
+            account: Account::default(),
         })
     }
 

@@ -28,7 +28,7 @@ use thiserror::Error;
 
 use super::folded::{Folded, FoldedQueue};
 use super::{Entry, Evidence, History, Reason};
-use crate::base::{Name, Timestamp};
+use crate::base::{Account, Name, Timestamp};
 use crate::wire::{
     DecodeError, Fields, write_binary, write_binary_of, write_bool, write_null, write_or_null,
     write_string, write_symbol, write_timestamp, write_uint, write_ulong,
@@ -114,7 +114,7 @@ impl History {
     pub fn decode(input: &[u8]) -> Result<Self, HistoryError> {
         match input.split_first() {
             Some((&version @ (PLAIN | IN_PARTS), values)) => {
-                decode_history(version, &mut Fields::bare(values))
+                decode_history(version, &mut Fields::bare(values), input.len())
             }
             Some((&version, _)) => Err(HistoryError::Version(version)),
             None => Err(HistoryError::Field("version")),
@@ -169,6 +169,7 @@ fn encode_evidence(evidence: &Evidence, out: &mut Vec<u8>) {
         container,
         link,
         user,
+        account: _,
     } = evidence;
     let text = |out: &mut Vec<u8>, text: &Option<Name>| match text {
         Some(text) => write_string(out, text),
@@ -185,7 +186,11 @@ fn encode_evidence(evidence: &Evidence, out: &mut Vec<u8>) {
     text(out, user);
 }
 
-fn decode_history(version: u8, fields: &mut Fields<'_>) -> Result<History, HistoryError> {
+fn decode_history(
+    version: u8,
+    fields: &mut Fields<'_>,
+    bytes: usize,
+) -> Result<History, HistoryError> {
     let first = count(fields, "place of the first death")?;
     let last_exchange = name(fields, "last exchange")?;
     let lists = if version == PLAIN {
@@ -209,7 +214,7 @@ fn decode_history(version: u8, fields: &mut Fields<'_>) -> Result<History, Histo
     if !fields.is_empty() {
         return Err(HistoryError::Field("length"));
     }
-    History::from_parts(entries, first, last_exchange, folded)
+    History::from_parts(entries, first, last_exchange, folded, bytes)
         .ok_or(HistoryError::Field("first death"))
 }
 
@@ -303,6 +308,7 @@ fn decode_evidence(fields: &mut Fields<'_>) -> Result<Evidence, HistoryError> {
         container: fields.string()?.map(Name::from),
         link: fields.string()?.map(Name::from),
         user: fields.string()?.map(Name::from),
+        account: Account::default(),
     })
 }
 

@@ -6,6 +6,7 @@
 
 mod annotations;
 mod death;
+mod evidence;
 mod folded;
 mod fuzz;
 mod history;
@@ -13,7 +14,8 @@ mod journal;
 mod recent;
 
 pub use annotations::{ANNOTATIONS, AnnotationError, Encoding, decode_deaths};
-pub use death::{Death, Entry, Evidence, Point, Reason};
+pub use death::{Death, Entry, Point, Reason};
+pub use evidence::Evidence;
 pub use folded::{Folded, HistoryFull};
 pub use fuzz::fuzz_deaths;
 pub use history::History;

@@ -201,12 +201,8 @@ impl Gateway {
     }
 
     fn evidence(&self, link: &str) -> Arc<Evidence> {
-        Arc::new(Evidence {
-            container: Some(self.container.clone()),
-            link: Some(Name::from(link)),
-            user: self.login.as_ref().map(|login| login.user.clone()),
-            ..Evidence::default()
-        })
+        let user = self.login.as_ref().map(|login| &login.user);
+        Arc::new(Evidence::of_consumer(&self.container, link, user))
     }
 
     /// The core said whether a consumer was added.

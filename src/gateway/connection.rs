@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 
+use super::consumer::SharedOutcome;
 use super::describe::ConnectionInfo;
 use super::dynamic::DynamicNode;
 use super::environment::Environment;
@@ -63,6 +64,9 @@ pub struct Gateway {
     /// The temporary queues of links.
     pub(super) dynamic: Map<LinkHandle, DynamicNode>,
     pub(super) sent: Sent,
+    /// The last outcome with an error, while events of one reading are handled: those that came with
+    /// it share what is kept of it.
+    pub(super) last_outcome: Option<SharedOutcome>,
     pub(super) presettled: Presettled,
     pub(super) sessions: Map<SessionHandle, SessionId>,
     pub(super) work: VecDeque<Work>,
@@ -133,6 +137,7 @@ impl Gateway {
             links: Links::new(seed),
             dynamic: Map::with_hasher(seed.hasher()),
             sent: Sent::default(),
+            last_outcome: None,
             presettled: Presettled::default(),
             sessions: Map::with_hasher(seed.hasher()),
             work: VecDeque::new(),

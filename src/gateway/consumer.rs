@@ -6,8 +6,8 @@ use super::Gateway;
 use super::errors;
 use super::links::{Consumer, Kind, Link};
 use super::work::Work;
-use crate::base::limits::SETTLE_RUN_MAX;
-use crate::base::{ConsumerId, Name, Serial};
+use crate::base::limits::{ANSWER_BYTES_MAX, SETTLE_RUN_MAX};
+use crate::base::{ConsumerId, Serial};
 use crate::broker::{Command, ConsumerEnd, Delivery, Outcome, Settle, SettleRun};
 use crate::deaths::Evidence;
 use crate::link::{LinkHandle, Sending, Unsendable};
@@ -174,10 +174,29 @@ impl Gateway {
         let Some((_, consumer)) = self.links.consumer(id) else {
             return;
         };
-        let Some(outcome) = outcome(consumer, &state) else {
-            return self.refuse_state(handle);
+        let before = self.last_outcome.take();
+        let (outcome, answer) = match before.filter(|before| before.is_of(id, &state)) {
+            Some(before) => {
+                let said = (before.outcome.clone(), before.answer.clone());
+                self.last_outcome = Some(before);
+                said
+            }
+            None => {
+                let Some(outcome) = outcome(consumer, &state) else {
+                    return self.refuse_state(handle);
+                };
+                let answer = answer(state.clone());
+                self.last_outcome = matches!(state, DeliveryState::Rejected { error: Some(_) })
+                    .then(|| SharedOutcome {
+                        consumer: id,
+                        state,
+                        outcome: outcome.clone(),
+                        answer: answer.clone(),
+                    });
+                (outcome, answer)
+            }
         };
-        consumer.answers.push_back((delivery_id, state));
+        consumer.answers.push_back((delivery_id, answer));
         let settle = Settle {
             consumer: id,
             position,
@@ -240,15 +259,60 @@ fn outcome(consumer: &Consumer, state: &DeliveryState) -> Option<Outcome> {
     })
 }
 
+/// What one disposition with an error says of the deliveries of a consumer.
+#[derive(Debug)]
+pub(super) struct SharedOutcome {
+    consumer: ConsumerId,
+    state: DeliveryState,
+    outcome: Outcome,
+    answer: DeliveryState,
+}
+
+impl SharedOutcome {
+    /// Whether this came with the same disposition: then what is kept of the error is shared.
+    fn is_of(&self, consumer: ConsumerId, state: &DeliveryState) -> bool {
+        let error = |state: &DeliveryState| match state {
+            DeliveryState::Rejected { error: Some(error) } => Some(Arc::as_ptr(error)),
+            _ => None,
+        };
+        self.consumer == consumer && error(&self.state).is_some_and(|it| error(state) == Some(it))
+    }
+}
+
+/// With what an outcome is answered: as it came, unless it is long; then with the bare outcome.
+fn answer(state: DeliveryState) -> DeliveryState {
+    match state {
+        DeliveryState::Rejected { error: Some(error) } if is_long(&error) => {
+            DeliveryState::Rejected { error: None }
+        }
+        DeliveryState::Modified {
+            delivery_failed,
+            undeliverable_here,
+            message_annotations: Some(annotations),
+        } if annotations.len() > ANSWER_BYTES_MAX => DeliveryState::Modified {
+            delivery_failed,
+            undeliverable_here,
+            message_annotations: None,
+        },
+        state => state,
+    }
+}
+
+/// Whether an error is longer than what is sent back.
+fn is_long(error: &Error) -> bool {
+    let description = error.description.as_ref().map_or(0, String::len);
+    let condition = condition_symbol(&error.condition).as_str().len();
+    let info = error.info.as_ref().and_then(|info| encode_fields(info));
+    description + condition + info.map_or(0, |info| info.len()) > ANSWER_BYTES_MAX
+}
+
 /// Who rejected, and the error given.
 fn evidence(consumer: &Arc<Evidence>, error: Option<&Error>) -> Arc<Evidence> {
     let Some(error) = error else {
         return Arc::clone(consumer);
     };
-    Arc::new(Evidence {
-        condition: Some(Name::from(condition_symbol(&error.condition).as_str())),
-        description: error.description.as_deref().map(Name::from),
-        info: error.info.as_ref().and_then(|info| encode_fields(info)),
-        ..(**consumer).clone()
-    })
+    let condition = condition_symbol(&error.condition);
+    let info = error.info.as_ref().and_then(|info| encode_fields(info));
+    let description = error.description.as_deref();
+    Arc::new(consumer.with_error(condition.as_str(), description, info.as_ref()))
 }

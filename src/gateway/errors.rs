@@ -1,6 +1,7 @@
 //! The errors a gateway answers with: one function for each, with its AMQP condition. [AMQP 2.8.14]
 
 use std::fmt::Display;
+use std::sync::Arc;
 
 use super::seats::NoSeat;
 use crate::broker::Error as CoreError;
@@ -13,7 +14,7 @@ use crate::wire::performative::{
 /// `rejected` for this reason.
 pub(super) fn rejected(error: Error) -> DeliveryState {
     DeliveryState::Rejected {
-        error: Some(Box::new(error)),
+        error: Some(Arc::new(error)),
     }
 }
 

@@ -15,6 +15,7 @@ impl Gateway {
         while let Some(event) = self.link.poll_event() {
             self.on_event(now, event);
         }
+        self.last_outcome = None;
     }
 
     fn on_event(&mut self, now: Now, event: Event) {

@@ -3,11 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::{Message, MessageError};
-use crate::base::Name;
+use crate::base::limits::{MERGED_ANNOTATIONS_BYTES_MAX, MODIFIED_ANNOTATIONS_BYTES_MAX};
+use crate::base::{Account, Gauge, Name};
 use crate::deaths;
 use crate::wire::{Pair, Pairs, Reader, SectionIndex, Value, check_annotations, decode_value};
 
+/// Memory of annotations kept apart beside their bytes, in bytes.
+const EDITED_OVERHEAD_BYTES: usize = 64;
 /// The annotation with further routing keys. [dead-lettering part 9 row 5]
 const CC: &str = "x-cc";
 pub(super) const EXCHANGE: &str = "x-exchange";
@@ -71,16 +76,29 @@ pub(super) struct Taken {
     /// How many keys and values they are.
     pub(super) count: u32,
     /// The client's annotations instead, if some of what was received belongs to the broker.
-    pub(super) edited: Option<Edited>,
+    pub(super) edited: Option<Arc<Edited>>,
 }
 
 /// Annotation pairs of a client, without a map around them.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Edited {
     /// Encoded keys and values by turns.
-    pub(super) pairs: Arc<[u8]>,
+    pub(super) pairs: Box<[u8]>,
     /// How many keys and values.
     pub(super) count: u32,
+    /// Where their memory is counted.
+    pub(super) account: Account,
+}
+
+impl Edited {
+    pub(super) fn new(pairs: Box<[u8]>, count: u32) -> Arc<Self> {
+        let account = Account::default();
+        Arc::new(Self {
+            pairs,
+            count,
+            account,
+        })
+    }
 }
 
 /// Checks the message annotations of a payload that was walked, and finds those to keep: as a rule
@@ -109,7 +127,7 @@ pub(super) fn take(
     }
     if any_of_the_broker {
         let kept = pairs.flatten().filter(|pair| !is_the_brokers(pair));
-        taken.edited = Some(kept.collect());
+        taken.edited = Some(collect(kept));
     } else {
         let length = pairs.rest().len();
         taken.start = bare - length;
@@ -121,7 +139,7 @@ pub(super) fn take(
 
 /// Merges two sets of pairs: what `modified` brings replaces what has the same key, its last pair
 /// counts, names of the broker are ignored.
-pub(super) fn merge(pairs: Pairs<'_>, modified: Pairs<'_>) -> Edited {
+pub(super) fn merge(pairs: Pairs<'_>, modified: Pairs<'_>) -> Arc<Edited> {
     let changes = modified.flatten().filter(|pair| !is_the_brokers(pair));
     let changes = changes
         .map(|pair| (Key::of(&pair), pair))
@@ -129,21 +147,73 @@ pub(super) fn merge(pairs: Pairs<'_>, modified: Pairs<'_>) -> Edited {
     let kept = pairs
         .flatten()
         .filter(|pair| !changes.contains_key(&Key::of(pair)));
-    kept.chain(changes.values().copied()).collect()
+    collect(kept.chain(changes.values().copied()))
 }
 
-impl<'a> FromIterator<Pair<'a>> for Edited {
-    fn from_iter<T: IntoIterator<Item = Pair<'a>>>(all: T) -> Self {
-        let (mut pairs, mut count) = (Vec::new(), 0);
-        for pair in all {
-            pairs.extend_from_slice(pair.key);
-            pairs.extend_from_slice(pair.value);
-            count += 2;
+fn collect<'a>(all: impl Iterator<Item = Pair<'a>>) -> Arc<Edited> {
+    let (mut pairs, mut count) = (Vec::new(), 0);
+    for pair in all {
+        pairs.extend_from_slice(pair.key);
+        pairs.extend_from_slice(pair.value);
+        count += 2;
+    }
+    Edited::new(pairs.into(), count)
+}
+
+/// The last annotations that a `modified` outcome gave a message: one that is about many messages
+/// gives as a rule all the same, and those share them.
+#[derive(Debug, Default)]
+pub struct Merging {
+    /// What the outcome brings: kept, so that no other one is taken for it.
+    modified: Bytes,
+    /// The pairs that a message had before, if they are few.
+    before: Option<Box<[u8]>>,
+    merged: Option<Arc<Edited>>,
+    /// Encoded pairs that it gave to messages so far, each counted, in bytes.
+    given_bytes: u64,
+}
+
+/// Pairs up to this length are compared with those of the message before, in bytes.
+const COMPARED_BYTES_MAX: usize = 4 * 1024;
+
+impl Merging {
+    /// Goes on with an outcome, or begins with another one. Outcomes are told apart by the place of
+    /// their bytes.
+    fn turn_to(&mut self, modified: &Bytes) {
+        let is_same =
+            self.modified.as_ptr() == modified.as_ptr() && self.modified.len() == modified.len();
+        if !is_same {
+            *self = Self {
+                modified: modified.clone(),
+                ..Self::default()
+            };
         }
-        Self {
-            pairs: pairs.into(),
-            count,
+    }
+
+    /// The annotations merged; nothing if they cannot be read, or are larger than a message may keep,
+    /// or the outcome gave so much to others that it may give no more.
+    fn merge(&mut self, before: Pairs<'_>, modified: &Bytes) -> Option<Arc<Edited>> {
+        self.turn_to(modified);
+        if self.given_bytes > MODIFIED_ANNOTATIONS_BYTES_MAX {
+            return None;
         }
+        let is_known = self.before.as_deref() == Some(before.rest());
+        let merged = match self.merged.as_ref().filter(|_| is_known) {
+            Some(merged) => Arc::clone(merged),
+            None => {
+                let changes = Reader::new(modified).map().ok()?;
+                let both = before.rest().len() + changes.rest().len();
+                if both > MERGED_ANNOTATIONS_BYTES_MAX {
+                    return None;
+                }
+                let few = before.rest().len() <= COMPARED_BYTES_MAX;
+                self.before = few.then(|| before.rest().into());
+                merge(before, changes)
+            }
+        };
+        self.given_bytes += merged.pairs.len() as u64;
+        self.merged = Some(Arc::clone(&merged));
+        Some(merged)
     }
 }
 
@@ -165,6 +235,50 @@ impl<'a> Key<'a> {
 }
 
 impl Message {
+    /// This message with the annotations of a `modified` outcome merged in: an encoded map that
+    /// passed [`KeyRule::check_modified`]. Names of the broker are ignored. None if the map cannot be
+    /// read, if both together are larger than `limits::MERGED_ANNOTATIONS_BYTES_MAX`, or if this
+    /// outcome gave others more than `limits::MODIFIED_ANNOTATIONS_BYTES_MAX` already.
+    #[must_use]
+    pub fn with_annotations(&self, modified: &Bytes, merging: &mut Merging) -> Option<Self> {
+        let merged = merging.merge(self.client_annotations(), modified)?;
+        Some(Self {
+            edited: Some(merged),
+            ..self.clone()
+        })
+    }
+
+    /// Counts the memory of what messages share that is not their bytes: annotations that are others
+    /// than those received, and histories. Each once, for as long as any message has it.
+    #[inline]
+    pub fn charge(&self, gauge: &Gauge) {
+        if self.edited.is_some() || self.history.is_some() {
+            self.charge_shared(gauge);
+        }
+    }
+
+    fn charge_shared(&self, gauge: &Gauge) {
+        if let Some(edited) = &self.edited {
+            let bytes = || (edited.pairs.len() + EDITED_OVERHEAD_BYTES) as u64;
+            edited.account.open(gauge, bytes);
+        }
+        if let Some(history) = &self.history {
+            history.charge(gauge);
+        }
+    }
+
+    /// Bytes in memory in front of the bare message, the annotations as received; and bytes of
+    /// annotations kept apart from those, shared or not.
+    pub fn annotation_bytes(&self) -> usize {
+        self.edited.as_ref().map_or(0, |edited| edited.pairs.len()) + self.bare as usize
+    }
+
+    /// Bytes in memory in front of the bare message: the annotations as received.
+    #[inline]
+    pub const fn front_bytes(&self) -> u32 {
+        self.bare
+    }
+
     /// Whether it has annotations of clients at all: without any, [`Message::cc`] is empty.
     pub fn may_have_cc(&self) -> bool {
         let edited = self.edited.as_ref().map(|edited| edited.count);

@@ -85,10 +85,7 @@ impl Message {
     /// The same message, its annotations apart from the bytes that it keeps.
     pub(super) fn with_own_annotations(&self) -> Self {
         let pairs = self.client_annotations();
-        let own = || Edited {
-            pairs: pairs.rest().into(),
-            count: pairs.left(),
-        };
+        let own = || Edited::new(pairs.rest().into(), pairs.left());
         Self {
             edited: Some(self.edited.clone().unwrap_or_else(own)),
             ..self.clone()
@@ -110,10 +107,7 @@ impl Message {
         if !self.is_hollow() {
             return Arc::clone(self);
         }
-        let nothing = || Edited {
-            pairs: Arc::from([]),
-            count: 0,
-        };
+        let nothing = || Edited::new(Box::default(), 0);
         Arc::new(Self {
             storage: other.storage.clone(),
             bare: other.bare,
@@ -160,10 +154,7 @@ fn decode_envelope(
         bare: 0,
         ends,
         annotation_count: 0,
-        edited: (count > 0).then(|| Edited {
-            pairs: pairs.into(),
-            count,
-        }),
+        edited: (count > 0).then(|| Edited::new(pairs.into(), count)),
         history: history.map(Arc::new),
         durable,
         priority,

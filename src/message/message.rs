@@ -7,13 +7,15 @@ use bytes::Bytes;
 use super::annotations::{self, Edited};
 use super::storage::Storage;
 use super::{KeyRule, MessageError};
-use crate::base::limits::MERGED_ANNOTATIONS_BYTES_MAX;
 use crate::base::{Name, Timestamp};
 use crate::deaths::History;
 use crate::wire::{
     Fields, Pairs, PlainMessage, PropertyField, Reader, Section, SectionIndex, Value, decode_value,
     walk,
 };
+
+/// Memory of a routing key beside its text, in bytes.
+const KEY_OVERHEAD_BYTES: usize = 40;
 
 /// Where a message was published to.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -25,6 +27,16 @@ pub struct Route {
 }
 
 impl Route {
+    /// Memory of its keys, about, in bytes.
+    pub fn key_bytes(&self) -> u32 {
+        let bytes: usize = self
+            .keys
+            .iter()
+            .map(|key| key.len() + KEY_OVERHEAD_BYTES)
+            .sum();
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    }
+
     /// The first routing key: what `x-routing-key` shows.
     pub fn first_key(&self) -> &str {
         self.keys.first().map_or("", Name::as_str)
@@ -52,7 +64,7 @@ pub struct Message {
     /// Number of keys and values before the bare message.
     pub(super) annotation_count: u32,
     /// The client's annotations, once they are others than those in the storage.
-    pub(super) edited: Option<Edited>,
+    pub(super) edited: Option<Arc<Edited>>,
     pub(super) history: Option<Arc<History>>,
     pub(super) durable: Option<bool>,
     pub(super) priority: Option<u8>,
@@ -151,20 +163,6 @@ impl Message {
         self.history = Some(history);
         self.ttl_ms = None;
         self.carried_delivery_count = delivery_count;
-    }
-
-    /// This message with the annotations of a `modified` outcome merged in: an encoded map that
-    /// passed [`KeyRule::check_modified`]. Names of the broker are ignored. None if the map cannot be
-    /// read, or if both together are larger than `limits::MERGED_ANNOTATIONS_BYTES_MAX`.
-    #[must_use]
-    pub fn with_annotations(&self, modified: &[u8]) -> Option<Self> {
-        let modified = Reader::new(modified).map().ok()?;
-        let before = self.client_annotations();
-        let both = before.rest().len() + modified.rest().len();
-        (both <= MERGED_ANNOTATIONS_BYTES_MAX).then(|| Self {
-            edited: Some(annotations::merge(before, modified)),
-            ..self.clone()
-        })
     }
 
     /// The bare message and the footer, as received; of one written [`ahead`](Message::ahead) or kept

@@ -18,7 +18,7 @@ mod storage;
 mod view;
 
 pub use ahead::BareLengths;
-pub use annotations::KeyRule;
+pub use annotations::{KeyRule, Merging};
 pub use error::{MessageError, StoredMessageError};
 pub use fuzz::fuzz_message;
 pub use message::{Message, Route};

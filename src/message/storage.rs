@@ -43,6 +43,9 @@ pub(super) struct Parts {
 /// Bytes in front of what is kept, at most, that stay with a received message: its header, as a rule.
 const FRONT_BYTES_MAX: usize = 64;
 
+/// What is in front may stay as a part of what is kept, as a divisor.
+const FRONT_PART: usize = 16;
+
 impl Storage {
     /// Keeps what comes from byte `start` on of a message that arrived.
     pub(super) fn received(mut bytes: Bytes, start: usize) -> Self {
@@ -58,6 +61,9 @@ impl Storage {
         bytes.advance(start.min(bytes.len()));
         if bytes.len() <= MESSAGE_COPY_BYTES_MAX {
             Self::Copied(Arc::from(&*bytes))
+        } else if start > bytes.len() / FRONT_PART {
+            // What is in front (delivery annotations, forged ones) would stay in memory with it.
+            Self::Shared(Bytes::copy_from_slice(&bytes))
         } else {
             Self::Shared(bytes)
         }

@@ -14,7 +14,7 @@ use crate::broker::policy::PolicySpec;
 use crate::broker::registry::{RegistryFact, VhostLimits, VhostSpec};
 use crate::broker::{Body, Destination, Entry, Fact, Load, Policy, Record, Shelved, Spill, Wanted};
 use crate::deaths::{Death, Evidence, History, Reason};
-use crate::message::{KeyRule, Message, Route};
+use crate::message::{KeyRule, Merging, Message, Route};
 use crate::store::Payload;
 use crate::wire::Value;
 
@@ -42,8 +42,9 @@ fn message(deaths: u8, durable: bool) -> Arc<Message> {
         bytes.drain(..7);
     }
     let message = Message::from_transfer(bytes.into(), KeyRule::Specification).unwrap();
+    let modified = Bytes::from_static(b"\xc1\x06\x02\xa3\x01y\x52\x01");
     let message = message
-        .with_annotations(b"\xc1\x06\x02\xa3\x01y\x52\x01")
+        .with_annotations(&modified, &mut Merging::default())
         .unwrap();
     let mut history = None;
     for death in 0..deaths {

@@ -146,26 +146,53 @@ impl<P: Payload, D: Disk> Writer<P, D> {
                 self.finish_record(lsn, begin, kind, flags, pieces);
                 return Ok(Put::Done);
             }
-            self.out.cut(begin);
-            if self
-                .active
-                .as_ref()
-                .is_some_and(|active| active.records == 0)
-            {
-                let error = StoreError::RecordTooLarge {
-                    bytes: payload_bytes,
-                    max: self.options.segment_bytes as usize,
-                };
-                return Err(self.poison(DiskError {
-                    operation: DiskOperation::Write,
-                    name: "journal".to_owned(),
-                    kind: DiskErrorKind::Failed,
-                    message: error.to_string(),
-                }));
+            if self.is_blank() {
+                return self.put_alone(lsn, (begin, payload_bytes), kind, flags, pieces);
             }
+            self.out.cut(begin);
             self.seal()?;
         }
         Ok(Put::NoRoom)
+    }
+
+    /// Whether the open segment has no record yet.
+    fn is_blank(&self) -> bool {
+        let active = self.active.as_ref();
+        active.is_some_and(|active| active.records == 0)
+    }
+
+    /// Gives a record that is larger than a segment one of its own, as large as it has to be. The
+    /// room is reserved first: without it the record waits, as on every full disk.
+    fn put_alone(
+        &mut self,
+        lsn: Lsn,
+        (begin, payload_bytes): (usize, usize),
+        kind: Kind,
+        flags: u8,
+        pieces: &[Lsn],
+    ) -> Result<Put, StoreError> {
+        let needed = self.end_at(begin, payload_bytes, pieces.len());
+        let Ok(needed) = u32::try_from(needed) else {
+            // No setting allows a message of that size, and records are cut behind each.
+            let bytes = payload_bytes;
+            let error = StoreError::RecordTooLarge { bytes };
+            return Err(self.poison(DiskError {
+                operation: DiskOperation::Write,
+                name: "journal".to_owned(),
+                kind: DiskErrorKind::Failed,
+                message: error.to_string(),
+            }));
+        };
+        let file = self.active.as_ref().map(|active| Arc::clone(&active.file));
+        let reserved = file.map_or(Ok(()), |file| file.preallocate(u64::from(needed)));
+        if let Err(error) = reserved {
+            self.out.cut(begin);
+            self.lack_room(&error);
+            return Ok(Put::NoRoom);
+        }
+        self.finish_record(lsn, begin, kind, flags, pieces);
+        self.have_room();
+        Ok(Put::Done)
     }
 
     fn finish_record(&mut self, lsn: Lsn, begin: usize, kind: Kind, flags: u8, pieces: &[Lsn]) {
@@ -199,10 +226,16 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         let Some(active) = &self.active else {
             return false;
         };
-        let index = active.index.encoded_bytes_max() + 12 + pieces * 8;
-        let end = begin + frame_span(payload_bytes) + index + TRAILER_BYTES;
         let near = lsn.0.saturating_sub(active.base.0) < u64::from(u32::MAX / 2);
+        let end = self.end_at(begin, payload_bytes, pieces);
         near && end <= self.options.segment_bytes as usize
+    }
+
+    /// Where the segment would end with a record at `begin` as its last.
+    fn end_at(&self, begin: usize, payload_bytes: usize, pieces: usize) -> usize {
+        let active = self.active.as_ref();
+        let index = active.map_or(0, |active| active.index.encoded_bytes_max());
+        begin + frame_span(payload_bytes) + index + 12 + pieces * 8 + TRAILER_BYTES
     }
 
     /// Opens a prepared segment for `first`; false if there is none and no room for one.

@@ -112,13 +112,11 @@ pub enum StoreError {
     /// A write or sync failed before: nothing is confirmed any more. (disk)
     #[error("the store stopped after an error: {0}")]
     Poisoned(DiskError),
-    /// A record does not fit into an empty segment. (ourselves)
-    #[error("record of {bytes} bytes exceeds the {max} a segment can hold")]
+    /// A record is larger than offsets in a segment can tell, 4 GiB. (ourselves)
+    #[error("record of {bytes} bytes exceeds what any segment can hold")]
     RecordTooLarge {
         /// Its size in bytes.
         bytes: usize,
-        /// The most a segment of this size takes.
-        max: usize,
     },
 }
 

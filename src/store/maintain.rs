@@ -169,12 +169,14 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         true
     }
 
-    /// Keeps a segment nobody needs to be prepared again, if it is not too small, nobody reads it
-    /// just now, not too many are kept, and the disk has plenty of room.
+    /// Keeps a segment nobody needs to be prepared again, if it is neither too small nor that of a
+    /// record larger than others, nobody reads it just now, not too many are kept, and the disk has
+    /// plenty of room.
     fn recycle_or_remove(&mut self, segment: Segment<D::File>) -> Result<(), DiskError> {
         let name = segment_name(segment.id);
-        let is_large = segment.data_end >= self.options.segment_bytes / 2;
-        if is_large
+        let most = self.options.segment_bytes;
+        let is_usual = (most / 2..=most).contains(&segment.data_end);
+        if is_usual
             && self.has_plenty()
             && self.recycled.len() < self.options.recycled_segments
             && let Ok(file) = Arc::try_unwrap(segment.file)

@@ -21,7 +21,7 @@ pub enum SyncPolicy {
 /// Sizes and rules of a store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Bytes of a segment. A record must fit into one. Default: 32 MiB.
+    /// Bytes of a segment. A record that is larger gets one of its own. Default: 32 MiB.
     pub segment_bytes: u32,
     /// Segments kept prepared, so that settlements can be written on a full disk. Default: 2.
     pub reserved_segments: usize,

@@ -43,22 +43,32 @@ impl<P: Payload, D: Disk> Writer<P, D> {
                 self.next_id += 1;
                 self.no_room = false;
                 self.prepared.push_back(Prepared { id, file });
-                if self.prepared.len() >= self.options.reserved_segments
-                    && self.shared.state() == StoreState::Full
-                {
-                    self.shared.set_state(StoreState::Open);
-                    tracing::info!("there is room for the journal again: publishers go on");
-                }
+                self.have_room();
             }
             Err(error) => {
                 // A leftover is found blank at the next start, and removed then.
                 let _ = self.shared.disk.remove(&name);
                 self.no_room = true;
-                if self.shared.state() == StoreState::Open {
-                    self.shared.set_state(StoreState::Full);
-                    tracing::warn!(%error, "no room for another journal segment: publishers stop");
-                }
+                self.lack_room(&error);
             }
+        }
+    }
+
+    /// Notes that the disk has no room for what is to be written.
+    pub(super) fn lack_room(&self, error: &DiskError) {
+        if self.shared.state() == StoreState::Open {
+            self.shared.set_state(StoreState::Full);
+            tracing::warn!(%error, "no room for another journal segment: publishers stop");
+        }
+    }
+
+    /// Notes that there was room, and whether all that is to be reserved is.
+    pub(super) fn have_room(&self) {
+        if self.prepared.len() >= self.options.reserved_segments
+            && self.shared.state() == StoreState::Full
+        {
+            self.shared.set_state(StoreState::Open);
+            tracing::info!("there is room for the journal again: publishers go on");
         }
     }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::work::Work;
 use super::{Core, Turn};
-use crate::base::limits::MESSAGE_COPY_BYTES_MAX;
 use crate::base::{HolderId, Lsn, Millis, Now, QueueId};
 use crate::broker::Entry;
 use crate::broker::arguments::Overflow;
@@ -46,15 +45,6 @@ impl Arrival {
             route,
             body,
         }
-    }
-
-    /// Bytes of its bare message that are in memory.
-    fn here_bytes(&self) -> u32 {
-        if self.size_bytes as usize <= MESSAGE_COPY_BYTES_MAX {
-            return self.size_bytes;
-        }
-        let apart_bytes = u32::try_from(self.message.apart_bytes()).unwrap_or(u32::MAX);
-        self.size_bytes.saturating_sub(apart_bytes)
     }
 }
 
@@ -139,7 +129,6 @@ impl Core {
         if body != envelope {
             self.recorder.share(body, 1);
         }
-        let here_bytes = arrival.here_bytes();
         let known = durable.then(|| (arrival.message.clone(), arrival.route.clone()));
         let slot = Slot {
             message: arrival.message,
@@ -156,6 +145,8 @@ impl Core {
             acquired: 0,
             durable,
         };
+        slot.message.charge(&self.memory.shared);
+        let here_bytes = slot.here_bytes();
         let position = queue.messages.insert(slot, state, &mut self.trash);
         self.memory.here.add(here_bytes);
         queue.counters.entered += 1;

@@ -93,6 +93,7 @@ impl Core {
             self.remove_dropped(turn, id, position, from, why);
             return;
         };
+        history.charge(&self.memory.shared);
         let count = slot
             .message
             .carried_delivery_count()

@@ -48,6 +48,7 @@ use super::reply::QueueInfo;
 use super::router::Router;
 use super::{Command, DropCause, Effects, Reply};
 use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Seed, Table, limits};
+use crate::message::Merging;
 
 /// How a core is made.
 #[derive(Clone, Debug)]
@@ -107,6 +108,8 @@ pub struct Core {
     /// Exchanges that the journal knows.
     durable_exchanges: BTreeSet<Name>,
     recorder: Recorder,
+    /// What the last `modified` outcome gave messages.
+    merging: Merging,
     memory: Paging,
     counters: Counters,
     /// Queues that may be declared at a time.
@@ -154,6 +157,7 @@ impl Core {
             durable_exchanges: BTreeSet::new(),
             recorder: Recorder::new(),
             memory: Paging::default(),
+            merging: Merging::default(),
             counters: Counters::default(),
             queues_max: None,
             default_queue_type: None,

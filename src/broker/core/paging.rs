@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::death::Dying;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
-use crate::base::{Lsn, Position, QueueId};
+use crate::base::{Gauge, Lsn, Position, QueueId};
 use crate::broker::queue::{Burial, Card, Gone, Leaving, State, Usage};
 use crate::broker::{DropCause, Load, Loaded, Spill, Wanted};
 use crate::deaths::Reason;
@@ -39,6 +39,8 @@ pub struct Memory {
     pub here: Usage,
     /// Out of memory.
     pub out: Usage,
+    /// Annotations, histories and evidence that messages in memory have or share, in bytes.
+    pub shared_bytes: u64,
     /// Blocks read back so far.
     pub loads: u64,
 }
@@ -51,7 +53,7 @@ impl Memory {
 
     /// Memory that those take that are in memory, about, in bytes: what paging can free.
     pub const fn here_bytes(&self) -> u64 {
-        self.here.memory_bytes()
+        self.here.memory_bytes() + self.shared_bytes
     }
 
     /// Memory that is kept of those that are not, about, in bytes.
@@ -60,9 +62,9 @@ impl Memory {
     }
 }
 
-/// Bytes of a bare message that are in memory.
+/// Bytes of a message that are in memory, annotations as received included.
 fn bytes_here(message: &Message) -> u64 {
-    (message.bare_len() - message.apart_bytes()) as u64
+    (message.bare_len() - message.apart_bytes()) as u64 + u64::from(message.front_bytes())
 }
 
 /// Memory of a message that is on disk, in bytes.
@@ -73,6 +75,8 @@ const CARD_BYTES: u64 = 24;
 pub(super) struct Paging {
     pub(super) here: Usage,
     out: Usage,
+    /// What messages share that is not their bytes.
+    pub(super) shared: Gauge,
     /// Blocks that take no more messages and may leave: queue and a place in it, newest last.
     full: VecDeque<(QueueId, Position)>,
     /// When to look for those that are no more.
@@ -107,12 +111,18 @@ impl Paging {
 
 impl Core {
     /// What messages take.
-    pub const fn memory(&self) -> Memory {
+    pub fn memory(&self) -> Memory {
         Memory {
             here: self.memory.here,
             out: self.memory.out,
+            shared_bytes: self.memory.shared.bytes(),
             loads: self.memory.loads,
         }
+    }
+
+    /// What messages share that is not their bytes, to be asked at any time.
+    pub fn shared_memory(&self) -> Gauge {
+        self.memory.shared.clone()
     }
 
     /// The block of this place may leave memory from now on.
@@ -333,6 +343,9 @@ impl Core {
             .map(|(_, card)| card.envelope)
             .collect();
         let before = queue.messages.usage();
+        for (_, message, _) in &messages {
+            message.charge(&self.memory.shared);
+        }
         queue.messages.come_back(block, messages);
         self.memory.change(before, queue.messages.usage());
         for name in spilled {

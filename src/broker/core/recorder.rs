@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use crate::base::{Lsn, Now, Position, QueueId};
 use crate::broker::queue::Gone;
 use crate::broker::{Body, Effects, Fact, Facts, Record};
+use crate::message::{Message, Route};
 
-/// A record that carries so many bytes of bodies is ended before the next message is touched.
+/// A record that carries so many bytes of messages is ended before the next one is touched.
 const RECORD_BYTES: usize = 1024 * 1024;
 
 /// Collects the facts of one command or tick; they become one record (more, if they are long).
@@ -16,7 +17,7 @@ pub(super) struct Recorder {
     facts: Facts,
     /// The record being made names a body already.
     names_body: bool,
-    /// Bytes of bodies in it.
+    /// Bytes of bodies and envelopes in it, about.
     carried_bytes: usize,
     /// A record of this command is ended already.
     has_ended: bool,
@@ -103,22 +104,45 @@ impl Recorder {
 
     /// Adds an insertion in front of what followed from it.
     pub(super) fn push_insertion(&mut self, at: usize, fact: Fact) {
-        if let Fact::Inserted { body, message, .. } = &fact
-            && !matches!(body, Body::At(_))
+        if let Fact::Inserted {
+            body,
+            message,
+            route,
+            ..
+        } = &fact
         {
-            self.carried_bytes += message.bare_len();
+            self.carry(*body, message, route);
         }
         self.facts.insert(at, fact);
     }
 
     /// Adds that a message is another one.
     pub(super) fn push_change(&mut self, fact: Fact) {
-        if let Fact::Changed { body, message, .. } = &fact
-            && !matches!(body, Body::At(_))
+        if let Fact::Changed {
+            body,
+            message,
+            route,
+            ..
+        } = &fact
         {
-            self.carried_bytes += message.bare_len();
+            self.carry(*body, message, route);
         }
         self.facts.push(fact);
+    }
+
+    /// Counts what the record carries of one more message.
+    #[inline]
+    fn carry(&mut self, body: Body, message: &Message, route: &Route) {
+        if !matches!(body, Body::At(_)) {
+            self.carried_bytes += message.bare_len();
+        }
+        self.carried_bytes += message.annotation_bytes();
+        if route.keys.len() > 1 {
+            self.carried_bytes += route.key_bytes() as usize;
+        }
+        if let Some(history) = message.history() {
+            self.carried_bytes += history.about_bytes();
+        }
     }
 
     /// A message is gone. Told to the journal if that knows it; what it names may go.

@@ -208,8 +208,14 @@ impl Core {
         if let Some(annotations) = annotations
             && let Some(slot) = queue.and_then(|queue| queue.messages.slot_mut(position))
         {
-            match slot.message.with_annotations(annotations) {
-                Some(message) => slot.message = Arc::new(message),
+            match slot
+                .message
+                .with_annotations(annotations, &mut self.merging)
+            {
+                Some(message) => {
+                    message.charge(&self.memory.shared);
+                    slot.message = Arc::new(message);
+                }
                 None => self.counters.annotations_ignored += 1,
             }
         }

@@ -40,8 +40,9 @@ pub(super) struct Block {
     slots: Slots,
     /// Bytes of the bare messages in it.
     bytes: u64,
-    /// Those of them that are on disk while the block is in memory.
-    apart_bytes: u64,
+    /// Those of them that are on disk while the block is in memory, less what its messages have in
+    /// memory beside them.
+    apart_bytes: i64,
     bits: [[u64; WORDS]; STATES],
     counts: [u16; STATES],
 }
@@ -81,9 +82,20 @@ impl Block {
         self.bytes
     }
 
-    /// Bytes of bare messages that are on disk while the block is in memory.
-    pub(super) const fn apart_bytes(&self) -> u64 {
+    /// Bytes of bare messages that are on disk while the block is in memory, less what its messages
+    /// have in memory beside them.
+    pub(super) const fn apart_bytes(&self) -> i64 {
         self.apart_bytes
+    }
+
+    /// Bytes of its messages with what they have beside their bare messages: what it takes to move it.
+    pub(super) const fn weight_bytes(&self) -> u64 {
+        let beside_bytes = if self.apart_bytes < 0 {
+            self.apart_bytes.unsigned_abs()
+        } else {
+            0
+        };
+        self.bytes.saturating_add(beside_bytes)
     }
 
     /// Whether its messages are on disk.
@@ -137,9 +149,9 @@ impl Block {
     }
 
     /// Puts a slot at a place at or behind all others of this block; bytes of its bare message that are
-    /// on disk all the same.
+    /// on disk all the same, less what it has in memory beside it.
     #[inline]
-    pub(super) fn put(&mut self, at: usize, slot: Slot, state: State, room: &mut Room) -> u64 {
+    pub(super) fn put(&mut self, at: usize, slot: Slot, state: State, room: &mut Room) -> i64 {
         if self.is_out() && self.live() == 0 {
             self.slots = Slots::Here(Vec::new());
         }
@@ -158,7 +170,7 @@ impl Block {
             slots.push(None);
         }
         self.bytes += u64::from(slot.size_bytes);
-        let apart_bytes = u64::from(slot.apart_bytes());
+        let apart_bytes = slot.apart_bytes();
         self.apart_bytes += apart_bytes;
         if slots.len() == slots.capacity() && slots.len() >= SLOTS_KEPT {
             room.enlarge(slots);
@@ -227,11 +239,11 @@ impl Block {
                     body: slot.body,
                     durable: slot.durable,
                     size_bytes: slot.size_bytes,
-                    here_bytes: slot.size_bytes.saturating_sub(slot.apart_bytes()),
+                    here_bytes: slot.here_bytes(),
                     was_here: true,
                     deadline: slot.deadline,
                 };
-                self.apart_bytes -= u64::from(gone.size_bytes - gone.here_bytes);
+                self.apart_bytes -= gone.apart_bytes();
                 *place = None;
                 gone
             }
@@ -332,7 +344,7 @@ impl Block {
                 acquired: card.acquired,
                 durable: card.durable,
             };
-            apart_bytes += u64::from(slot.apart_bytes());
+            apart_bytes += slot.apart_bytes();
             *place = Some(slot);
         }
         self.apart_bytes = apart_bytes;

@@ -39,8 +39,9 @@ pub struct Lane {
     cursor: u64,
     ready: u64,
     out: Usage,
-    /// Bytes of bare messages that are on disk though their blocks are in memory.
-    apart_bytes: u64,
+    /// Bytes of bare messages that are on disk though their blocks are in memory, less what messages
+    /// have in memory beside their bare messages.
+    apart_bytes: i64,
     blocks: VecDeque<Cell>,
 }
 
@@ -152,7 +153,7 @@ impl Lane {
         let (cell, at) = self.split(offset);
         let block = self.blocks.get(cell).and_then(|entry| entry.block.as_ref());
         let is_closed = block.is_some_and(|block| {
-            (block.is_out() && block.live() > 0) || block.bytes() >= BLOCK_BYTES
+            (block.is_out() && block.live() > 0) || block.weight_bytes() >= BLOCK_BYTES
         });
         if is_closed && at > 0 {
             self.block_of(self.next) + (1 << self.shift)
@@ -284,7 +285,7 @@ impl Lane {
     }
 
     /// Bytes of bare messages that are on disk though their blocks are in memory.
-    pub const fn apart_bytes(&self) -> u64 {
+    pub const fn apart_bytes(&self) -> i64 {
         self.apart_bytes
     }
 
@@ -365,7 +366,7 @@ impl Lane {
             self.out.messages -= 1;
             self.out.bytes -= u64::from(gone.size_bytes);
         } else {
-            self.apart_bytes -= u64::from(gone.size_bytes - gone.here_bytes);
+            self.apart_bytes -= gone.apart_bytes();
         }
         if block.live() == 0 {
             if is_last {

@@ -60,12 +60,27 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Bytes of its bare message that are on disk all the same.
-    pub(super) fn apart_bytes(&self) -> u32 {
-        if self.size_bytes as usize <= MESSAGE_COPY_BYTES_MAX {
-            return 0;
+    /// Bytes in memory: of its bare message, without those that are on disk all the same, of its
+    /// annotations as received, and of routing keys that are its own.
+    #[inline]
+    pub fn here_bytes(&self) -> u32 {
+        let mut here_bytes = self.size_bytes;
+        if self.size_bytes as usize > MESSAGE_COPY_BYTES_MAX {
+            let apart_bytes = u32::try_from(self.message.apart_bytes()).unwrap_or(u32::MAX);
+            here_bytes = here_bytes.saturating_sub(apart_bytes);
         }
-        u32::try_from(self.message.apart_bytes()).unwrap_or(u32::MAX)
+        here_bytes = here_bytes.saturating_add(self.message.front_bytes());
+        if self.route.keys.len() > 1 {
+            here_bytes = here_bytes.saturating_add(self.route.key_bytes());
+        }
+        here_bytes
+    }
+
+    /// Bytes of its bare message that are on disk all the same, less those that are in memory beside
+    /// it: see [`Slot::here_bytes`].
+    #[inline]
+    pub(super) fn apart_bytes(&self) -> i64 {
+        i64::from(self.size_bytes) - i64::from(self.here_bytes())
     }
 
     /// What stays of it while it is out of memory, its envelope being in that record.
@@ -95,7 +110,7 @@ pub struct Gone {
     pub durable: bool,
     /// Bytes of its bare message.
     pub size_bytes: u32,
-    /// Those of them that were in memory.
+    /// Bytes that it had in memory: see [`Slot::here_bytes`].
     pub here_bytes: u32,
     /// It was in memory.
     pub was_here: bool,
@@ -103,6 +118,11 @@ pub struct Gone {
 }
 
 impl Gone {
+    /// Bytes of its bare message that were not in memory, less those that were beside it.
+    pub(super) fn apart_bytes(&self) -> i64 {
+        i64::from(self.size_bytes) - i64::from(self.here_bytes)
+    }
+
     /// The records that it named, each once.
     pub fn names(&self) -> impl Iterator<Item = Lsn> + use<> {
         names(self.envelope, self.body)

@@ -150,6 +150,7 @@ fn with_evidence() -> History {
         container: Some("c".into()),
         link: None,
         user: Some(Name::from("guest")),
+        ..Evidence::default()
     };
     let rejected = death("a", Reason::Rejected, -5);
     let rejected = Death {

@@ -337,7 +337,7 @@ fn long_history_of_the_first_version_is_read_whole_and_folded_at_the_next_death(
     let all = expired_once_each(100);
     let entry = |one: &Death| (*history(std::slice::from_ref(one)).entries()[0]).clone();
     let entries = all.iter().rev().map(entry).collect();
-    let long = History::from_parts(entries, 99, Name::default(), None).unwrap();
+    let long = History::from_parts(entries, 99, Name::default(), None, 0).unwrap();
     let read = History::decode(&stored(&long)).unwrap();
     assert_eq!((read.entries().len(), &read), (100, &long));
     let all = expired_once_each(101);

@@ -2,6 +2,7 @@
 
 mod cycles;
 mod encodings;
+mod evidence;
 mod folding;
 mod recording;
 mod sharing;

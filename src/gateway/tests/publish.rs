@@ -45,7 +45,7 @@ fn a_rejection_names_the_exchange_of_its_own_message() {
         let Some(DeliveryState::Rejected { error: Some(error) }) = state else {
             panic!("{state:?}");
         };
-        let description = error.description.unwrap_or_default();
+        let description = error.description.clone().unwrap_or_default();
         assert!(
             description.contains(&format!("'{exchange}'")),
             "{description}"

@@ -490,7 +490,7 @@ pub(super) fn names(seen: &[Seen]) -> Vec<String> {
 pub(super) fn condition(error: &crate::wire::performative::Error) -> String {
     let mut out = Vec::new();
     crate::wire::performative::DeliveryState::Rejected {
-        error: Some(Box::new(error.clone())),
+        error: Some(std::sync::Arc::new(error.clone())),
     }
     .write(&mut out);
     let mut described = crate::wire::Reader::new(&out).described().unwrap();

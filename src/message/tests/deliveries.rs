@@ -40,7 +40,7 @@ fn header_is_delivered_as_it_came() {
 #[test]
 fn counts_are_shown_when_above_zero() {
     let modified = message("005370c0020141 005375a0026d31");
-    let modified = modified.with_annotations(&super::bytes("c10b02a307782d6f70742d7640"));
+    let modified = super::modified_by(&modified, &super::bytes("c10b02a307782d6f70742d7640"));
     let modified = modified.unwrap();
     assert_eq!(
         prefix(&modified, &route("", &["src"]), 1, 1),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{DeliveryView, KeyRule, Message, Route};
+use super::{DeliveryView, KeyRule, Merging, Message, Route};
 use crate::base::{Name, Timestamp};
 use crate::deaths::{Death, Encoding, History, Reason};
 
@@ -35,6 +35,14 @@ fn hex(bytes: &[u8]) -> String {
 
 fn message(payload: &str) -> Message {
     Message::from_transfer(bytes(payload), KeyRule::Specification).unwrap()
+}
+
+/// The message with the annotations of a `modified` outcome of its own.
+fn modified_by(message: &Message, annotations: &[u8]) -> Option<Message> {
+    message.with_annotations(
+        &Bytes::copy_from_slice(annotations),
+        &mut Merging::default(),
+    )
 }
 
 fn route(exchange: &str, keys: &[&str]) -> Arc<Route> {

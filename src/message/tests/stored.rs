@@ -1,6 +1,6 @@
 use bytes::Bytes;
 
-use super::{bytes, hex, message, prefix, rejected, route};
+use super::{bytes, hex, message, modified_by, prefix, rejected, route};
 use crate::message::{Message, StoredMessageError};
 
 fn dead_letter() -> Message {
@@ -8,8 +8,7 @@ fn dead_letter() -> Message {
         "005370c0020141 005372c10502a3017840 005373c0050240a1017a 005374c10502a1017840 \
          005375a0026d31 005378c10502a3017840",
     );
-    published
-        .with_annotations(&bytes("c10602a301795201"))
+    modified_by(&published, &bytes("c10602a301795201"))
         .unwrap()
         .died(rejected(), 2)
 }

@@ -15,6 +15,7 @@ fn memory(here: u64, out: u64) -> Memory {
     Memory {
         here: usage(here),
         out: usage(out),
+        shared_bytes: 0,
         loads: 0,
     }
 }

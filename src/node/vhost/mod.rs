@@ -21,7 +21,7 @@ use super::signal::Signal;
 use super::stats::{LockHolds, VhostStats};
 use super::store::Store;
 use crate::base::limits::BATCH_COMMANDS_MAX;
-use crate::base::{ConnectionId, Lsn, Millis, Name, Now, Seed, Table};
+use crate::base::{ConnectionId, Gauge, Lsn, Millis, Name, Now, Seed, Table};
 use crate::broker::{Command, Core, Effects, Fact, Memory, More, QueueChurn, Record, Snapshot};
 use crate::gateway::Gateway;
 use crate::management::http::json::stats::VhostSample;
@@ -45,8 +45,10 @@ pub(crate) struct Vhost<D: Disk> {
     /// Keeps the records; none: messages live in memory only.
     store: Option<Arc<Store<D>>>,
     pager: Arc<Pager<D>>,
-    /// What its messages took when the lock was held last, in bytes.
+    /// What its messages took when the lock was held last, without what they share, in bytes.
     memory_bytes: AtomicU64,
+    /// What they share.
+    shared_memory: Gauge,
     failed: AtomicBool,
     /// Deleted: nothing more is done in it.
     deleted: AtomicBool,
@@ -68,7 +70,7 @@ impl<D: Disk> Vhost<D> {
         clock: SharedClock,
         failure: Arc<Signal>,
     ) -> Self {
-        let name = core.vhost().clone();
+        let (name, shared_memory) = (core.vhost().clone(), core.shared_memory());
         let state = State {
             core,
             effects: Effects::new(),
@@ -85,6 +87,7 @@ impl<D: Disk> Vhost<D> {
             store,
             pager,
             memory_bytes: AtomicU64::new(0),
+            shared_memory,
             failed: AtomicBool::new(false),
             deleted: AtomicBool::new(false),
             failure,
@@ -284,7 +287,8 @@ impl<D: Disk> Vhost<D> {
         if before == memory {
             return Room::default();
         }
-        self.memory_bytes.store(memory.bytes(), Ordering::Relaxed);
+        let own_bytes = memory.bytes() - memory.shared_bytes;
+        self.memory_bytes.store(own_bytes, Ordering::Relaxed);
         self.pager.used(before, memory)
     }
 
@@ -295,7 +299,8 @@ impl<D: Disk> Vhost<D> {
 
     /// Memory that all messages take, about, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.memory_bytes.load(Ordering::Relaxed)
+        // What is shared is freed outside of the lock, too.
+        self.memory_bytes.load(Ordering::Relaxed) + self.shared_memory.bytes()
     }
 
     /// Ready when an earlier deadline came up than the timer task sleeps for.

@@ -1,6 +1,7 @@
 //! Single behaviours.
 
 use super::*;
+use crate::store::sim_disk::Crash;
 
 #[test]
 fn what_is_durable_is_read_back_by_its_lsn() {
@@ -269,4 +270,65 @@ fn a_tail_that_was_never_confirmed_is_no_damage() {
     let left = World::open(&cut, options(), 2).unwrap();
     assert_eq!(left.recovery.damage, []);
     assert_eq!(left.entries.len(), 1);
+}
+
+/// A message with 15 MB of further routing keys made a record larger than a segment: the journal was
+/// poisoned for all vhosts, and again after each restart, when it was read back and moved on.
+#[test]
+fn a_record_larger_than_a_segment_gets_one_of_its_own() {
+    let disk = SimDisk::default();
+    let mut world = World::open(&disk, options(), 1).unwrap();
+    for length in [
+        10, 3_900, 4_000, 4_096, 5_000, 100_000, 10, 20_000, 9_000, 10,
+    ] {
+        let key = world.publish(length);
+        world.commit().unwrap();
+        assert!(world.journal.durable_lsn() >= world.entries[&key]);
+        assert_eq!(world.journal.state(), StoreState::Open);
+    }
+    world.publish_large(3, 7_000);
+    world.commit().unwrap();
+    let image = disk.crash(Crash::Power, &mut Random(3));
+    world.reopen(&image, "after a power cut");
+    world.writer.close(Timestamp(9)).unwrap();
+    let mut world = world.reopen(&disk, "reopened");
+    let keys: Vec<u32> = world.entries.keys().copied().collect();
+    for key in &keys[..keys.len() - 2] {
+        world.settle(*key);
+    }
+    world.commit().unwrap();
+    world.checkpoint().unwrap();
+    world.maintain_all().unwrap();
+    let left = world.journal.stats().segment_bytes;
+    assert!(
+        left < 60_000,
+        "{left} bytes: the large ones went with their record"
+    );
+    world.reopen(&disk, "when most are gone");
+}
+
+#[test]
+fn a_record_larger_than_the_room_that_is_left_waits_for_it() {
+    let disk = SimDisk::default();
+    let mut world = World::open(&disk, options(), 1).unwrap();
+    world.publish(10);
+    world.commit().unwrap();
+    world.maintain_all().unwrap();
+    disk.set_faults(Faults {
+        capacity_bytes: Some(20_000),
+        ..Faults::default()
+    });
+    let key = world.publish(50_000);
+    world.commit().unwrap();
+    let lsn = world.entries[&key];
+    assert!(world.journal.durable_lsn() < lsn, "nothing is confirmed");
+    assert_eq!(world.journal.state(), StoreState::Full);
+    world.reopen(&disk, "while it waits");
+    disk.set_faults(Faults::default());
+    world.writer.retry_room();
+    world.commit().unwrap();
+    world.maintain_all().unwrap();
+    assert!(world.journal.durable_lsn() >= lsn);
+    assert_eq!(world.journal.state(), StoreState::Open);
+    world.reopen(&disk, "when there was room");
 }

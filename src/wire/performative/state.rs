@@ -1,5 +1,7 @@
 //! Delivery states. [AMQP 3.4]
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::typed::{read_error, write_typed};
@@ -21,8 +23,8 @@ pub enum DeliveryState {
     Accepted,
     /// Invalid. [AMQP 3.4.3]
     Rejected {
-        /// Why.
-        error: Option<Box<Error>>,
+        /// Why. Shared: one disposition decides about many deliveries.
+        error: Option<Arc<Error>>,
     },
     /// Given back as if never sent. [AMQP 3.4.4]
     Released,
@@ -77,7 +79,7 @@ impl DeliveryState {
                     .raw()?
                     .map(read_error)
                     .transpose()?
-                    .map(Box::new);
+                    .map(Arc::new);
                 Ok(Self::Rejected { error })
             }
             codes::MODIFIED => Self::read_modified(value.list()?),

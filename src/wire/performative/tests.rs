@@ -42,6 +42,10 @@ fn survives(performative: &Performative) {
     );
 }
 
+fn no_such_queue() -> std::sync::Arc<super::Error> {
+    std::sync::Arc::new(error(super::AmqpError::NotFound, "no such queue"))
+}
+
 #[test]
 fn hot_performatives_survive_a_round_trip() {
     survives(&Performative::Flow(Flow::default()));
@@ -75,7 +79,7 @@ fn hot_performatives_survive_a_round_trip() {
         DeliveryState::Released,
         DeliveryState::Rejected { error: None },
         DeliveryState::Rejected {
-            error: Some(Box::new(error(super::AmqpError::NotFound, "no such queue"))),
+            error: Some(no_such_queue()),
         },
         DeliveryState::Modified {
             delivery_failed: None,

@@ -6,6 +6,7 @@ mod durability;
 mod histories;
 mod lifecycle;
 mod limits;
+mod memory;
 mod outcomes;
 mod paging;
 mod policies;

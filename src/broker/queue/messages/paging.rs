@@ -54,7 +54,7 @@ impl Messages {
         }
         let here = Usage {
             messages: self.live() - out.messages,
-            bytes: self.live_bytes - out.bytes - apart_bytes,
+            bytes: (self.live_bytes - out.bytes).saturating_add_signed(-apart_bytes),
         };
         (here, out)
     }

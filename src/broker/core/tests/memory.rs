@@ -1,0 +1,225 @@
+//! What messages take in memory, all of it, and how large records become.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::scenario::{CONNECTION, Scenario, draft, text};
+use crate::base::limits::MODIFIED_ANNOTATIONS_BYTES_MAX;
+use crate::base::{Name, PublisherId};
+use crate::broker::*;
+use crate::deaths::Evidence;
+use crate::message::{KeyRule, Message, Route};
+use crate::wire::{begin_map, end, write_string, write_symbol};
+
+/// An encoded map of one annotation.
+fn annotations(key: &str, length: usize) -> Bytes {
+    let mut out = Vec::new();
+    let map = begin_map(&mut out);
+    write_symbol(&mut out, key);
+    write_string(&mut out, &"x".repeat(length));
+    end(&mut out, map, 2);
+    out.into()
+}
+
+/// A durable message of one byte with one annotation.
+fn annotated(key: &str, length: usize) -> Arc<Message> {
+    let header = b"\x00\x53\x70\xc0\x02\x01\x41\x00\x53\x72";
+    let bytes = [header, &*annotations(key, length), b"\x00\x53\x75\xa0\x01a"].concat();
+    let message = Message::from_transfer(bytes.into(), KeyRule::Specification);
+    Arc::new(message.unwrap())
+}
+
+fn publish(s: &mut Scenario, keys: &[Name], message: Arc<Message>) {
+    s.apply(Command::Publish(Publish {
+        connection: CONNECTION,
+        publisher: PublisherId(1),
+        token: 1,
+        target: Target::Named,
+        route: Arc::new(Route {
+            exchange: Name::from("amq.direct"),
+            keys: keys.into(),
+        }),
+        message,
+        settled: true,
+        topic: None,
+    }));
+}
+
+fn modified(annotations: &Bytes) -> Outcome {
+    Outcome::Modified {
+        delivery_failed: false,
+        undeliverable_here: false,
+        annotations: Some(annotations.clone()),
+    }
+}
+
+/// Frees what the core left to be freed.
+fn free(s: &mut Scenario) {
+    s.effects.garbage.clear();
+    s.records.clear();
+}
+
+/// A hundred messages with 8 MB of annotations took 788 MB; counted were none.
+#[test]
+fn annotations_and_further_keys_count_as_memory_until_the_message_is_gone() {
+    const LONG: usize = 8_000_000;
+    let keys: Vec<Name> = (0..200).map(|n| Name::from(format!("{n:0>250}"))).collect();
+    for settle in [Outcome::Accepted, Outcome::Rejected { evidence: None }] {
+        let mut s = Scenario::new();
+        for queue in ["q", "dead"] {
+            s.queue(queue, &[]);
+        }
+        s.policy(
+            "dlx",
+            "^q$",
+            &[
+                ("dead-letter-exchange", text("")),
+                ("dead-letter-routing-key", text("dead")),
+            ],
+        );
+        s.bind("amq.direct", "q", &keys[0]);
+        publish(&mut s, &keys, annotated("x-opt-long", LONG));
+        publish(&mut s, &keys[..1], annotated("x-exchange", LONG));
+        publish(&mut s, &keys[..1], annotated("x-opt-long", 10));
+        let used = s.core.memory().bytes();
+        assert!((8_000_000..11_000_000).contains(&used), "{used} bytes");
+        for delivery in s.take(1, "q", 3) {
+            s.settle(&delivery, settle.clone());
+        }
+        assert_eq!(s.counts("q"), (0, 0, 0));
+        if s.counts("dead") == (3, 0, 0) {
+            let used = s.core.memory().bytes();
+            assert!(
+                (8_000_000..11_000_000).contains(&used),
+                "{used} bytes of the dead"
+            );
+            let name = Name::from("dead");
+            s.apply(Command::QueuePurge {
+                connection: Some(CONNECTION),
+                name,
+                with_dead_pending: true,
+            });
+        }
+        free(&mut s);
+        let memory = s.core.memory();
+        assert_eq!(
+            (memory.here.messages, memory.here.bytes),
+            (0, 0),
+            "{settle:?}"
+        );
+        assert!(memory.shared_bytes < 1_000, "{memory:?}");
+    }
+}
+
+/// One `modified` of 120 kB about 12,000 messages: 1.5 GB of memory and of the journal.
+#[test]
+fn what_one_modified_says_of_many_messages_is_bounded_in_memory_and_in_records() {
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    for _ in 0..1_000 {
+        s.publish_all("q", &["a"]);
+    }
+    let deliveries = s.take(1, "q", 1_000);
+    s.records.clear();
+    let said = annotations("x-opt-long", 120_000);
+    let before = s.core.memory().bytes();
+    for delivery in &deliveries {
+        s.settle(delivery, modified(&said));
+    }
+    let used = s.core.memory().bytes() - before;
+    assert!((120_000..130_000).contains(&used), "shared: {used} bytes");
+    let mut written = 0;
+    for record in &s.records {
+        for fact in &record.facts {
+            if let Fact::Changed { message, .. } = fact {
+                written += message.annotation_bytes() as u64;
+            }
+        }
+    }
+    let most = MODIFIED_ANNOTATIONS_BYTES_MAX + 130_000;
+    assert!(
+        (MODIFIED_ANNOTATIONS_BYTES_MAX..most).contains(&written),
+        "{written}"
+    );
+    let ignored = s.core.counters().annotations_ignored;
+    assert!(
+        (850..870).contains(&ignored),
+        "the others come back without: {ignored}"
+    );
+    assert_eq!(s.counts("q").0 + s.counts("q").1, 1_000, "none is lost");
+    let name = Name::from("q");
+    s.detach(deliveries[0].consumer);
+    s.apply(Command::QueuePurge {
+        connection: Some(CONNECTION),
+        name,
+        with_dead_pending: true,
+    });
+    free(&mut s);
+    let left = s.core.memory().bytes();
+    assert!(left < 130_000, "what the last one said: {left}");
+}
+
+#[test]
+fn evidence_that_many_dead_letters_share_counts_once() {
+    let mut s = Scenario::new();
+    s.queue("dead", &[]);
+    s.queue(
+        "q",
+        &[
+            ("x-dead-letter-exchange", text("")),
+            ("x-dead-letter-routing-key", text("dead")),
+        ],
+    );
+    let consumer = Evidence::of_consumer(&Name::from("c"), "l", None);
+    let said = "x".repeat(100_000);
+    let evidence = Arc::new(consumer.with_error("app:bad", Some(&said), None));
+    for _ in 0..500 {
+        s.publish_all("q", &["a"]);
+    }
+    let before = s.core.memory().bytes();
+    for delivery in s.take(1, "q", 500) {
+        let evidence = Some(Arc::clone(&evidence));
+        s.settle(&delivery, Outcome::Rejected { evidence });
+        s.now.wall.0 += 1;
+    }
+    drop(evidence);
+    let used = s.core.memory().bytes() - before;
+    assert!(
+        (500 * 150..500 * 300).contains(&used),
+        "{used} bytes of histories"
+    );
+    let name = Name::from("dead");
+    s.apply(Command::QueuePurge {
+        connection: Some(CONNECTION),
+        name,
+        with_dead_pending: true,
+    });
+    free(&mut s);
+    assert!(s.core.memory().bytes() < 10_000);
+}
+
+/// A record ends when it carries much, whatever that is made of.
+#[test]
+fn records_are_cut_behind_annotations_as_behind_bodies() {
+    let mut s = Scenario::new();
+    s.queue("dead", &[]);
+    s.queue(
+        "q",
+        &[
+            ("x-dead-letter-exchange", text("")),
+            ("x-dead-letter-routing-key", text("dead")),
+            ("x-message-ttl", super::scenario::number(100)),
+        ],
+    );
+    let key = [Name::from("q")];
+    s.bind("amq.direct", "q", "q");
+    for _ in 0..20 {
+        publish(&mut s, &key, annotated("x-opt-long", 600_000));
+    }
+    s.publish("q", &draft("last"));
+    s.records.clear();
+    s.pass(200);
+    assert_eq!(s.counts("dead").0, 21);
+    assert!(s.records.len() >= 10, "{} records", s.records.len());
+}

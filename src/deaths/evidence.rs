@@ -1,0 +1,201 @@
+//! What a consumer said when it rejected, and who it was: bounded, since every death keeps it and
+//! every record of a death carries it. [evidence part 2]
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::Entry;
+use crate::base::limits::{
+    EVIDENCE_BYTES_MAX, EVIDENCE_CONDITION_BYTES_MAX, EVIDENCE_DESCRIPTION_BYTES_MAX,
+    EVIDENCE_INFO_BYTES_MAX, EVIDENCE_NAME_BYTES_MAX,
+};
+use crate::base::{Account, Gauge, Name};
+use crate::wire::{Reader, begin_map, end, write_bool, write_symbol};
+
+/// What a consumer said when it rejected, and who it was. [dead-lettering part 10]
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Evidence {
+    /// `rejected.error.condition`.
+    pub condition: Option<Name>,
+    /// `rejected.error.description`.
+    pub description: Option<Name>,
+    /// `rejected.error.info`, the encoded map as received.
+    pub info: Option<Bytes>,
+    /// Container id of the consumer's connection.
+    pub container: Option<Name>,
+    /// Name of its link.
+    pub link: Option<Name>,
+    /// Its user.
+    pub user: Option<Name>,
+    /// Where its memory is counted.
+    pub account: Account,
+}
+
+/// What it says, however it is counted.
+impl fmt::Debug for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Evidence")
+            .field("condition", &self.condition)
+            .field("description", &self.description)
+            .field("info", &self.info)
+            .field("container", &self.container)
+            .field("link", &self.link)
+            .field("user", &self.user)
+            .finish()
+    }
+}
+
+/// In what a description ends that was cut: an ellipsis.
+const CUT: &str = "\u{2026}";
+/// The key that tells that pairs of `info` were left out.
+const TRUNCATED: &str = "truncated";
+/// Bytes of a map before its pairs, and of the pair that tells of others that were left out.
+const MAP_BYTES: usize = 9;
+const TRUNCATED_BYTES: usize = 2 + TRUNCATED.len() + 1;
+/// Memory of one beside its texts, about, in bytes.
+const OVERHEAD_BYTES: usize = 192;
+
+impl Evidence {
+    /// Who a consumer is, each name cut to `limits::EVIDENCE_NAME_BYTES_MAX`.
+    pub fn of_consumer(container: &Name, link: &str, user: Option<&Name>) -> Self {
+        Self {
+            container: Some(cut_name(container)),
+            link: Some(Name::from(cut(link, EVIDENCE_NAME_BYTES_MAX))),
+            user: user.map(cut_name),
+            ..Self::default()
+        }
+    }
+
+    /// The same consumer with the error that it gave, as much of it as is kept.
+    #[must_use]
+    pub fn with_error(
+        &self,
+        condition: &str,
+        description: Option<&str>,
+        info: Option<&Bytes>,
+    ) -> Self {
+        Self {
+            condition: Some(Name::from(cut(condition, EVIDENCE_CONDITION_BYTES_MAX))),
+            description: description.map(cut_description),
+            info: info.and_then(cut_info),
+            ..self.clone()
+        }
+    }
+
+    /// Bytes of all that it says.
+    pub fn bytes(&self) -> usize {
+        let names = [
+            &self.condition,
+            &self.description,
+            &self.container,
+            &self.link,
+            &self.user,
+        ];
+        let names = names.into_iter().flatten();
+        let names: usize = names.map(|name| name.as_str().len()).sum();
+        names + self.info.as_ref().map_or(0, Bytes::len)
+    }
+
+    /// Counts its memory, once for all that share it.
+    pub(super) fn charge(&self, gauge: &Gauge) {
+        self.account
+            .open(gauge, || (self.bytes() + OVERHEAD_BYTES) as u64);
+    }
+}
+
+/// Keeps the evidence of all entries together below `limits::EVIDENCE_BYTES_MAX`: older ones lose
+/// info first, then description, at last all.
+pub(super) fn bound(entries: &mut [Arc<Entry>]) {
+    let bytes = |entry: &Arc<Entry>| entry.evidence.as_ref().map_or(0, |it| it.bytes());
+    let mut left: usize = entries.iter().map(bytes).sum();
+    for step in [without_info, without_description, without_all] {
+        for entry in entries.iter_mut().skip(1).rev() {
+            if left <= EVIDENCE_BYTES_MAX {
+                return;
+            }
+            if let Some(evidence) = &entry.evidence
+                && let Some(less) = step(evidence)
+            {
+                left -= bytes(entry);
+                Arc::make_mut(entry).evidence = less;
+                left += bytes(entry);
+            }
+        }
+    }
+}
+
+/// What is left of evidence; nothing where it had none of that.
+type Less = Option<Option<Arc<Evidence>>>;
+
+fn without_info(evidence: &Arc<Evidence>) -> Less {
+    evidence.info.as_ref()?;
+    let info = None;
+    Some(Some(Arc::new(Evidence {
+        info,
+        ..(**evidence).clone()
+    })))
+}
+
+fn without_description(evidence: &Arc<Evidence>) -> Less {
+    evidence.description.as_ref()?;
+    let description = None;
+    Some(Some(Arc::new(Evidence {
+        description,
+        ..(**evidence).clone()
+    })))
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "one of three of this type")]
+fn without_all(_: &Arc<Evidence>) -> Less {
+    Some(None)
+}
+
+/// The beginning of a text, so many bytes at most, cut at a character.
+fn cut(text: &str, bytes_max: usize) -> &str {
+    let end = text.floor_char_boundary(bytes_max);
+    text.get(..end).unwrap_or_default()
+}
+
+/// A name, shared where it is short enough.
+fn cut_name(name: &Name) -> Name {
+    let kept = cut(name, EVIDENCE_NAME_BYTES_MAX);
+    if kept.len() == name.len() {
+        name.clone()
+    } else {
+        Name::from(kept)
+    }
+}
+
+fn cut_description(text: &str) -> Name {
+    if text.len() <= EVIDENCE_DESCRIPTION_BYTES_MAX {
+        return Name::from(text);
+    }
+    let kept = cut(text, EVIDENCE_DESCRIPTION_BYTES_MAX - CUT.len());
+    Name::from([kept, CUT].concat())
+}
+
+/// An encoded map; if it is too long its pairs in order up to the first that does not fit, and one
+/// that says so. Nothing if it is no map.
+fn cut_info(info: &Bytes) -> Option<Bytes> {
+    if info.len() <= EVIDENCE_INFO_BYTES_MAX {
+        return Some(info.clone());
+    }
+    let mut out = Vec::with_capacity(EVIDENCE_INFO_BYTES_MAX);
+    let map = begin_map(&mut out);
+    let (mut count, mut length) = (2, MAP_BYTES + TRUNCATED_BYTES);
+    for pair in Reader::new(info).map().ok()?.flatten() {
+        length += pair.key.len() + pair.value.len();
+        if length > EVIDENCE_INFO_BYTES_MAX {
+            break;
+        }
+        out.extend_from_slice(pair.key);
+        out.extend_from_slice(pair.value);
+        count += 2;
+    }
+    write_symbol(&mut out, TRUNCATED);
+    write_bool(&mut out, true);
+    end(&mut out, map, count);
+    Some(Bytes::from(out))
+}
