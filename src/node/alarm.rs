@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use super::partials::Partials;
 use super::store::Store;
 use super::vhosts::Vhosts;
+use crate::base::Lsn;
 use crate::store::{Disk, StoreState};
 
 /// What stops publishers, and what it was judged by. As long as an alarm stands they get no
@@ -53,6 +54,15 @@ impl Board {
     }
 }
 
+/// What a look saw. While it is the same and no alarm stands, nothing goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Seen {
+    used_bytes: u64,
+    durable: Option<Lsn>,
+    /// An alarm stands: when it is over must be seen soon.
+    pub(crate) is_alarm: bool,
+}
+
 /// What looks after memory and disk, and raises and clears the alarm in all vhosts.
 #[derive(Debug)]
 pub(crate) struct Watch<D: Disk> {
@@ -63,8 +73,8 @@ pub(crate) struct Watch<D: Disk> {
 }
 
 impl<D: Disk> Watch<D> {
-    /// Judges what is used and free now.
-    pub(crate) fn look(&self, limits: Limits) {
+    /// Judges what is used and free now. Returns what tells whether anything goes on.
+    pub(crate) fn look(&self, limits: Limits) -> Seen {
         let (before, store) = (self.board.alarms(), self.store.as_ref());
         let vhosts_now = self.vhosts.all();
         let used_bytes = vhosts_now.iter().map(|vhost| vhost.memory_bytes()).sum();
@@ -86,6 +96,11 @@ impl<D: Disk> Watch<D> {
         if now.is_any() != before.is_any() {
             self.partials.set_alarm(now.is_any());
             self.vhosts.set_alarm(now.is_any());
+        }
+        Seen {
+            used_bytes,
+            durable: store.map(|store| store.durable()),
+            is_alarm: now.is_any(),
         }
     }
 }

@@ -19,6 +19,14 @@ use crate::store::{
 /// Bytes that rewriting may read and write between two commits.
 const MAINTAIN_BYTES: usize = 1024 * 1024;
 
+/// How often the journal is looked after while there was something to do not long ago, in milliseconds.
+const BUSY_MS: u64 = 100;
+/// Rounds with nothing to do until the journal counts as idle.
+const STILL_ROUNDS: u32 = 30;
+/// How often it is looked after then, in milliseconds: `/health` counts on a sign of life every ten
+/// seconds.
+const IDLE_MS: u64 = 4_000;
+
 /// Commits what waits for the journal, and keeps house in it. Its owner says when to go on.
 #[derive(Debug)]
 pub(crate) struct Committer<D: Disk> {
@@ -33,6 +41,8 @@ pub(crate) struct Committer<D: Disk> {
     called: Lsn,
     /// How the last piece of housekeeping left it.
     upkeep: Maintained,
+    /// Rounds since there was anything to do.
+    still_rounds: u32,
 }
 
 /// What to do next.
@@ -66,12 +76,22 @@ impl<D: Disk> Committer<D> {
             unsynced_since_ns: None,
             called: Lsn(0),
             upkeep: Maintained::Idle,
+            still_rounds: 0,
         }
     }
 
     /// The journal it commits for.
     pub(crate) const fn store(&self) -> &Arc<Store<D>> {
         &self.store
+    }
+
+    /// How long to wait for the bell at most. For a while after there was something to do, while
+    /// something is to be synced at its time, or while there is no room, that is short: then time
+    /// alone makes work.
+    pub(crate) fn patience_ms(&self) -> u64 {
+        let is_open = self.store.state() == StoreState::Open;
+        let is_idle = self.unsynced_since_ns.is_none() && self.still_rounds >= STILL_ROUNDS;
+        if is_open && is_idle { IDLE_MS } else { BUSY_MS }
     }
 
     /// Whether to commit, or to let more join first: under load a moment, and longer while nobody
@@ -125,6 +145,11 @@ impl<D: Disk> Committer<D> {
         }
         self.upkeep = self.writer.maintain(MAINTAIN_BYTES)?;
         let more = self.writer.has_work() || self.upkeep == Maintained::More;
+        self.still_rounds = if more || records > 0 {
+            0
+        } else {
+            self.still_rounds.saturating_add(1)
+        };
         Ok(more && !wrote.stalled)
     }
 

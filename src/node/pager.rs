@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 pub(crate) use self::jobs::{Jobs, Next};
 pub(crate) use self::work::Worked;
 use super::outbox::Outbox;
+use super::signal::Signal;
 use super::store::Store;
 use super::vhost::Vhost;
 use crate::base::{Lsn, Name};
@@ -61,6 +62,9 @@ pub(crate) struct Pager<D: Disk> {
     used_bytes: AtomicU64,
     /// What is kept in memory of those that are not, about.
     card_bytes: AtomicU64,
+    /// Who sleeps is woken when messages in memory take more than this.
+    wake_above_bytes: AtomicU64,
+    grown: Signal,
     /// Somebody has said that it is too much.
     is_over: AtomicBool,
     /// Nothing could leave when it was tried last.
@@ -114,6 +118,8 @@ impl<D: Disk> Pager<D> {
             budget_bytes: AtomicU64::new(budget_bytes),
             used_bytes: AtomicU64::new(0),
             card_bytes: AtomicU64::new(0),
+            wake_above_bytes: AtomicU64::new(u64::MAX),
+            grown: Signal::default(),
             is_over: AtomicBool::new(false),
             is_stuck: AtomicBool::new(false),
             is_crowded: AtomicBool::new(false),
@@ -157,7 +163,11 @@ impl<D: Disk> Pager<D> {
         let cards = after.card_bytes().wrapping_sub(before.card_bytes());
         self.card_bytes.fetch_add(cards, Ordering::Relaxed);
         let change = after.here_bytes().wrapping_sub(before.here_bytes());
-        self.used_bytes.fetch_add(change, Ordering::Relaxed);
+        let used = self.used_bytes.fetch_add(change, Ordering::Relaxed);
+        if used.wrapping_add(change) > self.wake_above_bytes.load(Ordering::Relaxed) {
+            self.wake_above_bytes.store(u64::MAX, Ordering::Relaxed);
+            self.grown.call();
+        }
         if self.over_bytes() > self.budget_bytes.load(Ordering::Relaxed) / LUMP_PART
             && !matches!(self.place, Place::Nowhere)
             && !self.is_over.swap(true, Ordering::Relaxed)
@@ -165,6 +175,17 @@ impl<D: Disk> Pager<D> {
             self.leaves.push([Leave::Look]);
         }
         self.note_crowd()
+    }
+
+    /// Ready once messages in memory take so many bytes more than now. One task may wait.
+    pub(crate) async fn grown_by(&self, bytes: u64) {
+        let used = self.used_bytes.load(Ordering::Relaxed);
+        let above = used.saturating_add(bytes);
+        self.wake_above_bytes.store(above, Ordering::Relaxed);
+        // It may have grown in between.
+        if self.used_bytes.load(Ordering::Relaxed) <= above {
+            self.grown.called().await;
+        }
     }
 
     /// Notes whether publishers should wait, and gives those that did when it is over.

@@ -1,17 +1,38 @@
 //! Looks after memory and disk, for the alarms that stop publishers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::BrokerDisk;
+use super::{BrokerDisk, Pager};
 use crate::node::alarm::{Limits, Watch};
 
-/// How often memory and disk are looked at.
+/// How often memory and disk are looked at while anything goes on.
 const INTERVAL: Duration = Duration::from_millis(100);
+/// Looks that saw nothing new until it counts as idle.
+const STILL_LOOKS: u32 = 20;
+/// How often they are looked at when nothing goes on: others may fill the disk.
+const IDLE: Duration = Duration::from_secs(4);
+/// Growth of memory that ends an idle pause at once, in bytes.
+const GROWTH_BYTES: u64 = 1024 * 1024;
 
 /// Looks again and again, until the broker ends.
-pub(super) async fn watch(watch: Watch<BrokerDisk>, limits: impl Fn() -> Limits + Send) {
+pub(super) async fn watch(
+    watch: Watch<BrokerDisk>,
+    pager: Arc<Pager>,
+    limits: impl Fn() -> Limits + Send,
+) {
+    let (mut last, mut still) = (None, 0);
     loop {
-        tokio::time::sleep(INTERVAL).await;
-        watch.look(limits());
+        if still < STILL_LOOKS {
+            tokio::time::sleep(INTERVAL).await;
+        } else {
+            tokio::select! {
+                () = tokio::time::sleep(IDLE) => {}
+                () = pager.grown_by(GROWTH_BYTES) => still = 0,
+            }
+        }
+        let seen = watch.look(limits());
+        let is_new = seen.is_alarm || last.replace(seen) != Some(seen);
+        still = if is_new { 0 } else { still.saturating_add(1) };
     }
 }

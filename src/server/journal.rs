@@ -7,9 +7,6 @@ use std::time::Duration;
 use super::BrokerDisk;
 use crate::node::committer::{Committer, Next};
 
-/// How often the journal is looked after when nothing is written.
-const IDLE: Duration = Duration::from_millis(100);
-
 /// Starts it. It ends when the bell of its store says so, and what waits is written, or when the
 /// store fails.
 pub(super) fn start(committer: Committer<BrokerDisk>) -> io::Result<JoinHandle<()>> {
@@ -21,7 +18,8 @@ fn run(mut committer: Committer<BrokerDisk>) {
     let store = std::sync::Arc::clone(committer.store());
     let mut more = false;
     loop {
-        let stop = store.bell().wait(if more { Duration::ZERO } else { IDLE });
+        let patience_ms = if more { 0 } else { committer.patience_ms() };
+        let stop = store.bell().wait(Duration::from_millis(patience_ms));
         while let Next::Join {
             at_most_us,
             awaited,

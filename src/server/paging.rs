@@ -11,6 +11,9 @@ use crate::node::{Clock, SharedClock};
 
 /// How often memory is looked at, and given back, when nobody says that there is too much.
 const IDLE: Duration = Duration::from_secs(1);
+/// The same once nothing had to leave so many times.
+const STILL: Duration = Duration::from_secs(5);
+const STILL_TIMES: u32 = 10;
 /// How long to wait when nothing may leave at this moment.
 const PAUSE: Duration = Duration::from_millis(2);
 /// How long to wait for something to leave before more is read back.
@@ -45,10 +48,16 @@ fn run_loads(pager: &Pager) {
 }
 
 fn run_leaves(pager: &Pager, clock: &dyn Clock) {
+    let mut still = 0;
     loop {
-        let job = match pager.leaves.next(Some(IDLE)) {
-            Next::Job(job) => job,
+        let patience = if still < STILL_TIMES { IDLE } else { STILL };
+        let job = match pager.leaves.next(Some(patience)) {
+            Next::Job(job) => {
+                still = 0;
+                job
+            }
             Next::Nothing => {
+                still = STILL_TIMES.min(still + 1);
                 give_back();
                 Leave::Look
             }

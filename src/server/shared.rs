@@ -198,7 +198,7 @@ impl Shared {
             partials,
             store,
         };
-        self.spawn(alarm::watch(watch, limits));
+        self.spawn(alarm::watch(watch, Arc::clone(&node.pager), limits));
         self.spawn(rates::sample(Arc::clone(self)));
         if let Some(store) = &self.store {
             let after_bytes = self.settings.checkpoint_after.0;

@@ -190,3 +190,53 @@ fn without_a_free_descriptor_connections_wait_and_nothing_spins() {
     waiting.read_exact(&mut answer).expect("it is served now");
     assert!(broker.is_alive());
 }
+
+/// Wake-ups a second of a broker that has nothing to do, over all its threads.
+const IDLE_WAKE_UPS_MAX: f64 = 2.0;
+/// How long that is counted for.
+const COUNTED: Duration = Duration::from_secs(15);
+/// Longest time until a broker that was busy counts as idle, on a busy machine.
+const IDLE_AFTER: Duration = Duration::from_secs(45);
+
+/// Times that the threads of a process gave up their processor to wait for something.
+fn wake_ups(process_id: u32) -> u64 {
+    let threads = std::fs::read_dir(format!("/proc/{process_id}/task")).expect("it runs");
+    let threads = threads.map(|thread| thread.expect("an entry").path().join("status"));
+    let counts = threads.map(|status| {
+        // A thread may end in between.
+        let status = std::fs::read_to_string(status).unwrap_or_default();
+        let line = status.lines().find(|line| line.starts_with("voluntary_"));
+        line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok())
+            .unwrap_or(0)
+    });
+    counts.sum()
+}
+
+#[test]
+fn a_broker_with_nothing_to_do_sleeps_and_is_there_at_once() {
+    let directory = Directory::new("idle");
+    let data = directory.0.display().to_string();
+    let broker = RunningBroker::start(&["--data", &data]);
+    Raw::declare(broker.port, "q");
+    let mut publisher = Raw::begun(broker.port);
+    publisher.attach_sender(0, "q");
+    publish(&mut publisher, 0, 100, 100);
+    let deadline = Instant::now() + IDLE_AFTER;
+    let rate = loop {
+        let before = wake_ups(broker.process_id());
+        let begun = Instant::now();
+        thread::sleep(COUNTED);
+        #[allow(clippy::cast_precision_loss, reason = "few wake-ups")]
+        let count = (wake_ups(broker.process_id()) - before) as f64;
+        let rate = count / begun.elapsed().as_secs_f64();
+        if rate <= IDLE_WAKE_UPS_MAX || Instant::now() > deadline {
+            break rate;
+        }
+    };
+    println!("an idle broker: {rate:.1} wake-ups a second (at most {IDLE_WAKE_UPS_MAX})");
+    assert!(rate <= IDLE_WAKE_UPS_MAX, "{rate} wake-ups a second");
+    let begun = Instant::now();
+    publish(&mut publisher, 100, 1, 100);
+    let answered = begun.elapsed();
+    assert!(answered < Duration::from_secs(2), "{answered:?} to wake up");
+}
