@@ -7,7 +7,7 @@ use crate::base::limits::{
     DESCRIPTION_BYTES_MAX, NAME_BYTES_MAX, PARAMETER_BYTES_MAX, PARAMETERS_MAX, PASSWORD_BYTES_MAX,
     PERMISSIONS_MAX, TAGS_MAX, USERS_MAX, VHOSTS_MAX,
 };
-use crate::broker::registry::Registry;
+use crate::broker::registry::{Registry, Vhost};
 
 impl Change {
     /// Refuses what is larger than what is kept. What is in a journal already is taken as it is.
@@ -70,7 +70,7 @@ impl Change {
             } => {
                 let topics = registry.topic_permissions(vhost, user);
                 let is_new = topics.is_none_or(|topics| !topics.contains_key(exchange));
-                let maps = registry.vhost(vhost).map(|vhost| vhost.topic_permissions());
+                let maps = registry.vhost(vhost).map(Vhost::topic_permissions);
                 let count = maps.into_iter().flatten().map(|(_, map)| map.len()).sum();
                 (
                     "topic permissions of a vhost",

@@ -149,27 +149,23 @@ pub(super) async fn queues(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Result<R
     let node = call.shared.settings.node_name.clone();
     let shared = Arc::clone(call.shared);
     let found = aside(move || Found::search(vhosts, listing, node)).await?;
-    match found.frame {
-        Some(frame) => {
-            aside(move || {
-                let mut items = Vec::new();
-                found.describe(|queue| items.push(queue)).map_err(failed)?;
-                Ok(Reply::Written(frame.around(items).to_string()))
-            })
-            .await
-        }
-        None => {
-            let (mut items, chunks) = Chunks::of_array();
-            let serving = Arc::clone(&shared);
-            shared.spawn(async move {
-                let is_whole = write_all(Arc::new(found), &mut items).await;
-                // What changed since the answer began: without its end nobody takes it for one.
-                serving.declared_is_durable().await;
-                items.end(is_whole).await;
-            });
-            Ok(Reply::Chunks(chunks))
-        }
+    if let Some(frame) = found.frame {
+        return aside(move || {
+            let mut items = Vec::new();
+            found.describe(|queue| items.push(queue)).map_err(failed)?;
+            Ok(Reply::Written(frame.around(items).to_string()))
+        })
+        .await;
     }
+    let (mut items, chunks) = Chunks::of_array();
+    let serving = Arc::clone(&shared);
+    shared.spawn(async move {
+        let is_whole = write_all(Arc::new(found), &mut items).await;
+        // What changed since the answer began: without its end nobody takes it for one.
+        serving.declared_is_durable().await;
+        items.end(is_whole).await;
+    });
+    Ok(Reply::Chunks(chunks))
 }
 
 /// Writes what was found, as fast as the client takes it; false if something failed.
