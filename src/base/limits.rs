@@ -14,6 +14,8 @@ pub const CHANNEL_MAX_DEFAULT: u16 = 63;
 pub const HANDLE_MAX_DEFAULT: u32 = 255;
 /// The incoming window of a session, in transfer frames (as RabbitMQ).
 pub const SESSION_INCOMING_WINDOW: u32 = 400;
+/// Longest name of a link, in bytes: a connection may have tens of thousands of them.
+pub const LINK_NAME_BYTES_MAX: usize = 1024;
 /// Longest delivery-tag, in bytes. [AMQP 2.8.7]
 pub const DELIVERY_TAG_BYTES_MAX: usize = 32;
 /// Deliveries a session may hold unsettled before it gets no more.
@@ -89,6 +91,9 @@ pub const MESSAGE_JOIN_BYTES_MAX: usize = 256 * 1024;
 pub const IDLE_TIME_OUT_MS_MIN: u32 = 1_000;
 /// How long we wait for the peer's `close` after ours.
 pub const CLOSE_WAIT_MS: u64 = 5_000;
+/// How long after a close, ours or the peer's, the socket is dropped though the peer has not read what
+/// was written: a little more than `CLOSE_WAIT_MS`, so that who only forgets to answer sees our close.
+pub const SOCKET_DROP_MS: u64 = 6_000;
 /// How long we go on discarding bytes after a close because of bytes that cannot be read.
 pub const DISCARD_MS: u64 = 500;
 /// Memory of a waiting message beside its bare bytes, about, in bytes: its slot, its allocation, its

@@ -57,7 +57,7 @@ impl Gateway {
         attach: &Attach,
         kind: Kind,
     ) -> Result<LinkId, Error> {
-        let name = Name::from(attach.name.as_str());
+        let name = self.link_name(place.0, attach);
         let id = self.links.add(&self.environment, place, name, kind);
         id.ok_or_else(|| errors::too_many_links(LINKS_MAX))
     }
@@ -198,6 +198,12 @@ impl Gateway {
                 Work::Ask(Ask::Consumer(id), Command::Consume(consume))
             });
         Ok(())
+    }
+
+    /// The name that the engine keeps, so that there is one of it.
+    fn link_name(&self, handle: LinkHandle, attach: &Attach) -> Name {
+        let kept = self.link.link_name(handle).cloned();
+        kept.unwrap_or_else(|| Name::from(attach.name.as_str()))
     }
 
     fn evidence(&self, link: &str) -> Arc<Evidence> {

@@ -358,6 +358,11 @@ impl Gateway {
         self.link.frame_bytes(input)
     }
 
+    /// Whether it was closed by either side: there is nothing more than to say so.
+    pub fn is_closing(&self) -> bool {
+        self.link.is_closing()
+    }
+
     /// Whether the connection is over once everything is written.
     pub fn is_closed(&self) -> bool {
         self.link.is_closed()

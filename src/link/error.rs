@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::base::limits::DELIVERY_TAG_BYTES_MAX;
+use crate::base::limits::{DELIVERY_TAG_BYTES_MAX, LINK_NAME_BYTES_MAX};
 use crate::wire::frame::FrameError;
 use crate::wire::performative::{
     AmqpError, ConnectionError, Error, ErrorCondition, LinkError, PerformativeError, SessionError,
@@ -47,6 +47,8 @@ pub(super) enum Violation {
     Silent { ms: u64 },
     #[error("handle {handle} is above the handle-max of {max}")]
     Handle { handle: u32, max: u32 },
+    #[error("a link name of {bytes} bytes: it has at most {LINK_NAME_BYTES_MAX}")]
+    LinkName { bytes: usize },
     #[error("handle {handle} is in use")]
     HandleInUse { handle: u32 },
     #[error("handle {handle} is not attached")]
@@ -109,7 +111,9 @@ impl Violation {
             Self::UnattachedHandle { .. } => (Session, SessionError::UnattachedHandle.into()),
             Self::WindowExceeded => (Session, SessionError::WindowViolation.into()),
             Self::TransferByReceiver { .. } => (Session, AmqpError::NotAllowed.into()),
-            Self::DeliveryIdMissing
+            // To refuse the link would be to repeat its name, and to keep it until the peer's detach.
+            Self::LinkName { .. }
+            | Self::DeliveryIdMissing
             | Self::DeliveryIdOrder { .. }
             | Self::DeliveryIdChanged { .. }
             | Self::StateUnsupported => (Session, AmqpError::InvalidField.into()),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::Sending;
 use super::payload::{Gathered, Payload};
-use crate::base::Serial;
+use crate::base::{Name, Serial};
 use crate::wire::performative::{
     AttachFields, LinkFlow, ReceiverSettleMode, Role, SenderSettleMode, Transfer,
 };
@@ -35,7 +35,8 @@ pub(super) enum LinkState {
 /// One link.
 #[derive(Debug)]
 pub(super) struct Link {
-    pub(super) name: String,
+    /// Shared with our owner.
+    pub(super) name: Name,
     /// Our role.
     pub(super) role: Role,
     pub(super) state: LinkState,
@@ -122,7 +123,7 @@ pub(super) struct Waiting {
 }
 
 impl Link {
-    pub(super) fn new(name: String, role: Role, state: LinkState, generation: u32) -> Self {
+    pub(super) fn new(name: Name, role: Role, state: LinkState, generation: u32) -> Self {
         Self {
             name,
             role,

@@ -189,7 +189,7 @@ impl Session {
     pub(super) fn named(&self, name: &str, role: &Role) -> Option<u32> {
         let mut links = self.handles();
         let found = links.find(|(_, link)| {
-            link.name == name && link.role == *role && link.state != LinkState::Detaching
+            *link.name == *name && link.role == *role && link.state != LinkState::Detaching
         });
         found.map(|(handle, _)| handle)
     }

@@ -16,6 +16,7 @@ use super::BrokerDisk;
 use super::desk::Desk;
 use super::shared::Shared;
 use crate::access::{LoginError, LoginWay, Mechanism};
+use crate::base::limits::SOCKET_DROP_MS;
 use crate::base::{Millis, Name, Now};
 use crate::node::{Connection, Output};
 
@@ -61,6 +62,8 @@ pub(super) struct Driver<R, W> {
     sleep: Pin<Box<Sleep>>,
     /// For when `sleep` is set.
     armed: Millis,
+    /// When the socket is dropped, whatever the peer has read by then: once the connection is closing.
+    drop_at: Option<Millis>,
     /// The reading of a piece of a message, and of which.
     reading: Option<(u64, Reading)>,
 }
@@ -93,6 +96,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             unflushed: false,
             moved_bytes: 0,
             login: None,
+            drop_at: None,
             reading: None,
         }
     }
@@ -104,6 +108,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             if !self.unflushed && self.connection.is_over(&self.output) {
                 self.connection.leave(&self.output);
                 self.linger().await;
+                return;
+            }
+            if self.is_overdue() {
+                // A peer that does not read never takes our close: to wait for it would be forever.
+                self.connection.leave(&self.output);
                 return;
             }
             self.arm();
@@ -118,6 +127,17 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
                 return;
             }
         }
+    }
+
+    /// Whether it is closing and the peer had its time to read so.
+    fn is_overdue(&mut self) -> bool {
+        if !self.connection.gateway().is_closing() {
+            return false;
+        }
+        let now = self.shared.clock.now().mono;
+        let drop_at = *self.drop_at.get_or_insert(now.plus(SOCKET_DROP_MS));
+        self.desk.closing.store(true, Ordering::Relaxed);
+        drop_at <= now
     }
 
     /// Gives the thread to other connections after each piece of what arrives or leaves: the sockets of
@@ -180,6 +200,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
     /// Sets the timer when it would ring too late; one that rings early is set again.
     fn arm(&mut self) {
         let due = self.connection.next_deadline();
+        let due = self.drop_at.map_or(due, |at| due.min(at));
         if due < self.armed || self.sleep.is_elapsed() {
             self.armed = due;
             self.sleep.as_mut().reset(self.shared.clock.instant(due));

@@ -24,6 +24,8 @@ pub(super) struct Desk {
     /// Somebody wants something; looked at in every turn.
     wanted: AtomicBool,
     wants: Mutex<Wants>,
+    /// It was closed, and goes once its peer has read so.
+    pub(super) closing: AtomicBool,
     /// Octets read and written, and sessions open.
     pub(super) received: AtomicU64,
     pub(super) sent: AtomicU64,
@@ -54,6 +56,7 @@ impl Desk {
             info: OnceLock::new(),
             wanted: AtomicBool::new(false),
             wants: Mutex::default(),
+            closing: AtomicBool::new(false),
             received: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             sessions: AtomicU32::new(0),
@@ -70,6 +73,17 @@ impl Desk {
         match self.local {
             Some(local) => format!("{} -> {local}", self.peer.address),
             None => format!("in-process {}", self.id.0),
+        }
+    }
+
+    /// What state it is in, as RabbitMQ calls it.
+    pub(super) fn state(&self) -> &'static str {
+        if self.closing.load(Ordering::Relaxed) {
+            "closing"
+        } else if self.info.get().is_some() {
+            "running"
+        } else {
+            "opening"
         }
     }
 

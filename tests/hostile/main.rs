@@ -21,6 +21,7 @@ mod canary;
 mod cost;
 mod garbage;
 mod http;
+mod links;
 mod protocol;
 mod slow;
 

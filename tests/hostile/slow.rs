@@ -142,7 +142,7 @@ fn a_thousand_publishers_of_10_mb_are_bounded() {
 }
 
 /// Fills the queue `hostile-0`.
-fn fill(port: u16, messages: u32, size: &str) {
+pub fn fill(port: u16, messages: u32, size: &str) {
     let url = format!("127.0.0.1:{port}");
     let output = run_to_end(
         Command::new(env!("CARGO_BIN_EXE_coroner"))

@@ -2,7 +2,8 @@
 
 use super::handshake::Phase;
 use super::{Connection, Found};
-use crate::base::Serial;
+use crate::base::limits::LINK_NAME_BYTES_MAX;
+use crate::base::{Name, Serial};
 use crate::link::error::Violation;
 use crate::link::link::{Link, LinkState};
 use crate::link::session::Session;
@@ -33,6 +34,7 @@ impl Connection {
                 max,
             });
         }
+        check_name(&attach.name)?;
         if session.handle_for(handle_in).is_some() {
             return Err(Violation::HandleInUse { handle: handle_in });
         }
@@ -45,7 +47,7 @@ impl Connection {
         let role = other(&attach.role);
         let stolen = session.named(&attach.name, &role);
         let mut link = Link::new(
-            attach.name.clone(),
+            Name::from(attach.name.as_str()),
             role.clone(),
             LinkState::Asked,
             generation,
@@ -278,7 +280,12 @@ impl Connection {
         }
         let session = self.session_at(session.channel)?;
         let role = attach.role.clone();
-        let mut link = Link::new(attach.name.clone(), role, LinkState::Asking, generation);
+        let mut link = Link::new(
+            Name::from(attach.name.as_str()),
+            role,
+            LinkState::Asking,
+            generation,
+        );
         link.snd_settle_mode = attach.snd_settle_mode.clone();
         link.rcv_settle_mode = attach.rcv_settle_mode.clone();
         link.delivery_count = initial_delivery_count;
@@ -377,12 +384,20 @@ impl Connection {
     }
 }
 
+fn check_name(name: &str) -> Result<(), Violation> {
+    let bytes = name.len();
+    if bytes > LINK_NAME_BYTES_MAX {
+        return Err(Violation::LinkName { bytes });
+    }
+    Ok(())
+}
+
 /// The link of ours that the peer's attach answers: a link is keyed by name and role.
 fn asked_by_us(session: &Session, attach: &Attach) -> Option<u32> {
     let role = other(&attach.role);
     let mut links = session.handles();
     let found = links.find(|(_, link)| {
-        link.handle_in.is_none() && link.role == role && link.name == attach.name
+        link.handle_in.is_none() && link.role == role && *link.name == *attach.name
     });
     found.map(|(handle, _)| handle)
 }

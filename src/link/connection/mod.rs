@@ -25,7 +25,7 @@ pub use send::{Sending, Unsendable};
 use super::output::Output;
 use super::session::{Session, SessionState};
 use super::{Arrived, ClientOptions, Counters, Event, LinkHandle, Options, SessionHandle};
-use crate::base::{Millis, Now};
+use crate::base::{Millis, Name, Now};
 use crate::link::link::Link;
 use crate::wire::frame::FrameHeader;
 use handshake::Phase;
@@ -121,6 +121,14 @@ impl Connection {
         self.phase == Phase::Closed && self.output.staged.is_empty()
     }
 
+    /// Whether it was closed by either side, so that nothing but the close is still to be written.
+    pub fn is_closing(&self) -> bool {
+        matches!(
+            self.phase,
+            Phase::Closing | Phase::Discarding | Phase::Closed
+        )
+    }
+
     /// Whether bytes should be read from the socket: false while an answer of the owner is awaited,
     /// while our own answers are not written, and when the connection is over.
     pub fn wants_input(&self) -> bool {
@@ -148,6 +156,11 @@ impl Connection {
     /// began: those taken plus the peer's incoming window. 0 for a stale handle.
     pub fn session_limit(&self, session: SessionHandle) -> u64 {
         self.session(session).map_or(0, Session::limit)
+    }
+
+    /// The name of a link; nothing for a stale handle.
+    pub fn link_name(&self, link: LinkHandle) -> Option<&Name> {
+        self.link(link).map(|link| &link.name)
     }
 
     /// The link's credit: on a link on which we receive, what the sender has left; on one on which we

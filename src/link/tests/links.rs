@@ -394,3 +394,18 @@ fn second_settle_mode_is_agreed() {
         ReceiverSettleMode::Second
     );
 }
+
+// 1,500 links with names as long as a frame took 315 MB.
+#[test]
+fn name_of_a_link_has_at_most_1_kib_and_the_error_says_so() {
+    for (bytes, expect) in [(1024, None), (1025, Some("end amqp:invalid-field"))] {
+        let mut raw = Raw::begun();
+        raw.frame(0, &attach_performative(sender(&"n".repeat(bytes)), 0));
+        let ended = raw.take();
+        let told = names(&ended)
+            .into_iter()
+            .find(|name| name.starts_with("end"));
+        assert_eq!(told.as_deref(), expect, "{bytes} bytes");
+        assert!(expect.is_none() || format!("{ended:?}").contains("1024"));
+    }
+}

@@ -37,7 +37,7 @@ fn describe(shared: &Shared, desk: &Desk) -> Value {
         "node": shared.settings.node_name,
         "type": "network",
         "protocol": "AMQP 1-0",
-        "state": if info.is_some() { "running" } else { "opening" },
+        "state": desk.state(),
         "user": info.map(|info| info.user.as_str()),
         "vhost": info.map(|info| info.vhost.as_str()),
         "container_id": info.map(|info| info.container.as_str()),
