@@ -73,6 +73,19 @@ pub const PARTIAL_FREE_BYTES: u64 = 64 * 1024;
 /// Longest name of a queue, exchange or routing key, in bytes... names in RabbitMQ may reach 256
 /// through management over AMQP; we take as many.
 pub const NAME_BYTES_MAX: usize = 256;
+/// Longest routing key and binding key, in bytes: each is walked under the core's lock for every
+/// exchange on its way.
+pub const ROUTING_KEY_BYTES_MAX: usize = 1024;
+/// Dots in a routing key or binding key: as many as a key of 256 bytes can have, which is more than
+/// any key in RabbitMQ. A topic exchange looks at each word with all patterns that match so far.
+pub const ROUTING_KEY_DOTS_MAX: usize = 256;
+/// Longest address, in bytes: one of an exchange with the longest name and the longest key fits when
+/// each byte is percent-encoded.
+pub const ADDRESS_BYTES_MAX: usize = 4 * 1024;
+/// Keys in the annotation `x-cc` of a message: it is routed by each.
+pub const CC_KEYS_MAX: usize = 256;
+/// Bytes of the keys in the annotation `x-cc` of a message together.
+pub const CC_BYTES_MAX: usize = 64 * 1024;
 /// Bytes that one call of the link engine's `poll_transmit` gathers before it stops, so that large
 /// messages are encoded only as fast as the socket takes them.
 pub const TRANSMIT_BYTES_MAX: usize = 256 * 1024;

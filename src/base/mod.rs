@@ -18,7 +18,7 @@ pub use ids::{
     ConnectionId, ConsumerId, ExchangeId, HolderId, Lsn, Position, PublisherId, QueueId, SessionId,
 };
 pub use map::{Map, Seed, Set};
-pub use name::Name;
+pub use name::{KeyError, Name, check_routing_key};
 pub use random::Random;
 pub use serial::Serial;
 pub use table::{Id, Table};

@@ -5,6 +5,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::limits::{ROUTING_KEY_BYTES_MAX, ROUTING_KEY_DOTS_MAX};
+
 /// A name (queue, exchange, routing key, vhost, user): shared, immutable, cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
@@ -19,6 +21,43 @@ impl Name {
     pub fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
+}
+
+/// Why a text is no routing key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeyError {
+    /// It has so many bytes, more than [`ROUTING_KEY_BYTES_MAX`].
+    Bytes(usize),
+    /// It has so many dots, more than [`ROUTING_KEY_DOTS_MAX`].
+    Dots(usize),
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(bytes) => {
+                write!(f, "{bytes} bytes, at most {ROUTING_KEY_BYTES_MAX} are allowed")
+            }
+            Self::Dots(dots) => {
+                write!(f, "{dots} dots, at most {ROUTING_KEY_DOTS_MAX} are allowed")
+            }
+        }
+    }
+}
+
+/// Checks the form of a routing key or binding key: its length, and how many words it may have.
+pub fn check_routing_key(key: &str) -> Result<(), KeyError> {
+    if key.len() > ROUTING_KEY_BYTES_MAX {
+        return Err(KeyError::Bytes(key.len()));
+    }
+    // A short key cannot have too many.
+    if key.len() > ROUTING_KEY_DOTS_MAX {
+        let dots = key.bytes().filter(|byte| *byte == b'.').count();
+        if dots > ROUTING_KEY_DOTS_MAX {
+            return Err(KeyError::Dots(dots));
+        }
+    }
+    Ok(())
 }
 
 impl Default for Name {

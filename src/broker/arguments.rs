@@ -3,8 +3,8 @@
 //! Rules: the recordings of management. Integers of every width are taken; a
 //! text may be a string or a symbol.
 
-use crate::base::Name;
 use crate::base::limits::NAME_BYTES_MAX;
+use crate::base::{Name, check_routing_key};
 use crate::wire::Value;
 
 use super::argument_value::{echoed_arguments, find, integer, same, show, text};
@@ -183,7 +183,7 @@ impl QueueArguments {
         match argument {
             QUEUE_TYPE => self.queue_type = queue_type(value)?,
             "x-dead-letter-exchange" => self.dead_letter_exchange = Some(read_name(value)?),
-            "x-dead-letter-routing-key" => self.dead_letter_routing_key = Some(read_name(value)?),
+            "x-dead-letter-routing-key" => self.dead_letter_routing_key = Some(read_key(value)?),
             "x-dead-letter-strategy" => {
                 self.dead_letter_strategy = Some(DeadLetterStrategy::read(value)?);
             }
@@ -323,6 +323,14 @@ pub fn read_name(value: &Value) -> Result<Name, String> {
         format!("must be a string of at most {NAME_BYTES_MAX} bytes, not {shown}")
     };
     name.map(Name::from).ok_or_else(wrong)
+}
+
+/// Reads a routing key: string or symbol; see [`check_routing_key`].
+pub fn read_key(value: &Value) -> Result<Name, String> {
+    let wrong = || format!("must be a string, not {}", show(Some(value)));
+    let key = text(value).ok_or_else(wrong)?;
+    check_routing_key(key).map_err(|error| format!("has {error}"))?;
+    Ok(Name::from(key))
 }
 
 /// Reads a number of messages or bytes: not negative.

@@ -5,7 +5,7 @@ use crate::wire::Value;
 
 use super::argument_value::{integer, show, text};
 use super::arguments::{
-    DURATION_MS_MAX, DeadLetterStrategy, Overflow, read_count, read_limit, read_name,
+    DURATION_MS_MAX, DeadLetterStrategy, Overflow, read_count, read_key, read_limit, read_name,
 };
 
 /// What a policy sets. Absent: says nothing about it.
@@ -139,7 +139,7 @@ pub const KEYS: &[PolicyKey] = &[
     of_queues(
         "dead-letter-routing-key",
         "dead letter routing key",
-        |to, value| read_name(value).map(|name| to.dead_letter_routing_key = Some(name)),
+        |to, value| read_key(value).map(|key| to.dead_letter_routing_key = Some(key)),
     ),
     of_queues(
         "dead-letter-strategy",

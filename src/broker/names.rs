@@ -1,6 +1,6 @@
 //! Which names clients may give to what they declare.
 
-use crate::base::{Name, limits::NAME_BYTES_MAX};
+use crate::base::{Name, check_routing_key, limits::NAME_BYTES_MAX};
 
 use super::{Error, Kind};
 
@@ -38,16 +38,13 @@ pub fn check_form(kind: Kind, name: &Name) -> Result<(), Error> {
     Err(Error::BadRequest { why })
 }
 
-/// Checks a binding key: at most [`NAME_BYTES_MAX`] bytes.
+/// Checks a binding key; see [`check_routing_key`].
 ///
 /// Errors: [`Error::BadRequest`].
 pub fn check_key(key: &Name) -> Result<(), Error> {
-    if key.len() <= NAME_BYTES_MAX {
-        return Ok(());
-    }
-    let bytes = key.len();
-    let why = format!("the binding key has {bytes} bytes, at most {NAME_BYTES_MAX} are allowed");
-    Err(Error::BadRequest { why })
+    check_routing_key(key).map_err(|error| Error::BadRequest {
+        why: format!("the binding key has {error}"),
+    })
 }
 
 /// What names of the broker begin with.

@@ -12,8 +12,8 @@
 
 use thiserror::Error;
 
-use crate::base::Name;
-use crate::base::limits::NAME_BYTES_MAX;
+use crate::base::limits::{ADDRESS_BYTES_MAX, NAME_BYTES_MAX};
+use crate::base::{KeyError, Name, check_routing_key};
 
 use super::pattern::NamePatterns;
 
@@ -62,6 +62,15 @@ pub(crate) enum AddressError {
         /// Its length in bytes.
         bytes: usize,
     },
+    /// An address that is too long for any name.
+    #[error("bad address: it has {bytes} bytes, more than {ADDRESS_BYTES_MAX}")]
+    TooLong {
+        /// Its length in bytes.
+        bytes: usize,
+    },
+    /// A routing key that is too long, or has too many words.
+    #[error("bad address: a routing key of {0}")]
+    Key(KeyError),
     /// The default exchange by name.
     #[error("bad address '{address}': the default exchange is reached as /queues/:queue")]
     DefaultExchange {
@@ -85,6 +94,9 @@ pub(crate) enum AddressError {
 impl Address {
     /// Parses an address to publish to.
     pub(crate) fn target(text: &str, bare: &NamePatterns) -> Result<Self, AddressError> {
+        if text.len() > ADDRESS_BYTES_MAX {
+            return Err(AddressError::TooLong { bytes: text.len() });
+        }
         let Some(path) = text.strip_prefix('/') else {
             return bare_queue(text, bare);
         };
@@ -108,7 +120,7 @@ impl Address {
                 }
                 Ok(Self::Exchange {
                     exchange,
-                    key: decode(text, key.unwrap_or_default())?,
+                    key: decode_key(text, key.unwrap_or_default())?,
                 })
             }
             _ => Err(AddressError::Form {
@@ -140,17 +152,28 @@ fn bare_queue(text: &str, bare: &NamePatterns) -> Result<Address, AddressError> 
     Ok(Address::BareQueue(Name::from(text)))
 }
 
-/// Decodes one segment.
+/// Decodes the segment of a name.
 fn decode(address: &str, segment: &str) -> Result<Name, AddressError> {
-    let bad = || AddressError::Encoding {
-        address: address.to_owned(),
-        segment: segment.to_owned(),
-    };
-    let name = Name::percent_decoded(segment).ok_or_else(bad)?;
+    let name = decode_segment(address, segment)?;
     if name.len() > NAME_BYTES_MAX {
         return Err(AddressError::Long { bytes: name.len() });
     }
     Ok(name)
+}
+
+/// Decodes the segment of a routing key.
+fn decode_key(address: &str, segment: &str) -> Result<Name, AddressError> {
+    let key = decode_segment(address, segment)?;
+    check_routing_key(&key).map_err(AddressError::Key)?;
+    Ok(key)
+}
+
+fn decode_segment(address: &str, segment: &str) -> Result<Name, AddressError> {
+    let bad = || AddressError::Encoding {
+        address: address.to_owned(),
+        segment: segment.to_owned(),
+    };
+    Name::percent_decoded(segment).ok_or_else(bad)
 }
 
 #[cfg(test)]
@@ -212,6 +235,22 @@ mod tests {
             assert!(target(text).is_err(), "{text}");
         }
         assert!(target(&format!("/queues/{}", "q".repeat(257))).is_err());
+    }
+
+    #[test]
+    fn a_routing_key_is_at_most_a_kib_and_256_dots_long() {
+        let of = |key: &str| target(&format!("/exchanges/x1/{key}"));
+        let longest = "k".repeat(1024);
+        assert_eq!(of(&longest), Ok(exchange("x1", &longest)));
+        let error = of(&"k".repeat(1025)).unwrap_err().to_string();
+        assert!(error.contains("1025 bytes, at most 1024"), "{error}");
+        let encoded = of(&"%6B".repeat(1024));
+        assert_eq!(encoded, Ok(exchange("x1", &longest)));
+        let error = of(&"k".repeat(100_000)).unwrap_err().to_string();
+        assert!(error.contains("more than 4096"), "{error}");
+        assert!(of(&".".repeat(256)).is_ok());
+        let error = of(&"a.".repeat(257)).unwrap_err().to_string();
+        assert!(error.contains("257 dots, at most 256"), "{error}");
     }
 
     #[test]

@@ -36,7 +36,11 @@ pub(super) fn core(refused: &CoreError) -> Error {
 /// A payload that is no message, or one that is refused.
 pub(super) fn message(refused: &MessageError) -> Error {
     let condition = match refused {
-        MessageError::AnnotationKey { .. } | MessageError::Cc { .. } => AmqpError::InvalidField,
+        MessageError::AnnotationKey { .. }
+        | MessageError::Cc { .. }
+        | MessageError::CcKeys { .. }
+        | MessageError::CcBytes { .. }
+        | MessageError::CcKey(_) => AmqpError::InvalidField,
         _ => AmqpError::DecodeError,
     };
     error(condition, refused.to_string())

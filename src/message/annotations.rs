@@ -6,15 +6,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{Message, MessageError};
-use crate::base::limits::{MERGED_ANNOTATIONS_BYTES_MAX, MODIFIED_ANNOTATIONS_BYTES_MAX};
-use crate::base::{Account, Gauge, Name};
+use crate::base::limits::{
+    CC_BYTES_MAX, CC_KEYS_MAX, MERGED_ANNOTATIONS_BYTES_MAX, MODIFIED_ANNOTATIONS_BYTES_MAX,
+};
+use crate::base::{Account, Gauge, Name, check_routing_key};
 use crate::deaths;
-use crate::wire::{Pair, Pairs, Reader, SectionIndex, Value, check_annotations, decode_value};
+use crate::wire::{
+    Kind, Pair, Pairs, Reader, SectionIndex, Value, check_annotations, decode_value,
+};
 
 /// Memory of annotations kept apart beside their bytes, in bytes.
 const EDITED_OVERHEAD_BYTES: usize = 64;
 /// The annotation with further routing keys. [dead-lettering part 9 row 5]
 const CC: &str = "x-cc";
+/// Bytes of a wrong value that an error shows.
+const SHOWN_BYTES_MAX: usize = 256;
 pub(super) const EXCHANGE: &str = "x-exchange";
 pub(super) const ROUTING_KEY: &str = "x-routing-key";
 pub(super) const DELIVERY_COUNT: &str = "x-delivery-count";
@@ -285,26 +291,36 @@ impl Message {
         edited.unwrap_or(self.annotation_count) > 0
     }
 
-    /// The CC keys: annotation `x-cc`, empty if absent.
+    /// The CC keys: annotation `x-cc`, empty if absent. More than `limits::CC_KEYS_MAX` keys or
+    /// `limits::CC_BYTES_MAX` bytes are refused before any is looked at.
     pub fn cc(&self) -> Result<Vec<Name>, MessageError> {
         let Some(value) = self.client_annotation(CC) else {
             return Ok(Vec::new());
         };
-        let keys = match &value {
-            Value::List(keys) => keys.iter().map(|key| match key {
-                Value::String(key) => Some(Name::from(key.as_str())),
-                _ => None,
-            }),
-            _ => {
-                return Err(MessageError::Cc {
-                    found: value.to_string(),
-                });
-            }
-        };
-        let keys = keys.collect::<Option<Vec<_>>>();
-        keys.ok_or_else(|| MessageError::Cc {
+        let mut reader = Reader::new(value);
+        if reader.kind() != Some(Kind::List) {
+            return Err(MessageError::Cc {
+                found: shown(value),
+            });
+        }
+        let mut list = reader.list()?;
+        let keys = list.left() as usize;
+        if keys > CC_KEYS_MAX {
+            return Err(MessageError::CcKeys { keys });
+        }
+        if value.len() > CC_BYTES_MAX {
+            let bytes = value.len();
+            return Err(MessageError::CcBytes { bytes });
+        }
+        let other = |_| MessageError::Cc {
             found: "a list with other elements".to_owned(),
-        })
+        };
+        let keys = (0..keys).map(|_| {
+            let key = list.string().ok().flatten().ok_or(()).map_err(other)?;
+            check_routing_key(key).map_err(MessageError::CcKey)?;
+            Ok(Name::from(key))
+        });
+        keys.collect()
     }
 
     /// Shows the message annotations whose name is wanted: those of the latest death, then the
@@ -331,14 +347,24 @@ impl Message {
         }
     }
 
-    /// The value of an annotation that a client sent.
-    fn client_annotation(&self, name: &str) -> Option<Value> {
+    /// The encoded value of an annotation that a client sent.
+    fn client_annotation(&self, name: &str) -> Option<&[u8]> {
         let pairs = self.client_annotations();
         if pairs.left() == 0 {
             return None;
         }
         let mut pairs = pairs.flatten();
         let pair = pairs.find(|pair| pair.symbol_key() == Some(name))?;
-        decode_value(pair.value).ok().map(|(value, _)| value)
+        Some(pair.value)
     }
+}
+
+/// A value as an error shows it: a large one by its type only.
+fn shown(value: &[u8]) -> String {
+    let small = Some(value).filter(|value| value.len() <= SHOWN_BYTES_MAX);
+    let decoded = small.and_then(|value| decode_value(value).ok());
+    decoded.map_or_else(
+        || format!("a {} of {} bytes", Reader::new(value).type_name(), value.len()),
+        |(value, _)| value.to_string(),
+    )
 }

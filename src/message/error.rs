@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::base::KeyError;
+use crate::base::limits::{CC_BYTES_MAX, CC_KEYS_MAX};
 use crate::wire::DecodeError;
 
 /// Why a received message is none, or one that is refused.
@@ -19,6 +21,21 @@ pub enum MessageError {
         /// The key with its type.
         key: String,
     },
+    /// An `x-cc` annotation with more keys than [`CC_KEYS_MAX`]. (`amqp:invalid-field`)
+    #[error("annotation x-cc has {keys} keys, at most {CC_KEYS_MAX} are allowed")]
+    CcKeys {
+        /// How many.
+        keys: usize,
+    },
+    /// An `x-cc` annotation with more bytes than [`CC_BYTES_MAX`]. (`amqp:invalid-field`)
+    #[error("annotation x-cc has {bytes} bytes, at most {CC_BYTES_MAX} are allowed")]
+    CcBytes {
+        /// How many.
+        bytes: usize,
+    },
+    /// A key in an `x-cc` annotation that is too long or has too many words. (`amqp:invalid-field`)
+    #[error("a key of annotation x-cc has {0}")]
+    CcKey(KeyError),
     /// An `x-cc` annotation that is no list of strings. (`amqp:invalid-field`)
     #[error("annotation x-cc must be a list of strings, found {found}")]
     Cc {

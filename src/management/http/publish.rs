@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use super::failure::Failure;
 use super::fields::Fields;
-use crate::base::Name;
+use crate::base::{Name, check_routing_key};
 use crate::wire::{
     HeaderFields, SectionKind, Value, begin_message_annotations, encode_value, end, write_binary,
     write_descriptor, write_header, write_symbol,
@@ -42,6 +42,10 @@ impl Publication {
                 return Err(Failure::bad_request(why));
             }
         };
+        let routing_key = text("routing_key")?;
+        check_routing_key(routing_key).map_err(|error| {
+            Failure::bad_request(format!("the field 'routing_key' has {error}"))
+        })?;
         let properties = match fields.get("properties") {
             Some(Json::Object(properties)) => Fields::from_map(properties.clone()),
             // RabbitMQ's own tools send an empty array for no properties.
@@ -52,7 +56,7 @@ impl Publication {
             }
         };
         Ok(Self {
-            routing_key: Name::from(text("routing_key")?),
+            routing_key: Name::from(routing_key),
             payload: encode(&properties, &data)?,
         })
     }
