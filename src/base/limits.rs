@@ -28,6 +28,14 @@ pub const PUBLISH_CREDIT_BYTES: u64 = 4 * 1024 * 1024;
 pub const PUBLISH_CREDIT_MAX: u32 = 4_096;
 /// Commands applied under one hold of the core's lock.
 pub const BATCH_COMMANDS_MAX: usize = 256;
+/// Estimated time of the work under one hold of the core's lock, in nanoseconds; what is left is done
+/// in the next hold. See `base::Step` for what counts.
+pub const BATCH_NS_MAX: u64 = 200_000;
+/// Bytes of a message's application properties (and of its annotations) that selectors and headers
+/// exchanges look at. What stands behind them is as if it were not there, see `docs/LIMITS.md`.
+pub const PROPERTIES_LOOKED_AT_BYTES: usize = 64 * 1024;
+/// Application properties (and annotations) of a message that selectors and headers exchanges look at.
+pub const PROPERTIES_LOOKED_AT_MAX: usize = 1024;
 /// Deliveries settled by one command at most; each counts as a command of its batch.
 pub const SETTLE_RUN_MAX: usize = 64;
 /// Messages a consumer gets in one turn at most.
@@ -82,6 +90,12 @@ pub const ROUTING_KEY_DOTS_MAX: usize = 256;
 /// Longest address, in bytes: one of an exchange with the longest name and the longest key fits when
 /// each byte is percent-encoded.
 pub const ADDRESS_BYTES_MAX: usize = 4 * 1024;
+/// Longest selector of a consumer, in bytes.
+pub const SELECTOR_BYTES_MAX: usize = 16 * 1024;
+/// Names and constants in a selector, each string of an IN counted.
+pub const SELECTOR_VALUES_MAX: usize = 1024;
+/// Characters of a pattern of LIKE in a selector.
+pub const LIKE_CHARS_MAX: usize = 256;
 /// Keys in the annotation `x-cc` of a message: it is routed by each.
 pub const CC_KEYS_MAX: usize = 256;
 /// Bytes of the keys in the annotation `x-cc` of a message together.
@@ -202,3 +216,14 @@ pub const PERMISSIONS_MAX: usize = 65_536;
 pub const PARAMETERS_MAX: usize = 1_024;
 /// Policies of a vhost, and operator policies likewise: each new queue is compared with all.
 pub const POLICIES_MAX: usize = 1_024;
+/// Bytes of arguments of what is listed that are copied under one hold of the core's lock.
+pub const LISTING_SLICE_BYTES: usize = 64 * 1024;
+/// Arguments of one queue, exchange or binding, in bytes: their texts, and 8 for each name and value.
+/// They are copied whenever it is declared, listed or shown.
+pub const ARGUMENTS_BYTES_MAX: usize = 32 * 1024;
+/// Largest request to `/management`, in bytes: it is decoded as a whole. Announced as max-message-size.
+pub const MANAGEMENT_REQUEST_BYTES_MAX: u64 = 64 * 1024;
+/// Values in a request to `/management`, those in lists, maps and arrays counted: some take no byte.
+pub const MANAGEMENT_VALUES_MAX: usize = 4_096;
+/// Largest answer of `/management`, in bytes.
+pub const MANAGEMENT_ANSWER_BYTES_MAX: usize = 1024 * 1024;

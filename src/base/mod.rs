@@ -6,6 +6,7 @@ mod gauge;
 mod ids;
 pub mod limits;
 mod map;
+mod meter;
 mod name;
 mod percent;
 mod random;
@@ -18,6 +19,7 @@ pub use ids::{
     ConnectionId, ConsumerId, ExchangeId, HolderId, Lsn, Position, PublisherId, QueueId, SessionId,
 };
 pub use map::{Map, Seed, Set};
+pub use meter::{Meter, Step};
 pub use name::{KeyError, Name, check_routing_key};
 pub use random::Random;
 pub use serial::Serial;

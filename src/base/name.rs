@@ -36,7 +36,10 @@ impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bytes(bytes) => {
-                write!(f, "{bytes} bytes, at most {ROUTING_KEY_BYTES_MAX} are allowed")
+                write!(
+                    f,
+                    "{bytes} bytes, at most {ROUTING_KEY_BYTES_MAX} are allowed"
+                )
             }
             Self::Dots(dots) => {
                 write!(f, "{dots} dots, at most {ROUTING_KEY_DOTS_MAX} are allowed")

@@ -2,7 +2,9 @@
 //!
 //! Recursion goes along values whose depth decoding has bounded (`limits::VALUE_DEPTH_MAX`).
 
+use super::Error;
 use crate::base::Name;
+use crate::base::limits::ARGUMENTS_BYTES_MAX;
 use crate::wire::Value;
 
 /// The text of a string or symbol.
@@ -94,6 +96,59 @@ pub fn echoed_arguments(given: &[(Name, Value)]) -> Vec<(Name, Value)> {
         .collect()
 }
 
+/// What arguments take, about, in bytes: as `limits::ARGUMENTS_BYTES_MAX` counts. Stops counting a
+/// little beyond that.
+pub fn weight(arguments: &[(Name, Value)]) -> usize {
+    let mut bytes = 0;
+    for (name, value) in arguments {
+        bytes += VALUE_BYTES + name.len();
+        add_weight(value, &mut bytes);
+        if bytes > ARGUMENTS_BYTES_MAX {
+            break;
+        }
+    }
+    bytes
+}
+
+/// Checks that arguments are small enough to be copied often.
+///
+/// Errors: [`Error::BadRequest`].
+pub fn check_weight(arguments: &[(Name, Value)]) -> Result<(), Error> {
+    if weight(arguments) <= ARGUMENTS_BYTES_MAX {
+        return Ok(());
+    }
+    let why = format!("the arguments have more than {ARGUMENTS_BYTES_MAX} bytes together");
+    Err(Error::BadRequest { why })
+}
+
+fn add_weight(value: &Value, bytes: &mut usize) {
+    *bytes += VALUE_BYTES;
+    if *bytes > ARGUMENTS_BYTES_MAX {
+        return;
+    }
+    match value {
+        Value::String(text) | Value::Symbol(text) => *bytes += text.len(),
+        Value::Binary(binary) => *bytes += binary.len(),
+        Value::List(items) => items.iter().for_each(|item| add_weight(item, bytes)),
+        Value::Array(array) => {
+            let elements = array.elements().iter();
+            elements.for_each(|item| add_weight(item, bytes));
+        }
+        Value::Map(pairs) => pairs.iter().for_each(|(key, value)| {
+            add_weight(key, bytes);
+            add_weight(value, bytes);
+        }),
+        Value::Described(described) => {
+            add_weight(&described.0, bytes);
+            add_weight(&described.1, bytes);
+        }
+        _ => {}
+    }
+}
+
+/// What a name or value counts beside its text.
+const VALUE_BYTES: usize = 8;
+
 /// The argument of this name.
 pub fn find<'a>(arguments: &'a [(Name, Value)], name: &str) -> Option<&'a Value> {
     arguments
@@ -116,6 +171,22 @@ mod tests {
         assert!(!same(&Value::Int(-1), &Value::Ulong(u64::MAX)));
         assert!(!same(&Value::Uint(1), &string("1")));
         assert!(!same(&Value::Bool(true), &Value::Uint(1)));
+    }
+
+    #[test]
+    fn arguments_have_a_bound_in_bytes_and_in_values() {
+        let check = |value: Value, fits: bool| {
+            let arguments = [(Name::from("a"), value)];
+            assert_eq!(check_weight(&arguments).is_ok(), fits);
+        };
+        check(string(&"t".repeat(32_000)), true);
+        check(string(&"t".repeat(33_000)), false);
+        check(Value::List(vec![Value::Null; 4_000]), true);
+        check(Value::List(vec![Value::Null; 5_000]), false);
+        let pairs = vec![(Value::Uint(1), string(&"t".repeat(400))); 100];
+        check(Value::Map(pairs), false);
+        let many = vec![(Name::from("a"), Value::Null); 10_000];
+        assert!(check_weight(&many).is_err());
     }
 
     #[test]

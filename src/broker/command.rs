@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::binding::Binding;
+use super::router::BindingsOf;
 use super::{DropCause, Loaded};
 use crate::access::TopicPermissions;
 use crate::base::{
@@ -216,14 +218,12 @@ pub enum Command {
         /// Arguments of the binding, equal in value.
         arguments: Vec<(Name, Value)>,
     },
-    /// Lists bindings. Reply: `Bindings`, sorted by source, destination, key, arguments.
+    /// Lists some bindings. Reply: `Bindings`.
     BindingsGet {
-        /// Only from this source.
-        source: Option<Name>,
-        /// Only to this destination.
-        destination: Option<Destination>,
-        /// Only with this key.
-        key: Option<Name>,
+        /// Which.
+        of: BindingsOf,
+        /// Those behind this one.
+        after: Option<Binding>,
     },
     /// Sets a policy (or an operator policy) and applies it. Reply: `PolicySet`.
     PolicySet {

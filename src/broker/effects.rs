@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::base::{ConnectionId, Lsn, Name, Position, QueueId};
+use crate::base::{ConnectionId, Lsn, Meter, Name, Position, QueueId};
 use crate::broker::queue::{Garbage, Kept};
 use crate::broker::{Effect, Kind, Record, Warning};
 use crate::deaths::Reason;
@@ -26,6 +26,8 @@ pub struct Effects {
     pub log: Vec<LogEvent>,
     /// Messages to drop without the core's lock: freeing them takes longer than all the rest.
     pub garbage: Vec<Garbage>,
+    /// What is left of the time of this hold: who holds the lock begins it anew.
+    pub meter: Meter,
 }
 
 impl Effects {

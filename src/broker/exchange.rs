@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::base::{ExchangeId, Map, Name, Seed};
+use crate::base::{ExchangeId, Map, Name, Seed, Step};
 use crate::wire::Value;
 
 use super::argument_value::{find, show};
@@ -292,24 +292,34 @@ impl Exchange {
     }
 
     /// Every place that a message with these keys goes to; a place may come more than once. A random
-    /// exchange leaves to `pick` which.
+    /// exchange leaves to `pick` which. Returns what that took beyond one key, estimated in nanoseconds.
     pub fn matching(
         &self,
         keys: &[Name],
         attributes: &impl Attributes,
         pick: impl Fn(&[Place]) -> Option<Place>,
         mut visit: impl FnMut(Place),
-    ) {
+    ) -> u64 {
         match &self.table {
             Table::Direct(table) => {
                 for places in keys.iter().filter_map(|key| table.get(key)) {
                     places.for_each(&mut visit);
                 }
+                Step::Key.ns() * keys.len() as u64
             }
-            Table::Fanout(places) => places.for_each(visit),
-            Table::Topic(tree) => keys.iter().for_each(|key| tree.matching(key, &mut visit)),
-            Table::Headers(table) => table.matching(attributes, visit),
-            Table::LocalRandom(places) => pick(places).into_iter().for_each(visit),
+            Table::Fanout(places) => {
+                places.for_each(visit);
+                0
+            }
+            Table::Topic(tree) => {
+                let keys = keys.iter().map(Name::as_str);
+                Step::Node.ns() * tree.matching(keys, visit) as u64
+            }
+            Table::Headers(table) => Step::Pair.ns() * table.matching(attributes, visit) as u64,
+            Table::LocalRandom(places) => {
+                pick(places).into_iter().for_each(visit);
+                0
+            }
         }
     }
 }

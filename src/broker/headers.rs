@@ -22,19 +22,20 @@ use super::binding::{Binding, Place};
 
 /// What a headers exchange looks at in a message.
 pub trait Attributes {
-    /// Application properties with a name that is wanted. [AMQP 3.2.5]
+    /// Application properties with a name that is wanted; how many were passed. [AMQP 3.2.5]
     fn application_properties<'a>(
         &'a self,
         is_wanted: impl Fn(&str) -> bool,
         found: impl FnMut(&'a str, Value),
-    );
+    ) -> usize;
 
-    /// Message annotations with a name that is wanted, those of the latest death first. [AMQP 3.2.3]
+    /// Message annotations with a name that is wanted, those of the latest death first; how many were
+    /// passed. [AMQP 3.2.3]
     fn annotations<'a>(
         &'a self,
         is_wanted: impl Fn(&str) -> bool,
         found: impl FnMut(&'a str, Value),
-    );
+    ) -> usize;
 }
 
 impl Attributes for Message {
@@ -42,16 +43,16 @@ impl Attributes for Message {
         &'a self,
         is_wanted: impl Fn(&str) -> bool,
         found: impl FnMut(&'a str, Value),
-    ) {
-        self.visit_application_properties(is_wanted, found);
+    ) -> usize {
+        self.visit_application_properties(is_wanted, found)
     }
 
     fn annotations<'a>(
         &'a self,
         is_wanted: impl Fn(&str) -> bool,
         found: impl FnMut(&'a str, Value),
-    ) {
-        self.visit_annotations(is_wanted, found);
+    ) -> usize {
+        self.visit_annotations(is_wanted, found)
     }
 }
 
@@ -64,10 +65,13 @@ impl Attributes for NoAttributes {
         &'a self,
         _: impl Fn(&str) -> bool,
         _: impl FnMut(&'a str, Value),
-    ) {
+    ) -> usize {
+        0
     }
 
-    fn annotations<'a>(&'a self, _: impl Fn(&str) -> bool, _: impl FnMut(&'a str, Value)) {}
+    fn annotations<'a>(&'a self, _: impl Fn(&str) -> bool, _: impl FnMut(&'a str, Value)) -> usize {
+        0
+    }
 }
 
 /// How many of a binding's arguments must be found, and whether those that begin with `x-` count.
@@ -191,12 +195,15 @@ impl HeadersTable {
         }
     }
 
-    /// Every place whose binding matches; a place may come more than once.
-    pub fn matching(&self, attributes: &impl Attributes, mut visit: impl FnMut(Place)) {
+    /// Every place whose binding matches; a place may come more than once. Returns how many properties
+    /// and bindings were looked at.
+    pub fn matching(&self, attributes: &impl Attributes, mut visit: impl FnMut(Place)) -> usize {
         let given = Given::of(self, attributes);
+        let mut steps = given.passed;
         self.always.for_each(|_, _, place| visit(place));
         let mut look_up = |name: &str, meaning: Meaning<'_>| {
             if let Some(candidates) = self.by_pair.get(&self.hash(name, &meaning)) {
+                steps += candidates.len();
                 candidates.for_each(|binding, x_match, place| {
                     if matches(x_match, &binding.arguments, &given) {
                         visit(place);
@@ -208,6 +215,7 @@ impl HeadersTable {
             look_up(name, Meaning::Void);
             look_up(name, Meaning::found(value));
         }
+        steps
     }
 
     fn hash(&self, name: &str, meaning: &Meaning<'_>) -> u64 {
@@ -276,6 +284,8 @@ impl Candidates {
 struct Given<'a> {
     properties: BTreeMap<&'a str, Value>,
     annotations: BTreeMap<&'a str, Value>,
+    /// How many were passed to find them.
+    passed: usize,
 }
 
 impl<'a> Given<'a> {
@@ -283,12 +293,12 @@ impl<'a> Given<'a> {
         let mut given = Self::default();
         let is_wanted = |name: &str| table.names.contains_key(name);
         if !table.names.is_empty() {
-            attributes.application_properties(is_wanted, |name, value| {
+            given.passed += attributes.application_properties(is_wanted, |name, value| {
                 given.properties.entry(name).or_insert(value);
             });
         }
         if table.with_x > 0 {
-            attributes.annotations(is_wanted, |name, value| {
+            given.passed += attributes.annotations(is_wanted, |name, value| {
                 given.annotations.entry(name).or_insert(value);
             });
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::base::{ConnectionId, ConsumerId, ExchangeId, Lsn, Name, Position, QueueId};
 use crate::broker::QueueCounters;
 use crate::broker::arguments::QueueType;
-use crate::broker::binding::Binding;
 use crate::broker::queue::Usage;
+use crate::broker::router::BindingSlice;
 use crate::broker::{Error, Wanted, Warning};
 use crate::message::{Message, Route};
 use crate::wire::Value;
@@ -69,7 +69,7 @@ pub enum Reply {
     /// A queue.
     Queue(Box<QueueInfo>),
     /// Bindings, sorted by source, destination, key, arguments.
-    Bindings(Vec<Binding>),
+    Bindings(BindingSlice),
     /// The policy stands.
     PolicySet {
         /// It replaced none.

@@ -122,12 +122,36 @@ impl TopicTree {
         }
     }
 
-    /// Every place whose pattern matches the key; a place may come more than once.
-    pub fn matching(&self, key: &str, mut visit: impl FnMut(Place)) {
-        let mut reached = Vec::with_capacity(8);
-        let mut next = Vec::with_capacity(8);
-        self.reach(ROOT, &mut reached);
+    /// Every place whose pattern matches one of the keys; a place may come more than once, but not
+    /// because two keys match the same pattern. Returns how many nodes were reached.
+    pub fn matching<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k str>,
+        mut visit: impl FnMut(Place),
+    ) -> usize {
+        let (mut ends, mut steps) = (Vec::with_capacity(8), 0);
+        let (mut reached, mut next) = (Vec::with_capacity(8), Vec::with_capacity(8));
+        for (index, key) in keys.into_iter().enumerate() {
+            reached.clear();
+            steps += self.walk(key, &mut reached, &mut next);
+            ends.append(&mut reached);
+            if index > 0 {
+                ends.sort_unstable();
+                ends.dedup();
+            }
+        }
+        for node in ends.iter().filter_map(|at| self.nodes.get(*at)) {
+            node.places.for_each(&mut visit);
+        }
+        steps
+    }
+
+    /// The nodes that the words of a key lead to. Returns how many were reached on the way.
+    fn walk(&self, key: &str, reached: &mut Vec<NodeIndex>, next: &mut Vec<NodeIndex>) -> usize {
+        let mut steps = 0;
+        self.reach(ROOT, reached);
         for word in words(key) {
+            steps += reached.len();
             for node in reached
                 .drain(..)
                 .filter_map(|at| Some((at, self.nodes.get(at)?)))
@@ -140,17 +164,15 @@ impl TopicTree {
                     .into_iter()
                     .flatten()
                 {
-                    self.reach(child, &mut next);
+                    self.reach(child, next);
                 }
             }
             // Only `#` lets two ways lead to one node.
             next.sort_unstable();
             next.dedup();
-            std::mem::swap(&mut reached, &mut next);
+            std::mem::swap(reached, next);
         }
-        for node in reached.iter().filter_map(|at| self.nodes.get(*at)) {
-            node.places.for_each(&mut visit);
-        }
+        steps
     }
 
     /// Adds a node and those behind it that `#` reaches without a word.
@@ -215,7 +237,7 @@ mod tests {
 
     fn found(tree: &TopicTree, key: &str) -> Vec<Place> {
         let mut places = Vec::new();
-        tree.matching(key, |place| places.push(place));
+        tree.matching([key], |place| places.push(place));
         places.sort();
         places.dedup();
         places
@@ -262,6 +284,18 @@ mod tests {
         tree.add(&pattern, Place::Queue(QueueId(1)));
         let key = ["a"; 39].join(".") + &".b".repeat(80);
         assert!(found(&tree, &key).is_empty());
+    }
+
+    #[test]
+    fn many_keys_reach_a_pattern_once_and_their_steps_are_counted() {
+        let mut tree = TopicTree::new(Seed(1));
+        tree.add("#", Place::Queue(QueueId(1)));
+        let keys: Vec<String> = (0..256).map(|n| format!("a.{n}")).collect();
+        let mut found = 0;
+        let steps = tree.matching(keys.iter().map(String::as_str), |_| found += 1);
+        assert_eq!(found, 1);
+        // The root and `#` at the first word of each key, `#` alone at the second.
+        assert_eq!(steps, 256 * 3);
     }
 
     #[test]

@@ -21,6 +21,22 @@ pub enum SelectorError {
         /// Where.
         at: usize,
     },
+    /// More names and constants than are looked at.
+    #[error("the selector has more than {max} names and constants at character {at}")]
+    TooManyValues {
+        /// The bound.
+        max: usize,
+        /// Where.
+        at: usize,
+    },
+    /// A pattern of LIKE that is too long.
+    #[error("a LIKE pattern has {chars} characters, at most {max} are allowed")]
+    PatternTooLong {
+        /// Its length.
+        chars: usize,
+        /// The longest.
+        max: usize,
+    },
     /// A string without an end.
     #[error("the string that begins at character {at} has no end")]
     OpenString {

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::fields;
-use super::program::{Calculation, Comparison, Constant, Op};
+use super::program::{Calculation, Comparison, Constant, Field, Op, Program};
+use crate::base::limits::PROPERTIES_LOOKED_AT_BYTES;
+use crate::base::{Meter, Step};
 use crate::message::Message;
 
 /// What stands on the stack.
@@ -18,15 +20,29 @@ pub(super) enum Operand<'a> {
     Text(Cow<'a, str>),
 }
 
-/// What is left of a program's last step.
-pub(super) fn run<'a>(program: &'a [Op], message: &'a Message, failures: u32) -> Operand<'a> {
+/// What is left of a program's last step; nothing if that cannot be found out in time, or if a
+/// property that is asked for stands behind all that are looked at.
+pub(super) fn run<'a>(
+    program: &'a Program,
+    message: &'a Message,
+    failures: u32,
+    meter: &mut Meter,
+) -> Option<Operand<'a>> {
+    let mut fields = FieldsOf {
+        program,
+        message,
+        failures,
+        properties: None,
+    };
     let mut stack: Vec<Operand<'a>> = Vec::with_capacity(4);
-    for op in program {
+    for op in &program.ops {
+        meter.charge(Step::Term, 1);
         let result = match op {
             Op::Constant(constant) => constant_operand(constant),
-            Op::Field(field) => fields::read(field, message, failures),
+            Op::Field(field) => fields.read(field, meter)?,
             Op::Compare(comparison) => {
                 let (left, right) = two(&mut stack);
+                charge_text(meter, &left);
                 compare(*comparison, &left, &right)
             }
             Op::Between => {
@@ -41,11 +57,14 @@ pub(super) fn run<'a>(program: &'a [Op], message: &'a Message, failures: u32) ->
             }
             Op::Negate => negate(&one(&mut stack)),
             Op::In(members) => match one(&mut stack) {
-                Operand::Text(text) => Operand::Bool(members.iter().any(|member| *member == *text)),
+                Operand::Text(text) => {
+                    meter.charge(Step::Term, members.len());
+                    Operand::Bool(members.iter().any(|member| *member == *text))
+                }
                 other => not_text(&other),
             },
             Op::Like(pattern) => match one(&mut stack) {
-                Operand::Text(text) => Operand::Bool(pattern.matches(&text)),
+                Operand::Text(text) => Operand::Bool(pattern.matches(&text, meter)),
                 other => not_text(&other),
             },
             Op::IsNull => Operand::Bool(one(&mut stack) == Operand::Unknown),
@@ -59,9 +78,72 @@ pub(super) fn run<'a>(program: &'a [Op], message: &'a Message, failures: u32) ->
             }
             Op::Not => not(&one(&mut stack)),
         };
+        if meter.is_used_up() {
+            return None;
+        }
         stack.push(result);
     }
-    one(&mut stack)
+    Some(one(&mut stack))
+}
+
+/// The fields of one message, for one program.
+struct FieldsOf<'a> {
+    program: &'a Program,
+    message: &'a Message,
+    failures: u32,
+    /// The application properties that the program names, once one of them was asked for.
+    properties: Option<Vec<Operand<'a>>>,
+}
+
+impl<'a> FieldsOf<'a> {
+    fn read(&mut self, field: &Field, meter: &mut Meter) -> Option<Operand<'a>> {
+        if let Field::Property(place) = field {
+            if self.properties.is_none() {
+                self.properties = Some(self.find(meter)?);
+            }
+            let found = self.properties.as_ref()?.get(*place);
+            return Some(found.cloned().unwrap_or(Operand::Unknown));
+        }
+        // To find one, those in front of it are passed.
+        let bytes = self.message.properties_len();
+        meter.charge(Step::Bytes16, bytes / 16);
+        (bytes <= PROPERTIES_LOOKED_AT_BYTES)
+            .then(|| fields::read(field, self.message, self.failures))
+    }
+
+    /// Finds the application properties in one walk. The first of a name counts.
+    fn find(&self, meter: &mut Meter) -> Option<Vec<Operand<'a>>> {
+        let mut found: Vec<Option<Operand<'a>>> = vec![None; self.program.names.len()];
+        let mut missing = found.len();
+        let looked = self.message.look_for_properties(
+            |name| self.program.place(name).is_some(),
+            |name, value| {
+                let place = self.program.place(name);
+                if let Some(free) = place.and_then(|place| found.get_mut(place))
+                    && free.is_none()
+                {
+                    *free = Some(fields::property(value));
+                    missing -= 1;
+                }
+                missing == 0
+            },
+        );
+        meter.charge(Step::Pair, looked.pairs);
+        meter.charge(Step::Bytes16, looked.bytes / 16);
+        let found = found.into_iter();
+        looked.is_complete.then(|| {
+            found
+                .map(|value| value.unwrap_or(Operand::Unknown))
+                .collect()
+        })
+    }
+}
+
+/// Counts a text that is about to be compared.
+fn charge_text(meter: &mut Meter, operand: &Operand<'_>) {
+    if let Operand::Text(text) = operand {
+        meter.charge(Step::Bytes16, text.len() / 16);
+    }
 }
 
 fn one<'a>(stack: &mut Vec<Operand<'a>>) -> Operand<'a> {

@@ -1,6 +1,8 @@
 //! Patterns of LIKE: `%` stands for any characters, `_` for one.
 
 use super::SelectorError;
+use crate::base::limits::LIKE_CHARS_MAX;
+use crate::base::{Meter, Step};
 
 /// A pattern, taken apart.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,15 +36,28 @@ impl Pattern {
                 c => Piece::Char(c),
             });
         }
+        if pieces.len() > LIKE_CHARS_MAX {
+            return Err(SelectorError::PatternTooLong {
+                chars: pieces.len(),
+                max: LIKE_CHARS_MAX,
+            });
+        }
+        // Several `%` behind one another say what one does.
+        pieces.dedup_by(|a, b| *a == Piece::Any && *b == Piece::Any);
         Ok(Self(pieces))
     }
 
     /// Whether a text has this form. The last `%` that was passed is the only place to go back to,
-    /// so that this takes at most the product of both lengths.
-    pub(super) fn matches(&self, text: &str) -> bool {
+    /// so that this takes at most the product of both lengths, and about the length of the text as a
+    /// rule. Each step is counted; with the last that is left it does not match.
+    pub(super) fn matches(&self, text: &str, meter: &mut Meter) -> bool {
         let (mut pieces, mut rest) = (self.0.as_slice(), text.chars());
         let mut back = None;
         loop {
+            meter.charge(Step::Term, 1);
+            if meter.is_used_up() {
+                return false;
+            }
             let mut ahead = rest.clone();
             match (pieces.split_first(), ahead.next()) {
                 (Some((Piece::Any, behind)), _) => {

@@ -3,8 +3,9 @@
 //! ```text
 //!   text --> tokens --> parser --> program (postfix) --> evaluate(message) --> true, false, unknown
 //! ```
-//! Promises: parsing and evaluating take time and memory in proportion to the text, nested at most
-//! 32 deep; a selector matches only what it says is true, never what is unknown.
+//! Promises: parsing takes time and memory in proportion to the text, nested at most 32 deep;
+//! evaluating takes a bounded time, whatever the message; a selector matches only what it says is
+//! true, never what is unknown or would take too long.
 //! Never: no state, no queue. Read first: [`Selector`].
 
 mod error;
@@ -17,7 +18,7 @@ mod selector;
 mod tokens;
 
 pub use error::SelectorError;
-pub use selector::Selector;
+pub use selector::{Answer, Selector};
 
 #[cfg(test)]
 mod tests;

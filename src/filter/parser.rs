@@ -11,25 +11,30 @@
 //!   factor   = { + | - } ( literal | name | "(" or ")" )
 //! ```
 
+use std::collections::BTreeMap;
+
 use super::SelectorError;
 use super::like::Pattern;
-use super::program::{Calculation, Comparison, Constant, Field, Op};
+use super::program::{Calculation, Comparison, Constant, Field, Op, Program};
 use super::tokens::{Token, TokenKind, tokens};
+use crate::base::limits::SELECTOR_VALUES_MAX;
 
 /// Parentheses, signs and negations one within another at most.
 const DEPTH_MAX: usize = 32;
 
 /// Parses a whole selector.
-pub(super) fn parse(text: &str) -> Result<Vec<Op>, SelectorError> {
+pub(super) fn parse(text: &str) -> Result<Program, SelectorError> {
     let tokens = tokens(text)?;
     let mut parser = Parser {
         tokens: &tokens,
         depth: 0,
         program: Vec::new(),
+        names: BTreeMap::new(),
+        values: 0,
     };
     parser.or()?;
     match parser.peek() {
-        TokenKind::End => Ok(parser.program),
+        TokenKind::End => Ok(parser.finished()),
         _ => Err(parser.unexpected("an operator or the end")),
     }
 }
@@ -38,11 +43,35 @@ struct Parser<'a> {
     tokens: &'a [Token],
     depth: usize,
     program: Vec<Op>,
+    /// The application properties, each with its place in the table of their values.
+    names: BTreeMap<&'a str, usize>,
+    /// Names and constants so far.
+    values: usize,
 }
 
 type Parsed = Result<(), SelectorError>;
 
 impl<'a> Parser<'a> {
+    fn finished(self) -> Program {
+        let names = self.names.into_iter();
+        Program {
+            ops: self.program,
+            names: names.map(|(name, place)| (name.into(), place)).collect(),
+        }
+    }
+
+    /// Counts one more name or constant.
+    fn count_value(&mut self) -> Parsed {
+        self.values += 1;
+        if self.values > SELECTOR_VALUES_MAX {
+            return Err(SelectorError::TooManyValues {
+                max: SELECTOR_VALUES_MAX,
+                at: self.at(),
+            });
+        }
+        Ok(())
+    }
+
     fn peek(&self) -> &'a TokenKind {
         self.tokens
             .first()
@@ -191,6 +220,7 @@ impl<'a> Parser<'a> {
         }
         let mut members = Vec::new();
         loop {
+            self.count_value()?;
             members.push(self.text("a string")?.to_owned());
             if self.takes(&TokenKind::Close) {
                 break;
@@ -288,10 +318,17 @@ impl<'a> Parser<'a> {
                 "null" | "not" | "and" | "or" | "between" | "like" | "in" | "is" | "escape" => {
                     return Err(self.unexpected("a value"));
                 }
-                _ => Op::Field(Field::named(word)),
+                _ => {
+                    let names = &mut self.names;
+                    let next = names.len();
+                    Op::Field(Field::named(word, |_| {
+                        *names.entry(word.as_str()).or_insert(next)
+                    }))
+                }
             },
             _ => return Err(self.unexpected("a value")),
         };
+        self.count_value()?;
         self.advance();
         self.program.push(op);
         Ok(())

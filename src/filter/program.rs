@@ -2,6 +2,24 @@
 
 use super::like::Pattern;
 
+/// A selector, ready to be asked.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Program {
+    pub(super) ops: Vec<Op>,
+    /// The application properties it names, sorted, each with its place in the table of their values.
+    pub(super) names: Box<[(Box<str>, usize)]>,
+}
+
+impl Program {
+    /// The place of an application property in the table.
+    pub(super) fn place(&self, name: &str) -> Option<usize> {
+        let found = self
+            .names
+            .binary_search_by(|(known, _)| (**known).cmp(name));
+        self.names.get(found.ok()?).map(|(_, place)| *place)
+    }
+}
+
 /// One step: takes its operands from the stack and puts its result there.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Op {
@@ -78,14 +96,14 @@ pub(super) enum Field {
     GroupId,
     GroupSequence,
     ReplyToGroupId,
-    /// An application property.
-    Property(String),
+    /// An application property, by its place in the table.
+    Property(usize),
 }
 
 impl Field {
     /// The JMS header names, those of the AMQP JMS mapping, and `amqp.` names for every field that
     /// selectors may look at. Any other name is an application property.
-    pub(super) fn named(name: &str) -> Self {
+    pub(super) fn named(name: &str, property: impl FnOnce(&str) -> usize) -> Self {
         match name {
             "JMSDeliveryMode" => Self::DeliveryMode,
             "JMSPriority" | "amqp.priority" => Self::Priority,
@@ -104,7 +122,7 @@ impl Field {
             "JMS_AMQP_CONTENT_ENCODING" | "amqp.content_encoding" => Self::ContentEncoding,
             "JMS_AMQP_REPLY_TO_GROUP_ID" | "amqp.reply_to_group_id" => Self::ReplyToGroupId,
             "amqp.durable" => Self::Durable,
-            _ => Self::Property(name.to_owned()),
+            _ => Self::Property(property(name)),
         }
     }
 }

@@ -3,11 +3,10 @@
 use super::SelectorError;
 use super::evaluate::{self, Operand};
 use super::parser;
-use super::program::Op;
+use super::program::Program;
+use crate::base::Meter;
+use crate::base::limits::SELECTOR_BYTES_MAX;
 use crate::message::Message;
-
-/// Longest selector, in bytes.
-const SELECTOR_BYTES_MAX: usize = 16 * 1024;
 
 /// Which messages a consumer wants. [JMS 2.0 3.8.1]
 ///
@@ -18,14 +17,15 @@ const SELECTOR_BYTES_MAX: usize = 16 * 1024;
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Selector {
-    program: Vec<Op>,
+    program: Program,
 }
 
 impl Selector {
     /// Parses a selector.
     ///
     /// # Errors
-    /// When it is longer than 16 KiB, nested deeper than 32, or no selector.
+    /// When it is longer than 16 KiB, has more than 1,024 values, is nested deeper than 32, or is no
+    /// selector.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         if text.len() > SELECTOR_BYTES_MAX {
             return Err(SelectorError::TooLong {
@@ -37,8 +37,28 @@ impl Selector {
         Ok(Self { program })
     }
 
-    /// Whether it is true of a message that failed so often in its queue. Not if it is unknown.
-    pub fn matches(&self, message: &Message, failures: u32) -> bool {
-        evaluate::run(&self.program, message, failures) == Operand::Bool(true)
+    /// Whether it is true of a message that failed so often in its queue. Not if it is unknown, and not
+    /// if finding out would take longer than one hold of the core's lock may.
+    pub fn asks(&self, message: &Message, failures: u32) -> Answer {
+        let mut meter = Meter::default();
+        let result = evaluate::run(&self.program, message, failures, &mut meter);
+        Answer {
+            matches: result == Some(Operand::Bool(true)),
+            spent_ns: meter.spent_ns(),
+        }
     }
+
+    /// Whether it is true of a message: [`Selector::asks`] without what that took.
+    pub fn matches(&self, message: &Message, failures: u32) -> bool {
+        self.asks(message, failures).matches
+    }
+}
+
+/// What a selector says of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// The message is wanted.
+    pub matches: bool,
+    /// What finding out took, estimated.
+    pub spent_ns: u64,
 }

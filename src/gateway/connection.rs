@@ -204,9 +204,7 @@ impl Gateway {
         for answered in std::mem::take(&mut self.answered) {
             match answered {
                 Answered::Reply(ask, reply) => self.on_reply(ask, reply),
-                Answered::Managed(request, response, result) => {
-                    self.on_managed(request, response, result);
-                }
+                Answered::Managed(response, outcome) => self.on_managed(response, outcome),
             }
         }
         self.handle_events(now);

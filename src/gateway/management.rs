@@ -6,8 +6,9 @@ use super::connection::Waiting;
 use super::errors;
 use super::links::{Kind, Link, LinkId, PairHalf, Sent};
 use super::work::{Request, Work};
+use crate::base::limits::MANAGEMENT_REQUEST_BYTES_MAX;
 use crate::link::{Arrived, LinkHandle, Sending};
-use crate::management::{Answer, RequestError};
+use crate::management::{Outcome, Prepared, RequestError};
 use crate::wire::performative::{
     Attach, AttachAnswer, Error, FieldValue, Fields, SenderSettleMode, Symbol, TargetArchetype,
     fields,
@@ -49,7 +50,7 @@ impl Gateway {
         self.link.accept_attach(
             place.0,
             AttachAnswer {
-                max_message_size: Some(self.environment.options.message_bytes_max),
+                max_message_size: Some(MANAGEMENT_REQUEST_BYTES_MAX),
                 properties: Some(pair_properties()),
                 ..AttachAnswer::default()
             },
@@ -139,14 +140,16 @@ impl Gateway {
             _ => None,
         });
         match other {
-            Some((response, true)) => {
-                let request = Request {
-                    from: request,
-                    to: response,
-                    payload,
-                };
-                self.work.push_back(Work::Manage(request));
-            }
+            Some((response, true)) => match Prepared::read(&payload) {
+                Ok(prepared) => {
+                    let request = Request {
+                        to: response,
+                        prepared,
+                    };
+                    self.work.push_back(Work::Manage(Box::new(request)));
+                }
+                Err(error) => self.refuse_request(request, response, &error),
+            },
             Some((_, false)) => {
                 let error = errors::precondition("the answering link of the pair has no credit");
                 self.link.detach(handle, true, Some(error));
@@ -174,33 +177,28 @@ impl Gateway {
     }
 
     /// A request was handled.
-    pub(super) fn on_managed(
-        &mut self,
-        request: LinkId,
-        response: LinkId,
-        result: Result<Answer, RequestError>,
-    ) {
-        match result {
-            Ok(answer) if answer.lsn <= self.durable => {
-                self.send_response(response, &answer.message);
-            }
-            Ok(answer) => {
-                self.waiting
-                    .push_back((answer.lsn, Waiting::Response(response, answer.message)));
-            }
-            Err(error) => {
-                if let Some(Link {
-                    kind: Kind::Response(half),
-                    ..
-                }) = self.links.by_id(response)
-                {
-                    half.pending = half.pending.saturating_sub(1);
-                }
-                if let Some(link) = self.links.by_id(request) {
-                    self.link
-                        .detach(link.handle, true, Some(errors::request(&error)));
-                }
-            }
+    pub(super) fn on_managed(&mut self, response: LinkId, outcome: Outcome) {
+        let answer = outcome.answer();
+        if answer.lsn <= self.durable {
+            self.send_response(response, &answer.message);
+        } else {
+            self.waiting
+                .push_back((answer.lsn, Waiting::Response(response, answer.message)));
+        }
+    }
+
+    /// A request is no message: there is nothing to answer to.
+    fn refuse_request(&mut self, request: LinkId, response: LinkId, error: &RequestError) {
+        if let Some(Link {
+            kind: Kind::Response(half),
+            ..
+        }) = self.links.by_id(response)
+        {
+            half.pending = half.pending.saturating_sub(1);
+        }
+        if let Some(link) = self.links.by_id(request) {
+            self.link
+                .detach(link.handle, true, Some(errors::request(error)));
         }
     }
 

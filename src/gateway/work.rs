@@ -1,12 +1,10 @@
 //! What a gateway wants done under the core's lock, in the order of the peer's frames.
 
-use bytes::Bytes;
-
 use super::Gateway;
 use super::links::LinkId;
-use crate::base::{ConsumerId, Now, SessionId};
+use crate::base::{ConsumerId, Meter, Now, SessionId, Step};
 use crate::broker::{Command, Core, Delivery, Effect, Effects, Reply};
-use crate::management::{self, Answer, Caller, RequestError};
+use crate::management::{Caller, Outcome, Prepared, Progress};
 
 /// One thing to do.
 #[derive(Debug)]
@@ -18,7 +16,7 @@ pub(super) enum Work {
     /// Consumers go: what is on its way to them and was not sent returns first, uncounted.
     Leave(Leaving),
     /// A management request.
-    Manage(Request),
+    Manage(Box<Request>),
 }
 
 impl Work {
@@ -53,12 +51,12 @@ pub(super) enum Leaving {
     Connection,
 }
 
-/// A management request and the links of its pair.
+/// A management request that was read, and who waits for the answer.
 #[derive(Debug)]
 pub(super) struct Request {
-    pub(super) from: LinkId,
+    /// Where the answer goes.
     pub(super) to: LinkId,
-    pub(super) payload: Bytes,
+    pub(super) prepared: Prepared,
 }
 
 /// What the core said, to be handled without its lock.
@@ -66,8 +64,8 @@ pub(super) struct Request {
 pub(super) enum Answered {
     /// The reply to a command.
     Reply(Ask, Reply),
-    /// The answer to a management request.
-    Managed(LinkId, LinkId, Result<Answer, RequestError>),
+    /// What came of a management request.
+    Managed(LinkId, Outcome),
 }
 
 impl Gateway {
@@ -76,11 +74,13 @@ impl Gateway {
         !self.work.is_empty() && !self.failed
     }
 
-    /// Does up to `budget` things, in order. The caller holds the core's lock, and has given all
+    /// Does up to `budget` things, in order, fewer if they take long: see [`Meter`]. The caller holds the core's lock, and has given all
     /// earlier effects to [`Gateway::push_effects`].
     pub fn run(&mut self, now: Now, core: &mut Core, effects: &mut Effects, budget: usize) {
         let mut left = budget;
+        effects.meter = Meter::default();
         while left > 0
+            && !effects.meter.is_used_up()
             && let Some(work) = self.work.pop_front()
         {
             left = left.saturating_sub(work.cost());
@@ -89,11 +89,15 @@ impl Gateway {
                     core.apply(now, command, effects);
                 }
                 Work::Ask(ask, command) => {
+                    effects.meter.charge(Step::Command, 1);
                     let reply = core.apply(now, command, effects);
                     self.answered.push(Answered::Reply(ask, reply));
                 }
                 Work::Leave(leaving) => self.leave(now, core, effects, &leaving),
-                Work::Manage(request) => self.run_request(now, core, effects, request),
+                Work::Manage(request) => {
+                    effects.meter.charge(Step::Command, 1);
+                    self.run_request(now, core, effects, *request);
+                }
             }
         }
     }
@@ -152,7 +156,7 @@ impl Gateway {
 
     fn run_request(&mut self, now: Now, core: &mut Core, effects: &mut Effects, request: Request) {
         let Some(login) = &self.login else { return };
-        let Request { from, to, payload } = request;
+        let Request { to, prepared } = request;
         let caller = Caller {
             user: &login.user,
             permissions: &login.permissions,
@@ -160,7 +164,12 @@ impl Gateway {
             connection: self.id,
             node: &self.environment.options.node,
         };
-        let result = management::handle(now, &caller, core, effects, &payload);
-        self.answered.push(Answered::Managed(from, to, result));
+        match prepared.carry_out(now, &caller, core, effects) {
+            Progress::Done(outcome) => self.answered.push(Answered::Managed(to, outcome)),
+            Progress::Later(prepared) => {
+                let rest = Box::new(Request { to, prepared });
+                self.work.push_front(Work::Manage(rest));
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! rights are checked before anything is changed. Never: no links, no credit (the gateway's), no
 //! sockets, no clock.
 //!
-//! Read first: [`handle`], [`Operations`], [`http`].
+//! Read first: [`Prepared`], [`Operations`], [`http`].
 
 mod administration;
 mod answer;
@@ -24,7 +24,9 @@ pub use administration::{
     Change, NewPassword, Planned, UserChange, UserLimit, VhostChange, VhostLimit,
 };
 pub use body::{BindingBody, ExchangeBody, QueueBody};
-pub use node::{Answer, Caller, RequestError, handle};
+#[cfg(test)]
+pub use node::handle;
+pub use node::{Answer, Caller, Outcome, Prepared, Progress, RequestError};
 pub use operations::{DeclaredQueue, DeleteIf, Operations};
 pub use path::{BindingPath, BindingsQuery};
 pub use refusal::{Refusal, Status};

@@ -3,14 +3,18 @@
 use thiserror::Error;
 
 use crate::access::Permissions;
+use crate::base::limits::{MANAGEMENT_ANSWER_BYTES_MAX, MANAGEMENT_VALUES_MAX};
 use crate::base::{ConnectionId, Lsn, Name, Now};
+use crate::broker::binding::Binding;
 use crate::broker::registry::TopicMap;
 use crate::broker::{Core, Effects};
-use crate::wire::{DecodeError, Kind, Reader, SectionIndex, Value, walk, without_leading_null};
+use crate::wire::{
+    DecodeError, Kind, Reader, SectionIndex, Value, check_values, walk, without_leading_null,
+};
 
 use super::answer::{self, Success};
 use super::body::{BindingBody, ExchangeBody, QueueBody};
-use super::operations::{DeleteIf, Operations};
+use super::operations::{DeleteIf, Operations, Unbound};
 use super::path::{BindingsQuery, Path};
 use super::refusal::{Refusal, Status};
 
@@ -44,8 +48,112 @@ pub struct Answer {
 #[error("management request is not a message: {0}")]
 pub struct RequestError(#[from] pub DecodeError);
 
-/// Carries out one request: `payload` is the whole message, as transferred. What is wrong with a
-/// request that is a message is said in the answer.
+/// A request that was read, to be carried out: reading takes no lock.
+#[derive(Debug)]
+pub struct Prepared {
+    request: Result<Request, Refusal>,
+    message_id: Option<Value>,
+    wants_warnings: bool,
+}
+
+/// What came of a request.
+#[derive(Debug)]
+pub enum Progress {
+    /// It was carried out.
+    Done(Outcome),
+    /// There is more to look at than one hold of the core's lock is for: call again.
+    Later(Prepared),
+}
+
+/// What is to be answered: writing it takes no lock.
+#[derive(Debug)]
+pub struct Outcome {
+    result: Result<Success, Refusal>,
+    message_id: Option<Value>,
+    wants_warnings: bool,
+    lsn: Lsn,
+}
+
+impl Prepared {
+    /// Reads a request: `payload` is the whole message, as transferred. What is wrong with a request
+    /// that is a message is said in the answer.
+    pub fn read(payload: &[u8]) -> Result<Self, RequestError> {
+        let payload = without_leading_null(payload);
+        let index = walk(payload)?;
+        let properties = Properties::read(&index, payload);
+        let message_id = properties.as_ref().ok().and_then(|p| p.message_id.clone());
+        // Values without a byte, as nulls in an array, would become a thousand times as many bytes.
+        if let Err(error) = check_values(payload, MANAGEMENT_VALUES_MAX) {
+            return Ok(Self {
+                request: Err(Refusal::bad_request(format!("the request has {error}"))),
+                message_id,
+                wants_warnings: false,
+            });
+        }
+        let wants_warnings = wants_warnings(&index, payload);
+        let request = properties.and_then(|properties| Request::new(&properties, &index, payload));
+        Ok(Self {
+            request,
+            message_id,
+            wants_warnings,
+        })
+    }
+
+    /// Carries out the request, or a piece of it.
+    pub fn carry_out(
+        self,
+        now: Now,
+        caller: &Caller<'_>,
+        core: &mut Core,
+        effects: &mut Effects,
+    ) -> Progress {
+        let operations = Operations {
+            now,
+            caller,
+            core: &mut *core,
+            effects,
+        };
+        let result = match self.request {
+            Ok(request) => match perform(request, operations) {
+                Ok(Performed::Done(success)) => Ok(success),
+                Ok(Performed::Later(request)) => {
+                    return Progress::Later(Self {
+                        request: Ok(request),
+                        ..self
+                    });
+                }
+                Err(refusal) => Err(refusal),
+            },
+            Err(refusal) => Err(refusal),
+        };
+        Progress::Done(Outcome {
+            result,
+            message_id: self.message_id,
+            wants_warnings: self.wants_warnings,
+            // Whatever is told, that something was there already or is not there: it must not be undone.
+            lsn: core.topology_lsn(),
+        })
+    }
+}
+
+impl Outcome {
+    /// Writes the answer. One that is too large says so instead.
+    pub fn answer(self) -> Answer {
+        let id = self.message_id.as_ref();
+        let mut message = answer::write_message(self.result, id, self.wants_warnings);
+        if message.len() > MANAGEMENT_ANSWER_BYTES_MAX {
+            let why = format!("the answer has more than {MANAGEMENT_ANSWER_BYTES_MAX} bytes");
+            message = answer::write_message(Err(Refusal::bad_request(why)), id, false);
+        }
+        Answer {
+            message,
+            lsn: self.lsn,
+        }
+    }
+}
+
+/// Carries out one request from its bytes to its answer at once.
+#[cfg(test)]
 pub fn handle(
     now: Now,
     caller: &Caller<'_>,
@@ -53,33 +161,51 @@ pub fn handle(
     effects: &mut Effects,
     payload: &[u8],
 ) -> Result<Answer, RequestError> {
-    let payload = without_leading_null(payload);
-    let index = walk(payload)?;
-    let properties = Properties::read(&index, payload);
-    let message_id = properties.as_ref().ok().and_then(|p| p.message_id.clone());
-    let operations = Operations {
-        now,
-        caller,
-        core: &mut *core,
-        effects,
-    };
-    let wants_warnings = wants_warnings(&index, payload);
-    let result = properties
-        .and_then(|properties| Request::new(&properties, &index, payload))
-        .and_then(|request| perform(request, operations));
-    // Whatever is told, that something was there already or is not there: it must not be undone.
-    let lsn = core.topology_lsn();
-    Ok(Answer {
-        message: answer::write_message(result, message_id.as_ref(), wants_warnings),
-        lsn,
-    })
+    let mut prepared = Prepared::read(payload)?;
+    loop {
+        match prepared.carry_out(now, caller, core, effects) {
+            Progress::Done(outcome) => return Ok(outcome.answer()),
+            Progress::Later(rest) => prepared = rest,
+        }
+    }
 }
 
-fn perform(request: Request, mut on: Operations<'_>) -> Result<Success, Refusal> {
-    let Request { method, path, body } = request;
+/// How far a request came.
+enum Performed {
+    Done(Success),
+    Later(Request),
+}
+
+fn perform(request: Request, mut on: Operations<'_>) -> Result<Performed, Refusal> {
+    let Request {
+        method,
+        path,
+        body,
+        after,
+    } = request;
+    match (method, path) {
+        (Method::Delete, Path::Binding(path)) => match on.unbind(&path, after)? {
+            Unbound::Done(lsn) => Ok(Performed::Done(Success::no_content(lsn))),
+            Unbound::NotYet(after) => Ok(Performed::Later(Request {
+                method,
+                path: Path::Binding(path),
+                body,
+                after: Some(after),
+            })),
+        },
+        (method, path) => perform_at_once(method, path, &body, on).map(Performed::Done),
+    }
+}
+
+fn perform_at_once(
+    method: Method,
+    path: Path,
+    body: &Value,
+    mut on: Operations<'_>,
+) -> Result<Success, Refusal> {
     match (method, path) {
         (Method::Put, Path::Queue(name)) => {
-            let declared = on.declare_queue(&name, QueueBody::parse(&body)?)?;
+            let declared = on.declare_queue(&name, QueueBody::parse(body)?)?;
             let body = answer::queue(&declared.info, on.core.vhost(), on.caller.node);
             let success = Success::ok(body, declared.lsn).warned(declared.warnings);
             Ok(if declared.created {
@@ -105,7 +231,7 @@ fn perform(request: Request, mut on: Operations<'_>) -> Result<Success, Refusal>
             Ok(Success::messages(messages, lsn))
         }
         (Method::Put, Path::Exchange(name)) => {
-            let declared = on.declare_exchange(&name, ExchangeBody::parse(&body)?)?;
+            let declared = on.declare_exchange(&name, ExchangeBody::parse(body)?)?;
             Ok(Success::no_content(declared.lsn).warned(declared.warnings))
         }
         (Method::Delete, Path::Exchange(name)) => on
@@ -113,7 +239,7 @@ fn perform(request: Request, mut on: Operations<'_>) -> Result<Success, Refusal>
             .map(Success::no_content),
         (Method::Post, Path::Bindings(_)) => {
             // What is missing or wrong here is a bad request (as RabbitMQ).
-            let bound = on.bind(BindingBody::parse(&body)?);
+            let bound = on.bind(BindingBody::parse(body)?);
             let bound = bound.map_err(Refusal::as_bad_request);
             bound.map(Success::no_content)
         }
@@ -122,7 +248,6 @@ fn perform(request: Request, mut on: Operations<'_>) -> Result<Success, Refusal>
             let list = bindings.into_iter().map(answer::binding).collect();
             Ok(Success::ok(Value::List(list), Lsn(0)))
         }
-        (Method::Delete, Path::Binding(path)) => on.unbind(&path).map(Success::no_content),
         (Method::Put, Path::Token) => Err(Refusal::bad_request(
             "tokens cannot be renewed: this connection did not log in with one",
         )),
@@ -211,6 +336,8 @@ struct Request {
     method: Method,
     path: Path,
     body: Value,
+    /// What it looked at so far ends with this binding.
+    after: Option<Binding>,
 }
 
 impl Request {
@@ -245,7 +372,12 @@ impl Request {
             let why = format!("the body of a {subject} request must be null");
             return Err(Refusal::bad_request(why));
         }
-        Ok(Self { method, path, body })
+        Ok(Self {
+            method,
+            path,
+            body,
+            after: None,
+        })
     }
 }
 

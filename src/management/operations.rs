@@ -1,10 +1,12 @@
 //! Typed operations: rights checked, then carried out on the core.
 
 use crate::access::Right;
+use crate::base::limits::{LISTING_SLICE, LISTING_SLICE_BYTES};
 use crate::base::{Lsn, Name, Now};
 use crate::broker::binding::Binding;
 use crate::broker::exchange::ExchangeKind;
 use crate::broker::names::check_new_name;
+use crate::broker::router::{BindingSlice, BindingsOf};
 use crate::broker::{Command, Core, Destination, Effects, Kind, QueueInfo, Reply, Warning};
 use crate::wire::Value;
 
@@ -58,6 +60,15 @@ pub struct DeclaredExchange {
     pub lsn: Lsn,
     /// What its arguments will probably not do as meant.
     pub warnings: Vec<Warning>,
+}
+
+/// What came of removing a binding.
+#[derive(Debug)]
+pub enum Unbound {
+    /// It is not there, durable with this.
+    Done(Lsn),
+    /// It may stand behind this one.
+    NotYet(Binding),
 }
 
 impl Operations<'_> {
@@ -193,18 +204,25 @@ impl Operations<'_> {
         })
     }
 
-    /// Removes a binding, also a missing one. Rights as for [`Operations::bind`].
-    pub fn unbind(&mut self, path: &BindingPath) -> Result<Lsn, Refusal> {
+    /// Removes a binding, also a missing one, looking at some of those with its key, behind `after`.
+    /// Rights as for [`Operations::bind`].
+    pub fn unbind(
+        &mut self,
+        path: &BindingPath,
+        after: Option<Binding>,
+    ) -> Result<Unbound, Refusal> {
         self.require_binding_rights(&path.source, &path.destination, &path.key)?;
-        let known = self.list_bindings(&path.source, &path.destination, &path.key)?;
-        let found = known
-            .into_iter()
-            .find(|binding| binding_token(&binding.arguments) == path.token);
-        let Some(binding) = found else {
-            return Ok(Lsn(0));
-        };
-        self.unbind_exactly(binding)
-            .map_err(Refusal::as_bad_request)
+        let slice = self.some_bindings(&path.source, &path.destination, &path.key, after)?;
+        let mut known = slice.found.into_iter();
+        let found = known.find(|binding| binding_token(&binding.arguments) == path.token);
+        match (found, slice.after) {
+            (Some(binding), _) => {
+                let unbound = self.unbind_exactly(binding);
+                unbound.map(Unbound::Done).map_err(Refusal::as_bad_request)
+            }
+            (None, Some(after)) => Ok(Unbound::NotYet(after)),
+            (None, None) => Ok(Unbound::Done(Lsn(0))),
+        }
     }
 
     /// Removes this binding, also a missing one. Rights as for [`Operations::bind`].
@@ -219,24 +237,33 @@ impl Operations<'_> {
         })
     }
 
-    /// Lists bindings. No right is needed (as RabbitMQ).
+    /// Lists bindings: those of one key differ in their arguments, and are refused when they are too
+    /// many for one answer. No right is needed (as RabbitMQ).
     pub fn bindings(&mut self, query: &BindingsQuery) -> Result<Vec<Binding>, Refusal> {
-        self.list_bindings(&query.source, &query.destination, &query.key)
+        let slice = self.some_bindings(&query.source, &query.destination, &query.key, None)?;
+        if slice.after.is_some() {
+            return Err(Refusal::bad_request(format!(
+                "there are more bindings with this key than one answer takes: {LISTING_SLICE} of \
+                 them, or {LISTING_SLICE_BYTES} bytes of arguments; list them over HTTP"
+            )));
+        }
+        Ok(slice.found)
     }
 
-    fn list_bindings(
+    fn some_bindings(
         &mut self,
         source: &Name,
         destination: &Destination,
         key: &Name,
-    ) -> Result<Vec<Binding>, Refusal> {
-        let reply = self.apply(Command::BindingsGet {
+        after: Option<Binding>,
+    ) -> Result<BindingSlice, Refusal> {
+        let of = BindingsOf {
             source: Some(source.clone()),
             destination: Some(destination.clone()),
             key: Some(key.clone()),
-        })?;
-        match reply {
-            Reply::Bindings(bindings) => Ok(bindings),
+        };
+        match self.apply(Command::BindingsGet { of, after })? {
+            Reply::Bindings(slice) => Ok(slice),
             other => Err(unexpected(&other)),
         }
     }

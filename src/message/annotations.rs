@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::looking::look;
 use super::{Message, MessageError};
 use crate::base::limits::{
     CC_BYTES_MAX, CC_KEYS_MAX, MERGED_ANNOTATIONS_BYTES_MAX, MODIFIED_ANNOTATIONS_BYTES_MAX,
@@ -325,12 +326,13 @@ impl Message {
 
     /// Shows the message annotations whose name is wanted: those of the latest death, then the
     /// publisher's. What a headers exchange with `any-with-x` sees: not `x-exchange` and
-    /// `x-routing-key`, which are added on delivery.
+    /// `x-routing-key`, which are added on delivery, and only as far as they are looked at. Returns how
+    /// many were passed.
     pub fn visit_annotations<'a>(
         &'a self,
         is_wanted: impl Fn(&str) -> bool,
         mut found: impl FnMut(&'a str, Value),
-    ) {
+    ) -> usize {
         if let Some(history) = self.history() {
             for name in deaths::ANNOTATIONS {
                 if let Some(value) = is_wanted(name).then(|| history.annotation(name)).flatten() {
@@ -338,13 +340,14 @@ impl Message {
                 }
             }
         }
-        for pair in self.client_annotations().flatten() {
-            if let Some(name) = pair.symbol_key().filter(|name| is_wanted(name))
-                && let Ok((value, _)) = decode_value(pair.value)
-            {
+        let pairs = self.client_annotations();
+        let looked = look(pairs, Pair::symbol_key, is_wanted, |name, value| {
+            if let Ok((value, _)) = decode_value(value) {
                 found(name, value);
             }
-        }
+            false
+        });
+        looked.pairs
     }
 
     /// The encoded value of an annotation that a client sent.
@@ -364,7 +367,13 @@ fn shown(value: &[u8]) -> String {
     let small = Some(value).filter(|value| value.len() <= SHOWN_BYTES_MAX);
     let decoded = small.and_then(|value| decode_value(value).ok());
     decoded.map_or_else(
-        || format!("a {} of {} bytes", Reader::new(value).type_name(), value.len()),
+        || {
+            format!(
+                "a {} of {} bytes",
+                Reader::new(value).type_name(),
+                value.len()
+            )
+        },
         |(value, _)| value.to_string(),
     )
 }

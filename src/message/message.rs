@@ -5,13 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::annotations::{self, Edited};
+use super::looking::{LookedAt, look};
 use super::storage::Storage;
 use super::{KeyRule, MessageError};
 use crate::base::{Name, Timestamp};
 use crate::deaths::History;
 use crate::wire::{
-    Fields, Pairs, PlainMessage, PropertyField, Reader, Section, SectionIndex, Value, decode_value,
-    walk,
+    Fields, Pair, Pairs, PlainMessage, PropertyField, Reader, Section, SectionIndex, Value,
+    decode_value, walk,
 };
 
 /// Memory of a routing key beside its text, in bytes.
@@ -257,19 +258,38 @@ impl Message {
         decode_value(pair.value).ok().map(|(value, _)| value)
     }
 
-    /// Shows the application properties whose name is wanted. [AMQP 3.2.5]
+    /// Shows the application properties whose name is wanted, as far as they are looked at; how many
+    /// were passed. [AMQP 3.2.5]
     pub fn visit_application_properties<'a>(
         &'a self,
         is_wanted: impl Fn(&str) -> bool,
         mut found: impl FnMut(&'a str, Value),
-    ) {
-        for pair in self.application_pairs().into_iter().flatten().flatten() {
-            if let Some(name) = pair.string_key().filter(|name| is_wanted(name))
-                && let Ok((value, _)) = decode_value(pair.value)
-            {
+    ) -> usize {
+        let looked = self.look_for_properties(is_wanted, |name, value| {
+            if let Ok((value, _)) = decode_value(value) {
                 found(name, value);
             }
-        }
+            false
+        });
+        looked.pairs
+    }
+
+    /// Shows the encoded values of application properties whose name is wanted, as far as they are
+    /// looked at, until `found` says that it has all. [AMQP 3.2.5]
+    pub fn look_for_properties<'a>(
+        &'a self,
+        is_wanted: impl Fn(&str) -> bool,
+        found: impl FnMut(&'a str, &'a [u8]) -> bool,
+    ) -> LookedAt {
+        let pairs = self.application_pairs();
+        pairs.map_or(LookedAt::NOTHING, |pairs| {
+            look(pairs, Pair::string_key, is_wanted, found)
+        })
+    }
+
+    /// Length of the properties section, in bytes.
+    pub const fn properties_len(&self) -> usize {
+        self.ends.properties as usize
     }
 
     fn application_pairs(&self) -> Option<Pairs<'_>> {

@@ -8,6 +8,7 @@ mod annotations;
 mod error;
 mod fuzz;
 mod journal;
+mod looking;
 #[allow(
     clippy::module_inception,
     reason = "the room is named after its main type"
@@ -21,6 +22,7 @@ pub use ahead::BareLengths;
 pub use annotations::{KeyRule, Merging};
 pub use error::{MessageError, StoredMessageError};
 pub use fuzz::fuzz_message;
+pub use looking::LookedAt;
 pub use message::{Message, Route};
 pub use view::{DeliveryView, Prefix};
 

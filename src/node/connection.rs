@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use super::Node;
 use super::outbox::Outbox;
 use super::partials::{self, Permit};
-use super::vhost::Vhost;
+use super::vhost::{Pace, Vhost};
 use crate::access::{Credentials, LoginError};
 use crate::base::limits::PARTIAL_FREE_BYTES;
 use crate::base::{Lsn, Millis, Name, Now};
@@ -84,6 +84,8 @@ pub(crate) struct Connection<D: Disk> {
     is_reading: bool,
     /// To hold more than a little of unfinished messages, and until when it may be kept.
     permit: Option<(Permit, Millis)>,
+    /// The last hold of the core's lock used up its time, and there is more to do.
+    is_heavy: bool,
 }
 
 impl<D: Disk> Connection<D> {
@@ -100,7 +102,14 @@ impl<D: Disk> Connection<D> {
             fetch: None,
             is_reading: false,
             permit: None,
+            is_heavy: false,
         }
+    }
+
+    /// Whether its last turn ended before all was done: others have their turn, and then it has
+    /// another, before anything more is read.
+    pub(crate) const fn is_heavy(&self) -> bool {
+        self.is_heavy
     }
 
     /// What joins it to the core, for questions.
@@ -172,12 +181,12 @@ impl<D: Disk> Connection<D> {
                 .drain(|effects| self.gateway.push_effects(effects));
             self.gateway.handle_effects(now, self.durable(), unwritten);
             self.gateway.report_room(unwritten);
-            if !self.gateway.has_work() {
+            if !self.gateway.has_work() || self.is_heavy {
                 break;
             }
         }
         // An answer may have let the engine read on.
-        if !input.is_empty() && self.gateway.wants_input() {
+        if !input.is_empty() && self.gateway.wants_input() && !self.is_heavy {
             self.gateway.handle_bytes(now, input);
             self.work();
         }
@@ -239,17 +248,28 @@ impl<D: Disk> Connection<D> {
         self.gateway.wants_input()
     }
 
-    /// The peer is gone: gives back to the core what it lent to this connection.
+    /// The peer is gone: gives back to the core what it lent to this connection, as far as
+    /// [`Connection::go_on_leaving`] does.
     pub(crate) fn leave(&mut self, output: &Output) {
         self.gateway.handle_disconnect(output.state());
+    }
+
+    /// Does a piece of what there is to do when it leaves; whether there is more.
+    pub(crate) fn go_on_leaving(&mut self) -> bool {
         self.work();
+        if self.is_heavy {
+            return true;
+        }
         if let Some(vhost) = self.vhost.take() {
             vhost.leave(self.gateway.id());
         }
+        false
     }
 
-    /// Does the gateway's work under the core's lock and hands it the answers.
+    /// Does the gateway's work under the core's lock and hands it the answers, until all is done or a
+    /// hold has used up its time.
     fn work(&mut self) {
+        self.is_heavy = false;
         while self.gateway.has_work() {
             if self.vhost.is_none() {
                 self.enter();
@@ -259,7 +279,8 @@ impl<D: Disk> Connection<D> {
                 self.gateway.handle_vhost_deleted(now);
                 return;
             };
-            if vhost.run(&mut self.gateway, &self.outbox).is_err() {
+            let pace = vhost.run(&mut self.gateway, &self.outbox);
+            if pace.is_err() {
                 if vhost.is_deleted() {
                     self.gateway.handle_vhost_deleted(now);
                 } else {
@@ -271,6 +292,10 @@ impl<D: Disk> Connection<D> {
             }
             let now = self.node.clock.now();
             self.gateway.handle_answers(now);
+            if pace == Ok(Pace::Heavy) {
+                self.is_heavy = self.gateway.has_work();
+                return;
+            }
         }
     }
 

@@ -106,14 +106,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         loop {
             self.turn();
             if !self.unflushed && self.connection.is_over(&self.output) {
-                self.connection.leave(&self.output);
+                self.leave().await;
                 self.linger().await;
                 return;
             }
             if self.is_overdue() {
                 // A peer that does not read never takes our close: to wait for it would be forever.
-                self.connection.leave(&self.output);
+                self.leave().await;
                 return;
+            }
+            if self.connection.is_heavy() {
+                tokio::task::yield_now().await;
+                continue;
             }
             self.arm();
             self.let_others_in().await;
@@ -123,7 +127,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             }
             if woken.disconnected {
                 self.turn();
-                self.connection.leave(&self.output);
+                self.leave().await;
                 return;
             }
         }
@@ -138,6 +142,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         let drop_at = *self.drop_at.get_or_insert(now.plus(SOCKET_DROP_MS));
         self.desk.closing.store(true, Ordering::Relaxed);
         drop_at <= now
+    }
+
+    /// Gives back to the core what it lent to this connection; others have their turns meanwhile.
+    async fn leave(&mut self) {
+        self.connection.leave(&self.output);
+        while self.connection.go_on_leaving() {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Gives the thread to other connections after each piece of what arrives or leaves: the sockets of

@@ -14,6 +14,7 @@ use crate::base::{Lsn, Name};
 use crate::broker::Reply;
 use crate::broker::binding::Binding;
 use crate::broker::registry::{Import, RegistryFact};
+use crate::broker::router::BindingsOf;
 use crate::management::definitions::{self, Broker, Problem, Step, VhostParts};
 use crate::management::{Refusal, Status};
 
@@ -327,16 +328,14 @@ fn parts(vhost: &Arc<Vhost>) -> Result<VhostParts, Refusal> {
             break;
         }
     }
+    let mut after: Option<Binding> = None;
     loop {
-        let after: Option<Binding> = parts.bindings.last().cloned();
-        let slice = vhost.look(|core| {
-            let bindings = core.router().bindings_after(after.as_ref());
-            bindings.take(LISTING_SLICE).cloned().collect::<Vec<_>>()
-        });
+        let of = BindingsOf::default();
+        let slice = vhost.look(|core| core.router().bindings_slice(&of, after.as_ref()));
         let slice = slice.map_err(failed)?;
-        let is_last = slice.len() < LISTING_SLICE;
-        parts.bindings.extend(slice);
-        if is_last {
+        parts.bindings.extend(slice.found);
+        after = slice.after;
+        if after.is_none() {
             break;
         }
     }

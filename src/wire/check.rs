@@ -17,14 +17,37 @@ const ZERO_WIDTH_ELEMENTS_MAX: usize = 255;
 /// Choice: an array constructor may carry one descriptor, a symbol or a ulong; the other kinds that
 /// the grammar allows are reserved and in no use.
 pub fn check_structure(input: &[u8]) -> Result<usize, DecodeError> {
-    let mut check = Check {
+    check_with::<false>(input, &mut 0)
+}
+
+/// Checks the values that fill `input`, one behind the other, as [`check_structure`] does, and that
+/// they are at most so many, those in lists, maps and arrays counted: who decodes them makes no more.
+pub fn check_values(input: &[u8], values_max: usize) -> Result<(), DecodeError> {
+    let (mut at, mut left) = (0, values_max);
+    while let Some(rest) = input.get(at..).filter(|rest| !rest.is_empty()) {
+        let used = check_with::<true>(rest, &mut left);
+        at += used.map_err(|error| match error {
+            DecodeError::TooManyValues { .. } => DecodeError::TooManyValues { max: values_max },
+            error => error,
+        })?;
+    }
+    Ok(())
+}
+
+fn check_with<const COUNTS: bool>(
+    input: &[u8],
+    values_left: &mut usize,
+) -> Result<usize, DecodeError> {
+    let mut check = Check::<COUNTS> {
         input,
         at: 0,
         zero_width_left: input.len() + ZERO_WIDTH_ELEMENTS_MAX,
+        values_left: *values_left,
     };
     if let Some(outermost) = check.element(input.len(), None)? {
         check.outermost(outermost)?;
     }
+    *values_left = check.values_left;
     Ok(check.at)
 }
 
@@ -73,14 +96,15 @@ struct Level {
     sized: bool,
 }
 
-/// The walk through one value.
-struct Check<'a> {
+/// The walk through one value, which counts values only where they are limited.
+struct Check<'a, const COUNTS: bool> {
     input: &'a [u8],
     at: usize,
     zero_width_left: usize,
+    values_left: usize,
 }
 
-impl Check<'_> {
+impl<const COUNTS: bool> Check<'_, COUNTS> {
     /// Checks all elements of a compound value. As a rule they are scalars: the stack of levels is
     /// only made for the first that is not.
     fn outermost(&mut self, mut level: Level) -> Result<(), DecodeError> {
@@ -135,6 +159,10 @@ impl Check<'_> {
         constructor: Option<u8>,
     ) -> Result<Option<Level>, DecodeError> {
         let start = self.at;
+        if COUNTS {
+            let left = self.values_left.checked_sub(1);
+            self.values_left = left.ok_or(DecodeError::TooManyValues { max: 0 })?;
+        }
         let code = match constructor {
             Some(code) => code,
             None => self.bytes::<1>(end)?[0],

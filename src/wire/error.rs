@@ -41,6 +41,12 @@ pub enum DecodeError {
         /// The count.
         count: u32,
     },
+    /// More values than are taken here.
+    #[error("more than {max} values")]
+    TooManyValues {
+        /// How many are taken.
+        max: usize,
+    },
     /// Nested deeper than `limits::VALUE_DEPTH_MAX`.
     #[error("value at byte {at} is nested too deep")]
     TooDeep {
@@ -139,7 +145,7 @@ impl DecodeError {
             | Self::NoSection { at }
             | Self::SectionOrder { at, .. }
             | Self::AnnotationKey { at, .. } => *at += offset,
-            Self::EmptyMessage | Self::TooLong => {}
+            Self::EmptyMessage | Self::TooLong | Self::TooManyValues { .. } => {}
         }
         self
     }

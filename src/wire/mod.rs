@@ -23,7 +23,7 @@ mod value;
 mod writer;
 
 pub use arriving::{BodyWalk, walk_head};
-pub use check::{check_annotations, check_structure, value_len};
+pub use check::{check_annotations, check_structure, check_values, value_len};
 pub use decode::decode_value;
 pub use encode::encode_value;
 pub use error::DecodeError;

@@ -1,7 +1,8 @@
 //! One match that shows all that can be asked.
 
 use super::{Core, Turn};
-use crate::base::Name;
+use crate::base::{Name, Step};
+use crate::broker::argument_value::check_weight;
 use crate::broker::arguments::QueueProperties;
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::{Command, Effect, Error, Kind, Reply};
@@ -100,6 +101,7 @@ impl Core {
     }
 
     fn handle_queue(&mut self, turn: &mut Turn<'_>, command: Command) -> Result<Reply, Error> {
+        turn.effects.meter.charge(Step::Command, 1);
         match command {
             Command::QueueDeclare {
                 connection,
@@ -114,6 +116,7 @@ impl Core {
                     exclusive,
                     auto_delete,
                 };
+                check_weight(&arguments)?;
                 self.queue_declare(turn, connection, &name, properties, &arguments)
             }
             Command::QueueDelete {
@@ -143,6 +146,7 @@ impl Core {
                 internal,
                 arguments,
             } => ExchangeKind::parse(&kind).and_then(|kind| {
+                check_weight(&arguments)?;
                 let spec = ExchangeSpec {
                     name,
                     kind,
@@ -160,7 +164,10 @@ impl Core {
                 destination,
                 key,
                 arguments,
-            } => self.bind(connection, (&source, &destination, &key, arguments)),
+            } => {
+                check_weight(&arguments)?;
+                self.bind(connection, (&source, &destination, &key, arguments))
+            }
             Command::Unbind {
                 connection,
                 source,
@@ -168,15 +175,11 @@ impl Core {
                 key,
                 arguments,
             } => self.unbind(connection, (&source, &destination, &key, arguments)),
-            Command::BindingsGet {
-                source,
-                destination,
-                key,
-            } => Ok(Reply::Bindings(self.router.bindings(
-                source.as_ref(),
-                destination.as_ref(),
-                key.as_ref(),
-            ))),
+            Command::BindingsGet { of, after } => {
+                let slice = self.router.bindings_slice(&of, after.as_ref());
+                turn.effects.meter.charge(Step::Object, slice.found.len());
+                Ok(Reply::Bindings(slice))
+            }
             Command::PolicySet { operator, policy } => Ok(self.policy_set(turn, operator, policy)),
             Command::PolicyDelete { operator, name } => self.policy_delete(operator, name),
             _ => Ok(Reply::None),

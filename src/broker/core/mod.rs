@@ -47,7 +47,7 @@ use super::queue::{BLOCK_SHIFT_MAX, Queue, Trash};
 use super::reply::QueueInfo;
 use super::router::Router;
 use super::{Command, DropCause, Effects, Reply};
-use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Seed, Table, limits};
+use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Seed, Step, Table, limits};
 use crate::message::Merging;
 
 /// How a core is made.
@@ -266,6 +266,11 @@ impl Core {
         };
         let reply = self.handle(&mut turn, command);
         self.run(&mut turn);
+        // What most commands touch is what a batch of so many may take.
+        if turn.budget < COMMAND_BUDGET / 2 {
+            let touched = COMMAND_BUDGET - turn.budget;
+            turn.effects.meter.charge(Step::Message, touched);
+        }
         self.recorder.finish(now, effects);
         reply
     }

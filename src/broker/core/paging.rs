@@ -303,11 +303,11 @@ impl Core {
             self.load(turn, next);
         }
         self.take_back(turn, (id, block), messages);
-        if let Some(queue) = self.queues.get_mut(&id)
-            && !queue.burials.is_empty()
-            && !std::mem::replace(&mut queue.is_burying, true)
-        {
-            self.work.push_back(Work::Bury(id));
+        if let Some(queue) = self.queues.get_mut(&id) {
+            queue.selecting.came_into_memory();
+            if !queue.burials.is_empty() && !std::mem::replace(&mut queue.is_burying, true) {
+                self.work.push_back(Work::Bury(id));
+            }
         }
         self.may_leave(id, block);
         self.schedule(id);

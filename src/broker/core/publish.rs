@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::admission::{Admission, Arrival, Entered, size_bytes};
 use super::death::Dying;
 use super::{Core, Turn};
-use crate::base::{ExchangeId, Lsn, Name, Now, Position, QueueId};
+use crate::base::{ExchangeId, Lsn, Name, Now, Position, QueueId, Step};
 use crate::broker::exchange::{Exchange, ExchangeKind};
 use crate::broker::queue::State;
 use crate::broker::router::DEFAULT_EXCHANGE;
@@ -82,9 +82,8 @@ impl Core {
         message: Arc<Message>,
         route: Arc<Route>,
     ) -> PublishOutcome {
-        let targets = self
-            .routed
-            .find(&self.router, exchange, (&route, &*message));
+        let meter = &mut turn.effects.meter;
+        let targets = (self.routed).find(&self.router, exchange, (&route, &*message), meter);
         let (count, first) = (targets.len(), targets.first().copied());
         self.router.count(exchange, count);
         let Some(first) = first else {
@@ -94,6 +93,7 @@ impl Core {
             self.publish_to(turn.now, first, message, route);
             return PublishOutcome::Accepted;
         }
+        turn.effects.meter.charge(Step::Entry, count - 1);
         let routed = std::mem::take(&mut self.routed);
         let outcome = self.publish_into(turn, routed.targets(), message, route);
         self.routed = routed;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::base::{ExchangeId, QueueId, Random, Seed};
+use crate::base::{ExchangeId, Meter, QueueId, Random, Seed};
 use crate::broker::router::Router;
 use crate::message::{Message, Route};
 
@@ -52,6 +52,7 @@ impl Routed {
         router: &Router,
         exchange: ExchangeId,
         (route, message): (&Arc<Route>, &Message),
+        meter: &mut Meter,
     ) -> &[QueueId] {
         let generation = router.generation();
         let is_same = self.way.as_ref().is_some_and(|way| {
@@ -62,7 +63,8 @@ impl Routed {
         if !is_same {
             self.targets.clear();
             let draw = self.draws.next();
-            router.route(exchange, route, message, draw, &mut self.targets);
+            let ns = router.route(exchange, route, message, draw, &mut self.targets);
+            meter.charge_ns(ns);
             self.way = (!router.depends_on_message(exchange)).then(|| Way {
                 exchange,
                 route: Arc::clone(route),
@@ -100,7 +102,7 @@ mod tests {
         let (exchange, route, value) = goes;
         let message = message(value);
         for _ in 0..2 {
-            let found = routed.find(router, exchange, (route, &message));
+            let found = routed.find(router, exchange, (route, &message), &mut Meter::default());
             let found: Vec<u64> = found.iter().map(|queue| queue.0).collect();
             assert_eq!(found, to);
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::clients::{Clients, holder};
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
-use crate::base::{ConsumerId, Millis, Now, Position, QueueId};
+use crate::base::{ConsumerId, Millis, Now, Position, QueueId, Step};
 use crate::broker::arguments::Overflow;
 use crate::broker::counters::Counters;
 use crate::broker::queue::{Choice, Growth, Queue, Slot, State};
@@ -32,14 +32,21 @@ impl Core {
             clients: &mut self.clients,
             counters: &mut self.counters,
             wanted: None,
+            selecting_ns: 0,
         };
         if !queue.selecting.is_empty() {
-            for consumer in queue.selecting.take_idle() {
+            for consumer in queue.selecting.take_idle(queue.counters.entered) {
                 assigning.clients.unpark(queue, consumer);
             }
         }
         assigning.assign(turn, queue, &mut left, &mut dead);
-        let wanted = assigning.wanted;
+        let (wanted, selecting_ns) = (assigning.wanted, assigning.selecting_ns);
+        if selecting_ns > 0 {
+            turn.effects.meter.charge_ns(selecting_ns);
+            let touched = selecting_ns / Step::Message.ns();
+            let touched = usize::try_from(touched).unwrap_or(usize::MAX);
+            turn.budget = turn.budget.saturating_sub(touched);
+        }
         expire(now, queue, &mut left, &mut dead);
         enforce_limit(queue, &mut left, &mut dead);
         turn.budget = turn.budget.saturating_sub(before - left);
@@ -196,6 +203,8 @@ struct Assigning<'a> {
     counters: &'a mut Counters,
     /// On disk, and somebody who selects has to look at it.
     wanted: Option<Position>,
+    /// What asking selectors took, estimated.
+    selecting_ns: u64,
 }
 
 /// What is next for the consumer whose turn it is.
@@ -216,7 +225,11 @@ impl Assigning<'_> {
             self.clients.park(queue, consumer, why);
             return Next::Rested;
         }
-        match queue.selecting.choose(&queue.messages, consumer, left) {
+        // Asking costs something even if there is nothing to look at: thousands may be asked.
+        *left = left.saturating_sub(1);
+        let (choice, spent_ns) = queue.selecting.choose(&queue.messages, consumer, left);
+        self.selecting_ns += spent_ns;
+        match choice {
             Choice::Take(position) => return Next::Take(position),
             Choice::Later => return Next::Stop,
             Choice::OnDisk(position) => self.wanted = Some(position),

@@ -10,6 +10,7 @@ use super::Core;
 use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Timestamp};
 use crate::broker::binding::Binding;
 use crate::broker::queue::{Card, Queue, lane, next_lane};
+use crate::broker::router::BindingsOf;
 use crate::broker::{Body, Entries, Entry, Fact, Shelved};
 
 /// Bytes of bodies that a slice carries before it ends.
@@ -173,15 +174,11 @@ impl Core {
 
     /// Copies bindings behind one; tells the last if there may be more.
     fn copy_bindings(&self, after: Option<&Binding>, facts: &mut Vec<Fact>) -> Option<Binding> {
-        let mut last = None;
-        let bindings = self.router.bindings_after(after).take(SLICE_THINGS);
-        for (number, binding) in (1..).zip(bindings) {
-            if self.keeps_binding(&binding.source, &binding.destination) {
-                facts.push(bound(binding.clone()));
-            }
-            last = (number == SLICE_THINGS).then(|| binding.clone());
-        }
-        last
+        let slice = self.router.bindings_slice(&BindingsOf::default(), after);
+        let bindings = slice.found.into_iter();
+        let kept = bindings.filter(|one| self.keeps_binding(&one.source, &one.destination));
+        facts.extend(kept.map(bound));
+        slice.after
     }
 
     /// Copies messages of queues until there is a slice of them; false when all are copied.

@@ -1,9 +1,10 @@
 //! Consumers of a queue that want only some of its messages.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::messages::{Messages, lane};
-use crate::base::{ConsumerId, Position};
+use crate::base::{ConsumerId, Position, Step};
 use crate::filter::Selector;
 
 /// Who selects, and where each goes on looking.
@@ -15,12 +16,19 @@ use crate::filter::Selector;
 /// ```
 #[derive(Debug, Default)]
 pub struct Selecting {
-    all: Vec<One>,
+    all: BTreeMap<ConsumerId, One>,
+    /// Those that look no further until there is news.
+    resting: Vec<ConsumerId>,
+    /// Messages that had entered when there was news last.
+    entered: u64,
+    /// Something came back, in memory or to its place.
+    is_news: bool,
+    /// The first place of each lane that a message came back to since there was news last.
+    returned: BTreeMap<usize, Position>,
 }
 
 #[derive(Debug)]
 struct One {
-    consumer: ConsumerId,
     selector: Arc<Selector>,
     /// In each lane, from the lowest priority on: in front of it nothing ready is wanted.
     next: Vec<Position>,
@@ -58,81 +66,122 @@ impl Selecting {
 
     /// Adds a consumer with its selector.
     pub fn add(&mut self, consumer: ConsumerId, selector: Arc<Selector>) {
-        self.all.push(One {
-            consumer,
+        let one = One {
             selector,
             next: Vec::new(),
             rest: Rest::No,
-        });
+        };
+        self.all.insert(consumer, one);
     }
 
     /// Forgets a consumer.
     pub fn remove(&mut self, consumer: ConsumerId) {
-        self.all.retain(|one| one.consumer != consumer);
+        if self.all.remove(&consumer).is_some() {
+            self.resting.retain(|resting| *resting != consumer);
+        }
     }
 
     /// Whether a consumer selects.
     pub fn has(&self, consumer: ConsumerId) -> bool {
-        self.all.iter().any(|one| one.consumer == consumer)
+        self.all.contains_key(&consumer)
     }
 
     /// Whether a consumer selects and looked at all there is.
     pub fn is_idle(&self, consumer: ConsumerId) -> bool {
-        let mut all = self.all.iter();
-        all.any(|one| one.consumer == consumer && one.rest == Rest::AllSeen)
+        let one = self.all.get(&consumer);
+        one.is_some_and(|one| one.rest == Rest::AllSeen)
     }
 
-    /// Those that looked no further: something may have come.
-    pub fn take_idle(&mut self) -> Vec<ConsumerId> {
-        let resting = self.all.iter_mut().filter(|one| one.rest != Rest::No);
-        let awake = resting.map(|one| {
-            one.rest = Rest::No;
-            one.consumer
-        });
-        awake.collect()
+    /// Those that looked no further, if something may have come since: so many messages have entered.
+    pub fn take_idle(&mut self, entered: u64) -> Vec<ConsumerId> {
+        let is_news = std::mem::take(&mut self.is_news) || entered != self.entered;
+        self.entered = entered;
+        if !is_news {
+            return Vec::new();
+        }
+        let returned = std::mem::take(&mut self.returned);
+        if !returned.is_empty() {
+            for next in self.all.values_mut().map(|one| &mut one.next) {
+                for (lane, position) in &returned {
+                    if let Some(next) = next.get_mut(*lane) {
+                        *next = (*position).min(*next);
+                    }
+                }
+            }
+        }
+        let awake = std::mem::take(&mut self.resting);
+        for consumer in &awake {
+            if let Some(one) = self.all.get_mut(consumer) {
+                one.rest = Rest::No;
+            }
+        }
+        awake
     }
 
     /// A message came back to its place: who had passed it looks at it again.
     pub fn came_back(&mut self, position: Position) {
-        for one in &mut self.all {
-            if let Some(next) = one.next.get_mut(lane(position)) {
-                *next = position.min(*next);
-            }
+        if self.all.is_empty() {
+            return;
         }
+        self.is_news = true;
+        let first = self.returned.entry(lane(position)).or_insert(position);
+        *first = position.min(*first);
     }
 
-    /// The next message that a consumer wants, the highest priority first, looking at no more than
-    /// `left` of them.
+    /// Messages came back into memory: who waits for one goes on.
+    pub fn came_into_memory(&mut self) {
+        self.is_news = !self.all.is_empty();
+    }
+
+    /// The next message that a consumer wants, the highest priority first, looking at no more of them
+    /// than `left` allows. Also returns what that took, estimated in nanoseconds.
     pub fn choose(
         &mut self,
         messages: &Messages,
         consumer: ConsumerId,
         left: &mut usize,
-    ) -> Choice {
-        let Some(one) = self.all.iter_mut().find(|one| one.consumer == consumer) else {
-            return Choice::Nothing;
+    ) -> (Choice, u64) {
+        let Some(one) = self.all.get_mut(&consumer) else {
+            return (Choice::Nothing, 0);
         };
         if one.next.is_empty() {
             one.next = messages.beginnings();
         }
-        for next in one.next.iter_mut().rev() {
+        let (rest, choice, spent_ns) = one.look(messages, left);
+        if let Some(rest) = rest {
+            if one.rest == Rest::No {
+                self.resting.push(consumer);
+            }
+            one.rest = rest;
+        }
+        (choice, spent_ns)
+    }
+}
+
+impl One {
+    fn look(&mut self, messages: &Messages, left: &mut usize) -> (Option<Rest>, Choice, u64) {
+        let mut spent_ns = 0;
+        for next in self.next.iter_mut().rev() {
             while let Some(position) = messages.find_ready(*next) {
                 if *left == 0 {
-                    return Choice::Later;
+                    return (None, Choice::Later, spent_ns);
                 }
                 *left -= 1;
                 let Some(slot) = messages.slot(position) else {
-                    one.rest = Rest::OnDisk;
-                    return Choice::OnDisk(position);
+                    return (Some(Rest::OnDisk), Choice::OnDisk(position), spent_ns);
                 };
                 *next = position;
-                if one.selector.matches(&slot.message, slot.failures) {
-                    return Choice::Take(position);
+                let answer = self.selector.asks(&slot.message, slot.failures);
+                spent_ns += answer.spent_ns;
+                let messages_worth = answer.spent_ns / Step::Message.ns();
+                let messages_worth = usize::try_from(messages_worth).unwrap_or(usize::MAX);
+                *left = left.saturating_sub(messages_worth);
+                if answer.matches {
+                    return (None, Choice::Take(position), spent_ns);
                 }
                 next.0 += 1;
             }
         }
-        one.rest = Rest::AllSeen;
-        Choice::Nothing
+        (Some(Rest::AllSeen), Choice::Nothing, spent_ns)
     }
 }

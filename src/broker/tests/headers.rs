@@ -15,18 +15,20 @@ impl Attributes for Sent {
         &'a self,
         is_wanted: impl Fn(&str) -> bool,
         mut found: impl FnMut(&'a str, Value),
-    ) {
+    ) -> usize {
         let pairs = self.0.iter().filter(|(name, _)| is_wanted(name));
         pairs.for_each(|(name, value)| found(name, value.clone()));
+        self.0.len()
     }
 
     fn annotations<'a>(
         &'a self,
         is_wanted: impl Fn(&str) -> bool,
         mut found: impl FnMut(&'a str, Value),
-    ) {
+    ) -> usize {
         let pairs = self.1.iter().filter(|(name, _)| is_wanted(name));
         pairs.for_each(|(name, value)| found(name, value.clone()));
+        self.1.len()
     }
 }
 

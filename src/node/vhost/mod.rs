@@ -35,6 +35,15 @@ const TICK_BUDGET: usize = BATCH_COMMANDS_MAX;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Failed;
 
+/// How a gateway's work went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pace {
+    /// All is done.
+    Light,
+    /// A hold used up its time, and there may be more to do.
+    Heavy,
+}
+
 /// One vhost. Its lock is held for a batch, never across an await; who is to be woken is woken
 /// afterwards, once per batch. Order of locks: registry, core, outbox.
 #[derive(Debug)]
@@ -172,18 +181,23 @@ impl<D: Disk> Vhost<D> {
         store.journal().append_block(block)
     }
 
-    /// Does a gateway's work, at most [`BATCH_COMMANDS_MAX`] commands under one hold.
-    pub(crate) fn run(&self, gateway: &mut Gateway, outbox: &Outbox) -> Result<(), Failed> {
+    /// Does a gateway's work, at most [`BATCH_COMMANDS_MAX`] commands under one hold, until all is done
+    /// or a hold has used up its time: then others have their turn first.
+    pub(crate) fn run(&self, gateway: &mut Gateway, outbox: &Outbox) -> Result<Pace, Failed> {
         while gateway.has_work() {
-            self.hold(Some(gateway), |now, core, effects, gateway| {
+            let is_used_up = self.hold(Some(gateway), |now, core, effects, gateway| {
                 if let Some(gateway) = gateway {
                     // What others caused so far comes before what this batch causes.
                     outbox.drain(|effects| gateway.push_effects(effects));
                     gateway.run(now, core, effects, BATCH_COMMANDS_MAX);
                 }
+                effects.meter.is_used_up()
             })?;
+            if is_used_up {
+                return Ok(Pace::Heavy);
+            }
         }
-        Ok(())
+        Ok(Pace::Light)
     }
 
     /// Fires what is due. Returns when to come again.

@@ -14,6 +14,7 @@ use crate::broker::QueueDetails;
 use crate::broker::binding::Binding;
 use crate::broker::policy::Policies;
 use crate::broker::queue::Queue;
+use crate::broker::router::BindingsOf;
 use crate::management::http::json::connection;
 use crate::management::http::json::overview::{ObjectTotals, Overview, QueueTotals};
 use crate::management::http::json::queue::{self, Place};
@@ -391,24 +392,32 @@ pub(super) async fn bindings(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Result
                 all.push(topology::binding(vhost.name(), binding));
             })
             .map_err(failed)?;
-            let mut after: Option<Binding> = None;
-            loop {
-                let slice = vhost.look(|core| {
-                    let bindings = core.router().bindings_after(after.as_ref());
-                    bindings.take(LISTING_SLICE).cloned().collect::<Vec<_>>()
-                });
-                let slice = slice.map_err(failed)?;
-                let bindings = slice.iter();
-                all.extend(bindings.map(|binding| topology::binding(vhost.name(), binding)));
-                if slice.len() < LISTING_SLICE {
-                    break;
-                }
-                after = slice.into_iter().last();
-            }
+            each_binding(&vhost, &BindingsOf::default(), |binding| {
+                all.push(topology::binding(vhost.name(), binding));
+            })
+            .map_err(failed)?;
         }
         listed(&listing, all)
     })
     .await
+}
+
+/// The bindings of a vhost that are wanted, some under each hold of its lock.
+pub(super) fn each_binding(
+    vhost: &Vhost,
+    of: &BindingsOf,
+    mut visit: impl FnMut(&Binding),
+) -> Result<(), Failed> {
+    let mut after: Option<Binding> = None;
+    loop {
+        let slice = vhost.look(|core| core.router().bindings_slice(of, after.as_ref()))?;
+        slice.found.iter().for_each(&mut visit);
+        if slice.after.is_none() {
+            return Ok(());
+        }
+        after = slice.after;
+        give_way();
+    }
 }
 
 /// The bindings that the default exchange has to every queue.

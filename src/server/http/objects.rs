@@ -2,12 +2,13 @@
 
 use super::api::Call;
 use super::aside::aside;
-use super::listings::{each_implied, listed};
+use super::listings::{each_binding, each_implied, listed};
 use super::reply::Reply;
 use super::work::failed;
 use crate::base::Name;
 use crate::broker::Destination;
 use crate::broker::binding::Binding;
+use crate::broker::router::BindingsOf;
 use crate::management::http::json::stats::{self, ExchangeCounts};
 use crate::management::http::json::topology;
 use crate::management::http::{Failure, Listing};
@@ -188,7 +189,12 @@ async fn list(
     destination: Option<Destination>,
 ) -> Result<Reply, Failure> {
     let listing = Listing::parse(&call.query)?;
-    let found = find_bindings(call, source, destination).await?;
+    let of = BindingsOf {
+        source,
+        destination,
+        key: None,
+    };
+    let found = find_bindings(call, of).await?;
     let vhost = call.params.get("vhost");
     aside(move || {
         let found = found.iter();
@@ -213,32 +219,24 @@ pub(super) fn destination(call: &Call<'_>) -> Result<Destination, Failure> {
     }
 }
 
-async fn find_bindings(
-    call: &Call<'_>,
-    source: Option<Name>,
-    destination: Option<Destination>,
-) -> Result<Vec<Binding>, Failure> {
+async fn find_bindings(call: &Call<'_>, of: BindingsOf) -> Result<Vec<Binding>, Failure> {
     let vhost = call.vhost()?;
     aside(move || {
         let mut found = Vec::new();
-        let default = Name::default();
-        let of_default = source.as_ref().is_none_or(|source| source.is_empty());
-        if of_default && destination.is_none() {
+        let of_default = of.source.as_ref().is_none_or(|source| source.is_empty());
+        if of_default && of.destination.is_none() {
             let added = each_implied(&vhost, |binding| found.push(binding.clone()));
             added.map_err(failed)?;
+        } else if of.source.is_none() {
+            let implied = BindingsOf {
+                source: Some(Name::default()),
+                ..of.clone()
+            };
+            let added = each_binding(&vhost, &implied, |binding| found.push(binding.clone()));
+            added.map_err(failed)?;
         }
-        let bound = vhost.look(|core| {
-            let (router, destination) = (core.router(), destination.as_ref());
-            let mut bound = Vec::new();
-            if of_default && destination.is_some() {
-                bound = router.bindings(Some(&default), destination, None);
-            }
-            if source.as_ref() != Some(&default) {
-                bound.extend(router.bindings(source.as_ref(), destination, None));
-            }
-            bound
-        });
-        found.extend(bound.map_err(failed)?);
+        let added = each_binding(&vhost, &of, |binding| found.push(binding.clone()));
+        added.map_err(failed)?;
         Ok(found)
     })
     .await
@@ -261,11 +259,17 @@ pub(super) async fn bind(call: &Call<'_>) -> Result<Reply, Failure> {
     Ok(Reply::CreatedAt(format!("{destination}/{key}")))
 }
 
-/// The binding that a path names with a properties key.
+/// The binding that a path names with a properties key: the key stands in it, so that only those with
+/// that key are looked at.
 async fn find_binding(call: &Call<'_>) -> Result<Binding, Failure> {
-    let found = find_bindings(call, Some(source(call)), Some(destination(call)?)).await?;
     let props = call.params.get("props");
-    let mut found = found.into_iter();
+    let key = topology::key_of(&props).ok_or_else(Failure::not_found)?;
+    let of = BindingsOf {
+        source: Some(source(call)),
+        destination: Some(destination(call)?),
+        key: Some(key),
+    };
+    let mut found = find_bindings(call, of).await?.into_iter();
     found
         .find(|binding| topology::properties_key(binding) == *props)
         .ok_or_else(Failure::not_found)

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::put;
 use super::stats::{self, ExchangeCounts};
 use super::value::arguments;
+use crate::base::Name;
 use crate::broker::binding::Binding;
 use crate::broker::exchange::ExchangeSpec;
 use crate::broker::{Destination, Policy};
@@ -68,6 +69,12 @@ pub fn properties_key(binding: &Binding) -> String {
         return key;
     }
     format!("{key}~{token}")
+}
+
+/// The key of the binding that a properties key stands for, if it can be one.
+pub fn key_of(properties_key: &str) -> Option<Name> {
+    let key = properties_key.split('~').next().unwrap_or_default();
+    Name::percent_decoded(key)
 }
 
 /// What is encoded in a properties key: everything but letters, digits and `-._`.

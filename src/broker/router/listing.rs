@@ -1,0 +1,237 @@
+//! Bindings in pieces: however many there are, one look at them takes a bounded time.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::Router;
+use crate::base::Name;
+use crate::base::limits::{LISTING_SLICE, LISTING_SLICE_BYTES};
+use crate::broker::Destination;
+use crate::broker::argument_value::weight;
+use crate::broker::binding::Binding;
+
+/// Which bindings are wanted; what is absent matches everything.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct BindingsOf {
+    /// From this exchange.
+    pub source: Option<Name>,
+    /// To this queue or exchange.
+    pub destination: Option<Destination>,
+    /// With this key. An index only helps where source and destination are given, too.
+    pub key: Option<Name>,
+}
+
+/// Some bindings, in order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct BindingSlice {
+    /// Those that are wanted.
+    pub found: Vec<Binding>,
+    /// There may be more behind this one; it need not be there any more.
+    pub after: Option<Binding>,
+}
+
+impl BindingsOf {
+    fn matches(&self, binding: &Binding) -> bool {
+        self.source
+            .as_ref()
+            .is_none_or(|source| *source == binding.source)
+            && self
+                .destination
+                .as_ref()
+                .is_none_or(|destination| *destination == binding.destination)
+            && self.key.as_ref().is_none_or(|key| *key == binding.key)
+    }
+
+    /// What stands in front of all that are wanted, in their order.
+    fn first(&self) -> Binding {
+        let destination = self.destination.clone();
+        Binding {
+            source: self.source.clone().unwrap_or_default(),
+            destination: destination.unwrap_or_else(|| Destination::Queue(Name::default())),
+            key: self.key.clone().unwrap_or_default(),
+            arguments: Vec::new(),
+        }
+    }
+
+    /// Whether nothing that is wanted can follow behind this one. Sorted by source and then by
+    /// destination, so that only what is equal so far tells.
+    fn ends_before(&self, binding: &Binding) -> bool {
+        let Some(source) = &self.source else {
+            return false;
+        };
+        if *source != binding.source {
+            return true;
+        }
+        let Some(destination) = &self.destination else {
+            return false;
+        };
+        *destination != binding.destination
+            || self.key.as_ref().is_some_and(|key| *key != binding.key)
+    }
+}
+
+/// Gathers a piece.
+struct Gathering<'a> {
+    of: &'a BindingsOf,
+    slice: BindingSlice,
+    /// Bindings and exchanges that may still be looked at.
+    left: usize,
+    left_bytes: usize,
+}
+
+impl Gathering<'_> {
+    /// Looks at one more; false at the end of the piece.
+    fn look(&mut self, binding: &Binding, is_live: bool) -> bool {
+        if is_live && self.of.matches(binding) {
+            let bytes = weight(&binding.arguments);
+            self.left_bytes = self.left_bytes.saturating_sub(bytes);
+            self.slice.found.push(binding.clone());
+        }
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 || self.left_bytes == 0 {
+            self.slice.after = Some(binding.clone());
+            return false;
+        }
+        true
+    }
+}
+
+impl Router {
+    /// The next bindings behind `after` that are wanted, sorted by source, destination, key and
+    /// arguments: at most [`LISTING_SLICE`] are looked at, and [`LISTING_SLICE_BYTES`] of arguments
+    /// copied. Those of the default exchange are listed only when it is asked for with a queue.
+    pub fn bindings_slice(&self, of: &BindingsOf, after: Option<&Binding>) -> BindingSlice {
+        let is_default = of.source.as_ref().is_some_and(|source| source.is_empty());
+        if is_default {
+            return self.implied_slice(of);
+        }
+        let gathering = Gathering {
+            of,
+            slice: BindingSlice::default(),
+            left: LISTING_SLICE,
+            left_bytes: LISTING_SLICE_BYTES,
+        };
+        let first = of.first();
+        let start = match after {
+            Some(after) => Bound::Excluded(after),
+            None => Bound::Included(&first),
+        };
+        match (&of.destination, &of.source) {
+            (Some(destination), _) => self.gather_to(gathering, destination, start),
+            (None, Some(source)) => self.gather_from(gathering, source, start),
+            (None, None) => self.gather_all(gathering, after),
+        }
+    }
+
+    /// The one binding that the default exchange has to a queue.
+    fn implied_slice(&self, of: &BindingsOf) -> BindingSlice {
+        let Some(Destination::Queue(queue)) = &of.destination else {
+            return BindingSlice::default();
+        };
+        let is_there = self.queues.contains_key(queue);
+        let is_wanted = of.key.as_ref().is_none_or(|key| key == queue);
+        let found = (is_there && is_wanted).then(|| Binding::implied(queue));
+        BindingSlice {
+            found: found.into_iter().collect(),
+            after: None,
+        }
+    }
+
+    fn gather_to(
+        &self,
+        mut gathering: Gathering<'_>,
+        destination: &Destination,
+        start: Bound<&Binding>,
+    ) -> BindingSlice {
+        let bound = self.by_destination.get(destination).into_iter();
+        let bound = bound.flat_map(|bound| bound.range::<Binding, _>((start, Bound::Unbounded)));
+        for (binding, source) in bound {
+            if gathering.of.ends_before(binding)
+                || !gathering.look(binding, self.exchanges.contains_key(source))
+            {
+                break;
+            }
+        }
+        gathering.slice
+    }
+
+    fn gather_from(
+        &self,
+        mut gathering: Gathering<'_>,
+        source: &Name,
+        start: Bound<&Binding>,
+    ) -> BindingSlice {
+        let exchange = self.exchange_named(source).into_iter();
+        let bound = exchange.flat_map(|exchange| {
+            exchange
+                .bindings()
+                .range::<Binding, _>((start, Bound::Unbounded))
+        });
+        for (binding, place) in bound {
+            if !gathering.look(binding, self.is_live(*place)) {
+                break;
+            }
+        }
+        gathering.slice
+    }
+
+    fn gather_all(&self, mut gathering: Gathering<'_>, after: Option<&Binding>) -> BindingSlice {
+        let first = after.map_or(Bound::Unbounded, |after| Bound::Included(&after.source));
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        for (name, id) in self.names.range::<Name, _>((first, Bound::Unbounded)) {
+            if gathering.left == 0 {
+                // No binding is equal to this: it only says at which exchange to go on.
+                let of = BindingsOf {
+                    source: Some(name.clone()),
+                    ..BindingsOf::default()
+                };
+                gathering.slice.after = Some(of.first());
+                break;
+            }
+            let Some(exchange) = self.exchanges.get(id) else {
+                continue;
+            };
+            let bound = exchange.bindings();
+            for (binding, place) in bound.range::<Binding, _>((start, Bound::Unbounded)) {
+                if !gathering.look(binding, self.is_live(*place)) {
+                    return gathering.slice;
+                }
+            }
+            gathering.left = gathering.left.saturating_sub(1);
+        }
+        gathering.slice
+    }
+
+    /// All bindings that are wanted at once: for tests and for a core that nobody waits for.
+    pub fn bindings(
+        &self,
+        source: Option<&Name>,
+        destination: Option<&Destination>,
+        key: Option<&Name>,
+    ) -> Vec<Binding> {
+        let of = BindingsOf {
+            source: source.cloned(),
+            destination: destination.cloned(),
+            key: key.cloned(),
+        };
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let slice = self.bindings_slice(&of, after.as_ref());
+            all.extend(slice.found);
+            after = slice.after;
+            if after.is_none() {
+                return all;
+            }
+        }
+    }
+
+    /// Bindings from an exchange, those left of what is gone not among them.
+    pub(super) fn live_bindings<'a>(
+        &'a self,
+        exchange: &'a crate::broker::exchange::Exchange,
+    ) -> impl Iterator<Item = &'a Arc<Binding>> {
+        let bindings = exchange.bindings().iter();
+        let live = bindings.filter(|(_, place)| self.is_live(**place));
+        live.map(|(binding, _)| binding)
+    }
+}
