@@ -20,8 +20,10 @@ pub enum Step {
     Object,
     /// A property of a message passed while looking for another.
     Pair,
-    /// A step of a selector: a term, or a character compared with a pattern.
+    /// A step of a selector: a value, or what is made of values.
     Term,
+    /// A character of a text compared with a pattern.
+    Char,
     /// Bytes of a text compared or copied, in units of 16.
     Bytes16,
 }
@@ -37,23 +39,16 @@ impl Step {
             Self::Entry => 400,
             Self::Object => 300,
             Self::Term => 10,
+            Self::Char => 3,
             Self::Bytes16 => 4,
         }
     }
 }
 
-/// Estimated time that is left of one hold of a lock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Estimated time of the work under one hold of a lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Meter {
-    left_ns: u64,
-}
-
-impl Default for Meter {
-    fn default() -> Self {
-        Self {
-            left_ns: BATCH_NS_MAX,
-        }
-    }
+    spent_ns: u64,
 }
 
 impl Meter {
@@ -64,17 +59,17 @@ impl Meter {
 
     /// Counts an estimated time.
     pub const fn charge_ns(&mut self, ns: u64) {
-        self.left_ns = self.left_ns.saturating_sub(ns);
+        self.spent_ns = self.spent_ns.saturating_add(ns);
     }
 
     /// What was counted since it began, in nanoseconds.
     pub const fn spent_ns(&self) -> u64 {
-        BATCH_NS_MAX - self.left_ns
+        self.spent_ns
     }
 
-    /// Whether nothing is left: no further command is begun.
+    /// Whether the time is used up: no further command is begun.
     pub const fn is_used_up(&self) -> bool {
-        self.left_ns == 0
+        self.spent_ns >= BATCH_NS_MAX
     }
 }
 

@@ -26,7 +26,7 @@ pub struct Effects {
     pub log: Vec<LogEvent>,
     /// Messages to drop without the core's lock: freeing them takes longer than all the rest.
     pub garbage: Vec<Garbage>,
-    /// What is left of the time of this hold: who holds the lock begins it anew.
+    /// What the work of this hold takes, as far as it is measured: who holds the lock begins it anew.
     pub meter: Meter,
 }
 

@@ -54,12 +54,13 @@ impl Pattern {
         let (mut pieces, mut rest) = (self.0.as_slice(), text.chars());
         let mut back = None;
         loop {
-            meter.charge(Step::Term, 1);
+            meter.charge(Step::Char, 1);
             if meter.is_used_up() {
                 return false;
             }
             let mut ahead = rest.clone();
             match (pieces.split_first(), ahead.next()) {
+                (Some((Piece::Any, [])), _) => return true,
                 (Some((Piece::Any, behind)), _) => {
                     pieces = behind;
                     back = Some((behind, rest.clone()));

@@ -18,7 +18,7 @@ mod operations;
 mod path;
 pub mod rates;
 mod refusal;
-mod token;
+pub(crate) mod token;
 
 pub use administration::{
     Change, NewPassword, Planned, UserChange, UserLimit, VhostChange, VhostLimit,

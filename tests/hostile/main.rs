@@ -24,6 +24,7 @@ mod http;
 mod links;
 mod protocol;
 mod slow;
+mod work;
 
 use canary::Canary;
 use cost::{Cost, Meter};

@@ -27,7 +27,7 @@ use crate::wire::{Value, encode_value, write_descriptor};
 /// A core and the clients on it.
 pub(super) struct Scene {
     pub(super) core: Core,
-    effects: Effects,
+    pub(super) effects: Effects,
     pub(super) environment: Arc<Environment>,
     pub(super) clients: Vec<Client>,
     pub(super) now: Now,

@@ -239,3 +239,85 @@ fn every_answer_waits_for_the_last_change_of_what_it_may_tell() {
     assert_eq!(lsn("DELETE", "/queues/q"), deleted, "it was gone already");
     assert_eq!(lsn("GET", "/queues/q"), deleted, "there is no such queue");
 }
+
+/// Values that take no byte each became 60 bytes of memory, and were decoded under the core's lock.
+#[test]
+fn a_request_of_more_values_than_allowed_is_a_bad_request() {
+    let mut core = Core::new(Options::new(Name::from("/"), Seed(1)));
+    let nulls = |count: usize| {
+        let nulls = vec![json!({"t": "null"}); count];
+        let path = "/queues/q";
+        request(
+            "PUT",
+            path,
+            &[("arguments", json!({"t": "list", "v": nulls}))],
+        )
+    };
+    let all = Permissions::new(".*", ".*", ".*").unwrap();
+    let prepared = |payload: &[u8]| crate::management::Prepared::read(payload).unwrap();
+    let many = format!("{:?}", prepared(&nulls(5_000)));
+    assert!(
+        many.contains("the request has more than 4096 values"),
+        "{many}"
+    );
+    assert!(!format!("{:?}", prepared(&nulls(4_000))).contains("4096"));
+    assert_eq!(ask(&mut core, &all, &nulls(5_000)).as_deref(), Some("400"));
+}
+
+/// All bindings with a key were copied in one hold of the lock: 0.9 seconds at 100,000.
+#[test]
+fn a_binding_among_many_with_its_key_is_found_piece_by_piece() {
+    let mut core = Core::new(Options::new(Name::from("/"), Seed(1)));
+    let all = Permissions::new(".*", ".*", ".*").unwrap();
+    let text = |text: &str| json!({"t": "string", "v": text});
+    assert_eq!(
+        ask(&mut core, &all, &request("PUT", "/queues/q", &[])).as_deref(),
+        Some("201")
+    );
+    let bind = |n: usize| {
+        let argument = json!([text("n"), {"t": "ulong", "v": n}]);
+        let fields = [
+            ("source", text("amq.direct")),
+            ("destination_queue", text("q")),
+            ("binding_key", text("k")),
+            ("arguments", json!({"t": "map", "v": [argument]})),
+        ];
+        request("POST", "/bindings", &fields)
+    };
+    for n in 0..600 {
+        assert_eq!(ask(&mut core, &all, &bind(n)).as_deref(), Some("204"));
+    }
+    let list = request("GET", "/bindings?src=amq.direct&dstq=q&key=k", &[]);
+    assert_eq!(
+        ask(&mut core, &all, &list).as_deref(),
+        Some("400"),
+        "too many for one answer"
+    );
+    let last = core.router().bindings(None, None, None).pop().unwrap();
+    let path = crate::management::BindingPath {
+        token: crate::management::token::binding_token(&last.arguments),
+        source: last.source.clone(),
+        destination: last.destination.clone(),
+        key: last.key.clone(),
+    };
+    let delete = request("DELETE", &path.write(), &[]);
+    let mut prepared = crate::management::Prepared::read(&delete).unwrap();
+    let user = Name::from("someone");
+    let caller = Caller {
+        user: &user,
+        permissions: &all,
+        topics: None,
+        connection: ConnectionId(1),
+        node: "node",
+    };
+    let mut effects = Effects::new();
+    let mut holds = 1;
+    while let crate::management::Progress::Later(rest) =
+        prepared.carry_out(Now::default(), &caller, &mut core, &mut effects)
+    {
+        prepared = rest;
+        holds += 1;
+    }
+    assert_eq!(holds, 3, "600 bindings in pieces of 256");
+    assert!(!core.router().bindings(None, None, None).contains(&last));
+}

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::scenario::{Scenario, body_of, draft, number, text};
-use crate::base::ConsumerId;
+use crate::base::limits::BATCH_NS_MAX;
+use crate::base::{ConsumerId, Meter};
 use crate::broker::*;
 use crate::filter::Selector;
 
@@ -139,4 +140,60 @@ fn a_message_that_is_late_dies_instead() {
     let a = select(&mut s, 1, 1);
     s.credit(a, 10);
     assert_eq!(taken(&mut s, a), ["new"]);
+}
+
+/// A hundred consumers that select, each over messages that take long: one command did all of it.
+#[test]
+fn selecting_goes_on_in_later_holds_when_it_takes_long() {
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    publish(&mut s, &[1; 40]);
+    let terms = vec!["JMSPriority = 200"; 500].join(" OR ");
+    let slow = Arc::new(Selector::parse(&terms).unwrap());
+    let mut effects = Effects::new();
+    for id in 1..=100 {
+        let selector = Arc::clone(&slow);
+        s.consume(id, "q", |consume| consume.selector = Some(selector));
+    }
+    for id in 1..=100 {
+        let flow = Command::ConsumerFlow {
+            consumer: ConsumerId(id),
+            limit: 10,
+            drain: false,
+        };
+        s.core.handle_without_running(s.now, flow, &mut effects);
+    }
+    let consumer = ConsumerId(1);
+    s.core
+        .apply(s.now, Command::ConsumerDetach { consumer }, &mut effects);
+    let spent_ns = effects.meter.spent_ns();
+    assert!((50_000..=BATCH_NS_MAX).contains(&spent_ns), "{spent_ns}");
+    assert!(s.core.has_work(), "and the rest is done in ticks");
+    let mut holds = 0;
+    while s.core.has_work() {
+        effects.meter = Meter::default();
+        s.core.tick(s.now, 256, &mut effects);
+        assert!(effects.meter.spent_ns() < 4 * BATCH_NS_MAX);
+        holds += 1;
+        assert!(holds < 1_000, "it never ends");
+    }
+    assert!(holds >= 50, "{holds}");
+}
+
+/// With more consumers than one piece asks, those that found nothing must not wake each other for ever.
+#[test]
+fn many_that_find_nothing_come_to_rest_and_get_what_comes_later() {
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    publish(&mut s, &[9; 3]);
+    for id in 1..=500 {
+        let consumer = select(&mut s, id, u8::try_from(id % 7).unwrap());
+        s.credit(consumer, 10);
+    }
+    assert!(!s.core.has_work(), "all of them rest");
+    publish(&mut s, &[3]);
+    let got: usize = (1..=500)
+        .map(|id| taken(&mut s, ConsumerId(id)).len())
+        .sum();
+    assert_eq!(got, 1);
 }
