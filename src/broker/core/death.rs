@@ -6,7 +6,7 @@ use super::admission::{Admission, Arrival, size_bytes};
 use super::routed::Routed;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
-use crate::base::{Lsn, Meter, Millis, Position, QueueId};
+use crate::base::{Lsn, Millis, Position, QueueId};
 use crate::broker::arguments::DeadLetterStrategy;
 use crate::broker::dead_letter::{Sent, Verdict, plan, verdict};
 use crate::broker::queue::{Burial, Pending, State, Waiter};
@@ -236,10 +236,7 @@ impl Core {
         let waited = waited.and_then(|pending| pending.targets.as_deref());
         let targets = match waited {
             Some(waited) => waited,
-            None => {
-                let meter = &mut turn.effects.meter;
-                self.find_targets(letter, &mut routed, &mut sent, meter)
-            }
+            None => self.find_targets(turn, letter, &mut routed, &mut sent),
         };
         let body = match letter.body {
             Lsn(0) => self.recorder.name_body(),
@@ -305,17 +302,17 @@ impl Core {
     /// Where the letter is routed to as the topology is now.
     fn find_targets<'a>(
         &self,
+        turn: &mut Turn<'_>,
         letter: &Letter,
         routed: &'a mut Routed,
         sent: &mut Sent,
-        meter: &mut Meter,
     ) -> &'a [QueueId] {
         let Some(exchange) = self.router.id_of(&letter.route.exchange) else {
             sent.exchange_missing = true;
             return &[];
         };
         let letter = (&letter.route, &*letter.message);
-        routed.find(&self.router, exchange, letter, meter)
+        routed.find(&self.router, exchange, letter, &mut turn.effects.meter)
     }
 
     /// Whether the loop turned by itself; told in the log once for each distinct loop.
