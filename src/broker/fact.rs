@@ -183,7 +183,7 @@ pub enum Fact {
 
 impl Fact {
     /// What happened, in a word or two: for people and tests, no part of any format. A kind that is
-    /// new here is given a fixture too, in `tests/record_fixtures.rs`.
+    /// new here is given a fixture too, in `tests/fixtures/record.rs`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Inserted { .. } => "inserted",

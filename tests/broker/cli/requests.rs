@@ -2,9 +2,9 @@
 
 use rstest::rstest;
 
-use crate::coroner;
-use crate::recorder::{Answer, Recorder};
-use crate::text;
+use super::coroner;
+use super::recorder::{Answer, Recorder};
+use super::text;
 
 const ANSWERS: &[Answer] = &[
     (

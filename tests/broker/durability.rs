@@ -9,15 +9,13 @@
     reason = "a test fails by panicking"
 )]
 
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::support::{RunningBroker, repository, run_to_end};
 use coroner::base::Timestamp;
 use coroner::store::{self, Body, FileDisk, Missing, Payload};
-use support::{RunningBroker, repository, run_to_end};
 
 /// The short form of `interop/torture`; the long one has 200 kills and more.
 const KILLS: &str = "12";

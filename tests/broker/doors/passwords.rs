@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::counts::logins;
+use super::counts::logins;
 use crate::support::RunningBroker;
 use crate::support::raw::{
     AMQP_HEADER, ANSWER_MAX, OPEN, Raw, SASL_HEADER, binary, frame, performative, symbol, text,

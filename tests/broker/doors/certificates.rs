@@ -113,7 +113,7 @@ impl Authority {
             tls_certificate: Some(self.file("cert.pem")),
             tls_key: Some(self.file("key.pem")),
             tls_client_ca: Some(self.file("ca.pem")),
-            ..crate::settings()
+            ..super::settings()
         }
     }
 

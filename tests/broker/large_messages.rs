@@ -9,14 +9,12 @@
     reason = "a test fails by panicking"
 )]
 
-mod support;
-
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use support::RunningBroker;
-use support::raw::{
+use crate::support::RunningBroker;
+use crate::support::raw::{
     BEGIN, DISPOSITION, FLOW, Raw, TRANSFER, binary, described, frame, list, performative,
     transfer, truth, uint,
 };

@@ -4,8 +4,8 @@ use std::process::Output;
 
 use rstest::rstest;
 
-use crate::recorder::{Answer, Recorder};
-use crate::{coroner, text};
+use super::recorder::{Answer, Recorder};
+use super::{coroner, text};
 
 const ANSWERS: &[Answer] = &[
     (

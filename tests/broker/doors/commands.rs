@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use coroner::{Broker, Settings};
 use rcgen::CertificateParams;
 
-use crate::certificates::{Authority, pem};
-use crate::start;
+use super::certificates::{Authority, pem};
+use super::start;
 
 /// A broker with certificates for `localhost`, and files of clients beside them.
 struct Bench {

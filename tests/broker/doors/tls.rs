@@ -14,9 +14,9 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::SupportedProtocolVersion;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 
-use crate::certificates::{Authority, Identity, pem, server_name};
+use super::certificates::{Authority, Identity, pem, server_name};
+use super::{settings, start};
 use crate::support::raw::{ANSWER_MAX, SASL_HEADER, binary, frame, performative, symbol};
-use crate::{settings, start};
 
 const BOTH: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];
 

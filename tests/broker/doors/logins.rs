@@ -6,11 +6,11 @@ use fe2o3_amqp::Connection;
 use fe2o3_amqp::sasl_profile::{SaslProfile, SaslScramSha256, SaslScramSha512};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use super::{settings, start};
 use crate::support::raw::{
     AMQP_HEADER, ANSWER_MAX, BEGIN, OPEN, SASL_HEADER, binary, frame, null, performative, text,
     uint,
 };
-use crate::{settings, start};
 
 async fn may_enter(broker: &Broker, profile: SaslProfile) -> bool {
     let builder = Connection::builder().container_id("doors");

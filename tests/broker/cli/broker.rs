@@ -4,8 +4,8 @@ use std::process::Output;
 
 use serde_json::Value;
 
+use super::{coroner, text};
 use crate::support::RunningBroker;
-use crate::{coroner, text};
 
 struct Bench {
     broker: RunningBroker,

@@ -5,17 +5,15 @@
 )]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
+use crate::support::RunningBroker;
 use coroner::{Broker, Settings};
 use fe2o3_amqp::connection::ConnectionHandle;
 use fe2o3_amqp::sasl_profile::SaslProfile;
 use fe2o3_amqp::types::messaging::Message;
 use fe2o3_amqp::{Connection, Receiver, Sender, Session};
-use support::RunningBroker;
 
 fn coroner(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_coroner"))

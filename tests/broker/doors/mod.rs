@@ -10,9 +10,6 @@
 )]
 
 mod certificates;
-#[path = "../support/mod.rs"]
-mod support;
-
 mod commands;
 mod counts;
 mod logins;

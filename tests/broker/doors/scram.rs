@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-use crate::counts::logins;
-use crate::passwords::{check_reconnection, outcome};
+use super::counts::logins;
+use super::passwords::{check_reconnection, outcome};
 use crate::support::RunningBroker;
 use crate::support::raw::{
     AMQP_HEADER, OPEN, Raw, SASL_HEADER, binary, frame, performative, symbol, text,

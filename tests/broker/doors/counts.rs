@@ -6,8 +6,8 @@ use std::net::TcpStream;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use crate::passwords::{outcome, send_login};
-use crate::scram::{begin, challenge, prove};
+use super::passwords::{outcome, send_login};
+use super::scram::{begin, challenge, prove};
 use crate::support::RunningBroker;
 use crate::support::raw::Raw;
 

@@ -10,9 +10,6 @@
     reason = "a test fails by panicking"
 )]
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod broker;
 mod exits;
 mod recorder;
