@@ -139,7 +139,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             return false;
         }
         let now = self.shared.clock.now().mono;
-        let drop_at = *self.drop_at.get_or_insert(now.plus(SOCKET_DROP_MS));
+        let drop_at = *self.drop_at.get_or_insert_with(|| now.plus(SOCKET_DROP_MS));
         self.desk.closing.store(true, Ordering::Relaxed);
         drop_at <= now
     }
