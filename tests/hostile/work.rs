@@ -69,7 +69,7 @@ fn selectors_of_many_terms_on_a_message_of_many_properties() {
         let mut publisher = Raw::begun(broker.port);
         publisher.attach_sender(0, "selected");
         publisher.wait_for(raw::FLOW);
-        send_large(&mut publisher, 0, 0, false, &with_properties(1_000_000, 1));
+        send_large(&mut publisher, 0, 0, false, &with_properties(800_000, 1));
         publisher.wait_for(raw::DISPOSITION);
         for message in 1..100 {
             send_large(&mut publisher, 0, message, false, &with_properties(900, 50));
@@ -78,7 +78,7 @@ fn selectors_of_many_terms_on_a_message_of_many_properties() {
         let mut consumer = Raw::begun(broker.port);
         for handle in 0..100 {
             let answer = select(&mut consumer, handle, "selected", &selector(100));
-            assert!(!answer.says("amqp:"), "{answer:?}");
+            assert!(answer.says("selector"), "its source is echoed: {answer:?}");
             consumer.credit(handle, 0xffff_fffb, 10);
         }
         // It is over when nothing is left to be looked at: a later consumer gets its message.
