@@ -16,7 +16,7 @@ use super::sasl::Sasl;
 use super::stream::Streams;
 use super::work::{Answered, Work};
 use crate::access::{Credentials, Peer};
-use crate::base::limits::AHEAD_HEAD_BYTES_MAX;
+use crate::base::limits::{AHEAD_HEAD_BYTES_MAX, PARTIAL_FREE_BYTES};
 use crate::base::{ConnectionId, Lsn, Map, Millis, Name, Now, SessionId};
 use crate::broker::{Command, Effect};
 use crate::link::{Connection, LinkHandle, SessionHandle};
@@ -385,5 +385,26 @@ impl Gateway {
     /// Bytes of messages that have begun to arrive and are not complete.
     pub fn partial_bytes(&self) -> u64 {
         self.link.partial_bytes()
+    }
+
+    /// Bytes that the connection keeps: unfinished messages and what waits to be written, but for
+    /// messages, which are counted where they wait.
+    pub fn kept_bytes(&self) -> u64 {
+        self.link.partial_bytes() + self.link.staged_bytes()
+    }
+
+    /// Gives unfinished messages up, the largest first, until there is little of them: their links are
+    /// detached with this error.
+    pub fn give_up_partials(&mut self, now: Now, error: &Error) {
+        while self.link.partial_bytes() > PARTIAL_FREE_BYTES {
+            let before = self.link.partial_bytes();
+            if let Some(link) = self.link.largest_partial() {
+                self.link.detach(link, true, Some(error.clone()));
+            }
+            if self.link.partial_bytes() >= before {
+                return self.close(now, Some(error.clone()));
+            }
+        }
+        self.handle_events(now);
     }
 }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::partials::Partials;
 use super::store::Store;
 use super::vhosts::Vhosts;
-use crate::base::Lsn;
+use crate::base::{Gauge, Lsn};
 use crate::store::{Disk, StoreState};
 
 /// What stops publishers, and what it was judged by. As long as an alarm stands they get no
@@ -21,7 +21,7 @@ pub struct Alarms {
     pub disk_free_alarm: bool,
     /// How the journal is; an alarm unless it is open. None: messages live in memory only.
     pub journal: Option<StoreState>,
-    /// Memory that messages take, about, in bytes.
+    /// Memory that messages and connections take, about, in bytes.
     pub memory_used_bytes: u64,
     /// Bytes free on the disk of the data directory, if they could be told.
     pub disk_free_bytes: Option<u64>,
@@ -46,11 +46,17 @@ pub(crate) struct Limits {
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     alarms: Mutex<Alarms>,
+    connections: Gauge,
 }
 
 impl Board {
     pub(crate) fn alarms(&self) -> Alarms {
         *self.alarms.lock()
+    }
+
+    /// What connections keep: unfinished messages, buffers, what waits to be written.
+    pub(crate) const fn connections(&self) -> &Gauge {
+        &self.connections
     }
 }
 
@@ -77,7 +83,8 @@ impl<D: Disk> Watch<D> {
     pub(crate) fn look(&self, limits: Limits) -> Seen {
         let (before, store) = (self.board.alarms(), self.store.as_ref());
         let vhosts_now = self.vhosts.all();
-        let used_bytes = vhosts_now.iter().map(|vhost| vhost.memory_bytes()).sum();
+        let messages_bytes: u64 = vhosts_now.iter().map(|vhost| vhost.memory_bytes()).sum();
+        let used_bytes = messages_bytes + self.board.connections.bytes();
         let free_bytes = store.and_then(|store| store.free_bytes());
         let now = Alarms {
             memory_alarm: is_above(before.memory_alarm, used_bytes, limits.memory_bytes),

@@ -11,7 +11,7 @@ use super::partials::{self, Permit};
 use super::vhost::{Pace, Vhost};
 use crate::access::{Credentials, LoginError};
 use crate::base::limits::PARTIAL_FREE_BYTES;
-use crate::base::{Lsn, Millis, Name, Now};
+use crate::base::{Charge, Lsn, Millis, Name, Now};
 use crate::gateway::{Fetch, Gateway, Written};
 use crate::store::Disk;
 use crate::wire::performative::{AmqpError, Error, error};
@@ -86,10 +86,16 @@ pub(crate) struct Connection<D: Disk> {
     permit: Option<(Permit, Millis)>,
     /// The last hold of the core's lock used up its time, and there is more to do.
     is_heavy: bool,
+    /// Bytes that arrived so far, and when the permit was looked at last.
+    arrived_bytes: u64,
+    arrived_before: u64,
+    /// What it keeps, for the alarms.
+    kept: Charge,
 }
 
 impl<D: Disk> Connection<D> {
     pub(crate) fn new(node: Arc<Node<D>>, gateway: Gateway, outbox: Arc<Outbox>) -> Self {
+        let kept = node.alarms.connections().charge(0);
         Self {
             node,
             gateway,
@@ -103,6 +109,9 @@ impl<D: Disk> Connection<D> {
             is_reading: false,
             permit: None,
             is_heavy: false,
+            arrived_bytes: 0,
+            arrived_before: 0,
+            kept,
         }
     }
 
@@ -146,8 +155,13 @@ impl<D: Disk> Connection<D> {
             && *until <= now.mono
         {
             *until = now.mono.plus(partials::KEEP_MS);
-            if self.node.partials.is_short() {
-                self.gateway.close(now, Some(unfinished_message()));
+            let arrived_bytes = self.arrived_bytes - self.arrived_before;
+            self.arrived_before = self.arrived_bytes;
+            let is_read = !self.waits_for_disk() && !self.waits_for_journal;
+            let is_idle = is_read && arrived_bytes < partials::KEEP_BYTES;
+            if is_idle && self.node.partials.is_short() {
+                self.gateway.give_up_partials(now, &unfinished_message());
+                self.permit = None;
             }
         }
         self.gateway.handle_timeout(now);
@@ -171,9 +185,11 @@ impl<D: Disk> Connection<D> {
         self.gateway.handle_registry(now);
         self.gateway
             .set_crowded(self.node.pager.is_crowded(&self.outbox));
+        let before = input.len();
         if !input.is_empty() {
             self.gateway.handle_bytes(now, input);
         }
+        self.arrived_bytes += before.saturating_sub(input.len()) as u64;
         loop {
             self.work();
             let unwritten = output.unwritten();
@@ -198,6 +214,8 @@ impl<D: Disk> Connection<D> {
         }
         self.wait_for_durable();
         self.wait_for_journal();
+        let buffers = input.capacity() + output.bytes.capacity();
+        self.kept.set(self.gateway.kept_bytes() + buffers as u64);
     }
 
     /// The password of a login that is to be checked; the verdict goes to

@@ -15,9 +15,11 @@ use crate::base::limits::PARTIAL_BYTES_MAX;
 #[cfg(doc)]
 use crate::base::limits::PARTIAL_FREE_BYTES;
 
-/// Time that a permit may be kept while others wait, in milliseconds: a peer that never finishes a
-/// message must not keep the others out.
-pub(crate) const KEEP_MS: u64 = 30_000;
+/// Time in which a permit has to be of use while others wait, in milliseconds: a peer that never
+/// finishes a message must not keep the others out. Who is idle longest comes to its end first.
+pub(crate) const KEEP_MS: u64 = 1_000;
+/// What has to arrive in that time, in bytes.
+pub(crate) const KEEP_BYTES: u64 = 16 * 1024;
 
 /// The permits.
 #[derive(Debug)]
@@ -67,10 +69,10 @@ impl Partials {
         })
     }
 
-    /// Whether somebody waits for a permit that is not there.
+    /// Whether more wait for a permit than there are.
     pub(crate) fn is_short(&self) -> bool {
         let inner = self.inner.lock();
-        inner.free == 0 && !inner.waiting.is_empty()
+        inner.free < inner.waiting.len()
     }
 
     /// A connection is gone.

@@ -22,6 +22,7 @@ mod cost;
 mod garbage;
 mod http;
 mod links;
+mod memory;
 mod protocol;
 mod slow;
 mod work;

@@ -147,6 +147,11 @@ impl Connection {
         self.output.staged.len() as u64 + self.output.waiting_bytes
     }
 
+    /// Bytes of frames that were made and not taken.
+    pub const fn staged_bytes(&self) -> u64 {
+        self.output.staged.capacity() as u64
+    }
+
     /// Bytes of deliveries from the peer that have begun and not ended.
     pub const fn partial_bytes(&self) -> u64 {
         self.partial_bytes

@@ -10,6 +10,19 @@ use crate::link::link::Waiting;
 
 /// Deliveries that arrive.
 impl Connection {
+    /// The link with the largest delivery that has begun and not ended.
+    pub fn largest_partial(&self) -> Option<LinkHandle> {
+        let sessions = self.sessions.iter().flatten();
+        let partials = sessions.flat_map(|session| {
+            session.handles().filter_map(|(handle, link)| {
+                let cost = link.partial.as_ref()?.cost();
+                Some((cost, session.link_handle(handle, link)))
+            })
+        });
+        let largest = partials.max_by_key(|(cost, _)| *cost);
+        largest.map(|(_, link)| link)
+    }
+
     /// What has arrived of the delivery that [`Event::Partial`](crate::link::Event::Partial) told
     /// of and was not taken.
     pub fn partial(&self, handle: LinkHandle) -> &[Bytes] {
