@@ -60,7 +60,7 @@ fn others_do_not_wait_for_messages_that_never_end() {
         Raw::declare(broker.port, "unfinished");
         let part = vec![b'.'; PART_BYTES];
         let section = [0x00, 0x53, 0x75, 0xb0, 0x00, 0x98, 0x96, 0x80];
-        let _stalled: Vec<Raw> = (0..20)
+        let _stalled: Vec<Raw> = (0..16)
             .map(|_| {
                 let mut raw = Raw::begun(broker.port);
                 raw.attach_sender(0, "unfinished");
