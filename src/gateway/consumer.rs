@@ -175,13 +175,13 @@ impl Gateway {
             return;
         };
         let before = self.last_outcome.take();
-        let (outcome, answer) = match before.filter(|before| before.is_of(id, &state)) {
-            Some(before) => {
+        let known = before.filter(|before| before.is_of(id, &state));
+        let (outcome, answer) =
+            if let Some(before) = known {
                 let said = (before.outcome.clone(), before.answer.clone());
                 self.last_outcome = Some(before);
                 said
-            }
-            None => {
+            } else {
                 let Some(outcome) = outcome(consumer, &state) else {
                     return self.refuse_state(handle);
                 };
@@ -194,8 +194,7 @@ impl Gateway {
                         answer: answer.clone(),
                     });
                 (outcome, answer)
-            }
-        };
+            };
         consumer.answers.push_back((delivery_id, answer));
         let settle = Settle {
             consumer: id,

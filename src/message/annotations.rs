@@ -205,18 +205,18 @@ impl Merging {
             return None;
         }
         let is_known = self.before.as_deref() == Some(before.rest());
-        let merged = match self.merged.as_ref().filter(|_| is_known) {
-            Some(merged) => Arc::clone(merged),
-            None => {
-                let changes = Reader::new(modified).map().ok()?;
-                let both = before.rest().len() + changes.rest().len();
-                if both > MERGED_ANNOTATIONS_BYTES_MAX {
-                    return None;
-                }
-                let few = before.rest().len() <= COMPARED_BYTES_MAX;
-                self.before = few.then(|| before.rest().into());
-                merge(before, changes)
+        let known = self.merged.as_ref().filter(|_| is_known);
+        let merged = if let Some(merged) = known {
+            Arc::clone(merged)
+        } else {
+            let changes = Reader::new(modified).map().ok()?;
+            let both = before.rest().len() + changes.rest().len();
+            if both > MERGED_ANNOTATIONS_BYTES_MAX {
+                return None;
             }
+            let few = before.rest().len() <= COMPARED_BYTES_MAX;
+            self.before = few.then(|| before.rest().into());
+            merge(before, changes)
         };
         self.given_bytes += merged.pairs.len() as u64;
         self.merged = Some(Arc::clone(&merged));

@@ -16,8 +16,8 @@ fn info(pairs: usize, length: usize) -> Bytes {
     let mut out = Vec::new();
     let map = begin_map(&mut out);
     for pair in 0..pairs {
-        encode_value(&Value::symbol(&format!("k{pair}")), &mut out);
-        encode_value(&Value::string(&"x".repeat(length)), &mut out);
+        encode_value(&Value::symbol(format!("k{pair}")), &mut out);
+        encode_value(&Value::string("x".repeat(length)), &mut out);
     }
     end(&mut out, map, 2 * pairs);
     out.into()

@@ -169,7 +169,7 @@ fn annotations_do_not_grow_without_end() {
 fn messages_share_what_one_outcome_says_of_them_and_it_is_counted_once() {
     let gauge = Gauge::default();
     let mut merging = Merging::default();
-    let modified = Bytes::from(map(&[symbol("x-opt-long", &"x".repeat(10_000))]));
+    let modified = Bytes::from(map(&[symbol("x-opt-long", "x".repeat(10_000))]));
     let plain = annotated(&[], KeyRule::Specification).unwrap();
     let other = annotated(&[symbol("x-opt-a", "1")], KeyRule::Specification).unwrap();
     let messages: Vec<Message> = [&plain, &plain, &plain, &other, &other, &plain]
