@@ -60,13 +60,12 @@ impl Pattern {
             }
             let mut ahead = rest.clone();
             match (pieces.split_first(), ahead.next()) {
-                (Some((Piece::Any, [])), _) => return true,
+                (Some((Piece::Any, [])), _) | (None, None) => return true,
                 (Some((Piece::Any, behind)), _) => {
                     pieces = behind;
                     back = Some((behind, rest.clone()));
                     continue;
                 }
-                (None, None) => return true,
                 (Some((Piece::One, behind)), Some(_)) => {
                     (pieces, rest) = (behind, ahead);
                     continue;

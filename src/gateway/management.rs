@@ -85,7 +85,7 @@ impl Gateway {
             Some(Link {
                 kind: Kind::Request(_),
                 ..
-            }) => self.on_request(handle, arrived.settled, arrived.payload.joined()),
+            }) => self.on_request(handle, arrived.settled, &arrived.payload.joined()),
             _ => self.on_messages(handle, arrived),
         }
     }
@@ -107,7 +107,7 @@ impl Gateway {
         }
     }
 
-    fn on_request(&mut self, handle: LinkHandle, settled: bool, payload: bytes::Bytes) {
+    fn on_request(&mut self, handle: LinkHandle, settled: bool, payload: &[u8]) {
         let Some(link) = self.links.by_handle(handle) else {
             return;
         };
@@ -140,7 +140,7 @@ impl Gateway {
             _ => None,
         });
         match other {
-            Some((response, true)) => match Prepared::read(&payload) {
+            Some((response, true)) => match Prepared::read(payload) {
                 Ok(prepared) => {
                     let request = Request {
                         to: response,

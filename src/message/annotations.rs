@@ -313,7 +313,7 @@ impl Message {
             let bytes = value.len();
             return Err(MessageError::CcBytes { bytes });
         }
-        let other = |_| MessageError::Cc {
+        let other = |()| MessageError::Cc {
             found: "a list with other elements".to_owned(),
         };
         let keys = (0..keys).map(|_| {

@@ -158,7 +158,6 @@ impl<D: Disk> Pager<D> {
 
     /// The memory of a vhost's messages changed: of those that are here and of those that are not.
     /// Gives who waited for room and need not any more, to be called without a lock.
-    #[must_use]
     pub(crate) fn used(&self, before: Memory, after: Memory) -> Room {
         let cards = after.card_bytes().wrapping_sub(before.card_bytes());
         self.card_bytes.fetch_add(cards, Ordering::Relaxed);
@@ -189,7 +188,6 @@ impl<D: Disk> Pager<D> {
     }
 
     /// Notes whether publishers should wait, and gives those that did when it is over.
-    #[must_use]
     fn note_crowd(&self) -> Room {
         let is_crowded = !matches!(self.place, Place::Nowhere) && self.is_full();
         if self.is_crowded.load(Ordering::Relaxed) == is_crowded {
