@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::base::{ConnectionId, Lsn, Meter, Name, Position, QueueId};
-use crate::broker::queue::{Garbage, Kept};
+use crate::broker::queue::Garbage;
 use crate::broker::{Effect, Kind, Record, Warning};
 use crate::deaths::Reason;
 use crate::message::{Message, Route};
@@ -79,12 +79,10 @@ pub struct Load {
 pub struct Wanted {
     /// Its place.
     pub position: Position,
-    /// The record with its envelope; 0: it is `kept`.
+    /// The record with its envelope.
     pub envelope: Lsn,
     /// The record that names its bare bytes; 0: they stand with the envelope.
     pub body: Lsn,
-    /// Its envelope.
-    pub kept: Option<Arc<Kept>>,
 }
 
 /// Messages of one block of a queue that read back.

@@ -67,9 +67,6 @@ pub enum Fact {
         failures: u32,
         /// Returns in this queue.
         acquired: u32,
-        /// The message with annotations merged, if they were. No longer written: see
-        /// [`Fact::Changed`].
-        message: Option<Arc<Message>>,
     },
     /// A message is another one from now on: annotations were merged, or it died and waits.
     Changed {
@@ -92,8 +89,6 @@ pub enum Fact {
         position: Position,
         /// Why it died.
         reason: Reason,
-        /// The message with its history. No longer written: see [`Fact::Changed`].
-        message: Option<Arc<Message>>,
         /// It waits for exactly these; none: for whatever it will be routed to.
         targets: Option<Vec<QueueId>>,
     },

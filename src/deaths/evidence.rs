@@ -1,4 +1,5 @@
-//! What a consumer said when it rejected, and who it was: bounded, since every death keeps it and
+//! What is known of a death: what a consumer said when it rejected, who it was, what sent the message
+//! on: bounded, since every death keeps it and
 //! every record of a death carries it. [evidence part 2]
 
 use std::fmt;
@@ -29,6 +30,12 @@ pub struct Evidence {
     pub link: Option<Name>,
     /// Its user.
     pub user: Option<Name>,
+    /// In which way the delivery failed. Stored and carried, not yet set.
+    pub how: Option<Name>,
+    /// Where its connection came from. Stored and carried, not yet set.
+    pub address: Option<Name>,
+    /// What named the dead-letter exchange. Stored and carried, not yet set.
+    pub rule: Option<Name>,
     /// Where its memory is counted.
     pub account: Account,
 }
@@ -47,6 +54,9 @@ impl fmt::Debug for Evidence {
             .field("container", &self.container)
             .field("link", &self.link)
             .field("user", &self.user)
+            .field("how", &self.how)
+            .field("address", &self.address)
+            .field("rule", &self.rule)
             .finish()
     }
 }
@@ -96,6 +106,9 @@ impl Evidence {
             &self.container,
             &self.link,
             &self.user,
+            &self.how,
+            &self.address,
+            &self.rule,
         ];
         let names = names.into_iter().flatten();
         let names: usize = names.map(|name| name.as_str().len()).sum();

@@ -1,17 +1,16 @@
 //! The form in which a history is stored. [dead-lettering part 10]
 //!
 //! ```text
-//! version: u8 = 1 or 2, then encoded AMQP values one behind the other:
+//! version: u8 = 1, then encoded AMQP values one behind the other:
 //! first: ulong, last exchange: string,
-//! in version 2   number of key lists: ulong, key lists
-//! number of entries: ulong, entries,
-//! in version 2   number of parts: ulong, parts
+//! number of key lists: ulong, key lists, number of entries: ulong, entries,
+//! number of parts: ulong, parts
+//! key list  number of keys: ulong, keys: string
 //! entry     queue: string, reason: symbol, count: ulong, first-time, last-time: timestamp,
-//!           exchange: string, keys (in version 2 the place of their key list: ulong),
-//!           ttl: uint or null, evidence
-//! keys      number of keys: ulong, keys: string; a key list is the same
+//!           exchange: string, the place of its key list: ulong, ttl: uint or null, evidence
 //! evidence  false; or true, condition, description: string or null, info: binary or null,
-//!           container, link, user: string or null
+//!           container, link, user: string or null, how: symbol or null,
+//!           address, rule: string or null
 //! part      kind: ulong, content: binary; kind 1 is the folded part
 //! folded    entries: ulong, latest death: timestamp, number of reasons: ulong, reasons,
 //!           number of queues newer than the first death's entry: ulong,
@@ -20,10 +19,11 @@
 //! queue     name: string, a rejected was folded since its latest death: boolean; oldest first
 //! ```
 //!
-//! Version 1 is written unless there is something folded, or key lists to share.
+//! Parts 2 (fence of the latest redrive) and 3 (redrives) are kept for what comes.
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use thiserror::Error;
 
 use super::folded::{Folded, FoldedQueue};
@@ -34,10 +34,8 @@ use crate::wire::{
     write_string, write_symbol, write_timestamp, write_uint, write_ulong,
 };
 
-/// Without parts, each entry with its own keys.
-const PLAIN: u8 = 1;
-/// With key lists and parts.
-const IN_PARTS: u8 = 2;
+/// The version that is written and read.
+const VERSION: u8 = 1;
 /// The part of what is folded.
 const FOLDED: u64 = 1;
 
@@ -62,17 +60,9 @@ pub enum HistoryError {
 impl History {
     /// Appends the stored form.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let version = if self.is_plain() { PLAIN } else { IN_PARTS };
-        out.push(version);
+        out.push(VERSION);
         write_ulong(out, self.first_place() as u64);
         write_string(out, self.last().exchange);
-        if version == PLAIN {
-            write_ulong(out, self.entries().len() as u64);
-            for entry in self.entries() {
-                encode_entry(entry, |out| encode_keys(&entry.routing_keys, out), out);
-            }
-            return;
-        }
         let lists = self.key_lists();
         write_ulong(out, lists.len() as u64);
         for keys in &lists {
@@ -83,7 +73,7 @@ impl History {
             let mut all = lists.iter();
             let place = all.position(|keys| Arc::ptr_eq(keys, &entry.routing_keys));
             let place = place.unwrap_or_default() as u64;
-            encode_entry(entry, |out| write_ulong(out, place), out);
+            encode_entry(entry, place, out);
         }
         write_ulong(out, u64::from(self.folded().is_some()));
         if let Some(folded) = self.folded() {
@@ -92,15 +82,9 @@ impl History {
         }
     }
 
-    /// Whether version 1 has a place for all of it, and writes no long list of keys twice.
-    fn is_plain(&self) -> bool {
-        let has_cc = |entry: &Arc<Entry>| entry.routing_keys.len() > 1;
-        self.folded().is_none() && (self.entries().len() == 1 || !self.entries().iter().any(has_cc))
-    }
-
     /// The keys of all entries, those of several ones once.
-    fn key_lists(&self) -> Vec<&Arc<[Name]>> {
-        let mut lists: Vec<&Arc<[Name]>> = Vec::new();
+    fn key_lists(&self) -> SmallVec<[&Arc<[Name]>; 4]> {
+        let mut lists: SmallVec<[&Arc<[Name]>; 4]> = SmallVec::new();
         for entry in self.entries() {
             let is_there = |keys: &&Arc<[Name]>| Arc::ptr_eq(keys, &entry.routing_keys);
             if !lists.iter().any(is_there) {
@@ -113,23 +97,21 @@ impl History {
     /// Reads the stored form; all of `input` must belong to it.
     pub fn decode(input: &[u8]) -> Result<Self, HistoryError> {
         match input.split_first() {
-            Some((&version @ (PLAIN | IN_PARTS), values)) => {
-                decode_history(version, &mut Fields::bare(values), input.len())
-            }
+            Some((&VERSION, values)) => decode_history(&mut Fields::bare(values), input.len()),
             Some((&version, _)) => Err(HistoryError::Version(version)),
             None => Err(HistoryError::Field("version")),
         }
     }
 }
 
-fn encode_entry(entry: &Entry, keys: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
+fn encode_entry(entry: &Entry, keys: u64, out: &mut Vec<u8>) {
     write_string(out, &entry.queue);
     write_symbol(out, entry.reason.as_str());
     write_ulong(out, entry.count);
     write_timestamp(out, entry.first_time.0);
     write_timestamp(out, entry.last_time.0);
     write_string(out, &entry.exchange);
-    keys(out);
+    write_ulong(out, keys);
     write_or_null(out, entry.ttl, write_uint);
     write_bool(out, entry.evidence.is_some());
     if let Some(evidence) = &entry.evidence {
@@ -169,6 +151,9 @@ fn encode_evidence(evidence: &Evidence, out: &mut Vec<u8>) {
         container,
         link,
         user,
+        how,
+        address,
+        rule,
         account: _,
     } = evidence;
     let text = |out: &mut Vec<u8>, text: &Option<Name>| match text {
@@ -184,33 +169,26 @@ fn encode_evidence(evidence: &Evidence, out: &mut Vec<u8>) {
     text(out, container);
     text(out, link);
     text(out, user);
+    match how {
+        Some(how) => write_symbol(out, how),
+        None => write_null(out),
+    }
+    text(out, address);
+    text(out, rule);
 }
 
-fn decode_history(
-    version: u8,
-    fields: &mut Fields<'_>,
-    bytes: usize,
-) -> Result<History, HistoryError> {
+fn decode_history(fields: &mut Fields<'_>, bytes: usize) -> Result<History, HistoryError> {
     let first = count(fields, "place of the first death")?;
     let last_exchange = name(fields, "last exchange")?;
-    let lists = if version == PLAIN {
-        None
-    } else {
-        let lists = count(fields, "number of key lists")?;
-        Some(
-            (0..lists)
-                .map(|_| keys(fields))
-                .collect::<Result<Vec<_>, _>>()?,
-        )
-    };
+    let lists = count(fields, "number of key lists")?;
+    let lists = (0..lists)
+        .map(|_| keys(fields))
+        .collect::<Result<Vec<_>, _>>()?;
     let entries = count(fields, "number of entries")?;
     let entries = (0..entries)
-        .map(|_| decode_entry(lists.as_deref(), fields))
+        .map(|_| decode_entry(&lists, fields))
         .collect::<Result<Vec<_>, _>>()?;
-    let folded = match version {
-        PLAIN => None,
-        _ => decode_parts(fields)?,
-    };
+    let folded = decode_parts(fields)?;
     if !fields.is_empty() {
         return Err(HistoryError::Field("length"));
     }
@@ -267,10 +245,7 @@ fn decode_folded(fields: &mut Fields<'_>) -> Result<Folded, HistoryError> {
     Ok(folded)
 }
 
-fn decode_entry(
-    lists: Option<&[Arc<[Name]>]>,
-    fields: &mut Fields<'_>,
-) -> Result<Entry, HistoryError> {
+fn decode_entry(lists: &[Arc<[Name]>], fields: &mut Fields<'_>) -> Result<Entry, HistoryError> {
     Ok(Entry {
         queue: name(fields, "queue")?,
         reason: reason(fields)?,
@@ -278,13 +253,9 @@ fn decode_entry(
         first_time: time(fields, "first-time")?,
         last_time: time(fields, "last-time")?,
         exchange: name(fields, "exchange")?,
-        routing_keys: match lists {
-            None => keys(fields)?,
-            Some(lists) => {
-                let list = lists.get(count(fields, "place of the routing keys")?);
-                let list = list.ok_or(HistoryError::Field("place of the routing keys"))?;
-                Arc::clone(list)
-            }
+        routing_keys: {
+            let list = lists.get(count(fields, "place of the routing keys")?);
+            Arc::clone(list.ok_or(HistoryError::Field("place of the routing keys"))?)
         },
         ttl: fields.uint()?,
         evidence: if flag(fields, "evidence")? {
@@ -308,6 +279,9 @@ fn decode_evidence(fields: &mut Fields<'_>) -> Result<Evidence, HistoryError> {
         container: fields.string()?.map(Name::from),
         link: fields.string()?.map(Name::from),
         user: fields.string()?.map(Name::from),
+        how: fields.symbol()?.map(Name::from),
+        address: fields.string()?.map(Name::from),
+        rule: fields.string()?.map(Name::from),
         account: Account::default(),
     })
 }

@@ -51,6 +51,9 @@ pub enum StoredMessageError {
     /// Of another origin format, or written by a newer version.
     #[error("stored message has unknown format {0}")]
     Format(u8),
+    /// It has parts, which only newer versions write.
+    #[error("stored message has parts of a newer version")]
+    Parts,
     /// Bytes that no version wrote.
     #[error("stored message is damaged: {0}")]
     Damaged(#[from] DecodeError),

@@ -1,10 +1,11 @@
 //! The form in which a message is stored.
 //!
 //! ```text
-//! origin format: u8 = 1 (AMQP 1.0), then encoded AMQP values one behind the other (the envelope):
+//! origin format: u8 = 1 (AMQP 1.0; 2 is kept for AMQP 0-9-1), then encoded AMQP values one behind the other (the envelope):
 //! durable: boolean or null, priority: ubyte or null, ttl: uint or null, delivery-count: uint,
 //! ends of properties, application-properties, body: uint,
-//! number of annotation keys and values: uint, their pairs: binary, history: binary or null
+//! number of annotation keys and values: uint, their pairs: binary, history: binary or null,
+//! parts: null (kept for what comes: a binary of parts, each a kind: ulong, and its content: binary)
 //! then the bare message, unless it is stored apart (a dead letter shares that of what died)
 //! ```
 
@@ -56,6 +57,8 @@ impl Message {
             Some(history) => write_binary_of(out, |out| history.encode(out)),
             None => write_null(out),
         }
+        // No version has written parts yet.
+        write_null(out);
     }
 
     /// Puts an envelope and a bare message that were stored apart together again.
@@ -141,6 +144,9 @@ fn decode_envelope(
         .binary()?
         .ok_or(StoredMessageError::Field("annotations"))?;
     let history = fields.binary()?.map(History::decode).transpose()?;
+    if fields.binary()?.is_some() {
+        return Err(StoredMessageError::Parts);
+    }
     let used = 1 + fields.at();
     let storage = storage(used);
     let in_order = ends.properties <= ends.application_properties

@@ -46,6 +46,19 @@ pub fn decode(lsn: Lsn, payload: &[u8]) -> Result<(Name, Record), RecordError> {
     ))
 }
 
+/// Reads a piece of a checkpoint. It names messages that stand in other records, and has none.
+///
+/// # Errors
+/// When the bytes are damaged, or of a newer version.
+pub fn decode_block(lsn: Lsn, payload: &[u8]) -> Result<(Name, Record), RecordError> {
+    let (vhost, record) = decode(lsn, payload)?;
+    let has_message = |fact: &Fact| matches!(fact, Fact::Inserted { .. } | Fact::Changed { .. });
+    if record.facts.iter().any(has_message) {
+        return Err(RecordError::Field("message in a checkpoint"));
+    }
+    Ok((vhost, record))
+}
+
 /// The body that a journal record carries and names: of a record of facts, the one in it; a record
 /// that is a body itself is that.
 pub fn body_of(payload: &Bytes) -> Option<Bytes> {
@@ -81,17 +94,6 @@ fn fact(tag: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
                 position,
                 failures: uint(fields, "failures")?,
                 acquired: uint(fields, "returns")?,
-                message: flag(fields)?.then(|| apart(fields)).transpose()?,
-            }
-        }
-        tag::DEAD_PENDING => {
-            let (queue, position) = slot(fields)?;
-            Fact::DeadPending {
-                queue,
-                position,
-                reason: reason(fields)?,
-                message: Some(apart(fields)?),
-                targets: targets(fields)?,
             }
         }
         tag::WAITING => {
@@ -100,7 +102,6 @@ fn fact(tag: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
                 queue,
                 position,
                 reason: reason(fields)?,
-                message: None,
                 targets: targets(fields)?,
             }
         }

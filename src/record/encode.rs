@@ -201,36 +201,23 @@ fn encode_fact(fact: &Fact, out: &mut Vec<u8>) {
             position,
             failures,
             acquired,
-            message,
         } => {
             out.push(tag::RETURNED);
             write_ulong(out, queue.0);
             write_ulong(out, position.0);
             write_uint(out, *failures);
             write_uint(out, *acquired);
-            write_bool(out, message.is_some());
-            if let Some(message) = message {
-                encode_apart(message, out);
-            }
         }
         Fact::DeadPending {
             queue,
             position,
             reason,
-            message,
             targets,
         } => {
-            out.push(if message.is_some() {
-                tag::DEAD_PENDING
-            } else {
-                tag::WAITING
-            });
+            out.push(tag::WAITING);
             write_ulong(out, queue.0);
             write_ulong(out, position.0);
             write_symbol(out, reason.as_str());
-            if let Some(message) = message {
-                encode_apart(message, out);
-            }
             write_bool(out, targets.is_some());
             if let Some(targets) = targets {
                 write_ulong(out, targets.len() as u64);

@@ -36,6 +36,7 @@ impl RecordError {
                 | Self::Fact(_)
                 | Self::Message(
                     StoredMessageError::Format(_)
+                        | StoredMessageError::Parts
                         | StoredMessageError::History(
                             HistoryError::Version(_) | HistoryError::Part(_)
                         )

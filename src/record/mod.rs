@@ -19,7 +19,7 @@ mod shelf;
 #[cfg(test)]
 mod tests;
 
-pub use decode::{body_of, decode};
+pub use decode::{body_of, decode, decode_block};
 pub use elide::{Renamed, append};
 pub use encode::Stored;
 pub use error::RecordError;
@@ -29,38 +29,38 @@ pub use paging::{Found, encode_spill, loaded, records_of};
 /// The version that is written. Never 0: that is how a bare message begins.
 const VERSION: u8 = 1;
 
-/// What a fact is, as its first byte says. The numbers are for ever.
+/// What a fact is, as its first byte says. The numbers are for ever; those that no name has
+/// are given out in groups, see `docs/STORE_FORMAT.md`.
 mod tag {
     pub(super) const INSERTED: u8 = 1;
     pub(super) const REMOVED: u8 = 2;
     pub(super) const RETURNED: u8 = 3;
-    pub(super) const DEAD_PENDING: u8 = 4;
-    pub(super) const PURGED: u8 = 5;
-    pub(super) const QUEUE_DECLARED: u8 = 6;
-    pub(super) const QUEUE_DELETED: u8 = 7;
-    pub(super) const EXCHANGE_DECLARED: u8 = 8;
-    pub(super) const EXCHANGE_DELETED: u8 = 9;
-    pub(super) const BOUND: u8 = 10;
-    pub(super) const UNBOUND: u8 = 11;
-    pub(super) const POLICY_SET: u8 = 12;
-    pub(super) const POLICY_DELETED: u8 = 13;
-    pub(super) const QUEUE_IDS: u8 = 14;
-    pub(super) const CHANGED: u8 = 15;
-    pub(super) const WAITING: u8 = 16;
-    pub(super) const SHELVED: u8 = 17;
-    pub(super) const VHOST_SET: u8 = 32;
-    pub(super) const VHOST_DELETED: u8 = 33;
-    pub(super) const USER_SET: u8 = 34;
-    pub(super) const USER_DELETED: u8 = 35;
-    pub(super) const PERMISSIONS_SET: u8 = 36;
-    pub(super) const PERMISSIONS_CLEARED: u8 = 37;
-    pub(super) const TOPIC_PERMISSIONS_SET: u8 = 38;
-    pub(super) const TOPIC_PERMISSIONS_CLEARED: u8 = 39;
-    pub(super) const GLOBAL_PARAMETER_SET: u8 = 40;
-    pub(super) const GLOBAL_PARAMETER_CLEARED: u8 = 41;
-    pub(super) const IMPORT_PART: u8 = 42;
-    pub(super) const IMPORT_BEGUN: u8 = 43;
-    pub(super) const IMPORT_ENDED: u8 = 44;
+    pub(super) const CHANGED: u8 = 4;
+    pub(super) const WAITING: u8 = 5;
+    pub(super) const PURGED: u8 = 6;
+    pub(super) const SHELVED: u8 = 7;
+    pub(super) const QUEUE_DECLARED: u8 = 32;
+    pub(super) const QUEUE_DELETED: u8 = 33;
+    pub(super) const QUEUE_IDS: u8 = 34;
+    pub(super) const EXCHANGE_DECLARED: u8 = 35;
+    pub(super) const EXCHANGE_DELETED: u8 = 36;
+    pub(super) const BOUND: u8 = 37;
+    pub(super) const UNBOUND: u8 = 38;
+    pub(super) const POLICY_SET: u8 = 39;
+    pub(super) const POLICY_DELETED: u8 = 40;
+    pub(super) const VHOST_SET: u8 = 64;
+    pub(super) const VHOST_DELETED: u8 = 65;
+    pub(super) const USER_SET: u8 = 66;
+    pub(super) const USER_DELETED: u8 = 67;
+    pub(super) const PERMISSIONS_SET: u8 = 68;
+    pub(super) const PERMISSIONS_CLEARED: u8 = 69;
+    pub(super) const TOPIC_PERMISSIONS_SET: u8 = 70;
+    pub(super) const TOPIC_PERMISSIONS_CLEARED: u8 = 71;
+    pub(super) const GLOBAL_PARAMETER_SET: u8 = 72;
+    pub(super) const GLOBAL_PARAMETER_CLEARED: u8 = 73;
+    pub(super) const IMPORT_PART: u8 = 74;
+    pub(super) const IMPORT_BEGUN: u8 = 75;
+    pub(super) const IMPORT_ENDED: u8 = 76;
 }
 
 /// Where a body is, as an insertion says it.

@@ -99,8 +99,8 @@ struct Reader {
     bodies: BTreeMap<Lsn, Bare>,
 }
 
-/// A message, and how it came if that is said too.
-type Said = (Arc<Message>, Option<Arc<Route>>);
+/// A message, and how it came.
+type Said = (Arc<Message>, Arc<Route>);
 
 /// A bare message that a record names.
 enum Bare {
@@ -139,7 +139,7 @@ impl Reader {
                 }
                 for entry in entries {
                     let place = (lsn, entry.queue, entry.position);
-                    let said = (message.clone(), Some(route.clone()));
+                    let said = (message.clone(), route.clone());
                     self.messages.insert(place, said);
                 }
             }
@@ -150,23 +150,6 @@ impl Reader {
                 route,
                 ..
             } => {
-                let said = (message, Some(route));
-                self.messages.insert((lsn, queue, position), said);
-            }
-            Fact::Returned {
-                queue,
-                position,
-                message: Some(message),
-                ..
-            }
-            | Fact::DeadPending {
-                queue,
-                position,
-                message: Some(message),
-                ..
-            } => {
-                let known = self.messages.get(&(lsn, queue, position));
-                let route = known.and_then(|(_, route)| route.clone());
                 self.messages
                     .insert((lsn, queue, position), (message, route));
             }
@@ -176,17 +159,12 @@ impl Reader {
 
     fn message(&self, queue: QueueId, wanted: &Wanted) -> Option<(Arc<Message>, Arc<Route>)> {
         let said = |lsn| self.messages.get(&(lsn, queue, wanted.position));
-        let (message, route) = match &wanted.kept {
-            Some(kept) => (&kept.message, Some(&kept.route)),
-            None => said(wanted.envelope).map(|(message, route)| (message, route.as_ref()))?,
-        };
-        // An earlier version wrote changes without the route: it stands where the body does.
-        let entered = || said(wanted.body);
-        let route = route.or_else(|| entered()?.1.as_ref())?.clone();
+        let (message, route) = said(wanted.envelope)?;
+        let route = route.clone();
         if !message.is_hollow() {
             return Some((message.clone(), route));
         }
-        let own = entered().map(|(message, _)| message);
+        let own = said(wanted.body).map(|(message, _)| message);
         let own = own.filter(|message| !message.is_hollow());
         let whole = match (own, self.bodies.get(&wanted.body)) {
             (Some(other), _) | (None, Some(Bare::Of(other))) => {

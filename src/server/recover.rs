@@ -143,7 +143,12 @@ impl Reading {
             Restored::Block { lsn, payload } => (lsn, payload, true),
             Restored::Facts { lsn, payload } => (lsn, payload, false),
         };
-        let (owner, record) = match record::decode(lsn, payload) {
+        let read = if in_checkpoint {
+            record::decode_block(lsn, payload)
+        } else {
+            record::decode(lsn, payload)
+        };
+        let (owner, record) = match read {
             Ok(read) => read,
             Err(error) if error.is_of_newer_version() => {
                 self.newer = Some(error);

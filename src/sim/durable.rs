@@ -141,7 +141,6 @@ impl Archive {
             position,
             envelope: card.envelope,
             body: card.body,
-            kept: card.kept,
         };
         let loaded = self.load(&Load {
             queue: queue.id,

@@ -12,8 +12,8 @@ use super::buffer::{Body, Payload, Slot};
 use super::disk::{Disk, DiskFile};
 use super::error::{DiskError, DiskErrorKind, DiskOperation, StoreError};
 use super::format::{
-    FLAG_NAMED, HEADER_BYTES, Header, Kind, MARK_BYTES, Mark, TRAILER_BYTES, Trailer, encode_list,
-    frame_span,
+    Agreed, FLAG_NAMED, HEADER_BYTES, Header, Kind, MARK_BYTES, Mark, TRAILER_BYTES, Trailer,
+    encode_list, frame_span,
 };
 use super::index::Index;
 use super::options::SyncPolicy;
@@ -122,6 +122,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         let mark = Mark {
             wall,
             durable: self.progress.synced_record,
+            agreed: Agreed::default(),
         };
         let encode = |out: &mut Vec<u8>| mark.encode(padding, out);
         self.put(lsn, Kind::Mark, flags, &[], encode)?;

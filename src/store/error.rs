@@ -103,6 +103,16 @@ pub enum StoreError {
         /// Ours.
         supported: u32,
     },
+    /// A node of a cluster wrote it, which only newer versions have. (operator)
+    #[error(
+        "{name} was written by a node of a cluster (record {record}), which this program is not"
+    )]
+    OfCluster {
+        /// Which file.
+        name: String,
+        /// The first record that says so.
+        record: Lsn,
+    },
     /// The directory cannot be written. (operator)
     #[error("data directory is not writable: {0}")]
     NotWritable(DiskError),

@@ -10,8 +10,8 @@ pub const HEADER_BYTES: usize = 64;
 pub const FRAME_BYTES: usize = 16;
 /// Bytes of a trailer.
 pub const TRAILER_BYTES: usize = 56;
-/// Payload bytes of a mark.
-pub const MARK_BYTES: usize = 16;
+/// Payload bytes of a mark before its padding.
+pub const MARK_BYTES: usize = 40;
 /// Frames begin at multiples of this.
 pub const ALIGNMENT: usize = 8;
 /// Frame flag: kept until released.
@@ -41,6 +41,8 @@ pub enum Kind {
     Block,
     /// A checkpoint is complete.
     End,
+    /// An entry of a cluster's consensus: no version of this program writes one yet, and none reads it.
+    Consensus,
 }
 
 impl Kind {
@@ -53,6 +55,7 @@ impl Kind {
             Self::Piece => 4,
             Self::Block => 5,
             Self::End => 6,
+            Self::Consensus => 7,
         }
     }
 
@@ -65,6 +68,7 @@ impl Kind {
             4 => Some(Self::Piece),
             5 => Some(Self::Block),
             6 => Some(Self::End),
+            7 => Some(Self::Consensus),
             _ => None,
         }
     }
@@ -283,6 +287,19 @@ pub struct Mark {
     pub wall: Timestamp,
     /// Up to here the disk was known durable before.
     pub durable: Lsn,
+    /// What a cluster agreed on.
+    pub agreed: Agreed,
+}
+
+/// The entry of a cluster's consensus that a commit is. All 0: this node stood alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Agreed {
+    /// In which term.
+    pub term: u64,
+    /// Which node led then.
+    pub leader: u64,
+    /// Its place in the consensus log.
+    pub index: u64,
 }
 
 impl Mark {
@@ -290,15 +307,28 @@ impl Mark {
     pub fn encode(self, padding: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.wall.0.to_le_bytes());
         out.extend_from_slice(&self.durable.0.to_le_bytes());
+        let Agreed {
+            term,
+            leader,
+            index,
+        } = self.agreed;
+        for number in [term, leader, index] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
         out.resize(out.len() + padding, 0);
     }
 
-    /// Reads the payload, whatever padding it has.
+    /// Reads the payload, whatever padding it has; `None` if it has not all fields.
     pub fn decode(payload: &[u8]) -> Option<Self> {
         let mut reader = Cursor(payload);
         Some(Self {
             wall: Timestamp(reader.i64()?),
             durable: Lsn(reader.u64()?),
+            agreed: Agreed {
+                term: reader.u64()?,
+                leader: reader.u64()?,
+                index: reader.u64()?,
+            },
         })
     }
 }

@@ -94,6 +94,7 @@ impl<D: Disk> Inspection<D> {
             directory.scan_from(Lsn(0))?;
         }
         let verdict = examine(&mut directory)?;
+        directory.refuse_cluster()?;
         Ok(Self {
             version,
             segments: segments_of(&directory, &verdict),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::disk::{Disk, DiskFile, read_range};
 use super::error::{DiskError, StoreError};
 use super::format::{
-    Checkpoint, Cursor, FLAG_CLOSED, HEADER_BYTES, Header, HeaderError, Kind, Mark, TRAILER_BYTES,
-    Trailer, VERSION,
+    Agreed, Checkpoint, Cursor, FLAG_CLOSED, HEADER_BYTES, Header, HeaderError, Kind, Mark,
+    TRAILER_BYTES, Trailer, VERSION,
 };
 use super::frames::each_found;
 use super::index::Index;
@@ -64,6 +64,8 @@ pub(super) struct Scan {
     pub closed: bool,
     pub records: u64,
     pub named_bytes: u64,
+    /// The first record that only a node of a cluster writes.
+    pub of_cluster: Option<Lsn>,
 }
 
 /// A stretch that is no record.
@@ -163,6 +165,18 @@ impl<F: DiskFile> Directory<F> {
             }
         }
         Ok(())
+    }
+
+    /// Fails if a node of a cluster wrote here: what it knew of other nodes would be forgotten.
+    pub fn refuse_cluster(&self) -> Result<(), StoreError> {
+        let scans = self.segments.iter().filter_map(|segment| {
+            let lsn = segment.scan.as_ref()?.of_cluster?;
+            Some((segment_name(segment.header.id), lsn))
+        });
+        match scans.into_iter().next() {
+            Some((name, record)) => Err(StoreError::OfCluster { name, record }),
+            None => Ok(()),
+        }
     }
 
     /// Reads one record.
@@ -319,9 +333,13 @@ impl Scan {
                 if let Some(mark) = Mark::decode(payload) {
                     self.durable = self.durable.max(mark.durable);
                     self.stamp = self.stamp.max(Some(mark.wall));
+                    if mark.agreed != Agreed::default() {
+                        self.of_cluster.get_or_insert(lsn);
+                    }
                 }
             }
             Kind::End => self.ends.push(lsn),
+            Kind::Consensus => drop(self.of_cluster.get_or_insert(lsn)),
             Kind::Facts | Kind::Body | Kind::Piece | Kind::Block => {}
         }
     }

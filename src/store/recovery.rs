@@ -108,6 +108,7 @@ pub fn read<D: Disk>(
     format_file::refuse_newer(format_file::version(&disk)?.unwrap_or_default())?;
     let mut directory = load(&disk)?;
     let verdict = examine(&mut directory)?;
+    directory.refuse_cluster()?;
     let mut recovery = Recovery {
         stamp: verdict.stamp,
         closed: verdict.closed,

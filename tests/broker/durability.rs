@@ -99,7 +99,7 @@ fn content(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
 }
 
 /// A payload of a version that is still to come.
-struct Newer;
+struct Newer(&'static [u8]);
 
 impl Payload for Newer {
     fn size_hint(&self) -> usize {
@@ -111,17 +111,17 @@ impl Payload for Newer {
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
-        out.push(2);
+        out.extend_from_slice(self.0);
     }
 }
 
 /// A journal with such a record, its last segment open and with a torn tail, as a crash leaves it.
-fn write_newer_record(directory: &Path) {
+fn write_newer(directory: &Path, record: &'static [u8]) {
     std::fs::create_dir_all(directory).expect("a directory");
     let disk = FileDisk::enter(directory, Missing::Create).expect("a disk");
     let opened = store::open(disk, store::Options::default(), 1, |_| {}).expect("a journal");
     let (journal, mut writer) = opened.start();
-    journal.append(Newer);
+    journal.append(Newer(record));
     writer.write(Timestamp(1)).expect("it is written");
     writer.sync().expect("it is synced");
     drop((journal, writer));
@@ -146,7 +146,10 @@ fn data_that_cannot_be_used_is_refused_with_its_name_and_left_as_it_is() {
     file("newer/FORMAT", "coroner store\nversion 2\n");
     file("newer/LOCK", "");
     file("newer/0000000000000001.seg", "of another time");
-    write_newer_record(&directory.join("newer-record"));
+    write_newer(&directory.join("newer-record"), b"\x02");
+    // A fact of the vhost v, of a kind that is kept for transactions.
+    let transaction = b"\x01\xa1\x01v\x83\0\0\0\0\0\0\0\0\x10";
+    write_newer(&directory.join("newer-fact"), transaction);
     let used = directory.join("used");
     let _broker = RunningBroker::start(&["--data", &used.display().to_string()]);
     for (name, parts) in [
@@ -163,6 +166,14 @@ fn data_that_cannot_be_used_is_refused_with_its_name_and_left_as_it_is() {
                 "newer-record",
                 "written by a newer version",
                 "unknown version 2",
+            ],
+        ),
+        (
+            "newer-fact",
+            &[
+                "newer-fact",
+                "written by a newer version",
+                "unknown fact 16",
             ],
         ),
         ("used", &["used", "in use"]),

@@ -16,6 +16,7 @@ const OF_OTHERS: &[&str] = &["interop/vectors/", "docs/upstream/"];
 const PATTERNS: &[&str] = &[
     "docs/clients/CLIENT.md",
     "tests/fixtures/records-vN",
+    "tests/fixtures/registry-vN",
     "tests/fixtures/store-vN",
 ];
 

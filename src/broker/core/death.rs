@@ -397,7 +397,6 @@ impl Core {
                 queue,
                 position,
                 reason,
-                message: None,
                 targets,
             });
         }

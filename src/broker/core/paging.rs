@@ -479,6 +479,5 @@ pub(super) fn wanted(position: Position, card: Card) -> Wanted {
         position,
         envelope: card.envelope,
         body: card.body,
-        kept: card.kept,
     }
 }

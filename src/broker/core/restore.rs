@@ -18,8 +18,6 @@ pub struct Restoring {
     down_ms: u64,
     /// The last stamp of the journal.
     stopped: Timestamp,
-    /// What is read stands in a checkpoint, not in a record of its own.
-    in_checkpoint: bool,
     /// Queues that messages entered without a declaration, which damage has taken.
     orphans: BTreeSet<QueueId>,
 }
@@ -38,7 +36,6 @@ impl Restoring {
             now,
             down_ms,
             stopped,
-            in_checkpoint: false,
             orphans: BTreeSet::new(),
         }
     }
@@ -58,9 +55,7 @@ impl Restoring {
 
     /// Applies one piece of a checkpoint.
     pub fn checkpoint(&mut self, piece: &Record) {
-        self.in_checkpoint = true;
         self.record(piece);
-        self.in_checkpoint = false;
         self.note_copied(piece);
     }
 

@@ -308,7 +308,6 @@ impl Core {
                 position,
                 failures,
                 acquired,
-                message: None,
             });
         }
         self.may_leave(id, position);

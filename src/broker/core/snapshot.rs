@@ -11,10 +11,7 @@ use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Timestamp};
 use crate::broker::binding::Binding;
 use crate::broker::queue::{Card, Queue, lane, next_lane};
 use crate::broker::router::BindingsOf;
-use crate::broker::{Body, Entries, Entry, Fact, Shelved};
-
-/// Bytes of bodies that a slice carries before it ends.
-const SLICE_BYTES: usize = 1024 * 1024;
+use crate::broker::{Fact, Shelved};
 
 /// Exchanges, queues or bindings looked at in one slice at most.
 const SLICE_THINGS: usize = 256;
@@ -262,33 +259,22 @@ fn copy_messages(
             continue;
         }
         let part = (from.max(block), bound);
-        let left = copy_block(now, queue, part, &mut slice.facts);
-        let is_whole = left.is_none() && from <= block && end <= bound;
+        copy_block(now, queue, part, &mut slice.facts);
+        let is_whole = from <= block && end <= bound;
         if is_whole && !slice.facts.is_empty() {
             slice.block = Some((queue.id, block));
         }
-        return Some(left.unwrap_or_else(|| messages.block_end(block)));
+        return Some(messages.block_end(block));
     }
     None
 }
 
-/// Copies durable messages of a block from a place on up to another; returns where to go on, if it is
-/// long.
-fn copy_block(
-    now: Now,
-    queue: &Queue,
-    (from, bound): (Position, Position),
-    facts: &mut Vec<Fact>,
-) -> Option<Position> {
+/// Copies durable messages of a block from a place on up to another.
+fn copy_block(now: Now, queue: &Queue, (from, bound): (Position, Position), facts: &mut Vec<Fact>) {
     let mut slice = Slice::default();
-    let mut left = None;
     let cards = queue.messages.cards(from);
     let wanted = cards.filter(|(place, card)| (from..bound).contains(place) && card.durable);
     for (position, card) in wanted {
-        if slice.bytes >= SLICE_BYTES {
-            left = Some(position);
-            break;
-        }
         slice.copy(now, queue, position, &card);
     }
     if !slice.shelved.is_empty() {
@@ -298,17 +284,14 @@ fn copy_block(
         });
     }
     facts.append(&mut slice.facts);
-    left
 }
 
 /// Messages of one slice.
 #[derive(Default)]
 struct Slice {
     shelved: Vec<Shelved>,
-    /// Messages that no other record holds, and what else is true of any.
+    /// What else is true of any of them.
     facts: Vec<Fact>,
-    /// Bytes of bodies in it.
-    bytes: usize,
 }
 
 impl Slice {
@@ -316,31 +299,20 @@ impl Slice {
         let age_ms = i64::try_from(now.mono.since(card.arrived)).unwrap_or(i64::MAX);
         let arrived = Timestamp(now.wall.0.saturating_sub(age_ms));
         let ttl_ms = (card.deadline != Millis::NEVER).then(|| card.deadline.since(card.arrived));
-        if card.envelope > Lsn(0) {
-            self.shelved.push(Shelved {
-                position,
-                arrived,
-                ttl_ms,
-                size_bytes: card.size_bytes,
-                envelope: card.envelope,
-                body: card.body,
-            });
-        } else {
-            let entry = Entry {
-                queue: queue.id,
-                position,
-                arrived,
-                ttl_ms,
-            };
-            self.copy_whole(queue, card, entry);
-        }
+        self.shelved.push(Shelved {
+            position,
+            arrived,
+            ttl_ms,
+            size_bytes: card.size_bytes,
+            envelope: card.envelope,
+            body: card.body,
+        });
         let queue_id = queue.id;
         if let Some(pending) = queue.pending.entry(position) {
             self.facts.push(Fact::DeadPending {
                 queue: queue_id,
                 position,
                 reason: pending.reason,
-                message: None,
                 targets: pending.targets.clone(),
             });
         }
@@ -350,32 +322,7 @@ impl Slice {
                 position,
                 failures: card.failures,
                 acquired: card.acquired,
-                message: None,
             });
         }
-    }
-
-    /// A message whose envelope stands in an earlier checkpoint only.
-    fn copy_whole(&mut self, queue: &Queue, card: &Card, entry: Entry) {
-        let slot = queue.messages.slot(entry.position);
-        let here = slot.map(|slot| (slot.message.clone(), slot.route.clone()));
-        let kept = card.kept.as_deref();
-        let kept = kept.map(|kept| (kept.message.clone(), kept.route.clone()));
-        let Some((message, route)) = here.or(kept) else {
-            return;
-        };
-        let body = match card.body {
-            Lsn(0) => Body::Carried,
-            body => Body::At(body),
-        };
-        if body == Body::Carried {
-            self.bytes += message.bare_len();
-        }
-        self.facts.push(Fact::Inserted {
-            message,
-            route,
-            body,
-            entries: Entries::from_elem(entry, 1),
-        });
     }
 }

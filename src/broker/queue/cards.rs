@@ -1,11 +1,9 @@
 //! What is known of messages that are out of memory: 4 to 8 bytes each as a rule.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::column::Column;
 use crate::base::{Lsn, Millis};
-use crate::message::{Message, Route};
 
 /// What the core keeps of a message whose envelope and body are on disk.
 #[derive(Clone, Debug)]
@@ -14,7 +12,7 @@ pub struct Card {
     pub arrived: Millis,
     /// Its own end of life, whatever the queue's ttl.
     pub deadline: Millis,
-    /// The record in which its envelope stands; 0: nowhere.
+    /// The record in which its envelope stands.
     pub envelope: Lsn,
     /// The record that names its bare bytes; 0: they stand with the envelope.
     pub body: Lsn,
@@ -26,17 +24,6 @@ pub struct Card {
     pub acquired: u32,
     /// The journal knows it.
     pub durable: bool,
-    /// Its envelope, if that stands in no record that can be read alone.
-    pub kept: Option<Arc<Kept>>,
-}
-
-/// An envelope that stays in memory, and how the message came.
-#[derive(Clone, Debug)]
-pub struct Kept {
-    /// The message, hollow if its bare bytes are in the journal.
-    pub message: Arc<Message>,
-    /// Exchange and keys it came by.
-    pub route: Arc<Route>,
 }
 
 /// The cards of one block, column by column, as differences to what its first card has. Cards that
@@ -167,7 +154,7 @@ impl Cards {
     }
 
     fn pack(&self, card: &Card) -> Option<Stub> {
-        if card.kept.is_some() || card.failures > 0 || card.acquired > 0 {
+        if card.failures > 0 || card.acquired > 0 {
             return None;
         }
         let ttl_ms = if card.deadline == Millis::NEVER {
@@ -221,7 +208,6 @@ impl Cards {
             failures: 0,
             acquired: 0,
             durable,
-            kept: None,
         }
     }
 }
@@ -258,7 +244,6 @@ mod tests {
             failures: 0,
             acquired: 0,
             durable: true,
-            kept: None,
         }
     }
 

@@ -27,7 +27,7 @@ use crate::deaths::Recent;
 use crate::message::Route;
 
 pub use block::{BLOCK_SHIFT_MAX, BLOCK_SLOTS};
-pub use cards::{Card, Kept};
+pub use cards::Card;
 pub use consumers::Consumers;
 pub use lane::Usage;
 pub use messages::{Leaving, Messages, lane, next_lane};

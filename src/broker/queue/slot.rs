@@ -94,7 +94,6 @@ impl Slot {
             failures: self.failures,
             acquired: self.acquired,
             durable: self.durable,
-            kept: None,
         }
     }
 }

@@ -63,7 +63,8 @@ impl RestoringAll {
         }
     }
 
-    /// Whether there was any record of the registry: none is written by versions that had none.
+    /// Whether there was any record of the registry. If not, the directory is new, or damage has
+    /// taken the registry as a whole: then it is set up as in a new one.
     pub const fn has_registry(&self) -> bool {
         self.has_registry
     }
@@ -79,8 +80,8 @@ impl RestoringAll {
     }
 
     /// All records are read: the registry, and what is in its vhosts. Those without a record of
-    /// their own are empty; those that the registry does not know were made by versions without
-    /// one, and are in it now.
+    /// their own are empty; those whose declaration damage has taken are kept with what is in them,
+    /// and are in the registry again by the facts that are returned.
     pub fn finish(self) -> (Registry, BTreeMap<Name, Restoring>, Vec<RegistryFact>) {
         let Self {
             mut registry,

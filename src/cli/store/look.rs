@@ -37,7 +37,12 @@ pub(super) fn look<D: Disk>(disk: &D, depth: Depth) -> Result<Findings, LookErro
             Restored::Facts { lsn, payload } => (lsn, payload, false),
             Restored::Stamp(_) => return,
         };
-        match record::decode(lsn, payload) {
+        let read = if in_checkpoint {
+            record::decode_block(lsn, payload)
+        } else {
+            record::decode(lsn, payload)
+        };
+        match read {
             Ok((owner, record)) if &*owner == OWNER => {
                 for fact in &record.facts {
                     forget_deleted(fact, &mut vhosts);

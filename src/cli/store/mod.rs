@@ -78,7 +78,10 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
         Ok(findings) => findings,
         Err(error) => {
             match error {
-                LookError::Newer { .. } | LookError::Store(StoreError::NewerVersion { .. }) => {
+                LookError::Newer { .. }
+                | LookError::Store(
+                    StoreError::NewerVersion { .. } | StoreError::OfCluster { .. },
+                ) => {
                     complain(&format_args!("data directory {directory}: {error}"));
                 }
                 LookError::Store(error) => complain(&error),

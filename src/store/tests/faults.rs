@@ -1,6 +1,10 @@
 //! Failing, full and decaying disks.
 
 use super::*;
+use crate::store::format::{
+    Agreed, HEADER_BYTES, Header, Kind, MARK_BYTES, Mark, begin_frame, end_frame,
+};
+use crate::store::prepare::segment_name;
 use crate::store::sim_disk::Crash;
 
 #[test]
@@ -151,4 +155,79 @@ fn a_newer_version_is_refused() {
         supported: 1,
     };
     assert_eq!(error, expected);
+}
+
+/// A segment of one commit: a message, then a record of this kind.
+fn commit(kind: Kind, payload: &[u8]) -> Vec<u8> {
+    let header = Header {
+        id: 1,
+        base: Lsn(1),
+        continues: Lsn(0),
+        wall: Timestamp(0),
+        seed: 7,
+        generation: 0,
+    };
+    let (bytes, crc) = header.encode();
+    let mut bytes = bytes.to_vec();
+    assert_eq!(bytes.len(), HEADER_BYTES);
+    let message = [fact(b'P', &[1]), b"body".to_vec()].concat();
+    for (delta, (kind, payload)) in (0..).zip([(Kind::Facts, &*message), (kind, payload)]) {
+        let start = begin_frame(&mut bytes);
+        bytes.extend_from_slice(payload);
+        end_frame(&mut bytes, start, crc, delta, kind, 0);
+    }
+    bytes
+}
+
+fn mark(agreed: Agreed) -> Vec<u8> {
+    let (wall, durable) = (Timestamp(1), Lsn(1));
+    let mark = Mark {
+        wall,
+        durable,
+        agreed,
+    };
+    let mut bytes = Vec::new();
+    mark.encode(0, &mut bytes);
+    assert_eq!(bytes.len(), MARK_BYTES);
+    assert_eq!(Mark::decode(&bytes), Some(mark));
+    assert_eq!(Mark::decode(&bytes[..MARK_BYTES - 1]), None);
+    bytes
+}
+
+#[test]
+fn what_a_node_of_a_cluster_wrote_is_refused_and_left_as_it_is() {
+    let (term, leader, index) = (3, 0, 0);
+    let in_term = Agreed {
+        term,
+        leader,
+        index,
+    };
+    let led = Agreed {
+        leader: 9,
+        ..Agreed::default()
+    };
+    let placed = Agreed {
+        index: 4,
+        ..Agreed::default()
+    };
+    for (kind, payload, refused) in [
+        (Kind::Mark, mark(Agreed::default()), false),
+        (Kind::Mark, mark(in_term), true),
+        (Kind::Mark, mark(led), true),
+        (Kind::Mark, mark(placed), true),
+        (Kind::Consensus, b"blank".to_vec(), true),
+    ] {
+        let disk = SimDisk::default();
+        // A torn tail that a start would cut.
+        let segment = [commit(kind, &payload), b"torn    ".to_vec()].concat();
+        disk.put(&segment_name(1), &segment);
+        let before = disk.files();
+        let opened = World::open(&disk, options(), 1).err();
+        let expected = StoreError::OfCluster {
+            name: segment_name(1),
+            record: Lsn(2),
+        };
+        assert_eq!(opened, refused.then_some(expected), "{payload:?}");
+        assert_eq!(disk.files() == before, refused, "{payload:?}");
+    }
 }

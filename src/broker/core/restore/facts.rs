@@ -1,15 +1,13 @@
 //! What each kind of fact does to a core that is being rebuilt.
 
-use std::sync::Arc;
-
 use super::Restoring;
 use crate::base::{Lsn, Millis, Name, Position, QueueId, Timestamp};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
 use crate::broker::core::admission::size_bytes;
-use crate::broker::queue::{Card, Kept, Pending, Queue, State, lane};
+use crate::broker::queue::{Card, Pending, Queue, State, lane};
 use crate::broker::{Body, Entry, Fact, Shelved};
 use crate::deaths::Reason;
-use crate::message::{Message, Route};
+use crate::message::Message;
 use crate::wire::Value;
 
 /// Beginning of the name of a queue whose declaration is lost; its id follows.
@@ -20,12 +18,12 @@ impl Restoring {
         match fact {
             Fact::Inserted {
                 message,
-                route,
                 body,
                 entries,
+                ..
             } => {
                 for entry in entries {
-                    self.insert(lsn, (message, route), *body, *entry);
+                    self.insert(lsn, message, *body, *entry);
                 }
             }
             Fact::Removed {
@@ -36,25 +34,17 @@ impl Restoring {
                 position,
                 failures,
                 acquired,
-                message,
             } => {
                 self.change(*queue, *position, |card| {
                     (card.failures, card.acquired) = (*failures, *acquired);
                 });
-                if let Some(message) = message {
-                    self.change_old(lsn, (*queue, *position), message);
-                }
             }
             Fact::DeadPending {
                 queue,
                 position,
                 reason,
-                message,
                 targets,
             } => {
-                if let Some(message) = message {
-                    self.change_old(lsn, (*queue, *position), message);
-                }
                 self.dead_pending(*queue, *position, *reason, targets.clone());
             }
             Fact::Purged { queue, below, kept } => self.purge(*queue, below, kept),
@@ -95,7 +85,7 @@ impl Restoring {
         let (size_bytes, body) = (size_bytes(message), name_of(lsn, *body));
         self.change(*queue, *position, |card| {
             (card.envelope, card.body) = (lsn, body);
-            (card.size_bytes, card.kept) = (size_bytes, None);
+            card.size_bytes = size_bytes;
         });
     }
 
@@ -197,30 +187,18 @@ impl Restoring {
         self.core.pending_queues.remove(&id);
     }
 
-    /// A message entered. Its envelope stands in this record, or nowhere but in a checkpoint that
-    /// an earlier version wrote.
-    fn insert(
-        &mut self,
-        lsn: Lsn,
-        (message, route): (&Arc<Message>, &Arc<Route>),
-        body: Body,
-        entry: Entry,
-    ) {
+    /// A message entered. Its envelope stands in this record.
+    fn insert(&mut self, lsn: Lsn, message: &Message, body: Body, entry: Entry) {
         let arrived = self.arrived(entry.arrived);
-        let kept = || {
-            let (message, route) = (message.clone(), route.clone());
-            Arc::new(Kept { message, route })
-        };
         let card = Card {
             arrived,
             deadline: deadline(arrived, entry.ttl_ms),
-            envelope: if self.in_checkpoint { Lsn(0) } else { lsn },
+            envelope: lsn,
             body: name_of(lsn, body),
             size_bytes: size_bytes(message),
             failures: 0,
             acquired: 0,
             durable: true,
-            kept: self.in_checkpoint.then(kept),
         };
         self.expect_queue(entry.queue);
         if let Some(queue) = self.core.queues.get_mut(&entry.queue) {
@@ -239,7 +217,6 @@ impl Restoring {
             failures: 0,
             acquired: 0,
             durable: true,
-            kept: None,
         };
         self.expect_queue(id);
         if let Some(queue) = self.core.queues.get_mut(&id) {
@@ -257,27 +234,6 @@ impl Restoring {
         if let Some(queue) = self.core.queues.get_mut(&id) {
             queue.messages.change(position, change);
         }
-    }
-
-    /// A message is another one, as earlier versions wrote it.
-    fn change_old(
-        &mut self,
-        lsn: Lsn,
-        (id, position): (QueueId, Position),
-        message: &Arc<Message>,
-    ) {
-        let in_checkpoint = self.in_checkpoint;
-        self.change(id, position, |card| {
-            if !in_checkpoint {
-                if card.body == Lsn(0) {
-                    card.body = card.envelope;
-                }
-                (card.envelope, card.kept) = (lsn, None);
-            } else if let Some(kept) = &card.kept {
-                let (message, route) = (message.with_body_of(&kept.message), kept.route.clone());
-                card.kept = Some(Arc::new(Kept { message, route }));
-            }
-        });
     }
 
     pub(super) fn remove(&mut self, id: QueueId, position: Position) {
