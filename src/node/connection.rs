@@ -5,13 +5,13 @@ use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 
-use super::Node;
+use super::node::Node;
 use super::outbox::Outbox;
 use super::partials::{self, Permit};
 use super::vhost::{Pace, Vhost};
-use crate::access::{Credentials, LoginError};
+use crate::access::{Credentials, LoginError, Peer};
 use crate::base::limits::PARTIAL_FREE_BYTES;
-use crate::base::{Charge, Lsn, Millis, Name, Now};
+use crate::base::{Charge, ConnectionId, Lsn, Millis, Name, Now};
 use crate::gateway::{Fetch, Gateway, Written};
 use crate::store::Disk;
 use crate::wire::performative::{AmqpError, Error, error};
@@ -94,11 +94,18 @@ pub(crate) struct Connection<D: Disk> {
 }
 
 impl<D: Disk> Connection<D> {
-    pub(crate) fn new(node: Arc<Node<D>>, gateway: Gateway, outbox: Arc<Outbox>) -> Self {
+    /// A new connection of a node.
+    pub(crate) fn new(
+        node: &Arc<Node<D>>,
+        id: ConnectionId,
+        peer: Peer,
+        outbox: Arc<Outbox>,
+    ) -> Self {
+        let environment = Arc::clone(&node.environment);
         let kept = node.alarms.connections().charge(0);
         Self {
-            node,
-            gateway,
+            gateway: Gateway::new(node.clock.now(), id, peer, environment),
+            node: Arc::clone(node),
             outbox,
             vhost: None,
             closing: false,

@@ -26,6 +26,7 @@ mod connection;
 mod node;
 mod outbox;
 pub(crate) mod pager;
+pub(crate) mod paging;
 pub(crate) mod partials;
 mod sampled;
 mod signal;
@@ -36,7 +37,7 @@ mod vhosts;
 
 pub use alarm::Alarms;
 pub(crate) use browse::Seen;
-pub(crate) use clock::{Clock, SharedClock};
+pub(crate) use clock::Clock;
 pub(crate) use connection::{Connection, Output};
 pub(crate) use node::Node;
 pub(crate) use outbox::Outbox;

@@ -6,19 +6,17 @@ use parking_lot::Mutex;
 
 use super::alarm::Board;
 use super::clock::SharedClock;
-use super::connection::Connection;
-use super::outbox::Outbox;
 use super::pager::Pager;
 use super::partials::Partials;
 use super::signal::Signal;
 use super::store::Store;
 use super::vhost::Vhost;
 use super::vhosts::Vhosts;
-use crate::access::{Password, Peer};
-use crate::base::{ConnectionId, Lsn, Name};
+use crate::access::Password;
+use crate::base::{Lsn, Name};
 use crate::broker::registry::{Registry, RegistryFact};
 use crate::broker::{Command, Core, Options};
-use crate::gateway::{Environment, Gateway};
+use crate::gateway::Environment;
 use crate::store::Disk;
 
 /// A broker without sockets, threads and clocks: the server runs it, and so does the simulator.
@@ -58,26 +56,12 @@ pub(crate) struct Committed<D: Disk> {
 }
 
 impl<D: Disk> Node<D> {
-    /// Takes a connection in.
-    pub(crate) fn connect(
-        self: &Arc<Self>,
-        id: ConnectionId,
-        peer: Peer,
-        outbox: Arc<Outbox>,
-    ) -> Connection<D> {
-        let now = self.clock.now();
-        let gateway = Gateway::new(now, id, peer, Arc::clone(&self.environment));
-        Connection::new(Arc::clone(self), gateway, outbox)
-    }
-
     /// Makes a core part of the broker. Somebody has to fire what is due in it.
     pub(crate) fn start_vhost(&self, core: Core) -> Arc<Vhost<D>> {
         let (clock, failure) = (Arc::clone(&self.clock), Arc::clone(&self.failure));
         let (store, pager) = (self.store.clone(), Arc::clone(&self.pager));
         let seed = self.core_options.seed;
         let vhost = Arc::new(Vhost::new(core, store, pager, seed, clock, failure));
-        // Before the core may ask for anything.
-        self.pager.add(&vhost);
         self.tell_settings(&vhost);
         self.vhosts.add(&vhost);
         vhost

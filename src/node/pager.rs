@@ -8,24 +8,22 @@
 //! ```
 
 mod jobs;
+mod reading;
 #[cfg(test)]
 mod tests;
-mod work;
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
 pub(crate) use self::jobs::{Jobs, Next};
-pub(crate) use self::work::Worked;
 use super::outbox::Outbox;
 use super::signal::Signal;
 use super::store::Store;
-use super::vhost::Vhost;
 use crate::base::{Lsn, Name};
 use crate::broker::{Load, Memory, Spill};
+use crate::record;
 use crate::store::{self, Disk, is_spilled};
 
 /// The part of the budget that messages in memory may take however many are on disk, as a divisor.
@@ -75,14 +73,18 @@ pub(crate) struct Pager<D: Disk> {
     waiters: Mutex<Vec<Arc<Outbox>>>,
     /// Something was spilled: what is let go may be a piece of it.
     has_spilled: AtomicBool,
-    /// Blocks that are to be read back: for [`Pager::load`].
+    /// Blocks that are to be read back.
     pub(crate) loads: Jobs<(Name, Load)>,
-    /// For [`Pager::leave`].
+    /// What is to leave.
     pub(crate) leaves: Jobs<Leave>,
     /// Nothing is spilled before this, after that failed.
     spill_again_ns: AtomicU64,
-    vhosts: Mutex<BTreeMap<Name, Weak<Vhost<D>>>>,
 }
+
+/// How long nothing is spilled after that failed.
+const SPILL_AGAIN_NS: u64 = 5_000_000_000;
+/// While this part of that waits for the journal, as a divisor, what cannot leave will.
+const JOURNAL_BUSY_PART: u64 = 4;
 
 /// Connections that waited for room in memory, of which there is some.
 #[derive(Debug, Default)]
@@ -128,7 +130,6 @@ impl<D: Disk> Pager<D> {
             loads: Jobs::default(),
             spill_again_ns: AtomicU64::new(0),
             leaves: Jobs::default(),
-            vhosts: Mutex::default(),
         }
     }
 
@@ -136,13 +137,6 @@ impl<D: Disk> Pager<D> {
     pub(crate) fn set_budget(&self, budget_bytes: u64) {
         self.budget_bytes.store(budget_bytes, Ordering::Relaxed);
         self.used(Memory::default(), Memory::default()).call();
-    }
-
-    /// Takes a vhost in.
-    pub(crate) fn add(&self, vhost: &Arc<Vhost<D>>) {
-        let mut vhosts = self.vhosts.lock();
-        vhosts.retain(|_, vhost| vhost.strong_count() > 0);
-        vhosts.insert(vhost.name().clone(), Arc::downgrade(vhost));
     }
 
     /// Ends who carries out its work.
@@ -244,7 +238,7 @@ impl<D: Disk> Pager<D> {
     }
 
     /// How much too much there is in memory.
-    fn over_bytes(&self) -> u64 {
+    pub(super) fn over_bytes(&self) -> u64 {
         let used = self.used_bytes.load(Ordering::Relaxed);
         used.saturating_sub(self.limit_bytes())
     }
@@ -281,12 +275,60 @@ impl<D: Disk> Pager<D> {
         }
     }
 
-    fn vhost(&self, name: &Name) -> Option<Arc<Vhost<D>>> {
-        self.vhosts.lock().get(name)?.upgrade()
+    /// Begins a look at what is too much.
+    pub(super) fn begin_look(&self) {
+        self.is_over.store(false, Ordering::Relaxed);
+    }
+
+    /// Ends it, and has another one follow if there is still too much. Whether nothing can leave at
+    /// this moment; who waited for room is to be called.
+    pub(super) fn end_look(&self, left: bool) -> (bool, Room) {
+        let is_over = self.over_bytes() > 0;
+        let most = self.part_of_budget(JOURNAL_PART, JOURNAL_BYTES);
+        let is_busy = self.waiting_bytes().1 > most / JOURNAL_BUSY_PART;
+        self.is_stuck
+            .store(is_over && !left && !is_busy, Ordering::Relaxed);
+        let room = self.note_crowd();
+        let again = is_over && !self.is_over.swap(true, Ordering::Relaxed);
+        if again {
+            self.leaves.push([Leave::Look]);
+        }
+        (again && !left, room)
+    }
+
+    /// Whether transient messages may be spilled, or that failed a moment ago.
+    pub(super) fn may_spill(&self, now_ns: u64) -> bool {
+        now_ns >= self.spill_again_ns.load(Ordering::Relaxed)
+    }
+
+    /// Writes a block of transient messages. Gives its name, 0 if it could not be written. Blocks.
+    pub(super) fn spill(&self, now_ns: u64, spill: &Spill) -> Lsn {
+        let bytes = record::encode_spill(spill);
+        let written = match &self.place {
+            Place::Journal(store) => store.journal().spill(&bytes),
+            Place::Spilled(files) => files.spill(&bytes),
+            Place::Nowhere => Ok(Lsn(0)),
+        };
+        self.has_spilled.store(true, Ordering::Relaxed);
+        written.unwrap_or_else(|error| {
+            tracing::warn!(%error, "messages stay in memory: they cannot be spilled");
+            let again_ns = now_ns.saturating_add(SPILL_AGAIN_NS);
+            self.spill_again_ns.store(again_ns, Ordering::Relaxed);
+            Lsn(0)
+        })
+    }
+
+    /// Lets a spilled piece go. Blocks.
+    pub(super) fn unspill(&self, name: Lsn) {
+        match &self.place {
+            Place::Journal(store) => store.journal().unspill(name),
+            Place::Spilled(spill) => spill.unspill(name),
+            Place::Nowhere => {}
+        }
     }
 
     /// Records up to this one can be read back.
-    fn written(&self) -> Lsn {
+    pub(super) fn written(&self) -> Lsn {
         match &self.place {
             Place::Journal(store) => store.durable(),
             Place::Spilled(_) | Place::Nowhere => Lsn(0),

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use tokio::io::DuplexStream;
 
 use super::admin::Admin;
-use super::builder::Builder;
 use super::errors::StartError;
 use super::shared::Shared;
 use super::stats::Stats;
 use super::tls::TlsError;
-use super::{definitions, descriptors};
+use super::{accept, definitions, descriptors, start};
 use crate::access::Peer;
 use crate::config::Settings;
 use crate::metrics::Detail;
@@ -46,23 +45,18 @@ impl std::fmt::Debug for Broker {
 }
 
 impl Broker {
-    /// Begins to make a broker.
-    pub fn builder() -> Builder {
-        Builder::new()
-    }
-
     pub(super) async fn start(settings: Settings) -> Result<Self, StartError> {
         if let Some((name, why)) = settings.problem() {
             return Err(StartError::Setting { name, why });
         }
         let settings = descriptors::fit(settings);
-        let (shared, listeners) = Shared::start(settings).await?;
+        let (shared, listeners) = start::start(settings).await?;
         let admin = Admin::new(Arc::clone(&shared));
         definitions::finish_interrupted(&admin).await;
         if let Some(file) = &shared.settings.definitions {
             definitions::load(&admin, file).await?;
         }
-        listeners.serve(&shared);
+        accept::listen(listeners, &shared);
         Ok(Self { shared })
     }
 
@@ -109,7 +103,7 @@ impl Broker {
     pub fn connect(&self) -> DuplexStream {
         let (ours, theirs) = tokio::io::duplex(STREAM_BYTES);
         let opened = Some((Peer::IN_PROCESS, tokio::io::split(ours)));
-        self.shared.serve(None, std::future::ready(opened));
+        accept::serve(&self.shared, None, std::future::ready(opened));
         theirs
     }
 
@@ -133,13 +127,13 @@ impl Broker {
     /// Stops: takes no more connections, closes those that are open, and waits for their peers as
     /// long as the setting `shutdown-timeout` allows.
     pub async fn stop(self) {
-        self.shared.stop().await;
+        start::stop(&self.shared).await;
         // The rest happens in drop.
     }
 }
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        self.shared.let_go();
+        start::let_go(&self.shared);
     }
 }

@@ -18,6 +18,13 @@ pub struct Builder {
     settings: Settings,
 }
 
+impl Broker {
+    /// Begins to make a broker.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+}
+
 impl Builder {
     pub(super) fn new() -> Self {
         Self {

@@ -81,9 +81,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
     pub(super) fn new(shared: Arc<Shared>, desk: Arc<Desk>, (reader, writer): (R, W)) -> Self {
         let now = shared.clock.now();
         Self {
-            connection: shared
-                .node
-                .connect(desk.id, desk.peer.clone(), Arc::clone(&desk.outbox)),
+            connection: Connection::new(
+                &shared.node,
+                desk.id,
+                desk.peer.clone(),
+                Arc::clone(&desk.outbox),
+            ),
             sleep: Box::pin(tokio::time::sleep_until(shared.clock.instant(now.mono))),
             armed: now.mono,
             shared,

@@ -12,6 +12,7 @@
 //!
 //! Read first: [`Broker`], then `connection` (a turn), `vhost` (a batch), `http` (the HTTP API).
 
+mod accept;
 mod admin;
 mod alarm;
 mod broker;
@@ -27,7 +28,6 @@ mod expiry;
 mod health;
 mod http;
 mod journal;
-mod listener;
 mod live;
 mod log;
 mod login;
@@ -39,7 +39,10 @@ mod recover;
 mod service;
 mod setup;
 mod shared;
+mod sockets;
+mod start;
 mod stats;
+mod timer;
 mod tls;
 mod yielding;
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::Pager;
-use crate::node::pager::{Leave, Next, Worked};
-use crate::node::{Clock, SharedClock};
+use super::BrokerDisk;
+use crate::node::pager::{Leave, Next};
+use crate::node::paging::{Paging, Worked};
+use crate::node::{Clock, Node};
 
 /// How often memory is looked at, and given back, when nobody says that there is too much.
 const IDLE: Duration = Duration::from_secs(1);
@@ -20,20 +21,25 @@ const PAUSE: Duration = Duration::from_millis(2);
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// Starts them, unless messages can go nowhere.
-pub(super) fn start(pager: &Arc<Pager>, clock: &SharedClock) -> io::Result<Vec<JoinHandle<()>>> {
-    if !pager.has_place() {
+pub(super) fn start(node: &Node<BrokerDisk>) -> io::Result<Vec<JoinHandle<()>>> {
+    if !node.pager.has_place() {
         return Ok(Vec::new());
     }
+    let paging = Arc::new(Paging {
+        pager: Arc::clone(&node.pager),
+        vhosts: Arc::clone(&node.vhosts),
+    });
     let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-    let (loader, leaver) = (Arc::clone(pager), Arc::clone(pager));
-    let clock = Arc::clone(clock);
+    let (loader, leaver) = (Arc::clone(&paging), paging);
+    let clock = Arc::clone(&node.clock);
     Ok(vec![
         thread("page-in").spawn(move || run_loads(&loader))?,
         thread("page-out").spawn(move || run_leaves(&leaver, &*clock))?,
     ])
 }
 
-fn run_loads(pager: &Pager) {
+fn run_loads(paging: &Paging<BrokerDisk>) {
+    let pager = &paging.pager;
     loop {
         let load = match pager.loads.next(None) {
             Next::Job(load) => load,
@@ -43,11 +49,12 @@ fn run_loads(pager: &Pager) {
         while pager.is_full() && !pager.loads.is_stopped() {
             pager.loads.pause(MOMENT);
         }
-        pager.load(&load);
+        paging.load(&load);
     }
 }
 
-fn run_leaves(pager: &Pager, clock: &dyn Clock) {
+fn run_leaves(paging: &Paging<BrokerDisk>, clock: &dyn Clock) {
+    let pager = &paging.pager;
     let mut still = 0;
     loop {
         let patience = if still < STILL_TIMES { IDLE } else { STILL };
@@ -63,7 +70,7 @@ fn run_leaves(pager: &Pager, clock: &dyn Clock) {
             }
             Next::End => return,
         };
-        match pager.leave(clock.elapsed_ns(), job) {
+        match paging.leave(clock.elapsed_ns(), job) {
             Worked::On => {}
             Worked::Stuck => pager.leaves.pause(PAUSE),
         }

@@ -11,14 +11,7 @@ use super::yielding::give_way;
 use crate::base::limits::LISTING_SLICE;
 use crate::base::{Millis, Name};
 use crate::management::http::json::stats::{ChurnSample, ConnectionSample, QueueSeen, VhostSample};
-use crate::node::{Failed, Sampled};
-
-/// What is known of connections.
-#[derive(Debug, Default)]
-pub(super) struct ConnectionRates {
-    pub(super) octets: Sampled<ConnectionSample>,
-    pub(super) churn: Sampled<ChurnSample>,
-}
+use crate::node::Failed;
 
 /// How often it is looked whether rates are wanted, while they are not.
 const IDLE: Duration = Duration::from_secs(5);

@@ -1,5 +1,7 @@
 //! Rooms stand on floors and import strictly downwards.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::source::{SourceFile, rust_files};
 
 /// The floor of each room, as in docs/ARCHITECTURE.md.
@@ -128,6 +130,83 @@ fn the_core_knows_values_and_nothing_else_of_the_protocol() {
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// Modules whose files must not import one another in a circle.
+const WITHOUT_CIRCLES: &[&str] = &["node", "server"];
+
+#[test]
+fn files_of_node_and_server_import_one_another_in_no_circle() {
+    for here in WITHOUT_CIRCLES {
+        let imports = imports_within(here);
+        let mut left: BTreeSet<&String> = imports.keys().collect();
+        // Takes away what imports nothing that is left, until nothing changes.
+        loop {
+            let free: Vec<&String> = left
+                .iter()
+                .filter(|file| imports[**file].iter().all(|other| !left.contains(other)))
+                .copied()
+                .collect();
+            if free.is_empty() {
+                break;
+            }
+            for file in free {
+                left.remove(file);
+            }
+        }
+        let circle: Vec<String> = left
+            .iter()
+            .map(|file| format!("{file} -> {:?}", imports[*file]))
+            .collect();
+        assert!(circle.is_empty(), "{here}: \n{}", circle.join("\n"));
+    }
+}
+
+/// The modules directly within one, each with those of them that it imports. Tests do not count.
+fn imports_within(here: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let within = format!("src/{here}/");
+    let files: Vec<(String, SourceFile)> = rust_files()
+        .into_iter()
+        .filter_map(|file| {
+            let rest = file.path.strip_prefix(&within)?;
+            let name = rest.split('/').next()?.trim_end_matches(".rs").to_owned();
+            let is_test = rest.ends_with("tests.rs") || rest.contains("tests/");
+            (name != "mod" && name != "tests" && !is_test).then_some((name, file))
+        })
+        .collect();
+    let names: BTreeSet<String> = files.iter().map(|(name, _)| name.clone()).collect();
+    let mut imports: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (name, file) in files {
+        let is_at_the_top = file.path.matches('/').count() == 2;
+        let imported = imports.entry(name.clone()).or_default();
+        let code = file
+            .lines
+            .iter()
+            .take_while(|line| !line.text.starts_with("#[cfg(test)]"))
+            .filter(|line| !line.is_comment());
+        for line in code {
+            for prefix in [
+                Some(format!("crate::{here}::")),
+                is_at_the_top.then(|| "super::".to_owned()),
+            ]
+            .into_iter()
+            .flatten()
+            {
+                for rest in line.text.split(&prefix).skip(1) {
+                    let found = match rest.strip_prefix('{') {
+                        Some(group) => top_level_names(group),
+                        None => vec![first_name(rest)],
+                    };
+                    imported.extend(
+                        found
+                            .into_iter()
+                            .filter(|found| *found != name && names.contains(found)),
+                    );
+                }
+            }
+        }
+    }
+    imports
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub(super) fn port_listener(call: &Call<'_>) -> Result<Reply, Failure> {
     let port: u16 = port
         .parse()
         .map_err(|_| Failure::bad_request("Invalid port"))?;
-    let listeners = call.shared.listeners();
+    let listeners = call.shared.addresses.listeners();
     if listeners.iter().any(|listener| listener.port == port) {
         return Ok(Reply::Json(json!({ "status": "ok", "port": port })));
     }
@@ -86,7 +86,7 @@ pub(super) fn protocol_listener(call: &Call<'_>) -> Reply {
         "amqps" | "amqps10" | "amqps1.0" => "amqp/ssl",
         other => other,
     };
-    let listeners = call.shared.listeners();
+    let listeners = call.shared.addresses.listeners();
     let protocols: Vec<&str> = listeners.iter().map(|listener| listener.protocol).collect();
     if protocols.contains(&protocol) {
         return Reply::Json(json!({ "status": "ok", "protocol": protocol }));
@@ -121,7 +121,7 @@ pub(super) fn certificate_expiration(call: &Call<'_>) -> Result<Reply, Failure> 
         return Ok(ok());
     }
     let (certificate, authorities) = tls.certificate_files();
-    let listeners = call.shared.listeners();
+    let listeners = call.shared.addresses.listeners();
     let secure = listeners.iter().filter(|listener| listener.is_secure());
     let expired = secure.map(|listener| {
         json!({

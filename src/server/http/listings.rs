@@ -51,7 +51,7 @@ pub(super) async fn overview(call: &Call<'_>) -> Result<Reply, Failure> {
     let vhosts = call.visible_vhosts();
     let totals = aside(move || overview_totals(&vhosts).map_err(failed)).await?;
     let shared = call.shared;
-    let listeners = shared.listeners();
+    let listeners = shared.addresses.listeners();
     let stats = shared.connection_counts();
     let overview = Overview {
         node: &shared.settings.node_name,

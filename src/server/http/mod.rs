@@ -49,32 +49,15 @@ use tokio::net::{TcpListener, TcpStream};
 pub(in crate::server) use self::door::Entrance;
 use self::places::{Place, Places};
 use self::stream::Paced;
-use super::errors::StartError;
-use super::listener;
 use super::shared::Shared;
 use super::tls::Tls;
 use crate::access::Peer;
 use crate::base::limits::{HTTP_HEAD_BYTES_MAX, HTTP_HEALTH_CONNECTION_MS};
-use crate::config::HttpListen;
 
 /// Time from connecting, and from each answer, to the end of the next request's headers.
 const HEADERS_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// Binds the address of the settings, if there is one; with `auto`, if it is free.
-pub(super) async fn bind(setting: &HttpListen) -> Result<Option<TcpListener>, StartError> {
-    let Some(address) = setting.address() else {
-        return Ok(None);
-    };
-    match listener::bind(&address).await {
-        Err(error) if *setting == HttpListen::Auto => {
-            tracing::warn!(%error, "no HTTP API; --http ADDR:PORT serves it elsewhere");
-            Ok(None)
-        }
-        bound => bound.map(Some),
-    }
-}
 
 /// Everything that is served over HTTP. What else is to be served is merged here.
 pub(super) fn router(shared: &Arc<Shared>) -> Router {

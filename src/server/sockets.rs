@@ -1,29 +1,22 @@
-//! Listening sockets.
+//! Listening sockets: bound, and where they can be reached.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket, lookup_host};
 
 use super::errors::StartError;
-use super::http;
-use super::shared::Shared;
 use super::tls::Tls;
-use crate::access::Peer;
-use crate::config::{ListenAddress, Settings};
-
-/// Pause after a failed accept: it fails for want of file handles or memory, which come back when
-/// other connections end.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+use crate::config::{HttpListen, ListenAddress, Settings};
+use crate::management::http::json::overview::Listener;
 
 /// Connections that wait to be taken; the system may allow fewer. Clients beyond it try again after one
 /// second, two, four, so after a restart all of them must find room.
 const BACKLOG: u32 = 4_096;
 
 /// Binds an address of the settings: the first that its name stands for and that can be bound.
-pub(super) async fn bind(address: &ListenAddress) -> Result<TcpListener, StartError> {
+async fn bind(address: &ListenAddress) -> Result<TcpListener, StartError> {
     let bound = async {
         let mut result = Err(ErrorKind::AddrNotAvailable.into());
         for address in lookup_host((address.host(), address.port())).await? {
@@ -62,13 +55,38 @@ pub(super) struct Addresses {
     pub(super) https: Vec<SocketAddr>,
 }
 
+impl Addresses {
+    /// Where one can connect.
+    pub(super) fn listeners(&self) -> Vec<Listener> {
+        let of = |protocol, addresses: &[SocketAddr]| -> Vec<_> {
+            addresses
+                .iter()
+                .map(|address| (protocol, *address))
+                .collect()
+        };
+        let all = [
+            of("amqp", &self.amqp),
+            of("amqp/ssl", &self.amqps),
+            of("http", self.http.as_slice()),
+            of("https", &self.https),
+        ];
+        let all = all.into_iter().flatten();
+        let listeners = all.map(|(protocol, address)| Listener {
+            protocol,
+            address: address.ip(),
+            port: address.port(),
+        });
+        listeners.collect()
+    }
+}
+
 /// The sockets of a broker, bound and not served yet.
 pub(super) struct Listeners {
-    amqp: Vec<TcpListener>,
-    amqps: Vec<TcpListener>,
-    http: Option<TcpListener>,
-    https: Vec<TcpListener>,
-    tls: Option<Arc<Tls>>,
+    pub(super) amqp: Vec<TcpListener>,
+    pub(super) amqps: Vec<TcpListener>,
+    pub(super) http: Option<TcpListener>,
+    pub(super) https: Vec<TcpListener>,
+    pub(super) tls: Option<Arc<Tls>>,
 }
 
 impl Listeners {
@@ -78,7 +96,7 @@ impl Listeners {
             tls: Tls::new(settings)?,
             amqp: bind_all(&settings.amqp).await?,
             amqps: bind_all(&settings.amqps_addresses()).await?,
-            http: http::bind(&settings.http).await?,
+            http: bind_http(&settings.http).await?,
             https: bind_all(&settings.https).await?,
         })
     }
@@ -105,28 +123,6 @@ impl Listeners {
     pub(super) fn tls(&self) -> Option<Arc<Tls>> {
         self.tls.clone()
     }
-
-    /// Starts the tasks that take connections.
-    pub(super) fn serve(self, shared: &Arc<Shared>) {
-        for listener in self.amqp {
-            shared.spawn(accept(listener, Arc::clone(shared), None));
-        }
-        if let Some(listener) = self.http {
-            shared.spawn(http::accept(listener, Arc::clone(shared), None));
-        }
-        let Some(tls) = self.tls else { return };
-        for listener in self.amqps {
-            shared.spawn(accept(listener, Arc::clone(shared), Some(Arc::clone(&tls))));
-        }
-        for listener in self.https {
-            shared.spawn(http::accept(
-                listener,
-                Arc::clone(shared),
-                Some(Arc::clone(&tls)),
-            ));
-        }
-        shared.spawn(tls.watch());
-    }
 }
 
 async fn bind_all(addresses: &[ListenAddress]) -> Result<Vec<TcpListener>, StartError> {
@@ -137,42 +133,24 @@ async fn bind_all(addresses: &[ListenAddress]) -> Result<Vec<TcpListener>, Start
     Ok(listeners)
 }
 
-/// Takes connections, over TLS if it is given, until the broker ends.
-async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<Arc<Tls>>) {
-    let mut failing = false;
-    loop {
-        match listener.accept().await {
-            Ok((stream, address)) => {
-                failing = false;
-                if let Err(error) = stream.set_nodelay(true) {
-                    tracing::debug!(%address, %error, "no TCP_NODELAY");
-                }
-                let local = stream.local_addr().ok();
-                match tls.clone() {
-                    None => {
-                        let opened = Some((Peer::at(address), stream.into_split()));
-                        shared.serve(local, std::future::ready(opened));
-                    }
-                    Some(tls) => shared.serve(local, async move {
-                        let (peer, stream) = tls.accept(stream, address).await?;
-                        Some((peer, tokio::io::split(stream)))
-                    }),
-                }
-            }
-            Err(error) => {
-                // Once until it works again: a full table of files lasts.
-                if !std::mem::replace(&mut failing, true) {
-                    tracing::warn!(%error, "cannot accept connections for now");
-                }
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
+/// Binds the address of the settings, if there is one; with `auto`, if it is free.
+async fn bind_http(setting: &HttpListen) -> Result<Option<TcpListener>, StartError> {
+    let Some(address) = setting.address() else {
+        return Ok(None);
+    };
+    match bind(&address).await {
+        Err(error) if *setting == HttpListen::Auto => {
+            tracing::warn!(%error, "no HTTP API; --http ADDR:PORT serves it elsewhere");
+            Ok(None)
         }
+        bound => bound.map(Some),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::TcpStream;
+    use std::time::Duration;
 
     use super::*;
 

@@ -1,0 +1,70 @@
+//! Reading messages back. May block on the disk.
+
+use super::{Pager, Place};
+use crate::base::{Lsn, Position, QueueId};
+use crate::broker::{Load, Loaded, Wanted};
+use crate::node::store::Store;
+use crate::record::{self, Found};
+use crate::store::{Disk, Journal, ReadError};
+
+impl<D: Disk> Pager<D> {
+    /// The messages of a queue that somebody only wants to look at. Those that left meanwhile are
+    /// missing.
+    pub(crate) fn glance(&self, queue: QueueId, wanted: Vec<Wanted>) -> Loaded {
+        let block = Position(0); // of many blocks
+        let load = Load {
+            queue,
+            block,
+            wanted,
+        };
+        self.read(&load, |_, _| ())
+    }
+
+    /// Reads what a vhost asked for; `failed` is told of each record that cannot be read.
+    pub(crate) fn read(&self, load: &Load, failed: impl Fn(Lsn, &ReadError)) -> Loaded {
+        let names = record::records_of(load);
+        let read = match &self.place {
+            Place::Journal(store) => read_records(store, &names),
+            Place::Spilled(spill) => {
+                let read = names.iter().map(|name| spill.read(*name));
+                read.map(|read| read.map(Found::Whole)).collect()
+            }
+            Place::Nowhere => Vec::new(),
+        };
+        let whole = |(name, read): (Lsn, Result<Found, ReadError>)| {
+            let read = read.inspect_err(|error| failed(name, error)).ok();
+            read.map(|found| (name, found))
+        };
+        let loaded = record::loaded(load, names.into_iter().zip(read).filter_map(whole));
+        if let Place::Journal(store) = &self.place {
+            for body in loaded
+                .messages
+                .iter()
+                .filter_map(|(_, message, _)| message.ahead())
+            {
+                store.journal().lend(body);
+            }
+        }
+        loaded
+    }
+}
+
+/// Reads records, but of bodies in pieces only the first.
+fn read_records<D: Disk>(store: &Store<D>, names: &[Lsn]) -> Vec<Result<Found, ReadError>> {
+    let journal = store.journal();
+    let (ahead, whole): (Vec<Lsn>, Vec<Lsn>) =
+        names.iter().partition(|name| journal.is_in_pieces(**name));
+    let mut whole = journal.read_batch(&whole).into_iter();
+    let mut ahead = ahead.into_iter().peekable();
+    let read = names.iter().map(|name| {
+        if ahead.next_if_eq(name).is_none() {
+            let read = whole.next().unwrap_or(Err(ReadError::Unknown(*name)));
+            return read.map(Found::Whole);
+        }
+        let beginning = journal.read_piece(*name, 0)?;
+        beginning
+            .map(Found::Beginning)
+            .ok_or(ReadError::Damaged(*name))
+    });
+    read.collect()
+}

@@ -1,0 +1,95 @@
+//! The work of the pager: one part reads messages back, the other lets them leave. Both may block on
+//! the disk, so their owner carries them out on threads of its own.
+
+use std::sync::Arc;
+
+use super::pager::{Leave, Pager};
+use super::vhosts::Vhosts;
+use crate::base::Name;
+use crate::broker::{Command, Load};
+use crate::store::Disk;
+
+/// What one command lets leave at most, in bytes: the core's lock is held for it.
+const STEP_BYTES: u64 = 2 * 1024 * 1024;
+
+/// What a piece of work came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub(crate) enum Worked {
+    /// Go on with the next.
+    On,
+    /// Nothing may leave at this moment: go on a little later.
+    Stuck,
+}
+
+/// Carries out what the pager decides, in all vhosts.
+#[derive(Debug)]
+pub(crate) struct Paging<D: Disk> {
+    pub(crate) pager: Arc<Pager<D>>,
+    pub(crate) vhosts: Arc<Vhosts<D>>,
+}
+
+impl<D: Disk> Paging<D> {
+    /// Reads what a vhost asked for and gives it back. Blocks.
+    pub(crate) fn load(&self, (name, load): &(Name, Load)) {
+        let Some(vhost) = self.vhosts.get(name) else {
+            return;
+        };
+        let loaded = self.pager.read(load, |record, error| {
+            tracing::error!(
+                vhost = %name, record = record.0, %error,
+                "messages cannot be read back and are dropped"
+            );
+        });
+        // A vhost that failed says so itself.
+        let _ = vhost.command(Command::Loaded(loaded));
+    }
+
+    /// Does one thing for messages that are to leave. Blocks.
+    pub(crate) fn leave(&self, now_ns: u64, job: Leave) -> Worked {
+        match job {
+            Leave::Spill(name, spill) => {
+                let lsn = self.pager.spill(now_ns, &spill);
+                if let Some(vhost) = self.vhosts.get(&name) {
+                    let _ = vhost.command(Command::Spilled {
+                        queue: spill.queue,
+                        block: spill.block,
+                        lsn,
+                        written: self.pager.written(),
+                    });
+                }
+                Worked::On
+            }
+            Leave::Unspill(name) => {
+                self.pager.unspill(name);
+                Worked::On
+            }
+            Leave::Look => self.look(self.pager.may_spill(now_ns)),
+        }
+    }
+
+    /// Lets messages leave while there are too many, the newest first.
+    fn look(&self, spill: bool) -> Worked {
+        self.pager.begin_look();
+        let mut left = false;
+        for vhost in self.vhosts.all() {
+            let bytes = self.pager.over_bytes();
+            if bytes == 0 {
+                break;
+            }
+            let before = vhost.memory().here.bytes;
+            let page_out = Command::PageOut {
+                bytes: bytes.min(STEP_BYTES),
+                written: self.pager.written(),
+                spill,
+            };
+            let spills = self.pager.leaves.len();
+            if vhost.command(page_out).is_ok() {
+                left |= vhost.memory().here.bytes < before || self.pager.leaves.len() > spills;
+            }
+        }
+        let (is_stuck, room) = self.pager.end_look(left);
+        room.call();
+        if is_stuck { Worked::Stuck } else { Worked::On }
+    }
+}

@@ -1,0 +1,128 @@
+//! Takes connections, each into a task of its own.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tracing::Instrument;
+
+use super::connection::Driver;
+use super::desk::Desk;
+use super::http;
+use super::shared::Shared;
+use super::sockets::Listeners;
+use super::tls::Tls;
+use crate::access::Peer;
+use crate::base::ConnectionId;
+
+/// Pause after a failed accept: it fails for want of file handles or memory, which come back when
+/// other connections end.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Starts the tasks that take connections.
+pub(super) fn listen(listeners: Listeners, shared: &Arc<Shared>) {
+    for listener in listeners.amqp {
+        shared.spawn(accept(listener, Arc::clone(shared), None));
+    }
+    if let Some(listener) = listeners.http {
+        shared.spawn(http::accept(listener, Arc::clone(shared), None));
+    }
+    let Some(tls) = listeners.tls else { return };
+    for listener in listeners.amqps {
+        shared.spawn(accept(listener, Arc::clone(shared), Some(Arc::clone(&tls))));
+    }
+    for listener in listeners.https {
+        shared.spawn(http::accept(
+            listener,
+            Arc::clone(shared),
+            Some(Arc::clone(&tls)),
+        ));
+    }
+    shared.spawn(tls.watch());
+}
+
+/// Takes connections, over TLS if it is given, until the broker ends.
+async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<Arc<Tls>>) {
+    let mut failing = false;
+    loop {
+        match listener.accept().await {
+            Ok((stream, address)) => {
+                failing = false;
+                if let Err(error) = stream.set_nodelay(true) {
+                    tracing::debug!(%address, %error, "no TCP_NODELAY");
+                }
+                let local = stream.local_addr().ok();
+                match tls.clone() {
+                    None => {
+                        let opened = Some((Peer::at(address), stream.into_split()));
+                        serve(&shared, local, std::future::ready(opened));
+                    }
+                    Some(tls) => serve(&shared, local, async move {
+                        let (peer, stream) = tls.accept(stream, address).await?;
+                        Some((peer, tokio::io::split(stream)))
+                    }),
+                }
+            }
+            Err(error) => {
+                // Once until it works again: a full table of files lasts.
+                if !std::mem::replace(&mut failing, true) {
+                    tracing::warn!(%error, "cannot accept connections for now");
+                }
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Serves one peer in a task of its own, once `opening` has made its stream; drops it when there
+/// are too many. `local` is where it came in.
+pub(super) fn serve<R, W>(
+    shared: &Arc<Shared>,
+    local: Option<SocketAddr>,
+    opening: impl Future<Output = Option<(Peer, (R, W))>> + Send + 'static,
+) where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let open = shared.connections.fetch_add(1, Ordering::AcqRel);
+    if open >= shared.live.read().connections_max || shared.is_stopping() {
+        shared.connections.fetch_sub(1, Ordering::AcqRel);
+        shared.connections_refused.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(open, "connection dropped: there are too many");
+        return;
+    }
+    shared.connections_total.fetch_add(1, Ordering::Relaxed);
+    let id = ConnectionId(shared.environment.next_id());
+    let served = Arc::clone(shared);
+    let serving = async move {
+        let open = Open {
+            shared: Arc::clone(&served),
+            id,
+        };
+        if let Some((peer, stream)) = opening.await {
+            let connected_at = served.clock.now().wall;
+            let desk = Arc::new(Desk::new(id, (peer, local), connected_at));
+            served.desks.lock().insert(id, Arc::clone(&desk));
+            Driver::new(served, desk, stream).run().await;
+        }
+        drop(open);
+    };
+    shared.spawn(serving.instrument(tracing::info_span!("connection", id = id.0)));
+}
+
+/// Counts an open connection; on drop, also when its task panics, no longer.
+struct Open {
+    shared: Arc<Shared>,
+    id: ConnectionId,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.shared.connections.fetch_sub(1, Ordering::AcqRel);
+        self.shared.desks.lock().remove(&self.id);
+        self.shared.node.partials.forget(self.id);
+    }
+}

@@ -1,0 +1,144 @@
+//! How a broker begins and ends: journal, vhosts, threads, and the tasks that watch over them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+
+use super::clock::SystemClock;
+use super::errors::StartError;
+use super::login::Logins;
+use super::recover::{self, Recovered};
+use super::shared::{ConnectionRates, Shared, Threads};
+use super::sockets::Listeners;
+use super::{alarm, checkpoint, journal, paging, rates, setup};
+use crate::config::Settings;
+use crate::node::alarm::{Limits, Watch};
+use crate::node::checkpoint::Checkpointer;
+
+/// Binds the listeners, takes up what the journal holds, and starts the core of each vhost and
+/// what watches over them. Nothing is accepted yet.
+pub(super) async fn start(settings: Settings) -> Result<(Arc<Shared>, Listeners), StartError> {
+    let seed = setup::seed();
+    let clock = SystemClock::start();
+    let listeners = Listeners::bind(&settings).await?;
+    let Recovered {
+        cores,
+        registry,
+        store,
+        committer,
+    } = recover::recover(&settings, seed, clock)?;
+    let node = Arc::new(setup::node(&settings, registry, store, (seed, clock)));
+    let fail = |error: std::io::Error| StartError::Runtime {
+        why: error.to_string(),
+    };
+    let paging = paging::start(&node).map_err(fail)?;
+    let journal = committer.map(journal::start).transpose().map_err(fail)?;
+    let shared = Arc::new(Shared {
+        clock,
+        logins: Logins::new(Arc::clone(&node.environment), clock),
+        environment: Arc::clone(&node.environment),
+        tls: listeners.tls(),
+        live: RwLock::new(settings.clone()),
+        settings,
+        vhosts: Arc::clone(&node.vhosts),
+        imports: tokio::sync::Mutex::default(),
+        store: node.store.clone(),
+        alarms: Arc::clone(&node.alarms),
+        node,
+        threads: Mutex::new(Threads { paging, journal }),
+        addresses: listeners.addresses(),
+        desks: Mutex::default(),
+        started: clock.now().mono,
+        tasks: Mutex::default(),
+        stopping: AtomicBool::new(false),
+        connections: AtomicU32::new(0),
+        connections_total: AtomicU64::new(0),
+        connections_refused: AtomicU64::new(0),
+        rates: ConnectionRates::default(),
+    });
+    for core in cores {
+        shared.run_vhost(shared.node.start_vhost(core));
+    }
+    watch(&shared);
+    Ok((shared, listeners))
+}
+
+/// Starts what looks after memory and disk, and at what is counted.
+fn watch(shared: &Arc<Shared>) {
+    let vhosts = Arc::clone(&shared.vhosts);
+    let live = Arc::clone(shared);
+    let limits = move || {
+        let settings = live.live.read();
+        Limits {
+            memory_bytes: settings.memory_limit.0,
+            disk_free_bytes: settings.disk_free_limit.0,
+        }
+    };
+    let node = &shared.node;
+    let (board, partials) = (Arc::clone(&node.alarms), Arc::clone(&node.partials));
+    let store = shared.store.clone();
+    let watch = Watch {
+        board,
+        vhosts,
+        partials,
+        store,
+    };
+    let pager = Arc::clone(&node.pager);
+    shared.spawn(alarm::watch(watch, pager, limits));
+    shared.spawn(rates::sample(Arc::clone(shared)));
+    if let Some(store) = &shared.store {
+        let after_bytes = shared.settings.checkpoint_after.0;
+        let checkpointer = Checkpointer::new(Arc::clone(store), after_bytes);
+        shared.spawn(checkpoint::write(Arc::clone(shared), checkpointer));
+    }
+}
+
+/// Closes all connections, waits for their peers as long as the settings allow, then ends what
+/// runs beside them.
+pub(super) async fn stop(shared: &Shared) {
+    shared.stopping.store(true, Ordering::Release);
+    shared.call_all();
+    let timeout = shared.live.read().shutdown_timeout.duration();
+    let closed = async {
+        while shared.connections.load(Ordering::Acquire) > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    if tokio::time::timeout(timeout, closed).await.is_err() {
+        tracing::warn!("some peers did not answer the close in time");
+    }
+    let Threads { paging, journal } = std::mem::take(&mut *shared.threads.lock());
+    shared.node.pager.let_go();
+    drop(tokio::task::spawn_blocking(move || join(paging)).await);
+    // Not before: what leaves memory may still be written.
+    if let Some(store) = &shared.store {
+        store.bell().stop();
+    }
+    drop(tokio::task::spawn_blocking(move || join(journal)).await);
+    // What the tasks hold goes with them: the data directory is free when this returns.
+    let mut tasks = std::mem::take(&mut *shared.tasks.lock());
+    tasks.shutdown().await;
+}
+
+/// Ends everything at once.
+pub(super) fn let_go(shared: &Shared) {
+    shared.stopping.store(true, Ordering::Release);
+    shared.tasks.lock().abort_all();
+    shared.node.pager.let_go();
+    if let Some(store) = &shared.store {
+        store.bell().stop();
+    }
+}
+
+/// Waits until threads have ended. Blocks.
+fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
+    for thread in threads {
+        let name = thread.thread().name().unwrap_or_default().to_owned();
+        if thread.join().is_err() {
+            tracing::error!(name, "a thread failed");
+        }
+    }
+}
