@@ -62,25 +62,19 @@ impl<D: Disk> Node<D> {
         let (store, pager) = (self.store.clone(), Arc::clone(&self.pager));
         let seed = self.core_options.seed;
         let vhost = Arc::new(Vhost::new(core, store, pager, seed, clock, failure));
-        self.tell_settings(&vhost);
-        self.vhosts.add(&vhost);
+        self.vhosts.add(&vhost, self.settings_of(vhost.name()));
         vhost
     }
 
-    /// Tells a core what the registry says of its vhost.
-    fn tell_settings(&self, vhost: &Vhost<D>) {
+    /// What the registry says of a vhost, for its core.
+    fn settings_of(&self, vhost: &Name) -> Option<Command> {
         let registry = self.environment.registry();
-        let Some(known) = registry.vhost(vhost.name()) else {
-            return;
-        };
+        let spec = &registry.vhost(vhost)?.spec;
         let default = || self.default_queue_type.clone();
-        let spec = &known.spec;
-        let settings = Command::VhostSettings {
+        Some(Command::VhostSettings {
             queues_max: spec.limits.queues_max,
             default_queue_type: Some(spec.default_queue_type.clone().unwrap_or_else(default)),
-        };
-        // A vhost that failed says so itself.
-        let _ = vhost.command(settings);
+        })
     }
 
     /// Writes facts down and makes them true. Call it with [`Node::changes`] locked.
@@ -105,7 +99,12 @@ impl<D: Disk> Node<D> {
         for fact in facts {
             if let RegistryFact::VhostSet { name, .. } = fact {
                 match self.vhosts.get(&name) {
-                    Some(vhost) => self.tell_settings(&vhost),
+                    Some(vhost) => {
+                        if let Some(settings) = self.settings_of(&name) {
+                            // A vhost that failed says so itself.
+                            let _ = vhost.command(settings);
+                        }
+                    }
                     None => started.push(self.start_vhost(Core::new(self.core_options(&name)))),
                 }
             }

@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 
 use super::vhost::Vhost;
 use crate::base::Name;
-use crate::broker::QueueChurn;
+use crate::broker::{Command, QueueChurn};
 use crate::store::Disk;
 
 /// All vhosts by name.
@@ -47,8 +47,14 @@ impl<D: Disk> Vhosts<D> {
         self.held.read().vhosts.values().map(Arc::clone).collect()
     }
 
-    pub(crate) fn add(&self, vhost: &Arc<Vhost<D>>) {
+    /// Takes one in, and tells its core what it is to know first. Nobody finds the vhost before that;
+    /// who looks for it meanwhile, as the pager does for what a restored core asks to be read, waits.
+    pub(crate) fn add(&self, vhost: &Arc<Vhost<D>>, first: Option<Command>) {
         let mut held = self.held.write();
+        // A vhost that failed says so itself.
+        if let Some(command) = first {
+            let _ = vhost.command(command);
+        }
         if held.alarm {
             let _ = vhost.set_alarm(true);
         }
