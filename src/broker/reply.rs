@@ -69,7 +69,7 @@ pub enum Reply {
     /// A queue.
     Queue(Box<QueueInfo>),
     /// Bindings, sorted by source, destination, key, arguments.
-    Bindings(BindingSlice),
+    Bindings(Box<BindingSlice>),
     /// The policy stands.
     PolicySet {
         /// It replaced none.

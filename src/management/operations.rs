@@ -257,13 +257,14 @@ impl Operations<'_> {
         key: &Name,
         after: Option<Binding>,
     ) -> Result<BindingSlice, Refusal> {
-        let of = BindingsOf {
+        let of = Box::new(BindingsOf {
             source: Some(source.clone()),
             destination: Some(destination.clone()),
             key: Some(key.clone()),
-        };
+        });
+        let after = after.map(Box::new);
         match self.apply(Command::BindingsGet { of, after })? {
-            Reply::Bindings(slice) => Ok(slice),
+            Reply::Bindings(slice) => Ok(*slice),
             other => Err(unexpected(&other)),
         }
     }

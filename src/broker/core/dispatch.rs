@@ -176,9 +176,9 @@ impl Core {
                 arguments,
             } => self.unbind(connection, (&source, &destination, &key, arguments)),
             Command::BindingsGet { of, after } => {
-                let slice = self.router.bindings_slice(&of, after.as_ref());
+                let slice = self.router.bindings_slice(&of, after.as_deref());
                 turn.effects.meter.charge(Step::Object, slice.found.len());
-                Ok(Reply::Bindings(slice))
+                Ok(Reply::Bindings(Box::new(slice)))
             }
             Command::PolicySet { operator, policy } => Ok(self.policy_set(turn, operator, policy)),
             Command::PolicyDelete { operator, name } => self.policy_delete(operator, name),

@@ -42,10 +42,7 @@ impl Core {
         assigning.assign(turn, queue, &mut left, &mut dead);
         let (wanted, selecting_ns) = (assigning.wanted, assigning.selecting_ns);
         if selecting_ns > 0 {
-            turn.effects.meter.charge_ns(selecting_ns);
-            let touched = selecting_ns / Step::Message.ns();
-            let touched = usize::try_from(touched).unwrap_or(usize::MAX);
-            turn.budget = turn.budget.saturating_sub(touched);
+            turn.charge_selecting(selecting_ns);
         }
         expire(now, queue, &mut left, &mut dead);
         enforce_limit(queue, &mut left, &mut dead);
@@ -169,6 +166,17 @@ impl Core {
     }
 }
 
+impl Turn<'_> {
+    /// Counts what asking selectors took.
+    #[cold]
+    #[inline(never)]
+    fn charge_selecting(&mut self, ns: u64) {
+        self.effects.meter.charge_ns(ns);
+        let touched = usize::try_from(ns / Step::Message.ns()).unwrap_or(usize::MAX);
+        self.budget = self.budget.saturating_sub(touched);
+    }
+}
+
 impl Clients {
     /// Puts a consumer into its queue's ring again that had found nothing it wanted.
     fn unpark(&mut self, queue: &mut Queue, consumer: ConsumerId) {
@@ -218,7 +226,17 @@ enum Next {
 
 impl Assigning<'_> {
     fn choose(&mut self, queue: &mut Queue, consumer: ConsumerId, left: &mut usize) -> Next {
-        if queue.selecting.is_empty() || !queue.selecting.has(consumer) {
+        if queue.selecting.is_empty() {
+            return queue.messages.head().map_or(Next::Stop, Next::Take);
+        }
+        self.select(queue, consumer, left)
+    }
+
+    /// The same where some of the consumers select.
+    #[cold]
+    #[inline(never)]
+    fn select(&mut self, queue: &mut Queue, consumer: ConsumerId, left: &mut usize) -> Next {
+        if !queue.selecting.has(consumer) {
             return queue.messages.head().map_or(Next::Stop, Next::Take);
         }
         if let Err(why) = self.clients.room(consumer) {
