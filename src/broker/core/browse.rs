@@ -63,7 +63,7 @@ fn browsed(queue: &Queue, position: Position) -> Option<(BrowsedMessage, u64)> {
         position,
         failures: card.failures,
         acquired: card.acquired,
-        content: Content::OnDisk(wanted(position, card)),
+        content: Content::OnDisk(wanted(position, &card)),
     };
     Some((message, bytes))
 }

@@ -281,7 +281,7 @@ impl Core {
             return;
         };
         let cards = queue.messages.cards(block);
-        let wanted = cards.map(|(position, card)| wanted(position, card));
+        let wanted = cards.map(|(position, card)| wanted(position, &card));
         self.memory.loading += 1;
         turn.effects.loads.push(Load {
             queue: id,
@@ -474,7 +474,7 @@ impl Core {
 }
 
 /// Where to read a message that is on disk.
-pub(super) fn wanted(position: Position, card: Card) -> Wanted {
+pub(super) fn wanted(position: Position, card: &Card) -> Wanted {
     Wanted {
         position,
         envelope: card.envelope,
