@@ -13,6 +13,7 @@ use crate::message::{Message, Route};
 struct Letter {
     message: Arc<Message>,
     route: Arc<Route>,
+    /// A dead letter has none.
     ttl_ms: Option<u64>,
     carried: u32,
     deaths: Deaths,
@@ -50,7 +51,7 @@ impl Model {
         let letter = Letter {
             message: message.message.clone(),
             route: self.dead_route(id, &exchange, &message.route),
-            ttl_ms: absolute_ttl_ms(scene, &message.message),
+            ttl_ms: None,
             carried: message.carried + message.failures,
             deaths,
         };
@@ -85,7 +86,7 @@ impl Model {
         let letter = Letter {
             message: message.message.clone(),
             route: self.dead_route(id, &exchange, &message.route),
-            ttl_ms: absolute_ttl_ms(scene, &message.message),
+            ttl_ms: None,
             carried: message.carried,
             deaths: message.deaths.clone(),
         };
@@ -322,10 +323,10 @@ fn find_targets(scene: Scene<'_>, letter: &Letter) -> (bool, Vec<QueueId>) {
     (false, targets)
 }
 
-/// What is left of a message's absolute expiry, if that is in the future.
+/// What is left of a message's absolute expiry, if it has one: 0 is none.
 fn absolute_ttl_ms(scene: Scene<'_>, message: &Message) -> Option<u64> {
-    let expiry = message.absolute_expiry_time()?;
-    u64::try_from(expiry.0 - scene.now.wall.0)
-        .ok()
-        .filter(|left| *left > 0)
+    match message.absolute_expiry_time()?.0 {
+        0 => None,
+        expiry => Some((expiry - scene.now.wall.0).max(0).cast_unsigned()),
+    }
 }

@@ -145,7 +145,10 @@ impl Plan {
         let expiry = self
             .random
             .one_in(8)
-            .then(|| wall_ms + i64::try_from(expiry).unwrap_or(0));
+            .then(|| match i64::try_from(expiry).unwrap_or(0) {
+                0 => 0,                     // as if it had none
+                soon => wall_ms + soon - 3, // it has passed already, sometimes
+            });
         let durable = self.random.one_in(2);
         let payload = payload(self.published, durable, (priority, ttl, expiry));
         let message = Message::from_transfer(Bytes::from(payload), KeyRule::default());

@@ -35,11 +35,21 @@ pub(super) struct Arrival {
 }
 
 impl Arrival {
-    /// `body`: what names its bare bytes.
+    /// What is published. `body`: what names its bare bytes.
     #[inline]
     pub(super) fn new(now: Now, message: Arc<Message>, route: Arc<Route>, body: Lsn) -> Self {
         Self {
             ttl_ms: own_ttl_ms(now, &message),
+            ..Self::dead(message, route, body)
+        }
+    }
+
+    /// A dead letter: it brings no life of its own along, or what expired would expire again wherever
+    /// it goes. [dead-lettering part 3]
+    #[inline]
+    pub(super) fn dead(message: Arc<Message>, route: Arc<Route>, body: Lsn) -> Self {
+        Self {
+            ttl_ms: None,
             size_bytes: size_bytes(&message),
             message,
             route,
@@ -61,14 +71,15 @@ pub(super) fn size_bytes(message: &Message) -> u32 {
     u32::try_from(message.bare_len()).unwrap_or(u32::MAX)
 }
 
-/// The life a message brings along: header ttl, or what is left until absolute-expiry-time if that
-/// is in the future at arrival. [dead-lettering part 8]
+/// The life that a published message brings along: header ttl, or what is left until its
+/// absolute-expiry-time, which is nothing if that has passed. An absolute-expiry-time of 0 counts as
+/// not set: some clients write it for none. [dead-lettering part 8]
 fn own_ttl_ms(now: Now, message: &Message) -> Option<u64> {
     let header = message.ttl_ms().map(u64::from);
     let absolute = message
         .absolute_expiry_time()
-        .filter(|expiry| expiry.0 > now.wall.0)
-        .and_then(|expiry| u64::try_from(expiry.0.saturating_sub(now.wall.0)).ok());
+        .filter(|expiry| expiry.0 != 0)
+        .map(|expiry| u64::try_from(expiry.0.saturating_sub(now.wall.0)).unwrap_or(0));
     match (header, absolute) {
         (Some(header), Some(absolute)) => Some(header.min(absolute)),
         (header, absolute) => header.or(absolute),

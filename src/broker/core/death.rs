@@ -243,7 +243,7 @@ impl Core {
             body => body,
         };
         let (message, route) = (letter.message.clone(), letter.route.clone());
-        let arrival = Arrival::new(turn.now, message, route, body);
+        let arrival = Arrival::dead(message, route, body);
         let size_bytes = arrival.size_bytes;
         let insertion_at = self.recorder.len();
         let (mut entries, mut known) = (Entries::new(), None);

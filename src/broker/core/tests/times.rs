@@ -1,6 +1,6 @@
 //! Time to live and deadlines. [dead-lettering part 8]
 
-use super::scenario::{Scenario, draft, number, text};
+use super::scenario::{Scenario, body_of, draft, number, text};
 use crate::base::{Millis, Name, Now, Timestamp};
 use crate::broker::*;
 use crate::deaths::Reason;
@@ -145,11 +145,10 @@ fn a_boot_in_1970_is_a_boot_like_any_other() {
 }
 
 #[test]
-fn absolute_expiry_is_a_deadline_if_it_is_in_the_future_at_arrival() {
+fn absolute_expiry_is_a_deadline() {
     let mut s = timed(None);
     let wall = s.now.wall.0;
-    s.publish("q", &draft("past").expires_at(wall - 1));
-    s.publish("q", &draft("now").expires_at(wall));
+    s.publish("q", &draft("none").expires_at(0));
     s.publish("q", &draft("soon").expires_at(wall + 10));
     s.publish("q", &draft("smaller ttl").expires_at(wall + 1_000).ttl(5));
     s.jump(YEARS_10_MS);
@@ -158,7 +157,54 @@ fn absolute_expiry_is_a_deadline_if_it_is_in_the_future_at_arrival() {
     s.pass(1);
     assert_eq!(s.bodies("dlq"), ["soon"]);
     s.pass(10_000);
-    assert_eq!(s.bodies("q"), ["past", "now"]);
+    assert_eq!(s.bodies("q"), ["none"]);
+}
+
+/// One that had passed was taken for none: the message lived for ever.
+#[test]
+fn absolute_expiry_that_has_passed_is_like_ttl_0() {
+    for before in [0, 1, YEARS_10_MS, i64::MAX] {
+        let mut s = timed(None);
+        let expiry = s.now.wall.0.saturating_sub(before);
+        let late = draft("late").expires_at(expiry);
+        let c = s.consumer(1, "q");
+        s.credit(c, 1);
+        s.publish("q", &late);
+        assert_eq!(s.taken(c).len(), 1, "it goes to who waits for it");
+        s.publish("q", &late);
+        assert_eq!(s.counts("q"), (0, 1, 0));
+        assert_eq!(s.counts("dlq").0, 1, "it is dead at once");
+        s.publish("q", &late.ttl(1_000));
+        assert_eq!(s.counts("dlq").0, 2, "the smaller one holds");
+        let copy = s.take(2, "dlq", 1).remove(0);
+        let history = copy.message.history().unwrap();
+        assert_eq!(history.last().reason, Reason::Expired);
+        assert_eq!(history.entries()[0].ttl, None);
+    }
+}
+
+/// The properties keep it, so a dead letter would expire again wherever it goes.
+#[test]
+fn a_dead_letter_starts_anew_without_the_absolute_expiry_it_came_with() {
+    let mut s = timed(None);
+    let wall = s.now.wall.0;
+    s.publish("q", &draft("late").expires_at(wall - 1));
+    let c = s.consumer(1, "q");
+    s.credit(c, 1);
+    s.publish("q", &draft("refused").expires_at(wall + 10));
+    let taken = s.taken(c).remove(0);
+    s.reject(&taken);
+    s.detach(c);
+    s.publish("q", &draft("soon").expires_at(wall + 20));
+    s.pass(20);
+    s.jump(-YEARS_10_MS);
+    s.pass(10_000);
+    assert_eq!(s.core.counters().dead.of(Reason::Expired), 2);
+    let copies = s.take(2, "dlq", 10);
+    let bodies: Vec<_> = copies.iter().map(body_of).collect();
+    assert_eq!(bodies, ["late", "refused", "soon"]);
+    let kept = copies[2].message.absolute_expiry_time();
+    assert_eq!(kept, Some(Timestamp(wall + 20)), "nobody changes it");
 }
 
 #[test]
