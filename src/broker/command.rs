@@ -395,6 +395,6 @@ mod tests {
     #[test]
     fn commands_and_replies_are_as_small_as_those_of_messages() {
         assert!(size_of::<Command>() <= 104, "{}", size_of::<Command>());
-        assert!(size_of::<Reply>() <= 64, "{}", size_of::<Reply>());
+        assert!(size_of::<Reply>() <= 88, "{}", size_of::<Reply>());
     }
 }
