@@ -21,7 +21,8 @@ use coroner::base::{
 };
 use coroner::broker::policy::{Policy, PolicySpec};
 use coroner::broker::{
-    Command, Consume, Core, Effect, Effects, Options, Outcome, Publish, Settle, Target,
+    Command, Consume, Core, Effect, Effects, Options, Outcome, Publish, QueueCommand, Settle,
+    Target, TopologyCommand,
 };
 use coroner::message::{KeyRule, Message, Route};
 use coroner::metrics::Queues;
@@ -126,10 +127,10 @@ fn policy(title: &str, definition: Vec<(Name, Value)>) {
     let Ok(policy) = Policy::new(false, spec) else {
         return;
     };
-    let mut command = Some(Command::PolicySet {
+    let mut command = Some(Command::Topology(TopologyCommand::PolicySet {
         operator: false,
         policy: Box::new(policy),
-    });
+    }));
     let mut holds = Vec::new();
     while command.is_some() || bench.core.has_work() {
         let start = Instant::now();
@@ -222,14 +223,14 @@ impl Bench {
     }
 
     fn declare(&mut self, name: &str, arguments: Vec<(Name, Value)>) {
-        self.apply(Command::QueueDeclare {
+        self.apply(Command::Queue(QueueCommand::Declare {
             connection: None,
             name: Name::from(name),
             durable: true,
             exclusive: false,
             auto_delete: false,
             arguments,
-        });
+        }));
     }
 
     fn apply(&mut self, command: Command) {

@@ -24,7 +24,7 @@ use coroner::broker::exchange::{ExchangeKind, ExchangeSpec};
 use coroner::broker::router::Router;
 use coroner::broker::{
     Body, Command, Consume, Core, Destination, Effect, Effects, Entry, Fact, Options, Outcome,
-    Publish, Record, Settle, Target,
+    Publish, QueueCommand, Record, Settle, Target,
 };
 use coroner::deaths::{Death, History, Reason};
 use coroner::message::{KeyRule, Message, Route};
@@ -273,14 +273,14 @@ fn core() -> Core {
             session: SESSION,
             limit: u64::MAX,
         },
-        Command::QueueDeclare {
+        Command::Queue(QueueCommand::Declare {
             connection: None,
             name: queue.clone(),
             durable: true,
             exclusive: false,
             auto_delete: false,
             arguments: Vec::new(),
-        },
+        }),
         Command::Consume(Consume {
             connection: CONNECTION,
             session: SESSION,

@@ -10,7 +10,7 @@ use coroner::access::{
 use coroner::base::limits::BATCH_COMMANDS_MAX;
 use coroner::base::{ConnectionId, Lsn, Millis, Name, Now, Seed, Timestamp};
 use coroner::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec};
-use coroner::broker::{Command, Core, Effects, Options as CoreOptions, Reply};
+use coroner::broker::{Command, Core, Effects, Options as CoreOptions, QueueCommand, Reply};
 use coroner::gateway::{Environment, Gateway, Options};
 use coroner::link::{Identity, Options as LinkOptions};
 use coroner::message::KeyRule;
@@ -80,14 +80,14 @@ impl Broker {
         let arguments = arguments.iter();
         let arguments =
             arguments.map(|(key, value)| (Name::from(*key), Value::String((*value).to_owned())));
-        let declare = Command::QueueDeclare {
+        let declare = Command::Queue(QueueCommand::Declare {
             connection: None,
             name: Name::from(name),
             durable: true,
             exclusive: false,
             auto_delete: false,
             arguments: arguments.collect(),
-        };
+        });
         let reply = self.hold(|now, core, effects, _| core.apply(now, declare, effects));
         assert!(matches!(reply, Reply::QueueDeclared { .. }), "{reply:?}");
     }

@@ -125,13 +125,19 @@ pub enum Command {
         /// Which.
         publisher: PublisherId,
     },
-    /// Looks up an exchange to publish to. Reply: `Exchange`, or `NotFound`, or `Internal`.
-    ExchangeResolve {
-        /// Its name; never the default exchange, which is [`ExchangeId`] 0.
-        name: Name,
-    },
+    /// Of a queue.
+    Queue(QueueCommand),
+    /// Of exchanges, bindings and policies.
+    Topology(TopologyCommand),
+    /// What the broker asks for by itself, for no connection.
+    Upkeep(UpkeepCommand),
+}
+
+/// Requests about one queue.
+#[derive(Debug)]
+pub enum QueueCommand {
     /// Declares a queue. Reply: `QueueDeclared`.
-    QueueDeclare {
+    Declare {
         /// Owner if exclusive; whoever asks otherwise (exclusive queues of others are locked).
         connection: Option<ConnectionId>,
         /// Its name, not empty.
@@ -146,7 +152,7 @@ pub enum Command {
         arguments: Vec<(Name, Value)>,
     },
     /// Deletes a queue. Reply: `QueueDeleted` (0 messages when it was not there).
-    QueueDelete {
+    Delete {
         /// Who asks.
         connection: Option<ConnectionId>,
         /// Its name.
@@ -157,7 +163,7 @@ pub enum Command {
         if_empty: bool,
     },
     /// Removes ready messages. Reply: `Purged`.
-    QueuePurge {
+    Purge {
         /// Who asks.
         connection: Option<ConnectionId>,
         /// Its name.
@@ -166,8 +172,18 @@ pub enum Command {
         with_dead_pending: bool,
     },
     /// Describes a queue. Reply: `Queue`.
-    QueueGet {
+    Get {
         /// Its name.
+        name: Name,
+    },
+}
+
+/// Requests about exchanges, bindings and policies.
+#[derive(Debug)]
+pub enum TopologyCommand {
+    /// Looks up an exchange to publish to. Reply: `Exchange`, or `NotFound`, or `Internal`.
+    ExchangeResolve {
+        /// Its name; never the default exchange, which is [`ExchangeId`] 0.
         name: Name,
     },
     /// Declares an exchange. Reply: `ExchangeDeclared`.
@@ -239,6 +255,11 @@ pub enum Command {
         /// Its name.
         name: Name,
     },
+}
+
+/// What the broker asks for by itself.
+#[derive(Debug)]
+pub enum UpkeepCommand {
     /// What is said of the vhost and concerns queues that are yet to be declared.
     VhostSettings {
         /// Queues at a time; none: any number.

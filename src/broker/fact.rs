@@ -1,5 +1,6 @@
 //! What the core did to durable state, for the journal. Facts carry ids, places and absolute
 //! counts, so that applying one twice equals applying it once.
+#![deny(clippy::wildcard_enum_match_arm)]
 
 use std::sync::Arc;
 
@@ -108,6 +109,15 @@ pub enum Fact {
         /// Those in front that stay: held, or dead letters that wait.
         kept: Vec<Position>,
     },
+    /// Of queues, exchanges, bindings and policies.
+    Topology(TopologyFact),
+    /// Something of the registry, which is beside all vhosts: no core makes it or heeds it.
+    Registry(Box<RegistryFact>),
+}
+
+/// What happened to queues, exchanges, bindings and policies.
+#[derive(Clone, Debug)]
+pub enum TopologyFact {
     /// A durable queue was declared.
     QueueDeclared {
         /// Its id, never used before.
@@ -172,8 +182,6 @@ pub enum Fact {
         /// The next one.
         next: QueueId,
     },
-    /// Something of the registry, which is beside all vhosts: no core makes it or heeds it.
-    Registry(Box<RegistryFact>),
 }
 
 impl Fact {
@@ -188,6 +196,29 @@ impl Fact {
             Self::DeadPending { .. } => "dead-pending",
             Self::Shelved { .. } => "shelved",
             Self::Purged { .. } => "purged",
+            Self::Topology(fact) => fact.kind(),
+            Self::Registry(_) => "registry",
+        }
+    }
+
+    /// Whether it is about one message only.
+    pub const fn is_of_one_message(&self) -> bool {
+        match self {
+            Self::Inserted { .. }
+            | Self::Removed { .. }
+            | Self::Returned { .. }
+            | Self::Changed { .. }
+            | Self::DeadPending { .. } => true,
+            Self::Shelved { .. } | Self::Purged { .. } | Self::Topology(_) | Self::Registry(_) => {
+                false
+            }
+        }
+    }
+}
+
+impl TopologyFact {
+    const fn kind(&self) -> &'static str {
+        match self {
             Self::QueueDeclared { .. } => "queue declared",
             Self::QueueDeleted { .. } => "queue deleted",
             Self::ExchangeDeclared(_) => "exchange declared",
@@ -197,21 +228,13 @@ impl Fact {
             Self::PolicySet { .. } => "policy set",
             Self::PolicyDeleted { .. } => "policy deleted",
             Self::QueueIds { .. } => "queue ids",
-            Self::Registry(_) => "registry",
         }
     }
 }
 
-impl Fact {
-    /// Whether it is about one message only.
-    pub const fn is_of_one_message(&self) -> bool {
-        matches!(
-            self,
-            Self::Inserted { .. }
-                | Self::Removed { .. }
-                | Self::Returned { .. }
-                | Self::DeadPending { .. }
-        )
+impl From<TopologyFact> for Fact {
+    fn from(fact: TopologyFact) -> Self {
+        Self::Topology(fact)
     }
 }
 

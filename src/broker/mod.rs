@@ -32,12 +32,15 @@ mod topic;
 mod warning;
 
 pub use self::core::{Core, Memory, More, Options, Restoring, Snapshot, SnapshotSlice};
-pub use command::{Command, Consume, Destination, Outcome, Publish, Settle, SettleRun, Target};
+pub use command::{
+    Command, Consume, Destination, Outcome, Publish, QueueCommand, Settle, SettleRun, Target,
+    TopologyCommand, UpkeepCommand,
+};
 pub use counters::{ByReason, Counters, DropCount, Drops, QueueChurn, QueueCounters, Settled};
 pub use effect::{ConsumerEnd, Delivery, Effect, PublishOutcome, room_bytes};
 pub use effects::{DropCause, Effects, Load, Loaded, LogEvent, Spill, Wanted};
 pub use error::{Error, Kind};
-pub use fact::{Body, Entries, Entry, Fact, Facts, Record, Shelved};
+pub use fact::{Body, Entries, Entry, Fact, Facts, Record, Shelved, TopologyFact};
 pub use headers::Attributes;
 pub use policy::Policy;
 pub use reply::{Browsed, BrowsedMessage, ConsumerInfo, Content, QueueDetails, QueueInfo, Reply};

@@ -24,7 +24,7 @@ use super::work::{Ask, Work};
 use crate::access::Right;
 use crate::base::{ExchangeId, Name};
 use crate::broker::names::check_new_name;
-use crate::broker::{Command, Consume, Kind as CoreKind, Reply};
+use crate::broker::{Command, Consume, Kind as CoreKind, QueueCommand, Reply, TopologyCommand};
 use crate::deaths::Evidence;
 use crate::link::{LinkHandle, SessionHandle};
 use crate::wire::performative::{Attach, AttachAnswer, Error, Role, SenderSettleMode, Terminus};
@@ -91,11 +91,13 @@ impl Gateway {
     ) -> Result<(), Error> {
         let question = match &address {
             Address::Queue(name) | Address::BareQueue(name) => {
-                Command::QueueGet { name: name.clone() }
+                Command::Queue(QueueCommand::Get { name: name.clone() })
             }
-            Address::Exchange { exchange, .. } => Command::ExchangeResolve {
-                name: exchange.clone(),
-            },
+            Address::Exchange { exchange, .. } => {
+                Command::Topology(TopologyCommand::ExchangeResolve {
+                    name: exchange.clone(),
+                })
+            }
         };
         let route = self.address_route(address)?;
         let to = Destination::Fixed {
@@ -180,7 +182,10 @@ impl Gateway {
         let queue = queue.clone();
         self.work
             .push_back(if self.check_right(Right::Read, &queue, "queue").is_err() {
-                Work::Ask(Ask::Forbidden(id), Command::QueueGet { name: queue })
+                Work::Ask(
+                    Ask::Forbidden(id),
+                    Command::Queue(QueueCommand::Get { name: queue }),
+                )
             } else {
                 let connection = self.id;
                 let consumer = id.consumer();
@@ -252,14 +257,15 @@ impl Gateway {
     pub(super) fn declare_bare(&mut self, queue: &Name) -> Result<(), Error> {
         self.check_right(Right::Configure, queue, "queue")?;
         check_new_name(CoreKind::Queue, queue).map_err(|error| errors::core(&error))?;
-        self.work.push_back(Work::Command(Command::QueueDeclare {
-            connection: Some(self.id),
-            name: queue.clone(),
-            durable: true,
-            exclusive: false,
-            auto_delete: false,
-            arguments: Vec::new(),
-        }));
+        self.work
+            .push_back(Work::Command(Command::Queue(QueueCommand::Declare {
+                connection: Some(self.id),
+                name: queue.clone(),
+                durable: true,
+                exclusive: false,
+                auto_delete: false,
+                arguments: Vec::new(),
+            })));
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use super::terminus::OUTCOMES;
 use super::work::Work;
 use crate::access::Right;
 use crate::base::Name;
-use crate::broker::Command;
+use crate::broker::{Command, QueueCommand};
 use crate::link::LinkHandle;
 use crate::wire::performative::{
     Attach, Error, FieldArray, FieldValue, Fields, Released, Source, Symbol, Target,
@@ -108,12 +108,13 @@ impl Gateway {
         let Some(DynamicNode { queue: name, .. }) = self.dynamic.remove(&handle) else {
             return;
         };
-        self.work.push_back(Work::Command(Command::QueueDelete {
-            connection: Some(self.id),
-            name,
-            if_unused: false,
-            if_empty: false,
-        }));
+        self.work
+            .push_back(Work::Command(Command::Queue(QueueCommand::Delete {
+                connection: Some(self.id),
+                name,
+                if_unused: false,
+                if_empty: false,
+            })));
     }
 
     /// A name that nobody had before, if the user may have it.
@@ -125,14 +126,15 @@ impl Gateway {
     }
 
     fn declare_dynamic(&mut self, handle: LinkHandle, queue: Name, terminus: DynamicTerminus) {
-        self.work.push_back(Work::Command(Command::QueueDeclare {
-            connection: Some(self.id),
-            name: queue.clone(),
-            durable: false,
-            exclusive: true,
-            auto_delete: false,
-            arguments: Vec::new(),
-        }));
+        self.work
+            .push_back(Work::Command(Command::Queue(QueueCommand::Declare {
+                connection: Some(self.id),
+                name: queue.clone(),
+                durable: false,
+                exclusive: true,
+                auto_delete: false,
+                arguments: Vec::new(),
+            })));
         self.dynamic.insert(handle, DynamicNode { queue, terminus });
     }
 }

@@ -1,4 +1,5 @@
 //! From what the engine and the core have to tell to who handles it.
+#![deny(clippy::wildcard_enum_match_arm)]
 
 use std::collections::VecDeque;
 
@@ -76,9 +77,11 @@ impl Gateway {
             Event::Partial { link } => self.on_partial(link),
             Event::Aborted { link } => self.on_aborted(link),
             Event::Closed { .. } => self.on_closed(),
-            // Receivers that drain us and second settlements need nothing more from us; clients
-            // get the others.
-            _ => {}
+            // A sender that was drained, and one that settles after us, need nothing more from us;
+            // answers to an attach are for clients.
+            Event::SenderFlow { .. }
+            | Event::SenderSettled { .. }
+            | Event::AttachAnswered { .. } => {}
         }
     }
 
@@ -248,7 +251,11 @@ impl Gateway {
                 consumer, token, ..
             } => self.on_settled(consumer, token),
             Effect::PublisherEnded { publisher, .. } => self.on_publisher_ended(publisher),
-            _ => {}
+            // No outcomes: they do not wait until they are durable.
+            Effect::Deliver(_)
+            | Effect::Drained { .. }
+            | Effect::ConsumerEnded { .. }
+            | Effect::Alarm { .. } => {}
         }
     }
 

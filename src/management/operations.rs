@@ -7,7 +7,10 @@ use crate::broker::binding::Binding;
 use crate::broker::exchange::ExchangeKind;
 use crate::broker::names::check_new_name;
 use crate::broker::router::{BindingSlice, BindingsOf};
-use crate::broker::{Command, Core, Destination, Effects, Kind, QueueInfo, Reply, Warning};
+use crate::broker::{
+    Command, Core, Destination, Effects, Kind, QueueCommand, QueueInfo, Reply, TopologyCommand,
+    Warning,
+};
 use crate::wire::Value;
 
 use super::Caller;
@@ -87,14 +90,14 @@ impl Operations<'_> {
             self.require(Right::Read, Kind::Queue, name)?;
             self.require(Right::Write, Kind::Exchange, exchange)?;
         }
-        let reply = self.apply(Command::QueueDeclare {
+        let reply = self.apply(Command::Queue(QueueCommand::Declare {
             connection: Some(self.caller.connection),
             name: name.clone(),
             durable: body.durable,
             exclusive: body.exclusive,
             auto_delete: body.auto_delete,
             arguments: body.arguments,
-        })?;
+        }))?;
         match reply {
             Reply::QueueDeclared {
                 created,
@@ -113,7 +116,7 @@ impl Operations<'_> {
 
     /// Describes a queue. No right is needed (as RabbitMQ).
     pub fn queue(&mut self, name: &Name) -> Result<Box<QueueInfo>, Refusal> {
-        match self.apply(Command::QueueGet { name: name.clone() })? {
+        match self.apply(Command::Queue(QueueCommand::Get { name: name.clone() }))? {
             Reply::Queue(info) => Ok(info),
             other => Err(unexpected(&other)),
         }
@@ -122,11 +125,11 @@ impl Operations<'_> {
     /// Removes the ready messages of a queue; how many. Right: read.
     pub fn purge_queue(&mut self, name: &Name) -> Result<(u64, Lsn), Refusal> {
         self.require(Right::Read, Kind::Queue, name)?;
-        let reply = self.apply(Command::QueuePurge {
+        let reply = self.apply(Command::Queue(QueueCommand::Purge {
             connection: Some(self.caller.connection),
             name: name.clone(),
             with_dead_pending: false,
-        })?;
+        }))?;
         match reply {
             Reply::Purged { messages, lsn } => Ok((messages, lsn)),
             other => Err(unexpected(&other)),
@@ -136,12 +139,12 @@ impl Operations<'_> {
     /// Deletes a queue, also a missing one; how many ready messages it had. Right: configure.
     pub fn delete_queue(&mut self, name: &Name, only: DeleteIf) -> Result<(u64, Lsn), Refusal> {
         self.require(Right::Configure, Kind::Queue, name)?;
-        let reply = self.apply(Command::QueueDelete {
+        let reply = self.apply(Command::Queue(QueueCommand::Delete {
             connection: Some(self.caller.connection),
             name: name.clone(),
             if_unused: only.unused,
             if_empty: only.empty,
-        })?;
+        }))?;
         match reply {
             Reply::QueueDeleted { messages, lsn } => Ok((messages, lsn)),
             other => Err(unexpected(&other)),
@@ -160,14 +163,14 @@ impl Operations<'_> {
             self.require(Right::Read, Kind::Exchange, name)?;
             self.require(Right::Write, Kind::Exchange, alternate)?;
         }
-        let reply = self.apply(Command::ExchangeDeclare {
+        let reply = self.apply(Command::Topology(TopologyCommand::ExchangeDeclare {
             name: name.clone(),
             kind: body.kind,
             durable: body.durable,
             auto_delete: body.auto_delete,
             internal: body.internal,
             arguments: body.arguments,
-        })?;
+        }))?;
         match reply {
             Reply::ExchangeDeclared {
                 created,
@@ -185,23 +188,23 @@ impl Operations<'_> {
     /// Deletes an exchange, also a missing one. Right: configure.
     pub fn delete_exchange(&mut self, name: &Name, only: DeleteIf) -> Result<Lsn, Refusal> {
         self.require(Right::Configure, Kind::Exchange, name)?;
-        self.done(Command::ExchangeDelete {
+        self.done(Command::Topology(TopologyCommand::ExchangeDelete {
             name: name.clone(),
             if_unused: only.unused,
-        })
+        }))
     }
 
     /// Adds a binding. Rights: write on the destination, read on the source, and on its key if the
     /// source is a topic exchange.
     pub fn bind(&mut self, body: BindingBody) -> Result<Lsn, Refusal> {
         self.require_binding_rights(&body.source, &body.destination, &body.key)?;
-        self.done(Command::Bind {
+        self.done(Command::Topology(TopologyCommand::Bind {
             connection: Some(self.caller.connection),
             source: body.source,
             destination: body.destination,
             key: body.key,
             arguments: body.arguments,
-        })
+        }))
     }
 
     /// Removes a binding, also a missing one, looking at some of those with its key, behind `after`.
@@ -228,13 +231,13 @@ impl Operations<'_> {
     /// Removes this binding, also a missing one. Rights as for [`Operations::bind`].
     pub fn unbind_exactly(&mut self, binding: Binding) -> Result<Lsn, Refusal> {
         self.require_binding_rights(&binding.source, &binding.destination, &binding.key)?;
-        self.done(Command::Unbind {
+        self.done(Command::Topology(TopologyCommand::Unbind {
             connection: Some(self.caller.connection),
             source: binding.source,
             destination: binding.destination,
             key: binding.key,
             arguments: binding.arguments,
-        })
+        }))
     }
 
     /// Lists bindings: those of one key differ in their arguments, and are refused when they are too
@@ -263,7 +266,10 @@ impl Operations<'_> {
             key: Some(key.clone()),
         });
         let after = after.map(Box::new);
-        match self.apply(Command::BindingsGet { of, after })? {
+        match self.apply(Command::Topology(TopologyCommand::BindingsGet {
+            of,
+            after,
+        }))? {
             Reply::Bindings(slice) => Ok(*slice),
             other => Err(unexpected(&other)),
         }

@@ -15,7 +15,7 @@ use super::vhosts::Vhosts;
 use crate::access::Password;
 use crate::base::{Lsn, Name};
 use crate::broker::registry::{Registry, RegistryFact};
-use crate::broker::{Command, Core, Options};
+use crate::broker::{Command, Core, Options, UpkeepCommand};
 use crate::gateway::Environment;
 use crate::store::Disk;
 
@@ -71,10 +71,10 @@ impl<D: Disk> Node<D> {
         let registry = self.environment.registry();
         let spec = &registry.vhost(vhost)?.spec;
         let default = || self.default_queue_type.clone();
-        Some(Command::VhostSettings {
+        Some(Command::Upkeep(UpkeepCommand::VhostSettings {
             queues_max: spec.limits.queues_max,
             default_queue_type: Some(spec.default_queue_type.clone().unwrap_or_else(default)),
-        })
+        }))
     }
 
     /// Writes facts down and makes them true. Call it with [`Node::changes`] locked.

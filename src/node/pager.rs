@@ -2,9 +2,9 @@
 //! may block on the disk; neither touches it under a core's lock.
 //!
 //! ```text
-//!   vhost --- loads ---> loader: read, decode ---> Command::Loaded ---> vhost
-//!         -- over it --> leaver: Command::PageOut ---> vhost --- spills ---> write --+
-//!                          ^-------------------- Command::Spilled <------------------+
+//!   vhost --- loads ---> loader: read, decode ---> UpkeepCommand::Loaded ---> vhost
+//!         -- over it --> leaver: UpkeepCommand::PageOut ---> vhost --- spills ---> write --+
+//!                          ^-------------------- UpkeepCommand::Spilled <------------------+
 //! ```
 
 mod jobs;

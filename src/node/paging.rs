@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::pager::{Leave, Pager};
 use super::vhosts::Vhosts;
 use crate::base::Name;
-use crate::broker::{Command, Load};
+use crate::broker::{Command, Load, UpkeepCommand};
 use crate::store::Disk;
 
 /// What one command lets leave at most, in bytes: the core's lock is held for it.
@@ -42,7 +42,7 @@ impl<D: Disk> Paging<D> {
             );
         });
         // A vhost that failed says so itself.
-        let _ = vhost.command(Command::Loaded(loaded));
+        let _ = vhost.command(Command::Upkeep(UpkeepCommand::Loaded(loaded)));
     }
 
     /// Does one thing for messages that are to leave. Blocks.
@@ -51,12 +51,12 @@ impl<D: Disk> Paging<D> {
             Leave::Spill(name, spill) => {
                 let lsn = self.pager.spill(now_ns, &spill);
                 if let Some(vhost) = self.vhosts.get(&name) {
-                    let _ = vhost.command(Command::Spilled {
+                    let _ = vhost.command(Command::Upkeep(UpkeepCommand::Spilled {
                         queue: spill.queue,
                         block: spill.block,
                         lsn,
                         written: self.pager.written(),
-                    });
+                    }));
                 }
                 Worked::On
             }
@@ -78,11 +78,11 @@ impl<D: Disk> Paging<D> {
                 break;
             }
             let before = vhost.memory().here.bytes;
-            let page_out = Command::PageOut {
+            let page_out = Command::Upkeep(UpkeepCommand::PageOut {
                 bytes: bytes.min(STEP_BYTES),
                 written: self.pager.written(),
                 spill,
-            };
+            });
             let spills = self.pager.leaves.len();
             if vhost.command(page_out).is_ok() {
                 left |= vhost.memory().here.bytes < before || self.pager.leaves.len() > spills;

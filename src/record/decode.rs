@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{RecordError, VERSION, place, registry, shelf, tag};
+use super::kind::{Kind, OfMessage, OfTopology};
+use super::{RecordError, VERSION, place, registry, shelf};
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::policy::PolicySpec;
-use crate::broker::{Body, Destination, Entry, Fact, Facts, Policy, Record};
+use crate::broker::{Body, Destination, Entry, Fact, Facts, Policy, Record, TopologyFact};
 use crate::deaths::Reason;
 use crate::message::{Message, Route};
 use crate::wire::{Fields, Value};
@@ -66,20 +67,32 @@ pub fn body_of(payload: &Bytes) -> Option<Bytes> {
         return Some(payload.clone());
     }
     let (_, record) = decode(Lsn(0), payload).ok()?;
-    record.facts.iter().find_map(|fact| match fact {
-        Fact::Inserted {
+    record.facts.iter().find_map(|fact| {
+        if let Fact::Inserted {
             message,
             body: Body::Named,
             ..
-        } => Some(message.bare_bytes()),
-        _ => None,
+        } = fact
+        {
+            Some(message.bare_bytes())
+        } else {
+            None
+        }
     })
 }
 
-fn fact(tag: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
-    Ok(match tag {
-        tag::INSERTED => inserted(fields)?,
-        tag::REMOVED => {
+fn fact(byte: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
+    Ok(match Kind::of_byte(byte).ok_or(RecordError::Fact(byte))? {
+        Kind::Message(kind) => of_message(kind, fields)?,
+        Kind::Topology(kind) => Fact::Topology(topology(kind, fields)?),
+        Kind::Registry(kind) => Fact::Registry(Box::new(registry::decode(kind, fields)?)),
+    })
+}
+
+fn of_message(kind: OfMessage, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
+    Ok(match kind {
+        OfMessage::Inserted => inserted(fields)?,
+        OfMessage::Removed => {
             let (queue, position) = slot(fields)?;
             Fact::Removed {
                 queue,
@@ -87,7 +100,7 @@ fn fact(tag: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
                 body: Lsn(0),
             }
         }
-        tag::RETURNED => {
+        OfMessage::Returned => {
             let (queue, position) = slot(fields)?;
             Fact::Returned {
                 queue,
@@ -96,7 +109,7 @@ fn fact(tag: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
                 acquired: uint(fields, "returns")?,
             }
         }
-        tag::WAITING => {
+        OfMessage::Waiting => {
             let (queue, position) = slot(fields)?;
             Fact::DeadPending {
                 queue,
@@ -105,7 +118,7 @@ fn fact(tag: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
                 targets: targets(fields)?,
             }
         }
-        tag::PURGED => {
+        OfMessage::Purged => {
             let position = |fields: &mut Fields<'_>| ulong(fields, "position").map(Position);
             Fact::Purged {
                 queue: QueueId(ulong(fields, "queue")?),
@@ -113,14 +126,7 @@ fn fact(tag: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
                 kept: list(fields, position)?,
             }
         }
-        tag => return of_paging(tag, fields),
-    })
-}
-
-/// What is said of messages that leave memory.
-fn of_paging(tag: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
-    Ok(match tag {
-        tag::CHANGED => {
+        OfMessage::Changed => {
             let (body, message) = message(fields)?;
             let route = route(fields)?;
             let (queue, position) = slot(fields)?;
@@ -132,32 +138,31 @@ fn of_paging(tag: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
                 body,
             }
         }
-        tag::SHELVED => Fact::Shelved {
+        OfMessage::Shelved => Fact::Shelved {
             queue: QueueId(ulong(fields, "queue")?),
             messages: {
                 let bytes = fields.binary()?;
                 shelf::decode(bytes.ok_or(RecordError::Field("messages"))?)?
             },
         },
-        tag => return topology(tag, fields),
     })
 }
 
-fn topology(tag: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
-    Ok(match tag {
-        tag::QUEUE_DECLARED => Fact::QueueDeclared {
+fn topology(kind: OfTopology, fields: &mut Fields<'_>) -> Result<TopologyFact, RecordError> {
+    Ok(match kind {
+        OfTopology::QueueDeclared => TopologyFact::QueueDeclared {
             queue: QueueId(ulong(fields, "queue")?),
             name: name(fields, "queue name")?,
             auto_delete: flag(fields)?,
             arguments: pairs(fields)?,
         },
-        tag::QUEUE_DELETED => Fact::QueueDeleted {
+        OfTopology::QueueDeleted => TopologyFact::QueueDeleted {
             queue: QueueId(ulong(fields, "queue")?),
         },
-        tag::QUEUE_IDS => Fact::QueueIds {
+        OfTopology::QueueIds => TopologyFact::QueueIds {
             next: QueueId(ulong(fields, "queue")?),
         },
-        tag::EXCHANGE_DECLARED => Fact::ExchangeDeclared(ExchangeSpec {
+        OfTopology::ExchangeDeclared => TopologyFact::ExchangeDeclared(ExchangeSpec {
             name: name(fields, "exchange name")?,
             kind: ExchangeKind::parse(&name(fields, "exchange type")?)
                 .map_err(|_| RecordError::Field("exchange type"))?,
@@ -166,37 +171,36 @@ fn topology(tag: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
             internal: flag(fields)?,
             arguments: pairs(fields)?,
         }),
-        tag::EXCHANGE_DELETED => Fact::ExchangeDeleted {
+        OfTopology::ExchangeDeleted => TopologyFact::ExchangeDeleted {
             name: name(fields, "exchange name")?,
         },
-        tag::BOUND => {
+        OfTopology::Bound => {
             let (source, destination, key, arguments) = binding(fields)?;
-            Fact::Bound {
+            TopologyFact::Bound {
                 source,
                 destination,
                 key,
                 arguments,
             }
         }
-        tag::UNBOUND => {
+        OfTopology::Unbound => {
             let (source, destination, key, arguments) = binding(fields)?;
-            Fact::Unbound {
+            TopologyFact::Unbound {
                 source,
                 destination,
                 key,
                 arguments,
             }
         }
-        tag::POLICY_SET => {
+        OfTopology::PolicySet => {
             let operator = flag(fields)?;
             let policy = Box::new(policy(operator, fields)?);
-            Fact::PolicySet { operator, policy }
+            TopologyFact::PolicySet { operator, policy }
         }
-        tag::POLICY_DELETED => Fact::PolicyDeleted {
+        OfTopology::PolicyDeleted => TopologyFact::PolicyDeleted {
             operator: flag(fields)?,
             name: name(fields, "policy name")?,
         },
-        tag => Fact::Registry(Box::new(registry::decode(tag, fields)?)),
     })
 }
 

@@ -68,15 +68,34 @@ pub fn append(
     elision.renamed
 }
 
+/// The body of an earlier record that an insertion names.
+const fn named_elsewhere(fact: &Fact) -> Option<Lsn> {
+    if let Fact::Inserted {
+        body: Body::At(body),
+        ..
+    } = fact
+    {
+        Some(*body)
+    } else {
+        None
+    }
+}
+
 /// Bytes of the bare messages that a record carries.
 fn carried_bytes(record: &Record) -> u64 {
     let carried = record.facts.iter().map(|fact| match fact {
-        Fact::Inserted {
-            message,
-            body: Body::Named | Body::Carried,
-            ..
-        } => message.bare_len() as u64,
-        _ => 0,
+        Fact::Inserted { message, body, .. } => match body {
+            Body::Named | Body::Carried => message.bare_len() as u64,
+            Body::At(_) => 0,
+        },
+        Fact::Removed { .. }
+        | Fact::Returned { .. }
+        | Fact::Changed { .. }
+        | Fact::DeadPending { .. }
+        | Fact::Shelved { .. }
+        | Fact::Purged { .. }
+        | Fact::Topology(_)
+        | Fact::Registry(_) => 0,
     });
     carried.sum()
 }
@@ -132,7 +151,15 @@ impl Elision<'_, '_> {
                 Fact::Removed {
                     queue, position, ..
                 } => Some((*queue, *position)),
-                _ => None,
+                // The caller looked: there are removals only.
+                Fact::Inserted { .. }
+                | Fact::Returned { .. }
+                | Fact::Changed { .. }
+                | Fact::DeadPending { .. }
+                | Fact::Shelved { .. }
+                | Fact::Purged { .. }
+                | Fact::Topology(_)
+                | Fact::Registry(_) => None,
             }));
     }
 
@@ -171,20 +198,20 @@ impl Elision<'_, '_> {
         let touches = |fact: &Fact| match fact {
             Fact::Removed { body, .. } => *body > Lsn(0),
             Fact::Inserted { body, .. } => matches!(body, Body::At(_)),
-            _ => false,
+            Fact::Returned { .. }
+            | Fact::Changed { .. }
+            | Fact::DeadPending { .. }
+            | Fact::Shelved { .. }
+            | Fact::Purged { .. }
+            | Fact::Topology(_)
+            | Fact::Registry(_) => false,
         };
         if !record.facts.iter().any(touches) {
             return;
         }
         self.rename(record);
         self.take_over(record);
-        let named = record.facts.iter().filter_map(|fact| match fact {
-            Fact::Inserted {
-                body: Body::At(body),
-                ..
-            } => Some(*body),
-            _ => None,
-        });
+        let named = record.facts.iter().filter_map(named_elsewhere);
         for body in named.collect::<Vec<_>>() {
             self.appending.amend(body, |stored| {
                 stored.is_named = true;
@@ -218,7 +245,14 @@ impl Elision<'_, '_> {
                         }));
                     }
                 }
-                _ => {}
+                Fact::Inserted { .. }
+                | Fact::Returned { .. }
+                | Fact::Changed { .. }
+                | Fact::DeadPending { .. }
+                | Fact::Shelved { .. }
+                | Fact::Purged { .. }
+                | Fact::Topology(_)
+                | Fact::Registry(_) => {}
             }
         }
     }
@@ -241,7 +275,15 @@ impl Elision<'_, '_> {
                     }
                     inserted = Some((index, *body));
                 }
-                _ => {}
+                Fact::Inserted { .. }
+                | Fact::Removed { .. }
+                | Fact::Returned { .. }
+                | Fact::Changed { .. }
+                | Fact::DeadPending { .. }
+                | Fact::Shelved { .. }
+                | Fact::Purged { .. }
+                | Fact::Topology(_)
+                | Fact::Registry(_) => {}
             }
         }
         let Some((index, from)) = inserted else {
@@ -341,13 +383,17 @@ enum Struck {
 impl Stored {
     /// Where the message entered whose body this record names.
     pub fn entries(&self) -> Option<&[Entry]> {
-        self.facts().iter().find_map(|fact| match fact {
-            Fact::Inserted {
+        self.facts().iter().find_map(|fact| {
+            if let Fact::Inserted {
                 body: Body::Named,
                 entries,
                 ..
-            } => Some(&entries[..]),
-            _ => None,
+            } = fact
+            {
+                Some(&entries[..])
+            } else {
+                None
+            }
         })
     }
 

@@ -1,8 +1,10 @@
 //! Facts to bytes.
 
-use super::{VERSION, place, registry, shelf, tag};
+use super::kind::{OfMessage, OfTopology};
+use super::{VERSION, place, registry, shelf};
 use crate::base::{Name, Position, QueueId, Timestamp};
-use crate::broker::{Body, Destination, Entry, Fact, Facts, Policy, Record};
+use crate::broker::{Body, Destination, Entry, Fact, Facts, Policy, Record, TopologyFact};
+use crate::deaths::Reason;
 use crate::message::{Message, Route};
 use crate::store;
 use crate::wire::{
@@ -127,7 +129,12 @@ impl Measure {
                     has_envelopes = true;
                 }
                 Fact::Shelved { messages, .. } => own_bytes += messages.len() * SHELVED_BYTES,
-                _ => {}
+                Fact::Removed { .. }
+                | Fact::Returned { .. }
+                | Fact::DeadPending { .. }
+                | Fact::Purged { .. }
+                | Fact::Topology(_)
+                | Fact::Registry(_) => {}
             }
         }
         Self {
@@ -172,7 +179,7 @@ impl store::Payload for Stored {
 }
 
 fn encode_removed(queue: QueueId, position: Position, out: &mut Vec<u8>) {
-    out.push(tag::REMOVED);
+    out.push(OfMessage::Removed.byte());
     write_ulong(out, queue.0);
     write_ulong(out, position.0);
 }
@@ -185,7 +192,7 @@ fn encode_fact(fact: &Fact, out: &mut Vec<u8>) {
             body,
             entries,
         } => {
-            out.push(tag::INSERTED);
+            out.push(OfMessage::Inserted.byte());
             encode_message(message, *body, out);
             encode_route(route, out);
             write_ulong(out, entries.len() as u64);
@@ -202,7 +209,7 @@ fn encode_fact(fact: &Fact, out: &mut Vec<u8>) {
             failures,
             acquired,
         } => {
-            out.push(tag::RETURNED);
+            out.push(OfMessage::Returned.byte());
             write_ulong(out, queue.0);
             write_ulong(out, position.0);
             write_uint(out, *failures);
@@ -213,26 +220,7 @@ fn encode_fact(fact: &Fact, out: &mut Vec<u8>) {
             position,
             reason,
             targets,
-        } => {
-            out.push(tag::WAITING);
-            write_ulong(out, queue.0);
-            write_ulong(out, position.0);
-            write_symbol(out, reason.as_str());
-            write_bool(out, targets.is_some());
-            if let Some(targets) = targets {
-                write_ulong(out, targets.len() as u64);
-                for target in targets {
-                    write_ulong(out, target.0);
-                }
-            }
-        }
-        _ => encode_of_queue(fact, out),
-    }
-}
-
-/// What is said of messages of one queue.
-fn encode_of_queue(fact: &Fact, out: &mut Vec<u8>) {
-    match fact {
+        } => encode_waiting((*queue, *position), *reason, targets.as_deref(), out),
         Fact::Changed {
             queue,
             position,
@@ -240,51 +228,71 @@ fn encode_of_queue(fact: &Fact, out: &mut Vec<u8>) {
             route,
             body,
         } => {
-            out.push(tag::CHANGED);
+            out.push(OfMessage::Changed.byte());
             encode_message(message, *body, out);
             encode_route(route, out);
             write_ulong(out, queue.0);
             write_ulong(out, position.0);
         }
         Fact::Shelved { queue, messages } => {
-            out.push(tag::SHELVED);
+            out.push(OfMessage::Shelved.byte());
             write_ulong(out, queue.0);
             write_binary(out, &shelf::encode(messages));
         }
         Fact::Purged { queue, below, kept } => {
-            out.push(tag::PURGED);
+            out.push(OfMessage::Purged.byte());
             write_ulong(out, queue.0);
             encode_positions(below, out);
             encode_positions(kept, out);
         }
-        _ => encode_topology(fact, out),
+        Fact::Topology(fact) => encode_topology(fact, out),
+        Fact::Registry(fact) => registry::encode(fact, out),
     }
 }
 
-fn encode_topology(fact: &Fact, out: &mut Vec<u8>) {
+fn encode_waiting(
+    (queue, position): (QueueId, Position),
+    reason: Reason,
+    targets: Option<&[QueueId]>,
+    out: &mut Vec<u8>,
+) {
+    out.push(OfMessage::Waiting.byte());
+    write_ulong(out, queue.0);
+    write_ulong(out, position.0);
+    write_symbol(out, reason.as_str());
+    write_bool(out, targets.is_some());
+    if let Some(targets) = targets {
+        write_ulong(out, targets.len() as u64);
+        for target in targets {
+            write_ulong(out, target.0);
+        }
+    }
+}
+
+fn encode_topology(fact: &TopologyFact, out: &mut Vec<u8>) {
     match fact {
-        Fact::QueueDeclared {
+        TopologyFact::QueueDeclared {
             queue,
             name,
             auto_delete,
             arguments,
         } => {
-            out.push(tag::QUEUE_DECLARED);
+            out.push(OfTopology::QueueDeclared.byte());
             write_ulong(out, queue.0);
             write_string(out, name);
             write_bool(out, *auto_delete);
             encode_pairs(arguments, out);
         }
-        Fact::QueueDeleted { queue } => {
-            out.push(tag::QUEUE_DELETED);
+        TopologyFact::QueueDeleted { queue } => {
+            out.push(OfTopology::QueueDeleted.byte());
             write_ulong(out, queue.0);
         }
-        Fact::QueueIds { next } => {
-            out.push(tag::QUEUE_IDS);
+        TopologyFact::QueueIds { next } => {
+            out.push(OfTopology::QueueIds.byte());
             write_ulong(out, next.0);
         }
-        Fact::ExchangeDeclared(spec) => {
-            out.push(tag::EXCHANGE_DECLARED);
+        TopologyFact::ExchangeDeclared(spec) => {
+            out.push(OfTopology::ExchangeDeclared.byte());
             write_string(out, &spec.name);
             write_string(out, spec.kind.as_str());
             for flag in [spec.durable, spec.auto_delete, spec.internal] {
@@ -292,41 +300,38 @@ fn encode_topology(fact: &Fact, out: &mut Vec<u8>) {
             }
             encode_pairs(&spec.arguments, out);
         }
-        Fact::ExchangeDeleted { name } => {
-            out.push(tag::EXCHANGE_DELETED);
+        TopologyFact::ExchangeDeleted { name } => {
+            out.push(OfTopology::ExchangeDeleted.byte());
             write_string(out, name);
         }
-        Fact::Bound {
+        TopologyFact::Bound {
             source,
             destination,
             key,
             arguments,
         } => {
-            out.push(tag::BOUND);
+            out.push(OfTopology::Bound.byte());
             encode_binding(source, destination, key, arguments, out);
         }
-        Fact::Unbound {
+        TopologyFact::Unbound {
             source,
             destination,
             key,
             arguments,
         } => {
-            out.push(tag::UNBOUND);
+            out.push(OfTopology::Unbound.byte());
             encode_binding(source, destination, key, arguments, out);
         }
-        Fact::PolicySet { operator, policy } => {
-            out.push(tag::POLICY_SET);
+        TopologyFact::PolicySet { operator, policy } => {
+            out.push(OfTopology::PolicySet.byte());
             write_bool(out, *operator);
             encode_policy(policy, out);
         }
-        Fact::PolicyDeleted { operator, name } => {
-            out.push(tag::POLICY_DELETED);
+        TopologyFact::PolicyDeleted { operator, name } => {
+            out.push(OfTopology::PolicyDeleted.byte());
             write_bool(out, *operator);
             write_string(out, name);
         }
-        Fact::Registry(fact) => registry::encode(fact, out),
-        // All others were written by the caller.
-        _ => {}
     }
 }
 

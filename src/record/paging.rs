@@ -153,7 +153,14 @@ impl Reader {
                 self.messages
                     .insert((lsn, queue, position), (message, route));
             }
-            _ => {}
+            // These say nothing of what a message is.
+            Fact::Removed { .. }
+            | Fact::Returned { .. }
+            | Fact::DeadPending { .. }
+            | Fact::Shelved { .. }
+            | Fact::Purged { .. }
+            | Fact::Topology(_)
+            | Fact::Registry(_) => {}
         }
     }
 

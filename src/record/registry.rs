@@ -1,6 +1,7 @@
 //! Facts of the registry to bytes and back.
 
-use super::{RecordError, tag};
+use super::RecordError;
+use super::kind::OfRegistry;
 use crate::access::{Password, Permissions, Tag, TopicPermissions, User, UserLimits};
 use crate::base::Name;
 use crate::broker::registry::{RegistryFact, VhostLimits, VhostSpec};
@@ -13,21 +14,21 @@ use super::decode::{list, name};
 pub(super) fn encode(fact: &RegistryFact, out: &mut Vec<u8>) {
     match fact {
         RegistryFact::VhostSet { name, spec } => encode_vhost(name, spec, out),
-        RegistryFact::VhostDeleted { name } => encode_names(tag::VHOST_DELETED, &[name], out),
+        RegistryFact::VhostDeleted { name } => encode_names(OfRegistry::VhostDeleted, &[name], out),
         RegistryFact::UserSet(user) => encode_user(user, out),
-        RegistryFact::UserDeleted { name } => encode_names(tag::USER_DELETED, &[name], out),
+        RegistryFact::UserDeleted { name } => encode_names(OfRegistry::UserDeleted, &[name], out),
         RegistryFact::PermissionsSet {
             vhost,
             user,
             permissions,
         } => {
-            encode_names(tag::PERMISSIONS_SET, &[vhost, user], out);
+            encode_names(OfRegistry::PermissionsSet, &[vhost, user], out);
             write_string(out, permissions.configure.as_str());
             write_string(out, permissions.write.as_str());
             write_string(out, permissions.read.as_str());
         }
         RegistryFact::PermissionsCleared { vhost, user } => {
-            encode_names(tag::PERMISSIONS_CLEARED, &[vhost, user], out);
+            encode_names(OfRegistry::PermissionsCleared, &[vhost, user], out);
         }
         RegistryFact::TopicPermissionsSet {
             vhost,
@@ -35,7 +36,11 @@ pub(super) fn encode(fact: &RegistryFact, out: &mut Vec<u8>) {
             exchange,
             permissions,
         } => {
-            encode_names(tag::TOPIC_PERMISSIONS_SET, &[vhost, user, exchange], out);
+            encode_names(
+                OfRegistry::TopicPermissionsSet,
+                &[vhost, user, exchange],
+                out,
+            );
             write_string(out, permissions.write.as_str());
             write_string(out, permissions.read.as_str());
         }
@@ -45,47 +50,50 @@ pub(super) fn encode(fact: &RegistryFact, out: &mut Vec<u8>) {
             exchange,
         } => {
             encode_names(
-                tag::TOPIC_PERMISSIONS_CLEARED,
+                OfRegistry::TopicPermissionsCleared,
                 &[vhost, user, exchange],
                 out,
             );
         }
         RegistryFact::GlobalParameterSet { name, value } => {
-            encode_names(tag::GLOBAL_PARAMETER_SET, &[name], out);
+            encode_names(OfRegistry::GlobalParameterSet, &[name], out);
             write_string(out, value);
         }
         RegistryFact::GlobalParameterCleared { name } => {
-            encode_names(tag::GLOBAL_PARAMETER_CLEARED, &[name], out);
+            encode_names(OfRegistry::GlobalParameterCleared, &[name], out);
         }
         RegistryFact::ImportPart { at, bytes } => {
-            out.push(tag::IMPORT_PART);
+            out.push(OfRegistry::ImportPart.byte());
             write_ulong(out, *at);
             write_binary(out, bytes);
         }
         RegistryFact::ImportBegun { vhost, bytes } => {
-            out.push(tag::IMPORT_BEGUN);
+            out.push(OfRegistry::ImportBegun.byte());
             match vhost {
                 Some(vhost) => write_string(out, vhost),
                 None => write_null(out),
             }
             write_ulong(out, *bytes);
         }
-        RegistryFact::ImportEnded => out.push(tag::IMPORT_ENDED),
+        RegistryFact::ImportEnded => out.push(OfRegistry::ImportEnded.byte()),
     }
 }
 
-/// The fact of this tag; nothing if it is not one of the registry.
-pub(super) fn decode(tag: u8, fields: &mut Fields<'_>) -> Result<RegistryFact, RecordError> {
-    Ok(match tag {
-        tag::VHOST_SET => vhost(fields)?,
-        tag::VHOST_DELETED => RegistryFact::VhostDeleted {
+/// The fact of this kind.
+pub(super) fn decode(
+    kind: OfRegistry,
+    fields: &mut Fields<'_>,
+) -> Result<RegistryFact, RecordError> {
+    Ok(match kind {
+        OfRegistry::VhostSet => vhost(fields)?,
+        OfRegistry::VhostDeleted => RegistryFact::VhostDeleted {
             name: name(fields, "vhost")?,
         },
-        tag::USER_SET => RegistryFact::UserSet(Box::new(user(fields)?)),
-        tag::USER_DELETED => RegistryFact::UserDeleted {
+        OfRegistry::UserSet => RegistryFact::UserSet(Box::new(user(fields)?)),
+        OfRegistry::UserDeleted => RegistryFact::UserDeleted {
             name: name(fields, "user")?,
         },
-        tag::PERMISSIONS_SET => RegistryFact::PermissionsSet {
+        OfRegistry::PermissionsSet => RegistryFact::PermissionsSet {
             vhost: name(fields, "vhost")?,
             user: name(fields, "user")?,
             permissions: {
@@ -93,11 +101,11 @@ pub(super) fn decode(tag: u8, fields: &mut Fields<'_>) -> Result<RegistryFact, R
                 Permissions::new(configure, write, read).map_err(|_| PATTERN)?
             },
         },
-        tag::PERMISSIONS_CLEARED => RegistryFact::PermissionsCleared {
+        OfRegistry::PermissionsCleared => RegistryFact::PermissionsCleared {
             vhost: name(fields, "vhost")?,
             user: name(fields, "user")?,
         },
-        tag::TOPIC_PERMISSIONS_SET => {
+        OfRegistry::TopicPermissionsSet => {
             let (vhost, user) = (name(fields, "vhost")?, name(fields, "user")?);
             let exchange = name(fields, "exchange")?;
             let [write, read] = patterns(fields)?;
@@ -109,43 +117,42 @@ pub(super) fn decode(tag: u8, fields: &mut Fields<'_>) -> Result<RegistryFact, R
                 permissions: permissions.map_err(|_| PATTERN)?,
             }
         }
-        tag::TOPIC_PERMISSIONS_CLEARED => RegistryFact::TopicPermissionsCleared {
+        OfRegistry::TopicPermissionsCleared => RegistryFact::TopicPermissionsCleared {
             vhost: name(fields, "vhost")?,
             user: name(fields, "user")?,
             exchange: name(fields, "exchange")?,
         },
-        tag::GLOBAL_PARAMETER_SET => RegistryFact::GlobalParameterSet {
+        OfRegistry::GlobalParameterSet => RegistryFact::GlobalParameterSet {
             name: name(fields, "parameter")?,
             value: text(fields, "value of a parameter")?.to_owned(),
         },
-        tag::GLOBAL_PARAMETER_CLEARED => RegistryFact::GlobalParameterCleared {
+        OfRegistry::GlobalParameterCleared => RegistryFact::GlobalParameterCleared {
             name: name(fields, "parameter")?,
         },
-        tag::IMPORT_PART => RegistryFact::ImportPart {
+        OfRegistry::ImportPart => RegistryFact::ImportPart {
             at: fields.ulong()?.ok_or(LENGTH)?,
             bytes: fields.binary()?.ok_or(LENGTH)?.into(),
         },
-        tag::IMPORT_BEGUN => RegistryFact::ImportBegun {
+        OfRegistry::ImportBegun => RegistryFact::ImportBegun {
             vhost: fields.string()?.map(Name::from),
             bytes: fields.ulong()?.ok_or(LENGTH)?,
         },
-        tag::IMPORT_ENDED => RegistryFact::ImportEnded,
-        tag => return Err(RecordError::Fact(tag)),
+        OfRegistry::ImportEnded => RegistryFact::ImportEnded,
     })
 }
 
 const PATTERN: RecordError = RecordError::Field("pattern");
 const LENGTH: RecordError = RecordError::Field("definitions");
 
-fn encode_names(tag: u8, names: &[&Name], out: &mut Vec<u8>) {
-    out.push(tag);
+fn encode_names(kind: OfRegistry, names: &[&Name], out: &mut Vec<u8>) {
+    out.push(kind.byte());
     for name in names {
         write_string(out, name);
     }
 }
 
 fn encode_vhost(name: &Name, spec: &VhostSpec, out: &mut Vec<u8>) {
-    encode_names(tag::VHOST_SET, &[name], out);
+    encode_names(OfRegistry::VhostSet, &[name], out);
     write_string(out, &spec.description);
     write_ulong(out, spec.tags.len() as u64);
     for tag in &spec.tags {
@@ -174,7 +181,7 @@ fn vhost(fields: &mut Fields<'_>) -> Result<RegistryFact, RecordError> {
 }
 
 fn encode_user(user: &User, out: &mut Vec<u8>) {
-    encode_names(tag::USER_SET, &[&user.name], out);
+    encode_names(OfRegistry::UserSet, &[&user.name], out);
     match &user.password {
         Some(password) => write_binary(out, &password.to_bytes()),
         None => write_null(out),

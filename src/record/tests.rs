@@ -14,7 +14,9 @@ use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::policy::PolicySpec;
 use crate::broker::registry::{RegistryFact, VhostLimits, VhostSpec};
-use crate::broker::{Body, Destination, Entry, Fact, Load, Policy, Record, Shelved, Spill, Wanted};
+use crate::broker::{
+    Body, Destination, Entry, Fact, Load, Policy, Record, Shelved, Spill, TopologyFact, Wanted,
+};
 use crate::deaths::{Death, Evidence, History, Reason};
 use crate::message::{KeyRule, Merging, Message, Route, StoredMessageError};
 use crate::store::Payload;
@@ -184,44 +186,53 @@ fn of_topology() -> impl Strategy<Value = Fact> {
     let binding = || (name(), end(), name(), pairs());
     prop_oneof![
         (id.clone(), name(), any::<bool>(), pairs()).prop_map(
-            |(queue, name, auto_delete, arguments)| Fact::QueueDeclared {
+            |(queue, name, auto_delete, arguments)| Fact::Topology(TopologyFact::QueueDeclared {
                 queue,
                 name,
                 auto_delete,
                 arguments
-            }
+            })
         ),
-        id.clone().prop_map(|queue| Fact::QueueDeleted { queue }),
-        id.prop_map(|next| Fact::QueueIds { next }),
+        id.clone()
+            .prop_map(|queue| Fact::Topology(TopologyFact::QueueDeleted { queue })),
+        id.prop_map(|next| Fact::Topology(TopologyFact::QueueIds { next })),
         (name(), any::<[bool; 3]>(), pairs()).prop_map(|(name, flags, arguments)| {
             let [durable, auto_delete, internal] = flags;
-            Fact::ExchangeDeclared(ExchangeSpec {
+            Fact::Topology(TopologyFact::ExchangeDeclared(ExchangeSpec {
                 name,
                 kind: ExchangeKind::Headers,
                 durable,
                 auto_delete,
                 internal,
                 arguments,
-            })
+            }))
         }),
-        name().prop_map(|name| Fact::ExchangeDeleted { name }),
-        binding().prop_map(|(source, destination, key, arguments)| Fact::Bound {
-            source,
-            destination,
-            key,
-            arguments
-        }),
-        binding().prop_map(|(source, destination, key, arguments)| Fact::Unbound {
-            source,
-            destination,
-            key,
-            arguments
-        }),
-        (any::<bool>(), any::<i64>()).prop_map(|(operator, priority)| Fact::PolicySet {
-            operator,
-            policy: Box::new(policy(operator, priority)),
-        }),
-        (any::<bool>(), name()).prop_map(|(operator, name)| Fact::PolicyDeleted { operator, name }),
+        name().prop_map(|name| Fact::Topology(TopologyFact::ExchangeDeleted { name })),
+        binding().prop_map(|(source, destination, key, arguments)| Fact::Topology(
+            TopologyFact::Bound {
+                source,
+                destination,
+                key,
+                arguments
+            }
+        )),
+        binding().prop_map(|(source, destination, key, arguments)| Fact::Topology(
+            TopologyFact::Unbound {
+                source,
+                destination,
+                key,
+                arguments
+            }
+        )),
+        (any::<bool>(), any::<i64>()).prop_map(|(operator, priority)| Fact::Topology(
+            TopologyFact::PolicySet {
+                operator,
+                policy: Box::new(policy(operator, priority)),
+            }
+        )),
+        (any::<bool>(), name()).prop_map(|(operator, name)| Fact::Topology(
+            TopologyFact::PolicyDeleted { operator, name }
+        )),
     ]
 }
 

@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
     use crate::base::Seed;
-    use crate::broker::{Command, Core, Effects, Options};
+    use crate::broker::{Command, Core, Effects, Options, QueueCommand};
     use crate::node::Signal;
     use crate::server::clock::SystemClock;
     use crate::server::{Pager, Place};
@@ -101,14 +101,14 @@ mod tests {
         let mut core = Core::new(Options::new(Name::from("v"), Seed(1)));
         let mut effects = Effects::new();
         for index in 0..QUEUES {
-            let declare = Command::QueueDeclare {
+            let declare = Command::Queue(QueueCommand::Declare {
                 connection: None,
                 name: Name::from(format!("q{index}")),
                 durable: true,
                 exclusive: false,
                 auto_delete: false,
                 arguments: Vec::new(),
-            };
+            });
             core.apply(clock.now(), declare, &mut effects);
         }
         let failure = Arc::new(Signal::default());

@@ -3,7 +3,7 @@
 use super::Random;
 use super::durable::Archive;
 use crate::base::Lsn;
-use crate::broker::{Command, Core, Effects, Load};
+use crate::broker::{Command, Core, Effects, Load, UpkeepCommand};
 use crate::record;
 
 /// Blocks of two messages, so that small queues have many.
@@ -36,11 +36,11 @@ impl Paging {
         if !self.is_on || !self.random.one_in(2) {
             return None;
         }
-        Some(Command::PageOut {
+        Some(Command::Upkeep(UpkeepCommand::PageOut {
             bytes: self.random.below(2_000),
             written: Lsn(core.last_lsn().0),
             spill: !self.random.one_in(4),
-        })
+        }))
     }
 
     /// Spills a block, or fails to.
@@ -59,12 +59,12 @@ impl Paging {
         if lsn > Lsn(0) {
             archive.add_bytes(lsn, record::encode_spill(&spill).into());
         }
-        Some(Command::Spilled {
+        Some(Command::Upkeep(UpkeepCommand::Spilled {
             queue: spill.queue,
             block: spill.block,
             lsn,
             written: core.last_lsn(),
-        })
+        }))
     }
 
     /// Reads one of the blocks back that are wanted: late, in any order, and not all of it. At the
@@ -88,6 +88,6 @@ impl Paging {
         if self.random.one_in(20) {
             loaded.messages.pop();
         }
-        Some(Command::Loaded(loaded))
+        Some(Command::Upkeep(UpkeepCommand::Loaded(loaded)))
     }
 }

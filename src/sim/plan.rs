@@ -7,7 +7,9 @@ use bytes::Bytes;
 use super::Random;
 use crate::base::{ConnectionId, ConsumerId, Name, Position, PublisherId};
 use crate::broker::policy::{Policy, PolicySpec};
-use crate::broker::{Command, Destination, Outcome, Publish, Target};
+use crate::broker::{
+    Command, Destination, Outcome, Publish, QueueCommand, Target, TopologyCommand, UpkeepCommand,
+};
 use crate::message::{KeyRule, Message, Route};
 use crate::wire::Value;
 
@@ -153,7 +155,7 @@ impl Plan {
         let payload = payload(self.published, durable, (priority, ttl, expiry));
         let message = Message::from_transfer(Bytes::from(payload), KeyRule::default());
         let Ok(message) = message else {
-            return Command::Alarm { raised: false };
+            return Command::Upkeep(UpkeepCommand::Alarm { raised: false });
         };
         Command::Publish(Publish {
             connection,
@@ -225,14 +227,14 @@ impl Plan {
         if self.random.one_in(6) {
             add("x-single-active-consumer", Value::Bool(true));
         }
-        Command::QueueDeclare {
+        Command::Queue(QueueCommand::Declare {
             connection: Some(connection),
             name: self.queue(),
             durable: !self.random.one_in(4),
             exclusive: false,
             auto_delete: self.random.one_in(6),
             arguments,
-        }
+        })
     }
 
     /// Settings as a policy writes them; as an argument, each gets `x-` in front.
@@ -278,19 +280,19 @@ impl Plan {
     fn topology(&mut self, _connection: ConnectionId) -> Command {
         let name = self.name(&EXCHANGES);
         if self.random.one_in(4) {
-            return Command::ExchangeDelete {
+            return Command::Topology(TopologyCommand::ExchangeDelete {
                 name,
                 if_unused: false,
-            };
+            });
         }
-        Command::ExchangeDeclare {
+        Command::Topology(TopologyCommand::ExchangeDeclare {
             name,
             kind: Name::from("fanout"),
             durable: !self.random.one_in(4),
             auto_delete: false,
             internal: false,
             arguments: Vec::new(),
-        }
+        })
     }
 
     fn bind(&mut self, connection: ConnectionId) -> Command {
@@ -298,21 +300,21 @@ impl Plan {
         let destination = Destination::Queue(self.queue());
         let (key, arguments) = (Name::from(""), Vec::new());
         if self.random.one_in(4) {
-            return Command::Unbind {
+            return Command::Topology(TopologyCommand::Unbind {
                 connection,
                 source,
                 destination,
                 key,
                 arguments,
-            };
+            });
         }
-        Command::Bind {
+        Command::Topology(TopologyCommand::Bind {
             connection,
             source,
             destination,
             key,
             arguments,
-        }
+        })
     }
 
     fn policy(&mut self) -> Command {
@@ -331,30 +333,30 @@ impl Plan {
             definition,
         };
         match Policy::new(operator, spec) {
-            Ok(policy) if !self.random.one_in(3) => Command::PolicySet {
+            Ok(policy) if !self.random.one_in(3) => Command::Topology(TopologyCommand::PolicySet {
                 operator,
                 policy: Box::new(policy),
-            },
-            _ => Command::PolicyDelete { operator, name },
+            }),
+            _ => Command::Topology(TopologyCommand::PolicyDelete { operator, name }),
         }
     }
 
     fn purge(&mut self, connection: ConnectionId) -> Command {
         let with_dead_pending = self.random.one_in(3);
-        Command::QueuePurge {
+        Command::Queue(QueueCommand::Purge {
             connection: Some(connection),
             name: self.queue(),
             with_dead_pending,
-        }
+        })
     }
 
     fn delete(&mut self, connection: ConnectionId) -> Command {
-        Command::QueueDelete {
+        Command::Queue(QueueCommand::Delete {
             connection: Some(connection),
             name: self.queue(),
             if_unused: self.random.one_in(3),
             if_empty: self.random.one_in(3),
-        }
+        })
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use coroner::access::{Tag, UserLimits};
 use coroner::base::Name;
 use coroner::broker::registry::VhostLimits;
-use coroner::broker::{Command, Reply};
+use coroner::broker::{Command, QueueCommand, Reply};
 use coroner::management::{Change, NewPassword, Status, UserChange, VhostChange};
 use coroner::server::Admin;
 use coroner::{Broker, Builder};
@@ -100,18 +100,18 @@ async fn make(admin: &Admin, changes: impl IntoIterator<Item = Change>) {
 }
 
 fn queue(called: &str) -> Command {
-    Command::QueueDeclare {
+    Command::Queue(QueueCommand::Declare {
         connection: None,
         name: name(called),
         durable: true,
         exclusive: false,
         auto_delete: false,
         arguments: Vec::new(),
-    }
+    })
 }
 
 async fn queue_is_there(admin: &Admin, vhost: &str, called: &str) -> bool {
-    let get = Command::QueueGet { name: name(called) };
+    let get = Command::Queue(QueueCommand::Get { name: name(called) });
     matches!(admin.apply(vhost, get).await, Ok(Reply::Queue(_)))
 }
 
@@ -430,14 +430,14 @@ async fn queues_are_limited_and_typed_by_their_vhost() {
     assert_eq!(refused.why, why);
     make(&admin, [limits(2)]).await;
     assert!(admin.apply("v", queue("b")).await.is_ok());
-    let passing = Command::QueueDeclare {
+    let passing = Command::Queue(QueueCommand::Declare {
         connection: None,
         name: name("c"),
         durable: false,
         exclusive: false,
         auto_delete: false,
         arguments: Vec::new(),
-    };
+    });
     let lifted = Change::VhostLimitsDelete {
         vhost: name("v"),
         limit: None,

@@ -1,11 +1,14 @@
 //! One match that shows all that can be asked.
+#![deny(clippy::wildcard_enum_match_arm)]
 
 use super::{Core, Turn};
-use crate::base::{Name, Step};
+use crate::base::{ConnectionId, Name, Step};
 use crate::broker::argument_value::check_weight;
 use crate::broker::arguments::QueueProperties;
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
-use crate::broker::{Command, Effect, Error, Kind, Reply};
+use crate::broker::{
+    Command, Effect, Error, Kind, QueueCommand, Reply, TopologyCommand, UpkeepCommand,
+};
 
 impl Core {
     #[inline]
@@ -41,11 +44,7 @@ impl Core {
                 limit_bytes,
                 ..
             } => {
-                self.clients.connect(connection, limit_bytes);
-                if self.alarm {
-                    let alarm = Effect::Alarm { raised: true };
-                    turn.effects.outgoing.push((connection, alarm));
-                }
+                self.connection_open(turn, connection, limit_bytes);
             }
             Command::SessionOpen {
                 connection,
@@ -67,43 +66,56 @@ impl Core {
                 publisher,
             } => self.publishers.leave(connection, publisher),
             Command::Consume(consume) => return self.consume(consume),
-            other => return self.handle_upkeep(turn, other),
+            Command::Queue(command) => {
+                return self
+                    .handle_queue(turn, command)
+                    .unwrap_or_else(Reply::Refused);
+            }
+            Command::Topology(command) => {
+                return self
+                    .handle_topology(turn, command)
+                    .unwrap_or_else(Reply::Refused);
+            }
+            Command::Upkeep(command) => self.handle_upkeep(turn, command),
         }
         Reply::None
     }
 
+    fn connection_open(&mut self, turn: &mut Turn<'_>, connection: ConnectionId, limit_bytes: u64) {
+        self.clients.connect(connection, limit_bytes);
+        if self.alarm {
+            let alarm = Effect::Alarm { raised: true };
+            turn.effects.outgoing.push((connection, alarm));
+        }
+    }
+
     /// What the broker asks for by itself, for no connection.
-    fn handle_upkeep(&mut self, turn: &mut Turn<'_>, command: Command) -> Reply {
+    fn handle_upkeep(&mut self, turn: &mut Turn<'_>, command: UpkeepCommand) {
         match command {
-            Command::VhostSettings {
+            UpkeepCommand::VhostSettings {
                 queues_max,
                 default_queue_type,
             } => (self.queues_max, self.default_queue_type) = (queues_max, default_queue_type),
-            Command::Loaded(loaded) => self.loaded(turn, loaded),
-            Command::PageOut {
+            UpkeepCommand::Loaded(loaded) => self.loaded(turn, loaded),
+            UpkeepCommand::PageOut {
                 bytes,
                 written,
                 spill,
             } => self.page_out(turn, bytes, written, spill),
-            Command::Spilled {
+            UpkeepCommand::Spilled {
                 queue,
                 block,
                 lsn,
                 written,
             } => self.spilled(turn, (queue, block), lsn, written),
-            Command::Alarm { raised } => self.raise_alarm(turn, raised),
-            other => {
-                let answer = self.handle_queue(turn, other);
-                return answer.unwrap_or_else(Reply::Refused);
-            }
+            UpkeepCommand::Alarm { raised } => self.raise_alarm(turn, raised),
         }
-        Reply::None
     }
 
-    fn handle_queue(&mut self, turn: &mut Turn<'_>, command: Command) -> Result<Reply, Error> {
+    fn handle_queue(&mut self, turn: &mut Turn<'_>, command: QueueCommand) -> Result<Reply, Error> {
         turn.effects.meter.charge(Step::Command, 1);
         match command {
-            Command::QueueDeclare {
+            QueueCommand::Declare {
                 connection,
                 name,
                 durable,
@@ -119,26 +131,30 @@ impl Core {
                 check_weight(&arguments)?;
                 self.queue_declare(turn, connection, &name, properties, &arguments)
             }
-            Command::QueueDelete {
+            QueueCommand::Delete {
                 connection,
                 name,
                 if_unused,
                 if_empty,
             } => self.queue_delete(turn, connection, &name, if_unused, if_empty),
-            Command::QueuePurge {
+            QueueCommand::Purge {
                 connection,
                 name,
                 with_dead_pending,
             } => self.queue_purge(turn, connection, &name, with_dead_pending),
-            Command::QueueGet { name } => self.queue_get(&name),
-            other => self.handle_exchange(turn, other),
+            QueueCommand::Get { name } => self.queue_get(&name),
         }
     }
 
-    fn handle_exchange(&mut self, turn: &mut Turn<'_>, command: Command) -> Result<Reply, Error> {
+    fn handle_topology(
+        &mut self,
+        turn: &mut Turn<'_>,
+        command: TopologyCommand,
+    ) -> Result<Reply, Error> {
+        turn.effects.meter.charge(Step::Command, 1);
         match command {
-            Command::ExchangeResolve { name } => self.exchange_resolve(&name),
-            Command::ExchangeDeclare {
+            TopologyCommand::ExchangeResolve { name } => self.exchange_resolve(&name),
+            TopologyCommand::ExchangeDeclare {
                 name,
                 kind,
                 durable,
@@ -157,8 +173,10 @@ impl Core {
                 };
                 self.exchange_declare(turn, spec)
             }),
-            Command::ExchangeDelete { name, if_unused } => self.exchange_delete(&name, if_unused),
-            Command::Bind {
+            TopologyCommand::ExchangeDelete { name, if_unused } => {
+                self.exchange_delete(&name, if_unused)
+            }
+            TopologyCommand::Bind {
                 connection,
                 source,
                 destination,
@@ -168,21 +186,22 @@ impl Core {
                 check_weight(&arguments)?;
                 self.bind(connection, (&source, &destination, &key, arguments))
             }
-            Command::Unbind {
+            TopologyCommand::Unbind {
                 connection,
                 source,
                 destination,
                 key,
                 arguments,
             } => self.unbind(connection, (&source, &destination, &key, arguments)),
-            Command::BindingsGet { of, after } => {
+            TopologyCommand::BindingsGet { of, after } => {
                 let slice = self.router.bindings_slice(&of, after.as_deref());
                 turn.effects.meter.charge(Step::Object, slice.found.len());
                 Ok(Reply::Bindings(Box::new(slice)))
             }
-            Command::PolicySet { operator, policy } => Ok(self.policy_set(turn, operator, policy)),
-            Command::PolicyDelete { operator, name } => self.policy_delete(operator, name),
-            _ => Ok(Reply::None),
+            TopologyCommand::PolicySet { operator, policy } => {
+                Ok(self.policy_set(turn, operator, policy))
+            }
+            TopologyCommand::PolicyDelete { operator, name } => self.policy_delete(operator, name),
         }
     }
 

@@ -8,7 +8,9 @@ use crate::base::{ConnectionId, Lsn, Millis, Name, Position, QueueId};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
 use crate::broker::names::{check_form, check_new_name, is_temporary};
 use crate::broker::queue::{Queue, State, Usage};
-use crate::broker::{ConsumerEnd, DropCause, Effect, Error, Fact, Kind, LogEvent, Reply};
+use crate::broker::{
+    ConsumerEnd, DropCause, Effect, Error, Fact, Kind, LogEvent, Reply, TopologyFact,
+};
 use crate::wire::Value;
 
 /// The argument that says what type a queue is of.
@@ -157,12 +159,13 @@ impl Core {
         }
         if queue.durable {
             let (name, arguments) = (name.clone(), given.to_vec());
-            self.recorder.push(Fact::QueueDeclared {
-                queue: id,
-                name,
-                auto_delete,
-                arguments,
-            });
+            self.recorder
+                .push(Fact::Topology(TopologyFact::QueueDeclared {
+                    queue: id,
+                    name,
+                    auto_delete,
+                    arguments,
+                }));
         }
         self.install(queue);
         id
@@ -346,7 +349,8 @@ impl Core {
             owner.exclusive_queues.remove(&id);
         }
         if queue.durable {
-            self.recorder.push(Fact::QueueDeleted { queue: id });
+            self.recorder
+                .push(Fact::Topology(TopologyFact::QueueDeleted { queue: id }));
         }
         self.end_publishers(turn, id);
         let removed = self.router.queue_removed(&queue.name);

@@ -1,4 +1,5 @@
 //! A core is rebuilt from the journal's records. Applying a fact twice equals applying it once.
+#![deny(clippy::wildcard_enum_match_arm)]
 
 mod facts;
 
@@ -67,9 +68,12 @@ impl Restoring {
     /// Notes that a piece of a checkpoint is the copy of a block of messages: the next checkpoint
     /// can keep it. Not if blocks had another size, so that it is a part of one, or of two.
     fn note_copied(&mut self, piece: &Record) {
-        let mut shelved = piece.facts.iter().filter_map(|fact| match fact {
-            Fact::Shelved { queue, messages } => Some((queue, messages)),
-            _ => None,
+        let mut shelved = piece.facts.iter().filter_map(|fact| {
+            if let Fact::Shelved { queue, messages } = fact {
+                Some((queue, messages))
+            } else {
+                None
+            }
         });
         let (Some((id, messages)), None) = (shelved.next(), shelved.next()) else {
             return;

@@ -11,7 +11,7 @@ use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Timestamp};
 use crate::broker::binding::Binding;
 use crate::broker::queue::{Card, Queue, lane, next_lane};
 use crate::broker::router::BindingsOf;
-use crate::broker::{Fact, Shelved};
+use crate::broker::{Fact, Shelved, TopologyFact};
 
 /// Exchanges, queues or bindings looked at in one slice at most.
 const SLICE_THINGS: usize = 256;
@@ -112,7 +112,9 @@ impl Core {
             Step::Policies => {
                 for operator in [false, true] {
                     let policies = self.policies.list(operator).cloned().map(Box::new);
-                    facts.extend(policies.map(|policy| Fact::PolicySet { operator, policy }));
+                    facts.extend(policies.map(|policy| {
+                        Fact::Topology(TopologyFact::PolicySet { operator, policy })
+                    }));
                 }
                 Step::Messages
             }
@@ -121,7 +123,9 @@ impl Core {
                     Step::Messages
                 } else {
                     let next = snapshot.next_queue;
-                    slice.facts.push(Fact::QueueIds { next });
+                    slice
+                        .facts
+                        .push(Fact::Topology(TopologyFact::QueueIds { next }));
                     Step::End
                 }
             }
@@ -145,7 +149,7 @@ impl Core {
         for (number, exchange) in (1..).zip(exchanges) {
             let spec = &exchange.spec;
             if self.durable_exchanges.contains(&spec.name) {
-                facts.push(Fact::ExchangeDeclared(spec.clone()));
+                facts.push(Fact::Topology(TopologyFact::ExchangeDeclared(spec.clone())));
             }
             last = (number == SLICE_THINGS).then(|| spec.name.clone());
         }
@@ -206,12 +210,12 @@ impl Core {
 }
 
 fn declared(queue: &Queue) -> Fact {
-    Fact::QueueDeclared {
+    Fact::Topology(TopologyFact::QueueDeclared {
         queue: queue.id,
         name: queue.name.clone(),
         auto_delete: queue.auto_delete,
         arguments: queue.arguments.echoed().to_vec(),
-    }
+    })
 }
 
 fn bound(binding: Binding) -> Fact {
@@ -221,12 +225,12 @@ fn bound(binding: Binding) -> Fact {
         key,
         arguments,
     } = binding;
-    Fact::Bound {
+    Fact::Topology(TopologyFact::Bound {
         source,
         destination,
         key,
         arguments,
-    }
+    })
 }
 
 /// Copies durable messages of a queue from where the snapshot is: blocks whose copies are kept, then

@@ -7,7 +7,7 @@ use crate::broker::arguments::QueueType;
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::policy::EffectiveSettings;
 use crate::broker::queue::Growth;
-use crate::broker::{Destination, Error, Fact, Kind, Policy, Reply};
+use crate::broker::{Destination, Error, Fact, Kind, Policy, Reply, TopologyFact};
 use crate::wire::Value;
 
 /// How far a pass has come that gives exchanges and queues what the policies say.
@@ -62,7 +62,8 @@ impl Core {
         self.router.apply_policies_to(declared.id, &self.policies);
         if spec.durable {
             self.durable_exchanges.insert(spec.name.clone());
-            self.recorder.push(Fact::ExchangeDeclared(spec));
+            self.recorder
+                .push(Fact::Topology(TopologyFact::ExchangeDeclared(spec)));
         }
         self.retry_all();
         Ok(Reply::ExchangeDeclared {
@@ -99,7 +100,9 @@ impl Core {
         for name in names {
             if self.durable_exchanges.remove(name) {
                 self.recorder
-                    .push(Fact::ExchangeDeleted { name: name.clone() });
+                    .push(Fact::Topology(TopologyFact::ExchangeDeleted {
+                        name: name.clone(),
+                    }));
             }
         }
     }
@@ -117,12 +120,12 @@ impl Core {
         if self.keeps_binding(source, destination) {
             let (source, destination) = (source.clone(), destination.clone());
             let key = key.clone();
-            self.recorder.push(Fact::Bound {
+            self.recorder.push(Fact::Topology(TopologyFact::Bound {
                 source,
                 destination,
                 key,
                 arguments,
-            });
+            }));
         }
         self.retry_all();
         Ok(self.done())
@@ -142,12 +145,12 @@ impl Core {
         if kept {
             let (source, destination) = (source.clone(), destination.clone());
             let key = key.clone();
-            self.recorder.push(Fact::Unbound {
+            self.recorder.push(Fact::Topology(TopologyFact::Unbound {
                 source,
                 destination,
                 key,
                 arguments,
-            });
+            }));
         }
         self.exchanges_went(&removed.exchanges);
         self.retry_all();
@@ -221,10 +224,10 @@ impl Core {
     ) -> Reply {
         let warnings = self.policy_warnings(&policy);
         turn.warn(Kind::Policy, &policy.name, &warnings);
-        self.recorder.push(Fact::PolicySet {
+        self.recorder.push(Fact::Topology(TopologyFact::PolicySet {
             operator,
             policy: policy.clone(),
-        });
+        }));
         let created = self.policies.set(operator, *policy);
         self.policies_changed();
         Reply::PolicySet {
@@ -241,7 +244,11 @@ impl Core {
                 name,
             });
         }
-        self.recorder.push(Fact::PolicyDeleted { operator, name });
+        self.recorder
+            .push(Fact::Topology(TopologyFact::PolicyDeleted {
+                operator,
+                name,
+            }));
         self.policies_changed();
         Ok(self.done())
     }

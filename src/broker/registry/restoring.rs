@@ -1,4 +1,5 @@
 //! A broker is rebuilt from the journal's records: its registry and the cores of its vhosts.
+#![deny(clippy::wildcard_enum_match_arm)]
 
 use std::collections::BTreeMap;
 

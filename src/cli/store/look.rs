@@ -1,4 +1,5 @@
 //! Reads a data directory through the record layer, as a start would, and checks what it says.
+#![deny(clippy::wildcard_enum_match_arm)]
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +9,7 @@ use thiserror::Error;
 use super::findings::{Cut, Damage, Findings, Queue, Records, Segment, Start, Vhost};
 use crate::base::{Lsn, Millis, Name, Now, QueueId, Seed, Timestamp};
 use crate::broker::registry::{OWNER, RegistryFact};
-use crate::broker::{Body, Fact, Options, Record, Restoring};
+use crate::broker::{Body, Fact, Options, Record, Restoring, TopologyFact};
 use crate::record::{self, RecordError};
 use crate::store::{Depth, Disk, Inspection, Lost, Restored, StoreError, StoreReport};
 
@@ -142,10 +143,23 @@ impl Reading {
                     let lengths = bodies.map(|shelved| (shelved.body, shelved.size_bytes as usize));
                     self.lengths.extend(lengths);
                 }
-                Fact::QueueDeclared { queue, .. } | Fact::QueueDeleted { queue } => {
+                Fact::Topology(
+                    TopologyFact::QueueDeclared { queue, .. }
+                    | TopologyFact::QueueDeleted { queue },
+                ) => {
                     self.declared.insert(*queue);
                 }
-                _ => {}
+                // They speak of no queue.
+                Fact::Topology(
+                    TopologyFact::QueueIds { .. }
+                    | TopologyFact::ExchangeDeclared(_)
+                    | TopologyFact::ExchangeDeleted { .. }
+                    | TopologyFact::Bound { .. }
+                    | TopologyFact::Unbound { .. }
+                    | TopologyFact::PolicySet { .. }
+                    | TopologyFact::PolicyDeleted { .. },
+                )
+                | Fact::Registry(_) => {}
             }
         }
     }
@@ -326,12 +340,12 @@ mod tests {
                 journal,
                 writer,
             };
-            writing.record(vec![Fact::QueueDeclared {
+            writing.record(vec![Fact::Topology(TopologyFact::QueueDeclared {
                 queue: QueueId(1),
                 name: Name::from("q"),
                 auto_delete: false,
                 arguments: Vec::new(),
-            }]);
+            })]);
             writing
         }
 
@@ -441,7 +455,7 @@ mod tests {
 
     #[test]
     fn a_queue_that_is_deleted_again_is_no_damage() {
-        let deleted = Fact::QueueDeleted { queue: QueueId(7) };
+        let deleted = Fact::Topology(TopologyFact::QueueDeleted { queue: QueueId(7) });
         check(vec![inserted("more", Body::Carried, 7, 1), deleted], &[], 1);
     }
 

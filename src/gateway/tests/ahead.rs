@@ -6,7 +6,7 @@ use rstest::rstest;
 
 use super::support::{Scene, Shelf, message, section};
 use crate::base::{Lsn, Name};
-use crate::broker::{Command, Destination};
+use crate::broker::{Command, Destination, QueueCommand, TopologyCommand, UpkeepCommand};
 use crate::gateway::Written;
 use crate::store::PIECE_BYTES_MAX;
 use crate::wire::Value;
@@ -230,7 +230,7 @@ fn a_full_disk_ends_what_is_written_ahead_by_a_connection_that_consumes() {
     for consumes in [false, true] {
         let (mut scene, shelf, client) = in_the_middle(consumes);
         shelf.look().is_short = true;
-        scene.tell(Command::Alarm { raised: true });
+        scene.tell(Command::Upkeep(UpkeepCommand::Alarm { raised: true }));
         let gateway = &scene.clients[client].gateway;
         assert_eq!(gateway.is_ahead_in_alarm(), !consumes);
         assert_eq!(shelf.released().is_empty(), !consumes);
@@ -243,21 +243,21 @@ fn a_body_in_two_queues_is_let_go_with_the_last() {
     let (publisher, consumer) = (scene.client(), scene.client());
     scene.exchange("x", false);
     for (name, durable) in [("a", true), ("b", false)] {
-        scene.ask(Command::QueueDeclare {
+        scene.ask(Command::Queue(QueueCommand::Declare {
             connection: None,
             name: Name::from(name),
             durable,
             exclusive: false,
             auto_delete: false,
             arguments: Vec::new(),
-        });
-        scene.ask(Command::Bind {
+        }));
+        scene.ask(Command::Topology(TopologyCommand::Bind {
             connection: None,
             source: Name::from("x"),
             destination: Destination::Queue(Name::from(name)),
             key: Name::from(""),
             arguments: Vec::new(),
-        });
+        }));
     }
     let link = scene.publisher(publisher, Some("/exchanges/x"));
     let sent = large(600_000);

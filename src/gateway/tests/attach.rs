@@ -5,7 +5,7 @@ use serde_amqp::descriptor::Descriptor;
 
 use super::support::{Scene, message, receiver, section, sender};
 use crate::base::{ConnectionId, Name};
-use crate::broker::Command;
+use crate::broker::{Command, QueueCommand};
 use crate::deaths::Encoding;
 use crate::link::Event;
 use crate::wire::performative::{Attach, DistributionMode, FieldValue, Symbol, fields};
@@ -182,14 +182,14 @@ fn permissions_are_checked_by_name() {
 fn exclusive_queue_of_another_connection_is_locked_for_consumers_only() {
     let mut scene = Scene::new();
     let (owner, other) = (scene.client(), scene.client());
-    scene.ask(Command::QueueDeclare {
+    scene.ask(Command::Queue(QueueCommand::Declare {
         connection: Some(ConnectionId(owner as u64 + 1)),
         name: Name::from("own"),
         durable: false,
         exclusive: true,
         auto_delete: false,
         arguments: Vec::new(),
-    });
+    }));
     check(&mut scene, owner, "owner", receiver("r", "/queues/own"), "");
     check(
         &mut scene,

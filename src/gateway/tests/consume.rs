@@ -2,7 +2,7 @@
 
 use super::support::{Scene, message, options, receiver};
 use crate::base::Name;
-use crate::broker::Command;
+use crate::broker::{Command, QueueCommand};
 use crate::gateway::{Options, Written};
 use crate::link::Event;
 use crate::wire::performative::{Attach, DeliveryState, FieldValue, fields};
@@ -161,12 +161,12 @@ fn queue_deleted_under_its_consumer_detaches_it() {
     let client = scene.client();
     scene.queue("q", &[]);
     let link = scene.consumer(client, "q", 1);
-    scene.ask(Command::QueueDelete {
+    scene.ask(Command::Queue(QueueCommand::Delete {
         connection: None,
         name: Name::from("q"),
         if_unused: false,
         if_empty: false,
-    });
+    }));
     assert_eq!(
         scene.detached(client, link).as_deref(),
         Some("amqp:resource-deleted")

@@ -4,7 +4,7 @@ use rstest::rstest;
 
 use super::support::{Scene, message, receiver, sender};
 use crate::base::Name;
-use crate::broker::{Command, Reply};
+use crate::broker::{Command, QueueCommand, Reply};
 use crate::link::{Event, LinkHandle};
 use crate::wire::performative::{
     Attach, FieldArray, FieldValue, Source, Symbol, Target, TargetArchetype, fields,
@@ -55,7 +55,10 @@ fn open(scene: &mut Scene, client: usize, attach: Attach) -> (LinkHandle, String
 
 fn exists(scene: &mut Scene, queue: &Name) -> bool {
     let name = queue.clone();
-    matches!(scene.ask(Command::QueueGet { name }), Reply::Queue(_))
+    matches!(
+        scene.ask(Command::Queue(QueueCommand::Get { name })),
+        Reply::Queue(_)
+    )
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::support::{Scene, addressed, message, options, section};
 use crate::base::limits::PUBLISH_CREDIT_BYTES;
 use crate::base::{Lsn, Name};
-use crate::broker::Command;
+use crate::broker::{Command, QueueCommand, TopologyCommand, UpkeepCommand};
 use crate::gateway::Options;
 use crate::wire::Value;
 use crate::wire::performative::DeliveryState;
@@ -98,12 +98,12 @@ fn bad_cc_is_released_and_detached_or_rejected_on_the_anonymous_terminus() {
 }
 
 fn delete(scene: &mut Scene, queue: &str) {
-    scene.ask(Command::QueueDelete {
+    scene.ask(Command::Queue(QueueCommand::Delete {
         connection: None,
         name: Name::from(queue),
         if_unused: false,
         if_empty: false,
-    });
+    }));
 }
 
 #[test]
@@ -141,10 +141,10 @@ fn deleted_queue_releases_and_deleted_exchange_detaches() {
     let to_queue = scene.publisher(client, Some("/queues/q"));
     let to_exchange = scene.publisher(client, Some("/exchanges/x/k"));
     delete(&mut scene, "q");
-    scene.ask(Command::ExchangeDelete {
+    scene.ask(Command::Topology(TopologyCommand::ExchangeDelete {
         name: Name::from("x"),
         if_unused: false,
-    });
+    }));
     assert_eq!(
         scene.publish(client, to_queue, &message(b"m")).as_deref(),
         Some("released")
@@ -238,7 +238,7 @@ fn alarm_takes_credit_and_gives_it_back() {
     let client = scene.client();
     scene.queue("q", &[]);
     let link = scene.publisher(client, Some("/queues/q"));
-    scene.ask(Command::Alarm { raised: true });
+    scene.ask(Command::Upkeep(UpkeepCommand::Alarm { raised: true }));
     assert_eq!(scene.clients[client].engine.credit(link), 0);
     let late = scene.client();
     let stopped = scene.publisher(late, Some("/queues/q"));
@@ -247,7 +247,7 @@ fn alarm_takes_credit_and_gives_it_back() {
         0,
         "those who come later too"
     );
-    scene.ask(Command::Alarm { raised: false });
+    scene.ask(Command::Upkeep(UpkeepCommand::Alarm { raised: false }));
     assert_eq!(scene.clients[client].engine.credit(link), 170);
     assert_eq!(scene.clients[late].engine.credit(stopped), 170);
 }

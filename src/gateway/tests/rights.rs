@@ -5,8 +5,8 @@ use rstest::rstest;
 use super::support::{Scene, addressed, receiver, sender};
 use crate::access::{Permissions, TopicPermissions};
 use crate::base::Name;
-use crate::broker::Command;
 use crate::broker::registry::{DEFAULT_VHOST, RegistryFact};
+use crate::broker::{Command, TopologyCommand};
 
 /// What a client does with a link.
 #[derive(Clone, Copy, Debug)]
@@ -23,14 +23,14 @@ enum Use {
 fn scene(rights: [&str; 3]) -> (Scene, usize) {
     let mut scene = Scene::new();
     scene.queue("q", &[]);
-    scene.ask(Command::ExchangeDeclare {
+    scene.ask(Command::Topology(TopologyCommand::ExchangeDeclare {
         name: Name::from("x"),
         kind: Name::from("topic"),
         durable: true,
         auto_delete: false,
         internal: false,
         arguments: Vec::new(),
-    });
+    }));
     let [configure, write, read] = rights;
     scene
         .environment

@@ -11,7 +11,9 @@ use crate::access::{
 };
 use crate::base::{ConnectionId, Lsn, Millis, Name, Now, Seed, Timestamp};
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec};
-use crate::broker::{Command, Core, Effects, Options as CoreOptions, Reply};
+use crate::broker::{
+    Command, Core, Effects, Options as CoreOptions, QueueCommand, Reply, TopologyCommand,
+};
 use crate::gateway::{Bodies, Environment, Gateway, Options};
 use crate::link::{
     ClientOptions, ClientSasl, Connection, Event, Identity, LinkHandle, Options as LinkOptions,
@@ -359,34 +361,34 @@ impl Scene {
         let arguments = arguments
             .iter()
             .map(|(key, value)| (Name::from(*key), value.clone()));
-        let reply = self.ask(Command::QueueDeclare {
+        let reply = self.ask(Command::Queue(QueueCommand::Declare {
             connection: None,
             name: Name::from(name),
             durable: true,
             exclusive: false,
             auto_delete: false,
             arguments: arguments.collect(),
-        });
+        }));
         assert!(matches!(reply, Reply::QueueDeclared { .. }), "{reply:?}");
     }
 
     pub(super) fn exchange(&mut self, name: &str, internal: bool) {
-        let reply = self.ask(Command::ExchangeDeclare {
+        let reply = self.ask(Command::Topology(TopologyCommand::ExchangeDeclare {
             name: Name::from(name),
             kind: Name::from("fanout"),
             durable: true,
             auto_delete: false,
             internal,
             arguments: Vec::new(),
-        });
+        }));
         assert!(matches!(reply, Reply::ExchangeDeclared { .. }), "{reply:?}");
     }
 
     /// Ready and held messages of a queue.
     pub(super) fn counts(&mut self, queue: &str) -> (u64, u64) {
-        match self.ask(Command::QueueGet {
+        match self.ask(Command::Queue(QueueCommand::Get {
             name: Name::from(queue),
-        }) {
+        })) {
             Reply::Queue(info) => (info.messages_ready, info.messages_unacknowledged),
             other => panic!("{other:?}"),
         }

@@ -11,7 +11,7 @@ use crate::broker::definition::KEYS;
 use crate::broker::exchange::ExchangeKind;
 use crate::broker::policy::PolicySpec;
 use crate::broker::registry::VhostLimits;
-use crate::broker::{Command, Destination, Policy};
+use crate::broker::{Command, Destination, Policy, QueueCommand, TopologyCommand};
 use crate::wire::Value;
 
 /// The algorithm of a hash that comes without one (as RabbitMQ).
@@ -240,7 +240,10 @@ fn policy_items(vhost: &Name, operator: bool, called: &Name, fields: &Fields) ->
         let policy = spec.check_kept().and_then(|()| Policy::new(operator, spec));
         let policy = policy.map_err(|error| Problem::Wrong(error.to_string()))?;
         let policy = Box::new(policy);
-        Ok(command(vhost, Command::PolicySet { operator, policy }))
+        Ok(command(
+            vhost,
+            Command::Topology(TopologyCommand::PolicySet { operator, policy }),
+        ))
     };
     items.push(Item {
         what: what.clone(),
@@ -263,14 +266,14 @@ pub(super) fn exchange(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
             let why = format!("exchanges of type '{kind}' are not supported");
             return Err(Problem::Unsupported(why));
         }
-        let declare = Command::ExchangeDeclare {
+        let declare = Command::Topology(TopologyCommand::ExchangeDeclare {
             name: called,
             kind,
             durable: fields.flag("durable", true)?,
             auto_delete: fields.flag("auto_delete", false)?,
             internal: fields.flag("internal", false)?,
             arguments: fields.arguments("arguments")?,
-        };
+        });
         Ok(command(&vhost, declare))
     };
     one(what, read(reading))
@@ -293,14 +296,14 @@ pub(super) fn queue(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
             let why = format!("queues of type '{kind}' are not supported");
             return Err(Problem::Unsupported(why));
         }
-        let declare = Command::QueueDeclare {
+        let declare = Command::Queue(QueueCommand::Declare {
             connection: None,
             name: called,
             durable: fields.flag("durable", true)?,
             exclusive: false,
             auto_delete: fields.flag("auto_delete", false)?,
             arguments,
-        };
+        });
         Ok(command(&vhost, declare))
     };
     one(what, read(reading))
@@ -333,7 +336,7 @@ pub(super) fn binding(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
                 return Err(Problem::Unsupported(why));
             }
         }
-        let bind = Command::Bind {
+        let bind = Command::Topology(TopologyCommand::Bind {
             connection: None,
             source,
             destination: if to_queue {
@@ -343,7 +346,7 @@ pub(super) fn binding(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
             },
             key: name(fields, "routing_key")?,
             arguments: fields.arguments("arguments")?,
-        };
+        });
         Ok(command(&vhost, bind))
     };
     one(what, read())

@@ -11,7 +11,8 @@ use crate::access::Permissions;
 use crate::base::{ConnectionId, ConsumerId, Name, Now, PublisherId, Seed, SessionId};
 use crate::broker::router::DEFAULT_EXCHANGE;
 use crate::broker::{
-    Command, Consume, Core, Effect, Effects, Options, Outcome, Publish, Reply, Settle, Target,
+    Command, Consume, Core, Effect, Effects, Options, Outcome, Publish, QueueCommand, Reply,
+    Settle, Target,
 };
 use crate::management::{Caller, handle};
 use crate::message::{KeyRule, Message, Route};
@@ -136,12 +137,12 @@ impl Setting {
     }
 
     fn delete_q3(&mut self) {
-        self.apply(Command::QueueDelete {
+        self.apply(Command::Queue(QueueCommand::Delete {
             connection: Some(OWNER),
             name: Name::from("q3"),
             if_unused: false,
             if_empty: false,
-        });
+        }));
     }
 
     /// What happened before a recorded request.

@@ -22,7 +22,9 @@ use super::stats::{LockHolds, VhostStats};
 use super::store::Store;
 use crate::base::limits::BATCH_COMMANDS_MAX;
 use crate::base::{ConnectionId, Gauge, Lsn, Millis, Name, Now, Seed, Table};
-use crate::broker::{Command, Core, Effects, Fact, Memory, More, QueueChurn, Record, Snapshot};
+use crate::broker::{
+    Command, Core, Effects, Fact, Memory, More, QueueChurn, Record, Snapshot, UpkeepCommand,
+};
 use crate::gateway::Gateway;
 use crate::management::http::json::stats::VhostSample;
 use crate::record::Stored;
@@ -222,7 +224,7 @@ impl<D: Disk> Vhost<D> {
 
     /// Raises or clears the alarm that stops publishers.
     pub(crate) fn set_alarm(&self, raised: bool) -> Result<(), Failed> {
-        self.command(Command::Alarm { raised })
+        self.command(Command::Upkeep(UpkeepCommand::Alarm { raised }))
     }
 
     /// Applies a command that is answered by nothing.

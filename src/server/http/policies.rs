@@ -11,7 +11,7 @@ use super::work::failed;
 use crate::base::limits::POLICIES_MAX;
 use crate::base::{Lsn, Name};
 use crate::broker::policy::PolicySpec;
-use crate::broker::{Command, Policy, Reply as Answer};
+use crate::broker::{Command, Policy, Reply as Answer, TopologyCommand};
 use crate::management::http::json::topology;
 use crate::management::http::{Failure, Fields, Listing};
 use crate::management::{Operations, Refusal};
@@ -82,7 +82,10 @@ pub(super) async fn put_fields(
     let (created, warnings) = call
         .operate(|operations| {
             let policy = Box::new(policy);
-            match apply(operations, Command::PolicySet { operator, policy })? {
+            match apply(
+                operations,
+                Command::Topology(TopologyCommand::PolicySet { operator, policy }),
+            )? {
                 Answer::PolicySet {
                     created,
                     lsn,
@@ -116,12 +119,15 @@ fn check_count(call: &Call<'_>, operator: bool, name: &Name) -> Result<(), Failu
 /// `DELETE /api/policies/VHOST/NAME`.
 pub(super) async fn delete(call: &Call<'_>, operator: bool) -> Result<Reply, Failure> {
     let name = call.params.get("name");
-    call.operate(
-        |operations| match apply(operations, Command::PolicyDelete { operator, name })? {
+    call.operate(|operations| {
+        match apply(
+            operations,
+            Command::Topology(TopologyCommand::PolicyDelete { operator, name }),
+        )? {
             Answer::Done { lsn } => Ok(((), lsn)),
             _ => Ok(((), Lsn(0))),
-        },
-    )
+        }
+    })
     .await
     .map_err(resource_gone)?;
     Ok(Reply::Done)

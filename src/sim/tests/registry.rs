@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::access::{Permissions, User, UserLimits};
 use crate::base::{Lsn, Millis, Name, Now, QueueId, Seed, Timestamp};
 use crate::broker::registry::{OWNER, Piece, Registry, RegistryFact, RestoringAll, VhostSpec};
-use crate::broker::{Fact, Options, Record, Restoring};
+use crate::broker::{Fact, Options, Record, Restoring, TopologyFact};
 use crate::record::{Stored, decode};
 use crate::store::sim_disk::{Crash, Faults, SimDisk};
 use crate::store::{self, DiskJournal, Journal, Maintained, Random, Restored, StoreError, Writer};
@@ -147,12 +147,12 @@ impl Life {
         let queue = QueueId(*next);
         *next += 1;
         names.push(name.clone());
-        let declared = Fact::QueueDeclared {
+        let declared = Fact::Topology(TopologyFact::QueueDeclared {
             queue,
             name,
             auto_delete: false,
             arguments: Vec::new(),
-        };
+        });
         self.append(vhost, vec![declared]);
     }
 
@@ -168,11 +168,13 @@ impl Life {
         self.block(OWNER, facts);
         self.act();
         for (vhost, (_, names)) in self.queues.clone() {
-            let facts = names.into_iter().map(|name| Fact::QueueDeclared {
-                queue: QueueId(name[1..4].parse().unwrap()),
-                name,
-                auto_delete: false,
-                arguments: Vec::new(),
+            let facts = names.into_iter().map(|name| {
+                Fact::Topology(TopologyFact::QueueDeclared {
+                    queue: QueueId(name[1..4].parse().unwrap()),
+                    name,
+                    auto_delete: false,
+                    arguments: Vec::new(),
+                })
             });
             self.block(&vhost, facts.collect());
             self.act();

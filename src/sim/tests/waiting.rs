@@ -13,8 +13,8 @@ use crate::base::{
     Timestamp,
 };
 use crate::broker::{
-    Command, Consume, Core, Destination, Effect, Effects, Fact, Options, Outcome, Publish, Record,
-    Settle, Target,
+    Command, Consume, Core, Destination, Effect, Effects, Fact, Options, Outcome, Publish,
+    QueueCommand, Record, Settle, Target, TopologyCommand, UpkeepCommand,
 };
 use crate::message::{KeyRule, Message, Route};
 use crate::sim::Archive;
@@ -71,7 +71,7 @@ impl Client {
             let Some(load) = self.effects.loads.pop() else {
                 break;
             };
-            let loaded = Command::Loaded(self.archive.load(&load));
+            let loaded = Command::Upkeep(UpkeepCommand::Loaded(self.archive.load(&load)));
             self.core.apply(NOW, loaded, &mut self.effects);
         }
         let mut deliveries = Vec::new();
@@ -93,7 +93,7 @@ impl Client {
 
     pub(super) fn declare(&mut self, name: &str, arguments: &[(&str, Value)]) {
         let typed = arguments.iter();
-        self.apply(Command::QueueDeclare {
+        self.apply(Command::Queue(QueueCommand::Declare {
             connection: Some(CONNECTION),
             name: Name::from(name),
             durable: true,
@@ -102,28 +102,28 @@ impl Client {
             arguments: typed
                 .map(|(key, value)| (Name::from(*key), value.clone()))
                 .collect(),
-        });
+        }));
     }
 
     fn exchange(&mut self, name: &str) {
-        self.apply(Command::ExchangeDeclare {
+        self.apply(Command::Topology(TopologyCommand::ExchangeDeclare {
             name: Name::from(name),
             kind: Name::from("fanout"),
             durable: true,
             auto_delete: false,
             internal: false,
             arguments: Vec::new(),
-        });
+        }));
     }
 
     fn bind(&mut self, source: &str, queue: &str) {
-        self.apply(Command::Bind {
+        self.apply(Command::Topology(TopologyCommand::Bind {
             connection: Some(CONNECTION),
             source: Name::from(source),
             destination: Destination::Queue(Name::from(queue)),
             key: Name::from(""),
             arguments: Vec::new(),
-        });
+        }));
     }
 
     /// Publishes a durable message whose body is its name.

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use super::World;
 use crate::base::{ConnectionId, ConsumerId, Lsn, Name, QueueId, SessionId};
-use crate::broker::{Command, Consume, DropCause, Effect, Publish, PublishOutcome, Reply, Settle};
+use crate::broker::{
+    Command, Consume, DropCause, Effect, Publish, PublishOutcome, QueueCommand, Reply, Settle,
+    TopologyCommand,
+};
 use crate::sim::model::{ModelConsumer, ModelQueue, Scene};
 use crate::sim::plan::Step;
 
@@ -159,23 +162,23 @@ impl World {
     fn plain(&mut self, command: Command) {
         match command {
             Command::Publish(publish) => self.publish(publish),
-            Command::QueueDelete { .. } => {
+            Command::Queue(QueueCommand::Delete { .. }) => {
                 let before: Vec<_> = self.model.queues.keys().copied().collect();
                 self.apply(command);
                 self.queues_gone(&before);
             }
-            Command::QueuePurge {
+            Command::Queue(QueueCommand::Purge {
                 ref name,
                 with_dead_pending,
                 ..
-            } => {
+            }) => {
                 let id = self.core.queue(name).map(|queue| queue.id);
                 self.apply(command);
                 if let Some(id) = id {
                     self.model.purge(id, with_dead_pending);
                 }
             }
-            Command::QueueDeclare { auto_delete, .. } => {
+            Command::Queue(QueueCommand::Declare { auto_delete, .. }) => {
                 let reply = self.apply(command);
                 if let Reply::QueueDeclared {
                     created: true,
@@ -186,7 +189,9 @@ impl World {
                     self.queue_made(info.id, &info.name, auto_delete);
                 }
             }
-            Command::PolicySet { .. } | Command::PolicyDelete { .. } => {
+            Command::Topology(
+                TopologyCommand::PolicySet { .. } | TopologyCommand::PolicyDelete { .. },
+            ) => {
                 let refused = matches!(self.apply(command), Reply::Refused(_));
                 if !refused {
                     self.model.policies_changed();

@@ -5,7 +5,7 @@ use crate::base::{Lsn, Millis, Name, Position, QueueId, Timestamp};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
 use crate::broker::core::admission::size_bytes;
 use crate::broker::queue::{Card, Pending, Queue, State, lane};
-use crate::broker::{Body, Entry, Fact, Shelved};
+use crate::broker::{Body, Entry, Fact, Shelved, TopologyFact};
 use crate::deaths::Reason;
 use crate::message::Message;
 use crate::wire::Value;
@@ -48,7 +48,44 @@ impl Restoring {
                 self.dead_pending(*queue, *position, *reason, targets.clone());
             }
             Fact::Purged { queue, below, kept } => self.purge(*queue, below, kept),
-            Fact::QueueDeclared {
+            Fact::Shelved { queue, messages } => {
+                for shelved in messages {
+                    self.shelve(*queue, shelved);
+                }
+            }
+            Fact::Changed {
+                queue,
+                position,
+                message,
+                body,
+                ..
+            } => self.changed(lsn, (*queue, *position), message, *body),
+            Fact::Topology(fact) => self.topology(fact),
+            // It is of the registry, which is beside all vhosts: who restores that heeds it.
+            Fact::Registry(_) => {}
+        }
+    }
+
+    /// A message is another one from now on.
+    fn changed(
+        &mut self,
+        lsn: Lsn,
+        (queue, position): (QueueId, Position),
+        message: &Message,
+        body: Body,
+    ) {
+        let (size_bytes, body) = (size_bytes(message), name_of(lsn, body));
+        self.change(queue, position, |card| {
+            (card.envelope, card.body) = (lsn, body);
+            card.size_bytes = size_bytes;
+        });
+    }
+
+    /// Topology is applied as it was; what is there already, or gone already, stays so.
+    fn topology(&mut self, fact: &TopologyFact) {
+        let core = &mut self.core;
+        match fact {
+            TopologyFact::QueueDeclared {
                 queue,
                 name,
                 auto_delete,
@@ -56,52 +93,19 @@ impl Restoring {
             } => {
                 self.declare_queue(*queue, name, *auto_delete, arguments);
             }
-            Fact::QueueDeleted { queue } => self.delete_queue(*queue),
-            Fact::QueueIds { next } => {
-                self.core.next_queue = self.core.next_queue.max(next.0);
+            TopologyFact::QueueDeleted { queue } => self.delete_queue(*queue),
+            TopologyFact::QueueIds { next } => {
+                core.next_queue = core.next_queue.max(next.0);
             }
-            Fact::Shelved { queue, messages } => {
-                for shelved in messages {
-                    self.shelve(*queue, shelved);
-                }
-            }
-            Fact::Changed { .. } => self.changed(lsn, fact),
-            _ => self.topology(fact),
-        }
-    }
-
-    /// A message is another one from now on.
-    fn changed(&mut self, lsn: Lsn, fact: &Fact) {
-        let Fact::Changed {
-            queue,
-            position,
-            message,
-            body,
-            ..
-        } = fact
-        else {
-            return;
-        };
-        let (size_bytes, body) = (size_bytes(message), name_of(lsn, *body));
-        self.change(*queue, *position, |card| {
-            (card.envelope, card.body) = (lsn, body);
-            card.size_bytes = size_bytes;
-        });
-    }
-
-    /// Topology is applied as it was; what is there already, or gone already, stays so.
-    fn topology(&mut self, fact: &Fact) {
-        let core = &mut self.core;
-        match fact {
-            Fact::ExchangeDeclared(spec) => {
+            TopologyFact::ExchangeDeclared(spec) => {
                 core.durable_exchanges.insert(spec.name.clone());
                 drop(core.router.declare(spec.clone()));
             }
-            Fact::ExchangeDeleted { name } => {
+            TopologyFact::ExchangeDeleted { name } => {
                 core.durable_exchanges.remove(name);
                 drop(core.router.delete(name, false));
             }
-            Fact::Bound {
+            TopologyFact::Bound {
                 source,
                 destination,
                 key,
@@ -109,7 +113,7 @@ impl Restoring {
             } => {
                 drop(core.router.bind(source, destination, key, arguments));
             }
-            Fact::Unbound {
+            TopologyFact::Unbound {
                 source,
                 destination,
                 key,
@@ -117,13 +121,12 @@ impl Restoring {
             } => {
                 drop(core.router.unbind(source, destination, key, arguments));
             }
-            Fact::PolicySet { operator, policy } => {
+            TopologyFact::PolicySet { operator, policy } => {
                 core.policies.set(*operator, (**policy).clone());
             }
-            Fact::PolicyDeleted { operator, name } => {
+            TopologyFact::PolicyDeleted { operator, name } => {
                 core.policies.delete(*operator, name);
             }
-            _ => {}
         }
     }
 

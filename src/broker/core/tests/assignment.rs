@@ -29,7 +29,7 @@ fn two_waiting_consumers_share_ten_messages_evenly() {
                 };
                 s.core.handle_without_running(s.now, flow, &mut effects);
             }
-            s.apply(Command::Alarm { raised: false });
+            s.apply(Command::Upkeep(UpkeepCommand::Alarm { raised: false }));
         } else {
             s.credit(a, 100);
             s.credit(b, 100);
@@ -62,7 +62,7 @@ fn a_turn_is_a_share_of_what_is_ready_and_at_most_64() {
         };
         s.core.handle_without_running(s.now, flow, &mut effects);
     }
-    s.apply(Command::Alarm { raised: false });
+    s.apply(Command::Upkeep(UpkeepCommand::Alarm { raised: false }));
     let order: Vec<u64> = s.deliveries.iter().map(|d| d.consumer.0).collect();
     let runs: Vec<usize> = order.chunk_by(|a, b| a == b).map(<[u64]>::len).collect();
     assert_eq!(runs.first(), Some(&64), "{runs:?}");

@@ -115,22 +115,22 @@ fn a_queue_that_was_deleted_does_not_come_back_and_its_id_is_not_used_again() {
     s.queue("q", &[]);
     let old = s.info("q").id;
     let (connection, name) = (None, Name::from("q"));
-    s.apply(Command::QueueDelete {
+    s.apply(Command::Queue(QueueCommand::Delete {
         connection,
         name,
         if_unused: false,
         if_empty: false,
-    });
+    }));
     let mut core = rebuild(&s, s.now, s.now.wall);
     assert!(core.queue("q").is_none());
-    let declare = Command::QueueDeclare {
+    let declare = Command::Queue(QueueCommand::Declare {
         connection: None,
         name: Name::from("q"),
         durable: true,
         exclusive: false,
         auto_delete: false,
         arguments: Vec::new(),
-    };
+    });
     core.apply(s.now, declare, &mut Effects::new());
     assert!(core.queue("q").is_some_and(|queue| queue.id > old));
 }
@@ -191,8 +191,7 @@ fn messages_of_a_queue_whose_declaration_is_lost_are_in_a_new_one() {
     s.queue("last", &[]);
     let taken = s.take(1, "lost", 1).remove(0);
     s.reject(&taken);
-    let is_declaration =
-        |fact: &Fact| matches!(fact, Fact::QueueDeclared { name, .. } if &**name == "lost");
+    let is_declaration = |fact: &Fact| matches!(fact, Fact::Topology(TopologyFact::QueueDeclared { name, .. }) if &**name == "lost");
     let mut restoring =
         Restoring::new(Options::new(Name::from("/"), Seed(3)), s.now, s.now.wall, 0);
     for mut record in s.records.clone() {

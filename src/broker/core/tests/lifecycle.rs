@@ -5,14 +5,14 @@ use crate::base::{ConnectionId, ConsumerId, Name, SessionId};
 use crate::broker::*;
 
 fn declare(s: &mut Scenario, name: &str, exclusive: bool, auto_delete: bool) -> Reply {
-    s.apply(Command::QueueDeclare {
+    s.apply(Command::Queue(QueueCommand::Declare {
         connection: Some(CONNECTION),
         name: Name::from(name),
         durable: true,
         exclusive,
         auto_delete,
         arguments: Vec::new(),
-    })
+    }))
 }
 
 #[test]
@@ -46,12 +46,12 @@ fn queues_are_counted_as_they_are_declared_created_and_deleted() {
     declare(&mut s, "q", false, false);
     declare(&mut s, "q", false, true);
     declare(&mut s, "r", false, false);
-    let delete = Command::QueueDelete {
+    let delete = Command::Queue(QueueCommand::Delete {
         connection: None,
         name: Name::from("q"),
         if_unused: false,
         if_empty: false,
-    };
+    });
     s.apply(delete);
     let churn = QueueChurn {
         declared: 3,
@@ -80,11 +80,13 @@ fn an_exclusive_queue_is_locked_for_others_and_goes_with_its_connection() {
     });
     let other = s.consume(1, "q", |c| c.of(ConnectionId(2), SessionId(2)));
     assert_eq!(other, locked);
-    let delete = |connection| Command::QueueDelete {
-        connection,
-        name: Name::from("q"),
-        if_unused: false,
-        if_empty: false,
+    let delete = |connection| {
+        Command::Queue(QueueCommand::Delete {
+            connection,
+            name: Name::from("q"),
+            if_unused: false,
+            if_empty: false,
+        })
     };
     assert_eq!(s.apply(delete(Some(ConnectionId(2)))), locked);
     assert_eq!(
@@ -116,12 +118,12 @@ fn deleting_a_queue_ends_its_consumers_and_frees_their_session() {
     s.queue("q", &[]);
     s.publish_all("q", &["a", "b"]);
     let taken = s.take(1, "q", 1).remove(0);
-    let delete = Command::QueueDelete {
+    let delete = Command::Queue(QueueCommand::Delete {
         connection: None,
         name: Name::from("q"),
         if_unused: false,
         if_empty: false,
-    };
+    });
     assert!(matches!(
         s.apply(delete),
         Reply::QueueDeleted { messages: 1, .. }
@@ -143,11 +145,13 @@ fn conditions_of_a_deletion_hold() {
     s.queue("q", &[]);
     s.publish_all("q", &["a"]);
     let c = s.consumer(1, "q");
-    let delete = |if_unused, if_empty| Command::QueueDelete {
-        connection: None,
-        name: Name::from("q"),
-        if_unused,
-        if_empty,
+    let delete = |if_unused, if_empty| {
+        Command::Queue(QueueCommand::Delete {
+            connection: None,
+            name: Name::from("q"),
+            if_unused,
+            if_empty,
+        })
     };
     for (if_unused, if_empty) in [(true, false), (false, true)] {
         let reply = s.apply(delete(if_unused, if_empty));
@@ -178,11 +182,11 @@ fn a_purge_takes_what_is_ready_and_leaves_what_is_held() {
     let c = s.consumer(1, "q");
     s.credit(c, 700);
     let (connection, name) = (None, Name::from("q"));
-    let purge = Command::QueuePurge {
+    let purge = Command::Queue(QueueCommand::Purge {
         connection,
         name,
         with_dead_pending: false,
-    };
+    });
     assert!(matches!(
         s.apply(purge),
         Reply::Purged { messages: 600, .. }
@@ -211,14 +215,14 @@ fn publishing_says_what_is_wrong_with_the_exchange() {
         s.publish("missing", &draft("a")),
         PublishOutcome::Unroutable
     );
-    s.apply(Command::ExchangeDeclare {
+    s.apply(Command::Topology(TopologyCommand::ExchangeDeclare {
         name: Name::from("inner"),
         kind: Name::from("fanout"),
         durable: false,
         auto_delete: false,
         internal: true,
         arguments: Vec::new(),
-    });
+    }));
     assert_eq!(
         s.publish_to("inner", "", &draft("a")),
         PublishOutcome::Internal {
@@ -226,7 +230,7 @@ fn publishing_says_what_is_wrong_with_the_exchange() {
         }
     );
     let name = Name::from("inner");
-    let resolved = s.apply(Command::ExchangeResolve { name });
+    let resolved = s.apply(Command::Topology(TopologyCommand::ExchangeResolve { name }));
     assert!(matches!(resolved, Reply::Refused(Error::Internal { .. })));
 }
 
@@ -241,12 +245,12 @@ fn deleting_a_long_queue_is_one_step_and_then_slices() {
     }
     let mut effects = Effects::new();
     let (connection, name) = (None, Name::from("q"));
-    let delete = Command::QueueDelete {
+    let delete = Command::Queue(QueueCommand::Delete {
         connection,
         name,
         if_unused: false,
         if_empty: false,
-    };
+    });
     s.core.apply(s.now, delete, &mut effects);
     assert!(s.core.has_work());
     let mut ticks = 0;
@@ -266,13 +270,13 @@ fn a_random_exchange_takes_classic_queues_without_a_key_and_gives_each_its_share
     }
     s.declare("quorum", &[("x-queue-type", text("quorum"))]);
     let mut refused = |destination: Destination, key: &str| {
-        let reply = s.apply(Command::Bind {
+        let reply = s.apply(Command::Topology(TopologyCommand::Bind {
             connection: Some(CONNECTION),
             source: Name::from("r"),
             destination,
             key: Name::from(key),
             arguments: Vec::new(),
-        });
+        }));
         match reply {
             Reply::Refused(error) => error.to_string(),
             other => panic!("{other:?}"),
@@ -315,10 +319,10 @@ fn what_the_journal_keeps_is_counted_through_every_way_out() {
     assert_eq!(counted(&s), (3, 3 * each), "held messages count");
     s.settle(&taken[0], Outcome::Accepted);
     assert_eq!(counted(&s), (2, 2 * each));
-    s.apply(Command::QueuePurge {
+    s.apply(Command::Queue(QueueCommand::Purge {
         connection: None,
         name: Name::from("q"),
         with_dead_pending: false,
-    });
+    }));
     assert_eq!(counted(&s), (1, each), "one is held, the third delivery");
 }

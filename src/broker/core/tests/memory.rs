@@ -95,11 +95,11 @@ fn annotations_and_further_keys_count_as_memory_until_the_message_is_gone() {
                 "{used} bytes of the dead"
             );
             let name = Name::from("dead");
-            s.apply(Command::QueuePurge {
+            s.apply(Command::Queue(QueueCommand::Purge {
                 connection: Some(CONNECTION),
                 name,
                 with_dead_pending: true,
-            });
+            }));
         }
         free(&mut s);
         let memory = s.core.memory();
@@ -150,11 +150,11 @@ fn what_one_modified_says_of_many_messages_is_bounded_in_memory_and_in_records()
     assert_eq!(s.counts("q").0 + s.counts("q").1, 1_000, "none is lost");
     let name = Name::from("q");
     s.detach(deliveries[0].consumer);
-    s.apply(Command::QueuePurge {
+    s.apply(Command::Queue(QueueCommand::Purge {
         connection: Some(CONNECTION),
         name,
         with_dead_pending: true,
-    });
+    }));
     free(&mut s);
     let left = s.core.memory().bytes();
     assert!(left < 130_000, "what the last one said: {left}");
@@ -190,11 +190,11 @@ fn evidence_that_many_dead_letters_share_counts_once() {
         "{used} bytes of histories"
     );
     let name = Name::from("dead");
-    s.apply(Command::QueuePurge {
+    s.apply(Command::Queue(QueueCommand::Purge {
         connection: Some(CONNECTION),
         name,
         with_dead_pending: true,
-    });
+    }));
     free(&mut s);
     assert!(s.core.memory().bytes() < 10_000);
 }

@@ -31,11 +31,11 @@ fn the_newest_blocks_leave_first_as_soon_as_they_are_written() {
         written.push(s.core.last_lsn());
     }
     let page_out = |s: &mut Scenario, written: Lsn| {
-        s.apply(Command::PageOut {
+        s.apply(Command::Upkeep(UpkeepCommand::PageOut {
             bytes: 1,
             written,
             spill: false,
-        });
+        }));
         out(s)
     };
     assert_eq!(page_out(&mut s, Lsn(0)), [0; 0], "none is written");

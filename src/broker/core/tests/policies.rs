@@ -44,10 +44,10 @@ fn an_operator_policy_imposes_the_target_over_an_argument_and_gives_it_back() {
     let imposed = [("dead-letter-routing-key", text("imposed"))];
     s.set_policy(true, "o", ("^q$", "queues"), &imposed);
     s.reject(&taken[0]);
-    s.apply(Command::PolicyDelete {
+    s.apply(Command::Topology(TopologyCommand::PolicyDelete {
         operator: true,
         name: Name::from("o"),
-    });
+    }));
     s.reject(&taken[1]);
     assert_eq!(s.bodies("imposed"), ["1"]);
     assert_eq!(s.bodies("own"), ["2"]);
@@ -101,7 +101,7 @@ fn policies_are_matched_in_pieces_and_a_change_begins_the_pass_anew() {
         };
         let policy = Box::new(Policy::new(false, spec).unwrap());
         let operator = false;
-        let command = Command::PolicySet { operator, policy };
+        let command = Command::Topology(TopologyCommand::PolicySet { operator, policy });
         s.core.apply(s.now, command, &mut s.effects);
     };
     let with = |s: &Scenario, ttl: u64| {

@@ -119,36 +119,36 @@ impl Scenario {
     }
 
     pub(crate) fn declare(&mut self, name: &str, arguments: &[(&str, Value)]) -> Reply {
-        self.apply(Command::QueueDeclare {
+        self.apply(Command::Queue(QueueCommand::Declare {
             connection: Some(CONNECTION),
             name: Name::from(name),
             durable: true,
             exclusive: false,
             auto_delete: false,
             arguments: owned(arguments),
-        })
+        }))
     }
 
     pub(crate) fn exchange(&mut self, name: &str, kind: &str) {
-        let reply = self.apply(Command::ExchangeDeclare {
+        let reply = self.apply(Command::Topology(TopologyCommand::ExchangeDeclare {
             name: Name::from(name),
             kind: Name::from(kind),
             durable: true,
             auto_delete: false,
             internal: false,
             arguments: Vec::new(),
-        });
+        }));
         assert!(matches!(reply, Reply::ExchangeDeclared { .. }), "{reply:?}");
     }
 
     pub(crate) fn bind(&mut self, source: &str, queue: &str, key: &str) {
-        let reply = self.apply(Command::Bind {
+        let reply = self.apply(Command::Topology(TopologyCommand::Bind {
             connection: Some(CONNECTION),
             source: Name::from(source),
             destination: Destination::Queue(Name::from(queue)),
             key: Name::from(key),
             arguments: Vec::new(),
-        });
+        }));
         assert!(matches!(reply, Reply::Done { .. }), "{reply:?}");
     }
 
@@ -172,17 +172,20 @@ impl Scenario {
             definition: owned(definition),
         };
         let policy = Box::new(Policy::new(operator, spec).unwrap());
-        match self.apply(Command::PolicySet { operator, policy }) {
+        match self.apply(Command::Topology(TopologyCommand::PolicySet {
+            operator,
+            policy,
+        })) {
             Reply::PolicySet { warnings, .. } => warnings,
             other => panic!("{other:?}"),
         }
     }
 
     pub(crate) fn no_policy(&mut self, name: &str) {
-        self.apply(Command::PolicyDelete {
+        self.apply(Command::Topology(TopologyCommand::PolicyDelete {
             operator: false,
             name: Name::from(name),
-        });
+        }));
     }
 
     /// Publishes to a queue and says what became of it.
@@ -316,9 +319,9 @@ impl Scenario {
     }
 
     pub(crate) fn info(&mut self, queue: &str) -> QueueInfo {
-        match self.apply(Command::QueueGet {
+        match self.apply(Command::Queue(QueueCommand::Get {
             name: Name::from(queue),
-        }) {
+        })) {
             Reply::Queue(info) => *info,
             other => panic!("{other:?}"),
         }

@@ -224,7 +224,7 @@ fn an_unused_queue_expires_and_use_renews_it() {
     s.pass(1);
     let name = Name::from("q");
     assert!(matches!(
-        s.apply(Command::QueueGet { name }),
+        s.apply(Command::Queue(QueueCommand::Get { name })),
         Reply::Refused(Error::NotFound { .. })
     ));
     assert_eq!(s.core.counters().drops.of(DropCause::QueueExpired), 1);

@@ -161,12 +161,12 @@ fn deleting_the_queue_drops_and_counts_them_too() {
         s.reject(&delivery);
     }
     let name = Name::from("q");
-    let delete = Command::QueueDelete {
+    let delete = Command::Queue(QueueCommand::Delete {
         connection: None,
         name,
         if_unused: false,
         if_empty: false,
-    };
+    });
     assert!(matches!(
         s.apply(delete),
         Reply::QueueDeleted { messages: 1, .. }
@@ -185,11 +185,11 @@ fn a_purge_spares_them_unless_asked() {
     }
     for (with_dead_pending, purged, left) in [(false, 1, 1), (true, 0, 0)] {
         let (connection, name) = (None, Name::from("q"));
-        let reply = s.apply(Command::QueuePurge {
+        let reply = s.apply(Command::Queue(QueueCommand::Purge {
             connection,
             name,
             with_dead_pending,
-        });
+        }));
         let Reply::Purged { messages, .. } = reply else {
             panic!("{reply:?}")
         };
@@ -213,12 +213,12 @@ fn a_cycle_is_dropped_under_at_least_once_too() {
 fn a_target_that_was_waited_for_and_goes_ends_the_waiting() {
     let mut s = one_target_is_full();
     let (connection, name) = (None, Name::from("full"));
-    s.apply(Command::QueueDelete {
+    s.apply(Command::Queue(QueueCommand::Delete {
         connection,
         name,
         if_unused: false,
         if_empty: false,
-    });
+    }));
     assert_eq!(s.counts("q"), (0, 0, 0));
     assert_eq!(s.core.counters().copies_refused, 1);
 }

@@ -203,19 +203,19 @@ fn by_reason(counts: ByReason) -> Value {
 mod tests {
     use super::*;
     use crate::base::{Name, Now, Seed};
-    use crate::broker::{Command, Core, Effects, Options};
+    use crate::broker::{Command, Core, Effects, Options, QueueCommand};
 
     #[test]
     fn numbers_to_sort_by_are_those_of_the_description() {
         let mut core = Core::new(Options::new(Name::from("v"), Seed(1)));
-        let declare = Command::QueueDeclare {
+        let declare = Command::Queue(QueueCommand::Declare {
             connection: None,
             name: Name::from("q"),
             durable: true,
             exclusive: false,
             auto_delete: false,
             arguments: Vec::new(),
-        };
+        });
         core.apply(Now::default(), declare, &mut Effects::new());
         let mut details = core.queue("q").unwrap().details();
         let info = &mut details.info;
