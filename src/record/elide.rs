@@ -12,6 +12,10 @@
 //! Removals of written messages that follow one another become one record: each needs a few bytes then.
 
 #[cfg(test)]
+#[allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "what a test leaves out is not lost"
+)]
 mod tests;
 
 use super::encode::Stored;

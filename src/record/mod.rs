@@ -19,6 +19,10 @@ mod paging;
 mod registry;
 mod shelf;
 #[cfg(test)]
+#[allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "what a test leaves out is not lost"
+)]
 mod tests;
 
 pub use decode::{body_of, decode, decode_block};
