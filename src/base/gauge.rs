@@ -4,10 +4,31 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
 
 /// A sum of bytes. What adds to it takes its part away when it is freed, wherever that is.
 #[derive(Clone, Debug, Default)]
-pub struct Gauge(Arc<AtomicU64>);
+pub struct Gauge(Arc<Sum>);
+
+#[derive(Debug)]
+struct Sum {
+    bytes: AtomicU64,
+    /// Who waits is woken when it is more than this.
+    wake_above_bytes: AtomicU64,
+    waiting: Mutex<Option<Waker>>,
+}
+
+impl Default for Sum {
+    fn default() -> Self {
+        Self {
+            bytes: AtomicU64::new(0),
+            wake_above_bytes: AtomicU64::new(u64::MAX),
+            waiting: Mutex::default(),
+        }
+    }
+}
 
 /// A part of a [`Gauge`], taken away when dropped.
 #[derive(Debug)]
@@ -24,15 +45,43 @@ pub struct Account(OnceLock<Charge>);
 impl Gauge {
     /// The sum now.
     pub fn bytes(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.bytes.load(Ordering::Relaxed)
     }
 
     /// Adds so many bytes for as long as the charge is kept.
     pub fn charge(&self, bytes: u64) -> Charge {
-        self.0.fetch_add(bytes, Ordering::Relaxed);
+        self.add(bytes);
         Charge {
             gauge: self.clone(),
             bytes,
+        }
+    }
+
+    /// Ready once the sum is more than this. One task may wait.
+    pub fn poll_above(&self, context: &mut Context<'_>, bytes: u64) -> Poll<()> {
+        *self.0.waiting.lock() = Some(context.waker().clone());
+        self.0.wake_above_bytes.store(bytes, Ordering::SeqCst);
+        // It may have grown in between: in one order of all, either that is seen here or the bound there.
+        if self.0.bytes.load(Ordering::SeqCst) <= bytes {
+            return Poll::Pending;
+        }
+        self.0.wake_above_bytes.store(u64::MAX, Ordering::SeqCst);
+        Poll::Ready(())
+    }
+
+    fn add(&self, bytes: u64) {
+        let before = self.0.bytes.fetch_add(bytes, Ordering::SeqCst);
+        if before.wrapping_add(bytes) > self.0.wake_above_bytes.load(Ordering::SeqCst) {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn wake(&self) {
+        self.0.wake_above_bytes.store(u64::MAX, Ordering::SeqCst);
+        let waiting = self.0.waiting.lock().take();
+        if let Some(waiting) = waiting {
+            waiting.wake();
         }
     }
 }
@@ -42,7 +91,7 @@ impl Charge {
     pub fn set(&mut self, bytes: u64) {
         let change = bytes.wrapping_sub(self.bytes);
         if change != 0 {
-            self.gauge.0.fetch_add(change, Ordering::Relaxed);
+            self.gauge.add(change);
             self.bytes = bytes;
         }
     }
@@ -50,7 +99,7 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.gauge.0.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.gauge.0.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -94,7 +143,38 @@ impl fmt::Debug for Account {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
     use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn who_waits_for_growth_is_woken_once_by_what_passes_its_bound() {
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        let gauge = Gauge::default();
+        let mut charge = gauge.charge(50);
+        assert!(gauge.poll_above(&mut context, 100).is_pending());
+        charge.set(100);
+        assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+        charge.set(20);
+        let other = gauge.charge(81);
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        assert!(gauge.poll_above(&mut context, 100).is_ready());
+        charge.set(200);
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        drop(other);
+    }
 
     #[test]
     fn what_many_share_is_charged_once_until_the_last_is_gone() {

@@ -68,6 +68,9 @@ pub const MESSAGE_BYTES_DEFAULT: u64 = 16_777_216;
 /// Bytes of large messages that may be arriving over all connections; one of the largest size
 /// always fits. Who would go beyond it is not read until there is room.
 pub const PARTIAL_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// The part of these that one user may have, in percent (at least one message): whoever never
+/// finishes its messages leaves room for those of others.
+pub const PARTIAL_USER_PERCENT_MAX: usize = 75;
 /// Durable messages with bodies above this are written to the journal while they arrive, in bytes.
 pub const AHEAD_BYTES_MIN: usize = 256 * 1024;
 /// What stands in front of the body of such a message, in bytes: it is kept in memory.
@@ -146,7 +149,10 @@ pub const HTTP_LIST_BODY_BYTES_MAX: usize = 1024 * 1024;
 pub const HTTP_LARGE_BODY_BYTES_MAX: usize = 20_000_000;
 /// Bytes of HTTP bodies beyond `HTTP_BODY_BYTES_MAX` each that are held at a time, all together.
 pub const HTTP_BODIES_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// How long a body waits for room among these before it is refused.
+/// Bytes of answers that show messages beyond `HTTP_BODY_BYTES_MAX` each, and wait to be written or
+/// taken by who asked, all together.
+pub const HTTP_ANSWERS_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// How long a body waits for room among `HTTP_BODIES_BYTES_MAX` before it is refused.
 pub const HTTP_BODY_ROOM_WAIT_MS: u64 = 2_000;
 /// A body may take this long, and the time that its bytes need at `HTTP_BODY_RATE_MIN`.
 pub const HTTP_BODY_GRACE_MS: u64 = 5_000;

@@ -54,7 +54,8 @@ impl Board {
         *self.alarms.lock()
     }
 
-    /// What connections keep: unfinished messages, buffers, what waits to be written.
+    /// What connections keep: unfinished messages, buffers, what waits to be written; and what requests
+    /// over HTTP bring and are answered.
     pub(crate) const fn connections(&self) -> &Gauge {
         &self.connections
     }

@@ -166,7 +166,8 @@ impl<D: Disk> Connection<D> {
             self.arrived_before = self.arrived_bytes;
             let is_read = !self.waits_for_disk() && !self.waits_for_journal;
             let is_idle = is_read && arrived_bytes < partials::KEEP_BYTES;
-            if is_idle && self.node.partials.is_short() {
+            let permit = self.permit.as_ref();
+            if is_idle && permit.is_some_and(|(permit, _)| self.node.partials.is_short(permit)) {
                 self.gateway.give_up_partials(now, &unfinished_message());
                 self.permit = None;
             }
@@ -263,9 +264,9 @@ impl<D: Disk> Connection<D> {
             self.permit = None;
         } else if self.permit.is_none() {
             let (node, id) = (&self.node, self.gateway.id());
-            let permit = node
-                .partials
-                .take(id, &self.outbox, self.gateway.is_consuming());
+            let user = self.gateway.user().cloned().unwrap_or_default();
+            let consumes = self.gateway.is_consuming();
+            let permit = node.partials.take((id, &user), &self.outbox, consumes);
             let until = node.clock.now().mono.plus(partials::KEEP_MS);
             self.permit = permit.map(|permit| (permit, until));
             return self.permit.is_some() && self.gateway.wants_input();

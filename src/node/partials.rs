@@ -2,18 +2,19 @@
 //!
 //! A connection may hold [`PARTIAL_FREE_BYTES`] of unfinished messages as it likes. Beyond that it needs one
 //! of a few permits and is not read until it has one: so memory is bounded however many peers send
-//! large messages at once, and those that are let in finish.
+//! large messages at once, and those that are let in finish. One user has a part of them only, so that
+//! peers of others never wait for its peers.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use super::outbox::Outbox;
-use crate::base::ConnectionId;
-use crate::base::limits::PARTIAL_BYTES_MAX;
 #[cfg(doc)]
 use crate::base::limits::PARTIAL_FREE_BYTES;
+use crate::base::limits::{PARTIAL_BYTES_MAX, PARTIAL_USER_PERCENT_MAX};
+use crate::base::{ConnectionId, Name};
 
 /// Time in which a permit has to be of use while others wait, in milliseconds: a peer that never
 /// finishes a message must not keep the others out. Who is idle longest comes to its end first.
@@ -32,7 +33,26 @@ struct Inner {
     free: usize,
     /// Messages take too much memory: nobody who only publishes gets a permit.
     alarm: bool,
-    waiting: VecDeque<(ConnectionId, Arc<Outbox>)>,
+    /// How many each user has, if any.
+    held: BTreeMap<Name, usize>,
+    /// How many one may have.
+    of_user_max: usize,
+    waiting: Vec<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    id: ConnectionId,
+    user: Name,
+    outbox: Arc<Outbox>,
+}
+
+impl Inner {
+    /// How many more a user may have.
+    fn left_for(&self, user: &Name) -> usize {
+        let held = self.held.get(user).copied().unwrap_or(0);
+        self.free.min(self.of_user_max.saturating_sub(held))
+    }
 }
 
 impl Partials {
@@ -40,11 +60,14 @@ impl Partials {
     pub(crate) fn new(message_bytes_max: u64) -> Self {
         let permits = (PARTIAL_BYTES_MAX / message_bytes_max.max(1)).clamp(1, 1024);
         let free = usize::try_from(permits).unwrap_or(1);
+        let of_user_max = (free * PARTIAL_USER_PERCENT_MAX / 100).max(1);
         Self {
             inner: Mutex::new(Inner {
                 free,
                 alarm: false,
-                waiting: VecDeque::new(),
+                held: BTreeMap::new(),
+                of_user_max,
+                waiting: Vec::new(),
             }),
         }
     }
@@ -53,34 +76,38 @@ impl Partials {
     /// gets one in spite of an alarm: what it settles is what ends the alarm.
     pub(crate) fn take(
         self: &Arc<Self>,
-        id: ConnectionId,
+        (id, user): (ConnectionId, &Name),
         outbox: &Arc<Outbox>,
         consumes: bool,
     ) -> Option<Permit> {
         let mut inner = self.inner.lock();
-        inner.waiting.retain(|(waiting, _)| *waiting != id);
-        if inner.free == 0 || (inner.alarm && !consumes) {
-            inner.waiting.push_back((id, Arc::clone(outbox)));
+        inner.waiting.retain(|waiting| waiting.id != id);
+        if inner.left_for(user) == 0 || (inner.alarm && !consumes) {
+            inner.waiting.push(Waiting {
+                id,
+                user: user.clone(),
+                outbox: Arc::clone(outbox),
+            });
             return None;
         }
         inner.free -= 1;
+        *inner.held.entry(user.clone()).or_default() += 1;
         Some(Permit {
             partials: Arc::clone(self),
+            user: user.clone(),
         })
     }
 
-    /// Whether more wait for a permit than there are.
-    pub(crate) fn is_short(&self) -> bool {
-        let inner = self.inner.lock();
-        inner.free < inner.waiting.len()
+    /// Whether more wait for a permit than there are, or more of its user than it may have.
+    pub(crate) fn is_short(&self, permit: &Permit) -> bool {
+        let (inner, user) = (self.inner.lock(), &permit.user);
+        let of_user = inner.waiting.iter().filter(|it| it.user == *user).count();
+        inner.free < inner.waiting.len() || inner.left_for(user) < of_user
     }
 
     /// A connection is gone.
     pub(crate) fn forget(&self, id: ConnectionId) {
-        self.inner
-            .lock()
-            .waiting
-            .retain(|(waiting, _)| *waiting != id);
+        self.inner.lock().waiting.retain(|waiting| waiting.id != id);
         self.call();
     }
 
@@ -89,15 +116,28 @@ impl Partials {
         self.call();
     }
 
-    /// Lets as many try again as there are permits.
+    /// Lets as many try again as there are permits, and of each user as many as it may have.
     fn call(&self) {
         let called: Vec<_> = {
             let mut inner = self.inner.lock();
-            let count = inner.free.min(inner.waiting.len());
-            inner.waiting.drain(..count).collect()
+            let mut waiting = std::mem::take(&mut inner.waiting);
+            let (mut free, mut of_users) = (inner.free, BTreeMap::new());
+            let called = waiting.extract_if(.., |it| {
+                let left = of_users
+                    .entry(it.user.clone())
+                    .or_insert_with(|| inner.left_for(&it.user));
+                let is_called = free > 0 && *left > 0;
+                if is_called {
+                    (free, *left) = (free - 1, *left - 1);
+                }
+                is_called
+            });
+            let called = called.collect();
+            inner.waiting = waiting;
+            called
         };
-        for (_, outbox) in called {
-            outbox.call();
+        for waiting in called {
+            waiting.outbox.call();
         }
     }
 }
@@ -106,11 +146,21 @@ impl Partials {
 #[derive(Debug)]
 pub(crate) struct Permit {
     partials: Arc<Partials>,
+    user: Name,
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.partials.inner.lock().free += 1;
+        {
+            let mut inner = self.partials.inner.lock();
+            inner.free += 1;
+            if let Some(held) = inner.held.get_mut(&self.user) {
+                *held -= 1;
+                if *held == 0 {
+                    inner.held.remove(&self.user);
+                }
+            }
+        }
         self.partials.call();
     }
 }
@@ -127,27 +177,57 @@ mod tests {
             .is_ready()
     }
 
+    fn of(id: u64, user: &Name) -> (ConnectionId, &Name) {
+        (ConnectionId(id), user)
+    }
+
     #[test]
     fn who_waits_is_called_when_a_permit_comes_back() {
         let partials = Arc::new(Partials::new(PARTIAL_BYTES_MAX));
-        let outbox = Arc::new(Outbox::default());
-        let permit = partials.take(ConnectionId(1), &outbox, false).unwrap();
-        assert!(!partials.is_short());
-        assert!(partials.take(ConnectionId(2), &outbox, false).is_none());
-        assert!(partials.is_short() && !called(&outbox));
+        let (outbox, other, ada) = (Arc::default(), Arc::default(), Name::from("ada"));
+        let permit = partials.take(of(1, &ada), &outbox, false).unwrap();
+        assert!(!partials.is_short(&permit));
+        assert!(partials.take(of(2, &ada), &outbox, false).is_none());
+        assert!(partials.is_short(&permit) && !called(&outbox));
         drop(permit);
         assert!(called(&outbox));
-        assert!(partials.take(ConnectionId(2), &outbox, false).is_some());
+        assert!(partials.take(of(2, &ada), &other, false).is_some());
     }
 
     #[test]
     fn alarm_lets_only_consumers_in() {
         let partials = Arc::new(Partials::new(1));
-        let outbox = Arc::new(Outbox::default());
+        let (outbox, ada) = (Arc::default(), Name::from("ada"));
         partials.set_alarm(true);
-        assert!(partials.take(ConnectionId(1), &outbox, false).is_none());
-        assert!(partials.take(ConnectionId(2), &outbox, true).is_some());
+        assert!(partials.take(of(1, &ada), &outbox, false).is_none());
+        assert!(partials.take(of(2, &ada), &outbox, true).is_some());
         partials.set_alarm(false);
-        assert!(partials.take(ConnectionId(1), &outbox, false).is_some());
+        assert!(partials.take(of(1, &ada), &outbox, false).is_some());
+    }
+
+    /// 64 stalled peers of one user had all permits, four times one after another.
+    #[test]
+    fn a_user_leaves_permits_to_others_and_its_waiting_peers_are_passed_over() {
+        let partials = Arc::new(Partials::new(PARTIAL_BYTES_MAX / 4));
+        let (ada, eve) = (Name::from("ada"), Name::from("eve"));
+        let outbox = Arc::default();
+        let mut stalled: Vec<_> = (0..3)
+            .map(|id| partials.take(of(id, &eve), &outbox, false).unwrap())
+            .collect();
+        let waiting: [Arc<Outbox>; 2] = Default::default();
+        for (id, outbox) in (3..).zip(&waiting) {
+            assert!(partials.take(of(id, &eve), outbox, false).is_none());
+        }
+        // One of its own waits; nobody else does.
+        assert!(partials.is_short(&stalled[0]));
+        let taken = partials.take(of(5, &ada), &outbox, false).unwrap();
+        let late: Arc<Outbox> = Arc::default();
+        assert!(partials.take(of(6, &ada), &late, false).is_none());
+        // It goes to who may have it, though others came before.
+        drop(taken);
+        assert!(called(&late) && !waiting.iter().any(|outbox| called(outbox)));
+        // One more of its own comes in for one that goes.
+        stalled.pop();
+        assert!(called(&waiting[0]) && !called(&waiting[1]));
     }
 }

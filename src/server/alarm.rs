@@ -1,5 +1,6 @@
 //! Looks after memory and disk, for the alarms that stop publishers.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,9 +27,12 @@ pub(super) async fn watch(
         if still < STILL_LOOKS {
             tokio::time::sleep(INTERVAL).await;
         } else {
+            let kept = watch.board.connections();
+            let above = kept.bytes().saturating_add(GROWTH_BYTES);
             tokio::select! {
                 () = tokio::time::sleep(IDLE) => {}
                 () = pager.grown_by(GROWTH_BYTES) => still = 0,
+                () = poll_fn(|context| kept.poll_above(context, above)) => still = 0,
             }
         }
         let seen = watch.look(limits());

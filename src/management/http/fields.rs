@@ -11,7 +11,7 @@ use crate::base::limits::HTTP_JSON_VALUES_MAX;
 use crate::wire::Value;
 
 /// Reads a body that may have so many values; none if it is empty.
-pub fn read_body(body: &[u8], values_max: usize) -> Result<Option<Json>, Failure> {
+pub fn read_body(body: &[u8], values_max: usize) -> Result<Option<(Json, u64)>, Failure> {
     if body.is_empty() {
         return Ok(None);
     }
@@ -29,7 +29,8 @@ pub struct Fields(Map<String, Json>);
 impl Fields {
     /// Reads a body; an empty one has no fields.
     pub fn parse(body: &[u8]) -> Result<Self, Failure> {
-        Self::of_body(read_body(body, HTTP_JSON_VALUES_MAX)?)
+        let read = read_body(body, HTTP_JSON_VALUES_MAX)?;
+        Self::of_body(read.map(|(json, _)| json))
     }
 
     /// The fields of a body; none is no fields.

@@ -57,7 +57,7 @@ pub(super) struct Call<'a> {
 pub(super) fn router(shared: &Arc<Shared>) -> Router {
     let api = Api {
         shared: Arc::clone(shared),
-        bodies: Arc::new(Bodies::new()),
+        bodies: Arc::new(Bodies::new(shared.alarms.connections().clone())),
     };
     Router::new()
         .route("/api/{*path}", any(handle))
@@ -108,7 +108,7 @@ async fn handle(
         answered
     };
     let mut response = match answered.await {
-        Ok(reply) => reply.response(),
+        Ok(reply) => reply.response(api.shared.alarms.connections()),
         Err(failure) => {
             let mut refused = reply::failure(&failure);
             // What is left of the body is not waited for.
@@ -153,6 +153,8 @@ impl Api {
         } else {
             aside(move || read_body(&bytes, values_max)).await?
         };
+        let (said, takes_bytes) = said.unzip();
+        held.takes(takes_bytes.unwrap_or(0));
         *call.body.lock() = said;
         Ok(held)
     }

@@ -15,12 +15,15 @@ use crate::base::limits::{
     HTTP_BODIES_BYTES_MAX, HTTP_BODY_BYTES_MAX, HTTP_BODY_GRACE_MS, HTTP_BODY_RATE_MIN,
     HTTP_BODY_ROOM_WAIT_MS,
 };
+use crate::base::{Charge, Gauge};
 use crate::management::http::Failure;
 
 /// The room that large bodies have together.
 #[derive(Debug)]
 pub(super) struct Bodies {
     bytes: Semaphore,
+    /// What is held, for the alarms.
+    kept: Gauge,
 }
 
 /// A body, and its part of the room until it is dropped.
@@ -28,11 +31,20 @@ pub(super) struct Bodies {
 pub(super) struct Held<'a> {
     pub(super) bytes: Vec<u8>,
     room: Option<SemaphorePermit<'a>>,
+    kept: Charge,
+}
+
+impl Held<'_> {
+    /// What came takes so many bytes now.
+    pub(super) fn takes(&mut self, bytes: u64) {
+        self.kept.set(bytes);
+    }
 }
 
 impl Bodies {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(kept: Gauge) -> Self {
         Self {
+            kept,
             bytes: Semaphore::new(HTTP_BODIES_BYTES_MAX),
         }
     }
@@ -54,6 +66,7 @@ impl Bodies {
         let mut held = Held {
             bytes: Vec::new(),
             room: None,
+            kept: self.kept.charge(0),
         };
         loop {
             let came = tokio::time::timeout_at(deadline(begun, held.bytes.len()), next(&mut body));
@@ -70,6 +83,7 @@ impl Bodies {
             }
             self.makeroom(&mut held, came.len()).await?;
             held.bytes.extend_from_slice(&came);
+            held.kept.set(held.bytes.capacity() as u64);
         }
     }
 

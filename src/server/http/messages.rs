@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::answer::Answer;
 use super::api::Call;
 use super::aside::aside;
 use super::objects::exchange_name;
@@ -218,11 +219,13 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Reply, Failure> {
     let left = left.map_err(failed)?;
     let taken = Arc::new(taken);
     let (deliveries, store) = (Arc::clone(&taken), call.shared.store.clone());
+    let mut answer = Answer::new(call.shared.alarms.connections());
     // Before they are settled: what cannot be read is not lost.
     let messages = aside(move || {
         let total = deliveries.len() as u64;
         let behind = (1..).map(|index: u64| left + total.saturating_sub(index));
-        let shown = deliveries.iter().zip(behind).map(|(delivery, behind)| {
+        let mut comma = "[";
+        for (delivery, behind) in deliveries.iter().zip(behind) {
             let message = whole(store.as_deref(), &delivery.message)?;
             let shown = Shown {
                 message: &message,
@@ -236,14 +239,16 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Reply, Failure> {
             if let Value::Object(fields) = &mut json {
                 fields.insert("message_count".to_owned(), json!(behind));
             }
-            Ok(json)
-        });
-        let shown = shown.collect::<Result<Value, Failure>>()?;
-        Ok(shown.to_string())
+            answer.write(&comma)?;
+            answer.write(&json)?;
+            comma = ",";
+        }
+        answer.write(if deliveries.is_empty() { &"[]" } else { &"]" })?;
+        Ok(answer)
     })
     .await?;
     visitor.settle(&taken, &outcome).await?;
-    Ok(Reply::Written(messages))
+    Ok(Reply::Roomy(messages))
 }
 
 /// A message with its bare bytes, read back if they were written ahead.
@@ -284,31 +289,36 @@ pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
     let name = readable_queue(call)?;
     let vhost = call.vhost()?;
     let store = call.shared.store.clone();
+    let mut answer = Answer::new(call.shared.alarms.connections());
     aside(move || {
-        let mut items = Vec::new();
-        let mut bytes = 0;
+        let (mut items, mut bytes) = (0, 0);
+        answer.write(&"{\"messages\":[")?;
         let mut next = Some(from);
         while let Some(from) = next
-            && (items.len() as u64) < count
+            && items < count
             && bytes < BROWSE_BYTES_MAX
         {
-            let wanted = usize::try_from(count).unwrap_or(usize::MAX) - items.len();
+            let wanted = usize::try_from(count - items).unwrap_or(usize::MAX);
             let piece = vhost
                 .browse(&name, state, from, wanted.min(BROWSE_SLICE))
                 .map_err(failed)?;
             next = piece.next;
             for seen in &piece.messages {
                 bytes += seen.message.bare_len();
-                items.push(shown(store.as_deref(), seen, showing)?);
+                if items > 0 {
+                    answer.write(&",")?;
+                }
+                answer.write(&shown(store.as_deref(), seen, showing)?)?;
+                items += 1;
                 if bytes >= BROWSE_BYTES_MAX {
                     next = Some(Position(seen.position.0 + 1));
                     break;
                 }
             }
         }
-        let next = next.map(|position| position.0);
-        let shown = json!({ "messages": items, "next": next });
-        Ok(Reply::Written(shown.to_string()))
+        let next = json!(next.map(|position| position.0));
+        answer.write(&format_args!("],\"next\":{next}}}"))?;
+        Ok(Reply::Roomy(answer))
     })
     .await
 }

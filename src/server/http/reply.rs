@@ -10,7 +10,10 @@ use hyper::body::Frame;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use super::answer::Answer;
 use super::login::Refused;
+use crate::base::Gauge;
+use crate::base::limits::HTTP_BODY_BYTES_MAX;
 use crate::broker::Warning;
 use crate::management::http::{Failure, Method};
 
@@ -26,6 +29,8 @@ pub(super) enum Reply {
     Json(Value),
     /// 200 with JSON that is written already: writing much of it keeps a thread that moves messages.
     Written(String),
+    /// 200 with JSON that is written already, in its room.
+    Roomy(Answer),
     /// 200 with an array that may be long.
     Chunks(Chunks),
     /// 201: something new is there, or 204: it was there and is as asked.
@@ -42,11 +47,19 @@ pub(super) enum Reply {
 }
 
 impl Reply {
-    pub(super) fn response(self) -> Response<Body> {
+    /// What is long counts until it is sent.
+    pub(super) fn response(self, kept: &Gauge) -> Response<Body> {
         let empty = |status| body(Response::builder().status(status), Body::empty());
         match self {
             Self::Json(value) => json(StatusCode::OK, &value),
-            Self::Written(text) => json_body(StatusCode::OK, Body::from(text)),
+            Self::Written(text) if text.len() <= HTTP_BODY_BYTES_MAX => {
+                json_body(StatusCode::OK, Body::from(text))
+            }
+            Self::Written(text) => {
+                let answer = Answer::written(text, kept);
+                json_body(StatusCode::OK, Body::new(answer.into_body()))
+            }
+            Self::Roomy(answer) => json_body(StatusCode::OK, Body::new(answer.into_body())),
             Self::Chunks(chunks) => json_body(StatusCode::OK, Body::new(chunks)),
             Self::Stored { created, warnings } => {
                 let status = if created {

@@ -9,12 +9,15 @@ use serde_json::{Map, Number, Value};
 
 /// What an object counts beyond a value: about what it takes.
 const OBJECT_COUNTS: usize = 8;
+/// What a value takes beside its text.
+const VALUE_BYTES: usize = size_of::<Value>();
 
-/// Reads a text that may have `values_max` values, where an object counts for more than one.
+/// Reads a text that may have `values_max` values, where an object counts for more than one. Gives the
+/// value and the bytes that it takes, about.
 ///
 /// # Errors
 /// It is no JSON, is nested too deeply (128), or has more values.
-pub fn read(text: &[u8], values_max: usize) -> Result<Value, serde_json::Error> {
+pub fn read(text: &[u8], values_max: usize) -> Result<(Value, u64), serde_json::Error> {
     let left = Cell::new(values_max);
     let counted = Counted {
         left: &left,
@@ -23,7 +26,8 @@ pub fn read(text: &[u8], values_max: usize) -> Result<Value, serde_json::Error> 
     let mut reader = serde_json::Deserializer::from_slice(text);
     let value = counted.deserialize(&mut reader)?;
     reader.end()?;
-    Ok(value)
+    let values = values_max - left.get();
+    Ok((value, (text.len() + values * VALUE_BYTES) as u64))
 }
 
 /// Reads a value while there is room for it.
@@ -118,7 +122,7 @@ mod tests {
     fn what_is_read_is_what_the_library_reads() {
         let text = r#"{"a":[1,-1,0.5,1e300,18446744073709551615,"\u00e9",true,null,{}],"a b":"x"}"#;
         let expect: Value = serde_json::from_str(text).unwrap();
-        assert_eq!(read(text.as_bytes(), 100).unwrap(), expect);
+        assert_eq!(read(text.as_bytes(), 100).unwrap().0, expect);
         for bad in ["", "{", "[1,]", "1 2", "{\"a\"}", "\"\\ud800\""] {
             assert!(read(bad.as_bytes(), 100).is_err(), "{bad}");
         }
@@ -127,7 +131,7 @@ mod tests {
 
     #[test]
     fn values_beyond_the_bound_are_refused_and_the_bound_is_told() {
-        assert_eq!(read(b"[1,2]", 3).unwrap(), json!([1, 2]));
+        assert_eq!(read(b"[1,2]", 3).unwrap().0, json!([1, 2]));
         let told = read(b"[1,2,3]", 3).unwrap_err().to_string();
         assert!(told.contains("more than 3 values"), "{told}");
         assert!(read(b"{}", OBJECT_COUNTS).is_err());
