@@ -158,6 +158,10 @@ impl<D: Disk> Connection<D> {
         if lacks_permit || self.waits_for_disk() || self.waits_for_journal {
             self.gateway.note_unread(now);
         }
+        if self.permit.is_none() && !lacks_permit {
+            // What it waited for may have been given up.
+            self.node.partials.forget(self.gateway.id());
+        }
         if let Some((_, until)) = &mut self.permit
             && *until <= now.mono
         {

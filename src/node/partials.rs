@@ -45,13 +45,19 @@ struct Waiting {
     id: ConnectionId,
     user: Name,
     outbox: Arc<Outbox>,
+    /// It was called: there is a permit for it.
+    is_called: bool,
 }
 
 impl Inner {
+    fn held_by(&self, user: &Name) -> usize {
+        self.held.get(user).copied().unwrap_or(0)
+    }
+
     /// How many more a user may have.
     fn left_for(&self, user: &Name) -> usize {
-        let held = self.held.get(user).copied().unwrap_or(0);
-        self.free.min(self.of_user_max.saturating_sub(held))
+        self.free
+            .min(self.of_user_max.saturating_sub(self.held_by(user)))
     }
 }
 
@@ -81,15 +87,21 @@ impl Partials {
         consumes: bool,
     ) -> Option<Permit> {
         let mut inner = self.inner.lock();
-        inner.waiting.retain(|waiting| waiting.id != id);
         if inner.left_for(user) == 0 || (inner.alarm && !consumes) {
+            // It keeps its place.
+            if let Some(waiting) = inner.waiting.iter_mut().find(|it| it.id == id) {
+                waiting.is_called = false;
+                return None;
+            }
             inner.waiting.push(Waiting {
                 id,
                 user: user.clone(),
                 outbox: Arc::clone(outbox),
+                is_called: false,
             });
             return None;
         }
+        inner.waiting.retain(|waiting| waiting.id != id);
         inner.free -= 1;
         *inner.held.entry(user.clone()).or_default() += 1;
         Some(Permit {
@@ -98,14 +110,17 @@ impl Partials {
         })
     }
 
-    /// Whether more wait for a permit than there are, or more of its user than it may have.
+    /// Whether somebody waits to whom this one would be of use.
     pub(crate) fn is_short(&self, permit: &Permit) -> bool {
-        let (inner, user) = (self.inner.lock(), &permit.user);
-        let of_user = inner.waiting.iter().filter(|it| it.user == *user).count();
-        inner.free < inner.waiting.len() || inner.left_for(user) < of_user
+        let inner = self.inner.lock();
+        let is_of_use = |it: &Waiting| {
+            !it.is_called && (it.user == permit.user || inner.held_by(&it.user) < inner.of_user_max)
+        };
+        // In an alarm they wait for its end.
+        (inner.free == 0 || !inner.alarm) && inner.waiting.iter().any(is_of_use)
     }
 
-    /// A connection is gone.
+    /// A connection is gone, or has nothing left that is not finished.
     pub(crate) fn forget(&self, id: ConnectionId) {
         self.inner.lock().waiting.retain(|waiting| waiting.id != id);
         self.call();
@@ -116,28 +131,35 @@ impl Partials {
         self.call();
     }
 
-    /// Lets as many try again as there are permits, and of each user as many as it may have.
+    /// Lets as many try again as there are permits, and of each user as many as it may have. Those that
+    /// were called and did not come yet have theirs.
     fn call(&self) {
-        let called: Vec<_> = {
+        let mut called = Vec::new();
+        {
             let mut inner = self.inner.lock();
             let mut waiting = std::mem::take(&mut inner.waiting);
-            let (mut free, mut of_users) = (inner.free, BTreeMap::new());
-            let called = waiting.extract_if(.., |it| {
-                let left = of_users
-                    .entry(it.user.clone())
-                    .or_insert_with(|| inner.left_for(&it.user));
-                let is_called = free > 0 && *left > 0;
-                if is_called {
+            let (mut free, mut left) = (inner.free, BTreeMap::new());
+            for is_called in [true, false] {
+                for it in waiting.iter_mut().filter(|it| it.is_called == is_called) {
+                    let left = left
+                        .entry(it.user.clone())
+                        .or_insert_with(|| inner.left_for(&it.user));
+                    if free == 0 || *left == 0 {
+                        continue;
+                    }
                     (free, *left) = (free - 1, *left - 1);
+                    if !is_called {
+                        called.push((it.id, Arc::clone(&it.outbox)));
+                    }
                 }
-                is_called
-            });
-            let called = called.collect();
+            }
+            for it in &mut waiting {
+                it.is_called |= called.iter().any(|(id, _)| *id == it.id);
+            }
             inner.waiting = waiting;
-            called
-        };
-        for waiting in called {
-            waiting.outbox.call();
+        }
+        for (_, outbox) in called {
+            outbox.call();
         }
     }
 }
@@ -226,8 +248,13 @@ mod tests {
         // It goes to who may have it, though others came before.
         drop(taken);
         assert!(called(&late) && !waiting.iter().any(|outbox| called(outbox)));
-        // One more of its own comes in for one that goes.
+        // One more of its own comes in for each that goes, also if the one before did not come yet.
         stalled.pop();
         assert!(called(&waiting[0]) && !called(&waiting[1]));
+        assert!(partials.is_short(&stalled[0]));
+        stalled.pop();
+        assert!(called(&waiting[1]) && !called(&waiting[0]));
+        assert!(!partials.is_short(&stalled[0]));
+        assert!(partials.take(of(4, &eve), &waiting[1], false).is_some());
     }
 }

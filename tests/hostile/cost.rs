@@ -48,7 +48,6 @@ impl Cost {
 
     /// Fails if `mem_used` is more than `percent` away from the growth of resident memory, and more
     /// than 16 MiB: so much comes and goes with threads, buffers and the allocator.
-    #[allow(dead_code, reason = "for attacks that hold much memory at once")]
     pub fn check_counted_within(&self, percent: u64) {
         let Self {
             growth_mib,
@@ -138,12 +137,12 @@ fn memory(process_id: u32, name: &str) -> u64 {
 
 /// One connection to the HTTP API, made before the attack: who takes all the others does not keep
 /// this one out.
-struct Node {
+pub struct Node {
     stream: BufReader<TcpStream>,
 }
 
 impl Node {
-    fn connect(port: u16) -> Self {
+    pub fn connect(port: u16) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", port)).expect("the broker listens");
         stream.set_nodelay(true).expect("a socket");
         stream.set_read_timeout(Some(ANSWER_MAX)).expect("a socket");
@@ -152,7 +151,7 @@ impl Node {
     }
 
     /// `mem_used`, in bytes.
-    fn mem_used(&mut self) -> u64 {
+    pub fn mem_used(&mut self) -> u64 {
         // guest:guest
         let request = b"GET /api/nodes?columns=mem_used HTTP/1.1\r\nhost: localhost\r\n\
             authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n\r\n";

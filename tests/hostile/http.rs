@@ -52,15 +52,15 @@ fn is_healthy(broker: &RunningBroker) -> bool {
     asked.is_ok() && stream.read_exact(&mut answer).is_ok() && answer == *b"HTTP/1.1 200"
 }
 
-/// A user with a tag and no right on anything.
-fn add_user(broker: &RunningBroker, user: &str) {
+/// A user with a tag and a right on what has such names.
+pub fn add_user(broker: &RunningBroker, user: &str, names: &str) {
     let port = broker.http_port;
     let body = format!(r#"{{"password": "{user}", "tags": "management"}}"#);
     let path = format!("PUT /api/users/{user}");
     assert_eq!(send(port, "guest", &path, body.as_bytes()), Some(201));
     let path = format!("PUT /api/permissions/%2F/{user}");
-    let body = br#"{"configure": "^$", "write": "^$", "read": "^$"}"#;
-    assert_eq!(send(port, "guest", &path, body), Some(201));
+    let body = format!(r#"{{"configure": "{names}", "write": "{names}", "read": "{names}"}}"#);
+    assert_eq!(send(port, "guest", &path, body.as_bytes()), Some(201));
 }
 
 /// 20 MB of JSON, as much as it can be in memory.
@@ -76,7 +76,7 @@ fn much_json() -> Vec<u8> {
 fn json_of_who_may_not_send_it_is_not_read() {
     let json = much_json();
     let cost = under_attack(&[], |broker| {
-        add_user(broker, "ada");
+        add_user(broker, "ada", "^$");
         thread::scope(|scope| {
             for user in ["ada", "ada", "nobody"] {
                 let json = &json;

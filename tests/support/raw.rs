@@ -126,20 +126,31 @@ impl Raw {
 
     /// Connects and logs in as guest; `open` is still to be sent.
     pub fn authenticated(port: u16) -> Self {
+        Self::authenticated_as(port, "guest")
+    }
+
+    /// The same as a user whose password is its name.
+    pub fn authenticated_as(port: u16, user: &str) -> Self {
         let mut raw = Self::connect(port);
-        let init = [symbol("PLAIN"), binary(b"\0guest\0guest")];
+        let login = format!("\0{user}\0{user}");
+        let init = [symbol("PLAIN"), binary(login.as_bytes())];
         raw.send(SASL_HEADER);
         raw.send(&frame(1, 0, &performative(0x41, &init)));
         raw.send(AMQP_HEADER);
         let outcome = raw.wait_for(0x44);
         let accepted = outcome.body.windows(2).any(|part| part == ubyte(0));
-        assert!(accepted, "guest may not log in: {outcome:x?}");
+        assert!(accepted, "{user} may not log in: {outcome:x?}");
         raw
     }
 
     /// Connects, logs in, opens and begins a session on channel 0.
     pub fn begun(port: u16) -> Self {
-        let mut raw = Self::authenticated(port);
+        Self::begun_as(port, "guest")
+    }
+
+    /// The same as a user whose password is its name.
+    pub fn begun_as(port: u16, user: &str) -> Self {
+        let mut raw = Self::authenticated_as(port, user);
         raw.perform(OPEN, &[text("raw"), text("localhost")]);
         raw.begin(0);
         raw.wait_for(OPEN);
