@@ -16,6 +16,24 @@ pub const HANDLE_MAX_DEFAULT: u32 = 255;
 pub const SESSION_INCOMING_WINDOW: u32 = 400;
 /// Longest name of a link, in bytes: a connection may have tens of thousands of them.
 pub const LINK_NAME_BYTES_MAX: usize = 1024;
+/// Longest container-id and hostname of a peer, in bytes.
+pub const PEER_NAME_BYTES_MAX: usize = 1024;
+/// Values in the properties of a peer, those in lists, maps and arrays counted: they are kept, to be
+/// shown, and some take no byte on the wire.
+pub const PEER_PROPERTIES_VALUES_MAX: usize = 512;
+/// Longest source and target of an attach, in bytes encoded: one with the longest address, the longest
+/// selector and other filters fits.
+pub const TERMINUS_BYTES_MAX: usize = 32 * 1024;
+/// Properties of a link, in bytes encoded.
+pub const LINK_PROPERTIES_BYTES_MAX: usize = 4 * 1024;
+/// Unsettled maps and capabilities of an attach above this are not even read, in bytes encoded: we keep
+/// none of them.
+pub const ATTACH_IGNORED_BYTES_MAX: usize = 4 * 1024;
+/// What the attaches of one connection make us keep as long as their links live, in bytes: names,
+/// addresses and, four times since they are kept compiled, selectors.
+pub const LINKS_KEPT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Memory of a link beside that, about, in bytes.
+pub const LINK_OVERHEAD_BYTES: u64 = 1024;
 /// Longest delivery-tag, in bytes. [AMQP 2.8.7]
 pub const DELIVERY_TAG_BYTES_MAX: usize = 32;
 /// Deliveries a session may hold unsettled before it gets no more.

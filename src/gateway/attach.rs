@@ -22,12 +22,15 @@ use super::terminus::{
 };
 use super::work::{Ask, Work};
 use crate::access::Right;
+use crate::base::limits::LINKS_KEPT_BYTES_MAX;
 use crate::base::{ExchangeId, Name};
 use crate::broker::names::check_new_name;
 use crate::broker::{Command, Consume, Kind as CoreKind, QueueCommand, Reply, TopologyCommand};
 use crate::deaths::Evidence;
 use crate::link::{LinkHandle, SessionHandle};
-use crate::wire::performative::{Attach, AttachAnswer, Error, Role, SenderSettleMode, Terminus};
+use crate::wire::performative::{
+    Attach, AttachAnswer, Error, Role, SenderSettleMode, TargetArchetype, Terminus, selector_text,
+};
 
 /// A link of the engine: its handle and its session.
 pub(super) type Place = (LinkHandle, SessionHandle);
@@ -58,6 +61,11 @@ impl Gateway {
         kind: Kind,
     ) -> Result<LinkId, Error> {
         let name = self.link_name(place.0, attach);
+        let kept_bytes = kept_bytes(attach);
+        if self.links.texts_bytes() + kept_bytes > LINKS_KEPT_BYTES_MAX {
+            return Err(errors::too_long_links(LINKS_KEPT_BYTES_MAX));
+        }
+        let name = (name, kept_bytes);
         let id = self.links.add(&self.environment, place, name, kind);
         id.ok_or_else(|| errors::too_many_links(LINKS_MAX))
     }
@@ -268,4 +276,20 @@ impl Gateway {
             })));
         Ok(())
     }
+}
+
+/// Bytes of what an attach makes us keep, about: a selector is kept compiled.
+fn kept_bytes(attach: &Attach) -> u64 {
+    let source = attach.source.as_deref();
+    let target = match attach.target.as_deref() {
+        Some(TargetArchetype::Target(target)) => target.address.as_deref(),
+        _ => None,
+    };
+    let addresses = [source.and_then(|source| source.address.as_deref()), target];
+    let addresses = addresses.into_iter().flatten().map(str::len);
+    let filters = source.and_then(|source| source.filter.as_ref());
+    let filters = filters.into_iter().flat_map(|filters| filters.values());
+    let selectors = filters.filter_map(selector_text).map(|text| 4 * text.len());
+    let texts = addresses.chain(selectors).sum::<usize>() + attach.name.len();
+    texts as u64
 }

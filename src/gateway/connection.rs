@@ -387,10 +387,10 @@ impl Gateway {
         self.link.partial_bytes()
     }
 
-    /// Bytes that the connection keeps: unfinished messages and what waits to be written, but for
+    /// Bytes that the connection keeps: links, unfinished messages and what waits to be written, but for
     /// messages, which are counted where they wait.
     pub fn kept_bytes(&self) -> u64 {
-        self.link.partial_bytes() + self.link.staged_bytes()
+        self.link.partial_bytes() + self.link.staged_bytes() + self.links.kept_bytes()
     }
 
     /// Gives unfinished messages up, the largest first, until there is little of them: their links are

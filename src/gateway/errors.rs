@@ -162,6 +162,16 @@ pub(super) fn too_many_links(max: usize) -> Error {
     )
 }
 
+/// Links of one connection with too long texts.
+pub(super) fn too_long_links(max: u64) -> Error {
+    error(
+        AmqpError::ResourceLimitExceeded,
+        format!(
+            "names, addresses and selectors of a connection's links take more than {max} bytes"
+        ),
+    )
+}
+
 /// A link that is used before it was answered: the engine does not let that happen.
 pub(super) fn not_attached() -> Error {
     internal("a message came in on a link whose target is not known")

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::counters::Counted;
 use super::environment::Environment;
 use super::publisher::Publisher;
+use crate::base::limits::LINK_OVERHEAD_BYTES;
 use crate::base::{ConsumerId, Map, Name, Position, PublisherId, Seed, Serial};
 use crate::deaths::{Encoding, Evidence};
 use crate::link::{LinkHandle, SessionHandle};
@@ -47,6 +48,8 @@ pub(super) struct Link {
     pub(super) session: SessionHandle,
     pub(super) name: Name,
     pub(super) kind: Kind,
+    /// Bytes of its texts.
+    kept_bytes: u64,
     _counted: Counted,
 }
 
@@ -109,6 +112,8 @@ pub(super) struct Links {
     by_handle: Map<LinkHandle, usize>,
     /// Slot of the link asked for by handle last: as a rule it is asked for again.
     last: usize,
+    /// Bytes that the texts of all take.
+    texts_bytes: u64,
 }
 
 impl Links {
@@ -118,6 +123,7 @@ impl Links {
             free: Vec::new(),
             by_handle: Map::with_hasher(seed.hasher()),
             last: 0,
+            texts_bytes: 0,
         }
     }
 
@@ -126,7 +132,7 @@ impl Links {
         &mut self,
         environment: &Environment,
         (handle, session): (LinkHandle, SessionHandle),
-        name: Name,
+        (name, kept_bytes): (Name, u64),
         kind: Kind,
     ) -> Option<LinkId> {
         let slot = match self.free.pop() {
@@ -139,12 +145,14 @@ impl Links {
         };
         let id = LinkId((environment.next_id() << SLOT_BITS) | slot as u64);
         self.by_handle.insert(handle, slot);
+        self.texts_bytes += kept_bytes;
         if let Some(place) = self.slots.get_mut(slot) {
             *place = Some(Link {
                 id,
                 handle,
                 session,
                 name,
+                kept_bytes,
                 _counted: environment.open_links.count(&kind),
                 kind,
             });
@@ -203,7 +211,19 @@ impl Links {
     pub(super) fn remove(&mut self, handle: LinkHandle) -> Option<Link> {
         let slot = self.by_handle.remove(&handle)?;
         self.free.push(slot);
-        self.slots.get_mut(slot)?.take()
+        let link = self.slots.get_mut(slot)?.take()?;
+        self.texts_bytes -= link.kept_bytes;
+        Some(link)
+    }
+
+    /// Bytes that the texts of all links take.
+    pub(super) const fn texts_bytes(&self) -> u64 {
+        self.texts_bytes
+    }
+
+    /// Bytes that all links take, about.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        self.texts_bytes + self.by_handle.len() as u64 * LINK_OVERHEAD_BYTES
     }
 
     /// Takes out all links of a session.

@@ -2,7 +2,9 @@
 
 use thiserror::Error;
 
-use crate::base::limits::{DELIVERY_TAG_BYTES_MAX, LINK_NAME_BYTES_MAX};
+use crate::base::limits::{
+    DELIVERY_TAG_BYTES_MAX, LINK_NAME_BYTES_MAX, PEER_NAME_BYTES_MAX, PEER_PROPERTIES_VALUES_MAX,
+};
 use crate::wire::frame::FrameError;
 use crate::wire::performative::{
     AmqpError, ConnectionError, Error, ErrorCondition, LinkError, PerformativeError, SessionError,
@@ -49,6 +51,16 @@ pub(super) enum Violation {
     Handle { handle: u32, max: u32 },
     #[error("a link name of {bytes} bytes: it has at most {LINK_NAME_BYTES_MAX}")]
     LinkName { bytes: usize },
+    #[error("a {field} of {bytes} bytes: it has at most {max}")]
+    FieldTooLong {
+        field: &'static str,
+        bytes: usize,
+        max: usize,
+    },
+    #[error("a {field} of {bytes} bytes: it has at most {PEER_NAME_BYTES_MAX}")]
+    PeerName { field: &'static str, bytes: usize },
+    #[error("properties of more than {PEER_PROPERTIES_VALUES_MAX} values")]
+    PeerProperties,
     #[error("handle {handle} is in use")]
     HandleInUse { handle: u32 },
     #[error("handle {handle} is not attached")]
@@ -102,9 +114,10 @@ impl Violation {
             | Self::OpenTwice
             | Self::ChannelInUse { .. }
             | Self::NoSession { .. } => (Connection, AmqpError::IllegalState.into()),
-            Self::MaxFrameSize { .. } | Self::IdleTimeOut { .. } => {
-                (Connection, AmqpError::InvalidField.into())
-            }
+            Self::MaxFrameSize { .. }
+            | Self::IdleTimeOut { .. }
+            | Self::PeerName { .. }
+            | Self::PeerProperties => (Connection, AmqpError::InvalidField.into()),
             Self::Silent { .. } => (Connection, AmqpError::ResourceLimitExceeded.into()),
             Self::Handle { .. } => (Session, ConnectionError::FramingError.into()),
             Self::HandleInUse { .. } => (Session, SessionError::HandleInUse.into()),
@@ -118,6 +131,7 @@ impl Violation {
             | Self::DeliveryIdChanged { .. }
             | Self::StateUnsupported => (Session, AmqpError::InvalidField.into()),
             Self::InitialDeliveryCount
+            | Self::FieldTooLong { .. }
             | Self::SettleMode
             | Self::SecondOnFirst
             | Self::DeliveryTagMissing

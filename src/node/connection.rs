@@ -89,6 +89,8 @@ pub(crate) struct Connection<D: Disk> {
     /// Bytes that arrived so far, and when the permit was looked at last.
     arrived_bytes: u64,
     arrived_before: u64,
+    /// What was not written after the last turn.
+    unwritten_before: u64,
     /// What it keeps, for the alarms.
     kept: Charge,
 }
@@ -118,6 +120,7 @@ impl<D: Disk> Connection<D> {
             is_heavy: false,
             arrived_bytes: 0,
             arrived_before: 0,
+            unwritten_before: 0,
             kept,
         }
     }
@@ -197,6 +200,9 @@ impl<D: Disk> Connection<D> {
         self.gateway.handle_registry(now);
         self.gateway
             .set_crowded(self.node.pager.is_crowded(&self.outbox));
+        if output.unwritten() < self.unwritten_before && !self.gateway.wants_input() {
+            self.gateway.note_unread(now); // it reads, and lets us read by that
+        }
         let before = input.len();
         if !input.is_empty() {
             self.gateway.handle_bytes(now, input);
@@ -226,6 +232,7 @@ impl<D: Disk> Connection<D> {
         }
         self.wait_for_durable();
         self.wait_for_journal();
+        self.unwritten_before = output.unwritten();
         let buffers = input.capacity() + output.bytes.capacity();
         self.kept.set(self.gateway.kept_bytes() + buffers as u64);
     }

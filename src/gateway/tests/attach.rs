@@ -4,7 +4,7 @@ use serde_amqp::described::Described;
 use serde_amqp::descriptor::Descriptor;
 
 use super::support::{Scene, message, receiver, section, sender};
-use crate::base::{ConnectionId, Name};
+use crate::base::{ConnectionId, Name, limits};
 use crate::broker::{Command, QueueCommand};
 use crate::deaths::Encoding;
 use crate::link::Event;
@@ -342,4 +342,35 @@ fn a_batch_of_heavy_commands_ends_early_and_goes_on_in_the_next_hold() {
     }
     assert!(holds > 2, "{holds}");
     assert_eq!(at_once, 200, "all of them were added in the end");
+}
+
+#[test]
+fn what_links_of_a_connection_keep_is_bounded_and_counted() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    let long = "x".repeat(limits::SELECTOR_BYTES_MAX - 6);
+    let text = FieldValue::String(format!("a = '{long}'"));
+    let selector = FieldValue::Described(Box::new(Described {
+        descriptor: Descriptor::Name(Symbol::from("apache.org:selector-filter:string")),
+        value: text,
+    }));
+    let mut links = Vec::new();
+    let refused = (0..255).find_map(|number| {
+        let mut attach = receiver(&format!("{number:01000}"), "/queues/q");
+        let filter = (Symbol::from("selector"), selector.clone());
+        attach.source.as_mut().unwrap().filter = Some([filter].into_iter().collect());
+        let (link, result) = scene.attach(client, attach);
+        links.push(link);
+        result.err()
+    });
+    assert_eq!(refused.as_deref(), Some("amqp:resource-limit-exceeded"));
+    let kept_bytes = scene.clients[client].gateway.kept_bytes();
+    assert!(kept_bytes > limits::LINKS_KEPT_BYTES_MAX, "{kept_bytes}");
+    for link in links {
+        scene.clients[client].engine.detach(link, true, None);
+    }
+    scene.drive();
+    let left_bytes = scene.clients[client].gateway.kept_bytes();
+    assert!(left_bytes + 16_000_000 < kept_bytes, "{left_bytes}");
 }

@@ -6,8 +6,11 @@ use super::Connection;
 use crate::base::{Now, limits};
 use crate::link::error::Violation;
 use crate::link::{Event, Identity};
+use crate::wire::check_values;
 use crate::wire::frame::{FrameHeader, FrameKind, PROTOCOL_HEADER_BYTES, Protocol};
-use crate::wire::performative::{ChannelMax, Error, MaxFrameSize, Open, Performative, symbols};
+use crate::wire::performative::{
+    ChannelMax, Error, MaxFrameSize, Open, Performative, encode_fields, symbols,
+};
 use crate::wire::sasl::{SaslCode, SaslFrame};
 
 /// How far a connection is.
@@ -235,6 +238,7 @@ impl Connection {
         if self.phase != Phase::AwaitOpen {
             return Err(Violation::OpenTwice);
         }
+        check_peer(&open)?;
         let size = open.max_frame_size.0;
         if size < limits::FRAME_BYTES_MIN {
             return Err(Violation::MaxFrameSize { size });
@@ -295,6 +299,26 @@ impl Connection {
         self.output.performative(0, &open);
         self.output.frame_bytes_max = frame_bytes_max;
     }
+}
+
+/// What a peer says of itself is kept: it has bounds.
+fn check_peer(open: &Open) -> Result<(), Violation> {
+    let hostname = open.hostname.as_deref().unwrap_or_default();
+    for (field, text) in [
+        ("container-id", &*open.container_id),
+        ("hostname", hostname),
+    ] {
+        let bytes = text.len();
+        if bytes > limits::PEER_NAME_BYTES_MAX {
+            return Err(Violation::PeerName { field, bytes });
+        }
+    }
+    let properties = open.properties.as_ref().and_then(encode_fields);
+    let values_max = limits::PEER_PROPERTIES_VALUES_MAX;
+    if properties.is_some_and(|properties| check_values(&properties, values_max).is_err()) {
+        return Err(Violation::PeerProperties);
+    }
+    Ok(())
 }
 
 /// Commands of the handshake.

@@ -86,8 +86,11 @@ impl Connection {
 
     /// What is wrong with an attach whatever the owner thinks of it.
     fn refusal(&self, link: LinkHandle, attach: &Attach) -> Option<Violation> {
-        let unreadable = self.link(link)?.asked.as_ref()?.unreadable.clone();
-        if let Some(text) = unreadable {
+        let asked = self.link(link)?.asked.as_ref()?;
+        if let Some((field, bytes, max)) = asked.too_long {
+            return Some(Violation::FieldTooLong { field, bytes, max });
+        }
+        if let Some(text) = asked.unreadable.clone() {
             return Some(Violation::AttachUnreadable { text });
         }
         let count_missing = attach.role == Role::Sender && attach.initial_delivery_count.is_none();
@@ -351,6 +354,7 @@ impl Connection {
         {
             link.state = LinkState::Detaching;
             link.asked = None;
+            link.name = Name::default(); // it is said, and this stays until the peer's detach
         }
     }
 

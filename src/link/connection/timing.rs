@@ -79,10 +79,6 @@ impl Connection {
         if self.phase != Phase::Open {
             return;
         }
-        if !self.wants_input() {
-            // It is we who do not read.
-            self.timers.last_received = at;
-        }
         if self.timers.silence_end().is_some_and(|end| at >= end) {
             let ms = at.since(self.timers.last_received);
             return self.fail(now, &Violation::Silent { ms });
@@ -100,7 +96,8 @@ impl Connection {
         }
     }
 
-    /// Notes that bytes may have come which the owner does not read for now: the peer is not silent.
+    /// Notes that bytes may have come which the owner does not read for now: the peer is not silent. While
+    /// our own answers keep us from reading, it is as long as it takes some of what was written.
     pub fn note_unread(&mut self, now: Now) {
         self.timers.last_received = now.mono;
     }

@@ -6,7 +6,7 @@ use super::support::{
 use crate::link::{Event, Options};
 use crate::wire::frame::Protocol;
 use crate::wire::performative::{
-    AmqpError, ChannelMax, Close, MaxFrameSize, Open, Performative, error,
+    AmqpError, ChannelMax, Close, FieldValue, MaxFrameSize, Open, Performative, error, fields,
 };
 use crate::wire::sasl::{SaslCode, SaslFrame};
 
@@ -31,6 +31,12 @@ fn outcome(code: SaslCode) -> SaslFrame {
 }
 
 fn opened_with(change: impl FnOnce(&mut Open)) -> (Raw, Vec<String>) {
+    let (raw, seen) = opened_and_seen(change);
+    let seen = names(&seen);
+    (raw, seen)
+}
+
+fn opened_and_seen(change: impl FnOnce(&mut Open)) -> (Raw, Vec<Seen>) {
     let mut raw = Raw::new(Options {
         allow_plain_amqp: true,
         ..options("server")
@@ -42,7 +48,7 @@ fn opened_with(change: impl FnOnce(&mut Open)) -> (Raw, Vec<String>) {
     };
     change(&mut open);
     raw.frame(0, &Performative::Open(open));
-    let seen = names(&raw.take());
+    let seen = raw.take();
     (raw, seen)
 }
 
@@ -365,4 +371,27 @@ fn a_lost_socket_undoes_everything() {
         (&[42][..], &[][..])
     );
     assert!(pair.server.is_closed());
+}
+
+// What a peer says of itself is kept and shown; 8 KiB of nulls took 250 KiB.
+#[test]
+fn what_a_peer_says_of_itself_has_bounds_and_the_error_says_so() {
+    let nulls = |count| {
+        let nulls = FieldValue::List(vec![FieldValue::Null; count]);
+        Some(fields([("x", nulls)]))
+    };
+    let check = |change: &dyn Fn(&mut Open), expect: Option<&str>| {
+        let (_, seen) = opened_and_seen(|open| change(open));
+        let told = format!("{seen:?}");
+        let bound = expect.unwrap_or_default();
+        let is_refused = names(&seen).contains(&"close amqp:invalid-field".to_owned());
+        assert_eq!(is_refused, expect.is_some(), "{told}");
+        assert!(told.contains(bound), "{told}");
+    };
+    check(&|open| open.container_id = "c".repeat(1024), None);
+    check(&|open| open.container_id = "c".repeat(1025), Some("1024"));
+    check(&|open| open.hostname = Some("h".repeat(1024)), None);
+    check(&|open| open.hostname = Some("h".repeat(1025)), Some("1024"));
+    check(&|open| open.properties = nulls(500), None);
+    check(&|open| open.properties = nulls(600), Some("512"));
 }

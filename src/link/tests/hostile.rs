@@ -168,6 +168,31 @@ fn answers_that_nobody_reads_stop_the_reading() {
     assert!(raw.server.wants_input());
 }
 
+/// A peer that read nothing, so that we could not read either, never counted as silent: it stayed for
+/// as long as it liked.
+#[test]
+fn a_peer_that_neither_reads_nor_lets_us_read_is_silent() {
+    let mut raw = Raw::begun();
+    let attach = attach_performative(sender("l"), 0);
+    let detach = Performative::Detach(Box::new(crate::wire::performative::Detach {
+        handle: crate::wire::performative::Handle(0),
+        closed: true,
+        error: None,
+    }));
+    while raw.server.wants_input() {
+        raw.frame(0, &attach);
+        raw.frame(0, &detach);
+        raw.events.clear();
+    }
+    let due = raw.server.next_deadline().unwrap();
+    assert_eq!(due.0, 60_000, "twice what we announced");
+    raw.server.note_unread(at(1_000));
+    raw.server.handle_timeout(at(60_999));
+    assert!(!raw.server.is_closing(), "it took some of our answers then");
+    raw.server.handle_timeout(at(61_000));
+    assert!(raw.server.is_closing());
+}
+
 #[test]
 fn partial_deliveries_are_bounded_for_the_whole_connection() {
     let mut raw = Raw::open_with(Options {

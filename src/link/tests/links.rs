@@ -6,11 +6,12 @@ use super::support::{
     Pair, Raw, Seen, attach_performative, begin_performative, condition, names, receiver, send,
     sender, transfer,
 };
-use crate::base::Serial;
+use crate::base::{Serial, limits};
 use crate::link::{Event, Fates};
 use crate::wire::performative::{
-    AmqpError, Attach, AttachAnswer, Detach, End, Handle, Performative, ReceiverSettleMode, Role,
-    SenderSettleMode, error,
+    AmqpError, Attach, AttachAnswer, Detach, End, FieldValue, Handle, Performative,
+    ReceiverSettleMode, Role, SenderSettleMode, Source, Symbol, Target, TargetArchetype, error,
+    fields,
 };
 
 fn detach_performative(handle: u32, closed: bool) -> Performative {
@@ -408,4 +409,64 @@ fn name_of_a_link_has_at_most_1_kib_and_the_error_says_so() {
         assert_eq!(told.as_deref(), expect, "{bytes} bytes");
         assert!(expect.is_none() || format!("{ended:?}").contains("1024"));
     }
+}
+
+#[test]
+fn termini_and_properties_of_a_link_have_bounds_and_the_error_says_so() {
+    let long = |bytes: usize| "x".repeat(bytes);
+    let source = |bytes| Attach {
+        source: Some(Box::new(Source {
+            address: Some(long(bytes)),
+            ..Source::default()
+        })),
+        ..receiver("l")
+    };
+    let target = |bytes| Attach {
+        target: Some(Box::new(TargetArchetype::Target(Target {
+            address: Some(long(bytes)),
+            ..Target::default()
+        }))),
+        ..sender("l")
+    };
+    let properties = |bytes| Attach {
+        properties: Some(fields([("x", FieldValue::String(long(bytes)))])),
+        ..sender("l")
+    };
+    for (attach, bound) in [
+        (source(limits::TERMINUS_BYTES_MAX), "32768"),
+        (target(limits::TERMINUS_BYTES_MAX), "32768"),
+        (properties(limits::LINK_PROPERTIES_BYTES_MAX), "4096"),
+    ] {
+        let mut raw = Raw::begun();
+        raw.frame(0, &attach_performative(attach, 0));
+        let seen = raw.take();
+        assert_eq!(names(&seen), ["attach", "detach amqp:invalid-field"]);
+        assert!(format!("{seen:?}").contains(bound), "{seen:?}");
+    }
+    for attach in [source(30_000), target(30_000), properties(4_000)] {
+        let mut raw = Raw::begun();
+        raw.frame(0, &attach_performative(attach, 0));
+        assert_eq!(names(&raw.take()), ["attach"]);
+    }
+}
+
+#[test]
+fn long_unsettled_maps_and_capabilities_of_an_attach_are_not_read() {
+    let mut raw = Raw::begun();
+    raw.events.clear();
+    let capability = Symbol::from("x".repeat(100));
+    let attach = Attach {
+        offered_capabilities: Some(vec![capability.clone(); 100].into()),
+        desired_capabilities: Some(vec![capability; 100].into()),
+        ..sender("l")
+    };
+    raw.frame(0, &attach_performative(attach, 0));
+    let read = raw.events.iter().find_map(|event| match event {
+        Event::Attached { attach, .. } => Some(attach),
+        _ => None,
+    });
+    let read = read.unwrap();
+    assert_eq!(read.offered_capabilities, None);
+    assert_eq!(read.desired_capabilities, None);
+    assert_eq!(names(&raw.take()), ["attach"]);
 }

@@ -9,11 +9,21 @@ use super::{
     Target, TargetArchetype, codes, symbols, terminus, typed, write_typed,
 };
 use crate::base::Serial;
+use crate::base::limits::{
+    ATTACH_IGNORED_BYTES_MAX, LINK_PROPERTIES_BYTES_MAX, TERMINUS_BYTES_MAX,
+};
 use crate::wire::{self, DecodeError, Reader};
 
 /// Source and target of an attach, by index.
 const SOURCE: u32 = 5;
 const TARGET: u32 = 6;
+/// The properties.
+const PROPERTIES: u32 = 13;
+/// An encoded null.
+const NULL: u8 = 0x40;
+
+/// The name of a field, its bytes and how many it may have.
+pub type TooLong = (&'static str, usize, usize);
 
 /// What the typed attach does not keep: which fields were given, and the exact bytes of the termini.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -30,6 +40,8 @@ pub struct AttachFields {
     /// Source and target of the typed attach are missing because they could not be decoded: the
     /// link is to be refused with `amqp:decode-error` and this description.
     pub unreadable: Option<String>,
+    /// A field that is too long. It was not read.
+    pub too_long: Option<TooLong>,
 }
 
 impl AttachFields {
@@ -42,11 +54,23 @@ impl AttachFields {
         list.skip(2)?;
         let receives = list.bool()?;
         let modes = (list.ubyte()?, list.ubyte()?);
-        let source = list.raw()?.unwrap_or_default();
-        let target = list.raw()?.unwrap_or_default();
+        let given = [
+            list.raw()?.unwrap_or_default(),
+            list.raw()?.unwrap_or_default(),
+        ];
+        let (dropped, too_long) = overlong(&mut list, given)?;
+        // What is too long is not repeated either.
+        let [source, target] = given.map(|raw| {
+            if raw.len() > TERMINUS_BYTES_MAX {
+                &[]
+            } else {
+                raw
+            }
+        });
         let (kept_source, kept_target) = (terminus::kept(source)?, terminus::kept(target)?);
-        let body = if kept_source.is_some() || kept_target.is_some() {
+        let body = if kept_source.is_some() || kept_target.is_some() || !dropped.is_empty() {
             let body = terminus::replaced(body, |index| match index {
+                _ if dropped.contains(&index) => Some(vec![NULL]),
                 SOURCE => kept_source.clone(),
                 TARGET => kept_target.clone(),
                 _ => None,
@@ -77,9 +101,41 @@ impl AttachFields {
             source: echoed(offers_source, source, kept_source),
             target: echoed(!offers_source, target, kept_target),
             unreadable,
+            too_long,
         };
         Ok((attach, fields))
     }
+}
+
+/// The fields of an attach (by index) that are longer than is read, given its termini and the list behind
+/// them, and what the peer is to be told of them.
+fn overlong(
+    list: &mut wire::Fields<'_>,
+    [source, target]: [&[u8]; 2],
+) -> Result<(Vec<u32>, Option<TooLong>), DecodeError> {
+    let mut fields = vec![
+        (SOURCE, "source", source.len()),
+        (TARGET, "target", target.len()),
+    ];
+    for index in 7..=13 {
+        let bytes = list.raw()?.map_or(0, <[u8]>::len);
+        fields.push((index, "properties", bytes));
+    }
+    let (mut dropped, mut told) = (Vec::new(), None);
+    for (index, name, bytes) in fields {
+        let max = match index {
+            SOURCE | TARGET => TERMINUS_BYTES_MAX,
+            PROPERTIES => LINK_PROPERTIES_BYTES_MAX,
+            _ => ATTACH_IGNORED_BYTES_MAX,
+        };
+        if bytes > max {
+            dropped.push(index);
+            if matches!(index, SOURCE | TARGET | PROPERTIES) {
+                told = told.or(Some((name, bytes, max)));
+            }
+        }
+    }
+    Ok((dropped, told))
 }
 
 /// A terminus in our answer to an attach.
