@@ -28,6 +28,7 @@ mod outbox;
 pub(crate) mod pager;
 pub(crate) mod paging;
 pub(crate) mod partials;
+pub(crate) mod recover;
 mod sampled;
 mod signal;
 mod stats;

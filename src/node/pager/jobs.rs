@@ -60,6 +60,12 @@ impl<T> Jobs<T> {
         }
     }
 
+    /// The next one, if there is any: for who must not wait.
+    #[cfg(test)]
+    pub(crate) fn try_next(&self) -> Option<T> {
+        self.state.lock().0.pop_front()
+    }
+
     /// The next one; waits for it, at most so long.
     pub(crate) fn next(&self, at_most: Option<Duration>) -> Next<T> {
         let mut state = self.state.lock();

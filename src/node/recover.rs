@@ -1,0 +1,189 @@
+//! From a data directory to a journal that runs and the cores that were in it: what a start does,
+//! whoever's disk it is.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::clock::SharedClock;
+use super::committer::Committer;
+use super::store::Store;
+use crate::base::{Lsn, Name, Now, Timestamp};
+use crate::broker::registry::{Piece, Registry, RegistryFact, RestoringAll};
+use crate::broker::{Core, Options, Restoring};
+use crate::record::{self, RecordError};
+use crate::store::{self, CommitPace, Disk, Restored};
+
+/// Time spent down above this counts as none: rather a wrong clock than a long holiday.
+const DOWN_MAX_MS: u64 = 30 * 24 * 60 * 60 * 1000;
+
+/// What a start gives: the registry and the cores of all its vhosts, and the journal.
+#[derive(Debug)]
+pub(crate) struct Recovered<D: Disk> {
+    pub(crate) cores: Vec<Core>,
+    pub(crate) registry: Registry,
+    pub(crate) store: Arc<Store<D>>,
+    /// What commits to it.
+    pub(crate) committer: Committer<D>,
+    /// Segments and records that were read.
+    pub(crate) read: (usize, u64),
+}
+
+/// How a data directory is entered.
+#[derive(Debug)]
+pub(crate) struct Entry<O> {
+    /// The registry that the records are applied to: nothing is in it.
+    pub(crate) registry: Registry,
+    /// How the core of a vhost is made.
+    pub(crate) core_options: O,
+    pub(crate) store_options: store::Options,
+    pub(crate) pace: CommitPace,
+    /// Tells this journal from others.
+    pub(crate) seed: u64,
+    pub(crate) clock: SharedClock,
+}
+
+/// Why there is no start.
+#[derive(Debug)]
+pub(crate) enum NotRecovered<E> {
+    /// The data directory cannot be read, or must not be written to.
+    Data(String),
+    /// What is to be in the registry beside what was read is wrong.
+    Registry(E),
+}
+
+impl<O: Fn(&Name) -> Options> Entry<O> {
+    /// Reads what is on a disk and opens its journal. `complete` adds to the registry what has to be
+    /// there, and gives the facts of that; it is told whether nothing was there before.
+    pub(crate) fn recover<D: Disk, E>(
+        self,
+        disk: D,
+        complete: impl FnOnce(Registry, bool) -> Result<(Registry, Vec<RegistryFact>), E>,
+    ) -> Result<Recovered<D>, NotRecovered<E>> {
+        let Self {
+            registry,
+            core_options,
+            store_options,
+            pace,
+            seed,
+            clock,
+        } = self;
+        let now = clock.now();
+        let mut reading = Reading {
+            now,
+            stopped: now.wall,
+            restoring: RestoringAll::new(registry),
+            newer: None,
+            unreadable: 0,
+        };
+        let sync = store_options.sync;
+        let read = store::read(disk, |restored| reading.take(restored, &core_options));
+        let read = read.map_err(|error| NotRecovered::Data(error.to_string()))?;
+        if let Some(why) = reading.refusal() {
+            return Err(NotRecovered::Data(why));
+        }
+        let opened = read.open(store_options, seed);
+        let mut opened = opened.map_err(|error| NotRecovered::Data(error.to_string()))?;
+        // What was deleted does not come back because the record of it is damaged.
+        let is_fresh = !reading.restoring.has_registry() && reading.unreadable == 0;
+        let (registry, mut restoring, mut facts) = reading.restoring.finish();
+        let (registry, missing) = complete(registry, is_fresh).map_err(NotRecovered::Registry)?;
+        facts.extend(missing);
+        for (name, _) in registry.vhosts() {
+            let fresh = || Restoring::new(core_options(name), now, now.wall, DOWN_MAX_MS);
+            restoring.entry(name.clone()).or_insert_with(fresh);
+        }
+        for (name, vhost) in &mut restoring {
+            let names = vhost.names().into_iter();
+            let lost = names.filter(|name| !opened.retain(*name)).collect();
+            drop_lost(name, vhost, &lost);
+        }
+        let read = (opened.recovery().segments, opened.recovery().facts);
+        let replayed_bytes = opened.recovery().bytes_read;
+        let (journal, writer) = opened.start();
+        let cores = restoring.into_values().map(Restoring::finish).collect();
+        let store = Store::new(journal, replayed_bytes, now.mono);
+        let committer = Committer::new(Arc::clone(&store), writer, (sync, pace), clock);
+        store.append_registry(now, facts);
+        Ok(Recovered {
+            cores,
+            registry,
+            store,
+            committer,
+            read,
+        })
+    }
+}
+
+/// Registry and vhosts while their records are read.
+struct Reading {
+    now: Now,
+    stopped: Timestamp,
+    restoring: RestoringAll,
+    /// What a newer version wrote: it is not to be thrown away.
+    newer: Option<RecordError>,
+    unreadable: u64,
+}
+
+impl Reading {
+    /// Why there must be no start: it would throw something away.
+    fn refusal(&self) -> Option<String> {
+        if self.unreadable > 0 {
+            let records = self.unreadable;
+            tracing::error!(records, "journal records cannot be read and are left out");
+        }
+        let error = self.newer.as_ref()?;
+        Some(format!("it was written by a newer version: {error}"))
+    }
+
+    fn take(&mut self, restored: Restored<'_>, options: impl Fn(&Name) -> Options) {
+        let (lsn, payload, in_checkpoint) = match restored {
+            Restored::Stamp(stamp) => {
+                self.stopped = stamp;
+                return;
+            }
+            Restored::Block { lsn, payload } => (lsn, payload, true),
+            Restored::Facts { lsn, payload } => (lsn, payload, false),
+        };
+        let read = if in_checkpoint {
+            record::decode_block(lsn, payload)
+        } else {
+            record::decode(lsn, payload)
+        };
+        let (owner, record) = match read {
+            Ok(read) => read,
+            Err(error) if error.is_of_newer_version() => {
+                self.newer = Some(error);
+                return;
+            }
+            Err(error) => {
+                self.unreadable += 1;
+                tracing::error!(lsn = lsn.0, %error, "a journal record cannot be read");
+                return;
+            }
+        };
+        let (now, stopped) = (self.now, self.stopped);
+        let record = Piece {
+            record,
+            in_checkpoint,
+        };
+        self.restoring.record(&owner, record, |name| {
+            Restoring::new(options(name), now, stopped, DOWN_MAX_MS)
+        });
+    }
+}
+
+/// Drops the messages whose records are not there, and tells which queues lost their declarations.
+fn drop_lost(name: &Name, vhost: &mut Restoring, lost: &BTreeSet<Lsn>) {
+    let damaged = vhost.lose(lost);
+    if damaged > 0 {
+        tracing::error!(vhost = %name, damaged, "messages without bytes are dropped");
+    }
+    for (_, queue, messages) in vhost.orphans() {
+        tracing::error!(
+            vhost = %name,
+            %queue,
+            messages,
+            "the declaration of a queue is lost: what is left of its messages is in a new one"
+        );
+    }
+}
