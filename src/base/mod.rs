@@ -9,6 +9,8 @@ mod map;
 mod meter;
 mod name;
 mod percent;
+#[cfg(test)]
+pub(crate) mod plant;
 mod random;
 mod serial;
 mod table;

@@ -15,6 +15,8 @@ pub enum Effect {
     Drained {
         /// Which.
         consumer: ConsumerId,
+        /// Up to here, as messages since attach: credit that came since is not concerned.
+        limit: u64,
     },
     /// A consumer was closed by the broker.
     ConsumerEnded {

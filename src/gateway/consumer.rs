@@ -121,7 +121,7 @@ impl Gateway {
                 self.work.push_back(Work::Command(command));
             }
             // Answers are sent as they come: what could be sent was.
-            Kind::Response(_) if drain => self.link.drained(handle),
+            Kind::Response(_) if drain => self.link.drained(handle, u64::MAX),
             Kind::Response(_) | Kind::Publisher(_) | Kind::Request(_) => {}
         }
     }

@@ -189,9 +189,9 @@ impl Gateway {
     pub(super) fn on_effect(&mut self, effect: Effect, behind: &mut VecDeque<Effect>) {
         match effect {
             Effect::Deliver(delivery) => self.on_deliver(&delivery),
-            Effect::Drained { consumer } => {
+            Effect::Drained { consumer, limit } => {
                 if let Some((handle, _)) = self.links.consumer(consumer) {
-                    self.link.drained(handle);
+                    self.link.drained(handle, limit);
                 }
             }
             Effect::ConsumerEnded { consumer, cause } => self.on_consumer_ended(consumer, cause),

@@ -7,6 +7,8 @@ use super::counters::Counted;
 use super::environment::Environment;
 use super::publisher::Publisher;
 use crate::base::limits::LINK_OVERHEAD_BYTES;
+#[cfg(test)]
+use crate::base::plant::{Plant, is_planted};
 use crate::base::{ConsumerId, Map, Name, Position, PublisherId, Seed, Serial};
 use crate::deaths::{Encoding, Evidence};
 use crate::link::{LinkHandle, SessionHandle};
@@ -298,6 +300,11 @@ impl Sent {
         }
         entry.generation = generation.wrapping_add(1);
         self.free.push(slot);
+        #[cfg(test)]
+        if generation > 0 && is_planted(Plant::TokenReused) {
+            let beside = self.entries.get(slot as usize ^ 1)?;
+            return Some((beside.consumer, beside.position));
+        }
         Some((entry.consumer, entry.position))
     }
 

@@ -159,7 +159,7 @@ impl Fuzzed {
                         .send(*link, sending, || bytes::Bytes::from_static(b"bare"));
                 }
                 if *drain {
-                    self.connection.drained(*link);
+                    self.connection.drained(*link, u64::MAX);
                 }
             }
             Event::Delivery {

@@ -11,6 +11,8 @@ use super::partials::{self, Permit};
 use super::vhost::{Pace, Vhost};
 use crate::access::{Credentials, LoginError, Peer};
 use crate::base::limits::PARTIAL_FREE_BYTES;
+#[cfg(test)]
+use crate::base::plant::{Plant, is_planted};
 use crate::base::{Charge, ConnectionId, Lsn, Millis, Name, Now};
 use crate::gateway::{Fetch, Gateway, Written};
 use crate::store::Disk;
@@ -293,6 +295,10 @@ impl<D: Disk> Connection<D> {
 
     /// Does a piece of what there is to do when it leaves; whether there is more.
     pub(crate) fn go_on_leaving(&mut self) -> bool {
+        #[cfg(test)]
+        if is_planted(Plant::GoodbyeLost) {
+            return false;
+        }
         self.work();
         if self.is_heavy {
             return true;
@@ -346,6 +352,10 @@ impl<D: Disk> Connection<D> {
 
     /// What is durable of its vhost.
     fn durable(&self) -> Lsn {
+        #[cfg(test)]
+        if is_planted(Plant::WakeBeforeDurable) {
+            return Lsn(u64::MAX);
+        }
         self.vhost.as_ref().map_or(Lsn(0), |vhost| vhost.durable())
     }
 

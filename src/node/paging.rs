@@ -5,7 +5,11 @@ use std::sync::Arc;
 
 use super::pager::{Leave, Pager};
 use super::vhosts::Vhosts;
+#[cfg(test)]
+use crate::base::Lsn;
 use crate::base::Name;
+#[cfg(test)]
+use crate::base::plant::{Plant, is_planted};
 use crate::broker::{Command, Load, UpkeepCommand};
 use crate::store::Disk;
 
@@ -50,6 +54,8 @@ impl<D: Disk> Paging<D> {
         match job {
             Leave::Spill(name, spill) => {
                 let lsn = self.pager.spill(now_ns, &spill);
+                #[cfg(test)]
+                let lsn = Lsn(lsn.0 + u64::from(lsn.0 > 0 && is_planted(Plant::SpilledForgotten)));
                 if let Some(vhost) = self.vhosts.get(&name) {
                     let _ = vhost.command(Command::Upkeep(UpkeepCommand::Spilled {
                         queue: spill.queue,

@@ -1,6 +1,7 @@
 //! Runs of the simulator. `CORONER_SIM_SECONDS` makes them longer, `CORONER_SIM_SEED` repeats one,
 //! `CORONER_CRASH_SEEDS` adds so many to the crash matrix.
 
+mod brokers;
 mod copies;
 mod crash;
 mod histories;

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use super::work::Work;
 use super::{Core, Turn};
+#[cfg(test)]
+use crate::base::plant::{Plant, is_planted};
 use crate::base::{HolderId, Lsn, Millis, Now, QueueId};
 use crate::broker::Entry;
 use crate::broker::arguments::Overflow;
@@ -137,7 +139,10 @@ impl Core {
         // What was written ahead is in the journal only, whoever wants it.
         let has_body = durable || arrival.message.ahead().is_some();
         let body = if has_body { arrival.body } else { Lsn(0) };
-        if body != envelope {
+        let is_shared = body != envelope;
+        #[cfg(test)]
+        let is_shared = is_shared && !is_planted(Plant::NamedBodyReleased);
+        if is_shared {
             self.recorder.share(body, 1);
         }
         let known = durable.then(|| (arrival.message.clone(), arrival.route.clone()));

@@ -6,6 +6,8 @@ use super::admission::{Admission, Arrival, size_bytes};
 use super::routed::Routed;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
+#[cfg(test)]
+use crate::base::plant::{Plant, is_planted};
 use crate::base::{Lsn, Millis, Position, QueueId};
 use crate::broker::arguments::DeadLetterStrategy;
 use crate::broker::dead_letter::{Sent, Verdict, plan, verdict};
@@ -218,6 +220,10 @@ impl Core {
         match verdict(sent, letter.strategy, narrowed) {
             Verdict::Moved { copies_refused } => {
                 self.counters.copies_refused += copies_refused as u64;
+                #[cfg(test)]
+                if is_planted(Plant::DeadLetterStays) {
+                    return;
+                }
                 self.remove(letter.source, letter.position, letter.from);
             }
             Verdict::Wait { targets } => self.keep_waiting(letter, targets, &refused),

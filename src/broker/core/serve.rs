@@ -130,9 +130,9 @@ impl Core {
             if std::mem::take(&mut state.waiting) {
                 queue.consumers.park(consumer);
             }
-            turn.effects
-                .outgoing
-                .push((state.connection, Effect::Drained { consumer }));
+            let limit = state.limit;
+            let drained = Effect::Drained { consumer, limit };
+            turn.effects.outgoing.push((state.connection, drained));
         }
     }
 

@@ -155,6 +155,31 @@ fn drain_delivers_what_is_there_and_uses_up_the_rest() {
     assert_eq!(scene.clients[client].engine.credit(link), 0);
 }
 
+/// The simulation of whole brokers found it. A drain used up all credit by deliveries that the peer had
+/// not read, and the peer gave new credit; then the answer to the drain was handled and took the new
+/// credit away, which the core went on counting. From then on the core assigned, the link had no
+/// credit, the message came back and was assigned again, for ever, in one turn of a connection.
+#[test]
+fn credit_given_while_the_answer_to_a_drain_is_on_its_way_stays() {
+    // [AMQP 2.6.7]
+    let mut scene = Scene::new();
+    let (client, publisher) = (scene.client(), scene.client());
+    scene.queue("q", &[]);
+    fill(&mut scene, publisher, "q", 1);
+    let link = scene.consumer(client, "q", 0);
+    scene.clients[client].blocked = true;
+    scene.clients[client].engine.drain(link, 1);
+    scene.drive();
+    scene.clients[client].engine.set_credit(link, 5);
+    scene.drive();
+    scene.clients[client].blocked = false;
+    scene.drive();
+    assert_eq!(scene.deliveries(client).len(), 1);
+    assert_eq!(scene.clients[client].engine.credit(link), 4, "of five");
+    fill(&mut scene, publisher, "q", 2);
+    assert_eq!(scene.deliveries(client).len(), 2);
+}
+
 #[test]
 fn queue_deleted_under_its_consumer_detaches_it() {
     let mut scene = Scene::new();

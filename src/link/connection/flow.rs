@@ -186,7 +186,10 @@ impl Connection {
     ///
     /// "the sender will (after sending all available messages) advance the delivery-count as much as
     /// possible, consuming all link-credit, and send the flow state to the receiver."
-    pub fn drained(&mut self, handle: LinkHandle) {
+    ///
+    /// `limit` is the one that was drained, in messages since the attach: the receiver may have given
+    /// more credit since, which stays.
+    pub fn drained(&mut self, handle: LinkHandle, limit: u64) {
         let Some(Found { session, dirty, .. }) = self.find(handle) else {
             return;
         };
@@ -196,7 +199,9 @@ impl Connection {
         if link.role != Role::Sender || link.state != LinkState::Attached {
             return;
         }
-        let credit = std::mem::take(&mut link.credit);
+        let left = limit.saturating_sub(link.sender.taken);
+        let credit = link.credit.min(u32::try_from(left).unwrap_or(u32::MAX));
+        link.credit -= credit;
         link.delivery_count = link.delivery_count.plus(credit);
         link.sender.taken += u64::from(credit);
         session.queue_flow(handle.handle);

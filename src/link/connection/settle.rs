@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use super::{Connection, Found, mark};
 use crate::base::Serial;
+#[cfg(test)]
+use crate::base::plant::{Plant, is_planted};
 use crate::link::error::Violation;
 use crate::link::session::{Session, queue_dispositions};
 use crate::link::unsettled::Fate;
@@ -135,6 +137,10 @@ impl Connection {
         let mut queue = |run: Option<(Serial, Serial, bool)>| {
             if let Some((first, last, settled)) = run {
                 queue_dispositions(dispositions, Role::Receiver, (first, last), settled, state);
+                #[cfg(test)]
+                if is_planted(Plant::OutcomeTwice) {
+                    queue_dispositions(dispositions, Role::Receiver, (first, last), settled, state);
+                }
             }
         };
         received.visit(received.range(first, last), |id, received| {

@@ -73,7 +73,7 @@ fn a_drain_delivers_then_uses_the_credit_up() {
     // A large one, so that the flow has to wait for its last frame.
     send(&mut raw.server, link, 1, &vec![0; 400_000]);
     send(&mut raw.server, link, 2, b"x");
-    raw.server.drained(link);
+    raw.server.drained(link, u64::MAX);
     let seen = raw.take();
     let Some(Seen::Frame(_, Performative::Flow(flow), _)) = seen.last() else {
         panic!("{:?}", names(&seen))
@@ -151,7 +151,7 @@ fn a_client_drains_a_server_that_has_nothing() {
     let (consumer, consuming) = pair.consumer(0);
     pair.client.drain(consumer, 10);
     pair.drive();
-    pair.server.drained(consuming);
+    pair.server.drained(consuming, u64::MAX);
     pair.drive();
     let drained = pair.take_client(|event| matches!(event, Event::SenderFlow { .. }));
     assert!(

@@ -46,6 +46,7 @@ fn effects_reach_each_connection_in_order_and_wake_it_once() {
     assert!(outbox.poll_ready(&mut context).is_pending());
     let drained = |consumer| Effect::Drained {
         consumer: ConsumerId(consumer),
+        limit: 0,
     };
     for batch in [[1, 2], [3, 4]] {
         let result = vhost.hold(None, |_, _, effects, _| {
@@ -59,7 +60,7 @@ fn effects_reach_each_connection_in_order_and_wake_it_once() {
     let mut seen = Vec::new();
     outbox.drain(|effects| {
         seen.extend(effects.drain(..).map(|effect| match effect {
-            Effect::Drained { consumer } => consumer.0,
+            Effect::Drained { consumer, .. } => consumer.0,
             other => panic!("{other:?}"),
         }));
     });

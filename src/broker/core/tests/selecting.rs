@@ -83,7 +83,7 @@ fn a_drain_ends_when_nothing_more_is_wanted() {
     s.drain(a, 10);
     assert_eq!(taken(&mut s, a), ["m0", "m2"]);
     let drained =
-        |effect: &Effect| matches!(effect, Effect::Drained { consumer } if *consumer == a);
+        |effect: &Effect| matches!(effect, Effect::Drained { consumer, .. } if *consumer == a);
     assert!(s.others.iter().any(drained));
 }
 

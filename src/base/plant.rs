@@ -1,0 +1,59 @@
+//! Faults planted on purpose, in test builds only: the simulator has to find each of them, so that a
+//! run without a finding says something. No other build contains any of this.
+
+use std::cell::Cell;
+
+/// A fault that a few places of the broker have when it is planted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Plant {
+    /// The outcome of a publish is told twice.
+    OutcomeTwice,
+    /// Answers do not wait until their records are durable.
+    WakeBeforeDurable,
+    /// A checkpoint leaves out what consumers hold.
+    CheckpointForgetsHeld,
+    /// A connection that is cut does not say goodbye to the core.
+    GoodbyeLost,
+    /// What was written is not told to the core as room.
+    RoomNotGivenBack,
+    /// A body that a dead letter names is let go with its source.
+    NamedBodyReleased,
+    /// A dead letter enters its target and stays in its source.
+    DeadLetterStays,
+    /// A failed delivery comes back without being counted.
+    FailureNotCounted,
+    /// A settlement by a token whose place was used before reaches the place beside it.
+    TokenReused,
+    /// Where a spilled block lies is forgotten.
+    SpilledForgotten,
+}
+
+impl Plant {
+    /// All there are.
+    pub(crate) const ALL: [Self; 10] = [
+        Self::OutcomeTwice,
+        Self::WakeBeforeDurable,
+        Self::CheckpointForgetsHeld,
+        Self::GoodbyeLost,
+        Self::RoomNotGivenBack,
+        Self::NamedBodyReleased,
+        Self::DeadLetterStays,
+        Self::FailureNotCounted,
+        Self::TokenReused,
+        Self::SpilledForgotten,
+    ];
+}
+
+thread_local! {
+    static PLANTED: Cell<Option<Plant>> = const { Cell::new(None) };
+}
+
+/// Plants a fault for what this thread does from now on, or none.
+pub(crate) fn plant(fault: Option<Plant>) {
+    PLANTED.set(fault);
+}
+
+/// Whether this thread has it.
+pub(crate) fn is_planted(fault: Plant) -> bool {
+    PLANTED.get() == Some(fault)
+}

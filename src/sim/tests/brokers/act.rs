@@ -1,0 +1,277 @@
+//! What the clients and the operator of a world do.
+
+use super::client::{Phase, Role};
+use super::codec::{self, Outcome};
+use super::topology;
+use super::world::{Fault, World};
+use crate::base::Name;
+use crate::broker::{Command, QueueCommand, TopologyCommand};
+use crate::wire::HeaderFields;
+
+/// Links of each kind that a client has at most.
+const LINKS: usize = 3;
+/// Messages of one world at most.
+const MESSAGES: u64 = 500;
+
+impl World {
+    /// A client does something.
+    pub(super) fn act(&mut self, client: usize) -> Result<(), String> {
+        match self.clients[client].phase {
+            Phase::Down => self.connect(client),
+            Phase::Up => {
+                if self.clients[client].session.is_none() {
+                    self.clients[client].begin();
+                } else if self.clients[client].is_ready() {
+                    self.act_in_session(client);
+                }
+                self.flush_client(client);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn act_in_session(&mut self, client: usize) {
+        match self.random.below(40) {
+            0..2 => self.attach(client),
+            2..16 => {
+                for _ in 0..=self.random.below(8) {
+                    self.publish(client);
+                }
+            }
+            16..21 => self.give_credit(client),
+            21..37 => self.settle(client),
+            37 => {
+                let handle = u32::try_from(self.random.below(6)).unwrap();
+                let link = self.link(client, handle);
+                if link.is_some_and(|(attached, _)| attached) && self.random.one_in(3) {
+                    let closed = !self.random.one_in(4);
+                    self.clients[client].detach(handle, closed || !self.quiet);
+                }
+            }
+            38 if self.random.one_in(8) => {
+                self.fail_held(client);
+                self.clients[client].end();
+            }
+            39 if self.random.one_in(12) => {
+                self.note(format!("client {client} closes"));
+                self.fail_held(client);
+                self.clients[client].close();
+            }
+            _ => self.attach(client),
+        }
+    }
+
+    /// Whether a link is attached and not detaching, and its role.
+    fn link(&self, client: usize, handle: u32) -> Option<(bool, Role)> {
+        let session = self.clients[client].session.as_ref()?;
+        let link = session.links.get(&handle)?;
+        Some((link.attached && !link.detaching, link.role.clone()))
+    }
+
+    fn fail_held(&mut self, client: usize) {
+        let session = self.clients[client].session.as_mut();
+        for message in session.map(|session| session.failing()).unwrap_or_default() {
+            self.ledger.fail(message);
+        }
+    }
+
+    fn handles(&self, client: usize, wanted: impl Fn(&Role) -> bool) -> Vec<u32> {
+        let session = self.clients[client].session.as_ref();
+        let links = session.into_iter().flat_map(|session| &session.links);
+        links
+            .filter(|(_, link)| wanted(&link.role) && !link.detaching)
+            .map(|(handle, _)| *handle)
+            .collect()
+    }
+
+    fn attach(&mut self, client: usize) {
+        let publishes = self.random.one_in(3);
+        let role = |role: &Role| (*role == Role::Publisher) == publishes;
+        if self.handles(client, role).len() >= LINKS {
+            return;
+        }
+        let names = self.topology.names();
+        let queue = (*self.random.pick(&names).unwrap()).to_owned();
+        self.attach_to(client, publishes, queue);
+    }
+
+    pub(super) fn attach_to(&mut self, client: usize, publishes: bool, queue: String) {
+        let address = format!("/queues/{queue}");
+        let settled =
+            !publishes && !self.quiet && self.trial.has(Fault::Settled) && self.random.one_in(4);
+        let role = if publishes {
+            Role::Publisher
+        } else {
+            let second = !settled && self.random.one_in(3);
+            Role::Consumer { queue, second }
+        };
+        self.clients[client].attach(role, &address, settled);
+    }
+
+    pub(super) fn publish(&mut self, client: usize) {
+        let handles = self.handles(client, |role| *role == Role::Publisher);
+        let Some(handle) = self.random.pick(&handles).copied() else {
+            return;
+        };
+        let bytes = match self.random.below(8) {
+            0 => 700 + usize::try_from(self.random.below(1_500)).unwrap(),
+            _ => usize::try_from(self.random.below(400)).unwrap(),
+        };
+        if self.ledger.sent() >= MESSAGES || !self.clients[client].may_send(handle, bytes + 60) {
+            return;
+        }
+        let durable = !self
+            .random
+            .one_in(if self.trial.has(Fault::Memory) { 2 } else { 5 });
+        let ttl = self.random.one_in(12);
+        let header = HeaderFields {
+            durable: Some(durable),
+            ttl_ms: ttl.then(|| 1 + u32::try_from(self.random.below(40)).unwrap()),
+            ..HeaderFields::default()
+        };
+        let id = self.ledger.send(durable);
+        let payload = codec::message(id, bytes, &header);
+        let settled = self.random.one_in(15);
+        self.clients[client].send(handle, id, &payload, settled);
+    }
+
+    fn give_credit(&mut self, client: usize) {
+        let handles = self.handles(client, |role| *role != Role::Publisher);
+        let Some(handle) = self.random.pick(&handles).copied() else {
+            return;
+        };
+        let session = self.clients[client].session.as_ref().unwrap();
+        let link = &session.links[&handle];
+        let left = link.limit.wrapping_sub(link.count);
+        if link.draining || !link.attached {
+            return;
+        }
+        let more = u32::try_from(self.random.below(12)).unwrap();
+        let drain = !self.quiet && self.random.one_in(10);
+        if left < 20 {
+            self.clients[client].credit(handle, more, drain);
+        }
+    }
+
+    fn settle(&mut self, client: usize) {
+        let session = self.clients[client].session.as_ref().unwrap();
+        let held: Vec<u32> = session
+            .held
+            .iter()
+            .filter(|(_, held)| !held.decided && !session.links[&held.handle].detaching)
+            .map(|(id, _)| *id)
+            .collect();
+        let Some(first) = self.random.pick(&held).copied() else {
+            return;
+        };
+        let most = if self.random.one_in(3) { 5 } else { 0 };
+        let handle = session.held[&first].handle;
+        let same = |id: &u32| {
+            let held = session.held.get(id);
+            held.is_some_and(|held| held.handle == handle && !held.decided)
+        };
+        let last = (first..=first + most).take_while(same).last().unwrap();
+        let second = match &session.links[&handle].role {
+            Role::Consumer { second, .. } => *second,
+            Role::Publisher => false,
+        };
+        let outcome = self.outcome();
+        let settled: Vec<(u64, String)> = self.clients[client]
+            .session
+            .as_ref()
+            .unwrap()
+            .held
+            .range(first..=last)
+            .map(|(_, held)| (held.message, held.queue.clone()))
+            .collect();
+        for (message, queue) in settled {
+            self.ledger.settle(message, &queue, &outcome);
+        }
+        self.clients[client].settle((first, last), &outcome, second);
+        // What it decided about is confirmed to nobody then.
+        if second && !self.quiet && self.random.one_in(6) {
+            self.clients[client].detach(handle, true);
+        }
+    }
+
+    fn outcome(&mut self) -> Outcome {
+        if self.quiet {
+            return Outcome::Accepted;
+        }
+        match self.random.below(10) {
+            0..3 => Outcome::Accepted,
+            3..6 => Outcome::Rejected,
+            6 => Outcome::Released,
+            _ => Outcome::Modified {
+                failed: self.random.one_in(2),
+                here: self.random.one_in(4),
+            },
+        }
+    }
+
+    /// An operator sets a policy, or takes it away.
+    pub(super) fn change_policy(&mut self) -> Result<(), String> {
+        let command = if self.random.one_in(2) {
+            let policy = Box::new(topology::policy(&mut self.random, &self.topology));
+            Command::Topology(TopologyCommand::PolicySet {
+                operator: false,
+                policy,
+            })
+        } else {
+            Command::Topology(TopologyCommand::PolicyDelete {
+                operator: false,
+                name: Name::from("p"),
+            })
+        };
+        self.note(format!("{command:?}").chars().take(200).collect());
+        self.machine.ask(command).map(drop)
+    }
+
+    /// An operator purges a queue, deletes it, or declares what is missing.
+    pub(super) fn change_queue(&mut self) -> Result<(), String> {
+        let names = self.topology.names();
+        let name = Name::from(*self.random.pick(&names).unwrap());
+        let command = match self.random.below(4) {
+            0 => Command::Queue(QueueCommand::Delete {
+                connection: None,
+                name,
+                if_unused: false,
+                if_empty: false,
+            }),
+            1 => Command::Queue(QueueCommand::Purge {
+                connection: None,
+                name,
+                with_dead_pending: self.random.one_in(2),
+            }),
+            _ => return self.topology.declare(&self.machine),
+        };
+        self.note(format!("{command:?}"));
+        self.machine.ask(command).map(drop)
+    }
+
+    /// A client does its part of the draining.
+    pub(super) fn drain(&mut self, client: usize) {
+        if !self.clients[client].is_ready() {
+            return;
+        }
+        let names = self.topology.names();
+        let missing: Vec<String> = names
+            .iter()
+            .filter(|name| {
+                let consumes =
+                    |role: &Role| matches!(role, Role::Consumer { queue, .. } if queue == *name);
+                client == 0 && self.handles(client, consumes).is_empty()
+            })
+            .map(|name| (*name).to_owned())
+            .collect();
+        for queue in missing {
+            self.attach_to(client, false, queue);
+        }
+        for _ in 0..4 {
+            self.give_credit(client);
+            self.settle(client);
+        }
+        self.flush_client(client);
+    }
+}

@@ -1,0 +1,407 @@
+//! A small AMQP 1.0 client that knows nothing of the broker's engine, and complains of whatever a broker
+//! must not do: more than there is credit or window for, an outcome told twice, frames out of order.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bytes::BytesMut;
+
+use super::codec::{self, Frame, Outcome};
+
+/// Frames that a client takes before it tells the broker that it takes more.
+const WINDOW: u32 = 12;
+/// The largest frame that a client takes and sends, in bytes.
+pub(super) const FRAME_BYTES: usize = 600;
+
+/// How far a connection is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    /// There is none.
+    Down,
+    /// Its SASL header is sent.
+    Sasl,
+    /// Logged in: the second header is sent.
+    Header,
+    /// Our open is sent.
+    Opening,
+    Up,
+    /// Our close is sent.
+    Closing,
+    /// The broker's close has come, and ours is sent.
+    Closed,
+}
+
+/// What a client saw.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Event {
+    /// A publish was decided.
+    Told { message: u64, outcome: Outcome },
+    /// A message came.
+    Delivery {
+        handle: u32,
+        id: u32,
+        settled: bool,
+        payload: Vec<u8>,
+    },
+    /// The broker settled what this client had accepted.
+    Confirmed { message: u64 },
+    /// A link is gone, with what the client still had of it.
+    Detached { publishes: Vec<u64> },
+}
+
+/// What one end of a link is.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Role {
+    /// To this queue, or by this key.
+    Publisher,
+    Consumer {
+        queue: String,
+        /// Settlements wait for an answer.
+        second: bool,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) name: String,
+    pub(super) role: Role,
+    /// The broker's attach has come.
+    pub(super) attached: bool,
+    /// Our detach is sent.
+    pub(super) detaching: bool,
+    /// Deliveries so far, and up to where there may be.
+    pub(super) count: u32,
+    pub(super) limit: u32,
+    /// A drain is under way.
+    pub(super) draining: bool,
+    /// A delivery of several frames: what came of it.
+    pub(super) partial: Option<(u32, bool, Vec<u8>, Vec<u8>)>,
+}
+
+/// A delivery that a consumer has and has not settled.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) handle: u32,
+    pub(super) message: u64,
+    pub(super) queue: String,
+    pub(super) tag: Vec<u8>,
+    /// It has told its outcome and waits for the broker.
+    pub(super) decided: bool,
+    /// That was `accepted`.
+    pub(super) accepted: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    /// The broker's begin has come.
+    pub(super) begun: bool,
+    /// Our end is sent.
+    pub(super) ending: bool,
+    pub(super) next_outgoing: u32,
+    pub(super) window_end: u32,
+    pub(super) next_incoming: u32,
+    pub(super) incoming_end: u32,
+    pub(super) next_delivery: u32,
+    pub(super) expected_delivery: Option<u32>,
+    pub(super) links: BTreeMap<u32, Link>,
+    /// The broker's handles, and ours.
+    pub(super) remote: BTreeMap<u32, u32>,
+    /// Publishes that no outcome is known of, by delivery-id.
+    pub(super) sent: BTreeMap<u32, (u32, u64)>,
+    /// The same of links that are gone: an outcome may still be on its way.
+    pub(super) forgotten: BTreeSet<u32>,
+    pub(super) held: BTreeMap<u32, Held>,
+    /// Deliveries of links that are gone.
+    pub(super) forgotten_held: BTreeSet<u32>,
+}
+
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) phase: Phase,
+    pub(super) session: Option<Session>,
+    pub(super) events: VecDeque<Event>,
+    input: BytesMut,
+    pub(super) output: Vec<u8>,
+    plain: bool,
+    links: u32,
+}
+
+pub(super) fn before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+impl Client {
+    pub(super) fn new(plain: bool) -> Self {
+        Self {
+            phase: Phase::Down,
+            session: None,
+            events: VecDeque::new(),
+            input: BytesMut::new(),
+            output: Vec::new(),
+            plain,
+            links: 0,
+        }
+    }
+
+    /// Begins a connection.
+    pub(super) fn connect(&mut self) {
+        self.phase = Phase::Sasl;
+        self.output.extend_from_slice(b"AMQP\x03\x01\x00\x00");
+    }
+
+    /// The connection is gone. Returns the session that there was.
+    pub(super) fn drop_connection(&mut self) -> Option<Session> {
+        self.phase = Phase::Down;
+        self.input.clear();
+        self.output.clear();
+        self.events.clear();
+        self.session.take()
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.phase == Phase::Up && self.session.as_ref().is_some_and(|s| s.begun && !s.ending)
+    }
+
+    pub(super) fn begin(&mut self) {
+        self.session = Some(Session::default());
+        codec::begin(&mut self.output, WINDOW);
+    }
+
+    pub(super) fn end(&mut self) {
+        if let Some(session) = &mut self.session {
+            session.ending = true;
+            codec::end(&mut self.output);
+        }
+    }
+
+    pub(super) fn close(&mut self) {
+        self.phase = Phase::Closing;
+        codec::close(&mut self.output);
+    }
+
+    pub(super) fn attach(&mut self, role: Role, address: &str, settled: bool) -> Option<u32> {
+        self.links += 1;
+        let name = format!("link-{}", self.links);
+        let session = self.session.as_mut()?;
+        let handle = (0..).find(|handle| !session.links.contains_key(handle))?;
+        codec::attach(&mut self.output, (&name, handle), &role, address, settled);
+        let link = Link {
+            name,
+            role,
+            attached: false,
+            detaching: false,
+            count: 0,
+            limit: 0,
+            draining: false,
+            partial: None,
+        };
+        session.links.insert(handle, link);
+        Some(handle)
+    }
+
+    pub(super) fn detach(&mut self, handle: u32, closed: bool) {
+        if let Some(link) = self.session.as_mut().and_then(|s| s.links.get_mut(&handle)) {
+            link.detaching = true;
+            codec::detach(&mut self.output, handle, closed);
+        }
+    }
+
+    /// Gives a link so much more credit than it has, or drains it.
+    pub(super) fn credit(&mut self, handle: u32, more: u32, drain: bool) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        session.incoming_end = session.next_incoming.wrapping_add(WINDOW);
+        let Some(link) = session.links.get_mut(&handle) else {
+            return;
+        };
+        link.limit = link.limit.wrapping_add(more);
+        link.draining = drain && link.limit != link.count;
+        let flow = Some((
+            handle,
+            link.count,
+            link.limit.wrapping_sub(link.count),
+            drain,
+        ));
+        let window = (session.next_incoming, session.next_outgoing);
+        codec::flow(&mut self.output, window, WINDOW, flow);
+    }
+
+    /// Tells the broker that it may send more frames, if it has nearly used up what it may.
+    fn open_window(&mut self) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        if session.incoming_end.wrapping_sub(session.next_incoming) <= WINDOW / 3 {
+            session.incoming_end = session.next_incoming.wrapping_add(WINDOW);
+            let window = (session.next_incoming, session.next_outgoing);
+            codec::flow(&mut self.output, window, WINDOW, None);
+        }
+    }
+
+    /// Whether a publisher may send a message of so many bytes now.
+    pub(super) fn may_send(&self, handle: u32, bytes: usize) -> bool {
+        let Some(session) = &self.session else {
+            return false;
+        };
+        let frames = u32::try_from(codec::frames_of(bytes)).unwrap();
+        let end = session.next_outgoing.wrapping_add(frames);
+        session
+            .links
+            .get(&handle)
+            .is_some_and(|link| link.attached && !link.detaching && before(link.count, link.limit))
+            && !before(session.window_end, end)
+    }
+
+    pub(super) fn send(&mut self, handle: u32, message: u64, payload: &[u8], settled: bool) {
+        let session = self.session.as_mut().unwrap();
+        let link = session.links.get_mut(&handle).unwrap();
+        link.count = link.count.wrapping_add(1);
+        let id = session.next_delivery;
+        session.next_delivery = id.wrapping_add(1);
+        if !settled {
+            session.sent.insert(id, (handle, message));
+        }
+        let frames = codec::transfer(&mut self.output, handle, id, payload, settled);
+        session.next_outgoing = session.next_outgoing.wrapping_add(frames);
+    }
+
+    /// Settles deliveries from one to another that are held and not decided yet.
+    pub(super) fn settle(&mut self, (first, last): (u32, u32), outcome: &Outcome, second: bool) {
+        codec::disposition(&mut self.output, (first, last), outcome, !second);
+        let session = self.session.as_mut().unwrap();
+        if second {
+            for (_, held) in session.held.range_mut(first..=last) {
+                held.decided = true;
+                held.accepted = *outcome == Outcome::Accepted;
+            }
+        } else {
+            session.held.retain(|id, _| !(first..=last).contains(id));
+        }
+    }
+
+    /// Takes bytes of the broker. Errs with what it must not do.
+    pub(super) fn handle(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.input.extend_from_slice(bytes);
+        loop {
+            if matches!(self.phase, Phase::Sasl | Phase::Header)
+                && self.input.len() >= 8
+                && self.input.starts_with(b"AMQP")
+            {
+                self.on_header()?;
+                continue;
+            }
+            let Some(frame) = codec::next_frame(&mut self.input)? else {
+                return Ok(());
+            };
+            let what = format!("{frame:?}");
+            self.on_frame(frame)
+                .map_err(|why| format!("{why}\n  at {what:.300}"))?;
+        }
+    }
+
+    fn on_header(&mut self) -> Result<(), String> {
+        let header = self.input.split_to(8);
+        match (self.phase, header.get(4)) {
+            (Phase::Sasl, Some(3)) => Ok(()),
+            (Phase::Header, Some(0)) => {
+                self.phase = Phase::Opening;
+                codec::open(&mut self.output);
+                Ok(())
+            }
+            _ => Err(format!("header {header:?} in {:?}", self.phase)),
+        }
+    }
+
+    fn on_frame(&mut self, frame: Frame) -> Result<(), String> {
+        if self.phase == Phase::Closed {
+            return Err("a frame after close".to_owned());
+        }
+        match frame {
+            Frame::Mechanisms => {
+                codec::sasl_init(&mut self.output, self.plain);
+                Ok(())
+            }
+            Frame::SaslOutcome(0) if self.phase == Phase::Sasl => {
+                self.phase = Phase::Header;
+                self.output.extend_from_slice(b"AMQP\x00\x01\x00\x00");
+                Ok(())
+            }
+            Frame::SaslOutcome(code) => Err(format!("login ended with {code}")),
+            Frame::Heartbeat => Ok(()),
+            Frame::Open if self.phase == Phase::Opening => {
+                self.phase = Phase::Up;
+                Ok(())
+            }
+            Frame::Open => Err("open once more".to_owned()),
+            Frame::Close => {
+                if self.phase != Phase::Closing {
+                    codec::close(&mut self.output);
+                }
+                self.phase = Phase::Closed;
+                Ok(())
+            }
+            of_session => self.on_session(of_session),
+        }
+    }
+
+    fn on_session(&mut self, frame: Frame) -> Result<(), String> {
+        let is_opening = matches!(frame, Frame::Begin { .. });
+        let session = self.session.as_mut().ok_or("no session")?;
+        if session.begun == is_opening {
+            return Err("begin twice, or a frame before it".to_owned());
+        }
+        match frame {
+            Frame::Begin { next, window } => {
+                session.begun = true;
+                session.next_incoming = next;
+                session.incoming_end = next.wrapping_add(WINDOW);
+                session.window_end = session.next_outgoing.wrapping_add(window);
+                Ok(())
+            }
+            Frame::Attach {
+                name,
+                handle,
+                count,
+            } => session.on_attach(&name, handle, count),
+            Frame::Flow(flow) => session.on_flow(flow),
+            Frame::Transfer(transfer) => {
+                let event = session.on_transfer(transfer)?;
+                self.events.extend(event);
+                self.open_window();
+                Ok(())
+            }
+            Frame::Disposition {
+                by_receiver,
+                ids,
+                settled,
+                outcome,
+            } => {
+                let events = if by_receiver {
+                    session.on_outcomes(ids, settled, outcome)?
+                } else {
+                    session.on_confirmed(ids, settled)?
+                };
+                self.events.extend(events);
+                Ok(())
+            }
+            Frame::Detach { handle } => {
+                let (own, was_detaching, publishes) = session.on_detach(handle)?;
+                if !was_detaching {
+                    codec::detach(&mut self.output, own, true);
+                }
+                self.events.push_back(Event::Detached { publishes });
+                Ok(())
+            }
+            Frame::End => {
+                if !session.ending {
+                    codec::end(&mut self.output);
+                }
+                let publishes = session.sent.values().map(|(_, message)| *message).collect();
+                self.session = None;
+                self.events.push_back(Event::Detached { publishes });
+                Ok(())
+            }
+            other => Err(format!("unexpected {other:?}")),
+        }
+    }
+}

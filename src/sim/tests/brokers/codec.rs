@@ -1,0 +1,449 @@
+//! Frames of the simulated clients: written and read field by field, without the broker's types for
+//! performatives.
+
+use bytes::{Bytes, BytesMut};
+
+use super::client::{FRAME_BYTES, Role};
+use crate::wire::frame::{FrameHeader, FrameKind, begin_frame, end_frame};
+use crate::wire::{self, Descriptor, Fields, HeaderFields, Reader, Value};
+
+/// What a delivery came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Outcome {
+    Accepted,
+    Released,
+    Rejected,
+    Modified { failed: bool, here: bool },
+}
+
+/// A transfer of the broker.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub(super) handle: u32,
+    pub(super) id: Option<u32>,
+    pub(super) tag: Vec<u8>,
+    pub(super) settled: bool,
+    pub(super) more: bool,
+    pub(super) payload: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub(super) struct FlowState {
+    pub(super) next_incoming: Option<u32>,
+    pub(super) window: u32,
+    /// Handle, delivery-count, credit.
+    pub(super) link: Option<(u32, Option<u32>, Option<u32>)>,
+}
+
+/// A frame of the broker.
+#[derive(Debug)]
+pub(super) enum Frame {
+    Mechanisms,
+    SaslOutcome(u8),
+    Heartbeat,
+    Open,
+    Begin {
+        next: u32,
+        window: u32,
+    },
+    Attach {
+        name: String,
+        handle: u32,
+        count: Option<u32>,
+    },
+    Flow(FlowState),
+    Transfer(Incoming),
+    Disposition {
+        by_receiver: bool,
+        ids: (u32, u32),
+        settled: bool,
+        outcome: Option<Outcome>,
+    },
+    Detach {
+        handle: u32,
+    },
+    End,
+    Close,
+}
+
+fn write(
+    out: &mut Vec<u8>,
+    kind: FrameKind,
+    code: u64,
+    fields: impl FnOnce(&mut Vec<u8>) -> usize,
+) {
+    let mark = begin_frame(out, kind, 0);
+    list(out, code, fields);
+    end_frame(out, mark);
+}
+
+fn list(out: &mut Vec<u8>, code: u64, fields: impl FnOnce(&mut Vec<u8>) -> usize) {
+    wire::write_descriptor(out, code);
+    let list = wire::begin_list(out);
+    let count = fields(out);
+    wire::end(out, list, count);
+}
+
+pub(super) fn sasl_init(out: &mut Vec<u8>, plain: bool) {
+    write(out, FrameKind::Sasl, 0x41, |out| {
+        let (mechanism, response): (_, &[u8]) = match plain {
+            true => ("PLAIN", b"\0guest\0guest"),
+            false => ("ANONYMOUS", b""),
+        };
+        wire::write_symbol(out, mechanism);
+        wire::write_binary(out, response);
+        2
+    });
+}
+
+pub(super) fn open(out: &mut Vec<u8>) {
+    write(out, FrameKind::Amqp, 0x10, |out| {
+        wire::write_string(out, "simulated");
+        wire::write_null(out);
+        wire::write_uint(out, u32::try_from(FRAME_BYTES).unwrap());
+        3
+    });
+}
+
+pub(super) fn begin(out: &mut Vec<u8>, window: u32) {
+    write(out, FrameKind::Amqp, 0x11, |out| {
+        wire::write_null(out);
+        wire::write_uint(out, 0);
+        wire::write_uint(out, window);
+        wire::write_uint(out, 1000);
+        4
+    });
+}
+
+pub(super) fn end(out: &mut Vec<u8>) {
+    write(out, FrameKind::Amqp, 0x17, |_| 0);
+}
+
+pub(super) fn close(out: &mut Vec<u8>) {
+    write(out, FrameKind::Amqp, 0x18, |_| 0);
+}
+
+/// An attach: of a publisher to an address, of a consumer from one, whose deliveries are `settled` or
+/// confirmed in a second step.
+pub(super) fn attach(
+    out: &mut Vec<u8>,
+    (name, handle): (&str, u32),
+    role: &Role,
+    address: &str,
+    settled: bool,
+) {
+    let consumes = matches!(role, Role::Consumer { .. });
+    let second = matches!(role, Role::Consumer { second: true, .. });
+    let terminus = |out: &mut Vec<u8>, code, is_there: bool| {
+        list(out, code, |out| {
+            if is_there {
+                wire::write_string(out, address);
+            }
+            usize::from(is_there)
+        });
+    };
+    write(out, FrameKind::Amqp, 0x12, |out| {
+        wire::write_string(out, name);
+        wire::write_uint(out, handle);
+        wire::write_bool(out, consumes);
+        wire::write_ubyte(out, if consumes { u8::from(settled) } else { 2 });
+        wire::write_ubyte(out, u8::from(second));
+        terminus(out, 0x28, consumes);
+        terminus(out, 0x29, !consumes);
+        wire::write_null(out);
+        wire::write_null(out);
+        if consumes {
+            return 9;
+        }
+        wire::write_uint(out, 0);
+        10
+    });
+}
+
+pub(super) fn detach(out: &mut Vec<u8>, handle: u32, closed: bool) {
+    write(out, FrameKind::Amqp, 0x16, |out| {
+        wire::write_uint(out, handle);
+        wire::write_bool(out, closed);
+        2
+    });
+}
+
+/// A flow: next-incoming-id and next-outgoing-id, the window; of a link its handle, delivery-count,
+/// credit, and whether it drains.
+pub(super) fn flow(
+    out: &mut Vec<u8>,
+    (incoming, outgoing): (u32, u32),
+    window: u32,
+    link: Option<(u32, u32, u32, bool)>,
+) {
+    write(out, FrameKind::Amqp, 0x13, |out| {
+        wire::write_uint(out, incoming);
+        wire::write_uint(out, window);
+        wire::write_uint(out, outgoing);
+        wire::write_uint(out, 1000);
+        let Some((handle, count, credit, drain)) = link else {
+            return 4;
+        };
+        wire::write_uint(out, handle);
+        wire::write_uint(out, count);
+        wire::write_uint(out, credit);
+        wire::write_null(out);
+        wire::write_bool(out, drain);
+        9
+    });
+}
+
+/// Payload of one frame, in bytes: what a frame may have without what stands before.
+const CHUNK_BYTES: usize = FRAME_BYTES - 60;
+
+/// Frames of a message of so many bytes.
+pub(super) fn frames_of(bytes: usize) -> usize {
+    bytes.div_ceil(CHUNK_BYTES).max(1)
+}
+
+/// Writes a delivery in as many frames as it takes, and tells how many.
+pub(super) fn transfer(
+    out: &mut Vec<u8>,
+    handle: u32,
+    id: u32,
+    payload: &[u8],
+    settled: bool,
+) -> u32 {
+    let chunks: Vec<&[u8]> = payload.chunks(CHUNK_BYTES).collect();
+    for (number, chunk) in chunks.iter().enumerate() {
+        let mark = begin_frame(out, FrameKind::Amqp, 0);
+        list(out, 0x14, |out| {
+            wire::write_uint(out, handle);
+            if number == 0 {
+                wire::write_uint(out, id);
+                wire::write_binary(out, &id.to_be_bytes());
+                wire::write_uint(out, 0);
+                wire::write_bool(out, settled);
+            } else {
+                (0..4).for_each(|_| wire::write_null(out));
+            }
+            wire::write_bool(out, number + 1 < chunks.len());
+            6
+        });
+        out.extend_from_slice(chunk);
+        end_frame(out, mark);
+    }
+    u32::try_from(chunks.len()).unwrap()
+}
+
+pub(super) fn disposition(
+    out: &mut Vec<u8>,
+    (first, last): (u32, u32),
+    outcome: &Outcome,
+    settled: bool,
+) {
+    write(out, FrameKind::Amqp, 0x15, |out| {
+        wire::write_bool(out, true);
+        wire::write_uint(out, first);
+        wire::write_uint(out, last);
+        wire::write_bool(out, settled);
+        match outcome {
+            Outcome::Accepted => list(out, 0x24, |_| 0),
+            Outcome::Released => list(out, 0x26, |_| 0),
+            Outcome::Rejected => list(out, 0x25, |out| {
+                list(out, 0x1d, |out| {
+                    wire::write_symbol(out, "sim:refused");
+                    wire::write_string(out, "the simulated consumer does not want it");
+                    2
+                });
+                1
+            }),
+            Outcome::Modified { failed, here } => list(out, 0x27, |out| {
+                wire::write_bool(out, *failed);
+                wire::write_bool(out, *here);
+                2
+            }),
+        }
+        5
+    });
+}
+
+/// The next whole frame.
+pub(super) fn next_frame(input: &mut BytesMut) -> Result<Option<Frame>, String> {
+    let header = FrameHeader::parse(input, FRAME_BYTES).map_err(|error| error.to_string())?;
+    let Some(header) = header.filter(|header| header.size <= input.len()) else {
+        return Ok(None);
+    };
+    let frame = input.split_to(header.size).freeze();
+    if header.channel != 0 {
+        return Err(format!("a frame on channel {}", header.channel));
+    }
+    let body = frame.slice(header.body..);
+    if body.is_empty() {
+        return Ok(Some(Frame::Heartbeat));
+    }
+    read(&body)
+        .map(Some)
+        .map_err(|error| format!("{error} in {body:?}"))
+}
+
+fn read(body: &Bytes) -> Result<Frame, wire::DecodeError> {
+    let mut reader = Reader::new(body);
+    let mut described = reader.described()?;
+    let payload = reader.rest().to_vec();
+    let Descriptor::Code(code) = described.descriptor else {
+        panic!("a descriptor by name: {body:?}");
+    };
+    let mut list = described.value.list()?;
+    Ok(match code {
+        0x40 => Frame::Mechanisms,
+        0x44 => Frame::SaslOutcome(list.ubyte()?.unwrap_or(u8::MAX)),
+        0x10 => Frame::Open,
+        0x11 => {
+            list.skip(1)?;
+            let next = list.uint()?.unwrap_or_default();
+            let window = list.uint()?.unwrap_or_default();
+            Frame::Begin { next, window }
+        }
+        0x12 => {
+            let name = list.string()?.unwrap_or_default().to_owned();
+            let handle = list.uint()?.unwrap_or_default();
+            list.skip(7)?;
+            let count = list.uint()?;
+            Frame::Attach {
+                name,
+                handle,
+                count,
+            }
+        }
+        0x13 => {
+            let next_incoming = list.uint()?;
+            let window = list.uint()?.unwrap_or_default();
+            list.skip(2)?;
+            let handle = list.uint()?;
+            let (count, credit) = (list.uint()?, list.uint()?);
+            Frame::Flow(FlowState {
+                next_incoming,
+                window,
+                link: handle.map(|handle| (handle, count, credit)),
+            })
+        }
+        0x14 => {
+            let handle = list.uint()?.unwrap_or_default();
+            let id = list.uint()?;
+            let tag = list.binary()?.unwrap_or_default().to_vec();
+            list.skip(1)?;
+            let settled = list.bool()?.unwrap_or_default();
+            let more = list.bool()?.unwrap_or_default();
+            Frame::Transfer(Incoming {
+                handle,
+                id,
+                tag,
+                settled,
+                more,
+                payload,
+            })
+        }
+        0x15 => disposition_of(&mut list)?,
+        0x16 => Frame::Detach {
+            handle: list.uint()?.unwrap_or_default(),
+        },
+        0x17 => Frame::End,
+        0x18 => Frame::Close,
+        code => panic!("a frame 0x{code:02x}"),
+    })
+}
+
+fn disposition_of(list: &mut Fields<'_>) -> Result<Frame, wire::DecodeError> {
+    let by_receiver = list.bool()?.unwrap_or_default();
+    let first = list.uint()?.unwrap_or_default();
+    let last = list.uint()?.unwrap_or(first);
+    let settled = list.bool()?.unwrap_or_default();
+    let outcome = match list.described()? {
+        None => None,
+        Some(mut state) => match state.descriptor {
+            Descriptor::Code(0x24) => Some(Outcome::Accepted),
+            Descriptor::Code(0x25) => Some(Outcome::Rejected),
+            Descriptor::Code(0x26) => Some(Outcome::Released),
+            Descriptor::Code(0x27) => {
+                let mut fields = state.value.list()?;
+                Some(Outcome::Modified {
+                    failed: fields.bool()?.unwrap_or_default(),
+                    here: fields.bool()?.unwrap_or_default(),
+                })
+            }
+            other => panic!("a state {other:?}"),
+        },
+    };
+    Ok(Frame::Disposition {
+        by_receiver,
+        ids: (first, last),
+        settled,
+        outcome,
+    })
+}
+
+/// A message as a consumer sees it.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) id: u64,
+    pub(super) delivery_count: u32,
+    /// Entries of its history: queue, reason, count.
+    pub(super) deaths: Vec<(String, String, u64)>,
+}
+
+/// A message of the simulation: its number, and bytes that follow from it.
+pub(super) fn message(id: u64, bytes: usize, header: &HeaderFields) -> Vec<u8> {
+    let mut out = Vec::new();
+    wire::write_header(&mut out, header);
+    wire::write_descriptor(&mut out, 0x75);
+    wire::write_binary(&mut out, &body(id, bytes));
+    out
+}
+
+fn body(id: u64, bytes: usize) -> Vec<u8> {
+    let mut body = id.to_be_bytes().to_vec();
+    let salt = id.to_le_bytes()[0];
+    body.extend((0..bytes).map(|at| (at as u8).wrapping_mul(31).wrapping_add(salt)));
+    body
+}
+
+/// The number of the message with this bare message, if it is one of the simulation and whole.
+pub(super) fn id_of(bare: &[u8]) -> Result<u64, String> {
+    let wrong = |_| {
+        format!(
+            "no message of the simulation: {:?}",
+            &bare[..bare.len().min(40)]
+        )
+    };
+    let mut described = Reader::new(bare).described().map_err(wrong)?;
+    let data = described.value.binary().map_err(wrong)?;
+    let id = data.first_chunk().ok_or("a body without a number")?;
+    let id = u64::from_be_bytes(*id);
+    if data != body(id, data.len() - 8) {
+        return Err(format!("the body of message {id} is damaged"));
+    }
+    Ok(id)
+}
+
+pub(super) fn read_message(payload: &[u8]) -> Result<Seen, String> {
+    let text = |error: wire::DecodeError| format!("{error} in a message");
+    let index = wire::walk(payload).map_err(text)?;
+    let header = index.read_header(payload).map_err(text)?;
+    let id = id_of(&payload[index.bare as usize..])?;
+    let section = index.message_annotations;
+    let mut deaths = Vec::new();
+    if section.end > section.start {
+        let (annotations, _) =
+            wire::decode_value(&payload[section.value as usize..]).map_err(text)?;
+        let array = annotations.get("x-opt-deaths");
+        for entry in array.and_then(Value::as_elements).unwrap_or_default() {
+            let word = |key| {
+                let value = entry.get(key).and_then(Value::as_str);
+                value.unwrap_or_default().to_owned()
+            };
+            let count = entry.get("count").and_then(Value::as_u64).unwrap_or(0);
+            deaths.push((word("queue"), word("reason"), count));
+        }
+    }
+    Ok(Seen {
+        id,
+        delivery_count: header.delivery_count.unwrap_or(0),
+        deaths,
+    })
+}

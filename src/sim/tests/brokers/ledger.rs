@@ -1,0 +1,317 @@
+//! What the world knows of each message that it sent, and what must be true of it.
+
+use std::collections::BTreeMap;
+
+use super::codec::{Outcome, Seen};
+use crate::broker::queue::State;
+use crate::deaths::{History, Reason};
+
+/// Where a message was found.
+#[derive(Clone, Debug)]
+#[expect(dead_code, reason = "for the report of a failure")]
+pub(super) struct Place {
+    pub(super) queue: String,
+    pub(super) state: State,
+    pub(super) history: Option<Story>,
+}
+
+/// What a history says: its first death, and how often a message died where and why.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Story {
+    first: (String, Reason),
+    deaths: BTreeMap<(String, &'static str), u64>,
+}
+
+/// All messages that are in queues, by their numbers.
+pub(super) type Present = BTreeMap<u64, Vec<Place>>;
+
+/// One message.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    durable: bool,
+    told: Option<Outcome>,
+    /// A consumer accepted it, or got it settled.
+    may_go: bool,
+    /// The broker confirmed that it is settled.
+    confirmed: bool,
+    /// It was not there when the node started that runs now.
+    gone_before: bool,
+    /// Times it certainly failed since the node started.
+    failures: u32,
+    /// Times a consumer may have rejected it, by queue.
+    rejected: BTreeMap<String, u64>,
+    /// What its history said last since the node started.
+    story: Option<Story>,
+}
+
+/// What the core counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counted {
+    pub(super) accepted: u64,
+    pub(super) presettled: u64,
+    pub(super) drops: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    pub(super) messages: BTreeMap<u64, Known>,
+    /// What was counted before the first look at the node that runs now.
+    pub(super) base: Counted,
+    pub(super) told_accepted: u64,
+    /// The message that a replay tells about on stderr.
+    pub(super) watched: Option<u64>,
+    pub(super) deliveries: u64,
+    pub(super) redeliveries: u64,
+}
+
+pub(super) fn story(history: &History) -> Result<Story, String> {
+    let first = history.first();
+    let mut deaths = BTreeMap::new();
+    for entry in history.entries() {
+        if entry.first_time > entry.last_time || entry.count == 0 {
+            return Err(format!("a history goes back in time: {entry:?}"));
+        }
+        deaths.insert(
+            (entry.queue.to_string(), entry.reason.as_str()),
+            entry.count,
+        );
+    }
+    Ok(Story {
+        first: (first.queue.to_string(), first.reason),
+        deaths,
+    })
+}
+
+impl Ledger {
+    pub(super) fn send(&mut self, durable: bool) -> u64 {
+        let id = self.messages.len() as u64 + 1;
+        let known = Known {
+            durable,
+            ..Known::default()
+        };
+        self.messages.insert(id, known);
+        id
+    }
+
+    pub(super) fn tell(&mut self, id: u64, outcome: Outcome) -> Result<(), String> {
+        self.tell_of(id, &outcome);
+        let known = self.known(id)?;
+        if let Some(before) = &known.told {
+            return Err(format!(
+                "message {id} was {before:?} and is {outcome:?} now"
+            ));
+        }
+        let is_accepted = outcome == Outcome::Accepted;
+        known.told = Some(outcome);
+        self.told_accepted += u64::from(is_accepted);
+        Ok(())
+    }
+
+    fn tell_of(&self, id: u64, what: &dyn std::fmt::Debug) {
+        if self.watched == Some(id) {
+            eprintln!("message {id}: {what:?}");
+        }
+    }
+
+    fn known(&mut self, id: u64) -> Result<&mut Known, String> {
+        let known = self.messages.get_mut(&id);
+        known.ok_or_else(|| format!("message {id} was never sent"))
+    }
+
+    /// A consumer got a message.
+    pub(super) fn deliver(&mut self, seen: &Seen, settled: bool) -> Result<(), String> {
+        self.deliveries += 1;
+        self.tell_of(seen.id, seen);
+        let known = self.known(seen.id)?;
+        if known.confirmed {
+            return Err(format!(
+                "message {} is settled, and came once more",
+                seen.id
+            ));
+        }
+        if seen.delivery_count < known.failures {
+            return Err(format!(
+                "message {} failed {} times, and its delivery-count is {}",
+                seen.id, known.failures, seen.delivery_count
+            ));
+        }
+        for (queue, reason, count) in &seen.deaths {
+            let most = known.rejected.get(queue).copied().unwrap_or(0);
+            if reason == "rejected" && *count > most {
+                return Err(format!(
+                    "message {} was rejected {most} times in {queue}, its history says {count}",
+                    seen.id
+                ));
+            }
+        }
+        known.may_go |= settled;
+        let again = seen.delivery_count > 0;
+        self.redeliveries += u64::from(again);
+        Ok(())
+    }
+
+    /// A consumer settles a delivery from a queue.
+    pub(super) fn settle(&mut self, id: u64, queue: &str, outcome: &Outcome) {
+        self.tell_of(id, outcome);
+        let Ok(known) = self.known(id) else { return };
+        let reject = |known: &mut Known| {
+            *known.rejected.entry(queue.to_owned()).or_default() += 1;
+        };
+        match outcome {
+            Outcome::Accepted => known.may_go = true,
+            Outcome::Released => {}
+            Outcome::Rejected => {
+                reject(known);
+                known.failures += 1;
+            }
+            Outcome::Modified { failed, here } => {
+                if *here {
+                    reject(known);
+                }
+                known.failures += u32::from(*failed);
+            }
+        }
+    }
+
+    /// A connection or session went while its consumer had this.
+    pub(super) fn fail(&mut self, id: u64) {
+        if let Ok(known) = self.known(id) {
+            known.failures += 1;
+        }
+    }
+
+    pub(super) fn confirm(&mut self, id: u64) {
+        self.tell_of(id, &"confirmed");
+        if let Ok(known) = self.known(id) {
+            // A quorum queue keeps a transient message for good and may dead-letter it to a classic one,
+            // where a settlement has no record to wait for: a crash may bring it back.
+            known.confirmed = known.durable;
+        }
+    }
+
+    /// Each message that was accepted is in one place, or settled, or counted as dropped.
+    pub(super) fn check(&mut self, present: &Present, counted: Counted) -> Result<(), String> {
+        if let Some(id) = self.watched {
+            self.tell_of(id, &present.get(&id));
+        }
+        self.check_places(present)?;
+        let absent = |(id, known): &(&u64, &Known)| !known.gone_before && !present.contains_key(id);
+        let (mut missing, mut unexplained, mut unknown) = (0, 0, 0);
+        let mut examples = Vec::new();
+        for (id, known) in self.messages.iter().filter(absent) {
+            if known.told != Some(Outcome::Accepted) {
+                unknown += 1;
+                continue;
+            }
+            missing += 1;
+            if !known.may_go {
+                unexplained += 1;
+                examples.push(*id);
+            }
+        }
+        let counted = Counted {
+            accepted: counted.accepted - self.base.accepted,
+            presettled: counted.presettled - self.base.presettled,
+            drops: counted.drops - self.base.drops,
+        };
+        let gone = counted.accepted + counted.presettled + counted.drops;
+        if unexplained > counted.drops + counted.presettled {
+            return Err(format!(
+                "{unexplained} messages are missing that nobody settled, {counted:?}: {examples:?}"
+            ));
+        }
+        if gone < missing || gone > missing + unknown {
+            return Err(format!(
+                "{missing} messages are missing, and {unknown} that were not accepted; {counted:?}"
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_places(&mut self, present: &Present) -> Result<(), String> {
+        for (id, places) in present {
+            if places.len() > 1 {
+                return Err(format!("message {id} is there twice: {places:?}"));
+            }
+            let known = self.known(*id)?;
+            if known.confirmed {
+                return Err(format!("message {id} is settled, and is there: {places:?}"));
+            }
+            for place in places {
+                known.follow(*id, place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A node goes down, in which these messages are, and another one starts with those. What was
+    /// accepted for good must be there again, but for what may have gone settled, and what the start
+    /// itself dropped.
+    pub(super) fn restart(
+        &mut self,
+        before: &Present,
+        after: &Present,
+        presettled: u64,
+        base: Counted,
+    ) -> Result<(), String> {
+        self.base = base;
+        if let Some(id) = self.watched {
+            self.tell_of(id, &("restart", before.get(&id), after.get(&id)));
+        }
+        let mut lost = Vec::new();
+        for (id, known) in &mut self.messages {
+            let must_be = known.durable
+                && known.told == Some(Outcome::Accepted)
+                && !known.may_go
+                && before.contains_key(id);
+            if must_be && !after.contains_key(id) {
+                lost.push(*id);
+            }
+            known.gone_before = !after.contains_key(id);
+            known.failures = 0;
+            known.story = None;
+        }
+        if lost.len() as u64 > presettled + base.drops {
+            return Err(format!("a start lost accepted messages: {lost:?}"));
+        }
+        self.check_places(after)
+    }
+
+    /// Messages that were sent and whose outcome is not known.
+    pub(super) fn sent(&self) -> u64 {
+        self.messages.len() as u64
+    }
+}
+
+impl Known {
+    /// What a history says only ever grows, and is not more than what can have been.
+    fn follow(&mut self, id: u64, place: &Place) -> Result<(), String> {
+        let Some(story) = &place.history else {
+            if self.story.is_some() {
+                return Err(format!("message {id} has no history any more: {place:?}"));
+            }
+            return Ok(());
+        };
+        for ((queue, reason), count) in &story.deaths {
+            let most = self.rejected.get(queue).copied().unwrap_or(0);
+            if *reason == "rejected" && *count > most {
+                return Err(format!(
+                    "message {id} was rejected {most} times in {queue}: {place:?}"
+                ));
+            }
+        }
+        if let Some(before) = &self.story {
+            let fell = before.deaths.iter().any(|(key, count)| {
+                let now = story.deaths.get(key);
+                now.is_none_or(|now| now < count)
+            });
+            if fell || before.first != story.first {
+                return Err(format!(
+                    "message {id} died as {before:?}, and now {story:?}"
+                ));
+            }
+        }
+        self.story = Some(story.clone());
+        Ok(())
+    }
+}

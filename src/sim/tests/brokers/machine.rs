@@ -1,0 +1,423 @@
+//! A machine: a node on a disk, and what a server does for it with threads and timers, done in steps.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use parking_lot::Mutex;
+
+use crate::access::{Mechanism, Mechanisms, Permissions, SECRET_BYTES, Secret, User, UserLimits};
+use crate::base::{Lsn, Millis, Name, Now, Position, Seed, Timestamp};
+use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec};
+use crate::broker::{Command, Core, Load, Options as CoreOptions, Reply, Wanted};
+use crate::gateway::{Bodies, Environment, Options};
+use crate::link::{Identity, Options as LinkOptions};
+use crate::message::KeyRule;
+use crate::node::alarm::{Limits, Watch};
+use crate::node::checkpoint::{Checkpointer, Step};
+use crate::node::committer::{Committer, Next};
+use crate::node::pager::{Leave, Pager, Place};
+use crate::node::paging::{Paging, Worked};
+use crate::node::partials::Partials;
+use crate::node::recover::{Entry, NotRecovered};
+use crate::node::{Clock, Node, Store, Vhost};
+use crate::record;
+use crate::sim::{Archive, DurableState, durable_state};
+use crate::store::sim_disk::{Crash, SimDisk};
+use crate::store::{self, CommitPace, StoreState};
+
+/// Messages of up to so many bytes are taken.
+const MESSAGE_BYTES_MAX: u64 = 4 * 1024;
+
+/// The clocks of the simulated world: it sets them.
+#[derive(Debug)]
+pub(super) struct SimClock(Mutex<Times>);
+
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    ns: u64,
+    wall_ms: i64,
+}
+
+impl SimClock {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Times {
+            ns: 1_000_000_000,
+            wall_ms: 1_700_000_000_000,
+        })))
+    }
+
+    pub(super) fn advance_us(&self, us: u64) {
+        self.0.lock().ns += us * 1_000;
+    }
+
+    /// Only the wall clock jumps.
+    pub(super) fn jump_ms(&self, ms: i64) {
+        self.0.lock().wall_ms += ms;
+    }
+}
+
+impl Clock for SimClock {
+    fn now(&self) -> Now {
+        let times = *self.0.lock();
+        let ms = times.ns / 1_000_000;
+        let wall = times.wall_ms + i64::try_from(ms).unwrap();
+        Now::new(Millis(ms), Timestamp(wall))
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        self.0.lock().ns
+    }
+}
+
+/// How a machine is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) memory_budget: u64,
+    pub(super) checkpoint_bytes: u64,
+    pub(super) block_shift: u32,
+}
+
+pub(super) type SimVhost = Vhost<SimDisk>;
+
+pub(super) struct Machine {
+    pub(super) clock: Arc<SimClock>,
+    pub(super) node: Arc<Node<SimDisk>>,
+    pub(super) store: Arc<Store<SimDisk>>,
+    pub(super) disk: SimDisk,
+    shape: Shape,
+    committer: Committer<SimDisk>,
+    more_to_commit: bool,
+    checkpointer: Checkpointer<SimDisk>,
+    checkpoint_after: Lsn,
+    watch: Watch<SimDisk>,
+    /// When the timer of each vhost rings.
+    timers: BTreeMap<Name, Millis>,
+    /// Messages cannot leave before this.
+    leave_again: Millis,
+    /// Checkpoints that were completed, and blocks that were read back and spilled.
+    pub(super) done: Done,
+}
+
+/// What a machine did beside messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Done {
+    pub(super) commits: u64,
+    pub(super) checkpoints: u64,
+    pub(super) loads: u64,
+    pub(super) spills: u64,
+}
+
+fn store_options() -> store::Options {
+    store::Options {
+        device_block_bytes: 512,
+        segment_bytes: 16 * 1024,
+        rewrite_below_percent: 60,
+        ..store::Options::default()
+    }
+}
+
+fn core_options(shape: Shape) -> impl Fn(&Name) -> CoreOptions {
+    move |vhost| CoreOptions {
+        block_shift: shape.block_shift,
+        unsettled_max: 60,
+        ..CoreOptions::new(vhost.clone(), Seed(7))
+    }
+}
+
+/// What is in a fresh registry: one user, who may do anything.
+fn first_facts() -> Vec<RegistryFact> {
+    let (vhost, user) = (Name::from(DEFAULT_VHOST), Name::from("guest"));
+    vec![
+        RegistryFact::VhostSet {
+            name: vhost.clone(),
+            spec: VhostSpec::default(),
+        },
+        RegistryFact::UserSet(Box::new(User {
+            name: user.clone(),
+            password: None,
+            tags: Vec::new(),
+            loopback_only: false,
+            limits: UserLimits::default(),
+        })),
+        RegistryFact::PermissionsSet {
+            vhost,
+            user,
+            permissions: Permissions::all().unwrap(),
+        },
+    ]
+}
+
+fn gateway_options() -> Options {
+    Options {
+        link: LinkOptions {
+            identity: Identity {
+                container_id: "node".to_owned(),
+                ..Identity::default()
+            },
+            incoming_window: 20,
+            ..LinkOptions::default()
+        },
+        node: Name::from("node"),
+        anonymous_user: Some(Name::from("guest")),
+        mechanisms: Mechanisms {
+            enabled: Mechanism::ALL.to_vec(),
+            plain_without_tls: true,
+            has_anonymous: true,
+        },
+        secret: Secret([9; SECRET_BYTES]),
+        message_bytes_max: MESSAGE_BYTES_MAX,
+        key_rule: KeyRule::Specification,
+        auto_create: Vec::new(),
+        temporary_prefix: "amq.gen-".to_owned(),
+        outbox_bytes: 4096,
+        seed: Seed(7),
+    }
+}
+
+impl Machine {
+    /// Starts a node on what a disk holds.
+    pub(super) fn start(disk: SimDisk, shape: Shape, clock: Arc<SimClock>) -> Result<Self, String> {
+        let entry = Entry {
+            registry: Registry::new(Name::from(DEFAULT_VHOST), []),
+            core_options: core_options(shape),
+            store_options: store_options(),
+            pace: CommitPace::new(CommitPace::DELAY_US_DEFAULT),
+            seed: 7,
+            clock: clock.clone(),
+        };
+        let complete = |mut registry: Registry, is_fresh| {
+            let facts = if is_fresh { first_facts() } else { Vec::new() };
+            for fact in &facts {
+                registry.apply(fact.clone());
+            }
+            Ok::<_, ()>((registry, facts))
+        };
+        let recovered = entry.recover(disk.clone(), complete);
+        let recovered = recovered.map_err(|error| match error {
+            NotRecovered::Data(why) => why,
+            NotRecovered::Registry(()) => unreachable!(),
+        })?;
+        let store = recovered.store;
+        let bodies: Arc<dyn Bodies> = Arc::<Store<SimDisk>>::clone(&store);
+        let environment = Environment::new(recovered.registry, gateway_options());
+        let place = Place::Journal(Arc::clone(&store));
+        let node = Arc::new(Node {
+            clock: clock.clone(),
+            environment: Arc::new(environment.with_bodies(Some(bodies))),
+            vhosts: Arc::default(),
+            store: Some(Arc::clone(&store)),
+            pager: Arc::new(Pager::new(place, shape.memory_budget)),
+            partials: Arc::new(Partials::new(MESSAGE_BYTES_MAX)),
+            alarms: Arc::default(),
+            failure: Arc::default(),
+            core_options: core_options(shape)(&Name::default()),
+            default_queue_type: Name::from("classic"),
+            changes: Mutex::default(),
+        });
+        let mut timers = BTreeMap::new();
+        for core in recovered.cores {
+            let vhost = node.start_vhost(core);
+            timers.insert(vhost.name().clone(), Millis(0));
+        }
+        let watch = Watch {
+            board: Arc::clone(&node.alarms),
+            vhosts: Arc::clone(&node.vhosts),
+            partials: Arc::clone(&node.partials),
+            store: Some(Arc::clone(&store)),
+        };
+        Ok(Self {
+            clock,
+            node,
+            checkpointer: Checkpointer::new(Arc::clone(&store), shape.checkpoint_bytes),
+            store,
+            disk,
+            shape,
+            committer: recovered.committer,
+            more_to_commit: true,
+            checkpoint_after: Lsn(0),
+            watch,
+            timers,
+            leave_again: Millis(0),
+            done: Done::default(),
+        })
+    }
+
+    pub(super) fn now(&self) -> Now {
+        self.clock.now()
+    }
+
+    pub(super) fn vhost(&self) -> Arc<SimVhost> {
+        self.node.vhosts.get(DEFAULT_VHOST).unwrap()
+    }
+
+    /// Asks the core of the vhost, as an operator does.
+    pub(super) fn ask(&self, command: Command) -> Result<Reply, String> {
+        let asked = self
+            .vhost()
+            .work(|now, core, effects| core.apply(now, command, effects));
+        asked.map_err(|_| "the vhost failed".to_owned())
+    }
+
+    pub(super) fn look<T>(&self, look: impl FnOnce(&Core) -> T) -> Result<T, String> {
+        let seen = self.vhost().look(look);
+        seen.map_err(|_| "the vhost failed".to_owned())
+    }
+
+    /// Commits if it is time to; whether it did anything.
+    pub(super) fn commit(&mut self) -> bool {
+        if self.store.state() == StoreState::Poisoned {
+            return false;
+        }
+        let before = (self.disk.operations(), self.store.durable());
+        let was_more = self.more_to_commit;
+        if !was_more && self.committer.poll() != Next::Commit {
+            return false;
+        }
+        self.more_to_commit = self.committer.commit().unwrap_or(false);
+        self.done.commits += 1;
+        was_more || before != (self.disk.operations(), self.store.durable())
+    }
+
+    /// Commits all that waits; false if the disk does not take it.
+    pub(super) fn flush(&mut self) -> bool {
+        for _ in 0..100 {
+            if self.store.state() != StoreState::Open {
+                return false;
+            }
+            if matches!(self.committer.commit(), Ok(false)) {
+                let last = self.store.reserve();
+                let first = last.first();
+                self.store.abandon(last);
+                return self.store.durable().0 + 1 >= first.0;
+            }
+        }
+        false
+    }
+
+    /// Another machine on what is left of this one's disk when the power fails now.
+    pub(super) fn successor(&self, random: &mut store::Random) -> Result<Self, String> {
+        let disk = self.disk.crash(Crash::Power, random);
+        Self::start(disk, self.shape, Arc::clone(&self.clock))
+    }
+
+    /// The durable part of what it holds; what is not in memory is read from its journal.
+    pub(super) fn durable(&self) -> Result<DurableState, String> {
+        let names = self.look(|core| {
+            let mut names = BTreeSet::new();
+            for queue in core.queues() {
+                for (position, card) in queue.messages.cards(Position(0)) {
+                    let wanted = vec![Wanted {
+                        position,
+                        envelope: card.envelope,
+                        body: card.body,
+                    }];
+                    names.extend(record::records_of(&Load {
+                        queue: queue.id,
+                        block: position,
+                        wanted,
+                    }));
+                }
+            }
+            names
+        })?;
+        let mut archive = Archive::default();
+        for name in names {
+            if let Ok(bytes) = self.store.journal().read(name) {
+                archive.add_bytes(name, bytes);
+            }
+        }
+        self.look(|core| durable_state(core, &archive))
+    }
+
+    fn paging(&self) -> Paging<SimDisk> {
+        Paging {
+            pager: Arc::clone(&self.node.pager),
+            vhosts: Arc::clone(&self.node.vhosts),
+        }
+    }
+
+    /// Reads a block back, if one is wanted and there is room.
+    pub(super) fn load(&mut self) -> bool {
+        if self.node.pager.is_full() {
+            return false;
+        }
+        let Some(job) = self.node.pager.loads.try_next() else {
+            return false;
+        };
+        self.paging().load(&job);
+        self.done.loads += 1;
+        true
+    }
+
+    /// Does one thing for messages that are to leave memory.
+    pub(super) fn leave(&mut self) -> bool {
+        let now = self.now().mono;
+        if now < self.leave_again {
+            return false;
+        }
+        let Some(job) = self.node.pager.leaves.try_next() else {
+            return false;
+        };
+        self.done.spills += u64::from(matches!(job, Leave::Spill(..)));
+        if self.paging().leave(self.clock.elapsed_ns(), job) == Worked::Stuck {
+            self.leave_again = now.plus(2);
+        }
+        true
+    }
+
+    /// Takes the next step of a checkpoint.
+    pub(super) fn checkpoint(&mut self) -> bool {
+        if self.store.durable() < self.checkpoint_after {
+            return false;
+        }
+        let (node, vhosts) = (&self.node, &self.node.vhosts);
+        let was_running = self.store.journal().checkpoint_runs();
+        let step = self.checkpointer.step(|store| {
+            node.copy_registry(store);
+            vhosts.all()
+        });
+        match step {
+            Step::After(lsn) => self.checkpoint_after = lsn,
+            Step::More => {}
+            Step::Idle => {
+                self.done.checkpoints += u64::from(was_running);
+                return was_running && !self.store.journal().checkpoint_runs();
+            }
+        }
+        true
+    }
+
+    pub(super) fn alarm(&mut self) {
+        let _ = self.watch.look(Limits {
+            memory_bytes: self.shape.memory_budget * 4,
+            disk_free_bytes: 0,
+        });
+    }
+
+    /// Fires what is due, where a timer rings or an earlier one is called for.
+    pub(super) fn tick(&mut self) -> Result<bool, String> {
+        let now = self.now().mono;
+        let mut any = false;
+        for (name, due) in &mut self.timers {
+            let Some(vhost) = self.node.vhosts.get(name) else {
+                continue;
+            };
+            let mut context = Context::from_waker(Waker::noop());
+            let earlier = pin!(vhost.earlier()).poll(&mut context).is_ready();
+            if earlier || *due <= now {
+                *due = vhost.tick().map_err(|_| "the vhost failed".to_owned())?;
+                any = true;
+            }
+        }
+        Ok(any)
+    }
+
+    /// When something is due without anybody's doing.
+    pub(super) fn next_deadline(&self) -> Millis {
+        let timers = self.timers.values().copied().min();
+        timers.unwrap_or(Millis::NEVER)
+    }
+}

@@ -1,0 +1,27 @@
+//! Ten faults, planted one by one: the simulator finds each of them.
+
+use super::run::run;
+use super::world::Trial;
+use crate::base::plant::{Plant, plant};
+
+/// Worlds until each planted fault is found, at most.
+const WORLDS: u64 = 100;
+
+#[test]
+fn each_planted_fault_is_found_within_a_hundred_worlds() {
+    let mut missed = Vec::new();
+    for fault in Plant::ALL {
+        plant(Some(fault));
+        let found = (1..=WORLDS).find_map(|seed| run(Trial::of(seed)).err());
+        plant(None);
+        match found {
+            Some(found) => {
+                let what = found.what.lines().next().unwrap_or_default();
+                let (seed, step) = (found.trial.seed, found.step);
+                eprintln!("| `{fault:?}` | {seed} | {step} | {what:.100} |");
+            }
+            None => missed.push(fault),
+        }
+    }
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}

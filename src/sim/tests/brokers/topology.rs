@@ -1,0 +1,154 @@
+//! What is declared in a simulated world: queues of all kinds, each with at most one way out for what
+//! dies in it, so that a message is in one place at a time.
+
+use super::machine::Machine;
+use crate::base::{Name, Random};
+use crate::broker::policy::PolicySpec;
+use crate::broker::{Command, Destination, Policy, QueueCommand, Reply, TopologyCommand};
+use crate::wire::Value;
+
+/// The direct exchange of dead letters; each queue is bound to it by its own name.
+const EXCHANGE: &str = "dead";
+
+/// Queues of one world.
+#[derive(Clone, Debug)]
+pub(super) struct Topology {
+    pub(super) queues: Vec<Declared>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Declared {
+    pub(super) name: String,
+    arguments: Vec<(Name, Value)>,
+}
+
+fn text(value: &str) -> Value {
+    Value::string(value)
+}
+
+impl Topology {
+    pub(super) fn random(random: &mut Random) -> Self {
+        let count = 3 + random.below(4);
+        let names: Vec<String> = (0..count).map(|number| format!("q{number}")).collect();
+        let queues = names.iter().map(|name| Declared {
+            name: name.clone(),
+            arguments: arguments(random, &names),
+        });
+        Self {
+            queues: queues.collect(),
+        }
+    }
+
+    /// Declares what is missing of it.
+    pub(super) fn declare(&self, machine: &Machine) -> Result<(), String> {
+        let reply = machine.ask(Command::Topology(TopologyCommand::ExchangeDeclare {
+            name: Name::from(EXCHANGE),
+            kind: Name::from("direct"),
+            durable: true,
+            auto_delete: false,
+            internal: false,
+            arguments: Vec::new(),
+        }))?;
+        expect(&reply, matches!(reply, Reply::ExchangeDeclared { .. }))?;
+        for queue in &self.queues {
+            let reply = machine.ask(Command::Queue(QueueCommand::Declare {
+                connection: None,
+                name: Name::from(&*queue.name),
+                durable: true,
+                exclusive: false,
+                auto_delete: false,
+                arguments: queue.arguments.clone(),
+            }))?;
+            expect(&reply, matches!(reply, Reply::QueueDeclared { .. }))?;
+            let reply = machine.ask(Command::Topology(TopologyCommand::Bind {
+                connection: None,
+                source: Name::from(EXCHANGE),
+                destination: Destination::Queue(Name::from(&*queue.name)),
+                key: Name::from(&*queue.name),
+                arguments: Vec::new(),
+            }))?;
+            expect(&reply, matches!(reply, Reply::Done { .. }))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn names(&self) -> Vec<&str> {
+        self.queues.iter().map(|queue| &*queue.name).collect()
+    }
+}
+
+fn expect(reply: &Reply, is_so: bool) -> Result<(), String> {
+    if is_so {
+        return Ok(());
+    }
+    Err(format!("declaring: {reply:?}"))
+}
+
+fn arguments(random: &mut Random, names: &[String]) -> Vec<(Name, Value)> {
+    let mut arguments = Vec::new();
+    let mut put = |key: &str, value: Value| arguments.push((Name::from(key), value));
+    let is_quorum = random.one_in(2);
+    put(
+        "x-queue-type",
+        text(if is_quorum { "quorum" } else { "classic" }),
+    );
+    let dies = !random.one_in(4);
+    let at_least_once = dies && is_quorum && random.one_in(2);
+    if dies {
+        let exchange = if random.one_in(2) { EXCHANGE } else { "" };
+        put("x-dead-letter-exchange", text(exchange));
+        let target = random.pick(names).unwrap();
+        put("x-dead-letter-routing-key", text(target));
+    }
+    if at_least_once {
+        put("x-dead-letter-strategy", text("at-least-once"));
+        put("x-overflow", text("reject-publish"));
+    } else if random.one_in(2) {
+        let words: &[&str] = match is_quorum {
+            true => &["drop-head", "reject-publish"],
+            false => &["drop-head", "reject-publish", "reject-publish-dlx"],
+        };
+        put("x-overflow", text(random.pick(words).unwrap()));
+    }
+    if random.one_in(2) {
+        put(
+            "x-max-length",
+            Value::Long(2 + i64::try_from(random.below(20)).unwrap()),
+        );
+    }
+    if random.one_in(3) {
+        put(
+            "x-message-ttl",
+            Value::Long(1 + i64::try_from(random.below(60)).unwrap()),
+        );
+    }
+    if is_quorum && random.one_in(2) {
+        put(
+            "x-delivery-limit",
+            Value::Long(i64::try_from(random.below(3)).unwrap()),
+        );
+    }
+    arguments
+}
+
+/// A policy over some queues, for as long as it stands.
+pub(super) fn policy(random: &mut Random, queues: &Topology) -> Policy {
+    let names = queues.names();
+    let target = random.pick(&names).unwrap();
+    let definition = match random.below(3) {
+        0 => vec![(Name::from("max-length"), Value::Long(3))],
+        1 => vec![(Name::from("message-ttl"), Value::Long(20))],
+        _ => vec![
+            (Name::from("dead-letter-exchange"), text("")),
+            (Name::from("dead-letter-routing-key"), text(target)),
+        ],
+    };
+    let spec = PolicySpec {
+        name: Name::from("p"),
+        pattern: ["q", "q[0-2]", "q1"][usize::try_from(random.below(3)).unwrap()],
+        priority: 0,
+        apply_to: "queues",
+        definition,
+    };
+    Policy::new(false, spec).unwrap()
+}

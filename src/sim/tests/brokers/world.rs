@@ -1,0 +1,581 @@
+//! The world of one seed: a machine, its clients, the network between them, and what goes wrong.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use super::client::{Client, Event};
+use super::codec;
+use super::ledger::{Counted, Ledger, Place, Present, story};
+use super::machine::{Done, Machine, Shape, SimClock};
+use super::network::Socket;
+use super::topology::Topology;
+use crate::base::{Position, Random};
+use crate::broker::queue::State;
+use crate::broker::{Core, DropCause};
+use crate::store::sim_disk::{Crash, Faults, SimDisk};
+use crate::store::{self, DiskErrorKind, StoreState};
+
+/// Steps whose descriptions are kept for the report of a failure.
+const TRACED: usize = 30;
+/// Steps between two looks at all messages.
+const LOOK_STEPS: u64 = 25;
+
+/// What may go wrong in a world. Each can be switched off, to find out what it takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fault {
+    /// Connections are cut, seen late, or stand still.
+    Cut,
+    /// The node dies, or the power fails.
+    Crash,
+    /// The disk fails at some operation.
+    Disk,
+    /// The disk is full for a while.
+    Full,
+    /// The wall clock jumps.
+    Clock,
+    /// Little memory: messages leave it and come back.
+    Memory,
+    /// Policies come and go.
+    Policy,
+    /// Queues are purged, deleted and declared again.
+    Queues,
+    /// Consumers whose deliveries are sent settled.
+    Settled,
+}
+
+impl Fault {
+    pub(super) const ALL: [Self; 9] = [
+        Self::Cut,
+        Self::Crash,
+        Self::Disk,
+        Self::Full,
+        Self::Clock,
+        Self::Memory,
+        Self::Policy,
+        Self::Queues,
+        Self::Settled,
+    ];
+
+    const fn bit(self) -> u32 {
+        1 << self as u32
+    }
+}
+
+/// One world to try.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Trial {
+    pub(super) seed: u64,
+    pub(super) steps: u64,
+    pub(super) clients: usize,
+    /// The faults that may happen, as bits.
+    pub(super) faults: u32,
+}
+
+impl Trial {
+    /// The world of a seed; which faults there are follows from it too.
+    pub(super) fn of(seed: u64) -> Self {
+        let mut random = Random::new(seed ^ 0x0007_41a1);
+        let mut faults = 0;
+        for fault in Fault::ALL {
+            if !random.one_in(3) {
+                faults |= fault.bit();
+            }
+        }
+        Self {
+            seed,
+            steps: 800 + random.below(2400),
+            clients: 1 + usize::try_from(random.below(5)).unwrap(),
+            faults,
+        }
+    }
+
+    pub(super) const fn has(self, fault: Fault) -> bool {
+        self.faults & fault.bit() != 0
+    }
+
+    pub(super) const fn without(self, fault: Fault) -> Self {
+        Self {
+            faults: self.faults & !fault.bit(),
+            ..self
+        }
+    }
+}
+
+/// As it is given to repeat it.
+impl fmt::Display for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            seed,
+            steps,
+            clients,
+            faults,
+        } = self;
+        write!(f, "{seed},{steps},{clients},{faults}")
+    }
+}
+
+pub(super) struct World {
+    pub(super) trial: Trial,
+    pub(super) random: Random,
+    disk_random: store::Random,
+    pub(super) clock: Arc<SimClock>,
+    pub(super) machine: Machine,
+    shape: Shape,
+    pub(super) topology: Topology,
+    pub(super) clients: Vec<Client>,
+    pub(super) sockets: Vec<Socket>,
+    connections: u64,
+    pub(super) ledger: Ledger,
+    pub(super) step: u64,
+    pub(super) trace: VecDeque<String>,
+    /// The faults are over: everything is to drain.
+    pub(super) quiet: bool,
+    pub(super) crashes: u64,
+    done: Done,
+}
+
+/// What is done next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Next {
+    Turn,
+    Read,
+    Act,
+    Commit,
+    Load,
+    Leave,
+    Tick,
+    Checkpoint,
+    Alarm,
+    Wait,
+    Fault,
+}
+
+/// How often each is done, in parts.
+const WEIGHTS: [(Next, u64); 11] = [
+    (Next::Turn, 30),
+    (Next::Read, 20),
+    (Next::Act, 24),
+    (Next::Commit, 10),
+    (Next::Load, 4),
+    (Next::Leave, 4),
+    (Next::Tick, 6),
+    (Next::Checkpoint, 8),
+    (Next::Alarm, 1),
+    (Next::Wait, 6),
+    (Next::Fault, 2),
+];
+
+impl World {
+    pub(super) fn new(trial: Trial) -> Result<Self, String> {
+        let mut random = Random::new(trial.seed);
+        let clock = SimClock::new();
+        let shape = Shape {
+            memory_budget: if trial.has(Fault::Memory) {
+                1_500 + random.below(8_000)
+            } else {
+                1 << 30
+            },
+            checkpoint_bytes: 1_000 + random.below(20_000),
+            block_shift: 1 + u32::try_from(random.below(5)).unwrap(),
+        };
+        let topology = Topology::random(&mut random);
+        let machine = Machine::start(SimDisk::default(), shape, Arc::clone(&clock))?;
+        topology.declare(&machine)?;
+        let clients = (0..trial.clients).map(|_| Client::new(random.one_in(2)));
+        let clients = clients.collect();
+        Ok(Self {
+            trial,
+            disk_random: store::Random(trial.seed),
+            clock,
+            machine,
+            shape,
+            topology,
+            clients,
+            sockets: Vec::new(),
+            connections: 0,
+            ledger: Ledger {
+                watched: std::env::var("CORONER_SIM_MESSAGE")
+                    .ok()
+                    .and_then(|text| text.parse().ok()),
+                ..Ledger::default()
+            },
+            step: 0,
+            trace: VecDeque::new(),
+            quiet: false,
+            crashes: 0,
+            done: Done::default(),
+            random,
+        })
+    }
+
+    pub(super) fn note(&mut self, what: String) {
+        if self.ledger.watched.is_some() {
+            eprintln!("{}: {what}", self.step);
+        }
+        if self.trace.len() == TRACED {
+            self.trace.pop_front();
+        }
+        self.trace.push_back(format!("{}: {what}", self.step));
+    }
+
+    /// One thing happens.
+    pub(super) fn step(&mut self) -> Result<(), String> {
+        self.step += 1;
+        self.clock.advance_us(1 + self.random.below(120));
+        let mut draw = self
+            .random
+            .below(WEIGHTS.iter().map(|(_, weight)| weight).sum());
+        let next = WEIGHTS.iter().find(|(_, weight)| {
+            let found = draw < *weight;
+            draw = draw.saturating_sub(*weight);
+            found
+        });
+        self.perform(next.unwrap().0)?;
+        if self.step.is_multiple_of(LOOK_STEPS) {
+            self.check()?;
+        }
+        Ok(())
+    }
+
+    fn perform(&mut self, next: Next) -> Result<(), String> {
+        match next {
+            Next::Turn => self.turn_any(),
+            Next::Read => self.read_any()?,
+            Next::Act => {
+                let client = self.random.below(self.clients.len() as u64);
+                self.act(usize::try_from(client).unwrap())?;
+            }
+            Next::Commit => {
+                self.machine.commit();
+            }
+            Next::Load => {
+                self.machine.load();
+            }
+            Next::Leave => {
+                self.machine.leave();
+            }
+            Next::Tick => {
+                self.machine.tick()?;
+            }
+            Next::Checkpoint => {
+                self.machine.checkpoint();
+            }
+            Next::Alarm => self.machine.alarm(),
+            Next::Wait => self.wait(),
+            Next::Fault => self.fault()?,
+        }
+        Ok(())
+    }
+
+    /// Time goes by, at most until the next thing is due.
+    pub(super) fn wait(&mut self) {
+        let now = self.machine.now().mono;
+        let sockets = self.sockets.iter().map(Socket::next_deadline).min();
+        let due = self.machine.next_deadline().min(sockets.unwrap_or(now));
+        let most = due.since(now).clamp(1, 12);
+        self.clock.advance_us(1_000 * (1 + self.random.below(most)));
+    }
+
+    /// One of the connections that have something to do has its turn.
+    fn turn_any(&mut self) {
+        let now = self.machine.now().mono;
+        let ready: Vec<usize> = (0..self.sockets.len())
+            .filter(|at| self.sockets[*at].is_ready(now))
+            .collect();
+        if let Some(at) = self.random.pick(&ready).copied() {
+            self.turn(at);
+        }
+    }
+
+    pub(super) fn turn(&mut self, at: usize) {
+        self.sockets[at].turn(&self.machine, &mut self.random);
+    }
+
+    fn read_any(&mut self) -> Result<(), String> {
+        let now = self.machine.now().mono;
+        let ready: Vec<usize> = (0..self.sockets.len())
+            .filter(|at| {
+                let socket = &self.sockets[*at];
+                socket.stalled <= now && socket.down.has_any(now) || socket.over
+            })
+            .collect();
+        match self.random.pick(&ready).copied() {
+            Some(at) => self.read(at),
+            None => Ok(()),
+        }
+    }
+
+    /// A client reads what has come, or sees that its connection is over.
+    pub(super) fn read(&mut self, at: usize) -> Result<(), String> {
+        let now = self.machine.now().mono;
+        let socket = &mut self.sockets[at];
+        if socket.over && socket.down.is_empty() || socket.cut.is_some() {
+            if socket.cut.is_none() {
+                let client = socket.client;
+                self.lose_connection(client);
+            }
+            if self.sockets[at].over {
+                self.sockets.remove(at);
+            }
+            return Ok(());
+        }
+        let client = socket.client;
+        let most = 1 + usize::try_from(self.random.below(3_000)).unwrap();
+        let bytes = socket.down.pull(now, most);
+        self.clients[client].handle(&bytes)?;
+        self.take_events(client)?;
+        self.flush_client(client);
+        Ok(())
+    }
+
+    /// Puts what a client wrote on the network.
+    pub(super) fn flush_client(&mut self, client: usize) {
+        let output = std::mem::take(&mut self.clients[client].output);
+        let at = self.machine.now().mono.plus(self.random.below(4));
+        if let Some(socket) = self.socket_of(client) {
+            socket.up.push(at, &output);
+        }
+    }
+
+    pub(super) fn socket_of(&mut self, client: usize) -> Option<&mut Socket> {
+        let mut sockets = self.sockets.iter_mut();
+        sockets.find(|socket| socket.client == client && socket.cut.is_none())
+    }
+
+    pub(super) fn connect(&mut self, client: usize) {
+        self.connections += 1;
+        let socket = Socket::new(&self.machine, self.connections, client);
+        self.sockets.push(socket);
+        self.clients[client].connect();
+        self.flush_client(client);
+    }
+
+    /// A client's connection is gone for it: what it had fails.
+    pub(super) fn lose_connection(&mut self, client: usize) {
+        if let Some(mut session) = self.clients[client].drop_connection() {
+            for message in session.failing() {
+                self.ledger.fail(message);
+            }
+        }
+    }
+
+    fn take_events(&mut self, client: usize) -> Result<(), String> {
+        while let Some(event) = self.clients[client].events.pop_front() {
+            match event {
+                Event::Told { message, outcome } => self.ledger.tell(message, outcome)?,
+                Event::Delivery {
+                    settled, payload, ..
+                } => {
+                    let seen = codec::read_message(&payload)?;
+                    self.ledger.deliver(&seen, settled)?;
+                }
+                Event::Confirmed { message } => {
+                    self.ledger.confirm(message);
+                }
+                Event::Detached { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Something goes wrong.
+    fn fault(&mut self) -> Result<(), String> {
+        let kind = Fault::ALL[usize::try_from(self.random.below(Fault::ALL.len() as u64)).unwrap()];
+        if !self.trial.has(kind) {
+            return Ok(());
+        }
+        match kind {
+            Fault::Cut => self.disturb_network(),
+            Fault::Crash => {
+                if self.random.one_in(2) {
+                    return self.crash();
+                }
+            }
+            Fault::Disk => {
+                let at = 1 + self.random.below(30);
+                let faults = match self.random.below(3) {
+                    0 => Faults {
+                        fail_operation: Some((at, DiskErrorKind::Failed)),
+                        ..Faults::default()
+                    },
+                    1 => Faults {
+                        off_at_operation: Some(at),
+                        ..Faults::default()
+                    },
+                    _ => Faults {
+                        off_after_bytes: Some(self.random.below(4_000)),
+                        ..Faults::default()
+                    },
+                };
+                self.note(format!("the disk will fail: {faults:?}"));
+                self.machine.disk.set_faults(faults);
+            }
+            Fault::Full => {
+                let used: usize = self.machine.disk.files().iter().map(|f| f.1.len()).sum();
+                let capacity = self.random.one_in(2).then_some(used as u64);
+                self.note(format!("the disk has {capacity:?} bytes"));
+                self.machine.disk.set_faults(Faults {
+                    capacity_bytes: capacity,
+                    ..Faults::default()
+                });
+            }
+            Fault::Clock => {
+                let hours = i64::try_from(self.random.below(48)).unwrap() - 24;
+                self.note(format!("the wall clock jumps by {hours} hours"));
+                self.clock.jump_ms(hours * 3_600_000);
+            }
+            Fault::Memory | Fault::Settled => {}
+            Fault::Policy => self.change_policy()?,
+            Fault::Queues => self.change_queue()?,
+        }
+        if self.machine.store.state() == StoreState::Poisoned && self.random.one_in(2) {
+            return self.crash();
+        }
+        Ok(())
+    }
+
+    fn disturb_network(&mut self) {
+        let now = self.machine.now().mono;
+        let count = self.sockets.len() as u64;
+        if count == 0 {
+            return;
+        }
+        let at = usize::try_from(self.random.below(count)).unwrap();
+        if self.random.one_in(3) {
+            self.sockets[at].stalled = now.plus(self.random.below(200));
+            return;
+        }
+        if self.sockets[at].cut.is_none() {
+            let seen = if self.random.one_in(3) { 150 } else { 2 };
+            self.sockets[at].cut = Some(now.plus(self.random.below(seen)));
+            let client = self.sockets[at].client;
+            self.note(format!("client {client} is cut off"));
+            self.lose_connection(client);
+        }
+    }
+
+    /// The node dies, and another one starts on what its disk holds.
+    pub(super) fn crash(&mut self) -> Result<(), String> {
+        self.crashes += 1;
+        let before = present(&self.machine)?;
+        let counted = self.counted()?;
+        let kind = if self.random.one_in(2) {
+            Crash::Process
+        } else {
+            Crash::Power
+        };
+        self.note(format!("{kind:?} crash"));
+        let disk = self.machine.disk.crash(kind, &mut self.disk_random);
+        self.sockets.clear();
+        for client in &mut self.clients {
+            client.drop_connection();
+        }
+        self.add_done();
+        let started = Machine::start(disk, self.shape, Arc::clone(&self.clock));
+        self.machine = started.map_err(|why| format!("no start: {why}"))?;
+        let after = present(&self.machine)?;
+        let base = self.counted()?;
+        let presettled = counted.presettled;
+        self.ledger.restart(&before, &after, presettled, base)?;
+        self.topology.declare(&self.machine)
+    }
+
+    fn add_done(&mut self) {
+        let done = self.machine.done;
+        self.done.commits += done.commits;
+        self.done.checkpoints += done.checkpoints;
+        self.done.loads += done.loads;
+        self.done.spills += done.spills;
+    }
+
+    /// All that the machines did.
+    pub(super) fn done(&mut self) -> Done {
+        self.add_done();
+        self.machine.done = Done::default();
+        self.done
+    }
+
+    fn counted(&self) -> Result<Counted, String> {
+        self.machine.look(|core| Counted {
+            accepted: core.counters().settled.accepted,
+            presettled: core.counters().settled.presettled,
+            drops: core.counters().drops.total(),
+        })
+    }
+
+    /// What starts on the disk of a node that has committed all is what the node is, as far as that is
+    /// durable.
+    fn check_start(&mut self) -> Result<(), String> {
+        if !self.machine.flush() {
+            return Ok(());
+        }
+        let live = self.machine.durable()?;
+        let next = self.machine.successor(&mut self.disk_random)?;
+        let started = next.durable()?;
+        if live == started {
+            return Ok(());
+        }
+        let differences = live.differences(&started).join("\n");
+        Err(format!(
+            "a start is not what was durable: {differences:.2000}"
+        ))
+    }
+
+    /// Looks at everything.
+    pub(super) fn check(&mut self) -> Result<(), String> {
+        let present = present(&self.machine)?;
+        let counted = self.counted()?;
+        if self.ledger.watched.is_some() {
+            let store = &self.machine.store;
+            eprintln!(
+                "{}: {:?}, durable {:?}",
+                self.step,
+                store.state(),
+                store.durable()
+            );
+        }
+        self.ledger.check(&present, counted)?;
+        if self.random.one_in(5) {
+            self.check_start()?;
+        }
+        let damaged = |core: &Core| core.counters().drops.of(DropCause::Damaged);
+        match self.machine.look(damaged)? {
+            0 => Ok(()),
+            count => Err(format!("{count} messages could not be read back")),
+        }
+    }
+}
+
+/// Every message of every queue.
+pub(super) fn present(machine: &Machine) -> Result<Present, String> {
+    let mut present = Present::new();
+    let queues: Vec<(String, u64)> = machine.look(|core| {
+        let queues = core.queues();
+        queues
+            .map(|queue| (queue.name.to_string(), queue.messages.live()))
+            .collect()
+    })?;
+    let vhost = machine.vhost();
+    for (queue, live) in queues {
+        let mut found = 0;
+        for state in [State::Ready, State::Held, State::Dying] {
+            let piece = vhost.browse(&queue, state, Position(0), usize::MAX);
+            let piece = piece.map_err(|_| "the vhost failed")?;
+            found += piece.messages.len() as u64;
+            for seen in piece.messages {
+                let id = codec::id_of(seen.message.bare())?;
+                let history = seen.message.history().map(|history| story(history));
+                present.entry(id).or_default().push(Place {
+                    queue: queue.clone(),
+                    state,
+                    history: history.transpose()?,
+                });
+            }
+        }
+        if found != live {
+            return Err(format!("{found} of {live} messages of {queue} can be read"));
+        }
+    }
+    Ok(present)
+}
