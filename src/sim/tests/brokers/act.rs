@@ -1,6 +1,6 @@
 //! What the clients and the operator of a world do.
 
-use super::client::{Phase, Role};
+use super::client::{Phase, Role, Session};
 use super::codec::{self, Outcome};
 use super::topology;
 use super::world::{Fault, World};
@@ -15,7 +15,7 @@ const MESSAGES: u64 = 500;
 
 impl World {
     /// A client does something.
-    pub(super) fn act(&mut self, client: usize) -> Result<(), String> {
+    pub(super) fn act(&mut self, client: usize) {
         match self.clients[client].phase {
             Phase::Down => self.connect(client),
             Phase::Up => {
@@ -28,12 +28,10 @@ impl World {
             }
             _ => {}
         }
-        Ok(())
     }
 
     fn act_in_session(&mut self, client: usize) {
         match self.random.below(40) {
-            0..2 => self.attach(client),
             2..16 => {
                 for _ in 0..=self.random.below(8) {
                     self.publish(client);
@@ -54,7 +52,7 @@ impl World {
                 self.clients[client].end();
             }
             39 if self.random.one_in(12) => {
-                self.note(format!("client {client} closes"));
+                self.note(&format!("client {client} closes"));
                 self.fail_held(client);
                 self.clients[client].close();
             }
@@ -71,7 +69,7 @@ impl World {
 
     fn fail_held(&mut self, client: usize) {
         let session = self.clients[client].session.as_mut();
-        for message in session.map(|session| session.failing()).unwrap_or_default() {
+        for message in session.map(Session::failing).unwrap_or_default() {
             self.ledger.fail(message);
         }
     }
@@ -224,7 +222,8 @@ impl World {
                 name: Name::from("p"),
             })
         };
-        self.note(format!("{command:?}").chars().take(200).collect());
+        let told: String = format!("{command:?}").chars().take(200).collect();
+        self.note(&told);
         self.machine.ask(command).map(drop)
     }
 
@@ -246,7 +245,7 @@ impl World {
             }),
             _ => return self.topology.declare(&self.machine),
         };
-        self.note(format!("{command:?}"));
+        self.note(&format!("{command:?}"));
         self.machine.ask(command).map(drop)
     }
 

@@ -126,7 +126,7 @@ pub(super) struct Client {
 }
 
 pub(super) fn before(a: u32, b: u32) -> bool {
-    (a.wrapping_sub(b) as i32) < 0
+    a.wrapping_sub(b).cast_signed() < 0
 }
 
 impl Client {
@@ -182,7 +182,7 @@ impl Client {
         self.links += 1;
         let name = format!("link-{}", self.links);
         let session = self.session.as_mut()?;
-        let handle = (0..).find(|handle| !session.links.contains_key(handle))?;
+        let handle = (0..64).find(|handle| !session.links.contains_key(handle))?;
         codec::attach(&mut self.output, (&name, handle), &role, address, settled);
         let link = Link {
             name,

@@ -27,7 +27,7 @@ pub(super) struct Incoming {
     pub(super) payload: Vec<u8>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct FlowState {
     pub(super) next_incoming: Option<u32>,
     pub(super) window: u32,
@@ -86,9 +86,10 @@ fn list(out: &mut Vec<u8>, code: u64, fields: impl FnOnce(&mut Vec<u8>) -> usize
 
 pub(super) fn sasl_init(out: &mut Vec<u8>, plain: bool) {
     write(out, FrameKind::Sasl, 0x41, |out| {
-        let (mechanism, response): (_, &[u8]) = match plain {
-            true => ("PLAIN", b"\0guest\0guest"),
-            false => ("ANONYMOUS", b""),
+        let (mechanism, response): (_, &[u8]) = if plain {
+            ("PLAIN", b"\0guest\0guest")
+        } else {
+            ("ANONYMOUS", b"")
         };
         wire::write_symbol(out, mechanism);
         wire::write_binary(out, response);
@@ -399,7 +400,7 @@ pub(super) fn message(id: u64, bytes: usize, header: &HeaderFields) -> Vec<u8> {
 fn body(id: u64, bytes: usize) -> Vec<u8> {
     let mut body = id.to_be_bytes().to_vec();
     let salt = id.to_le_bytes()[0];
-    body.extend((0..bytes).map(|at| (at as u8).wrapping_mul(31).wrapping_add(salt)));
+    body.extend((0..bytes).map(|at| at.to_le_bytes()[0].wrapping_mul(31).wrapping_add(salt)));
     body
 }
 

@@ -71,7 +71,7 @@ impl World {
         }
         for client in 0..self.clients.len() {
             if !self.clients[client].is_ready() {
-                self.act(client)?;
+                self.act(client);
             }
             self.drain(client);
         }

@@ -91,15 +91,14 @@ impl Session {
         let Role::Consumer { queue, .. } = link.role.clone() else {
             return Err("a transfer to a publisher".to_owned());
         };
-        let (id, settled, tag, payload) = match link.partial.take() {
-            Some((id, settled, tag, mut payload)) => {
+        let (id, settled, tag, payload) =
+            if let Some((id, settled, tag, mut payload)) = link.partial.take() {
                 if transfer.id.is_some_and(|other| other != id) {
                     return Err("another delivery in the middle of one".to_owned());
                 }
                 payload.extend_from_slice(&transfer.payload);
                 (id, settled, tag, payload)
-            }
-            None => {
+            } else {
                 let id = transfer.id.ok_or("a delivery without delivery-id")?;
                 if link.count == link.limit {
                     return Err("[AMQP 2.6.7] a delivery beyond the link's credit".to_owned());
@@ -114,8 +113,7 @@ impl Session {
                 }
                 self.expected_delivery = Some(id.wrapping_add(1));
                 (id, transfer.settled, transfer.tag, transfer.payload)
-            }
-        };
+            };
         if transfer.more {
             link.partial = Some((id, settled, tag, payload));
             return Ok(None);

@@ -104,9 +104,10 @@ fn arguments(random: &mut Random, names: &[String]) -> Vec<(Name, Value)> {
         put("x-dead-letter-strategy", text("at-least-once"));
         put("x-overflow", text("reject-publish"));
     } else if random.one_in(2) {
-        let words: &[&str] = match is_quorum {
-            true => &["drop-head", "reject-publish"],
-            false => &["drop-head", "reject-publish", "reject-publish-dlx"],
+        let words: &[&str] = if is_quorum {
+            &["drop-head", "reject-publish"]
+        } else {
+            &["drop-head", "reject-publish", "reject-publish-dlx"]
         };
         put("x-overflow", text(random.pick(words).unwrap()));
     }

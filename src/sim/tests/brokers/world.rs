@@ -209,7 +209,7 @@ impl World {
         })
     }
 
-    pub(super) fn note(&mut self, what: String) {
+    pub(super) fn note(&mut self, what: &str) {
         if self.ledger.watched.is_some() {
             eprintln!("{}: {what}", self.step);
         }
@@ -244,7 +244,7 @@ impl World {
             Next::Read => self.read_any()?,
             Next::Act => {
                 let client = self.random.below(self.clients.len() as u64);
-                self.act(usize::try_from(client).unwrap())?;
+                self.act(usize::try_from(client).unwrap());
             }
             Next::Commit => {
                 self.machine.commit();
@@ -408,13 +408,13 @@ impl World {
                         ..Faults::default()
                     },
                 };
-                self.note(format!("the disk will fail: {faults:?}"));
+                self.note(&format!("the disk will fail: {faults:?}"));
                 self.machine.disk.set_faults(faults);
             }
             Fault::Full => {
                 let used: usize = self.machine.disk.files().iter().map(|f| f.1.len()).sum();
                 let capacity = self.random.one_in(2).then_some(used as u64);
-                self.note(format!("the disk has {capacity:?} bytes"));
+                self.note(&format!("the disk has {capacity:?} bytes"));
                 self.machine.disk.set_faults(Faults {
                     capacity_bytes: capacity,
                     ..Faults::default()
@@ -422,7 +422,7 @@ impl World {
             }
             Fault::Clock => {
                 let hours = i64::try_from(self.random.below(48)).unwrap() - 24;
-                self.note(format!("the wall clock jumps by {hours} hours"));
+                self.note(&format!("the wall clock jumps by {hours} hours"));
                 self.clock.jump_ms(hours * 3_600_000);
             }
             Fault::Memory | Fault::Settled => {}
@@ -450,7 +450,7 @@ impl World {
             let seen = if self.random.one_in(3) { 150 } else { 2 };
             self.sockets[at].cut = Some(now.plus(self.random.below(seen)));
             let client = self.sockets[at].client;
-            self.note(format!("client {client} is cut off"));
+            self.note(&format!("client {client} is cut off"));
             self.lose_connection(client);
         }
     }
@@ -465,7 +465,7 @@ impl World {
         } else {
             Crash::Power
         };
-        self.note(format!("{kind:?} crash"));
+        self.note(&format!("{kind:?} crash"));
         let disk = self.machine.disk.crash(kind, &mut self.disk_random);
         self.sockets.clear();
         for client in &mut self.clients {
