@@ -18,9 +18,9 @@ pub struct Effects {
     /// Records of the journal (and spilled pieces) that no message names any more, once these records
     /// are durable.
     pub released: Vec<Lsn>,
-    /// Blocks to read back; each is answered by [`UpkeepCommand::Loaded`](super::Command::Loaded).
+    /// Blocks to read back; each is answered by [`UpkeepCommand::Loaded`](super::UpkeepCommand::Loaded).
     pub loads: Vec<Load>,
-    /// Blocks to spill; each is answered by [`UpkeepCommand::Spilled`](super::Command::Spilled).
+    /// Blocks to spill; each is answered by [`UpkeepCommand::Spilled`](super::UpkeepCommand::Spilled).
     pub spills: Vec<Spill>,
     /// Log lines, rate-limited.
     pub log: Vec<LogEvent>,

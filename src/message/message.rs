@@ -71,6 +71,9 @@ pub struct Message {
     pub(super) priority: Option<u8>,
     pub(super) ttl_ms: Option<u32>,
     pub(super) carried_delivery_count: u32,
+    /// Makes the allocation of a shared message a power of two: mimalloc takes a slow way with others,
+    /// 100 instructions for each message.
+    pub(super) _room: [u64; 2],
 }
 
 /// Where the sections of a bare message end; each begins where the one before it ends.
@@ -126,6 +129,7 @@ impl Message {
             priority: header.priority,
             ttl_ms: header.ttl_ms,
             carried_delivery_count: 0,
+            _room: [0; 2],
         })
     }
 
@@ -147,6 +151,7 @@ impl Message {
             priority: header.priority,
             ttl_ms: header.ttl_ms,
             carried_delivery_count: 0,
+            _room: [0; 2],
         }
     }
 

@@ -90,3 +90,10 @@ fn rejected() -> Arc<History> {
     };
     Arc::new(History::record(None, &death).unwrap())
 }
+
+/// mimalloc serves sizes that are a power of two at once, and takes a slow way with the others.
+#[test]
+fn the_allocation_of_a_shared_message_is_a_power_of_two() {
+    let counts = 2 * size_of::<usize>();
+    assert_eq!(counts + size_of::<Message>(), 128);
+}
