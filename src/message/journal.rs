@@ -166,6 +166,7 @@ fn decode_envelope(
         priority,
         ttl_ms,
         carried_delivery_count,
+        _room: [0; 2],
     };
     Ok((message, used))
 }
