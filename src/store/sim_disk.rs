@@ -92,6 +92,11 @@ impl SimDisk {
         self.shared.lock().operations
     }
 
+    /// Whether it is gone: other faults do not bring it back.
+    pub fn is_off(&self) -> bool {
+        self.shared.lock().off
+    }
+
     /// Bytes written since the faults were set.
     pub fn bytes_written(&self) -> u64 {
         self.shared.lock().bytes_written

@@ -129,6 +129,19 @@ impl Socket {
         self.stalled <= now && self.up.has_any(now)
     }
 
+    /// Where it stands, for the report of a failure.
+    pub(super) fn describe(&self) -> String {
+        let gateway = self.connection.gateway();
+        format!(
+            "connection of client {}: awaits {:?}, has work {}, {} bytes unwritten, cut {:?}",
+            self.client,
+            gateway.awaits(),
+            gateway.has_work(),
+            self.output.unwritten(),
+            self.cut
+        )
+    }
+
     /// When something happens to it without anybody's doing.
     pub(super) fn next_deadline(&self) -> Millis {
         if self.over {

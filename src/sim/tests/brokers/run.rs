@@ -46,7 +46,8 @@ impl World {
             }))?;
         self.topology.declare(&self.machine)?;
         for _ in 0..ROUNDS {
-            if self.machine.store.state() == StoreState::Poisoned {
+            let is_poisoned = self.machine.store.state() == StoreState::Poisoned;
+            if is_poisoned || self.machine.disk.is_off() {
                 self.crash()?;
             }
             self.round()?;
@@ -100,7 +101,15 @@ impl World {
     }
 
     fn rest(&self) -> Result<String, String> {
-        let mut rest = Vec::new();
+        let store = &self.machine.store;
+        let mut rest = vec![format!(
+            "the journal is {:?}, durable {:?}",
+            store.state(),
+            store.durable()
+        )];
+        for socket in &self.sockets {
+            rest.push(socket.describe());
+        }
         for name in self.topology.names() {
             let reply = self.machine.ask(Command::Queue(QueueCommand::Get {
                 name: Name::from(name),
@@ -110,7 +119,8 @@ impl World {
                 let waiting = info.messages_dead_pending;
                 if ready + held + waiting > 0 {
                     rest.push(format!(
-                        "{name}: {ready} ready, {held} held, {waiting} wait"
+                        "{name}: {ready} ready, {held} held, {waiting} wait, {:?}",
+                        info.arguments
                     ));
                 }
             }
