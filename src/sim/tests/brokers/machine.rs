@@ -31,6 +31,9 @@ use crate::store::{self, CommitPace, StoreState};
 /// Messages of up to so many bytes are taken.
 const MESSAGE_BYTES_MAX: u64 = 4 * 1024;
 
+/// How long memory is not looked at when nothing is to leave it, in milliseconds.
+const LOOK_MS: u64 = 1_000;
+
 /// The clocks of the simulated world: it sets them.
 #[derive(Debug)]
 pub(super) struct SimClock(Mutex<Times>);
@@ -97,6 +100,8 @@ pub(super) struct Machine {
     timers: BTreeMap<Name, Millis>,
     /// Messages cannot leave before this.
     leave_again: Millis,
+    /// Memory is looked at then, if nothing is to leave before.
+    look_at: Millis,
     /// Checkpoints that were completed, and blocks that were read back and spilled.
     pub(super) done: Done,
 }
@@ -241,6 +246,7 @@ impl Machine {
             watch,
             timers,
             leave_again: Millis(0),
+            look_at: Millis(0),
             done: Done::default(),
         })
     }
@@ -358,9 +364,13 @@ impl Machine {
         if now < self.leave_again {
             return false;
         }
-        let Some(job) = self.node.pager.leaves.try_next() else {
-            return false;
+        let job = match self.node.pager.leaves.try_next() {
+            Some(job) => job,
+            // As the server's thread does when nobody says that there is too much.
+            None if now >= self.look_at => Leave::Look,
+            None => return false,
         };
+        self.look_at = now.plus(LOOK_MS);
         self.done.spills += u64::from(matches!(job, Leave::Spill(..)));
         if self.paging().leave(self.clock.elapsed_ns(), job) == Worked::Stuck {
             self.leave_again = now.plus(2);

@@ -103,9 +103,13 @@ impl World {
     fn rest(&self) -> Result<String, String> {
         let store = &self.machine.store;
         let mut rest = vec![format!(
-            "the journal is {:?}, durable {:?}",
+            "the journal is {:?}, durable {:?}; {} loads and {} leaves wait, full {}, stats {:?}",
             store.state(),
-            store.durable()
+            store.durable(),
+            self.machine.node.pager.loads.len(),
+            self.machine.node.pager.leaves.len(),
+            self.machine.node.pager.is_full(),
+            self.machine.vhost().memory(),
         )];
         for socket in &self.sockets {
             rest.push(socket.describe());
@@ -128,8 +132,9 @@ impl World {
         for (number, client) in self.clients.iter().enumerate() {
             let session = client.session.as_ref();
             rest.push(format!(
-                "client {number} is {:?}, sent {:?}, holds {:?}",
+                "client {number} is {:?}, links {:?}, sent {:?}, holds {:?}",
                 client.phase,
+                session.map(|session| &session.links),
                 session.map(|session| &session.sent),
                 session.map(|session| &session.held),
             ));
