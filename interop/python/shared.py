@@ -50,7 +50,7 @@ def same(observed, sent, what):
 def check_entry(proton, entry, queue, reason, count=1, exchange="", keys=None, ttl_ms=None):
     """one map of x-opt-deaths, field by field; `proton` is the module with the client's types"""
     names = ["queue", "reason", "count", "first-time", "last-time", "exchange", "routing-keys"]
-    names += ["ttl"] if ttl_ms is not None else []
+    names = (["ttl"] if ttl_ms is not None else []) + names
     equal([str(key) for key in entry], names, "keys of the entry")
     for key in entry:
         equal(type(key), proton.symbol, "type of the key " + key)
