@@ -228,7 +228,7 @@ pub const TAGS_MAX: usize = 64;
 pub const DESCRIPTION_BYTES_MAX: usize = 4 * 1024;
 /// Bytes of the value of a global parameter, as JSON.
 pub const PARAMETER_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of the definition of a policy, as text.
+/// Bytes of the definition of a policy: its keys, and its values as AMQP encodes them.
 pub const POLICY_BYTES_MAX: usize = 16 * 1024;
 /// Vhosts: each has a core of its own.
 pub const VHOSTS_MAX: usize = 4_096;
