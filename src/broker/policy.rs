@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::access::Pattern;
 use crate::base::Name;
 use crate::base::limits::{NAME_BYTES_MAX, POLICY_BYTES_MAX};
-use crate::wire::{Value, encode_value};
+use crate::wire::Value;
 
 use super::arguments::{DeadLetterStrategy, Overflow, QueueArguments, QueueType};
 use super::definition::Definition;
@@ -121,13 +121,10 @@ impl PolicySpec<'_> {
             return Err(refused("name", why));
         }
         Pattern::check_kept(self.pattern).map_err(|error| refused("pattern", error.why))?;
-        // As encoded: what a value shows of itself in an error is cut.
-        let mut encoded = Vec::new();
-        for (_, value) in &self.definition {
-            encode_value(value, &mut encoded);
-        }
-        let keys: usize = self.definition.iter().map(|(key, _)| key.len()).sum();
-        if keys + encoded.len() > POLICY_BYTES_MAX {
+        // What a value shows of itself in an error is cut.
+        let pairs = self.definition.iter();
+        let bytes = pairs.map(|(key, value)| key.len() + value.encoded_bytes());
+        if bytes.sum::<usize>() > POLICY_BYTES_MAX {
             let why = format!("has more than {POLICY_BYTES_MAX} bytes");
             return Err(refused("definition", why));
         }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use bytes::Bytes;
 
+use super::encode::encode_value;
+
 /// Any AMQP value, exact to its type. Floats and decimals are kept as bits, so that values compare
 /// and hash exactly and pass through unchanged.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -271,6 +273,13 @@ impl Value {
             Self::List(elements) | Self::Array(Array { elements, .. }) => Some(elements),
             _ => None,
         }
+    }
+
+    /// Bytes of the value as it is encoded; found by encoding it.
+    pub fn encoded_bytes(&self) -> usize {
+        let mut encoded = Vec::new();
+        encode_value(self, &mut encoded);
+        encoded.len()
     }
 
     /// The pairs of a map.
