@@ -1,5 +1,6 @@
 //! A history: how deaths are recorded in it, and the cycle rule.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::folded::{Folded, FoldedQueue, HistoryFull};
@@ -18,7 +19,7 @@ use crate::base::{Account, Gauge, Name};
 ///
 /// An entry keeps what its own first death wrote (exchange, keys, ttl), so the first death of all can
 /// be read from its entry, and of the latest only the exchange has to be kept beside the newest one.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct History {
     /// Newest first; never empty. The next history shares all but the one that its death changed.
     entries: Vec<Arc<Entry>>,
@@ -34,6 +35,27 @@ pub struct History {
     read_bytes: usize,
     /// Where its memory is counted.
     account: Account,
+}
+
+/// What the history says; how much memory it takes depends on where it was read.
+impl fmt::Debug for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            entries,
+            first,
+            last_exchange,
+            entries_bytes: _,
+            folded,
+            read_bytes: _,
+            account: _,
+        } = self;
+        f.debug_struct("History")
+            .field("entries", entries)
+            .field("first", first)
+            .field("last_exchange", last_exchange)
+            .field("folded", folded)
+            .finish()
+    }
 }
 
 /// A queue in a history, on the way back from the latest death.
