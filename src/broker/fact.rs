@@ -94,11 +94,11 @@ pub enum Fact {
         targets: Option<Vec<QueueId>>,
     },
     /// Messages wait, as other records say: a piece of a checkpoint.
-    Shelved {
+    Checkpointed {
         /// Where.
         queue: QueueId,
         /// Which, by rising position.
-        messages: Vec<Shelved>,
+        messages: Vec<CheckpointedMessage>,
     },
     /// Everything in front of a place is gone, but for some.
     Purged {
@@ -194,7 +194,7 @@ impl Fact {
             Self::Returned { .. } => "returned",
             Self::Changed { .. } => "changed",
             Self::DeadPending { .. } => "dead-pending",
-            Self::Shelved { .. } => "shelved",
+            Self::Checkpointed { .. } => "checkpointed",
             Self::Purged { .. } => "purged",
             Self::Topology(fact) => fact.kind(),
             Self::Registry(_) => "registry",
@@ -209,9 +209,10 @@ impl Fact {
             | Self::Returned { .. }
             | Self::Changed { .. }
             | Self::DeadPending { .. } => true,
-            Self::Shelved { .. } | Self::Purged { .. } | Self::Topology(_) | Self::Registry(_) => {
-                false
-            }
+            Self::Checkpointed { .. }
+            | Self::Purged { .. }
+            | Self::Topology(_)
+            | Self::Registry(_) => false,
         }
     }
 }
@@ -268,7 +269,7 @@ pub struct Entry {
 
 /// A message of a checkpoint: it stands in the records that are named here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Shelved {
+pub struct CheckpointedMessage {
     /// Its place.
     pub position: Position,
     /// Wall clock at arrival.

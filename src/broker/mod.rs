@@ -40,7 +40,7 @@ pub use counters::{ByReason, Counters, DropCount, Drops, QueueChurn, QueueCounte
 pub use effect::{ConsumerEnd, Delivery, Effect, PublishOutcome, room_bytes};
 pub use effects::{DropCause, Effects, Load, Loaded, LogEvent, Spill, Wanted};
 pub use error::{Error, Kind};
-pub use fact::{Body, Entries, Entry, Fact, Facts, Record, Shelved, TopologyFact};
+pub use fact::{Body, CheckpointedMessage, Entries, Entry, Fact, Facts, Record, TopologyFact};
 pub use headers::Attributes;
 pub use policy::Policy;
 pub use reply::{Browsed, BrowsedMessage, ConsumerInfo, Content, QueueDetails, QueueInfo, Reply};

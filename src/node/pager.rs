@@ -59,7 +59,7 @@ pub(crate) struct Pager<D: Disk> {
     /// What the messages of all vhosts take that are in memory, about.
     used_bytes: AtomicU64,
     /// What is kept in memory of those that are not, about.
-    card_bytes: AtomicU64,
+    disk_ref_bytes: AtomicU64,
     /// Who sleeps is woken when messages in memory take more than this.
     wake_above_bytes: AtomicU64,
     grown: Signal,
@@ -119,7 +119,7 @@ impl<D: Disk> Pager<D> {
             place,
             budget_bytes: AtomicU64::new(budget_bytes),
             used_bytes: AtomicU64::new(0),
-            card_bytes: AtomicU64::new(0),
+            disk_ref_bytes: AtomicU64::new(0),
             wake_above_bytes: AtomicU64::new(u64::MAX),
             grown: Signal::default(),
             is_over: AtomicBool::new(false),
@@ -153,8 +153,8 @@ impl<D: Disk> Pager<D> {
     /// The memory of a vhost's messages changed: of those that are here and of those that are not.
     /// Gives who waited for room and need not any more, to be called without a lock.
     pub(crate) fn used(&self, before: Memory, after: Memory) -> Room {
-        let cards = after.card_bytes().wrapping_sub(before.card_bytes());
-        self.card_bytes.fetch_add(cards, Ordering::Relaxed);
+        let disk_refs = after.disk_ref_bytes().wrapping_sub(before.disk_ref_bytes());
+        self.disk_ref_bytes.fetch_add(disk_refs, Ordering::Relaxed);
         let change = after.here_bytes().wrapping_sub(before.here_bytes());
         let used = self.used_bytes.fetch_add(change, Ordering::Relaxed);
         if used.wrapping_add(change) > self.wake_above_bytes.load(Ordering::Relaxed) {
@@ -231,9 +231,9 @@ impl<D: Disk> Pager<D> {
     /// What the messages in memory may take: the budget without what is kept of the others, but not
     /// less than a part of it.
     fn limit_bytes(&self) -> u64 {
-        let cards = self.card_bytes.load(Ordering::Relaxed);
+        let disk_refs = self.disk_ref_bytes.load(Ordering::Relaxed);
         let budget_bytes = self.budget_bytes.load(Ordering::Relaxed);
-        let rest = budget_bytes.saturating_sub(cards);
+        let rest = budget_bytes.saturating_sub(disk_refs);
         rest.max(budget_bytes / LEAST_PART)
     }
 

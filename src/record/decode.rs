@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::kind::{Kind, OfMessage, OfTopology};
-use super::{RecordError, VERSION, place, registry, shelf};
+use super::{RecordError, VERSION, checkpointed, place, registry};
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::policy::PolicySpec;
@@ -138,11 +138,11 @@ fn of_message(kind: OfMessage, fields: &mut Fields<'_>) -> Result<Fact, RecordEr
                 body,
             }
         }
-        OfMessage::Shelved => Fact::Shelved {
+        OfMessage::Checkpointed => Fact::Checkpointed {
             queue: QueueId(ulong(fields, "queue")?),
             messages: {
                 let bytes = fields.binary()?;
-                shelf::decode(bytes.ok_or(RecordError::Field("messages"))?)?
+                checkpointed::decode(bytes.ok_or(RecordError::Field("messages"))?)?
             },
         },
     })

@@ -96,7 +96,7 @@ fn carried_bytes(record: &Record) -> u64 {
         | Fact::Returned { .. }
         | Fact::Changed { .. }
         | Fact::DeadPending { .. }
-        | Fact::Shelved { .. }
+        | Fact::Checkpointed { .. }
         | Fact::Purged { .. }
         | Fact::Topology(_)
         | Fact::Registry(_) => 0,
@@ -160,7 +160,7 @@ impl Elision<'_, '_> {
                 | Fact::Returned { .. }
                 | Fact::Changed { .. }
                 | Fact::DeadPending { .. }
-                | Fact::Shelved { .. }
+                | Fact::Checkpointed { .. }
                 | Fact::Purged { .. }
                 | Fact::Topology(_)
                 | Fact::Registry(_) => None,
@@ -205,7 +205,7 @@ impl Elision<'_, '_> {
             Fact::Returned { .. }
             | Fact::Changed { .. }
             | Fact::DeadPending { .. }
-            | Fact::Shelved { .. }
+            | Fact::Checkpointed { .. }
             | Fact::Purged { .. }
             | Fact::Topology(_)
             | Fact::Registry(_) => false,
@@ -253,7 +253,7 @@ impl Elision<'_, '_> {
                 | Fact::Returned { .. }
                 | Fact::Changed { .. }
                 | Fact::DeadPending { .. }
-                | Fact::Shelved { .. }
+                | Fact::Checkpointed { .. }
                 | Fact::Purged { .. }
                 | Fact::Topology(_)
                 | Fact::Registry(_) => {}
@@ -284,7 +284,7 @@ impl Elision<'_, '_> {
                 | Fact::Returned { .. }
                 | Fact::Changed { .. }
                 | Fact::DeadPending { .. }
-                | Fact::Shelved { .. }
+                | Fact::Checkpointed { .. }
                 | Fact::Purged { .. }
                 | Fact::Topology(_)
                 | Fact::Registry(_) => {}

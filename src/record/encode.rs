@@ -1,7 +1,7 @@
 //! Facts to bytes.
 
 use super::kind::{OfMessage, OfTopology};
-use super::{VERSION, place, registry, shelf};
+use super::{VERSION, checkpointed, place, registry};
 use crate::base::{Name, Position, QueueId, Timestamp};
 use crate::broker::{Body, Destination, Entry, Fact, Facts, Policy, Record, TopologyFact};
 use crate::deaths::Reason;
@@ -22,7 +22,7 @@ const FACT_BYTES: usize = 96;
 const REMOVED_BYTES: usize = 16;
 
 /// Bytes of a message in a checkpoint, about.
-const SHELVED_BYTES: usize = 10;
+const CHECKPOINTED_BYTES: usize = 10;
 
 /// A record as it waits for the journal: encoded on the journal's thread only.
 #[derive(Clone, Debug)]
@@ -128,7 +128,9 @@ impl Measure {
                     }
                     has_envelopes = true;
                 }
-                Fact::Shelved { messages, .. } => own_bytes += messages.len() * SHELVED_BYTES,
+                Fact::Checkpointed { messages, .. } => {
+                    own_bytes += messages.len() * CHECKPOINTED_BYTES
+                }
                 Fact::Removed { .. }
                 | Fact::Returned { .. }
                 | Fact::DeadPending { .. }
@@ -234,10 +236,10 @@ fn encode_fact(fact: &Fact, out: &mut Vec<u8>) {
             write_ulong(out, queue.0);
             write_ulong(out, position.0);
         }
-        Fact::Shelved { queue, messages } => {
-            out.push(OfMessage::Shelved.byte());
+        Fact::Checkpointed { queue, messages } => {
+            out.push(OfMessage::Checkpointed.byte());
             write_ulong(out, queue.0);
-            write_binary(out, &shelf::encode(messages));
+            write_binary(out, &checkpointed::encode(messages));
         }
         Fact::Purged { queue, below, kept } => {
             out.push(OfMessage::Purged.byte());

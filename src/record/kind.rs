@@ -39,7 +39,7 @@ kinds! {
         Changed = 4,
         Waiting = 5,
         Purged = 6,
-        Shelved = 7,
+        Checkpointed = 7,
     }
 }
 

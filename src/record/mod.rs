@@ -9,6 +9,7 @@
 //! Read first: [`Stored`], [`decode()`], [`append()`], and the layout in `docs/STORE_FORMAT.md`, part 6.
 #![deny(clippy::wildcard_enum_match_arm)]
 
+mod checkpointed;
 mod decode;
 mod elide;
 mod encode;
@@ -17,7 +18,6 @@ mod fuzz;
 mod kind;
 mod paging;
 mod registry;
-mod shelf;
 #[cfg(test)]
 #[allow(
     clippy::wildcard_enum_match_arm,

@@ -157,7 +157,7 @@ impl Reader {
             Fact::Removed { .. }
             | Fact::Returned { .. }
             | Fact::DeadPending { .. }
-            | Fact::Shelved { .. }
+            | Fact::Checkpointed { .. }
             | Fact::Purged { .. }
             | Fact::Topology(_)
             | Fact::Registry(_) => {}

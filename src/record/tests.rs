@@ -15,7 +15,8 @@ use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::policy::PolicySpec;
 use crate::broker::registry::{RegistryFact, VhostLimits, VhostSpec};
 use crate::broker::{
-    Body, Destination, Entry, Fact, Load, Policy, Record, Shelved, Spill, TopologyFact, Wanted,
+    Body, CheckpointedMessage, Destination, Entry, Fact, Load, Policy, Record, Spill, TopologyFact,
+    Wanted,
 };
 use crate::deaths::{Death, Evidence, History, Reason};
 use crate::message::{KeyRule, Merging, Message, Route, StoredMessageError};
@@ -114,10 +115,10 @@ fn changed() -> impl Strategy<Value = (Arc<Message>, Arc<Route>, Body)> {
     })
 }
 
-fn shelved() -> impl Strategy<Value = Shelved> {
+fn checkpointed() -> impl Strategy<Value = CheckpointedMessage> {
     let numbers = (any::<[u64; 3]>(), any::<i64>(), any::<u32>());
     (numbers, any::<Option<u64>>(), any::<bool>()).prop_map(
-        |(([position, envelope, body], arrived, size_bytes), ttl_ms, same)| Shelved {
+        |(([position, envelope, body], arrived, size_bytes), ttl_ms, same)| CheckpointedMessage {
             position: Position(position),
             arrived: Timestamp(arrived),
             ttl_ms,
@@ -162,8 +163,8 @@ fn of_messages() -> impl Strategy<Value = Fact> {
                 body,
             }
         }),
-        (slot.clone(), prop::collection::vec(shelved(), 0..5))
-            .prop_map(|((queue, _), messages)| Fact::Shelved { queue, messages }),
+        (slot.clone(), prop::collection::vec(checkpointed(), 0..5))
+            .prop_map(|((queue, _), messages)| Fact::Checkpointed { queue, messages }),
         (slot, places(), places()).prop_map(|((queue, _), below, kept)| Fact::Purged {
             queue,
             below,

@@ -67,7 +67,9 @@ impl World {
                 let mut from = Position(0);
                 while let Some(position) = messages.find(state, from) {
                     from = Position(position.0 + 1);
-                    let size_bytes = messages.card(position).map_or(0, |card| card.size_bytes);
+                    let size_bytes = messages
+                        .disk_ref(position)
+                        .map_or(0, |disk_ref| disk_ref.size_bytes);
                     found.0 += u64::from(state == State::Ready);
                     found.1 += 1;
                     if messages.is_out(position) {
@@ -140,7 +142,7 @@ fn real_messages(queue: &Queue, archive: &Archive) -> BTreeMap<Position, Shown> 
         let mut from = Position(0);
         while let Some(position) = queue.messages.find(state, from) {
             from = Position(position.0 + 1);
-            let Some(card) = queue.messages.card(position) else {
+            let Some(disk_ref) = queue.messages.disk_ref(position) else {
                 continue;
             };
             let holder = queue.messages.slot(position).map_or(0, |s| s.holder.0);
@@ -167,7 +169,7 @@ fn real_messages(queue: &Queue, archive: &Archive) -> BTreeMap<Position, Shown> 
             let carried = message.carried_delivery_count();
             shown.insert(
                 position,
-                (name, card.failures, card.acquired, carried, deaths),
+                (name, disk_ref.failures, disk_ref.acquired, carried, deaths),
             );
         }
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::base::{Lsn, Millis, Name, Position, QueueId};
 use crate::broker::binding::Binding;
-use crate::broker::queue::{Card, Queue, State};
+use crate::broker::queue::{DiskRef, Queue, State};
 use crate::broker::{Core, Destination, Load, Loaded, Record, Wanted};
 use crate::deaths::{History, Reason};
 use crate::message::{Message, Route};
@@ -136,11 +136,11 @@ impl Archive {
         if let Some(slot) = queue.messages.slot(position) {
             return Some((slot.message.clone(), slot.route.clone()));
         }
-        let card = queue.messages.card(position)?;
+        let disk_ref = queue.messages.disk_ref(position)?;
         let wanted = Wanted {
             position,
-            envelope: card.envelope,
-            body: card.body,
+            envelope: disk_ref.envelope,
+            body: disk_ref.body,
         };
         let loaded = self.load(&Load {
             queue: queue.id,
@@ -208,9 +208,12 @@ fn messages(queue: &Queue, archive: &Archive) -> BTreeMap<Position, DurableMessa
         let mut from = Position(0);
         while let Some(position) = queue.messages.find_durable(state, from) {
             from = Position(position.0 + 1);
-            if let Some(card) = queue.messages.card(position) {
+            if let Some(disk_ref) = queue.messages.disk_ref(position) {
                 let read = archive.message(queue, position);
-                messages.insert(position, message(queue, (position, &card), read, archive));
+                messages.insert(
+                    position,
+                    message(queue, (position, &disk_ref), read, archive),
+                );
             }
         }
     }
@@ -219,11 +222,11 @@ fn messages(queue: &Queue, archive: &Archive) -> BTreeMap<Position, DurableMessa
 
 fn message(
     queue: &Queue,
-    (position, card): (Position, &Card),
+    (position, disk_ref): (Position, &DiskRef),
     read: Option<(Arc<Message>, Arc<Route>)>,
     archive: &Archive,
 ) -> DurableMessage {
-    let own_ttl_ms = card.deadline.since(card.arrived);
+    let own_ttl_ms = disk_ref.deadline.since(disk_ref.arrived);
     let pending = queue.pending.entry(position);
     let read = read.map(|(message, route)| Read {
         bare: match message.ahead() {
@@ -239,9 +242,9 @@ fn message(
     });
     DurableMessage {
         read,
-        failures: card.failures,
-        acquired: card.acquired,
-        own_ttl_ms: (card.deadline != Millis::NEVER).then_some(own_ttl_ms),
+        failures: disk_ref.failures,
+        acquired: disk_ref.acquired,
+        own_ttl_ms: (disk_ref.deadline != Millis::NEVER).then_some(own_ttl_ms),
         pending: pending.map(|pending| (pending.reason, pending.targets.clone())),
     }
 }

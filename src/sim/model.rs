@@ -128,7 +128,7 @@ impl ModelQueue {
         self.count(|state| *state == ModelState::Ready)
     }
 
-    pub(super) fn lane(&self, message: &crate::message::Message) -> u64 {
+    pub(super) fn subqueue(&self, message: &crate::message::Message) -> u64 {
         use crate::broker::arguments::QueueType;
         let priority = u64::from(message.priority().unwrap_or(0));
         match (self.settings.queue_type, self.settings.max_priority) {

@@ -290,9 +290,9 @@ impl Model {
     ) -> Option<Position> {
         let now_ms = scene.now.mono.0;
         let queue = self.queues.get_mut(&id)?;
-        let lane = queue.lane(&letter.message);
-        let place = queue.places.entry(lane).or_default();
-        let position = Position((lane << 56) | *place);
+        let subqueue = queue.subqueue(&letter.message);
+        let place = queue.places.entry(subqueue).or_default();
+        let position = Position((subqueue << 56) | *place);
         *place += 1;
         queue.messages.push(ModelMessage {
             position,

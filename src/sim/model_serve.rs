@@ -249,26 +249,27 @@ impl Model {
 
 /// The highest priority first, the oldest within it; a quorum queue gives two high for one normal.
 fn next_to_deliver(queue: &ModelQueue) -> Option<usize> {
-    let ready = |lane: Option<u64>| {
+    let ready = |subqueue: Option<u64>| {
         let candidates = queue.messages.iter().filter(move |m| {
-            m.state == ModelState::Ready && lane.is_none_or(|lane| m.position.0 >> 56 == lane)
+            m.state == ModelState::Ready
+                && subqueue.is_none_or(|subqueue| m.position.0 >> 56 == subqueue)
         });
         candidates.map(|m| m.position)
     };
     let highest = ready(None).map(|position| position.0 >> 56).max()?;
     let quorum = queue.settings.queue_type == QueueType::Quorum;
     let turn_of_normal = quorum && queue.run == 2 && ready(Some(0)).next().is_some();
-    let lane = if turn_of_normal { 0 } else { highest };
-    queue.index(ready(Some(lane)).min()?)
+    let subqueue = if turn_of_normal { 0 } else { highest };
+    queue.index(ready(Some(subqueue)).min()?)
 }
 
 fn advance_run(queue: &mut ModelQueue) {
-    let waits = |lane: u64| {
+    let waits = |subqueue: u64| {
         let mut ready = queue
             .messages
             .iter()
             .filter(|m| m.state == ModelState::Ready);
-        ready.any(|m| m.position.0 >> 56 == lane)
+        ready.any(|m| m.position.0 >> 56 == subqueue)
     };
     if waits(0) && waits(1) {
         queue.run = (queue.run + 1) % 3;

@@ -163,7 +163,7 @@ impl Core {
         };
         slot.message.charge(&self.memory.shared);
         let here_bytes = slot.here_bytes();
-        let position = queue.messages.insert(slot, state, &mut self.trash);
+        let position = queue.messages.insert(slot, state, &mut self.deferred_free);
         self.memory.here.add(here_bytes);
         queue.counters.entered += 1;
         queue.growth = Growth::Grown;

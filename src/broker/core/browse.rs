@@ -57,13 +57,13 @@ fn browsed(queue: &Queue, position: Position) -> Option<(BrowsedMessage, u64)> {
         };
         return Some((message, 0));
     }
-    let card = queue.messages.card(position)?;
-    let bytes = card.size_bytes.into();
+    let disk_ref = queue.messages.disk_ref(position)?;
+    let bytes = disk_ref.size_bytes.into();
     let message = BrowsedMessage {
         position,
-        failures: card.failures,
-        acquired: card.acquired,
-        content: Content::OnDisk(wanted(position, &card)),
+        failures: disk_ref.failures,
+        acquired: disk_ref.acquired,
+        content: Content::OnDisk(wanted(position, &disk_ref)),
     };
     Some((message, bytes))
 }

@@ -413,7 +413,7 @@ impl Core {
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
         };
-        let Some(gone) = queue.messages.take(position, from, &mut self.trash) else {
+        let Some(gone) = queue.messages.take(position, from, &mut self.deferred_free) else {
             return;
         };
         self.memory.left(&gone);

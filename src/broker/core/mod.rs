@@ -43,7 +43,7 @@ use self::topology::PolicyPass;
 use self::work::Work;
 use super::counters::{Counters, QueueChurn};
 use super::policy::Policies;
-use super::queue::{BLOCK_SHIFT_MAX, Queue, Trash};
+use super::queue::{BLOCK_SHIFT_MAX, DeferredFree, Queue};
 use super::reply::QueueInfo;
 use super::router::Router;
 use super::{Command, DropCause, Effects, Reply};
@@ -100,7 +100,7 @@ pub struct Core {
     work: VecDeque<Work>,
     /// Policies changed, and not all queues know yet.
     policy_pass: Option<PolicyPass>,
-    trash: Trash,
+    deferred_free: DeferredFree,
     /// When each queue has something to do by itself; at most one entry for each.
     deadlines: BTreeSet<(Millis, QueueId)>,
     /// Queues with dead letters that wait.
@@ -151,7 +151,7 @@ impl Core {
             publishers: Publishers::default(),
             work: VecDeque::new(),
             policy_pass: None,
-            trash: Trash::default(),
+            deferred_free: DeferredFree::default(),
             deadlines: BTreeSet::new(),
             pending_queues: BTreeSet::new(),
             durable_exchanges: BTreeSet::new(),
@@ -307,7 +307,7 @@ impl Core {
         self.work.clear();
         self.free(&mut turn);
         self.recorder.finish(now, effects);
-        if self.names.is_empty() && self.trash.is_empty() {
+        if self.names.is_empty() && self.deferred_free.is_empty() {
             More::No
         } else {
             More::Yes
@@ -345,7 +345,7 @@ impl Core {
 
     /// Whether sliced work waits for a tick.
     pub fn has_work(&self) -> bool {
-        !self.work.is_empty() || !self.trash.is_empty() || self.router.is_forgetting()
+        !self.work.is_empty() || !self.deferred_free.is_empty() || self.router.is_forgetting()
     }
 
     /// When the next message or queue is due.

@@ -17,7 +17,7 @@ use super::death::Dying;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::{Gauge, Lsn, Position, QueueId};
-use crate::broker::queue::{Burial, Card, Gone, Leaving, State, Usage};
+use crate::broker::queue::{Burial, DiskRef, Gone, Leaving, State, Usage};
 use crate::broker::{DropCause, Load, Loaded, Spill, Wanted};
 use crate::deaths::Reason;
 use crate::message::{Message, Route};
@@ -48,7 +48,7 @@ pub struct Memory {
 impl Memory {
     /// Memory that all messages take, about, in bytes.
     pub const fn bytes(&self) -> u64 {
-        self.here_bytes() + self.card_bytes()
+        self.here_bytes() + self.disk_ref_bytes()
     }
 
     /// Memory that those take that are in memory, about, in bytes: what paging can free.
@@ -57,8 +57,8 @@ impl Memory {
     }
 
     /// Memory that is kept of those that are not, about, in bytes.
-    pub const fn card_bytes(&self) -> u64 {
-        self.out.messages * CARD_BYTES
+    pub const fn disk_ref_bytes(&self) -> u64 {
+        self.out.messages * DISK_REF_BYTES
     }
 }
 
@@ -68,7 +68,7 @@ fn bytes_here(message: &Message) -> u64 {
 }
 
 /// Memory of a message that is on disk, in bytes.
-const CARD_BYTES: u64 = 24;
+const DISK_REF_BYTES: u64 = 24;
 
 /// Which blocks may leave, and which come back.
 #[derive(Debug, Default)]
@@ -238,10 +238,12 @@ impl Core {
                 .leave(turn, (id, block), written, (lsn, false))
                 .is_some();
         let queue = self.queues.get(&id).filter(|_| left);
-        let cards = queue
+        let disk_refs = queue
             .into_iter()
-            .flat_map(|queue| queue.messages.cards(block));
-        let named = cards.filter(|(_, card)| card.envelope == lsn).count();
+            .flat_map(|queue| queue.messages.disk_refs(block));
+        let named = disk_refs
+            .filter(|(_, disk_ref)| disk_ref.envelope == lsn)
+            .count();
         let named = u32::try_from(named).unwrap_or(u32::MAX);
         if let Some(more) = named.checked_sub(1) {
             self.recorder.share(lsn, more);
@@ -280,8 +282,8 @@ impl Core {
         let Some(queue) = self.queues.get(&id) else {
             return;
         };
-        let cards = queue.messages.cards(block);
-        let wanted = cards.map(|(position, card)| wanted(position, &card));
+        let disk_refs = queue.messages.disk_refs(block);
+        let wanted = disk_refs.map(|(position, disk_ref)| wanted(position, &disk_ref));
         self.memory.loading += 1;
         turn.effects.loads.push(Load {
             queue: id,
@@ -322,7 +324,10 @@ impl Core {
         let Some(queue) = self.queues.get(&id).filter(|q| q.messages.is_out(block)) else {
             return;
         };
-        let live = queue.messages.cards(block).map(|(position, _)| position);
+        let live = queue
+            .messages
+            .disk_refs(block)
+            .map(|(position, _)| position);
         let mut read = messages.iter().map(|(position, ..)| *position).peekable();
         let mut lost = Vec::new();
         for position in live {
@@ -337,10 +342,10 @@ impl Core {
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
         };
-        let cards = queue.messages.cards(block);
-        let spilled: Vec<Lsn> = cards
-            .filter(|(_, card)| !card.durable)
-            .map(|(_, card)| card.envelope)
+        let disk_refs = queue.messages.disk_refs(block);
+        let spilled: Vec<Lsn> = disk_refs
+            .filter(|(_, disk_ref)| !disk_ref.durable)
+            .map(|(_, disk_ref)| disk_ref.envelope)
             .collect();
         let before = queue.messages.usage();
         for (_, message, _) in &messages {
@@ -474,10 +479,10 @@ impl Core {
 }
 
 /// Where to read a message that is on disk.
-pub(super) fn wanted(position: Position, card: &Card) -> Wanted {
+pub(super) fn wanted(position: Position, disk_ref: &DiskRef) -> Wanted {
     Wanted {
         position,
-        envelope: card.envelope,
-        body: card.body,
+        envelope: disk_ref.envelope,
+        body: disk_ref.body,
     }
 }

@@ -238,7 +238,7 @@ impl Core {
             .get_mut(&id)
             .ok_or_else(|| Self::missing_queue(name))?;
         let before = queue.messages.usage();
-        let messages = queue.messages.purge(&mut self.trash);
+        let messages = queue.messages.purge(&mut self.deferred_free);
         self.memory.change(before, queue.messages.usage());
         if queue.durable && messages > 0 {
             let (below, kept) = (queue.messages.ends(), queue.spared_by_purge());
@@ -357,8 +357,8 @@ impl Core {
         self.exchanges_went(&removed.exchanges);
         let nothing = (Usage::default(), Usage::default());
         self.memory.change(queue.messages.usage(), nothing);
-        queue.messages.scrap(&mut self.trash);
-        queue.pending.scrap(&mut self.trash);
+        queue.messages.scrap(&mut self.deferred_free);
+        queue.pending.scrap(&mut self.deferred_free);
         self.retry_all();
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::{Core, Options};
 use crate::base::{Lsn, Name, Now, Position, QueueId, Timestamp};
-use crate::broker::queue::{Card, Growth, Queue, State, names};
+use crate::broker::queue::{DiskRef, Growth, Queue, State, names};
 use crate::broker::{DropCause, Fact, Record};
 
 /// Reads records into a new core, in the order of their LSNs. Messages stay on disk.
@@ -68,14 +68,14 @@ impl Restoring {
     /// Notes that a piece of a checkpoint is the copy of a block of messages: the next checkpoint
     /// can keep it. Not if blocks had another size, so that it is a part of one, or of two.
     fn note_copied(&mut self, piece: &Record) {
-        let mut shelved = piece.facts.iter().filter_map(|fact| {
-            if let Fact::Shelved { queue, messages } = fact {
+        let mut checkpointed = piece.facts.iter().filter_map(|fact| {
+            if let Fact::Checkpointed { queue, messages } = fact {
                 Some((queue, messages))
             } else {
                 None
             }
         });
-        let (Some((id, messages)), None) = (shelved.next(), shelved.next()) else {
+        let (Some((id, messages)), None) = (checkpointed.next(), checkpointed.next()) else {
             return;
         };
         let Some(queue) = self.core.queues.get_mut(id) else {
@@ -97,8 +97,8 @@ impl Restoring {
         // Of many messages it is long: no more than that, and no second one.
         let mut named = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
         for queue in self.core.queues() {
-            each_message(queue, |_, card| {
-                named.extend(names(card.envelope, card.body));
+            each_message(queue, |_, disk_ref| {
+                named.extend(names(disk_ref.envelope, disk_ref.body));
             });
         }
         named.sort_unstable();
@@ -121,8 +121,8 @@ impl Restoring {
         }
         let mut damaged = Vec::new();
         for queue in self.core.queues() {
-            each_message(queue, |position, card| {
-                if names(card.envelope, card.body).any(|name| lost.contains(&name)) {
+            each_message(queue, |position, disk_ref| {
+                if names(disk_ref.envelope, disk_ref.body).any(|name| lost.contains(&name)) {
                     damaged.push((queue.id, position));
                 }
             });
@@ -171,13 +171,13 @@ impl Restoring {
 }
 
 /// Goes over the messages of a queue that is being restored, by state and place.
-fn each_message(queue: &Queue, mut with: impl FnMut(Position, &Card)) {
+fn each_message(queue: &Queue, mut with: impl FnMut(Position, &DiskRef)) {
     for state in [State::Ready, State::Dying] {
         let mut from = Position(0);
         while let Some(position) = queue.messages.find(state, from) {
             from = Position(position.0 + 1);
-            if let Some(card) = queue.messages.card(position) {
-                with(position, &card);
+            if let Some(disk_ref) = queue.messages.disk_ref(position) {
+                with(position, &disk_ref);
             }
         }
     }

@@ -188,9 +188,10 @@ impl Core {
         let Some(queue) = self.queues.get_mut(&id) else {
             return false;
         };
-        let Some(gone) = queue
-            .messages
-            .take_held(position, holder(consumer), &mut self.trash)
+        let Some(gone) =
+            queue
+                .messages
+                .take_held(position, holder(consumer), &mut self.deferred_free)
         else {
             return false;
         };

@@ -11,9 +11,9 @@ use super::Core;
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Timestamp};
 use crate::broker::binding::Binding;
-use crate::broker::queue::{Card, Queue, lane, next_lane};
+use crate::broker::queue::{DiskRef, Queue, next_subqueue, subqueue};
 use crate::broker::router::BindingsOf;
-use crate::broker::{Fact, Shelved, TopologyFact};
+use crate::broker::{CheckpointedMessage, Fact, TopologyFact};
 
 /// Exchanges, queues or bindings looked at in one slice at most.
 const SLICE_THINGS: usize = 256;
@@ -253,9 +253,9 @@ fn copy_messages(
             return Some(block);
         }
         let end = messages.end_in(block);
-        let bound = snapshot.ends.get(lane(block)).copied().unwrap_or(end);
+        let bound = snapshot.ends.get(subqueue(block)).copied().unwrap_or(end);
         if block >= bound {
-            from = next_lane(block);
+            from = next_subqueue(block);
             continue;
         }
         let copy = messages.copied(block);
@@ -278,20 +278,21 @@ fn copy_messages(
 /// Copies durable messages of a block from a place on up to another.
 fn copy_block(now: Now, queue: &Queue, (from, bound): (Position, Position), facts: &mut Vec<Fact>) {
     let mut slice = Slice::default();
-    let cards = queue.messages.cards(from);
-    let wanted = cards.filter(|(place, card)| (from..bound).contains(place) && card.durable);
+    let disk_refs = queue.messages.disk_refs(from);
+    let wanted =
+        disk_refs.filter(|(place, disk_ref)| (from..bound).contains(place) && disk_ref.durable);
     #[cfg(test)]
     let wanted = wanted.filter(|(place, _)| {
         let is_held = queue.messages.is(*place, crate::broker::queue::State::Held);
         !(is_held && is_planted(Plant::CheckpointForgetsHeld))
     });
-    for (position, card) in wanted {
-        slice.copy(now, queue, position, &card);
+    for (position, disk_ref) in wanted {
+        slice.copy(now, queue, position, &disk_ref);
     }
-    if !slice.shelved.is_empty() {
-        facts.push(Fact::Shelved {
+    if !slice.checkpointed.is_empty() {
+        facts.push(Fact::Checkpointed {
             queue: queue.id,
-            messages: slice.shelved,
+            messages: slice.checkpointed,
         });
     }
     facts.append(&mut slice.facts);
@@ -300,23 +301,24 @@ fn copy_block(now: Now, queue: &Queue, (from, bound): (Position, Position), fact
 /// Messages of one slice.
 #[derive(Default)]
 struct Slice {
-    shelved: Vec<Shelved>,
+    checkpointed: Vec<CheckpointedMessage>,
     /// What else is true of any of them.
     facts: Vec<Fact>,
 }
 
 impl Slice {
-    fn copy(&mut self, now: Now, queue: &Queue, position: Position, card: &Card) {
-        let age_ms = i64::try_from(now.mono.since(card.arrived)).unwrap_or(i64::MAX);
+    fn copy(&mut self, now: Now, queue: &Queue, position: Position, disk_ref: &DiskRef) {
+        let age_ms = i64::try_from(now.mono.since(disk_ref.arrived)).unwrap_or(i64::MAX);
         let arrived = Timestamp(now.wall.0.saturating_sub(age_ms));
-        let ttl_ms = (card.deadline != Millis::NEVER).then(|| card.deadline.since(card.arrived));
-        self.shelved.push(Shelved {
+        let ttl_ms =
+            (disk_ref.deadline != Millis::NEVER).then(|| disk_ref.deadline.since(disk_ref.arrived));
+        self.checkpointed.push(CheckpointedMessage {
             position,
             arrived,
             ttl_ms,
-            size_bytes: card.size_bytes,
-            envelope: card.envelope,
-            body: card.body,
+            size_bytes: disk_ref.size_bytes,
+            envelope: disk_ref.envelope,
+            body: disk_ref.body,
         });
         let queue_id = queue.id;
         if let Some(pending) = queue.pending.entry(position) {
@@ -327,12 +329,12 @@ impl Slice {
                 targets: pending.targets.clone(),
             });
         }
-        if card.failures > 0 || card.acquired > 0 {
+        if disk_ref.failures > 0 || disk_ref.acquired > 0 {
             self.facts.push(Fact::Returned {
                 queue: queue_id,
                 position,
-                failures: card.failures,
-                acquired: card.acquired,
+                failures: disk_ref.failures,
+                acquired: disk_ref.acquired,
             });
         }
     }

@@ -110,9 +110,9 @@ impl Core {
 
     /// Takes detached storage out, to be freed without the lock.
     pub(super) fn free(&mut self, turn: &mut Turn<'_>) {
-        while turn.budget > 0 && !self.trash.is_empty() {
+        while turn.budget > 0 && !self.deferred_free.is_empty() {
             let recorder = &mut self.recorder;
-            let garbage = self.trash.take_some(|body| recorder.unname(body));
+            let garbage = self.deferred_free.take_some(|body| recorder.unname(body));
             turn.effects.garbage.extend(garbage);
             turn.budget = turn.budget.saturating_sub(FREE_COST);
         }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::base::{HolderId, Lsn};
 use crate::message::{Message, Route};
 
-use super::cards::{Card, Cards};
-use super::room::Room;
+use super::disk_refs::{DiskRef, DiskRefs};
 use super::slot::{Gone, Slot, State, names};
+use super::slot_pool::SlotPool;
 
 /// Slots of one block, as a power of 2.
 pub const BLOCK_SHIFT_MAX: u32 = 9;
@@ -28,7 +28,7 @@ enum Slots {
     /// In memory.
     Here(Vec<Option<Slot>>),
     /// On disk. None of them is held.
-    Out(Cards),
+    Out(DiskRefs),
 }
 
 /// 512 places. A message keeps its place for life, so that every change of state flips two bits.
@@ -54,7 +54,7 @@ impl Block {
 
     /// A block whose messages are on disk.
     pub(super) fn new_out() -> Self {
-        Self::with(Slots::Out(Cards::new(Lsn(0), 0)))
+        Self::with(Slots::Out(DiskRefs::new(Lsn(0), 0)))
     }
 
     fn with(slots: Slots) -> Self {
@@ -118,25 +118,26 @@ impl Block {
     }
 
     /// What is known of a message, wherever it is.
-    pub(super) fn card(&self, at: usize) -> Option<Card> {
+    pub(super) fn disk_ref(&self, at: usize) -> Option<DiskRef> {
         match &self.slots {
-            Slots::Here(_) => self.slot(at).map(|slot| slot.card(slot.envelope)),
-            Slots::Out(cards) => cards.get(at.checked_sub(self.base)?),
+            Slots::Here(_) => self.slot(at).map(|slot| slot.disk_ref(slot.envelope)),
+            Slots::Out(disk_refs) => disk_refs.get(at.checked_sub(self.base)?),
         }
     }
 
     /// Changes what is known of a message that is on disk; false if it is not.
-    pub(super) fn change(&mut self, at: usize, change: impl FnOnce(&mut Card)) -> bool {
-        let Slots::Out(cards) = &mut self.slots else {
+    pub(super) fn change(&mut self, at: usize, change: impl FnOnce(&mut DiskRef)) -> bool {
+        let Slots::Out(disk_refs) = &mut self.slots else {
             return false;
         };
         let index = at.checked_sub(self.base);
-        let Some((index, mut card)) = index.and_then(|index| Some((index, cards.get(index)?)))
+        let Some((index, mut disk_ref)) =
+            index.and_then(|index| Some((index, disk_refs.get(index)?)))
         else {
             return false;
         };
-        change(&mut card);
-        cards.put(index, card);
+        change(&mut disk_ref);
+        disk_refs.put(index, disk_ref);
         true
     }
 
@@ -144,14 +145,20 @@ impl Block {
     pub(super) fn size_bytes(&self, at: usize) -> u32 {
         match &self.slots {
             Slots::Here(_) => self.slot(at).map_or(0, |slot| slot.size_bytes),
-            Slots::Out(_) => self.card(at).map_or(0, |card| card.size_bytes),
+            Slots::Out(_) => self.disk_ref(at).map_or(0, |disk_ref| disk_ref.size_bytes),
         }
     }
 
     /// Puts a slot at a place at or behind all others of this block; bytes of its bare message that are
     /// on disk all the same, less what it has in memory beside it.
     #[inline]
-    pub(super) fn put(&mut self, at: usize, slot: Slot, state: State, room: &mut Room) -> i64 {
+    pub(super) fn put(
+        &mut self,
+        at: usize,
+        slot: Slot,
+        state: State,
+        slot_pool: &mut SlotPool,
+    ) -> i64 {
         if self.is_out() && self.live() == 0 {
             self.slots = Slots::Here(Vec::new());
         }
@@ -173,7 +180,7 @@ impl Block {
         let apart_bytes = slot.apart_bytes();
         self.apart_bytes += apart_bytes;
         if slots.len() == slots.capacity() && slots.len() >= SLOTS_KEPT {
-            room.enlarge(slots);
+            slot_pool.enlarge(slots);
         }
         slots.push(Some(slot));
         self.raise(at, state);
@@ -181,15 +188,15 @@ impl Block {
     }
 
     /// Puts the card of a message that is on disk at a place behind all others of this block.
-    pub(super) fn put_card(&mut self, at: usize, card: Card, state: State) {
-        let Slots::Out(cards) = &mut self.slots else {
+    pub(super) fn put_disk_ref(&mut self, at: usize, disk_ref: DiskRef, state: State) {
+        let Slots::Out(disk_refs) = &mut self.slots else {
             unreachable!("a block that is restored is on disk");
         };
-        if cards.len() == 0 {
+        if disk_refs.len() == 0 {
             self.base = at;
         }
-        self.bytes += u64::from(card.size_bytes);
-        cards.put(at.saturating_sub(self.base), card);
+        self.bytes += u64::from(disk_ref.size_bytes);
+        disk_refs.put(at.saturating_sub(self.base), disk_ref);
         self.raise(at, state);
     }
 
@@ -247,16 +254,16 @@ impl Block {
                 *place = None;
                 gone
             }
-            Slots::Out(cards) => {
-                let card = cards.take(index)?;
+            Slots::Out(disk_refs) => {
+                let disk_ref = disk_refs.take(index)?;
                 Gone {
-                    envelope: card.envelope,
-                    body: card.body,
-                    durable: card.durable,
-                    size_bytes: card.size_bytes,
+                    envelope: disk_ref.envelope,
+                    body: disk_ref.body,
+                    durable: disk_ref.durable,
+                    size_bytes: disk_ref.size_bytes,
                     here_bytes: 0,
                     was_here: false,
-                    deadline: card.deadline,
+                    deadline: disk_ref.deadline,
                 }
             }
         };
@@ -266,24 +273,24 @@ impl Block {
     }
 
     /// Begins anew, once all are gone.
-    pub(super) fn reset(&mut self, room: &mut Room) {
+    pub(super) fn reset(&mut self, slot_pool: &mut SlotPool) {
         match &mut self.slots {
             Slots::Here(slots) if slots.capacity() <= SLOTS_KEPT => slots.clear(),
-            Slots::Here(slots) => room.keep(std::mem::take(slots)),
-            Slots::Out(cards) => *cards = Cards::default(),
+            Slots::Here(slots) => slot_pool.keep(std::mem::take(slots)),
+            Slots::Out(disk_refs) => *disk_refs = DiskRefs::default(),
         }
     }
 
     /// Frees what a block took in which all are gone.
-    pub(super) fn end(mut self, room: &mut Room) {
-        self.reset(room);
+    pub(super) fn end(mut self, slot_pool: &mut SlotPool) {
+        self.reset(slot_pool);
     }
 
     /// The places of all messages, and what they are.
     fn places(&self) -> impl Iterator<Item = usize> {
         let end = match &self.slots {
             Slots::Here(slots) => slots.len(),
-            Slots::Out(cards) => cards.len(),
+            Slots::Out(disk_refs) => disk_refs.len(),
         };
         self.base..self.base + end
     }
@@ -295,22 +302,22 @@ impl Block {
     }
 
     /// All that is known of its messages, by place.
-    pub(super) fn cards(&self) -> impl Iterator<Item = (usize, Card)> {
+    pub(super) fn disk_refs(&self) -> impl Iterator<Item = (usize, DiskRef)> {
         self.places()
-            .filter_map(|at| self.card(at).map(|card| (at, card)))
+            .filter_map(|at| self.disk_ref(at).map(|disk_ref| (at, disk_ref)))
     }
 
     /// A block in its place whose messages are on disk: the durable ones where their slots say,
     /// the others in the piece `spilled`.
     pub(super) fn leave(&self, spilled: Lsn) -> Self {
-        let mut cards = Cards::new(spilled, self.places().count());
+        let mut disk_refs = DiskRefs::new(spilled, self.places().count());
         for (at, slot) in self.slots() {
             let envelope = if slot.durable { slot.envelope } else { spilled };
-            cards.put(at - self.base, slot.card(envelope));
+            disk_refs.put(at - self.base, slot.disk_ref(envelope));
         }
         Self {
             base: self.base,
-            slots: Slots::Out(cards),
+            slots: Slots::Out(disk_refs),
             bytes: self.bytes,
             apart_bytes: 0,
             bits: self.bits,
@@ -320,29 +327,33 @@ impl Block {
 
     /// Takes its messages back into memory. Each that is not gone by now must be among them.
     pub(super) fn come_back(&mut self, messages: Vec<(usize, Arc<Message>, Arc<Route>)>) {
-        let Slots::Out(cards) = &self.slots else {
+        let Slots::Out(disk_refs) = &self.slots else {
             return;
         };
         let mut slots = Vec::new();
-        slots.resize_with(cards.len(), || None);
+        slots.resize_with(disk_refs.len(), || None);
         let mut apart_bytes = 0;
         for (at, message, route) in messages {
             let index = at.saturating_sub(self.base);
-            let (Some(card), Some(place)) = (cards.get(index), slots.get_mut(index)) else {
+            let (Some(disk_ref), Some(place)) = (disk_refs.get(index), slots.get_mut(index)) else {
                 continue;
             };
             let slot = Slot {
                 message,
                 route,
-                arrived: card.arrived,
-                deadline: card.deadline,
-                envelope: if card.durable { card.envelope } else { Lsn(0) },
-                body: card.body,
+                arrived: disk_ref.arrived,
+                deadline: disk_ref.deadline,
+                envelope: if disk_ref.durable {
+                    disk_ref.envelope
+                } else {
+                    Lsn(0)
+                },
+                body: disk_ref.body,
                 holder: HolderId::default(),
-                size_bytes: card.size_bytes,
-                failures: card.failures,
-                acquired: card.acquired,
-                durable: card.durable,
+                size_bytes: disk_ref.size_bytes,
+                failures: disk_ref.failures,
+                acquired: disk_ref.acquired,
+                durable: disk_ref.durable,
             };
             apart_bytes += slot.apart_bytes();
             *place = Some(slot);
@@ -363,8 +374,8 @@ impl Block {
 
     /// The records that its messages name, of forgotten ones too.
     pub(super) fn names(&self) -> impl Iterator<Item = Lsn> {
-        self.cards()
-            .flat_map(|(_, card)| names(card.envelope, card.body))
+        self.disk_refs()
+            .flat_map(|(_, disk_ref)| names(disk_ref.envelope, disk_ref.body))
     }
 
     /// Takes one slot in a state out, to free it here.

@@ -10,10 +10,10 @@ use crate::base::{HolderId, Millis, Position};
 use crate::broker::arguments::QueueType;
 use crate::message::Message;
 
-use super::cards::Card;
-use super::lane::{Lane, Usage};
+use super::deferred_free::DeferredFree;
+use super::disk_refs::DiskRef;
 use super::slot::{Gone, Slot, State};
-use super::trash::Trash;
+use super::subqueue::{Subqueue, Usage};
 
 pub use paging::Leaving;
 
@@ -23,7 +23,7 @@ pub use paging::Leaving;
 /// a deadline of the message's own is kept in `timers`; the index is exact: what leaves is removed.
 #[derive(Debug)]
 pub struct Messages {
-    lanes: Vec<Lane>,
+    subqueues: Vec<Subqueue>,
     order: Order,
     ready: u64,
     ready_bytes: u64,
@@ -48,12 +48,12 @@ impl Messages {
     /// No messages yet. `max_priority` is that of a classic queue; blocks
     /// have `1 << block_shift` slots.
     pub fn new(queue_type: QueueType, max_priority: Option<u8>, block_shift: u32) -> Self {
-        let (lanes, order) = match queue_type {
+        let (subqueues, order) = match queue_type {
             QueueType::Classic => (1 + usize::from(max_priority.unwrap_or(0)), Order::Highest),
             QueueType::Quorum => (2, Order::TwoToOne(0)),
         };
         Self {
-            lanes: (0..lanes).map(|_| Lane::new(block_shift)).collect(),
+            subqueues: (0..subqueues).map(|_| Subqueue::new(block_shift)).collect(),
             order,
             ready: 0,
             ready_bytes: 0,
@@ -72,8 +72,8 @@ impl Messages {
 
     /// Those of a quorum queue that wait with a priority above 4.
     pub fn ready_high(&self) -> u64 {
-        let high = self.lanes.get(1);
-        high.map_or(0, Lane::ready)
+        let high = self.subqueues.get(1);
+        high.map_or(0, Subqueue::ready)
     }
 
     /// Bytes of the bare messages that wait.
@@ -103,35 +103,40 @@ impl Messages {
 
     /// Puts a message at the end of its priority.
     #[inline]
-    pub fn insert(&mut self, slot: Slot, state: State, trash: &mut Trash) -> Position {
+    pub fn insert(
+        &mut self,
+        slot: Slot,
+        state: State,
+        deferred_free: &mut DeferredFree,
+    ) -> Position {
         let (size_bytes, deadline) = (slot.size_bytes, slot.deadline);
         if slot.durable {
             self.durable.add(size_bytes);
         }
-        let index = self.lane_of(&slot.message);
-        let Some(lane) = self.lanes.get_mut(index) else {
+        let index = self.subqueue_of(&slot.message);
+        let Some(subqueue) = self.subqueues.get_mut(index) else {
             unreachable!("a message is put into a lane that there is");
         };
-        let position = pack(index, lane.push(slot, state, trash.room()));
+        let position = pack(index, subqueue.push(slot, state, deferred_free.slot_pool()));
         self.count(position, (size_bytes, deadline), state);
         position
     }
 
     /// Puts a message that is on disk where the journal says; false when that place was given out
     /// already. Only for queues all of whose messages are on disk.
-    pub fn place_card(&mut self, position: Position, card: Card) -> bool {
+    pub fn place_disk_ref(&mut self, position: Position, disk_ref: DiskRef) -> bool {
         let (index, place) = unpack(position);
-        let lane = self.lanes.get(index);
-        if lane.is_none_or(|lane| place < lane.next_place()) {
+        let subqueue = self.subqueues.get(index);
+        if subqueue.is_none_or(|subqueue| place < subqueue.next_place()) {
             return false;
         }
         let state = State::Ready;
-        self.count(position, (card.size_bytes, card.deadline), state);
-        if card.durable {
-            self.durable.add(card.size_bytes);
+        self.count(position, (disk_ref.size_bytes, disk_ref.deadline), state);
+        if disk_ref.durable {
+            self.durable.add(disk_ref.size_bytes);
         }
-        if let Some(lane) = self.lanes.get_mut(index) {
-            lane.place_card(place, card, state);
+        if let Some(subqueue) = self.subqueues.get_mut(index) {
+            subqueue.place_disk_ref(place, disk_ref, state);
         }
         true
     }
@@ -153,41 +158,41 @@ impl Messages {
 
     /// The message at a place, if it is in memory.
     pub fn slot(&self, position: Position) -> Option<&Slot> {
-        let (lane, place) = unpack(position);
-        self.lanes.get(lane)?.slot(place)
+        let (subqueue, place) = unpack(position);
+        self.subqueues.get(subqueue)?.slot(place)
     }
 
     /// The message at a place, to change, if it is in memory.
     pub fn slot_mut(&mut self, position: Position) -> Option<&mut Slot> {
-        let (lane, place) = unpack(position);
-        self.lanes.get_mut(lane)?.slot_mut(place)
+        let (subqueue, place) = unpack(position);
+        self.subqueues.get_mut(subqueue)?.slot_mut(place)
     }
 
     /// What is known of the message at a place, wherever it is.
-    pub fn card(&self, position: Position) -> Option<Card> {
-        let (lane, place) = unpack(position);
-        self.lanes.get(lane)?.card(place)
+    pub fn disk_ref(&self, position: Position) -> Option<DiskRef> {
+        let (subqueue, place) = unpack(position);
+        self.subqueues.get(subqueue)?.disk_ref(place)
     }
 
     /// Changes what is known of a message on disk; false if it is not.
-    pub fn change(&mut self, position: Position, change: impl FnOnce(&mut Card)) -> bool {
-        let (lane, place) = unpack(position);
-        let lane = self.lanes.get_mut(lane);
-        lane.is_some_and(|lane| lane.change(place, change))
+    pub fn change(&mut self, position: Position, change: impl FnOnce(&mut DiskRef)) -> bool {
+        let (subqueue, place) = unpack(position);
+        let subqueue = self.subqueues.get_mut(subqueue);
+        subqueue.is_some_and(|subqueue| subqueue.change(place, change))
     }
 
     /// Whether a message is there, in that state.
     pub fn is(&self, position: Position, state: State) -> bool {
-        let (lane, place) = unpack(position);
-        let lane = self.lanes.get(lane);
-        lane.is_some_and(|lane| lane.is(place, state))
+        let (subqueue, place) = unpack(position);
+        let subqueue = self.subqueues.get(subqueue);
+        subqueue.is_some_and(|subqueue| subqueue.is(place, state))
     }
 
     /// The message at a place if it is in that state and in memory.
     pub fn slot_if(&self, position: Position, state: State) -> Option<&Slot> {
-        let (lane, place) = unpack(position);
-        let lane = self.lanes.get(lane)?;
-        lane.is(place, state).then(|| lane.slot(place))?
+        let (subqueue, place) = unpack(position);
+        let subqueue = self.subqueues.get(subqueue)?;
+        subqueue.is(place, state).then(|| subqueue.slot(place))?
     }
 
     /// The message to deliver next.
@@ -195,34 +200,45 @@ impl Messages {
         if self.ready == 0 {
             return None;
         }
-        let lane = self.next_lane()?;
-        Some(pack(lane, self.lanes.get_mut(lane)?.first_ready()?))
+        let subqueue = self.next_subqueue()?;
+        Some(pack(
+            subqueue,
+            self.subqueues.get_mut(subqueue)?.first_ready()?,
+        ))
     }
 
     /// The beginning of each lane, from the lowest priority on.
     pub fn beginnings(&self) -> Vec<Position> {
-        (0..self.lanes.len()).map(|lane| pack(lane, 0)).collect()
+        (0..self.subqueues.len())
+            .map(|subqueue| pack(subqueue, 0))
+            .collect()
     }
 
     /// The next ready message of the same lane at or behind a place.
     pub fn find_ready(&self, from: Position) -> Option<Position> {
         let (index, place) = unpack(from);
-        let found = self.lanes.get(index)?.find(State::Ready, place)?;
+        let found = self.subqueues.get(index)?.find(State::Ready, place)?;
         Some(pack(index, found))
     }
 
     /// The message to drop next: the oldest of the lowest priority that has any.
     pub fn victim(&mut self) -> Option<Position> {
-        let lane = self.lanes.iter().position(|lane| lane.ready() > 0)?;
-        Some(pack(lane, self.lanes.get_mut(lane)?.first_ready()?))
+        let subqueue = self
+            .subqueues
+            .iter()
+            .position(|subqueue| subqueue.ready() > 0)?;
+        Some(pack(
+            subqueue,
+            self.subqueues.get_mut(subqueue)?.first_ready()?,
+        ))
     }
 
     /// Gives a ready message that is in memory to a holder.
     pub fn hold(&mut self, position: Position, holder: HolderId) -> bool {
         self.count_class();
-        let (lane, place) = unpack(position);
-        let lane = self.lanes.get_mut(lane);
-        let Some(size_bytes) = lane.and_then(|lane| lane.lend(place, holder)) else {
+        let (subqueue, place) = unpack(position);
+        let subqueue = self.subqueues.get_mut(subqueue);
+        let Some(size_bytes) = subqueue.and_then(|subqueue| subqueue.lend(place, holder)) else {
             return false;
         };
         self.uncount(State::Ready, size_bytes);
@@ -253,7 +269,7 @@ impl Messages {
         &mut self,
         position: Position,
         holder: HolderId,
-        trash: &mut Trash,
+        deferred_free: &mut DeferredFree,
     ) -> Option<Gone> {
         let mut large = None;
         let is_wanted = |slot: &Slot| {
@@ -263,16 +279,21 @@ impl Messages {
             }
             is_held
         };
-        let gone = self.take_wanted(position, State::Held, trash, is_wanted)?;
+        let gone = self.take_wanted(position, State::Held, deferred_free, is_wanted)?;
         if let Some(large) = large {
-            trash.message(large);
+            deferred_free.message(large);
         }
         Some(gone)
     }
 
     /// Takes a message out; none if it was not in that state.
-    pub fn take(&mut self, position: Position, from: State, trash: &mut Trash) -> Option<Gone> {
-        self.take_wanted(position, from, trash, |_| true)
+    pub fn take(
+        &mut self,
+        position: Position,
+        from: State,
+        deferred_free: &mut DeferredFree,
+    ) -> Option<Gone> {
+        self.take_wanted(position, from, deferred_free, |_| true)
     }
 
     #[inline]
@@ -280,12 +301,12 @@ impl Messages {
         &mut self,
         position: Position,
         from: State,
-        trash: &mut Trash,
+        deferred_free: &mut DeferredFree,
         is_wanted: impl FnOnce(&Slot) -> bool,
     ) -> Option<Gone> {
-        let (lane, place) = unpack(position);
-        let lane = self.lanes.get_mut(lane)?;
-        let slot = lane.take(place, from, trash.room(), is_wanted)?;
+        let (subqueue, place) = unpack(position);
+        let subqueue = self.subqueues.get_mut(subqueue)?;
+        let slot = subqueue.take(place, from, deferred_free.slot_pool(), is_wanted)?;
         self.live_bytes -= u64::from(slot.size_bytes);
         self.uncount(from, slot.size_bytes);
         if slot.durable {
@@ -308,12 +329,12 @@ impl Messages {
 
     fn find_due(&mut self, now: Millis, queue_ttl_ms: Option<u64>) -> Option<Position> {
         if let Some(ttl_ms) = queue_ttl_ms {
-            for index in 0..self.lanes.len() {
-                let Some(lane) = self.lanes.get_mut(index) else {
+            for index in 0..self.subqueues.len() {
+                let Some(subqueue) = self.subqueues.get_mut(index) else {
                     break;
                 };
-                if let Some(place) = lane.first_ready()
-                    && lane
+                if let Some(place) = subqueue.first_ready()
+                    && subqueue
                         .arrived(place)
                         .is_some_and(|arrived| arrived.plus(ttl_ms) <= now)
                 {
@@ -350,9 +371,9 @@ impl Messages {
         if let Some(ttl_ms) = queue_ttl_ms
             && self.ready > 0
         {
-            for lane in &mut self.lanes {
-                if let Some(place) = lane.first_ready()
-                    && let Some(arrived) = lane.arrived(place)
+            for subqueue in &mut self.subqueues {
+                if let Some(place) = subqueue.first_ready()
+                    && let Some(arrived) = subqueue.arrived(place)
                 {
                     next = next.min(arrived.plus(ttl_ms));
                 }
@@ -363,8 +384,10 @@ impl Messages {
 
     /// The next message of a holder at or behind a place.
     pub fn held_by(&self, holder: HolderId, from: Position) -> Option<Position> {
-        self.search(State::Held, from, |lane, place| {
-            lane.slot(place).is_some_and(|slot| slot.holder == holder)
+        self.search(State::Held, from, |subqueue, place| {
+            subqueue
+                .slot(place)
+                .is_some_and(|slot| slot.holder == holder)
         })
     }
 
@@ -375,9 +398,11 @@ impl Messages {
 
     /// The same, of those that the journal knows.
     pub fn find_durable(&self, state: State, from: Position) -> Option<Position> {
-        self.search(state, from, |lane, place| match lane.slot(place) {
+        self.search(state, from, |subqueue, place| match subqueue.slot(place) {
             Some(slot) => slot.durable,
-            None => lane.card(place).is_some_and(|card| card.durable),
+            None => subqueue
+                .disk_ref(place)
+                .is_some_and(|disk_ref| disk_ref.durable),
         })
     }
 
@@ -385,13 +410,13 @@ impl Messages {
         &self,
         state: State,
         from: Position,
-        wanted: impl Fn(&Lane, u64) -> bool,
+        wanted: impl Fn(&Subqueue, u64) -> bool,
     ) -> Option<Position> {
         let (first, start) = unpack(from);
-        for (index, lane) in self.lanes.iter().enumerate().skip(first) {
+        for (index, subqueue) in self.subqueues.iter().enumerate().skip(first) {
             let mut place = if index == first { start } else { 0 };
-            while let Some(found) = lane.find(state, place) {
-                if wanted(lane, found) {
+            while let Some(found) = subqueue.find(state, place) {
+                if wanted(subqueue, found) {
                     return Some(pack(index, found));
                 }
                 place = found + 1;
@@ -402,21 +427,21 @@ impl Messages {
 
     /// The place the next message of each lane will have.
     pub fn ends(&self) -> Vec<Position> {
-        self.lanes
+        self.subqueues
             .iter()
             .enumerate()
-            .map(|(i, lane)| pack(i, lane.next_place()))
+            .map(|(i, subqueue)| pack(i, subqueue.next_place()))
             .collect()
     }
 
     /// Removes all ready messages; how many there were.
-    pub fn purge(&mut self, trash: &mut Trash) -> u64 {
+    pub fn purge(&mut self, deferred_free: &mut DeferredFree) -> u64 {
         let count = std::mem::take(&mut self.ready);
         self.live_bytes -= std::mem::take(&mut self.ready_bytes);
-        for lane in &mut self.lanes {
-            lane.purge(trash);
+        for subqueue in &mut self.subqueues {
+            subqueue.purge(deferred_free);
         }
-        trash.timers(std::mem::take(&mut self.timers));
+        deferred_free.timers(std::mem::take(&mut self.timers));
         self.count_durable();
         count
     }
@@ -427,7 +452,9 @@ impl Messages {
         for state in [State::Held, State::Dying, State::Delayed] {
             let mut from = Position(0);
             while let Some(found) = self.find_durable(state, from) {
-                let size_bytes = self.card(found).map_or(0, |card| card.size_bytes);
+                let size_bytes = self
+                    .disk_ref(found)
+                    .map_or(0, |disk_ref| disk_ref.size_bytes);
                 durable.add(size_bytes);
                 from = Position(found.0 + 1);
             }
@@ -436,22 +463,22 @@ impl Messages {
     }
 
     /// Hands everything over to be freed.
-    pub fn scrap(mut self, trash: &mut Trash) {
-        for lane in &mut self.lanes {
-            lane.scrap(trash);
+    pub fn scrap(mut self, deferred_free: &mut DeferredFree) {
+        for subqueue in &mut self.subqueues {
+            subqueue.scrap(deferred_free);
         }
-        trash.timers(self.timers);
+        deferred_free.timers(self.timers);
     }
 
     fn turn(&mut self, position: Position, from: State, to: State) -> bool {
         let (index, place) = unpack(position);
-        let Some(lane) = self.lanes.get_mut(index) else {
+        let Some(subqueue) = self.subqueues.get_mut(index) else {
             return false;
         };
-        if !lane.turn(place, from, to) {
+        if !subqueue.turn(place, from, to) {
             return false;
         }
-        let size_bytes = lane.size_bytes(place);
+        let size_bytes = subqueue.size_bytes(place);
         self.uncount(from, size_bytes);
         match to {
             State::Ready => {
@@ -475,18 +502,21 @@ impl Messages {
         }
     }
 
-    fn lane_of(&self, message: &Message) -> usize {
+    fn subqueue_of(&self, message: &Message) -> usize {
         match self.order {
-            Order::Highest if self.lanes.len() == 1 => 0,
+            Order::Highest if self.subqueues.len() == 1 => 0,
             Order::Highest => {
-                usize::from(message.priority().unwrap_or(0)).min(self.lanes.len() - 1)
+                usize::from(message.priority().unwrap_or(0)).min(self.subqueues.len() - 1)
             }
             Order::TwoToOne(_) => usize::from(message.priority().unwrap_or(4) > 4),
         }
     }
 
-    fn next_lane(&self) -> Option<usize> {
-        let highest = self.lanes.iter().rposition(|lane| lane.ready() > 0)?;
+    fn next_subqueue(&self) -> Option<usize> {
+        let highest = self
+            .subqueues
+            .iter()
+            .rposition(|subqueue| subqueue.ready() > 0)?;
         if self.order == Order::TwoToOne(2) && self.both_wait() {
             Some(0)
         } else {
@@ -495,7 +525,7 @@ impl Messages {
     }
 
     fn both_wait(&self) -> bool {
-        self.lanes.iter().all(|lane| lane.ready() > 0)
+        self.subqueues.iter().all(|subqueue| subqueue.ready() > 0)
     }
 
     /// Called before a message is given out, to keep the two-to-one order.
@@ -507,23 +537,23 @@ impl Messages {
     }
 }
 
-const LANE_SHIFT: u32 = 56;
+const SUBQUEUE_SHIFT: u32 = 56;
 
-fn pack(lane: usize, place: u64) -> Position {
-    Position(((lane as u64) << LANE_SHIFT) | place)
+fn pack(subqueue: usize, place: u64) -> Position {
+    Position(((subqueue as u64) << SUBQUEUE_SHIFT) | place)
 }
 
 /// The first place of the lane behind that of a place.
-pub fn next_lane(position: Position) -> Position {
-    pack(lane(position) + 1, 0)
+pub fn next_subqueue(position: Position) -> Position {
+    pack(subqueue(position) + 1, 0)
 }
 
 /// The lane of a place: its priority.
-pub fn lane(position: Position) -> usize {
+pub fn subqueue(position: Position) -> usize {
     unpack(position).0
 }
 
 fn unpack(position: Position) -> (usize, u64) {
-    let lane = usize::try_from(position.0 >> LANE_SHIFT).unwrap_or(usize::MAX);
-    (lane, position.0 & ((1 << LANE_SHIFT) - 1))
+    let subqueue = usize::try_from(position.0 >> SUBQUEUE_SHIFT).unwrap_or(usize::MAX);
+    (subqueue, position.0 & ((1 << SUBQUEUE_SHIFT) - 1))
 }

@@ -4,16 +4,16 @@
 //! knowledge of other queues beyond the ids of those that wait for it.
 
 mod block;
-mod cards;
 mod column;
 mod consumers;
-mod lane;
+mod deferred_free;
+mod disk_refs;
 mod messages;
 mod pending;
-mod room;
 mod selecting;
 mod slot;
-mod trash;
+mod slot_pool;
+mod subqueue;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -27,14 +27,14 @@ use crate::deaths::Recent;
 use crate::message::Route;
 
 pub use block::{BLOCK_SHIFT_MAX, BLOCK_SLOTS};
-pub use cards::Card;
 pub use consumers::Consumers;
-pub use lane::Usage;
-pub use messages::{Leaving, Messages, lane, next_lane};
+pub use deferred_free::{DeferredFree, Garbage};
+pub use disk_refs::DiskRef;
+pub use messages::{Leaving, Messages, next_subqueue, subqueue};
 pub use pending::{Burial, Pending, PendingSet, Waiter};
 pub use selecting::{Choice, Selecting};
 pub use slot::{Gone, Slot, State, names};
-pub use trash::{Garbage, Trash};
+pub use subqueue::Usage;
 
 /// Dead messages of a queue that wait to come back from disk, at most: memory stays bounded
 /// however many die at once.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::base::{Position, QueueId};
 use crate::deaths::Reason;
 
-use super::trash::Trash;
+use super::deferred_free::DeferredFree;
 
 /// Why a dead letter waits and for whom. The message itself, with its history, is in the slot.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -99,7 +99,7 @@ impl PendingSet {
     }
 
     /// Hands everything over to be freed.
-    pub fn scrap(self, trash: &mut Trash) {
-        trash.pending(self.entries);
+    pub fn scrap(self, deferred_free: &mut DeferredFree) {
+        deferred_free.pending(self.entries);
     }
 }

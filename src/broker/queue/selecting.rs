@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::messages::{Messages, lane};
+use super::messages::{Messages, subqueue};
 use crate::base::{ConsumerId, Position, Step};
 use crate::filter::Selector;
 
@@ -102,8 +102,8 @@ impl Selecting {
         let returned = std::mem::take(&mut self.returned);
         if !returned.is_empty() {
             for next in self.all.values_mut().map(|one| &mut one.next) {
-                for (lane, position) in &returned {
-                    if let Some(next) = next.get_mut(*lane) {
+                for (subqueue, position) in &returned {
+                    if let Some(next) = next.get_mut(*subqueue) {
                         *next = (*position).min(*next);
                     }
                 }
@@ -124,7 +124,7 @@ impl Selecting {
             return;
         }
         self.is_news = true;
-        let first = self.returned.entry(lane(position)).or_insert(position);
+        let first = self.returned.entry(subqueue(position)).or_insert(position);
         *first = position.min(*first);
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::cards::Card;
+use super::disk_refs::DiskRef;
 use crate::base::limits::MESSAGE_COPY_BYTES_MAX;
 use crate::base::{HolderId, Lsn, Millis};
 use crate::message::{Message, Route};
@@ -84,8 +84,8 @@ impl Slot {
     }
 
     /// What stays of it while it is out of memory, its envelope being in that record.
-    pub(super) fn card(&self, envelope: Lsn) -> Card {
-        Card {
+    pub(super) fn disk_ref(&self, envelope: Lsn) -> DiskRef {
+        DiskRef {
             arrived: self.arrived,
             deadline: self.deadline,
             envelope,

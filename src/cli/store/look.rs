@@ -137,10 +137,13 @@ impl Reading {
                 | Fact::Changed { queue, .. }
                 | Fact::DeadPending { queue, .. }
                 | Fact::Purged { queue, .. } => self.mention(*queue, record.lsn),
-                Fact::Shelved { queue, messages } => {
+                Fact::Checkpointed { queue, messages } => {
                     self.mention(*queue, record.lsn);
-                    let bodies = messages.iter().filter(|shelved| shelved.body > Lsn(0));
-                    let lengths = bodies.map(|shelved| (shelved.body, shelved.size_bytes as usize));
+                    let bodies = messages
+                        .iter()
+                        .filter(|checkpointed| checkpointed.body > Lsn(0));
+                    let lengths = bodies
+                        .map(|checkpointed| (checkpointed.body, checkpointed.size_bytes as usize));
                     self.lengths.extend(lengths);
                 }
                 Fact::Topology(

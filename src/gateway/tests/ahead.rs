@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rstest::rstest;
 
-use super::support::{Scene, Shelf, message, section};
+use super::support::{BodyStore, Scene, message, section};
 use crate::base::{Lsn, Name};
 use crate::broker::{Command, Destination, QueueCommand, TopologyCommand, UpkeepCommand};
 use crate::gateway::Written;
@@ -34,17 +34,17 @@ fn bare(sent: &[u8]) -> &[u8] {
 }
 
 /// Bodies that are whole, and all that was let go by gateways.
-fn bodies(shelf: &Shelf) -> Vec<Lsn> {
-    let names = shelf.names().into_iter();
-    let shelved = shelf.look();
-    let all = names.zip(&shelved.appended);
+fn bodies(body_store: &BodyStore) -> Vec<Lsn> {
+    let names = body_store.names().into_iter();
+    let stored = body_store.look();
+    let all = names.zip(&stored.appended);
     all.filter_map(|(name, (pieces, _))| pieces.is_some().then_some(name))
         .collect()
 }
 
 #[test]
 fn a_large_durable_message_is_named_by_its_publish_and_delivered_as_it_came() {
-    let (mut scene, shelf) = Scene::with_shelf();
+    let (mut scene, body_store) = Scene::with_body_store();
     let (publisher, consumer) = (scene.client(), scene.client());
     scene.queue("q", &[]);
     let link = scene.publisher(publisher, Some("/queues/q"));
@@ -52,8 +52,8 @@ fn a_large_durable_message_is_named_by_its_publish_and_delivered_as_it_came() {
     let outcome = scene.publish(publisher, link, &sent);
     assert_eq!(outcome.as_deref(), Some("accepted"));
     let pieces: Vec<usize> = {
-        let shelved = shelf.look();
-        shelved
+        let stored = body_store.look();
+        stored
             .appended
             .iter()
             .map(|(_, bytes)| bytes.len())
@@ -78,11 +78,11 @@ fn a_large_durable_message_is_named_by_its_publish_and_delivered_as_it_came() {
         .settle_received(inbound, *id, &DeliveryState::Accepted);
     scene.drive();
     assert!(
-        scene.released.contains(&bodies(&shelf)[0]),
+        scene.released.contains(&bodies(&body_store)[0]),
         "{:?}",
         scene.released
     );
-    assert_eq!(shelf.released(), []);
+    assert_eq!(body_store.released(), []);
     assert_eq!(scene.core.memory().here.messages, 1);
 }
 
@@ -91,13 +91,13 @@ fn a_large_durable_message_is_named_by_its_publish_and_delivered_as_it_came() {
 #[case::small(large(200_000))]
 #[case::text(section(0x77, &Value::String("t".repeat(600_000))))]
 fn other_messages_stay_in_memory_and_are_delivered_as_they_came(#[case] sent: Vec<u8>) {
-    let (mut scene, shelf) = Scene::with_shelf();
+    let (mut scene, body_store) = Scene::with_body_store();
     let client = scene.client();
     scene.queue("q", &[]);
     let link = scene.publisher(client, Some("/queues/q"));
     let outcome = scene.publish(client, link, &sent);
     assert_eq!(outcome.as_deref(), Some("accepted"));
-    assert_eq!(shelf.look().appended.len(), 0);
+    assert_eq!(body_store.look().appended.len(), 0);
     let header = section(0x70, &Value::List(vec![Value::Bool(true)]));
     let bare = sent.strip_prefix(&header[..]).unwrap_or(&sent);
     scene.consumer(client, "q", 1);
@@ -107,7 +107,7 @@ fn other_messages_stay_in_memory_and_are_delivered_as_they_came(#[case] sent: Ve
 
 #[test]
 fn a_large_durable_message_of_text_is_put_there_once_it_is_whole() {
-    let (mut scene, shelf) = Scene::with_shelf();
+    let (mut scene, body_store) = Scene::with_body_store();
     let client = scene.client();
     scene.queue("q", &[]);
     let link = scene.publisher(client, Some("/queues/q"));
@@ -117,7 +117,7 @@ fn a_large_durable_message_of_text_is_put_there_once_it_is_whole() {
     let text = section(0x77, &Value::String("t".repeat(600_000)));
     sent.extend_from_slice(&text);
     scene.publish(client, link, &sent);
-    assert_eq!(shelf.look().appended.len(), 3);
+    assert_eq!(body_store.look().appended.len(), 3);
     assert!(scene.core.memory().here.bytes < 100);
     scene.consumer(client, "q", 1);
     let (_, _, payload) = scene.deliveries(client).remove(0);
@@ -135,7 +135,7 @@ fn what_goes_nowhere_is_let_go() {
         (Some("/exchanges/amq.fanout"), "released"),
         (None, "rejected amqp:precondition-failed"),
     ] {
-        let (mut scene, shelf) = Scene::with_shelf();
+        let (mut scene, body_store) = Scene::with_body_store();
         let client = scene.client();
         let full = [
             ("x-max-length", Value::Long(0)),
@@ -144,15 +144,15 @@ fn what_goes_nowhere_is_let_go() {
         scene.queue("q", &full);
         let link = scene.publisher(client, address);
         assert_eq!(scene.publish(client, link, &sent).as_deref(), Some(expect));
-        let mut released = shelf.released();
+        let mut released = body_store.released();
         released.append(&mut scene.released);
-        assert_eq!(released, bodies(&shelf), "{address:?}");
+        assert_eq!(released, bodies(&body_store), "{address:?}");
     }
 }
 
 #[test]
 fn what_is_no_message_after_all_is_let_go() {
-    let (mut scene, shelf) = Scene::with_shelf();
+    let (mut scene, body_store) = Scene::with_body_store();
     let client = scene.client();
     scene.queue("q", &[]);
     let link = scene.publisher(client, Some("/queues/q"));
@@ -161,13 +161,13 @@ fn what_is_no_message_after_all_is_let_go() {
     assert_eq!(scene.publish(client, link, &sent), None);
     let condition = scene.detached(client, link);
     assert_eq!(condition.as_deref(), Some("amqp:decode-error"));
-    assert_eq!(shelf.released(), shelf.names());
+    assert_eq!(body_store.released(), body_store.names());
     assert_eq!(scene.counts("q"), (0, 0));
 }
 
 /// A client in the middle of sending a large message; perhaps it consumes as well.
-fn in_the_middle(consumes: bool) -> (Scene, Arc<Shelf>, usize) {
-    let (mut scene, shelf) = Scene::with_shelf();
+fn in_the_middle(consumes: bool) -> (Scene, Arc<BodyStore>, usize) {
+    let (mut scene, body_store) = Scene::with_body_store();
     let client = scene.client();
     scene.queue("q", &[]);
     if consumes {
@@ -178,32 +178,32 @@ fn in_the_middle(consumes: bool) -> (Scene, Arc<Shelf>, usize) {
     for _ in 0..4 {
         scene.turn(client);
     }
-    assert!(shelf.look().appended.len() > 2);
-    assert_eq!(bodies(&shelf), []);
-    (scene, shelf, client)
+    assert!(body_store.look().appended.len() > 2);
+    assert_eq!(bodies(&body_store), []);
+    (scene, body_store, client)
 }
 
 #[test]
 fn pieces_of_a_message_whose_end_never_comes_are_let_go() {
-    let (mut scene, shelf, client) = in_the_middle(false);
+    let (mut scene, body_store, client) = in_the_middle(false);
     scene.clients[client]
         .gateway
         .handle_disconnect(Written::All);
     scene.turn(client);
     scene.clients.clear();
-    assert_eq!(shelf.released(), shelf.names());
+    assert_eq!(body_store.released(), body_store.names());
 }
 
 #[test]
 fn a_body_whose_publish_never_reaches_the_core_is_let_go() {
-    let (mut scene, shelf, client) = in_the_middle(false);
+    let (mut scene, body_store, client) = in_the_middle(false);
     for _ in 0..30 {
         scene.move_out(client);
     }
-    assert_eq!(bodies(&shelf).len(), 1);
+    assert_eq!(bodies(&body_store).len(), 1);
     assert!(scene.clients[client].gateway.has_work());
     scene.clients[client].gateway.fail(scene.now);
-    assert_eq!(shelf.released(), bodies(&shelf));
+    assert_eq!(body_store.released(), bodies(&body_store));
 }
 
 #[test]
@@ -228,18 +228,18 @@ fn nothing_is_read_while_the_disk_is_behind() {
 #[test]
 fn a_full_disk_ends_what_is_written_ahead_by_a_connection_that_consumes() {
     for consumes in [false, true] {
-        let (mut scene, shelf, client) = in_the_middle(consumes);
-        shelf.look().is_short = true;
+        let (mut scene, body_store, client) = in_the_middle(consumes);
+        body_store.look().is_short = true;
         scene.tell(Command::Upkeep(UpkeepCommand::Alarm { raised: true }));
         let gateway = &scene.clients[client].gateway;
         assert_eq!(gateway.is_ahead_in_alarm(), !consumes);
-        assert_eq!(shelf.released().is_empty(), !consumes);
+        assert_eq!(body_store.released().is_empty(), !consumes);
     }
 }
 
 #[test]
 fn a_body_in_two_queues_is_let_go_with_the_last() {
-    let (mut scene, shelf) = Scene::with_shelf();
+    let (mut scene, body_store) = Scene::with_body_store();
     let (publisher, consumer) = (scene.client(), scene.client());
     scene.exchange("x", false);
     for (name, durable) in [("a", true), ("b", false)] {
@@ -265,7 +265,7 @@ fn a_body_in_two_queues_is_let_go_with_the_last() {
         scene.publish(publisher, link, &sent).as_deref(),
         Some("accepted")
     );
-    let body = bodies(&shelf)[0];
+    let body = bodies(&body_store)[0];
     for (queue, expect) in [("a", false), ("b", true)] {
         let inbound = scene.consumer(consumer, queue, 1);
         let (_, id, payload) = scene.deliveries(consumer).remove(0);
@@ -281,17 +281,17 @@ fn a_body_in_two_queues_is_let_go_with_the_last() {
 
 #[test]
 fn a_message_that_cannot_be_read_back_is_dropped() {
-    let (mut scene, shelf) = Scene::with_shelf();
+    let (mut scene, body_store) = Scene::with_body_store();
     let client = scene.client();
     scene.queue("q", &[]);
     let link = scene.publisher(client, Some("/queues/q"));
     scene.publish(client, link, &large(600_000));
-    scene.shelf = None;
+    scene.body_store = None;
     let inbound = scene.consumer(client, "q", 1);
     assert_eq!(
         scene.detached(client, inbound).as_deref(),
         Some("amqp:internal-error")
     );
     assert_eq!(scene.counts("q"), (0, 0));
-    assert!(scene.released.contains(&bodies(&shelf)[0]));
+    assert!(scene.released.contains(&bodies(&body_store)[0]));
 }

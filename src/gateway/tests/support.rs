@@ -36,17 +36,17 @@ pub(super) struct Scene {
     /// What is durable.
     pub(super) durable: Lsn,
     /// Where bodies are written ahead, if they are.
-    pub(super) shelf: Option<Arc<Shelf>>,
+    pub(super) body_store: Option<Arc<BodyStore>>,
     /// What the core let go.
     pub(super) released: Vec<Lsn>,
 }
 
 /// A journal of bodies only.
 #[derive(Debug, Default)]
-pub(super) struct Shelf(Mutex<Shelved>);
+pub(super) struct BodyStore(Mutex<StoredBodies>);
 
 #[derive(Debug, Default)]
-pub(super) struct Shelved {
+pub(super) struct StoredBodies {
     /// All that was appended: the pieces before, if it is the last, and bytes.
     pub(super) appended: Vec<(Option<Box<[Lsn]>>, Bytes)>,
     pub(super) released: Vec<Lsn>,
@@ -55,10 +55,10 @@ pub(super) struct Shelved {
 }
 
 /// Far from the core's own.
-const SHELF_LSN: u64 = 1 << 40;
+const BODY_LSN: u64 = 1 << 40;
 
-impl Shelf {
-    pub(super) fn look(&self) -> MutexGuard<'_, Shelved> {
+impl BodyStore {
+    pub(super) fn look(&self) -> MutexGuard<'_, StoredBodies> {
         self.0.lock()
     }
 
@@ -67,13 +67,13 @@ impl Shelf {
     }
 
     fn append(&self, pieces: Option<Box<[Lsn]>>, bytes: Bytes) -> Lsn {
-        let mut shelved = self.look();
-        shelved.appended.push((pieces, bytes));
-        Lsn(SHELF_LSN + shelved.appended.len() as u64 - 1)
+        let mut stored = self.look();
+        stored.appended.push((pieces, bytes));
+        Lsn(BODY_LSN + stored.appended.len() as u64 - 1)
     }
 
     fn get(&self, lsn: Lsn) -> (Option<Box<[Lsn]>>, Bytes) {
-        let index = usize::try_from(lsn.0 - SHELF_LSN).unwrap();
+        let index = usize::try_from(lsn.0 - BODY_LSN).unwrap();
         self.look().appended[index].clone()
     }
 
@@ -90,11 +90,11 @@ impl Shelf {
     /// The names of all pieces that are part of no body.
     pub(super) fn names(&self) -> Vec<Lsn> {
         let count = self.look().appended.len() as u64;
-        (SHELF_LSN..SHELF_LSN + count).map(Lsn).collect()
+        (BODY_LSN..BODY_LSN + count).map(Lsn).collect()
     }
 }
 
-impl Bodies for Shelf {
+impl Bodies for BodyStore {
     fn append_piece(&self, bytes: Bytes) -> Lsn {
         self.append(None, bytes)
     }
@@ -202,22 +202,22 @@ impl Scene {
             clients: Vec::new(),
             now: Now::new(Millis(1), Timestamp(0)),
             durable: Lsn(u64::MAX),
-            shelf: None,
+            body_store: None,
             released: Vec::new(),
         }
     }
 
     /// The same, with a journal that bodies are written ahead to.
-    pub(super) fn with_shelf() -> (Self, Arc<Shelf>) {
-        let shelf = Arc::new(Shelf::default());
-        let bodies: Arc<dyn Bodies> = Arc::<Shelf>::clone(&shelf);
+    pub(super) fn with_body_store() -> (Self, Arc<BodyStore>) {
+        let body_store = Arc::new(BodyStore::default());
+        let bodies: Arc<dyn Bodies> = Arc::<BodyStore>::clone(&body_store);
         let environment = Environment::new(registry(), options()).with_bodies(Some(bodies));
         let scene = Self {
             environment: Arc::new(environment),
-            shelf: Some(Arc::clone(&shelf)),
+            body_store: Some(Arc::clone(&body_store)),
             ..Self::new()
         };
-        (scene, shelf)
+        (scene, body_store)
     }
 
     /// A client that logged in as `guest` and began a session.
@@ -305,8 +305,9 @@ impl Scene {
         let mut out = Vec::new();
         moved |= client.gateway.poll_transmit(now, &mut out);
         while let Some(fetch) = client.gateway.poll_fetch() {
-            let shelf = self.shelf.as_ref();
-            let piece = shelf.and_then(|shelf| shelf.piece(*fetch.body, fetch.piece));
+            let body_store = self.body_store.as_ref();
+            let piece =
+                body_store.and_then(|body_store| body_store.piece(*fetch.body, fetch.piece));
             client.gateway.handle_fetched(now, fetch.stream, piece);
             moved = true;
         }

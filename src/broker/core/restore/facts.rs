@@ -4,8 +4,8 @@ use super::Restoring;
 use crate::base::{Lsn, Millis, Name, Position, QueueId, Timestamp};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
 use crate::broker::core::admission::size_bytes;
-use crate::broker::queue::{Card, Pending, Queue, State, lane};
-use crate::broker::{Body, Entry, Fact, Shelved, TopologyFact};
+use crate::broker::queue::{DiskRef, Pending, Queue, State, subqueue};
+use crate::broker::{Body, CheckpointedMessage, Entry, Fact, TopologyFact};
 use crate::deaths::Reason;
 use crate::message::Message;
 use crate::wire::Value;
@@ -35,8 +35,8 @@ impl Restoring {
                 failures,
                 acquired,
             } => {
-                self.change(*queue, *position, |card| {
-                    (card.failures, card.acquired) = (*failures, *acquired);
+                self.change(*queue, *position, |disk_ref| {
+                    (disk_ref.failures, disk_ref.acquired) = (*failures, *acquired);
                 });
             }
             Fact::DeadPending {
@@ -48,9 +48,9 @@ impl Restoring {
                 self.dead_pending(*queue, *position, *reason, targets.clone());
             }
             Fact::Purged { queue, below, kept } => self.purge(*queue, below, kept),
-            Fact::Shelved { queue, messages } => {
-                for shelved in messages {
-                    self.shelve(*queue, shelved);
+            Fact::Checkpointed { queue, messages } => {
+                for checkpointed in messages {
+                    self.restore_checkpointed(*queue, checkpointed);
                 }
             }
             Fact::Changed {
@@ -75,9 +75,9 @@ impl Restoring {
         body: Body,
     ) {
         let (size_bytes, body) = (size_bytes(message), name_of(lsn, body));
-        self.change(queue, position, |card| {
-            (card.envelope, card.body) = (lsn, body);
-            card.size_bytes = size_bytes;
+        self.change(queue, position, |disk_ref| {
+            (disk_ref.envelope, disk_ref.body) = (lsn, body);
+            disk_ref.size_bytes = size_bytes;
         });
     }
 
@@ -193,7 +193,7 @@ impl Restoring {
     /// A message entered. Its envelope stands in this record.
     fn insert(&mut self, lsn: Lsn, message: &Message, body: Body, entry: Entry) {
         let arrived = self.arrived(entry.arrived);
-        let card = Card {
+        let disk_ref = DiskRef {
             arrived,
             deadline: deadline(arrived, entry.ttl_ms),
             envelope: lsn,
@@ -205,25 +205,27 @@ impl Restoring {
         };
         self.expect_queue(entry.queue);
         if let Some(queue) = self.core.queues.get_mut(&entry.queue) {
-            queue.messages.place_card(entry.position, card);
+            queue.messages.place_disk_ref(entry.position, disk_ref);
         }
     }
 
-    fn shelve(&mut self, id: QueueId, shelved: &Shelved) {
-        let arrived = self.arrived(shelved.arrived);
-        let card = Card {
+    fn restore_checkpointed(&mut self, id: QueueId, checkpointed: &CheckpointedMessage) {
+        let arrived = self.arrived(checkpointed.arrived);
+        let disk_ref = DiskRef {
             arrived,
-            deadline: deadline(arrived, shelved.ttl_ms),
-            envelope: shelved.envelope,
-            body: shelved.body,
-            size_bytes: shelved.size_bytes,
+            deadline: deadline(arrived, checkpointed.ttl_ms),
+            envelope: checkpointed.envelope,
+            body: checkpointed.body,
+            size_bytes: checkpointed.size_bytes,
             failures: 0,
             acquired: 0,
             durable: true,
         };
         self.expect_queue(id);
         if let Some(queue) = self.core.queues.get_mut(&id) {
-            queue.messages.place_card(shelved.position, card);
+            queue
+                .messages
+                .place_disk_ref(checkpointed.position, disk_ref);
         }
     }
 
@@ -233,7 +235,7 @@ impl Restoring {
         Millis(self.now.mono.0.saturating_sub(age_ms))
     }
 
-    fn change(&mut self, id: QueueId, position: Position, change: impl FnOnce(&mut Card)) {
+    fn change(&mut self, id: QueueId, position: Position, change: impl FnOnce(&mut DiskRef)) {
         if let Some(queue) = self.core.queues.get_mut(&id) {
             queue.messages.change(position, change);
         }
@@ -245,7 +247,9 @@ impl Restoring {
         };
         let waited = queue.pending.remove(position).is_some();
         let from = if waited { State::Dying } else { State::Ready };
-        queue.messages.take(position, from, &mut self.core.trash);
+        queue
+            .messages
+            .take(position, from, &mut self.core.deferred_free);
         if queue.pending.is_empty() {
             self.core.pending_queues.remove(&id);
         }
@@ -267,7 +271,10 @@ impl Restoring {
             return;
         }
         self.core.next_ticket += u64::from(known.is_none());
-        let size_bytes = queue.messages.card(position).map(|card| card.size_bytes);
+        let size_bytes = queue
+            .messages
+            .disk_ref(position)
+            .map(|disk_ref| disk_ref.size_bytes);
         let (ticket, size_bytes) = (known.unwrap_or(ticket), size_bytes.unwrap_or(0));
         queue.pending.put(
             position,
@@ -278,8 +285,8 @@ impl Restoring {
                 size_bytes,
             },
         );
-        queue.messages.change(position, |card| {
-            (card.failures, card.acquired) = (0, 0);
+        queue.messages.change(position, |disk_ref| {
+            (disk_ref.failures, disk_ref.acquired) = (0, 0);
         });
         self.core.pending_queues.insert(id);
     }
@@ -293,11 +300,11 @@ impl Restoring {
             from = Position(position.0 + 1);
             let gone = below
                 .iter()
-                .any(|end| lane(*end) == lane(position) && position < *end);
+                .any(|end| subqueue(*end) == subqueue(position) && position < *end);
             if gone && kept.binary_search(&position).is_err() {
                 queue
                     .messages
-                    .take(position, State::Ready, &mut self.core.trash);
+                    .take(position, State::Ready, &mut self.core.deferred_free);
             }
         }
     }

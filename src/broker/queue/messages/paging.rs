@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::{Messages, pack, unpack};
 use crate::base::{Lsn, Position};
-use crate::broker::queue::cards::Card;
-use crate::broker::queue::lane::{Leave, Usage};
+use crate::broker::queue::deferred_free::Garbage;
+use crate::broker::queue::disk_refs::DiskRef;
 use crate::broker::queue::slot::Slot;
-use crate::broker::queue::trash::Garbage;
+use crate::broker::queue::subqueue::{Leave, Usage};
 use crate::message::{Message, Route};
 
 /// Whether a block may leave memory.
@@ -26,31 +26,33 @@ pub enum Leaving<'a> {
 impl Messages {
     /// Whether the block of a place is on disk.
     pub fn is_out(&self, position: Position) -> bool {
-        let (lane, place) = unpack(position);
-        let lane = self.lanes.get(lane);
-        lane.is_some_and(|lane| lane.is_out(place))
+        let (subqueue, place) = unpack(position);
+        let subqueue = self.subqueues.get(subqueue);
+        subqueue.is_some_and(|subqueue| subqueue.is_out(place))
     }
 
     /// Whether some of it is on disk.
     pub fn has_out(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.out().messages > 0)
+        self.subqueues
+            .iter()
+            .any(|subqueue| subqueue.out().messages > 0)
     }
 
     /// Whether there is a block at this place, in memory.
     pub fn has_block_here(&self, block: Position) -> bool {
-        let (lane, place) = unpack(block);
-        let lane = self.lanes.get(lane);
-        lane.is_some_and(|lane| lane.has_block_here(place))
+        let (subqueue, place) = unpack(block);
+        let subqueue = self.subqueues.get(subqueue);
+        subqueue.is_some_and(|subqueue| subqueue.has_block_here(place))
     }
 
     /// What is in memory, and what is on disk.
     pub fn usage(&self) -> (Usage, Usage) {
         let mut out = Usage::default();
         let mut apart_bytes = 0;
-        for lane in &self.lanes {
-            out.messages += lane.out().messages;
-            out.bytes += lane.out().bytes;
-            apart_bytes += lane.apart_bytes();
+        for subqueue in &self.subqueues {
+            out.messages += subqueue.out().messages;
+            out.bytes += subqueue.out().bytes;
+            apart_bytes += subqueue.apart_bytes();
         }
         let here = Usage {
             messages: self.live() - out.messages,
@@ -63,8 +65,8 @@ impl Messages {
     /// ready message on. Each is named once.
     pub fn begin_loads(&mut self, count: usize) -> Vec<Position> {
         let mut blocks = Vec::new();
-        for (index, lane) in self.lanes.iter_mut().enumerate() {
-            let loads = lane.begin_loads(count).into_iter();
+        for (index, subqueue) in self.subqueues.iter_mut().enumerate() {
+            let loads = subqueue.begin_loads(count).into_iter();
             blocks.extend(loads.map(|place| pack(index, place)));
         }
         blocks
@@ -73,16 +75,16 @@ impl Messages {
     /// The same for the block of this place, wherever it is.
     pub fn begin_load(&mut self, position: Position) -> Option<Position> {
         let (index, place) = unpack(position);
-        let first = self.lanes.get_mut(index)?.begin_load(place)?;
+        let first = self.subqueues.get_mut(index)?.begin_load(place)?;
         Some(pack(index, first))
     }
 
     /// All that is known of the messages of a block, by place.
-    pub fn cards(&self, block: Position) -> impl Iterator<Item = (Position, Card)> {
+    pub fn disk_refs(&self, block: Position) -> impl Iterator<Item = (Position, DiskRef)> {
         let (index, place) = unpack(block);
-        let lane = self.lanes.get(index).into_iter();
-        let cards = lane.flat_map(move |lane| lane.cards(place));
-        cards.map(move |(place, card)| (pack(index, place), card))
+        let subqueue = self.subqueues.get(index).into_iter();
+        let disk_refs = subqueue.flat_map(move |subqueue| subqueue.disk_refs(place));
+        disk_refs.map(move |(place, disk_ref)| (pack(index, place), disk_ref))
     }
 
     /// Takes the messages of a block back into memory: all that are not gone by now.
@@ -95,8 +97,8 @@ impl Messages {
         let messages = messages.into_iter();
         let messages =
             messages.map(|(position, message, route)| (unpack(position).1, message, route));
-        if let Some(lane) = self.lanes.get_mut(index) {
-            lane.come_back(place, messages.collect());
+        if let Some(subqueue) = self.subqueues.get_mut(index) {
+            subqueue.come_back(place, messages.collect());
         }
     }
 
@@ -110,15 +112,15 @@ impl Messages {
         spilled: Lsn,
     ) -> Leaving<'_> {
         let (index, place) = unpack(block);
-        let Some(lane) = self.lanes.get_mut(index) else {
+        let Some(subqueue) = self.subqueues.get_mut(index) else {
             return Leaving::Gone;
         };
-        match lane.leave(place, ahead, written, spilled) {
+        match subqueue.leave(place, ahead, written, spilled) {
             Leave::Gone => Leaving::Gone,
             Leave::NotNow => Leaving::NotNow,
             Leave::Left(garbage) => Leaving::Left(garbage),
             Leave::Spill => {
-                let slots = lane.slots(place).filter(|(_, slot)| !slot.durable);
+                let slots = subqueue.slots(place).filter(|(_, slot)| !slot.durable);
                 let slots = slots.map(|(place, slot)| (pack(index, place), slot));
                 Leaving::Spill(slots.collect())
             }
@@ -128,7 +130,7 @@ impl Messages {
     /// If this place is the first of its block, one in the block before, which is full then.
     pub fn block_before(&self, position: Position) -> Option<Position> {
         let (index, place) = unpack(position);
-        let before = self.lanes.get(index)?.block_before(place)?;
+        let before = self.subqueues.get(index)?.block_before(place)?;
         Some(pack(index, before))
     }
 
@@ -136,39 +138,44 @@ impl Messages {
     /// was noted before, or it is not in memory, or takes more messages.
     pub fn list(&mut self, position: Position) -> Option<Position> {
         let (index, place) = unpack(position);
-        let first = self.lanes.get_mut(index)?.list(place)?;
+        let first = self.subqueues.get_mut(index)?.list(place)?;
         Some(pack(index, first))
     }
 
     /// The beginning of the first block with messages at or behind a place.
     pub fn next_block(&self, from: Position) -> Option<Position> {
         let (first, start) = unpack(from);
-        let mut lanes = self.lanes.iter().enumerate().skip(first);
-        lanes.find_map(|(index, lane)| {
+        let mut subqueues = self.subqueues.iter().enumerate().skip(first);
+        subqueues.find_map(|(index, subqueue)| {
             let from = if index == first { start } else { 0 };
-            lane.next_block(from).map(|place| pack(index, place))
+            subqueue.next_block(from).map(|place| pack(index, place))
         })
     }
 
     /// Messages in the block of a place, in whatever state.
     pub fn live_in(&self, block: Position) -> usize {
         let (index, place) = unpack(block);
-        self.lanes.get(index).map_or(0, |lane| lane.live_in(place))
+        self.subqueues
+            .get(index)
+            .map_or(0, |subqueue| subqueue.live_in(place))
     }
 
     /// The first place behind the block of a place.
     pub fn block_end(&self, block: Position) -> Position {
         let (index, place) = unpack(block);
-        let lane = self.lanes.get(index);
-        pack(index, lane.map_or(place + 1, |lane| lane.block_end(place)))
+        let subqueue = self.subqueues.get(index);
+        pack(
+            index,
+            subqueue.map_or(place + 1, |subqueue| subqueue.block_end(place)),
+        )
     }
 
     /// The first place of the block of a place that was not given out yet, or behind it.
     pub fn end_in(&self, block: Position) -> Position {
         let (index, place) = unpack(block);
-        let lane = self.lanes.get(index);
-        let end = lane.map_or(place + 1, |lane| {
-            lane.block_end(place).min(lane.next_place())
+        let subqueue = self.subqueues.get(index);
+        let end = subqueue.map_or(place + 1, |subqueue| {
+            subqueue.block_end(place).min(subqueue.next_place())
         });
         pack(index, end)
     }
@@ -176,23 +183,23 @@ impl Messages {
     /// What names the copy of a block in a checkpoint; 0: it was changed since, or there is none.
     pub fn copied(&self, block: Position) -> Lsn {
         let (index, place) = unpack(block);
-        let lane = self.lanes.get(index);
-        lane.map_or(Lsn(0), |lane| lane.copied(place))
+        let subqueue = self.subqueues.get(index);
+        subqueue.map_or(Lsn(0), |subqueue| subqueue.copied(place))
     }
 
     /// Notes what names the copy of the block of a place in a checkpoint; 0: it says something else
     /// from now on.
     pub fn note_copied(&mut self, block: Position, copy: Lsn) {
         let (index, place) = unpack(block);
-        if let Some(lane) = self.lanes.get_mut(index) {
-            lane.note_copied(place, copy);
+        if let Some(subqueue) = self.subqueues.get_mut(index) {
+            subqueue.note_copied(place, copy);
         }
     }
 
     /// Ends the spilling of a block; whether none of its messages was touched since it began.
     pub fn end_spill(&mut self, block: Position) -> bool {
         let (index, place) = unpack(block);
-        let lane = self.lanes.get_mut(index);
-        lane.is_some_and(|lane| lane.end_spill(place))
+        let subqueue = self.subqueues.get_mut(index);
+        subqueue.is_some_and(|subqueue| subqueue.end_spill(place))
     }
 }

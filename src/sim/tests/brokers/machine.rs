@@ -314,11 +314,11 @@ impl Machine {
         let names = self.look(|core| {
             let mut names = BTreeSet::new();
             for queue in core.queues() {
-                for (position, card) in queue.messages.cards(Position(0)) {
+                for (position, disk_ref) in queue.messages.disk_refs(Position(0)) {
                     let wanted = vec![Wanted {
                         position,
-                        envelope: card.envelope,
-                        body: card.body,
+                        envelope: disk_ref.envelope,
+                        body: disk_ref.body,
                     }];
                     names.extend(record::records_of(&Load {
                         queue: queue.id,

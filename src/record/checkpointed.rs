@@ -9,7 +9,7 @@
 
 use super::RecordError;
 use crate::base::{Lsn, Position, Timestamp};
-use crate::broker::Shelved;
+use crate::broker::CheckpointedMessage;
 
 /// A time to live follows.
 const TTL: u8 = 1;
@@ -20,7 +20,7 @@ const NO_BODY: u8 = 4;
 
 const ERROR: RecordError = RecordError::Field("messages of a checkpoint");
 
-pub(super) fn encode(messages: &[Shelved]) -> Vec<u8> {
+pub(super) fn encode(messages: &[CheckpointedMessage]) -> Vec<u8> {
     let mut out = Vec::with_capacity(messages.len() * 10);
     let mut before = BEGIN;
     for message in messages {
@@ -50,7 +50,7 @@ pub(super) fn encode(messages: &[Shelved]) -> Vec<u8> {
     out
 }
 
-pub(super) fn decode(mut bytes: &[u8]) -> Result<Vec<Shelved>, RecordError> {
+pub(super) fn decode(mut bytes: &[u8]) -> Result<Vec<CheckpointedMessage>, RecordError> {
     let mut messages = Vec::new();
     let mut before = BEGIN;
     while let Some((&flags, rest)) = bytes.split_first() {
@@ -69,7 +69,7 @@ pub(super) fn decode(mut bytes: &[u8]) -> Result<Vec<Shelved>, RecordError> {
             0 => None,
             _ => Some(read(&mut bytes)?),
         };
-        before = Shelved {
+        before = CheckpointedMessage {
             position,
             arrived: Timestamp(arrived),
             ttl_ms,
@@ -83,7 +83,7 @@ pub(super) fn decode(mut bytes: &[u8]) -> Result<Vec<Shelved>, RecordError> {
 }
 
 /// What the first message differs from.
-const BEGIN: Shelved = Shelved {
+const BEGIN: CheckpointedMessage = CheckpointedMessage {
     position: Position(0),
     arrived: Timestamp(0),
     ttl_ms: None,
@@ -129,8 +129,8 @@ fn read(bytes: &mut &[u8]) -> Result<u64, RecordError> {
 mod tests {
     use super::*;
 
-    fn shelved(position: u64, arrived: i64, envelope: u64, body: u64) -> Shelved {
-        Shelved {
+    fn checkpointed(position: u64, arrived: i64, envelope: u64, body: u64) -> CheckpointedMessage {
+        CheckpointedMessage {
             position: Position(position),
             arrived: Timestamp(arrived),
             ttl_ms: position.is_multiple_of(2).then_some(position),
@@ -143,10 +143,10 @@ mod tests {
     #[test]
     fn messages_come_back_as_they_were() {
         let messages = [
-            shelved(0, i64::MIN, 7, 7),
-            shelved(1, 1_700_000_000_000, 8, 2),
-            shelved(2, 1_699_999_999_999, 3, 0),
-            shelved(u64::MAX, -1, u64::MAX, 1),
+            checkpointed(0, i64::MIN, 7, 7),
+            checkpointed(1, 1_700_000_000_000, 8, 2),
+            checkpointed(2, 1_699_999_999_999, 3, 0),
+            checkpointed(u64::MAX, -1, u64::MAX, 1),
         ];
         assert_eq!(decode(&encode(&messages)).unwrap(), messages);
     }
@@ -154,9 +154,9 @@ mod tests {
     #[test]
     fn neighbours_take_eight_bytes() {
         let messages: Vec<_> = (1..=1000)
-            .map(|n| Shelved {
+            .map(|n| CheckpointedMessage {
                 ttl_ms: None,
-                ..shelved(n, 1_700_000_000_000, n, n)
+                ..checkpointed(n, 1_700_000_000_000, n, n)
             })
             .collect();
         assert!(encode(&messages).len() < 8 * 1000);
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn bytes_that_end_early_or_say_too_much_are_an_error() {
-        let whole = encode(&[shelved(300, 5, 600, 1)]);
+        let whole = encode(&[checkpointed(300, 5, 600, 1)]);
         for end in 1..whole.len() {
             assert!(decode(&whole[..end]).is_err(), "{end}");
         }

@@ -7,7 +7,7 @@ use crate::base::{Lsn, Millis};
 
 /// What the core keeps of a message whose envelope and body are on disk.
 #[derive(Clone, Debug)]
-pub struct Card {
+pub struct DiskRef {
     /// When it arrived in this queue.
     pub arrived: Millis,
     /// Its own end of life, whatever the queue's ttl.
@@ -29,7 +29,7 @@ pub struct Card {
 /// The cards of one block, column by column, as differences to what its first card has. Cards that
 /// do not fit are kept apart.
 #[derive(Debug, Default)]
-pub(super) struct Cards {
+pub(super) struct DiskRefs {
     /// What the LSNs of envelopes count from.
     envelope: Lsn,
     /// What the LSNs of bodies count from.
@@ -42,36 +42,36 @@ pub(super) struct Cards {
     len: usize,
     /// Places that are expected.
     capacity: usize,
-    /// One of the marks below, or [`MARKS`] and more.
+    /// One of the marks below, or [`FIRST_ENVELOPE`] and more.
     envelopes: Column,
-    /// [`NONE`], [`ENVELOPE`], or [`BODIES`] and more.
+    /// [`NONE`], [`ENVELOPE`], or [`FIRST_BODY`] and more.
     bodies: Column,
     arrivals_ms: Column,
     /// [`FOREVER`], or one more than the milliseconds.
     ttls_ms: Column,
     sizes_bytes: Column,
-    odd: BTreeMap<u16, Card>,
+    uncompressed: BTreeMap<u16, DiskRef>,
 }
 
 /// Nothing is at this place.
 const BLANK: u32 = 0;
 /// The card does not fit: it is among the odd ones.
-const ODD: u32 = 1;
+const UNCOMPRESSED: u32 = 1;
 /// The envelope is in the piece that was spilled for the block.
 const SPILLED: u32 = 2;
 /// From here on differences stand for LSNs of envelopes.
-const MARKS: u32 = 3;
+const FIRST_ENVELOPE: u32 = 3;
 /// No body of its own.
 const NONE: u32 = 0;
 /// The body is in the record of the envelope.
 const ENVELOPE: u32 = 1;
 /// From here on differences stand for LSNs of bodies.
-const BODIES: u32 = 2;
+const FIRST_BODY: u32 = 2;
 const FOREVER: u32 = 0;
 
 /// One card as its columns have it.
 #[derive(Clone, Copy)]
-struct Stub {
+struct Packed {
     envelope: u32,
     body: u32,
     arrived_ms: u32,
@@ -79,7 +79,7 @@ struct Stub {
     size_bytes: u32,
 }
 
-impl Cards {
+impl DiskRefs {
     /// None yet. `spilled` names the piece with its transient messages.
     pub(super) fn new(spilled: Lsn, capacity: usize) -> Self {
         Self {
@@ -94,14 +94,14 @@ impl Cards {
         self.len
     }
 
-    pub(super) fn get(&self, index: usize) -> Option<Card> {
+    pub(super) fn get(&self, index: usize) -> Option<DiskRef> {
         if index >= self.len {
             return None;
         }
         match self.envelopes.get(index) {
             BLANK => None,
-            ODD => self.odd.get(&u16::try_from(index).ok()?).cloned(),
-            envelope => Some(self.unpack(Stub {
+            UNCOMPRESSED => self.uncompressed.get(&u16::try_from(index).ok()?).cloned(),
+            envelope => Some(self.unpack(Packed {
                 envelope,
                 body: self.bodies.get(index),
                 arrived_ms: self.arrivals_ms.get(index),
@@ -112,99 +112,99 @@ impl Cards {
     }
 
     /// Puts a card at a place; those skipped are blank.
-    pub(super) fn put(&mut self, index: usize, card: Card) {
-        if self.envelope == Lsn(0) && card.durable {
-            self.envelope = card.envelope;
+    pub(super) fn put(&mut self, index: usize, disk_ref: DiskRef) {
+        if self.envelope == Lsn(0) && disk_ref.durable {
+            self.envelope = disk_ref.envelope;
         }
         if self.body == Lsn(0) {
-            self.body = card.body;
+            self.body = disk_ref.body;
         }
         if self.len == 0 {
-            self.arrived = card.arrived;
+            self.arrived = disk_ref.arrived;
         }
         while self.len <= index {
             self.len += 1;
-            self.mark(self.len - 1, BLANK);
+            self.set_envelope(self.len - 1, BLANK);
         }
         let at = u16::try_from(index).unwrap_or(u16::MAX);
-        self.odd.remove(&at);
-        let Some(stub) = self.pack(&card) else {
-            self.odd.insert(at, card);
-            self.mark(index, ODD);
+        self.uncompressed.remove(&at);
+        let Some(packed) = self.pack(&disk_ref) else {
+            self.uncompressed.insert(at, disk_ref);
+            self.set_envelope(index, UNCOMPRESSED);
             return;
         };
-        self.mark(index, stub.envelope);
+        self.set_envelope(index, packed.envelope);
         let size = (self.len, self.capacity);
-        self.bodies.put(index, stub.body, size);
-        self.arrivals_ms.put(index, stub.arrived_ms, size);
-        self.ttls_ms.put(index, stub.ttl_ms, size);
-        self.sizes_bytes.put(index, stub.size_bytes, size);
+        self.bodies.put(index, packed.body, size);
+        self.arrivals_ms.put(index, packed.arrived_ms, size);
+        self.ttls_ms.put(index, packed.ttl_ms, size);
+        self.sizes_bytes.put(index, packed.size_bytes, size);
     }
 
-    pub(super) fn take(&mut self, index: usize) -> Option<Card> {
-        let card = self.get(index)?;
-        self.odd.remove(&u16::try_from(index).ok()?);
-        self.mark(index, BLANK);
-        Some(card)
+    pub(super) fn take(&mut self, index: usize) -> Option<DiskRef> {
+        let disk_ref = self.get(index)?;
+        self.uncompressed.remove(&u16::try_from(index).ok()?);
+        self.set_envelope(index, BLANK);
+        Some(disk_ref)
     }
 
-    fn mark(&mut self, index: usize, envelope: u32) {
+    fn set_envelope(&mut self, index: usize, envelope: u32) {
         self.envelopes
             .put(index, envelope, (self.len, self.capacity));
     }
 
-    fn pack(&self, card: &Card) -> Option<Stub> {
-        if card.failures > 0 || card.acquired > 0 {
+    fn pack(&self, disk_ref: &DiskRef) -> Option<Packed> {
+        if disk_ref.failures > 0 || disk_ref.acquired > 0 {
             return None;
         }
-        let ttl_ms = if card.deadline == Millis::NEVER {
+        let ttl_ms = if disk_ref.deadline == Millis::NEVER {
             FOREVER
         } else {
-            let ttl_ms = u32::try_from(card.deadline.since(card.arrived)).ok()?;
+            let ttl_ms = u32::try_from(disk_ref.deadline.since(disk_ref.arrived)).ok()?;
             ttl_ms.checked_add(1)?
         };
-        let envelope = if card.durable {
-            difference(card.envelope.0, self.envelope.0)?.checked_add(MARKS)?
-        } else if card.envelope == self.spilled {
+        let envelope = if disk_ref.durable {
+            difference(disk_ref.envelope.0, self.envelope.0)?.checked_add(FIRST_ENVELOPE)?
+        } else if disk_ref.envelope == self.spilled {
             SPILLED
         } else {
             return None;
         };
-        let body = match card.body {
+        let body = match disk_ref.body {
             Lsn(0) => NONE,
-            body if body == card.envelope => ENVELOPE,
-            body => difference(body.0, self.body.0)?.checked_add(BODIES)?,
+            body if body == disk_ref.envelope => ENVELOPE,
+            body => difference(body.0, self.body.0)?.checked_add(FIRST_BODY)?,
         };
-        Some(Stub {
+        Some(Packed {
             envelope,
             body,
-            arrived_ms: difference(card.arrived.0, self.arrived.0)?,
+            arrived_ms: difference(disk_ref.arrived.0, self.arrived.0)?,
             ttl_ms,
-            size_bytes: card.size_bytes,
+            size_bytes: disk_ref.size_bytes,
         })
     }
 
-    fn unpack(&self, stub: Stub) -> Card {
-        let arrived = Millis(moved(self.arrived.0, stub.arrived_ms));
-        let durable = stub.envelope != SPILLED;
+    fn unpack(&self, packed: Packed) -> DiskRef {
+        let arrived = Millis(moved(self.arrived.0, packed.arrived_ms));
+        let durable = packed.envelope != SPILLED;
         let envelope = if durable {
-            Lsn(moved(self.envelope.0, stub.envelope - MARKS))
+            Lsn(moved(self.envelope.0, packed.envelope - FIRST_ENVELOPE))
         } else {
             self.spilled
         };
-        Card {
+        DiskRef {
             arrived,
-            deadline: match stub.ttl_ms {
+            deadline: match packed.ttl_ms {
                 FOREVER => Millis::NEVER,
                 ttl_ms => arrived.plus((ttl_ms - 1).into()),
             },
             envelope,
-            body: match stub.body {
+            body: match packed.body {
                 NONE => Lsn(0),
                 ENVELOPE => envelope,
-                body => Lsn(moved(self.body.0, body - BODIES)),
+                body => Lsn(moved(self.body.0, body - FIRST_BODY)),
             },
-            size_bytes: stub.size_bytes,
+            size_bytes: packed.size_bytes,
             failures: 0,
             acquired: 0,
             durable,
@@ -234,8 +234,8 @@ const fn moved(base: u64, difference: u32) -> u64 {
 mod tests {
     use super::*;
 
-    fn card() -> Card {
-        Card {
+    fn disk_ref() -> DiskRef {
+        DiskRef {
             arrived: Millis(1_000),
             deadline: Millis::NEVER,
             envelope: Lsn(500),
@@ -247,89 +247,91 @@ mod tests {
         }
     }
 
-    fn shown(card: &Card) -> String {
-        format!("{card:?}")
+    fn shown(disk_ref: &DiskRef) -> String {
+        format!("{disk_ref:?}")
     }
 
     #[test]
-    fn a_card_comes_back_as_it_was_put_whether_it_fits_or_not() {
+    fn a_disk_ref_comes_back_as_it_was_put_whether_it_fits_or_not() {
         let far = 1 << 40;
         let cases = [
-            card(),
-            Card {
+            disk_ref(),
+            DiskRef {
                 envelope: Lsn(2),
                 body: Lsn(1),
-                ..card()
+                ..disk_ref()
             },
-            Card {
+            DiskRef {
                 body: Lsn(0),
                 deadline: Millis(1_030),
-                ..card()
+                ..disk_ref()
             },
-            Card {
+            DiskRef {
                 envelope: Lsn(far),
-                ..card()
+                ..disk_ref()
             },
-            Card {
+            DiskRef {
                 arrived: Millis(far),
                 deadline: Millis(far + far),
-                ..card()
+                ..disk_ref()
             },
-            Card {
+            DiskRef {
                 failures: 2,
                 acquired: 3,
-                ..card()
+                ..disk_ref()
             },
-            Card {
+            DiskRef {
                 durable: false,
                 envelope: Lsn(1 << 63),
                 body: Lsn(0),
-                ..card()
+                ..disk_ref()
             },
         ];
-        let mut cards = Cards::new(Lsn(1 << 63), 0);
+        let mut disk_refs = DiskRefs::new(Lsn(1 << 63), 0);
         for (number, case) in cases.iter().enumerate() {
-            cards.put(2 * number, case.clone());
+            disk_refs.put(2 * number, case.clone());
         }
         for (number, case) in cases.iter().enumerate() {
             assert_eq!(
-                cards.get(2 * number).map(|card| shown(&card)),
+                disk_refs.get(2 * number).map(|disk_ref| shown(&disk_ref)),
                 Some(shown(case))
             );
-            assert!(cards.get(2 * number + 1).is_none(), "a gap");
-            assert!(cards.take(2 * number).is_some());
-            assert!(cards.take(2 * number).is_none(), "it is taken once");
+            assert!(disk_refs.get(2 * number + 1).is_none(), "a gap");
+            assert!(disk_refs.take(2 * number).is_some());
+            assert!(disk_refs.take(2 * number).is_none(), "it is taken once");
         }
-        assert!(cards.odd.is_empty());
+        assert!(disk_refs.uncompressed.is_empty());
     }
 
     #[test]
-    fn cards_of_a_usual_block_take_at_most_8_bytes_each() {
-        let like_the_first = |number: u64| Card {
+    fn disk_refs_of_an_ordinary_block_take_at_most_8_bytes_each() {
+        let like_the_first = |number: u64| DiskRef {
             arrived: Millis(1_000 + number / 100),
             envelope: Lsn(500 + number + number / 64),
             body: Lsn(500 + number + number / 64),
-            ..card()
+            ..disk_ref()
         };
-        let a_dead_letter = |number: u64| Card {
+        let a_dead_letter = |number: u64| DiskRef {
             body: Lsn(2 + number),
             size_bytes: 100 + u32::try_from(number).unwrap(),
             ..like_the_first(number)
         };
-        let check = |cards_bytes_max: usize, of: &dyn Fn(u64) -> Card| {
-            let mut cards = Cards::new(Lsn(0), 512);
-            (0u16..512).for_each(|number| cards.put(number.into(), of(number.into())));
+        let check = |disk_refs_bytes_max: usize, of: &dyn Fn(u64) -> DiskRef| {
+            let mut disk_refs = DiskRefs::new(Lsn(0), 512);
+            (0u16..512).for_each(|number| disk_refs.put(number.into(), of(number.into())));
             let columns = [
-                &cards.envelopes,
-                &cards.bodies,
-                &cards.arrivals_ms,
-                &cards.ttls_ms,
-                &cards.sizes_bytes,
+                &disk_refs.envelopes,
+                &disk_refs.bodies,
+                &disk_refs.arrivals_ms,
+                &disk_refs.ttls_ms,
+                &disk_refs.sizes_bytes,
             ];
             let bytes: usize = columns.iter().map(|column| column.heap_bytes()).sum();
-            assert!(bytes <= 512 * cards_bytes_max, "{bytes}");
+            assert!(bytes <= 512 * disk_refs_bytes_max, "{bytes}");
             for number in 0u16..512 {
-                let found = cards.get(number.into()).map(|card| shown(&card));
+                let found = disk_refs
+                    .get(number.into())
+                    .map(|disk_ref| shown(&disk_ref));
                 assert_eq!(found, Some(shown(&of(number.into()))));
             }
         };

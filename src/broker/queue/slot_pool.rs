@@ -9,11 +9,11 @@ const PIECES_MAX: usize = 4;
 /// Room for the slots of whole blocks. Messages of a busy queue come and go in the same few pieces of
 /// memory, which stay in the processor's caches, whoever holds the lock.
 #[derive(Debug, Default)]
-pub struct Room {
+pub struct SlotPool {
     pieces: Vec<Vec<Option<Slot>>>,
 }
 
-impl Room {
+impl SlotPool {
     /// Makes room for the slots of a whole block, keeping those that are there.
     pub(super) fn enlarge(&mut self, slots: &mut Vec<Option<Slot>>) {
         match self.pieces.pop() {
@@ -39,18 +39,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_of_whole_blocks_is_used_again_and_only_so_much_of_it_is_kept() {
-        let mut room = Room::default();
-        room.keep(Vec::with_capacity(BLOCK_SLOTS / 2));
-        assert_eq!(room.pieces.len(), 0, "too small to be of use");
+    fn storage_of_whole_blocks_is_used_again_and_only_so_much_of_it_is_kept() {
+        let mut slot_pool = SlotPool::default();
+        slot_pool.keep(Vec::with_capacity(BLOCK_SLOTS / 2));
+        assert_eq!(slot_pool.pieces.len(), 0, "too small to be of use");
         for _ in 0..=PIECES_MAX {
-            room.keep(Vec::with_capacity(BLOCK_SLOTS));
+            slot_pool.keep(Vec::with_capacity(BLOCK_SLOTS));
         }
-        assert_eq!(room.pieces.len(), PIECES_MAX);
+        assert_eq!(slot_pool.pieces.len(), PIECES_MAX);
         for left in (0..PIECES_MAX).rev().chain([0]) {
             let mut slots = vec![None, None];
-            room.enlarge(&mut slots);
-            assert_eq!((slots.len(), room.pieces.len()), (2, left));
+            slot_pool.enlarge(&mut slots);
+            assert_eq!((slots.len(), slot_pool.pieces.len()), (2, left));
             assert!(slots.capacity() >= BLOCK_SLOTS);
         }
     }

@@ -8,10 +8,10 @@ use crate::base::limits::{ALLOCATOR_WASTE_PARTS, MESSAGE_OVERHEAD_BYTES};
 use crate::base::{HolderId, Lsn, Millis};
 
 use super::block::Block;
-use super::cards::Card;
-use super::room::Room;
+use super::deferred_free::DeferredFree;
+use super::disk_refs::DiskRef;
 use super::slot::{Gone, Slot, State};
-use super::trash::Trash;
+use super::slot_pool::SlotPool;
 
 pub(super) use paging::Leave;
 
@@ -28,7 +28,7 @@ const BLOCK_BYTES: u64 = 512 * 1024;
 ///                  ^ a block in which all are gone keeps no slots
 /// ```
 #[derive(Debug)]
-pub struct Lane {
+pub struct Subqueue {
     /// Slots of its blocks, as a power of 2.
     shift: u32,
     /// Place of the first slot of the first block; a multiple of the block size.
@@ -104,7 +104,7 @@ impl Cell {
     }
 }
 
-impl Lane {
+impl Subqueue {
     /// A lane without messages, with blocks of `1 << shift` slots.
     pub fn new(shift: u32) -> Self {
         Self {
@@ -163,7 +163,7 @@ impl Lane {
     }
 
     /// Puts a message at the end; its place.
-    pub fn push(&mut self, slot: Slot, state: State, room: &mut Room) -> u64 {
+    pub fn push(&mut self, slot: Slot, state: State, slot_pool: &mut SlotPool) -> u64 {
         let place = self.new_place();
         let at = self.make_place(place, state);
         let (cell, _) = self.split(place - self.first);
@@ -171,20 +171,20 @@ impl Lane {
             unreachable!("the place was just made");
         };
         let block = entry.block.get_or_insert_with(|| Box::new(Block::new()));
-        self.apart_bytes += block.put(at, slot, state, room);
+        self.apart_bytes += block.put(at, slot, state, slot_pool);
         place
     }
 
     /// Puts a message that is on disk at or behind the end, in a block of such messages.
-    pub fn place_card(&mut self, place: u64, card: Card, state: State) {
+    pub fn place_disk_ref(&mut self, place: u64, disk_ref: DiskRef, state: State) {
         self.out.messages += 1;
-        self.out.bytes += u64::from(card.size_bytes);
+        self.out.bytes += u64::from(disk_ref.size_bytes);
         let at = self.make_place(place, state);
         if let Some(entry) = self.cell_mut(place) {
             let block = entry
                 .block
                 .get_or_insert_with(|| Box::new(Block::new_out()));
-            block.put_card(at, card, state);
+            block.put_disk_ref(at, disk_ref, state);
         }
     }
 
@@ -242,13 +242,13 @@ impl Lane {
     }
 
     /// What is known of the message at a place, wherever it is.
-    pub fn card(&self, place: u64) -> Option<Card> {
+    pub fn disk_ref(&self, place: u64) -> Option<DiskRef> {
         let (block, at) = self.block(place)?;
-        block.card(at)
+        block.disk_ref(at)
     }
 
     /// Changes what is known of a message on disk; false if it is not.
-    pub fn change(&mut self, place: u64, change: impl FnOnce(&mut Card)) -> bool {
+    pub fn change(&mut self, place: u64, change: impl FnOnce(&mut DiskRef)) -> bool {
         let at = self.split(place.saturating_sub(self.first)).1;
         self.note_copied(place, Lsn(0));
         let block = self
@@ -266,7 +266,7 @@ impl Lane {
     /// When the message at a place arrived.
     pub fn arrived(&self, place: u64) -> Option<Millis> {
         let here = self.slot(place).map(|slot| slot.arrived);
-        here.or_else(|| self.card(place).map(|card| card.arrived))
+        here.or_else(|| self.disk_ref(place).map(|disk_ref| disk_ref.arrived))
     }
 
     /// Whether the block of a place is on disk.
@@ -347,7 +347,7 @@ impl Lane {
         &mut self,
         place: u64,
         from: State,
-        room: &mut Room,
+        slot_pool: &mut SlotPool,
         is_wanted: impl FnOnce(&Slot) -> bool,
     ) -> Option<Gone> {
         let (cell, at) = self.split(place.checked_sub(self.first)?);
@@ -370,9 +370,9 @@ impl Lane {
         }
         if block.live() == 0 {
             if is_last {
-                block.reset(room);
+                block.reset(slot_pool);
             } else if let Some(block) = entry.block.take() {
-                block.end(room);
+                block.end(slot_pool);
                 self.trim();
             }
         }
@@ -413,7 +413,7 @@ impl Lane {
 
     /// Removes all ready messages at once. Blocks in which nothing else lives are handed over, to
     /// be freed elsewhere.
-    pub fn purge(&mut self, trash: &mut Trash) {
+    pub fn purge(&mut self, deferred_free: &mut DeferredFree) {
         for entry in &mut self.blocks {
             if entry.ready == 0 {
                 continue;
@@ -428,14 +428,14 @@ impl Lane {
             let is_out = block.is_out();
             if block.live() > block.count(State::Ready) {
                 while let Some(gone) = block.take_any(State::Ready) {
-                    gone.names().for_each(|name| trash.name(name));
+                    gone.names().for_each(|name| deferred_free.name(name));
                 }
                 after = (u64::from(block.live()), block.bytes());
                 apart_after = block.apart_bytes();
             } else {
                 block.forget(State::Ready);
                 if let Some(block) = entry.block.take() {
-                    trash.block(block);
+                    deferred_free.block(block);
                 }
             }
             self.apart_bytes -= apart_before - apart_after;
@@ -450,10 +450,10 @@ impl Lane {
     }
 
     /// Hands all blocks over, to be freed elsewhere.
-    pub fn scrap(&mut self, trash: &mut Trash) {
+    pub fn scrap(&mut self, deferred_free: &mut DeferredFree) {
         for entry in self.blocks.drain(..) {
             if let Some(block) = entry.block {
-                trash.block(block);
+                deferred_free.block(block);
             }
         }
         self.ready = 0;

@@ -8,12 +8,12 @@ use crate::message::Message;
 
 use super::block::{BLOCK_SLOTS, Block};
 use super::pending::Pending;
-use super::room::Room;
+use super::slot_pool::SlotPool;
 
 /// Storage that nothing refers to any more. Detaching is one step whatever its size; freeing goes
 /// in pieces of about one block.
 #[derive(Debug, Default)]
-pub struct Trash {
+pub struct DeferredFree {
     #[allow(
         clippy::vec_box,
         reason = "blocks are moved here, not copied, while the lock is held"
@@ -26,7 +26,7 @@ pub struct Trash {
     timers: Vec<BTreeSet<(Millis, Position)>>,
     pending: Vec<BTreeMap<Position, Pending>>,
     /// What need not be freed, since it is soon used again.
-    room: Room,
+    slot_pool: SlotPool,
 }
 
 /// Messages that nothing refers to any more. Dropping it frees them, which takes a while.
@@ -48,9 +48,9 @@ impl From<Box<Block>> for Garbage {
     }
 }
 
-impl Trash {
-    pub(super) const fn room(&mut self) -> &mut Room {
-        &mut self.room
+impl DeferredFree {
+    pub(super) const fn slot_pool(&mut self) -> &mut SlotPool {
+        &mut self.slot_pool
     }
 
     pub(super) fn block(&mut self, block: Box<Block>) {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{Cell, Lane};
+use super::{Cell, Subqueue};
 use crate::base::Lsn;
 use crate::broker::queue::block::Block;
-use crate::broker::queue::cards::Card;
+use crate::broker::queue::deferred_free::Garbage;
+use crate::broker::queue::disk_refs::DiskRef;
 use crate::broker::queue::slot::{Slot, State};
-use crate::broker::queue::trash::Garbage;
 use crate::message::{Message, Route};
 
 /// Whether a block may leave memory.
@@ -23,7 +23,7 @@ pub(in crate::broker::queue) enum Leave {
     Spill,
 }
 
-impl Lane {
+impl Subqueue {
     /// The first place of each block on disk among the next `count` from the oldest ready message
     /// on, that is not being read back yet; they are from now on.
     pub fn begin_loads(&mut self, count: usize) -> Vec<u64> {
@@ -48,11 +48,11 @@ impl Lane {
     }
 
     /// All that is known of the messages of a block, by place.
-    pub fn cards(&self, place: u64) -> impl Iterator<Item = (u64, Card)> {
+    pub fn disk_refs(&self, place: u64) -> impl Iterator<Item = (u64, DiskRef)> {
         let first = self.block_of(place);
         let block = self.block(place).map(|(block, _)| block);
-        let cards = block.into_iter().flat_map(Block::cards);
-        cards.map(move |(at, card)| (first + at as u64, card))
+        let disk_refs = block.into_iter().flat_map(Block::disk_refs);
+        disk_refs.map(move |(at, disk_ref)| (first + at as u64, disk_ref))
     }
 
     /// The messages of a block that are in memory, by place.
