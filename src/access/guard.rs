@@ -35,7 +35,7 @@ struct Allowance {
 }
 
 /// What a login is remembered by: a keyed hash, as long for a long name as for a short one.
-type Mark = [u8; SECRET_BYTES];
+type HashedKey = [u8; SECRET_BYTES];
 
 /// Attempts to log in that were counted, each once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -56,9 +56,9 @@ pub struct LoginCounts {
 pub struct LoginGuard {
     secret: Secret,
     /// When the failures of a source, or of a user there, are forgotten.
-    failures: Map<Mark, Millis>,
+    failures: Map<HashedKey, Millis>,
     /// Until when a success is remembered.
-    successes: Map<Mark, Millis>,
+    successes: Map<HashedKey, Millis>,
     /// In the order of [`LoginWay::ALL`].
     counts: [LoginCounts; LoginWay::ALL.len()],
     /// The second of the last line about a refusal, lines in it, refusals without one.
@@ -79,9 +79,9 @@ impl LoginGuard {
 
     /// Whether this user may be tried from this source now.
     pub fn admit(&self, now: Millis, source: IpAddr, user: &str) -> Result<(), LoginError> {
-        for (mark, allowance) in self.marks(source, user) {
+        for (hashed_key, allowance) in self.hashed_keys(source, user) {
             let full_ms = allowance.burst * allowance.forget_ms;
-            let forgotten = self.failures.get(&mark).copied().unwrap_or(now);
+            let forgotten = self.failures.get(&hashed_key).copied().unwrap_or(now);
             // One more failure would be more than the allowance.
             if forgotten.since(now) + allowance.forget_ms > full_ms {
                 return Err(LoginError::TooManyFailures);
@@ -91,13 +91,13 @@ impl LoginGuard {
     }
 
     fn note_failure(&mut self, now: Millis, source: IpAddr, user: &str) {
-        for (mark, allowance) in self.marks(source, user) {
+        for (hashed_key, allowance) in self.hashed_keys(source, user) {
             if self.failures.len() >= FAILURES_MAX {
                 self.failures.retain(|_, forgotten| *forgotten > now);
             }
             // Where there are too many even so, those that are remembered already still count.
-            if self.failures.len() < FAILURES_MAX || self.failures.contains_key(&mark) {
-                let forgotten = self.failures.entry(mark).or_insert(now);
+            if self.failures.len() < FAILURES_MAX || self.failures.contains_key(&hashed_key) {
+                let forgotten = self.failures.entry(hashed_key).or_insert(now);
                 *forgotten = (*forgotten).max(now).plus(allowance.forget_ms);
             }
         }
@@ -114,8 +114,8 @@ impl LoginGuard {
 
     /// Takes back what [`LoginGuard::charge`] counted: the proof was right.
     pub fn forgive(&mut self, source: IpAddr, user: &str) {
-        for (mark, allowance) in self.marks(source, user) {
-            if let Some(forgotten) = self.failures.get_mut(&mark) {
+        for (hashed_key, allowance) in self.hashed_keys(source, user) {
+            if let Some(forgotten) = self.failures.get_mut(&hashed_key) {
                 forgotten.0 = forgotten.0.saturating_sub(allowance.forget_ms);
             }
         }
@@ -135,8 +135,8 @@ impl LoginGuard {
         if self.successes.len() >= SUCCESSES_MAX {
             self.successes.clear();
         }
-        let mark = self.success(user, password);
-        self.successes.insert(mark, now.plus(SUCCESS_MS));
+        let hashed_key = self.success(user, password);
+        self.successes.insert(hashed_key, now.plus(SUCCESS_MS));
     }
 
     /// Counts what became of an attempt. For a refusal: how many there were since the last line of
@@ -180,7 +180,7 @@ impl LoginGuard {
         &self.secret
     }
 
-    fn marks(&self, source: IpAddr, user: &str) -> [(Mark, Allowance); 2] {
+    fn hashed_keys(&self, source: IpAddr, user: &str) -> [(HashedKey, Allowance); 2] {
         let source = network(source);
         [
             (
@@ -191,7 +191,7 @@ impl LoginGuard {
         ]
     }
 
-    fn success(&self, user: &User, password: &str) -> Mark {
+    fn success(&self, user: &User, password: &str) -> HashedKey {
         let kept = user.password.as_ref().map(super::Password::to_bytes);
         let kept = kept.unwrap_or_default();
         self.secret

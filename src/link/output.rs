@@ -107,7 +107,7 @@ pub(super) fn write_frame(
     channel: u16,
     write: impl FnOnce(&mut Vec<u8>),
 ) {
-    let mark = frame::begin_frame(out, kind, channel);
+    let frame_start = frame::begin_frame(out, kind, channel);
     write(out);
-    frame::end_frame(out, mark);
+    frame::end_frame(out, frame_start);
 }

@@ -13,7 +13,7 @@ use super::store::Store;
 use crate::base::Lsn;
 use crate::record::Stored;
 use crate::store::{
-    CommitPace, Disk, Due, Maintained, StoreError, StoreState, SyncPolicy, Waiting, Writer,
+    Disk, Due, GroupCommit, Maintained, StoreError, StoreState, SyncPolicy, Waiting, Writer,
 };
 
 /// Bytes that rewriting may read and write between two commits.
@@ -34,7 +34,7 @@ pub(crate) struct Committer<D: Disk> {
     writer: Writer<Stored, D>,
     sync: SyncPolicy,
     clock: SharedClock,
-    pace: CommitPace,
+    group_commit: GroupCommit,
     /// When the oldest bytes were written that are not synced, under [`SyncPolicy::Interval`].
     unsynced_since_ns: Option<u64>,
     /// Who waited for what is durable up to here was called.
@@ -64,7 +64,7 @@ impl<D: Disk> Committer<D> {
     pub(crate) fn new(
         store: Arc<Store<D>>,
         writer: Writer<Stored, D>,
-        (sync, pace): (SyncPolicy, CommitPace),
+        (sync, group_commit): (SyncPolicy, GroupCommit),
         clock: SharedClock,
     ) -> Self {
         Self {
@@ -72,7 +72,7 @@ impl<D: Disk> Committer<D> {
             writer,
             sync,
             clock,
-            pace,
+            group_commit,
             unsynced_since_ns: None,
             called: Lsn(0),
             upkeep: Maintained::Idle,
@@ -107,7 +107,7 @@ impl<D: Disk> Committer<D> {
             bytes,
             arrived_bytes,
         };
-        let Due::At(due_us) = self.pace.poll(now_us, waiting) else {
+        let Due::At(due_us) = self.group_commit.poll(now_us, waiting) else {
             return Next::Commit;
         };
         Next::Join {
@@ -132,7 +132,8 @@ impl<D: Disk> Committer<D> {
         let wrote = self.writer.write(now.wall)?;
         let (_, arrived_bytes) = self.store.journal().waiting_bytes();
         let records = wrote.records + wrote.elided;
-        self.pace.committed(self.now_us(), records, arrived_bytes);
+        self.group_commit
+            .committed(self.now_us(), records, arrived_bytes);
         self.sync_if_due(wrote.unsynced)?;
         // Also without a write: what was elided is confirmed with the rest.
         let durable = self.store.durable();

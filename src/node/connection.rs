@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use super::node::Node;
 use super::outbox::Outbox;
 use super::partials::{self, Permit};
-use super::vhost::{Pace, Vhost};
+use super::vhost::{RunOutcome, Vhost};
 use crate::access::{Credentials, LoginError, Peer};
 use crate::base::limits::PARTIAL_FREE_BYTES;
 #[cfg(test)]
@@ -322,8 +322,8 @@ impl<D: Disk> Connection<D> {
                 self.gateway.handle_vhost_deleted(now);
                 return;
             };
-            let pace = vhost.run(&mut self.gateway, &self.outbox);
-            if pace.is_err() {
+            let run_outcome = vhost.run(&mut self.gateway, &self.outbox);
+            if run_outcome.is_err() {
                 if vhost.is_deleted() {
                     self.gateway.handle_vhost_deleted(now);
                 } else {
@@ -335,7 +335,7 @@ impl<D: Disk> Connection<D> {
             }
             let now = self.node.clock.now();
             self.gateway.handle_answers(now);
-            if pace == Ok(Pace::Heavy) {
+            if run_outcome == Ok(RunOutcome::OutOfTime) {
                 self.is_heavy = self.gateway.has_work();
                 return;
             }

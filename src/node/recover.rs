@@ -11,7 +11,7 @@ use crate::base::{Lsn, Name, Now, Timestamp};
 use crate::broker::registry::{Piece, Registry, RegistryFact, RestoringAll};
 use crate::broker::{Core, Options, Restoring};
 use crate::record::{self, RecordError};
-use crate::store::{self, CommitPace, Disk, Restored};
+use crate::store::{self, Disk, GroupCommit, Restored};
 
 /// Time spent down above this counts as none: rather a wrong clock than a long holiday.
 const DOWN_MAX_MS: u64 = 30 * 24 * 60 * 60 * 1000;
@@ -36,7 +36,7 @@ pub(crate) struct Entry<O> {
     /// How the core of a vhost is made.
     pub(crate) core_options: O,
     pub(crate) store_options: store::Options,
-    pub(crate) pace: CommitPace,
+    pub(crate) group_commit: GroupCommit,
     /// Tells this journal from others.
     pub(crate) seed: u64,
     pub(crate) clock: SharedClock,
@@ -63,7 +63,7 @@ impl<O: Fn(&Name) -> Options> Entry<O> {
             registry,
             core_options,
             store_options,
-            pace,
+            group_commit,
             seed,
             clock,
         } = self;
@@ -102,7 +102,7 @@ impl<O: Fn(&Name) -> Options> Entry<O> {
         let (journal, writer) = opened.start();
         let cores = restoring.into_values().map(Restoring::finish).collect();
         let store = Store::new(journal, replayed_bytes, now.mono);
-        let committer = Committer::new(Arc::clone(&store), writer, (sync, pace), clock);
+        let committer = Committer::new(Arc::clone(&store), writer, (sync, group_commit), clock);
         store.append_registry(now, facts);
         Ok(Recovered {
             cores,

@@ -282,15 +282,15 @@ impl<D: Disk> Store<D> {
         let since = written - self.checkpoint_at.load(Ordering::Relaxed);
         let live = stats.live_bytes;
         // A checkpoint may have to write an entry of all that lives: rather seldom when that is much.
-        let usual = since >= after_bytes.max(live / LIVE_PART);
+        let is_due = since >= after_bytes.max(live / LIVE_PART);
         let free_bytes = self.disk_low_bytes.load(Ordering::Relaxed);
         let due = match self.journal.state() {
             StoreState::Open if free_bytes == u64::MAX => {
                 self.live_when_full.store(u64::MAX, Ordering::Relaxed);
-                usual
+                is_due
             }
             StoreState::Open => {
-                usual || self.makes_room(live, FULL_LIVE_BYTES_MAX + free_bytes / 2)
+                is_due || self.makes_room(live, FULL_LIVE_BYTES_MAX + free_bytes / 2)
             }
             StoreState::Full => self.makes_room(live, FULL_LIVE_BYTES_MAX),
             StoreState::Poisoned => false,

@@ -66,7 +66,7 @@ mod tests {
 
     #[rstest]
     #[case::enough(1_048_576, 10_000, 256)]
-    #[case::usual_soft_limit(1_024, 768, 128)]
+    #[case::ordinary_soft_limit(1_024, 768, 128)]
     #[case::just_enough(12_048, 10_000, 256)]
     #[case::one_too_few(12_047, 9_999, 256)]
     #[case::hardly_any(4, 3, 1)]

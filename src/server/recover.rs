@@ -53,7 +53,7 @@ pub(super) fn recover(
         registry,
         core_options: options,
         store_options: setup::store_options(settings),
-        pace: setup::commit_pace(settings),
+        group_commit: setup::group_commit(settings),
         seed: setup::seed().0,
         clock: Arc::new(clock),
     };

@@ -19,7 +19,7 @@ use crate::link::{Identity, Options as LinkOptions};
 use crate::message::KeyRule;
 use crate::node::Node;
 use crate::node::partials::Partials;
-use crate::store::{self, CommitPace, SyncPolicy};
+use crate::store::{self, GroupCommit, SyncPolicy};
 use crate::wire::performative::{FieldValue, Symbol, fields};
 
 use super::clock::SystemClock;
@@ -165,10 +165,10 @@ pub(super) fn store_options(settings: &Settings) -> store::Options {
 }
 
 /// How long commits wait for more to join them, as configured.
-pub(super) const fn commit_pace(settings: &Settings) -> CommitPace {
+pub(super) const fn group_commit(settings: &Settings) -> GroupCommit {
     match settings.commit_delay.ms {
-        0 => CommitPace::new(CommitPace::DELAY_US_DEFAULT),
-        ms => CommitPace::always(ms * 1_000),
+        0 => GroupCommit::new(GroupCommit::DELAY_US_DEFAULT),
+        ms => GroupCommit::always(ms * 1_000),
     }
 }
 

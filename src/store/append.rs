@@ -12,8 +12,8 @@ use super::buffer::{Body, Payload, Slot};
 use super::disk::{Disk, DiskFile};
 use super::error::{DiskError, DiskErrorKind, DiskOperation, StoreError};
 use super::format::{
-    Agreed, FLAG_NAMED, HEADER_BYTES, Header, Kind, MARK_BYTES, Mark, TRAILER_BYTES, Trailer,
-    encode_list, frame_span,
+    Agreed, COMMIT_RECORD_BYTES, CommitRecord, FLAG_NAMED, HEADER_BYTES, Header, Kind,
+    TRAILER_BYTES, Trailer, encode_list, frame_span,
 };
 use super::index::Index;
 use super::options::SyncPolicy;
@@ -96,7 +96,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
     }
 
     /// Closes the commit that began at `begin`.
-    pub(super) fn put_mark(
+    pub(super) fn put_commit_record(
         &mut self,
         lsn: Lsn,
         wall: Timestamp,
@@ -106,26 +106,26 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         let Some((id, offset)) = self.place() else {
             return Ok(());
         };
-        if !self.fits(lsn, MARK_BYTES, 0) {
+        if !self.fits(lsn, COMMIT_RECORD_BYTES, 0) {
             return Ok(());
         }
         let block = self.options.device_block_bytes as usize;
         let begin = begin.filter(|(begun, _)| *begun == id);
         let padding = begin.map_or(0, |(_, begin)| {
-            padding(begin, offset + frame_span(MARK_BYTES), block)
+            padding(begin, offset + frame_span(COMMIT_RECORD_BYTES), block)
         });
-        let padding = if self.fits(lsn, MARK_BYTES + padding, 0) {
+        let padding = if self.fits(lsn, COMMIT_RECORD_BYTES + padding, 0) {
             padding
         } else {
             0
         };
-        let mark = Mark {
+        let commit_record = CommitRecord {
             wall,
             durable: self.progress.synced_record,
             agreed: Agreed::default(),
         };
-        let encode = |out: &mut Vec<u8>| mark.encode(padding, out);
-        self.put(lsn, Kind::Mark, flags, &[], encode)?;
+        let encode = |out: &mut Vec<u8>| commit_record.encode(padding, out);
+        self.put(lsn, Kind::CommitRecord, flags, &[], encode)?;
         Ok(())
     }
 

@@ -166,7 +166,7 @@ pub(super) struct Buffer<P> {
 pub(super) struct Batch<P> {
     pub slots: VecDeque<(Lsn, Slot<P>)>,
     /// An LSN for the mark that closes it; with this one written, everything up to it is.
-    pub mark: Lsn,
+    pub commit_record: Lsn,
 }
 
 impl<P: Payload> Buffer<P> {
@@ -258,22 +258,25 @@ impl<P: Payload> Buffer<P> {
     pub fn take(&mut self, spare: VecDeque<(Lsn, Slot<P>)>) -> Batch<P> {
         let batch = match self.reserved.first() {
             Some(open) => {
-                let mark = Lsn(open.0 - 1);
-                let count = self.slots.partition_point(|(lsn, _)| *lsn < mark);
+                let commit_record = Lsn(open.0 - 1);
+                let count = self.slots.partition_point(|(lsn, _)| *lsn < commit_record);
                 let mut slots = spare;
                 slots.extend(self.slots.drain(..count));
-                Batch { slots, mark }
+                Batch {
+                    slots,
+                    commit_record,
+                }
             }
             None if self.slots.is_empty() => Batch {
                 slots: spare,
-                mark: Lsn(self.next.0 - 1),
+                commit_record: Lsn(self.next.0 - 1),
             },
             None => Batch {
                 slots: std::mem::replace(&mut self.slots, spare),
-                mark: self.take_lsn(),
+                commit_record: self.take_lsn(),
             },
         };
-        self.taken = self.taken.max(batch.mark);
+        self.taken = self.taken.max(batch.commit_record);
         let rest = self.slots.iter().map(|(_, slot)| slot);
         let (mut bytes, mut carried_bytes, mut records) = (0, 0, 0);
         for slot in rest.filter(|slot| !matches!(slot, Slot::Gone)) {
@@ -494,7 +497,7 @@ mod tests {
             Slot::Facts(word) => Some(word.0),
             _ => None,
         });
-        (words.collect(), batch.mark.0)
+        (words.collect(), batch.commit_record.0)
     }
 
     #[test]
@@ -509,9 +512,9 @@ mod tests {
         fill(&mut buffer, &second, "c");
         assert_eq!(taken(&mut buffer).0, Vec::<&str>::new());
         fill(&mut buffer, &first, "b");
-        let (words, mark) = taken(&mut buffer);
+        let (words, commit_record) = taken(&mut buffer);
         assert_eq!(words, ["b", "c", "d"]);
-        assert_eq!(buffer.next, Lsn(mark + 1));
+        assert_eq!(buffer.next, Lsn(commit_record + 1));
     }
 
     /// A checkpoint that began behind an open reservation covered what came after it under the LSNs

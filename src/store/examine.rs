@@ -150,7 +150,7 @@ impl Verdict {
     /// A log that is whole reaches as far as it was durable.
     fn note_end<F>(&mut self, directory: &Directory<F>) {
         let told = |damage: &Damage| damage.after == self.last && damage.before.is_none();
-        if directory.witnessed <= self.last || self.damage.last().is_some_and(told) {
+        if directory.recorded_durable <= self.last || self.damage.last().is_some_and(told) {
             return;
         }
         let last = directory.segments.last();
@@ -176,11 +176,11 @@ impl Verdict {
 
 /// Tells damage from the tail in all that was scanned.
 fn judge<F: DiskFile>(directory: &Directory<F>, begin: Lsn) -> Verdict {
-    let (segments, witnessed) = (&*directory.segments, directory.witnessed);
-    let durable = known_durable(segments).max(witnessed);
+    let (segments, recorded_durable) = (&*directory.segments, directory.recorded_durable);
+    let durable = known_durable(segments).max(recorded_durable);
     let mut verdict = Verdict {
         durable,
-        seen: highest(segments).max(witnessed),
+        seen: highest(segments).max(recorded_durable),
         ..Verdict::default()
     };
     for (number, segment) in segments.iter().enumerate() {
@@ -233,11 +233,11 @@ fn known_durable<F>(segments: &[Loaded<F>]) -> Lsn {
         .iter()
         .filter_map(|segment| segment.trailer.as_ref())
         .map(|trailer| trailer.durable);
-    let marks = segments
+    let commit_records = segments
         .iter()
         .filter_map(|segment| segment.scan.as_ref())
         .map(|scan| scan.durable);
-    trailers.chain(marks).max().unwrap_or_default()
+    trailers.chain(commit_records).max().unwrap_or_default()
 }
 
 fn highest<F>(segments: &[Loaded<F>]) -> Lsn {

@@ -11,7 +11,7 @@ pub const FRAME_BYTES: usize = 16;
 /// Bytes of a trailer.
 pub const TRAILER_BYTES: usize = 56;
 /// Payload bytes of a mark before its padding.
-pub const MARK_BYTES: usize = 40;
+pub const COMMIT_RECORD_BYTES: usize = 40;
 /// Frames begin at multiples of this.
 pub const ALIGNMENT: usize = 8;
 /// Frame flag: kept until released.
@@ -30,7 +30,7 @@ const HEADER_FLAG_REWRITTEN: u32 = 1;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Closes a commit.
-    Mark,
+    CommitRecord,
     /// Facts, perhaps with a body.
     Facts,
     /// A body written ahead, or the last piece of one.
@@ -49,7 +49,7 @@ impl Kind {
     /// Its byte.
     pub const fn code(self) -> u8 {
         match self {
-            Self::Mark => 1,
+            Self::CommitRecord => 1,
             Self::Facts => 2,
             Self::Body => 3,
             Self::Piece => 4,
@@ -62,7 +62,7 @@ impl Kind {
     /// The kind of this byte.
     pub const fn from_code(code: u8) -> Option<Self> {
         match code {
-            1 => Some(Self::Mark),
+            1 => Some(Self::CommitRecord),
             2 => Some(Self::Facts),
             3 => Some(Self::Body),
             4 => Some(Self::Piece),
@@ -282,7 +282,7 @@ fn write_head(frame: &mut [u8], length: u64, segment_crc: u32, delta: u32, kind:
 
 /// Closes a commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mark {
+pub struct CommitRecord {
     /// When it was written.
     pub wall: Timestamp,
     /// Up to here the disk was known durable before.
@@ -302,7 +302,7 @@ pub struct Agreed {
     pub index: u64,
 }
 
-impl Mark {
+impl CommitRecord {
     /// Its payload, and as many zeros.
     pub fn encode(self, padding: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.wall.0.to_le_bytes());

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::disk::{Disk, DiskFile, read_range};
+use super::durable_lsn_file;
 use super::error::{DiskError, StoreError};
 use super::format::{
-    Agreed, Checkpoint, Cursor, FLAG_CLOSED, HEADER_BYTES, Header, HeaderError, Kind, Mark,
+    Agreed, Checkpoint, CommitRecord, Cursor, FLAG_CLOSED, HEADER_BYTES, Header, HeaderError, Kind,
     TRAILER_BYTES, Trailer, VERSION,
 };
 use super::frames::each_found;
@@ -13,7 +14,6 @@ use super::index::Index;
 use super::prepare::{TEMPORARY_SUFFIX, segment_id, segment_name};
 use super::scan::{Ending, Found, Scanner};
 use super::spill::SPILL_PREFIX;
-use super::witness;
 use crate::base::{Lsn, Timestamp};
 
 /// A data directory.
@@ -26,7 +26,7 @@ pub(super) struct Directory<F> {
     /// Prepared segments and what a crash left: of no use any more.
     pub leftovers: Vec<String>,
     /// The last record that was durable according to the file beside the log.
-    pub witnessed: Lsn,
+    pub recorded_durable: Lsn,
     /// Above every id in use.
     pub next_id: u64,
     /// Bytes read so far.
@@ -85,7 +85,7 @@ pub(super) fn load<D: Disk>(disk: &D) -> Result<Directory<D::File>, StoreError> 
         segments: Vec::new(),
         unreadable: Vec::new(),
         leftovers: Vec::new(),
-        witnessed: witness::told(disk)?,
+        recorded_durable: durable_lsn_file::read(disk)?,
         next_id: 1,
         bytes_read: 0,
     };
@@ -324,16 +324,16 @@ impl Scan {
     fn note(&mut self, lsn: Lsn, kind: Kind, flags: u8, payload: &[u8]) {
         self.last = lsn;
         self.records += 1;
-        self.closed = kind == Kind::Mark && flags & FLAG_CLOSED != 0;
+        self.closed = kind == Kind::CommitRecord && flags & FLAG_CLOSED != 0;
         if flags & super::format::FLAG_NAMED != 0 {
             self.named_bytes += payload.len() as u64;
         }
         match kind {
-            Kind::Mark => {
-                if let Some(mark) = Mark::decode(payload) {
-                    self.durable = self.durable.max(mark.durable);
-                    self.stamp = self.stamp.max(Some(mark.wall));
-                    if mark.agreed != Agreed::default() {
+            Kind::CommitRecord => {
+                if let Some(commit_record) = CommitRecord::decode(payload) {
+                    self.durable = self.durable.max(commit_record.durable);
+                    self.stamp = self.stamp.max(Some(commit_record.wall));
+                    if commit_record.agreed != Agreed::default() {
                         self.of_cluster.get_or_insert(lsn);
                     }
                 }

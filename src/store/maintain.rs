@@ -175,8 +175,8 @@ impl<P: Payload, D: Disk> Writer<P, D> {
     fn recycle_or_remove(&mut self, segment: Segment<D::File>) -> Result<(), DiskError> {
         let name = segment_name(segment.id);
         let most = self.options.segment_bytes;
-        let is_usual = (most / 2..=most).contains(&segment.data_end);
-        if is_usual
+        let is_full_enough = (most / 2..=most).contains(&segment.data_end);
+        if is_full_enough
             && self.has_plenty()
             && self.recycled.len() < self.options.recycled_segments
             && let Ok(file) = Arc::try_unwrap(segment.file)

@@ -18,6 +18,7 @@ use super::append::{Active, Fresh, Put};
 use super::buffer::{Batch, Payload, Slot};
 use super::contract::StoreState;
 use super::disk::{Disk, DiskFile};
+use super::durable_lsn_file::DurableLsnFile;
 use super::error::{DiskError, StoreError};
 use super::format::{Checkpoint, FLAG_CLOSED};
 use super::journal::Shared;
@@ -27,7 +28,6 @@ use super::prepare::{Prepared, Recycled};
 use super::random::Random;
 use super::rewrite::Rewrite;
 use super::stats::Counters;
-use super::witness::Witness;
 use crate::base::{Lsn, Timestamp};
 
 /// Room for so many waiting records is kept when a burst made more.
@@ -56,7 +56,7 @@ pub struct Writer<P, D: Disk> {
     pub(super) fresh: Vec<Fresh>,
     pub(super) unsynced: Vec<Arc<D::File>>,
     /// Tells beside the log how far it is durable.
-    witness: Witness<D::File>,
+    durable_lsn_file: DurableLsnFile<D::File>,
 }
 
 /// The checkpoint that counts.
@@ -121,7 +121,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             spare: VecDeque::new(),
             fresh: Vec::new(),
             unsynced: Vec::new(),
-            witness: Witness::default(),
+            durable_lsn_file: DurableLsnFile::default(),
         }
     }
 
@@ -136,8 +136,8 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         self.check()?;
         self.wall = wall;
         let durable = self.progress.synced_record;
-        if self.witness.is_due(durable, wall) {
-            self.tell_witness(durable, wall);
+        if self.durable_lsn_file.is_due(durable, wall) {
+            self.write_durable_lsn(durable, wall);
         }
         let mut batch = self.taken.take().unwrap_or_else(|| {
             let spare = std::mem::take(&mut self.spare);
@@ -167,11 +167,11 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         } else {
             if records > 0 {
                 // Without room for it the mark is left out: the log is read without it too.
-                self.put_mark(batch.mark, wall, 0, begin)?;
+                self.put_commit_record(batch.commit_record, wall, 0, begin)?;
             }
             self.spare = batch.slots;
             self.spare.shrink_to(SPARE_RECORDS);
-            batch.mark
+            batch.commit_record
         };
         self.flush()?;
         self.progress.written = self.progress.written.max(upto);
@@ -214,20 +214,23 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         if self.taken.is_some() || self.active.is_none() {
             return Ok(());
         }
-        let mark = self.shared.buffer.lock().take_lsn();
-        self.put_mark(mark, wall, FLAG_CLOSED, None)?;
+        let commit_record = self.shared.buffer.lock().take_lsn();
+        self.put_commit_record(commit_record, wall, FLAG_CLOSED, None)?;
         self.flush()?;
-        self.progress.written = mark;
+        self.progress.written = commit_record;
         self.sync()?;
         self.seal()?;
         self.sync()?;
-        self.tell_witness(self.progress.synced_record, wall);
+        self.write_durable_lsn(self.progress.synced_record, wall);
         Ok(())
     }
 
-    fn tell_witness(&mut self, durable: Lsn, wall: Timestamp) {
+    fn write_durable_lsn(&mut self, durable: Lsn, wall: Timestamp) {
         // Nothing that was confirmed depends on it.
-        if let Err(error) = self.witness.tell(&self.shared.disk, durable, wall) {
+        if let Err(error) = self
+            .durable_lsn_file
+            .write(&self.shared.disk, durable, wall)
+        {
             tracing::warn!(%error, "how far the journal is durable is not told beside it");
         }
     }

@@ -16,16 +16,16 @@ pub fn encode_value(value: &Value, out: &mut Vec<u8>) {
         Value::Symbol(text) => writer::write_symbol(out, text),
         Value::List(elements) if elements.is_empty() => out.push(codes::LIST_0),
         Value::List(elements) => {
-            let mark = begin(out, codes::LIST_8);
+            let compound = begin(out, codes::LIST_8);
             for element in elements {
                 encode_value(element, out);
             }
-            end(out, mark, elements.len());
+            end(out, compound, elements.len());
         }
         Value::Map(pairs) => {
-            let mark = begin(out, codes::MAP_8);
+            let compound = begin(out, codes::MAP_8);
             encode_pairs(pairs, out);
-            end(out, mark, 2 * pairs.len());
+            end(out, compound, 2 * pairs.len());
         }
         Value::Array(array) => encode_array(array, out),
         Value::Described(described) => {
@@ -48,9 +48,9 @@ fn encode_pairs(pairs: &[(Value, Value)], out: &mut Vec<u8>) {
 }
 
 fn encode_array(array: &Array, out: &mut Vec<u8>) {
-    let mark = begin(out, codes::ARRAY_8);
+    let compound = begin(out, codes::ARRAY_8);
     encode_elements(array, out);
-    end(out, mark, array.elements().len());
+    end(out, compound, array.elements().len());
 }
 
 /// Writes the constructor and the elements of an array.
@@ -86,21 +86,21 @@ fn encode_bare(value: &Value, out: &mut Vec<u8>) {
         Value::Binary(bytes) => write_array_bytes(out, bytes),
         Value::String(text) | Value::Symbol(text) => write_array_bytes(out, text.as_bytes()),
         Value::List(elements) => {
-            let mark = begin_array_element(out);
+            let compound = begin_array_element(out);
             for element in elements {
                 encode_value(element, out);
             }
-            end_array_element(out, mark, elements.len());
+            end_array_element(out, compound, elements.len());
         }
         Value::Map(pairs) => {
-            let mark = begin_array_element(out);
+            let compound = begin_array_element(out);
             encode_pairs(pairs, out);
-            end_array_element(out, mark, 2 * pairs.len());
+            end_array_element(out, compound, 2 * pairs.len());
         }
         Value::Array(array) => {
-            let mark = begin_array_element(out);
+            let compound = begin_array_element(out);
             encode_elements(array, out);
-            end_array_element(out, mark, array.elements().len());
+            end_array_element(out, compound, array.elements().len());
         }
         // Never an element: an array carries the descriptor of its elements itself.
         Value::Described(described) => {

@@ -133,10 +133,10 @@ impl FrameHeader {
 /// A frame that was begun and not yet finished.
 #[derive(Debug)]
 #[must_use = "a frame that was begun must be finished with `end_frame`"]
-pub struct FrameMark(usize);
+pub struct FrameStart(usize);
 
 /// Writes a frame header; write the body, then call [`end_frame`].
-pub fn begin_frame(out: &mut Vec<u8>, kind: FrameKind, channel: u16) -> FrameMark {
+pub fn begin_frame(out: &mut Vec<u8>, kind: FrameKind, channel: u16) -> FrameStart {
     let start = out.len();
     let [c0, c1] = channel.to_be_bytes();
     let kind = match kind {
@@ -144,7 +144,7 @@ pub fn begin_frame(out: &mut Vec<u8>, kind: FrameKind, channel: u16) -> FrameMar
         FrameKind::Sasl => 1,
     };
     out.extend_from_slice(&[0, 0, 0, 0, 2, kind, c0, c1]);
-    FrameMark(start)
+    FrameStart(start)
 }
 
 /// Fills in the size of the frame.
@@ -152,17 +152,17 @@ pub fn begin_frame(out: &mut Vec<u8>, kind: FrameKind, channel: u16) -> FrameMar
     clippy::needless_pass_by_value,
     reason = "a mark is used up by the end of its frame"
 )]
-pub fn end_frame(out: &mut [u8], mark: FrameMark) {
-    let size = u32::try_from(out.len().saturating_sub(mark.0)).unwrap_or(u32::MAX);
-    if let Some(place) = out.get_mut(mark.0..mark.0 + 4) {
+pub fn end_frame(out: &mut [u8], frame_start: FrameStart) {
+    let size = u32::try_from(out.len().saturating_sub(frame_start.0)).unwrap_or(u32::MAX);
+    if let Some(place) = out.get_mut(frame_start.0..frame_start.0 + 4) {
         place.copy_from_slice(&size.to_be_bytes());
     }
 }
 
 /// Writes an empty frame, the heartbeat. [AMQP 2.4.5]
 pub fn write_heartbeat(out: &mut Vec<u8>) {
-    let mark = begin_frame(out, FrameKind::Amqp, 0);
-    end_frame(out, mark);
+    let frame_start = begin_frame(out, FrameKind::Amqp, 0);
+    end_frame(out, frame_start);
 }
 
 #[cfg(test)]
@@ -225,9 +225,9 @@ mod tests {
     #[test]
     fn written_frames_are_read_back() {
         let mut out = vec![0xaa];
-        let mark = begin_frame(&mut out, FrameKind::Sasl, 3);
+        let frame_start = begin_frame(&mut out, FrameKind::Sasl, 3);
         out.extend_from_slice(b"body");
-        end_frame(&mut out, mark);
+        end_frame(&mut out, frame_start);
         check(&out[1..], {
             Ok(Some(FrameHeader {
                 size: 12,

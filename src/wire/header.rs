@@ -1,7 +1,7 @@
 //! The header section. [AMQP 3.2.1]
 
+use super::fast_path::FastFields;
 use super::sections::SectionKind;
-use super::usual::Usual;
 use super::writer::{
     begin_list, end, write_bool, write_descriptor, write_or_null, write_ubyte, write_uint,
 };
@@ -48,13 +48,13 @@ pub(super) fn read(message: &[u8], at: usize) -> Result<HeaderFields, DecodeErro
 
 /// A header in its usual form, a short list of the fields that it should have, and how many bytes it
 /// takes. Nothing if it is written otherwise or wrong: then it is read as any other list is.
-pub(super) fn usual(value: &[u8]) -> Option<(HeaderFields, usize)> {
+pub(super) fn fast_path(value: &[u8]) -> Option<(HeaderFields, usize)> {
     let (&[code, size, count], rest) = value.split_first_chunk()?;
     let size = usize::from(size).checked_sub(1)?;
     if code != codes::LIST_8 || count > 5 {
         return None;
     }
-    let mut fields = Usual::new(rest.get(..size)?, count.into());
+    let mut fields = FastFields::new(rest.get(..size)?, count.into());
     let durable = fields.bool().ok()?;
     if fields.is_all_null() {
         let header = HeaderFields {
@@ -102,22 +102,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_we_write_is_usual(header in header()) {
+        fn what_we_write_takes_the_fast_path(header in header()) {
             let mut section = Vec::new();
             write_header(&mut section, &header);
             let value = &section[3..];
-            prop_assert_eq!(usual(value), Some((header, value.len())));
+            prop_assert_eq!(fast_path(value), Some((header, value.len())));
         }
 
         #[test]
-        fn what_is_read_as_usual_is_what_it_is(header in header(), at in 0..24_usize, byte: u8) {
+        fn what_the_fast_path_reads_is_what_the_general_way_reads(header in header(), at in 0..24_usize, byte: u8) {
             let mut section = Vec::new();
             write_header(&mut section, &header);
             if let Some(changed) = section.get_mut(3 + at) {
                 *changed = byte;
             }
             let value = &section[3..];
-            if let Some((header, length)) = usual(value) {
+            if let Some((header, length)) = fast_path(value) {
                 prop_assert_eq!(check_structure(value), Ok(length));
                 let mut fields = Reader::new(value).list().unwrap();
                 prop_assert_eq!(fields.bool(), Ok(header.durable));

@@ -9,6 +9,7 @@ mod codes;
 mod decode;
 mod encode;
 mod error;
+mod fast_path;
 mod fields;
 pub mod frame;
 mod fuzz;
@@ -18,7 +19,6 @@ mod plain;
 mod reader;
 pub mod sasl;
 mod sections;
-mod usual;
 mod value;
 mod writer;
 
@@ -38,10 +38,10 @@ pub use sections::{
 };
 pub use value::{Array, Kind, Value};
 pub use writer::{
-    Mark, begin_array_element, begin_list, begin_map, begin_map_array, begin_string_array, end,
-    end_array_element, uint_len, write_array_string, write_binary, write_binary_of, write_bool,
-    write_descriptor, write_int, write_long, write_null, write_or_null, write_string, write_symbol,
-    write_timestamp, write_ubyte, write_uint, write_ulong, write_ushort,
+    OpenCompound, begin_array_element, begin_list, begin_map, begin_map_array, begin_string_array,
+    end, end_array_element, uint_len, write_array_string, write_binary, write_binary_of,
+    write_bool, write_descriptor, write_int, write_long, write_null, write_or_null, write_string,
+    write_symbol, write_timestamp, write_ubyte, write_uint, write_ulong, write_ushort,
 };
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ impl PlainMessage {
             return None;
         }
         let header = match message.get(3..bare) {
-            Some(list) => header::usual(list)?.0,
+            Some(list) => header::fast_path(list)?.0,
             None => HeaderFields::default(),
         };
         Some(Self { header, bare })

@@ -2,7 +2,7 @@
 
 use super::check::check_annotation_keys;
 use super::header;
-use super::writer::{Mark, begin_map, write_descriptor};
+use super::writer::{OpenCompound, begin_map, write_descriptor};
 use super::{DecodeError, Descriptor, HeaderFields, Kind, Reader, Value, check_structure, codes};
 
 /// Where one section is: offsets from the first byte of the message.
@@ -71,7 +71,7 @@ pub enum PropertyField {
 }
 
 /// Begins a message-annotations section: write keys and values, then call [`end`](super::end). [AMQP 3.2.3]
-pub fn begin_message_annotations(out: &mut Vec<u8>) -> Mark {
+pub fn begin_message_annotations(out: &mut Vec<u8>) -> OpenCompound {
     write_descriptor(out, SectionKind::MessageAnnotations.code());
     begin_map(out)
 }
@@ -234,11 +234,11 @@ pub fn walk(message: &[u8]) -> Result<SectionIndex, DecodeError> {
             });
         }
         previous = Some(kind);
-        let usual = match kind {
-            SectionKind::Header => header::usual(message.get(value..).unwrap_or_default()),
+        let fast_path = match kind {
+            SectionKind::Header => header::fast_path(message.get(value..).unwrap_or_default()),
             _ => None,
         };
-        let length = match usual {
+        let length = match fast_path {
             Some((fields, length)) => {
                 index.header_fields = Some(fields);
                 length

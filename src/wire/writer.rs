@@ -165,27 +165,27 @@ pub fn write_descriptor(out: &mut Vec<u8>, descriptor: u64) {
 /// A compound value that was begun and not yet finished.
 #[derive(Debug)]
 #[must_use = "a value that was begun must be finished with `end`"]
-pub struct Mark {
+pub struct OpenCompound {
     /// Where its type code is.
     start: usize,
 }
 
 /// Begins a list; write its elements, then call [`end`].
-pub fn begin_list(out: &mut Vec<u8>) -> Mark {
+pub fn begin_list(out: &mut Vec<u8>) -> OpenCompound {
     begin(out, codes::LIST_8)
 }
 
 /// Begins a map; write its keys and values by turns, then call [`end`] with their number
 /// (two for each pair).
-pub fn begin_map(out: &mut Vec<u8>) -> Mark {
+pub fn begin_map(out: &mut Vec<u8>) -> OpenCompound {
     begin(out, codes::MAP_8)
 }
 
 /// Begins an array of strings; write its elements with [`write_array_string`], then call [`end`].
-pub fn begin_string_array(out: &mut Vec<u8>) -> Mark {
-    let mark = begin(out, codes::ARRAY_8);
+pub fn begin_string_array(out: &mut Vec<u8>) -> OpenCompound {
+    let compound = begin(out, codes::ARRAY_8);
     out.push(codes::STRING_32);
-    mark
+    compound
 }
 
 /// Writes an element of an array begun with [`begin_string_array`].
@@ -200,17 +200,17 @@ pub(super) fn write_array_bytes(out: &mut Vec<u8>, value: &[u8]) {
 }
 
 /// Begins an array of maps; write its elements with [`begin_array_element`], then call [`end`].
-pub fn begin_map_array(out: &mut Vec<u8>) -> Mark {
-    let mark = begin(out, codes::ARRAY_8);
+pub fn begin_map_array(out: &mut Vec<u8>) -> OpenCompound {
+    let compound = begin(out, codes::ARRAY_8);
     out.push(codes::MAP_32);
-    mark
+    compound
 }
 
 /// Begins one element of an array of maps; finish it with [`end_array_element`].
-pub fn begin_array_element(out: &mut Vec<u8>) -> Mark {
+pub fn begin_array_element(out: &mut Vec<u8>) -> OpenCompound {
     let start = out.len();
     out.extend_from_slice(&[0; 8]);
-    Mark { start }
+    OpenCompound { start }
 }
 
 /// Finishes an element of an array of maps with the number of its keys and values.
@@ -218,17 +218,17 @@ pub fn begin_array_element(out: &mut Vec<u8>) -> Mark {
     clippy::needless_pass_by_value,
     reason = "a mark is used up: no value is finished twice"
 )]
-pub fn end_array_element(out: &mut [u8], mark: Mark, count: usize) {
-    let start = mark.start;
+pub fn end_array_element(out: &mut [u8], compound: OpenCompound, count: usize) {
+    let start = compound.start;
     let size = size_u32(out.len() - start - 4);
     patch(out, start, &size.to_be_bytes());
     patch(out, start + 4, &size_u32(count).to_be_bytes());
 }
 
-pub(super) fn begin(out: &mut Vec<u8>, code_8: u8) -> Mark {
+pub(super) fn begin(out: &mut Vec<u8>, code_8: u8) -> OpenCompound {
     let start = out.len();
     out.extend_from_slice(&[code_8, 0, 0]);
-    Mark { start }
+    OpenCompound { start }
 }
 
 /// Finishes a list, map or array with the number of its elements: in the one-byte form if it fits,
@@ -237,8 +237,8 @@ pub(super) fn begin(out: &mut Vec<u8>, code_8: u8) -> Mark {
     clippy::needless_pass_by_value,
     reason = "a mark is used up: no value is finished twice"
 )]
-pub fn end(out: &mut Vec<u8>, mark: Mark, count: usize) {
-    let start = mark.start;
+pub fn end(out: &mut Vec<u8>, compound: OpenCompound, count: usize) {
+    let start = compound.start;
     let content = out.len() - start - 3;
     if let (Ok(size), Ok(count)) = (u8::try_from(content + 1), u8::try_from(count)) {
         patch(out, start + 1, &[size, count]);

@@ -290,8 +290,8 @@ fn is_typed(side: &ArgMatches, id: &str) -> bool {
 
 /// Reads the file that was named, or the usual one if it is there.
 fn read_file(named: Option<&Path>) -> Result<Values, Failure> {
-    let usual = || Some(PathBuf::from(std::env::var_os("HOME")?).join(FILE));
-    let Some(path) = named.map(ToOwned::to_owned).or_else(usual) else {
+    let default_path = || Some(PathBuf::from(std::env::var_os("HOME")?).join(FILE));
+    let Some(path) = named.map(ToOwned::to_owned).or_else(default_path) else {
         return Ok(Values::new());
     };
     #[allow(

@@ -33,7 +33,7 @@ use load::Load;
 use management::{Management, QueueSpec};
 use options::{Options, Presettled};
 use process::Process;
-use producer::{Pace, Producer};
+use producer::{Producer, SendRate};
 use report::Report;
 use tally::Tally;
 use template::{Life, Shape};
@@ -264,8 +264,10 @@ impl Options {
             };
             let quota = self.messages.map_or(u64::MAX, share);
             let offset = index as f64 / count as f64;
-            let pace = self.rate.map(|rate| Pace::new(rate / count as f64, offset));
-            Producer::attach(&self.peer(), &self.target(index), &shape, quota, pace)
+            let send_rate = self
+                .rate
+                .map(|rate| SendRate::new(rate / count as f64, offset));
+            Producer::attach(&self.peer(), &self.target(index), &shape, quota, send_rate)
         };
         (0..count).map(attach).collect()
     }

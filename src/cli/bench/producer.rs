@@ -25,7 +25,7 @@ pub(super) struct Producer {
     frames_out: usize,
     /// Messages left to send.
     quota: u64,
-    pace: Option<Pace>,
+    send_rate: Option<SendRate>,
     /// Of a paced producer: when the messages without an outcome were due.
     unsettled: Unsettled,
 }
@@ -37,7 +37,7 @@ impl Producer {
         address: &str,
         shape: &Shape,
         quota: u64,
-        pace: Option<Pace>,
+        send_rate: Option<SendRate>,
     ) -> Result<Self, BenchError> {
         let mut connection = Connection::open(peer, "coroner-bench-producer")?;
         connection.attach(&Link {
@@ -60,7 +60,7 @@ impl Producer {
             transfer_limit,
             frames_out: 0,
             quota,
-            pace,
+            send_rate,
             unsettled: Unsettled::default(),
         })
     }
@@ -77,31 +77,34 @@ impl Producer {
 
     /// When its next message is due, in nanoseconds since the run began.
     pub(super) fn due_nanos(&self) -> Option<u64> {
-        self.pace
+        self.send_rate
             .as_ref()
             .filter(|_| self.quota > 0)
-            .map(Pace::due_nanos)
+            .map(SendRate::due_nanos)
     }
 
     /// Whether it could send at once, were its output empty.
     pub(super) fn is_ready(&self) -> bool {
         let due = self
-            .pace
+            .send_rate
             .as_ref()
-            .is_none_or(|pace| !pace.waiting.is_empty());
+            .is_none_or(|send_rate| !send_rate.waiting.is_empty());
         let credit = self.frames_out > 0 || remaining(self.delivery_limit, self.next_delivery) > 0;
         due && credit && self.quota > 0 && remaining(self.transfer_limit, self.next_transfer) > 0
     }
 
     /// Appends up to one write's worth of messages.
     pub(super) fn produce(&mut self, tally: &mut Tally) {
-        if let Some(pace) = &mut self.pace {
-            pace.tick(tally.now_nanos);
+        if let Some(send_rate) = &mut self.send_rate {
+            send_rate.tick(tally.now_nanos);
         }
         let frames = self.template.frames();
         while self.connection.pending_bytes() < WRITE_BYTES && self.is_ready() {
             if self.frames_out == 0 {
-                let waited = self.pace.as_mut().and_then(|pace| pace.waiting.pop_front());
+                let waited = self
+                    .send_rate
+                    .as_mut()
+                    .and_then(|send_rate| send_rate.waiting.pop_front());
                 if let (Some(due), false) = (waited, self.settled) {
                     self.unsettled.due_nanos.push_back(due);
                 }
@@ -211,14 +214,14 @@ impl Unsettled {
 }
 
 /// When messages are due, and when those that wait for credit became due.
-pub(super) struct Pace {
+pub(super) struct SendRate {
     every_nanos: f64,
     next_nanos: f64,
     /// Stamps of due messages. A message that had to wait for credit keeps the time it was due at.
     waiting: VecDeque<u64>,
 }
 
-impl Pace {
+impl SendRate {
     /// `rate` messages a second; the first is due after `offset` of an interval.
     pub(super) fn new(rate: f64, offset: f64) -> Self {
         let every_nanos = 1e9 / rate;

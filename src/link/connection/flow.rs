@@ -1,6 +1,6 @@
 //! Flow: session windows and link credit. [AMQP 2.5.6, 2.6.7 to 2.6.10, 2.7.4]
 
-use super::{Connection, Found, mark};
+use super::{Connection, Found, mark_dirty};
 use crate::link::error::Violation;
 use crate::link::link::LinkState;
 use crate::link::{Event, LinkHandle};
@@ -84,7 +84,7 @@ impl Connection {
         if echo && !drain {
             // A drain is answered when it is done.
             session.queue_flow(link.handle);
-            mark(dirty, session);
+            mark_dirty(dirty, session);
         }
         events.push_back(Event::LinkFlow {
             link,
@@ -123,7 +123,7 @@ impl Connection {
         }
         if echo {
             session.queue_flow(link.handle);
-            mark(dirty, session);
+            mark_dirty(dirty, session);
         }
         let available = flow.available;
         events.push_back(Event::SenderFlow {
@@ -136,7 +136,7 @@ impl Connection {
     pub(super) fn mark_channel(&mut self, channel: u16) {
         let session = self.sessions.get_mut(usize::from(channel));
         if let Some(session) = session.and_then(Option::as_deref_mut) {
-            mark(&mut self.dirty, session);
+            mark_dirty(&mut self.dirty, session);
         }
     }
 }
@@ -169,7 +169,7 @@ impl Connection {
         link.drain = drain;
         if link.state != LinkState::Asked {
             session.queue_flow(handle.handle);
-            mark(dirty, session);
+            mark_dirty(dirty, session);
         }
     }
 
@@ -205,6 +205,6 @@ impl Connection {
         link.delivery_count = link.delivery_count.plus(credit);
         link.sender.taken += u64::from(credit);
         session.queue_flow(handle.handle);
-        mark(dirty, session);
+        mark_dirty(dirty, session);
     }
 }

@@ -118,7 +118,7 @@ impl Connection {
         let generation = link.generation;
         if link.credit > 0 {
             session.queue_flow(handle);
-            super::mark(&mut self.dirty, session);
+            super::mark_dirty(&mut self.dirty, session);
         }
         let link = LinkHandle {
             channel,

@@ -289,7 +289,7 @@ struct Found<'a> {
 }
 
 /// Has the session flushed at the end of the turn.
-fn mark(dirty: &mut Vec<u16>, session: &mut Session) {
+fn mark_dirty(dirty: &mut Vec<u16>, session: &mut Session) {
     if !session.in_dirty && session.has_pending() {
         session.in_dirty = true;
         dirty.push(session.channel);

@@ -3,7 +3,7 @@
 use bytes::{Buf, BytesMut};
 
 use super::handshake::Phase;
-use super::{Connection, mark};
+use super::{Connection, mark_dirty};
 use crate::base::{Serial, limits};
 use crate::link::link::{Link, LinkState};
 use crate::link::session::{Received, Session, SessionState};
@@ -66,7 +66,7 @@ impl Connection {
             return false;
         }
         session.count_incoming_run(frames);
-        mark(&mut self.dirty, session);
+        mark_dirty(&mut self.dirty, session);
         self.counters.frames_in += u64::from(frames);
         self.counters.transfers_in += u64::from(frames);
         input.advance(taken);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Connection, Found, mark};
+use super::{Connection, Found, mark_dirty};
 use crate::base::Serial;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
@@ -163,7 +163,7 @@ impl Connection {
         queue(run);
         forget(session, handle.handle, settled_count);
         session.received.tidy();
-        mark(dirty, session);
+        mark_dirty(dirty, session);
     }
 
     /// Settles a delivery that we sent, after an [`Event::Outcome`] that was not settled.
@@ -178,7 +178,7 @@ impl Connection {
         session.sent.remove(delivery_id);
         forget(session, handle.handle, 1);
         session.queue_disposition(Role::Sender, delivery_id, true, state);
-        mark(dirty, session);
+        mark_dirty(dirty, session);
     }
 
     /// Client, second settle mode, and consumers that want an answer: tells the outcome of a delivery

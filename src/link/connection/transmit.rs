@@ -36,7 +36,7 @@ impl Connection {
             };
             session.in_dirty = false;
             session.flush(&mut self.output);
-            super::mark(&mut self.dirty, session);
+            super::mark_dirty(&mut self.dirty, session);
         }
     }
 }

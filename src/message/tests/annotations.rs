@@ -11,12 +11,12 @@ use crate::wire::{Value, begin_map, encode_value, end};
 /// An encoded map of these pairs.
 fn map(pairs: &[(Value, Value)]) -> Vec<u8> {
     let mut out = Vec::new();
-    let mark = begin_map(&mut out);
+    let compound = begin_map(&mut out);
     for (key, value) in pairs {
         encode_value(key, &mut out);
         encode_value(value, &mut out);
     }
-    end(&mut out, mark, 2 * pairs.len());
+    end(&mut out, compound, 2 * pairs.len());
     out
 }
 

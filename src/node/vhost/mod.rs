@@ -39,11 +39,11 @@ pub(crate) struct Failed;
 
 /// How a gateway's work went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Pace {
+pub(crate) enum RunOutcome {
     /// All is done.
-    Light,
+    Finished,
     /// A hold used up its time, and there may be more to do.
-    Heavy,
+    OutOfTime,
 }
 
 /// One vhost. Its lock is held for a batch, never across an await; who is to be woken is woken
@@ -185,7 +185,7 @@ impl<D: Disk> Vhost<D> {
 
     /// Does a gateway's work, at most [`BATCH_COMMANDS_MAX`] commands under one hold, until all is done
     /// or a hold has used up its time: then others have their turn first.
-    pub(crate) fn run(&self, gateway: &mut Gateway, outbox: &Outbox) -> Result<Pace, Failed> {
+    pub(crate) fn run(&self, gateway: &mut Gateway, outbox: &Outbox) -> Result<RunOutcome, Failed> {
         while gateway.has_work() {
             let is_used_up = self.hold(Some(gateway), |now, core, effects, gateway| {
                 if let Some(gateway) = gateway {
@@ -196,10 +196,10 @@ impl<D: Disk> Vhost<D> {
                 effects.meter.is_used_up()
             })?;
             if is_used_up {
-                return Ok(Pace::Heavy);
+                return Ok(RunOutcome::OutOfTime);
             }
         }
-        Ok(Pace::Light)
+        Ok(RunOutcome::Finished)
     }
 
     /// Fires what is due. Returns when to come again.

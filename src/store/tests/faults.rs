@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::store::format::{
-    Agreed, HEADER_BYTES, Header, Kind, MARK_BYTES, Mark, begin_frame, end_frame,
+    Agreed, COMMIT_RECORD_BYTES, CommitRecord, HEADER_BYTES, Header, Kind, begin_frame, end_frame,
 };
 use crate::store::prepare::segment_name;
 use crate::store::sim_disk::Crash;
@@ -179,18 +179,21 @@ fn commit(kind: Kind, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn mark(agreed: Agreed) -> Vec<u8> {
+fn commit_record(agreed: Agreed) -> Vec<u8> {
     let (wall, durable) = (Timestamp(1), Lsn(1));
-    let mark = Mark {
+    let commit_record = CommitRecord {
         wall,
         durable,
         agreed,
     };
     let mut bytes = Vec::new();
-    mark.encode(0, &mut bytes);
-    assert_eq!(bytes.len(), MARK_BYTES);
-    assert_eq!(Mark::decode(&bytes), Some(mark));
-    assert_eq!(Mark::decode(&bytes[..MARK_BYTES - 1]), None);
+    commit_record.encode(0, &mut bytes);
+    assert_eq!(bytes.len(), COMMIT_RECORD_BYTES);
+    assert_eq!(CommitRecord::decode(&bytes), Some(commit_record));
+    assert_eq!(
+        CommitRecord::decode(&bytes[..COMMIT_RECORD_BYTES - 1]),
+        None
+    );
     bytes
 }
 
@@ -211,10 +214,10 @@ fn what_a_node_of_a_cluster_wrote_is_refused_and_left_as_it_is() {
         ..Agreed::default()
     };
     for (kind, payload, refused) in [
-        (Kind::Mark, mark(Agreed::default()), false),
-        (Kind::Mark, mark(in_term), true),
-        (Kind::Mark, mark(led), true),
-        (Kind::Mark, mark(placed), true),
+        (Kind::CommitRecord, commit_record(Agreed::default()), false),
+        (Kind::CommitRecord, commit_record(in_term), true),
+        (Kind::CommitRecord, commit_record(led), true),
+        (Kind::CommitRecord, commit_record(placed), true),
         (Kind::Consensus, b"blank".to_vec(), true),
     ] {
         let disk = SimDisk::default();

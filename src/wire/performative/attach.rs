@@ -192,7 +192,7 @@ impl AttachFrame<'_> {
     /// Writes the attach that answers the peer's.
     pub fn write(&self, out: &mut Vec<u8>, answer: &AttachAnswer) -> Result<(), DecodeError> {
         wire::write_descriptor(out, codes::ATTACH);
-        let mark = wire::begin_list(out);
+        let compound = wire::begin_list(out);
         wire::write_string(out, self.name);
         wire::write_uint(out, self.handle);
         wire::write_bool(out, self.role == Role::Receiver);
@@ -221,7 +221,7 @@ impl AttachFrame<'_> {
         write_or_null(out, symbols(&answer.offered_capabilities).as_ref());
         wire::write_null(out);
         write_or_null(out, answer.properties.as_ref());
-        wire::end(out, mark, 14);
+        wire::end(out, compound, 14);
         Ok(())
     }
 }
@@ -254,7 +254,7 @@ fn write_source_with_outcomes(out: &mut Vec<u8>, source: &[u8]) -> Result<(), De
     let mut described = Reader::new(source).described()?;
     let mut list = described.value.list()?;
     wire::write_descriptor(out, codes::SOURCE);
-    let mark = wire::begin_list(out);
+    let compound = wire::begin_list(out);
     for _ in 0..8 {
         echo(out, list.raw()?.unwrap_or_default());
     }
@@ -268,6 +268,6 @@ fn write_source_with_outcomes(out: &mut Vec<u8>, source: &[u8]) -> Result<(), De
     }
     let capabilities = list.raw()?;
     echo(out, capabilities.unwrap_or_default());
-    wire::end(out, mark, 11);
+    wire::end(out, compound, 11);
     Ok(())
 }

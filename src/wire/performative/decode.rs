@@ -156,7 +156,7 @@ pub fn encode(out: &mut Vec<u8>, performative: &Performative) {
 /// Writes a detach; `closed` is always on the wire, as RabbitMQ has it.
 fn write_detach(out: &mut Vec<u8>, detach: &Detach) {
     wire::write_descriptor(out, codes::DETACH);
-    let mark = wire::begin_list(out);
+    let compound = wire::begin_list(out);
     wire::write_uint(out, detach.handle.0);
     wire::write_bool(out, detach.closed);
     let count = if let Some(error) = &detach.error {
@@ -165,7 +165,7 @@ fn write_detach(out: &mut Vec<u8>, detach: &Detach) {
     } else {
         2
     };
-    wire::end(out, mark, count);
+    wire::end(out, compound, count);
 }
 
 /// One line about a frame body, for traces.

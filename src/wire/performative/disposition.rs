@@ -38,7 +38,7 @@ impl Disposition {
     /// Writes it.
     pub fn write(&self, out: &mut Vec<u8>) {
         wire::write_descriptor(out, codes::DISPOSITION);
-        let mark = wire::begin_list(out);
+        let compound = wire::begin_list(out);
         wire::write_bool(out, self.role == Role::Receiver);
         wire::write_uint(out, self.first.0);
         if self.last == self.first {
@@ -53,6 +53,6 @@ impl Disposition {
         } else {
             4
         };
-        wire::end(out, mark, count);
+        wire::end(out, compound, count);
     }
 }

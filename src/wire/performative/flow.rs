@@ -69,7 +69,7 @@ impl Flow {
     /// Writes it.
     pub fn write(&self, out: &mut Vec<u8>) {
         wire::write_descriptor(out, codes::FLOW);
-        let mark = wire::begin_list(out);
+        let compound = wire::begin_list(out);
         write_optional(out, self.next_incoming_id.map(|id| id.0));
         wire::write_uint(out, self.incoming_window);
         wire::write_uint(out, self.next_outgoing_id.0);
@@ -88,7 +88,7 @@ impl Flow {
         };
         flag(out, link.drain);
         flag(out, self.echo);
-        wire::end(out, mark, 10);
+        wire::end(out, compound, 10);
     }
 }
 

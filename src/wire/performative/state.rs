@@ -191,13 +191,13 @@ impl DeliveryState {
 
 fn write_empty(out: &mut Vec<u8>, code: u64) {
     wire::write_descriptor(out, code);
-    let mark = wire::begin_list(out);
-    wire::end(out, mark, 0);
+    let compound = wire::begin_list(out);
+    wire::end(out, compound, 0);
 }
 
 fn write_list(out: &mut Vec<u8>, code: u64, write: impl FnOnce(&mut Vec<u8>) -> usize) {
     wire::write_descriptor(out, code);
-    let mark = wire::begin_list(out);
+    let compound = wire::begin_list(out);
     let count = write(out);
-    wire::end(out, mark, count);
+    wire::end(out, compound, count);
 }

@@ -34,7 +34,7 @@ pub(super) fn kept(encoded: &[u8]) -> Result<Option<Vec<u8>>, DecodeError> {
     };
     let mut out = Vec::with_capacity(encoded.len());
     wire::write_descriptor(&mut out, code);
-    let mark = wire::begin_list(&mut out);
+    let compound = wire::begin_list(&mut out);
     let count = list.left();
     let mut is_whole = true;
     for index in 0..count {
@@ -55,7 +55,7 @@ pub(super) fn kept(encoded: &[u8]) -> Result<Option<Vec<u8>>, DecodeError> {
             }
         };
     }
-    wire::end(&mut out, mark, count as usize);
+    wire::end(&mut out, compound, count as usize);
     Ok((!is_whole).then_some(out))
 }
 
@@ -95,10 +95,10 @@ fn write_filters(out: &mut Vec<u8>, raw: &[u8]) -> Result<bool, DecodeError> {
     match selector {
         _ if is_whole => out.extend_from_slice(raw),
         Some(pair) => {
-            let mark = wire::begin_map(out);
+            let compound = wire::begin_map(out);
             out.extend_from_slice(pair.key);
             out.extend_from_slice(pair.value);
-            wire::end(out, mark, 2);
+            wire::end(out, compound, 2);
         }
         None => wire::write_null(out),
     }
@@ -122,7 +122,7 @@ pub(super) fn replaced(
     let mut list: Fields<'_> = described.value.list()?;
     let mut out = Vec::with_capacity(body.len());
     wire::write_descriptor(&mut out, codes::number(described.descriptor));
-    let mark = wire::begin_list(&mut out);
+    let compound = wire::begin_list(&mut out);
     let count = list.left();
     for index in 0..count {
         let raw = list.raw()?;
@@ -132,6 +132,6 @@ pub(super) fn replaced(
             (None, None) => wire::write_null(&mut out),
         }
     }
-    wire::end(&mut out, mark, count as usize);
+    wire::end(&mut out, compound, count as usize);
     Ok(out)
 }

@@ -3,8 +3,8 @@
 use super::{ReceiverSettleMode, codes};
 use crate::base::Serial;
 use crate::base::limits::DELIVERY_TAG_BYTES_MAX;
+use crate::wire::fast_path::{FastFields, NotFast};
 use crate::wire::frame::FRAME_HEADER_BYTES;
-use crate::wire::usual::{Unusual, Usual};
 use crate::wire::{self, DecodeError, Fields};
 
 /// One frame of a message. [AMQP 2.7.5]
@@ -34,16 +34,16 @@ impl Transfer {
     /// Reads the fields of a transfer. States and hints are passed over: states are not negotiated in
     /// transfers.
     pub(super) fn read(list: Fields<'_>) -> Result<Self, DecodeError> {
-        match Self::usual(Usual::new(list.rest(), list.left())) {
+        match Self::fast_path(FastFields::new(list.rest(), list.left())) {
             Ok(transfer) => Ok(transfer),
-            Err(Unusual) => Self::general(list),
+            Err(NotFast) => Self::general(list),
         }
     }
 
     /// Reads one that says no more than is needed as a rule, in the usual form.
     #[inline]
-    fn usual(mut list: Usual<'_>) -> Result<Self, Unusual> {
-        let handle = list.uint()?.ok_or(Unusual)?;
+    fn fast_path(mut list: FastFields<'_>) -> Result<Self, NotFast> {
+        let handle = list.uint()?.ok_or(NotFast)?;
         let delivery_id = list.uint()?.map(Serial);
         let tag_bytes = list.binary()?;
         let message_format = list.uint()?;
@@ -60,7 +60,7 @@ impl Transfer {
             resume: false,
             aborted: false,
         };
-        list.is_done().then_some(transfer).ok_or(Unusual)
+        list.is_done().then_some(transfer).ok_or(NotFast)
     }
 
     fn general(mut list: Fields<'_>) -> Result<Self, DecodeError> {
@@ -108,7 +108,7 @@ impl Transfer {
             None => wire::write_null(out),
         };
         wire::write_descriptor(out, codes::TRANSFER);
-        let mark = wire::begin_list(out);
+        let compound = wire::begin_list(out);
         wire::write_uint(out, self.handle);
         optional(out, self.delivery_id.map(|id| id.0));
         match self.tag_bytes {
@@ -126,7 +126,7 @@ impl Transfer {
         wire::write_null(out);
         wire::write_bool(out, self.resume);
         wire::write_bool(out, self.aborted);
-        wire::end(out, mark, 10);
+        wire::end(out, compound, 10);
     }
 }
 
@@ -181,7 +181,7 @@ impl WholeTransfer {
             return None;
         }
         let fields = bytes.get(TRANSFER_HEAD_BYTES..payload)?;
-        let transfer = Transfer::usual(Usual::new(fields, count.into())).ok()?;
+        let transfer = Transfer::fast_path(FastFields::new(fields, count.into())).ok()?;
         let has_tag = transfer
             .tag_bytes
             .is_some_and(|bytes| bytes <= DELIVERY_TAG_BYTES_MAX);
@@ -217,8 +217,8 @@ pub const TRANSFER_BYTES_MAX: usize = 48;
 /// Frame header, descriptor, and the head of the list of fields.
 const TRANSFER_HEAD_BYTES: usize = FRAME_HEADER_BYTES + 3 + 3;
 
-/// What frame header and performative take as a rule: see [`FirstTransfer::usual_frame`].
-const USUAL_TRANSFER_BYTES: usize = TRANSFER_HEAD_BYTES + 14;
+/// What frame header and performative take as a rule: see [`FirstTransfer::fast_frame`].
+const FAST_TRANSFER_BYTES: usize = TRANSFER_HEAD_BYTES + 14;
 
 /// The descriptor in one byte.
 const TRANSFER_CODE: u8 = 0x14;
@@ -228,17 +228,17 @@ impl FirstTransfer {
     /// Frame header and performative of a delivery like most: unsettled, in one frame, of format 0, on
     /// the first link, with a delivery-id of more than one byte.
     #[inline]
-    fn usual_frame(
+    fn fast_frame(
         &self,
         channel: u16,
         more: bool,
         payload_bytes: usize,
-    ) -> Option<[u8; USUAL_TRANSFER_BYTES]> {
-        let is_usual = !more && !self.settled && self.message_format == 0 && self.handle == 0;
-        if !is_usual || self.delivery_id.0 <= 0xff {
+    ) -> Option<[u8; FAST_TRANSFER_BYTES]> {
+        let is_fast = !more && !self.settled && self.message_format == 0 && self.handle == 0;
+        if !is_fast || self.delivery_id.0 <= 0xff {
             return None;
         }
-        let size = u32::try_from(USUAL_TRANSFER_BYTES + payload_bytes).unwrap_or(u32::MAX);
+        let size = u32::try_from(FAST_TRANSFER_BYTES + payload_bytes).unwrap_or(u32::MAX);
         let [s0, s1, s2, s3] = size.to_be_bytes();
         let [c0, c1] = channel.to_be_bytes();
         let [i0, i1, i2, i3] = self.delivery_id.0.to_be_bytes();
@@ -303,7 +303,7 @@ pub fn write_transfer(
     payload_bytes: usize,
 ) {
     if let Some(first) = first
-        && let Some(frame) = first.usual_frame(channel, more, payload_bytes)
+        && let Some(frame) = first.fast_frame(channel, more, payload_bytes)
     {
         out.extend_from_slice(&frame);
         return;
@@ -412,13 +412,13 @@ mod tests {
             frame.extend_from_slice(b"payload");
             frame[3] = u8::try_from(frame.len()).unwrap();
             let has_tag = transfer.tag_bytes.is_some_and(|bytes| bytes <= 32);
-            let is_usual = byte.is_none() && (3..=6).contains(&count) && cut == 0 && has_tag;
+            let is_fast = byte.is_none() && (3..=6).contains(&count) && cut == 0 && has_tag;
             if let (Some(changed), Some(byte)) = (frame.get_mut(at), byte) {
                 *changed = byte;
             }
             frame.truncate(frame.len() - cut);
             let whole = WholeTransfer::parse(&frame, 100);
-            if is_usual && transfer.delivery_id.is_some() && (count < 6 || !transfer.more) {
+            if is_fast && transfer.delivery_id.is_some() && (count < 6 || !transfer.more) {
                 prop_assert!(whole.is_some());
             }
             if let Some(whole) = whole {
@@ -445,7 +445,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_read_as_usual_is_what_it_is(
+        fn what_the_fast_path_reads_is_what_the_general_way_reads(
             transfer in transfer(), count in 0..=10_u8, at in 6..30_usize, byte: Option<u8>,
         ) {
             let mut list = list(&transfer, count);
@@ -453,12 +453,12 @@ mod tests {
                 *changed = byte;
             }
             let fields = Reader::new(&list[3..]).list().unwrap();
-            let usual = Transfer::usual(Usual::new(fields.rest(), fields.left()));
+            let fast_path = Transfer::fast_path(FastFields::new(fields.rest(), fields.left()));
             if byte.is_none() && (1..=6).contains(&count) {
-                prop_assert!(usual.is_ok());
+                prop_assert!(fast_path.is_ok());
             }
-            if let Ok(usual) = usual {
-                prop_assert_eq!(Transfer::general(fields), Ok(usual));
+            if let Ok(fast_path) = fast_path {
+                prop_assert_eq!(Transfer::general(fields), Ok(fast_path));
             }
         }
     }

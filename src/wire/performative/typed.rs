@@ -117,7 +117,7 @@ fn without(bytes: &[u8], fields: &[u32]) -> Result<Vec<u8>, DecodeError> {
     let mut list = described.value.list()?;
     let mut out = Vec::with_capacity(bytes.len());
     wire::write_descriptor(&mut out, codes::number(described.descriptor));
-    let mark = wire::begin_list(&mut out);
+    let compound = wire::begin_list(&mut out);
     let count = list.left();
     for index in 0..count {
         match list.raw()? {
@@ -125,7 +125,7 @@ fn without(bytes: &[u8], fields: &[u32]) -> Result<Vec<u8>, DecodeError> {
             _ => wire::write_null(&mut out),
         }
     }
-    wire::end(&mut out, mark, count as usize);
+    wire::end(&mut out, compound, count as usize);
     Ok(out)
 }
 

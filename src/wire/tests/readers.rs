@@ -10,11 +10,11 @@ use crate::wire::{
 #[test]
 fn absent_fields_at_the_end_read_as_null() {
     let mut list = Vec::new();
-    let mark = begin_list(&mut list);
+    let compound = begin_list(&mut list);
     write_or_null(&mut list, None, write_bool);
     write_uint(&mut list, 300);
     write_string(&mut list, "text");
-    end(&mut list, mark, 3);
+    end(&mut list, compound, 3);
     let mut fields = Reader::new(&list).list().unwrap();
     assert_eq!(fields.left(), 3);
     assert_eq!(fields.bool(), Ok(None));
@@ -96,14 +96,14 @@ fn descriptors_are_ulongs_or_symbols() {
 #[test]
 fn pairs_give_keys_and_values_in_place() {
     let mut map = Vec::new();
-    let mark = begin_map(&mut map);
+    let compound = begin_map(&mut map);
     write_symbol(&mut map, "a");
     write_uint(&mut map, 0);
     write_ulong(&mut map, 7);
     write_string(&mut map, "v");
     write_string(&mut map, "s");
     write_bool(&mut map, true);
-    end(&mut map, mark, 6);
+    end(&mut map, compound, 6);
     let pairs = Reader::new(&map).map().unwrap();
     assert_eq!(Pairs::bare(pairs.rest(), pairs.left()).count(), 3);
     let [a, seven, s] = &pairs.map(Result::unwrap).collect::<Vec<_>>()[..] else {

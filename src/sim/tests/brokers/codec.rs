@@ -72,9 +72,9 @@ fn write(
     code: u64,
     fields: impl FnOnce(&mut Vec<u8>) -> usize,
 ) {
-    let mark = begin_frame(out, kind, 0);
+    let frame_start = begin_frame(out, kind, 0);
     list(out, code, fields);
-    end_frame(out, mark);
+    end_frame(out, frame_start);
 }
 
 fn list(out: &mut Vec<u8>, code: u64, fields: impl FnOnce(&mut Vec<u8>) -> usize) {
@@ -212,7 +212,7 @@ pub(super) fn transfer(
 ) -> u32 {
     let chunks: Vec<&[u8]> = payload.chunks(CHUNK_BYTES).collect();
     for (number, chunk) in chunks.iter().enumerate() {
-        let mark = begin_frame(out, FrameKind::Amqp, 0);
+        let frame_start = begin_frame(out, FrameKind::Amqp, 0);
         list(out, 0x14, |out| {
             wire::write_uint(out, handle);
             if number == 0 {
@@ -227,7 +227,7 @@ pub(super) fn transfer(
             6
         });
         out.extend_from_slice(chunk);
-        end_frame(out, mark);
+        end_frame(out, frame_start);
     }
     u32::try_from(chunks.len()).unwrap()
 }

@@ -26,7 +26,7 @@ use crate::node::{Clock, Node, Store, Vhost};
 use crate::record;
 use crate::sim::{Archive, DurableState, durable_state};
 use crate::store::sim_disk::{Crash, SimDisk};
-use crate::store::{self, CommitPace, StoreState};
+use crate::store::{self, GroupCommit, StoreState};
 
 /// Messages of up to so many bytes are taken.
 const MESSAGE_BYTES_MAX: u64 = 4 * 1024;
@@ -189,7 +189,7 @@ impl Machine {
             registry: Registry::new(Name::from(DEFAULT_VHOST), []),
             core_options: core_options(shape),
             store_options: store_options(),
-            pace: CommitPace::new(CommitPace::DELAY_US_DEFAULT),
+            group_commit: GroupCommit::new(GroupCommit::DELAY_US_DEFAULT),
             seed: 7,
             clock: clock.clone(),
         };

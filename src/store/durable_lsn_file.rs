@@ -15,39 +15,39 @@ const EVERY_MS: u64 = 1_000;
 
 /// Writes the file. It is never synced: it may be late, it never promises too much.
 #[derive(Debug)]
-pub(super) struct Witness<F> {
+pub(super) struct DurableLsnFile<F> {
     file: Option<F>,
-    told: Lsn,
+    written: Lsn,
     at: Option<Timestamp>,
 }
 
-impl<F> Default for Witness<F> {
+impl<F> Default for DurableLsnFile<F> {
     fn default() -> Self {
         Self {
             file: None,
-            told: Lsn(0),
+            written: Lsn(0),
             at: None,
         }
     }
 }
 
-impl<F: DiskFile> Witness<F> {
+impl<F: DiskFile> DurableLsnFile<F> {
     /// Whether it is time to tell that the log is durable up to a record.
     pub(super) fn is_due(&self, durable: Lsn, wall: Timestamp) -> bool {
         let waited = self
             .at
             .is_none_or(|at| (wall.0 - at.0).unsigned_abs() >= EVERY_MS);
-        durable > self.told && waited
+        durable > self.written && waited
     }
 
     /// Tells it. What fails is told the next time.
-    pub(super) fn tell<D: Disk<File = F>>(
+    pub(super) fn write<D: Disk<File = F>>(
         &mut self,
         disk: &D,
         durable: Lsn,
         wall: Timestamp,
     ) -> Result<(), DiskError> {
-        (self.told, self.at) = (durable, Some(wall));
+        (self.written, self.at) = (durable, Some(wall));
         let file = match self.file.take() {
             Some(file) => file,
             None => disk.create(NAME)?,
@@ -65,7 +65,7 @@ impl<F: DiskFile> Witness<F> {
 }
 
 /// The last record that was durable according to the file, 0 if it tells nothing.
-pub(super) fn told<D: Disk>(disk: &D) -> Result<Lsn, StoreError> {
+pub(super) fn read<D: Disk>(disk: &D) -> Result<Lsn, StoreError> {
     if !disk.list()?.iter().any(|name| name == NAME) {
         return Ok(Lsn(0));
     }
@@ -74,9 +74,9 @@ pub(super) fn told<D: Disk>(disk: &D) -> Result<Lsn, StoreError> {
 }
 
 fn decode(bytes: &[u8]) -> Option<Lsn> {
-    let (told, crc) = bytes.split_last_chunk::<4>()?;
-    let mut reader = Cursor(told);
-    let whole = bytes.len() == BYTES && crc32c::crc32c(told) == u32::from_le_bytes(*crc);
+    let (written, crc) = bytes.split_last_chunk::<4>()?;
+    let mut reader = Cursor(written);
+    let whole = bytes.len() == BYTES && crc32c::crc32c(written) == u32::from_le_bytes(*crc);
     let known = reader.take(8)? == MAGIC;
     let durable = Lsn(reader.u64()?);
     (whole && known).then_some(durable)

@@ -15,7 +15,7 @@ const POUR_US_MAX: u64 = 1_500;
 
 /// Decides when to commit. Times are microseconds on any clock that only goes forward.
 #[derive(Clone, Debug)]
-pub struct CommitPace {
+pub struct GroupCommit {
     delay_us: u64,
     /// Also when little goes on.
     always: bool,
@@ -62,7 +62,7 @@ pub enum Due {
     At(u64),
 }
 
-impl CommitPace {
+impl GroupCommit {
     /// The default delay under load, in microseconds; more spares flash, less spares patience.
     pub const DELAY_US_DEFAULT: u64 = 200;
     /// Records that nobody waits for start no commit of their own for so long, in microseconds: they
@@ -186,85 +186,89 @@ mod tests {
         }
     }
 
-    fn committed(pace: &mut CommitPace, records: u64) {
-        pace.committed(0, records, 0);
+    fn committed(group_commit: &mut GroupCommit, records: u64) {
+        group_commit.committed(0, records, 0);
     }
 
     #[test]
     fn a_lone_record_does_not_wait_and_a_crowd_does() {
-        let mut pace = CommitPace::new(200);
-        assert_eq!(pace.poll(0, NOTHING), Due::Idle);
-        assert_eq!(pace.poll(0, awaited(100)), Due::Now);
-        committed(&mut pace, 1);
-        assert_eq!(pace.poll(1000, awaited(100)), Due::Now);
-        committed(&mut pace, 50);
-        assert_eq!(pace.poll(2000, awaited(100)), Due::At(2200));
-        assert_eq!(pace.poll(2100, awaited(1000)), Due::At(2200));
-        assert_eq!(pace.poll(2100, awaited(COMMIT_BYTES)), Due::Now);
-        assert_eq!(pace.poll(2200, awaited(1000)), Due::Now);
+        let mut group_commit = GroupCommit::new(200);
+        assert_eq!(group_commit.poll(0, NOTHING), Due::Idle);
+        assert_eq!(group_commit.poll(0, awaited(100)), Due::Now);
+        committed(&mut group_commit, 1);
+        assert_eq!(group_commit.poll(1000, awaited(100)), Due::Now);
+        committed(&mut group_commit, 50);
+        assert_eq!(group_commit.poll(2000, awaited(100)), Due::At(2200));
+        assert_eq!(group_commit.poll(2100, awaited(1000)), Due::At(2200));
+        assert_eq!(group_commit.poll(2100, awaited(COMMIT_BYTES)), Due::Now);
+        assert_eq!(group_commit.poll(2200, awaited(1000)), Due::Now);
     }
 
     #[test]
     fn a_lone_record_waits_where_that_is_asked_for() {
-        let mut pace = CommitPace::always(20_000);
-        assert_eq!(pace.poll(0, awaited(100)), Due::At(20_000));
-        assert_eq!(pace.poll(20_000, awaited(100)), Due::Now);
-        committed(&mut pace, 1);
-        assert_eq!(pace.poll(30_000, awaited(100)), Due::At(50_000));
-        assert_eq!(pace.poll(30_001, awaited(COMMIT_BYTES)), Due::Now);
+        let mut group_commit = GroupCommit::always(20_000);
+        assert_eq!(group_commit.poll(0, awaited(100)), Due::At(20_000));
+        assert_eq!(group_commit.poll(20_000, awaited(100)), Due::Now);
+        committed(&mut group_commit, 1);
+        assert_eq!(group_commit.poll(30_000, awaited(100)), Due::At(50_000));
+        assert_eq!(group_commit.poll(30_001, awaited(COMMIT_BYTES)), Due::Now);
     }
 
     #[test]
     fn a_record_nobody_waits_for_rides_with_the_next_or_goes_a_little_later() {
-        let mut pace = CommitPace::new(200);
-        assert_eq!(pace.poll(0, unawaited(100)), Due::At(20_000));
-        assert_eq!(pace.poll(9_000, unawaited(COMMIT_BYTES)), Due::Now);
-        assert_eq!(pace.poll(9_000, awaited(200)), Due::Now);
-        committed(&mut pace, 50);
-        assert_eq!(pace.poll(10_000, unawaited(100)), Due::At(30_000));
+        let mut group_commit = GroupCommit::new(200);
+        assert_eq!(group_commit.poll(0, unawaited(100)), Due::At(20_000));
+        assert_eq!(group_commit.poll(9_000, unawaited(COMMIT_BYTES)), Due::Now);
+        assert_eq!(group_commit.poll(9_000, awaited(200)), Due::Now);
+        committed(&mut group_commit, 50);
+        assert_eq!(group_commit.poll(10_000, unawaited(100)), Due::At(30_000));
         // Who begins to wait waits for company like everybody, from then on.
-        assert_eq!(pace.poll(15_000, awaited(100)), Due::At(15_200));
-        committed(&mut pace, 1);
-        assert_eq!(pace.poll(40_000, unawaited(100)), Due::At(60_000));
-        assert_eq!(pace.poll(60_000, unawaited(100)), Due::Now);
-        let mut pace = CommitPace::always(50_000);
-        assert_eq!(pace.poll(0, unawaited(100)), Due::At(50_000));
+        assert_eq!(group_commit.poll(15_000, awaited(100)), Due::At(15_200));
+        committed(&mut group_commit, 1);
+        assert_eq!(group_commit.poll(40_000, unawaited(100)), Due::At(60_000));
+        assert_eq!(group_commit.poll(60_000, unawaited(100)), Due::Now);
+        let mut group_commit = GroupCommit::always(50_000);
+        assert_eq!(group_commit.poll(0, unawaited(100)), Due::At(50_000));
     }
 
     #[test]
     fn a_commit_waits_for_more_while_much_arrives() {
-        let mut pace = CommitPace::new(200);
-        pace.committed(1_000, 50, 0);
+        let mut group_commit = GroupCommit::new(200);
+        group_commit.committed(1_000, 50, 0);
         // 500 bytes a microsecond: looked at after 0, 50, 100, 200, 400, 800 microseconds.
         let mut now_us = 1_100;
         for wait_us in [50, 50, 100, 200, 400] {
             let arrived = (now_us - 1_000) * 500;
-            let due = pace.poll(now_us, pouring(COMMIT_BYTES, arrived));
+            let due = group_commit.poll(now_us, pouring(COMMIT_BYTES, arrived));
             assert_eq!(due, Due::At(now_us + wait_us));
-            let early = pace.poll(now_us + 1, pouring(COMMIT_BYTES, arrived));
+            let early = group_commit.poll(now_us + 1, pouring(COMMIT_BYTES, arrived));
             assert_eq!(early, due, "not looked at before");
             now_us += wait_us;
         }
         let arrived = (now_us - 1_000) * 500;
-        let last = pace.poll(now_us, pouring(COMMIT_BYTES, arrived));
+        let last = group_commit.poll(now_us, pouring(COMMIT_BYTES, arrived));
         assert_eq!(last, Due::At(1_100 + POUR_US_MAX));
         assert_eq!(
-            pace.poll(now_us, pouring(COMMIT_BYTES_MAX, arrived)),
+            group_commit.poll(now_us, pouring(COMMIT_BYTES_MAX, arrived)),
             Due::Now
         );
-        let late = pace.poll(1_100 + POUR_US_MAX, pouring(COMMIT_BYTES, arrived));
+        let late = group_commit.poll(1_100 + POUR_US_MAX, pouring(COMMIT_BYTES, arrived));
         assert_eq!(late, Due::Now);
     }
 
     #[test]
     fn a_commit_does_not_wait_once_little_arrives() {
-        let mut pace = CommitPace::new(200);
-        pace.committed(1_000, 50, 0);
+        let mut group_commit = GroupCommit::new(200);
+        group_commit.committed(1_000, 50, 0);
         let full = pouring(COMMIT_BYTES, 50_000);
-        assert_eq!(pace.poll(1_100, full), Due::At(1_150));
-        assert_eq!(pace.poll(1_150, full), Due::Now, "nothing came");
-        pace.committed(1_150, 50, 50_000);
+        assert_eq!(group_commit.poll(1_100, full), Due::At(1_150));
+        assert_eq!(group_commit.poll(1_150, full), Due::Now, "nothing came");
+        group_commit.committed(1_150, 50, 50_000);
         let slow = pouring(COMMIT_BYTES, 50_000 + 40_000);
-        assert_eq!(pace.poll(2_150, slow), Due::Now, "40 bytes a microsecond");
+        assert_eq!(
+            group_commit.poll(2_150, slow),
+            Due::Now,
+            "40 bytes a microsecond"
+        );
     }
 }

@@ -4,17 +4,17 @@ use super::codes;
 
 /// A field that is written otherwise, or wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Unusual;
+pub(super) struct NotFast;
 
-/// Fields one after the other: absent ones at the end read as null. Where one is [`Unusual`] the list is
+/// Fields one after the other: absent ones at the end read as null. Where one is [`NotFast`] the list is
 /// read as any other is, by [`Fields`](super::Fields).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Usual<'a> {
+pub(super) struct FastFields<'a> {
     bytes: &'a [u8],
     left: u32,
 }
 
-impl<'a> Usual<'a> {
+impl<'a> FastFields<'a> {
     pub(super) const fn new(bytes: &'a [u8], left: u32) -> Self {
         Self { bytes, left }
     }
@@ -35,53 +35,53 @@ impl<'a> Usual<'a> {
     }
 
     #[inline]
-    pub(super) fn bool(&mut self) -> Result<Option<bool>, Unusual> {
+    pub(super) fn bool(&mut self) -> Result<Option<bool>, NotFast> {
         match self.code()? {
             codes::NULL => Ok(None),
             codes::TRUE => Ok(Some(true)),
             codes::FALSE => Ok(Some(false)),
-            _ => Err(Unusual),
+            _ => Err(NotFast),
         }
     }
 
     #[inline]
-    pub(super) fn ubyte(&mut self) -> Result<Option<u8>, Unusual> {
+    pub(super) fn ubyte(&mut self) -> Result<Option<u8>, NotFast> {
         match self.code()? {
             codes::NULL => Ok(None),
             codes::UBYTE => self.take().map(|[number]| Some(number)),
-            _ => Err(Unusual),
+            _ => Err(NotFast),
         }
     }
 
     #[inline]
-    pub(super) fn uint(&mut self) -> Result<Option<u32>, Unusual> {
+    pub(super) fn uint(&mut self) -> Result<Option<u32>, NotFast> {
         match self.code()? {
             codes::NULL => Ok(None),
             codes::UINT_0 => Ok(Some(0)),
             codes::SMALL_UINT => self.take().map(|[number]| Some(number.into())),
             codes::UINT => self.take().map(|bytes| Some(u32::from_be_bytes(bytes))),
-            _ => Err(Unusual),
+            _ => Err(NotFast),
         }
     }
 
     /// Passes a short binary; its length, in bytes.
     #[inline]
-    pub(super) fn binary(&mut self) -> Result<Option<usize>, Unusual> {
+    pub(super) fn binary(&mut self) -> Result<Option<usize>, NotFast> {
         match self.code()? {
             codes::NULL => Ok(None),
             codes::BINARY_8 => {
                 let [length] = self.take()?;
                 let length = usize::from(length);
-                self.bytes = self.bytes.get(length..).ok_or(Unusual)?;
+                self.bytes = self.bytes.get(length..).ok_or(NotFast)?;
                 Ok(Some(length))
             }
-            _ => Err(Unusual),
+            _ => Err(NotFast),
         }
     }
 
     /// The type code of the next field; that of null if there is none.
     #[inline]
-    fn code(&mut self) -> Result<u8, Unusual> {
+    fn code(&mut self) -> Result<u8, NotFast> {
         let Some(left) = self.left.checked_sub(1) else {
             return Ok(codes::NULL);
         };
@@ -90,8 +90,8 @@ impl<'a> Usual<'a> {
     }
 
     #[inline]
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Unusual> {
-        let (taken, rest) = self.bytes.split_first_chunk().ok_or(Unusual)?;
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], NotFast> {
+        let (taken, rest) = self.bytes.split_first_chunk().ok_or(NotFast)?;
         self.bytes = rest;
         Ok(*taken)
     }
