@@ -129,7 +129,7 @@ impl Measure {
                     has_envelopes = true;
                 }
                 Fact::Checkpointed { messages, .. } => {
-                    own_bytes += messages.len() * CHECKPOINTED_BYTES
+                    own_bytes += messages.len() * CHECKPOINTED_BYTES;
                 }
                 Fact::Removed { .. }
                 | Fact::Returned { .. }
