@@ -124,7 +124,8 @@ impl Broker {
         for (connection, effect) in effects.outgoing.drain(..) {
             let index = usize::try_from(connection.0).expect("an index");
             let gateway = self.gateways.get_mut(index);
-            gateway.expect("it was accepted").push_effect(effect);
+            let gateway = gateway.expect("it was accepted");
+            gateway.batch().push_effect(effect);
         }
         effects.garbage.clear();
         result
@@ -137,7 +138,9 @@ impl Broker {
             while self.gateway(index).has_work() {
                 self.hold(|now, core, effects, gateways| {
                     let gateway = gateways.get_mut(index).expect("it was accepted");
-                    gateway.run(now, core, effects, BATCH_COMMANDS_MAX);
+                    gateway
+                        .batch()
+                        .apply(now, core, effects, BATCH_COMMANDS_MAX);
                 });
                 self.gateway(index).handle_answers(now);
             }

@@ -274,7 +274,7 @@ impl Gateway {
 
     /// Forgets what was to be done, and lets the bodies go that only that named.
     pub(super) fn forget_work(&mut self) {
-        for work in std::mem::take(&mut self.work) {
+        for work in self.batch.take_work() {
             if let Work::Command(Command::Publish(publish)) = work {
                 self.release_ahead(publish.message.ahead().map(|body| **body));
             }

@@ -113,7 +113,7 @@ impl Gateway {
             route,
         };
         let id = self.add_link(place, attach, Kind::Publisher(Box::new(Publisher::new(to))))?;
-        self.work.push_back(Work::Ask(Ask::Publisher(id), question));
+        self.batch.push(Work::Ask(Ask::Publisher(id), question));
         Ok(())
     }
 
@@ -188,8 +188,8 @@ impl Gateway {
         let session = self.sessions.get(&place.1).copied().unwrap_or_default();
         let id = self.add_link(place, attach, Kind::Consumer(Box::new(consumer)))?;
         let queue = queue.clone();
-        self.work
-            .push_back(if self.check_right(Right::Read, &queue, "queue").is_err() {
+        self.batch
+            .push(if self.check_right(Right::Read, &queue, "queue").is_err() {
                 Work::Ask(
                     Ask::Forbidden(id),
                     Command::Queue(QueueCommand::Get { name: queue }),
@@ -265,8 +265,8 @@ impl Gateway {
     pub(super) fn declare_bare(&mut self, queue: &Name) -> Result<(), Error> {
         self.check_right(Right::Configure, queue, "queue")?;
         check_new_name(CoreKind::Queue, queue).map_err(|error| errors::core(&error))?;
-        self.work
-            .push_back(Work::Command(Command::Queue(QueueCommand::Declare {
+        self.batch
+            .push(Work::Command(Command::Queue(QueueCommand::Declare {
                 connection: Some(self.id),
                 name: queue.clone(),
                 durable: true,

@@ -14,7 +14,7 @@ use super::links::{Kind, LinkId, Links, Sent};
 use super::presettled::{Presettled, Written};
 use super::sasl::Sasl;
 use super::stream::Streams;
-use super::work::{Answered, Work};
+use super::work::{Answered, Batch, Work};
 use crate::access::{Credentials, Peer};
 use crate::base::limits::{AHEAD_HEAD_BYTES_MAX, PARTIAL_FREE_BYTES};
 #[cfg(test)]
@@ -29,14 +29,14 @@ use crate::wire::performative::Error;
 const ENCODED_BYTES_MAX: u64 = 256 * 1024;
 
 /// The gateway of one connection. Methods are of four kinds: input (`handle_*`, [`push_effects`]),
-/// work under the core's lock ([`run`]), output ([`poll_transmit`], [`next_deadline`]) and state
-/// questions.
+/// work for whoever holds the core's lock ([`batch`]), output ([`poll_transmit`], [`next_deadline`])
+/// and state questions.
 ///
-/// A turn: `handle_bytes`, `run` until there is no work, `handle_answers`, `handle_effects`, the
-/// same again while there is work, `poll_transmit`.
+/// A turn: `handle_bytes`, the batch applied until there is no work, `handle_answers`,
+/// `handle_effects`, the same again while there is work, `poll_transmit`.
 ///
 /// [`push_effects`]: Gateway::push_effects
-/// [`run`]: Gateway::run
+/// [`batch`]: Gateway::batch
 /// [`poll_transmit`]: Gateway::poll_transmit
 /// [`next_deadline`]: Gateway::next_deadline
 #[derive(Debug)]
@@ -71,10 +71,8 @@ pub struct Gateway {
     pub(super) last_outcome: Option<SharedOutcome>,
     pub(super) presettled: Presettled,
     pub(super) sessions: Map<SessionHandle, SessionId>,
-    pub(super) work: VecDeque<Work>,
-    pub(super) answered: Vec<Answered>,
-    /// From the core, in order, not handled yet.
-    pub(super) effects: VecDeque<Effect>,
+    /// What the core is to do, and what it did.
+    pub(super) batch: Batch,
     /// Answers that wait until their record is durable, in the order of LSNs.
     pub(super) waiting: VecDeque<(Lsn, Waiting)>,
     /// What is durable, as far as we know.
@@ -83,7 +81,7 @@ pub struct Gateway {
     pub(super) alarm: bool,
     /// There is little room in memory: publishers use up the credit they have.
     pub(super) crowded: bool,
-    /// Room, in bytes since open: deliveries taken from the core, and the limit it was told.
+    /// Room, in bytes since open: deliveries that were handled, and the limit the core was told.
     pub(super) taken_bytes: u64,
     room_told_bytes: u64,
     /// Pieces that were written ahead and are not durable, and their bytes.
@@ -142,9 +140,7 @@ impl Gateway {
             last_outcome: None,
             presettled: Presettled::default(),
             sessions: Map::with_hasher(seed.hasher()),
-            work: VecDeque::new(),
-            answered: Vec::new(),
-            effects: VecDeque::new(),
+            batch: Batch::new(id),
             waiting: VecDeque::new(),
             durable: Lsn(0),
             alarm: false,
@@ -193,17 +189,12 @@ impl Gateway {
 
     /// Takes effects from the core, in order. [`Gateway::handle_effects`] handles them.
     pub fn push_effects(&mut self, effects: &mut VecDeque<Effect>) {
-        self.effects.append(effects);
-    }
-
-    /// Takes one more effect.
-    pub fn push_effect(&mut self, effect: Effect) {
-        self.effects.push_back(effect);
+        self.batch.push_effects(effects);
     }
 
     /// Handles the core's replies.
     pub fn handle_answers(&mut self, now: Now) {
-        for answered in std::mem::take(&mut self.answered) {
+        for answered in std::mem::take(&mut self.batch.answered) {
             match answered {
                 Answered::Reply(ask, reply) => self.on_reply(ask, reply),
                 Answered::Managed(response, outcome) => self.on_managed(response, outcome),
@@ -244,7 +235,7 @@ impl Gateway {
 
     /// Handles effects in order. Most are deliveries, which are looked at where they are.
     fn handle_next_effects(&mut self, unwritten_bytes: u64) {
-        let mut effects = std::mem::take(&mut self.effects);
+        let mut effects = std::mem::take(&mut self.batch.effects);
         while self.can_encode(unwritten_bytes)
             && let Some(next) = effects.front()
         {
@@ -255,7 +246,7 @@ impl Gateway {
                 self.on_effect(effect, &mut effects);
             }
         }
-        self.effects = effects;
+        self.batch.effects = effects;
     }
 
     /// Whether so little waits to be written that more may be encoded.
@@ -290,7 +281,7 @@ impl Gateway {
     fn end(&mut self, now: Now, error: Error) {
         self.failed = true;
         self.forget_work();
-        self.effects.clear();
+        self.batch.effects.clear();
         self.waiting.clear();
         self.close(now, Some(error));
     }
@@ -323,11 +314,12 @@ impl Gateway {
         }
         let bound = self.environment.options.outbox_bytes;
         let pending = (self.link.bytes_pending() + unwritten_bytes).min(bound);
-        let limit_bytes = self.taken_bytes + bound - pending;
+        let done_bytes = self.taken_bytes + self.batch.returned_bytes;
+        let limit_bytes = done_bytes + bound - pending;
         if self.vhost.is_some() && !self.closed && limit_bytes >= self.room_told_bytes + bound / 2 {
             self.room_told_bytes = limit_bytes;
             let connection = self.id;
-            self.work.push_back(Work::Command(Command::ConnectionRoom {
+            self.batch.push(Work::Command(Command::ConnectionRoom {
                 connection,
                 limit_bytes,
             }));

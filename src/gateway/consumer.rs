@@ -26,8 +26,8 @@ impl Gateway {
             let Delivery {
                 consumer, position, ..
             } = *delivery;
-            self.work
-                .push_back(Work::Command(Command::ReturnUnsent { consumer, position }));
+            self.batch
+                .push(Work::Command(Command::ReturnUnsent { consumer, position }));
             return;
         };
         let view = DeliveryView {
@@ -97,12 +97,12 @@ impl Gateway {
                 limit: 0,
                 drain: false,
             };
-            self.work.push_back(Work::Command(stop));
+            self.batch.push(Work::Command(stop));
             self.link
                 .detach(handle, true, Some(errors::message_too_large(max_bytes)));
         }
-        self.work
-            .push_back(Work::Command(Command::ReturnUnsent { consumer, position }));
+        self.batch
+            .push(Work::Command(Command::ReturnUnsent { consumer, position }));
     }
 
     /// The peer changed a consumer's credit.
@@ -118,7 +118,7 @@ impl Gateway {
                     limit,
                     drain,
                 };
-                self.work.push_back(Work::Command(command));
+                self.batch.push(Work::Command(command));
             }
             // Answers are sent as they come: what could be sent was.
             Kind::Response(_) if drain => self.link.drained(handle, u64::MAX),
@@ -151,12 +151,11 @@ impl Gateway {
             let sent = tokens.iter().filter_map(|token| self.sent.remove(*token));
             positions.extend(sent.map(|(_, position)| position));
             let outcome = outcome.clone();
-            self.work
-                .push_back(Work::Command(Command::SettleRun(SettleRun {
-                    consumer,
-                    positions,
-                    outcome,
-                })));
+            self.batch.push(Work::Command(Command::SettleRun(SettleRun {
+                consumer,
+                positions,
+                outcome,
+            })));
         }
     }
 
@@ -202,7 +201,7 @@ impl Gateway {
             outcome,
             confirm: Some(u64::from(delivery_id.0)),
         };
-        self.work.push_back(Work::Command(Command::Settle(settle)));
+        self.batch.push(Work::Command(Command::Settle(settle)));
     }
 
     fn refuse_state(&mut self, handle: LinkHandle) {

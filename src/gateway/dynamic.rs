@@ -108,8 +108,8 @@ impl Gateway {
         let Some(DynamicNode { queue: name, .. }) = self.dynamic.remove(&handle) else {
             return;
         };
-        self.work
-            .push_back(Work::Command(Command::Queue(QueueCommand::Delete {
+        self.batch
+            .push(Work::Command(Command::Queue(QueueCommand::Delete {
                 connection: Some(self.id),
                 name,
                 if_unused: false,
@@ -126,8 +126,8 @@ impl Gateway {
     }
 
     fn declare_dynamic(&mut self, handle: LinkHandle, queue: Name, terminus: DynamicTerminus) {
-        self.work
-            .push_back(Work::Command(Command::Queue(QueueCommand::Declare {
+        self.batch
+            .push(Work::Command(Command::Queue(QueueCommand::Declare {
                 connection: Some(self.id),
                 name: queue.clone(),
                 durable: false,

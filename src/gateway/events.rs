@@ -85,6 +85,35 @@ impl Gateway {
         }
     }
 
+    /// A message came in on a link: a publish or a request.
+    fn on_delivery(&mut self, handle: LinkHandle, arrived: Arrived) {
+        match self.links.by_handle(handle).map(|link| &link.kind) {
+            Some(Kind::Request(_)) => {
+                self.on_request(handle, arrived.settled, &arrived.payload.joined());
+            }
+            Some(Kind::Publisher(_) | Kind::Consumer(_) | Kind::Response(_)) | None => {
+                self.on_messages(handle, arrived);
+            }
+        }
+    }
+
+    /// A delivery was given up in the middle: it used up a credit.
+    fn on_aborted(&mut self, handle: LinkHandle) {
+        let Some(link) = self.links.by_handle(handle) else {
+            return;
+        };
+        let id = link.id;
+        match &mut link.kind {
+            Kind::Publisher(publisher) => {
+                publisher.aborted();
+                publisher.arriving = None;
+                self.give_credit(id.publisher());
+            }
+            Kind::Request(half) => half.credit = half.credit.saturating_sub(1),
+            Kind::Consumer(_) | Kind::Response(_) => {}
+        }
+    }
+
     fn on_session_flow(&mut self, session: SessionHandle) {
         if let Some(id) = self.sessions.get(&session) {
             let limit = self.link.session_limit(session);
@@ -92,7 +121,7 @@ impl Gateway {
                 session: *id,
                 limit,
             };
-            self.work.push_back(Work::Command(command));
+            self.batch.push(Work::Command(command));
         }
     }
 
@@ -105,7 +134,7 @@ impl Gateway {
             session: id,
             limit,
         };
-        self.work.push_back(Work::Command(command));
+        self.batch.push(Work::Command(command));
     }
 
     fn on_session_ended(&mut self, session: SessionHandle, unsent: &[u64], unsettled: &[u64]) {
@@ -122,7 +151,7 @@ impl Gateway {
             .iter_mut()
             .filter_map(|link| link.kind.take_presettled())
             .collect();
-        self.work.push_back(Work::Command(Command::SessionFlow {
+        self.batch.push(Work::Command(Command::SessionFlow {
             session: id,
             limit: 0,
         }));
@@ -130,8 +159,8 @@ impl Gateway {
         for tokens in settled {
             self.settle_leaving(tokens, unsent);
         }
-        self.work
-            .push_back(Work::Leave(Leaving::Session(id, consumers)));
+        self.batch
+            .push(Work::Leave(Leaving::Session(id, consumers)));
         for link in gone {
             self.streams.forget(link.handle);
             self.forget_publisher(&link);
@@ -153,13 +182,12 @@ impl Gateway {
                 limit: 0,
                 drain: false,
             };
-            self.work.push_back(Work::Command(stop));
+            self.batch.push(Work::Command(stop));
             self.forget_sent(unsent, unsettled);
             if let Some(tokens) = presettled {
                 self.settle_leaving(tokens, unsent);
             }
-            self.work
-                .push_back(Work::Leave(Leaving::Consumer(consumer)));
+            self.batch.push(Work::Leave(Leaving::Consumer(consumer)));
         }
         self.delete_dynamic(handle);
     }
@@ -170,7 +198,7 @@ impl Gateway {
         for token in unsent {
             if let Some((consumer, position)) = self.sent.remove(*token) {
                 let command = Command::ReturnUnsent { consumer, position };
-                self.work.push_back(Work::Command(command));
+                self.batch.push(Work::Command(command));
             }
         }
         for token in unsettled {
@@ -180,7 +208,7 @@ impl Gateway {
 
     pub(super) fn on_closed(&mut self) {
         if self.vhost.is_some() && !self.closed {
-            self.work.push_back(Work::Leave(Leaving::Connection));
+            self.batch.push(Work::Leave(Leaving::Connection));
         }
         self.closed = true;
     }

@@ -6,7 +6,7 @@ use super::Gateway;
 use super::describe::ConnectionInfo;
 use super::errors;
 use super::seats::Seat;
-use super::work::Work;
+use super::work::{Asker, Work};
 use crate::access::{Permissions, Right, Tag, TopicPermissions, User};
 use crate::base::{Name, Now};
 use crate::broker::Command;
@@ -46,11 +46,6 @@ impl Login {
         self.topics.as_ref()?.get(exchange)
     }
 
-    /// What it may do with the keys of each topic exchange; none: anything.
-    pub(super) fn topics(&self) -> Option<&TopicMap> {
-        self.topics.as_deref()
-    }
-
     /// Changes of the registry that it knows: what was checked under others is to be checked again.
     pub(super) const fn generation(&self) -> u64 {
         self.generation
@@ -78,7 +73,7 @@ impl Gateway {
         match self.enter(open) {
             Ok((vhost, login)) => {
                 self.link.open(now);
-                self.work.push_back(Work::Command(Command::ConnectionOpen {
+                self.batch.push(Work::Command(Command::ConnectionOpen {
                     connection: self.id,
                     user: login.user.clone(),
                     limit_bytes: self.environment.options.outbox_bytes,
@@ -91,6 +86,7 @@ impl Gateway {
                 )));
                 self.vhost = Some(vhost);
                 self.login = Some(login);
+                self.note_asker();
             }
             Err(error) => self.link.refuse_open(now, error),
         }
@@ -170,9 +166,20 @@ impl Gateway {
             .map(Arc::clone);
         let user = registry.user(&login.user);
         login.impersonator = user.is_some_and(|user| user.has_tag(&Tag::Impersonator));
+        self.note_asker();
         if let Some(why) = gone {
             self.close(now, Some(errors::forced(why)));
         }
+    }
+
+    /// Management requests are carried out in the name of who has logged in, with what it may do now.
+    fn note_asker(&mut self) {
+        self.batch.asker = self.login.as_ref().map(|login| Asker {
+            user: login.user.clone(),
+            permissions: Arc::clone(&login.permissions),
+            topics: login.topics.clone(),
+            node: self.environment.options.node.clone(),
+        });
     }
 
     /// Whether the user has a right on a name, else the error that says so.

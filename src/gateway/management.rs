@@ -7,7 +7,7 @@ use super::errors;
 use super::links::{Kind, Link, LinkId, PairHalf, Sent};
 use super::work::{Request, Work};
 use crate::base::limits::MANAGEMENT_REQUEST_BYTES_MAX;
-use crate::link::{Arrived, LinkHandle, Sending};
+use crate::link::{LinkHandle, Sending};
 use crate::management::{Outcome, Prepared, RequestError};
 use crate::wire::performative::{
     Attach, AttachAnswer, Error, FieldValue, Fields, SenderSettleMode, Symbol, TargetArchetype,
@@ -79,35 +79,8 @@ impl Gateway {
         Ok(())
     }
 
-    /// A message came in on a link: a publish or a request.
-    pub(super) fn on_delivery(&mut self, handle: LinkHandle, arrived: Arrived) {
-        match self.links.by_handle(handle) {
-            Some(Link {
-                kind: Kind::Request(_),
-                ..
-            }) => self.on_request(handle, arrived.settled, &arrived.payload.joined()),
-            _ => self.on_messages(handle, arrived),
-        }
-    }
-
-    /// A delivery was given up in the middle: it used up a credit.
-    pub(super) fn on_aborted(&mut self, handle: LinkHandle) {
-        let Some(link) = self.links.by_handle(handle) else {
-            return;
-        };
-        let id = link.id;
-        match &mut link.kind {
-            Kind::Publisher(publisher) => {
-                publisher.aborted();
-                publisher.arriving = None;
-                self.give_credit(id.publisher());
-            }
-            Kind::Request(half) => half.credit = half.credit.saturating_sub(1),
-            Kind::Consumer(_) | Kind::Response(_) => {}
-        }
-    }
-
-    fn on_request(&mut self, handle: LinkHandle, settled: bool, payload: &[u8]) {
+    /// A request came in.
+    pub(super) fn on_request(&mut self, handle: LinkHandle, settled: bool, payload: &[u8]) {
         let Some(link) = self.links.by_handle(handle) else {
             return;
         };
@@ -146,7 +119,7 @@ impl Gateway {
                         to: response,
                         prepared,
                     };
-                    self.work.push_back(Work::Manage(Box::new(request)));
+                    self.batch.push(Work::Manage(Box::new(request)));
                 }
                 Err(error) => self.refuse_request(request, response, &error),
             },

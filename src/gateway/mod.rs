@@ -2,8 +2,8 @@
 //! effects become link calls. Sans-IO.
 //!
 //! ```text
-//!            handle_bytes               run (under the core's lock)
-//!  bytes --> link engine --> events --> work --> core --> replies, effects
+//!            handle_bytes               Batch::apply, by whoever holds the core's lock
+//!  bytes --> link engine --> events --> batch --> core --> replies, effects
 //!                 ^                                              |
 //!  bytes <--------+----------- answers, deliveries <-------------+
 //!            poll_transmit      handle_answers, push_effects, handle_effects
@@ -48,3 +48,4 @@ pub use describe::{ConnectionInfo, LinkInfo, LinkPurpose, SessionInfo};
 pub use environment::{Environment, Options};
 pub use presettled::Written;
 pub use stream::Fetch;
+pub use work::Batch;

@@ -84,12 +84,11 @@ impl Gateway {
                 };
                 let positions = run.iter().map(|(_, position)| *position).collect();
                 let outcome = Outcome::Accepted;
-                self.work
-                    .push_back(Work::Command(Command::SettleRun(SettleRun {
-                        consumer,
-                        positions,
-                        outcome,
-                    })));
+                self.batch.push(Work::Command(Command::SettleRun(SettleRun {
+                    consumer,
+                    positions,
+                    outcome,
+                })));
             }
         }
     }
@@ -140,12 +139,12 @@ impl Gateway {
 
     fn return_one(&mut self, (consumer, position): (ConsumerId, Position)) {
         let command = Command::ReturnUnsent { consumer, position };
-        self.work.push_back(Work::Command(command));
+        self.batch.push(Work::Command(command));
     }
 
     fn lose_one(&mut self, (consumer, position): (ConsumerId, Position)) {
         let cause = DropCause::ConnectionLost;
-        self.work.push_back(Work::Command(Command::Lose {
+        self.batch.push(Work::Command(Command::Lose {
             consumer,
             position,
             cause,

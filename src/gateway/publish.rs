@@ -95,7 +95,7 @@ impl Gateway {
             route,
             topic,
         } = way;
-        self.work.push_back(Work::Command(Command::Publish(Publish {
+        self.batch.push(Work::Command(Command::Publish(Publish {
             connection: self.id,
             publisher: id.publisher(),
             token: delivery_id.0.into(),
@@ -108,7 +108,7 @@ impl Gateway {
         let publisher = self.links.publisher(id.publisher());
         let follow = publisher.and_then(|(_, publisher)| publisher.published(settled));
         if let Some(queue) = follow {
-            self.work.push_back(Work::Command(Command::PublisherFollow {
+            self.batch.push(Work::Command(Command::PublisherFollow {
                 connection: self.id,
                 publisher: id.publisher(),
                 queue,

@@ -164,7 +164,7 @@ impl Gateway {
         if let Kind::Publisher(publisher) = &link.kind
             && publisher.follows
         {
-            self.work.push_back(Work::Command(Command::PublisherLeave {
+            self.batch.push(Work::Command(Command::PublisherLeave {
                 connection: self.id,
                 publisher: link.id.publisher(),
             }));

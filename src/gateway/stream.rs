@@ -115,7 +115,7 @@ impl Gateway {
                 position,
                 cause: DropCause::Damaged,
             };
-            self.work.push_back(Work::Command(lose));
+            self.batch.push(Work::Command(lose));
             self.streams.forget(link);
             self.link.detach(link, true, Some(errors::unreadable()));
         }

@@ -1,8 +1,13 @@
 //! What a gateway wants done under the core's lock, in the order of the peer's frames.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use super::Gateway;
 use super::links::LinkId;
-use crate::base::{ConsumerId, Meter, Now, SessionId, Step};
+use crate::access::Permissions;
+use crate::base::{ConnectionId, ConsumerId, Meter, Name, Now, SessionId, Step};
+use crate::broker::registry::TopicMap;
 use crate::broker::{Command, Core, Delivery, Effect, Effects, Reply};
 use crate::management::{Caller, Outcome, Prepared, Progress};
 
@@ -68,15 +73,92 @@ pub(super) enum Answered {
     Managed(LinkId, Outcome),
 }
 
+/// What a gateway hands over for a hold of the core's lock, and takes back afterwards: commands in the
+/// order of the peer's frames there, replies and effects back. Who holds the lock calls
+/// [`apply`](Batch::apply).
+#[derive(Debug)]
+pub struct Batch {
+    /// Whose it is.
+    pub(super) connection: ConnectionId,
+    work: VecDeque<Work>,
+    /// Who asks with management requests; none before the peer has logged in.
+    pub(super) asker: Option<Asker>,
+    /// What the core replied, until the gateway has looked at it.
+    pub(super) answered: Vec<Answered>,
+    /// From the core, in order, not handled yet.
+    pub(super) effects: VecDeque<Effect>,
+    /// Room of deliveries that were taken out of the effects again, in bytes since open.
+    pub(super) returned_bytes: u64,
+}
+
+/// Who asks with management requests, and what it may do.
+#[derive(Debug)]
+pub(super) struct Asker {
+    pub(super) user: Name,
+    pub(super) permissions: Arc<Permissions>,
+    pub(super) topics: Option<Arc<TopicMap>>,
+    /// The broker's name.
+    pub(super) node: Name,
+}
+
 impl Gateway {
     /// Whether something is to be done under the core's lock.
     pub fn has_work(&self) -> bool {
-        !self.work.is_empty() && !self.failed
+        !self.batch.is_empty() && !self.failed
     }
 
-    /// Does up to `budget` things, in order, fewer if they take long: see [`Meter`]. The caller holds the core's lock, and has given all
-    /// earlier effects to [`Gateway::push_effects`].
-    pub fn run(&mut self, now: Now, core: &mut Core, effects: &mut Effects, budget: usize) {
+    /// What is to be done under the core's lock, and what came of it.
+    pub const fn batch(&mut self) -> &mut Batch {
+        &mut self.batch
+    }
+}
+
+impl Batch {
+    /// An empty one of a connection.
+    pub(super) const fn new(connection: ConnectionId) -> Self {
+        Self {
+            connection,
+            work: VecDeque::new(),
+            asker: None,
+            answered: Vec::new(),
+            effects: VecDeque::new(),
+            returned_bytes: 0,
+        }
+    }
+
+    /// Whose it is.
+    pub const fn connection(&self) -> ConnectionId {
+        self.connection
+    }
+
+    /// Whether nothing is to be done.
+    pub fn is_empty(&self) -> bool {
+        self.work.is_empty()
+    }
+
+    /// One more thing to do, after all others.
+    pub(super) fn push(&mut self, work: Work) {
+        self.work.push_back(work);
+    }
+
+    /// Takes back what is to be done.
+    pub(super) fn take_work(&mut self) -> VecDeque<Work> {
+        std::mem::take(&mut self.work)
+    }
+
+    /// Takes effects from the core, in order. [`Gateway::handle_effects`] handles them.
+    pub fn push_effects(&mut self, effects: &mut VecDeque<Effect>) {
+        self.effects.append(effects);
+    }
+
+    /// Takes one more effect.
+    pub fn push_effect(&mut self, effect: Effect) {
+        self.effects.push_back(effect);
+    }
+
+    /// Does up to `budget` things, in order, fewer if they take long: see [`Meter`]. The caller holds
+    /// the core's lock, and has given all earlier effects to [`Batch::push_effects`].
+    pub fn apply(&mut self, now: Now, core: &mut Core, effects: &mut Effects, budget: usize) {
         let mut left = budget;
         effects.meter = Meter::default();
         while left > 0
@@ -115,7 +197,7 @@ impl Gateway {
                 limit: 0,
             },
             Leaving::Connection => Command::ConnectionRoom {
-                connection: self.id,
+                connection: self.connection,
                 limit_bytes: 0,
             },
         };
@@ -129,13 +211,13 @@ impl Gateway {
         let mut keep = |effect: &Effect| match effect {
             Effect::Deliver(delivery) if goes(delivery) => {
                 unsent.push((delivery.consumer, delivery.position));
-                self.taken_bytes += delivery.room_bytes();
+                self.returned_bytes += delivery.room_bytes();
                 false
             }
             _ => true,
         };
         self.effects.retain(&mut keep);
-        let id = self.id;
+        let id = self.connection;
         effects
             .outgoing
             .retain(|(connection, effect)| *connection != id || keep(effect));
@@ -148,21 +230,21 @@ impl Gateway {
             },
             Leaving::Session(session, _) => Command::SessionEnd { session: *session },
             Leaving::Connection => Command::ConnectionClose {
-                connection: self.id,
+                connection: self.connection,
             },
         };
         core.apply(now, command, effects);
     }
 
     fn run_request(&mut self, now: Now, core: &mut Core, effects: &mut Effects, request: Request) {
-        let Some(login) = &self.login else { return };
+        let Some(asker) = &self.asker else { return };
         let Request { to, prepared } = request;
         let caller = Caller {
-            user: &login.user,
-            permissions: &login.permissions,
-            topics: login.topics(),
-            connection: self.id,
-            node: &self.environment.options.node,
+            user: &asker.user,
+            permissions: &asker.permissions,
+            topics: asker.topics.as_deref(),
+            connection: self.connection,
+            node: &asker.node,
         };
         match prepared.carry_out(now, &caller, core, effects) {
             Progress::Done(outcome) => self.answered.push(Answered::Managed(to, outcome)),

@@ -322,8 +322,8 @@ impl<D: Disk> Connection<D> {
                 self.gateway.handle_vhost_deleted(now);
                 return;
             };
-            let run_outcome = vhost.run(&mut self.gateway, &self.outbox);
-            if run_outcome.is_err() {
+            let pace = vhost.run(self.gateway.batch(), &self.outbox);
+            if pace.is_err() {
                 if vhost.is_deleted() {
                     self.gateway.handle_vhost_deleted(now);
                 } else {

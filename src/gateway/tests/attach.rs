@@ -330,7 +330,8 @@ fn a_batch_of_heavy_commands_ends_early_and_goes_on_in_the_next_hold() {
     let (mut holds, mut at_once) = (0, 0);
     while scene.clients[client].gateway.has_work() {
         let (now, gateway) = (scene.now, &mut scene.clients[client].gateway);
-        gateway.run(now, &mut scene.core, &mut scene.effects, 256);
+        let batch = gateway.batch();
+        batch.apply(now, &mut scene.core, &mut scene.effects, 256);
         assert!(scene.effects.meter.is_used_up() || !gateway.has_work());
         holds += 1;
         let consumers = scene.core.queue("q").unwrap().consumers.len();

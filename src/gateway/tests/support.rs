@@ -286,7 +286,8 @@ impl Scene {
         while self.clients[index].gateway.has_work() {
             moved = true;
             let gateway = &mut self.clients[index].gateway;
-            gateway.run(now, &mut self.core, &mut self.effects, 256);
+            let batch = gateway.batch();
+            batch.apply(now, &mut self.core, &mut self.effects, 256);
             self.hand_out();
             let client = &mut self.clients[index];
             client.gateway.handle_answers(now);
@@ -335,7 +336,7 @@ impl Scene {
     fn hand_out(&mut self) {
         for (id, effect) in self.effects.outgoing.drain(..) {
             let owner = usize::try_from(id.0 - 1).unwrap();
-            self.clients[owner].gateway.push_effect(effect);
+            self.clients[owner].gateway.batch().push_effect(effect);
         }
         self.released.append(&mut self.effects.released);
         self.effects.clear();

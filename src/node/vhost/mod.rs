@@ -25,7 +25,7 @@ use crate::base::{ConnectionId, Gauge, Lsn, Millis, Name, Now, Seed, Table};
 use crate::broker::{
     Command, Core, Effects, Fact, Memory, More, QueueChurn, Record, Snapshot, UpkeepCommand,
 };
-use crate::gateway::Gateway;
+use crate::gateway::Batch;
 use crate::management::http::json::stats::VhostSample;
 use crate::record::Stored;
 use crate::store::{Disk, Journal, Wake};
@@ -37,7 +37,7 @@ const TICK_BUDGET: usize = BATCH_COMMANDS_MAX;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Failed;
 
-/// How a gateway's work went.
+/// How the work on a batch went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RunOutcome {
     /// All is done.
@@ -183,15 +183,15 @@ impl<D: Disk> Vhost<D> {
         store.journal().append_block(block)
     }
 
-    /// Does a gateway's work, at most [`BATCH_COMMANDS_MAX`] commands under one hold, until all is done
-    /// or a hold has used up its time: then others have their turn first.
-    pub(crate) fn run(&self, gateway: &mut Gateway, outbox: &Outbox) -> Result<RunOutcome, Failed> {
-        while gateway.has_work() {
-            let is_used_up = self.hold(Some(gateway), |now, core, effects, gateway| {
-                if let Some(gateway) = gateway {
+    /// Does what a gateway has handed over, at most [`BATCH_COMMANDS_MAX`] commands under one hold,
+    /// until all is done or a hold has used up its time: then others have their turn first.
+    pub(crate) fn run(&self, batch: &mut Batch, outbox: &Outbox) -> Result<Pace, Failed> {
+        while !batch.is_empty() {
+            let is_used_up = self.hold(Some(batch), |now, core, effects, batch| {
+                if let Some(batch) = batch {
                     // What others caused so far comes before what this batch causes.
-                    outbox.drain(|effects| gateway.push_effects(effects));
-                    gateway.run(now, core, effects, BATCH_COMMANDS_MAX);
+                    outbox.drain(|effects| batch.push_effects(effects));
+                    batch.apply(now, core, effects, BATCH_COMMANDS_MAX);
                 }
                 effects.meter.is_used_up()
             })?;
@@ -234,12 +234,12 @@ impl<D: Disk> Vhost<D> {
         })
     }
 
-    /// One hold of the lock: `work` on the core, then its effects to where they belong. The gateway
+    /// One hold of the lock: `work` on the core, then its effects to where they belong. The batch
     /// whose work it is gets its own at once.
     fn hold<T>(
         &self,
-        mut own: Option<&mut Gateway>,
-        work: impl FnOnce(Now, &mut Core, &mut Effects, Option<&mut Gateway>) -> T,
+        mut own: Option<&mut Batch>,
+        work: impl FnOnce(Now, &mut Core, &mut Effects, Option<&mut Batch>) -> T,
     ) -> Result<T, Failed> {
         let mut state = self.lock()?;
         let begun_ns = self.clock.elapsed_ns();

@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use crate::base::{ConnectionId, Lsn, Name, Table};
 use crate::broker::{Core, Effect, Effects, LogEvent, Memory};
-use crate::gateway::Gateway;
+use crate::gateway::Batch;
 use crate::node::outbox::Outbox;
 use crate::node::stats::LockHolds;
 
@@ -43,7 +43,7 @@ impl State {
 
     /// Gives each connection its effects: the one whose batch this is directly, the others through
     /// their outboxes, all in the core's order. Returns the last LSN for which one of them waits.
-    pub(super) fn distribute(&mut self, mut own: Option<&mut Gateway>) -> Lsn {
+    pub(super) fn distribute(&mut self, mut own: Option<&mut Batch>) -> Lsn {
         let Self {
             effects,
             peers,
@@ -57,7 +57,7 @@ impl State {
                 awaited = awaited.max(*lsn);
             }
             match &mut own {
-                Some(gateway) if gateway.id() == connection => gateway.push_effect(effect),
+                Some(batch) if batch.connection() == connection => batch.push_effect(effect),
                 _ => {
                     let Some(peer) = peers.get_mut(&connection) else {
                         continue;
