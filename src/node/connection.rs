@@ -322,8 +322,8 @@ impl<D: Disk> Connection<D> {
                 self.gateway.handle_vhost_deleted(now);
                 return;
             };
-            let pace = vhost.run(self.gateway.batch(), &self.outbox);
-            if pace.is_err() {
+            let run_outcome = vhost.run(self.gateway.batch(), &self.outbox);
+            if run_outcome.is_err() {
                 if vhost.is_deleted() {
                     self.gateway.handle_vhost_deleted(now);
                 } else {

@@ -48,4 +48,3 @@ pub(crate) use signal::Signal;
 pub use stats::{LockHolds, VhostStats};
 pub(crate) use store::Store;
 pub(crate) use vhost::{Failed, Vhost};
-pub(crate) use vhosts::Vhosts;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::alarm::Board;
+use super::alarm::{Board, Watch};
 use super::clock::SharedClock;
 use super::pager::Pager;
 use super::partials::Partials;
@@ -121,6 +121,16 @@ impl<D: Disk> Node<D> {
         Options {
             vhost: vhost.clone(),
             ..self.core_options.clone()
+        }
+    }
+
+    /// What looks after its memory and disk.
+    pub(crate) fn watch(&self) -> Watch<D> {
+        Watch {
+            board: Arc::clone(&self.alarms),
+            vhosts: Arc::clone(&self.vhosts),
+            partials: Arc::clone(&self.partials),
+            store: self.store.clone(),
         }
     }
 

@@ -95,7 +95,7 @@ pub(super) fn serve<R, W>(
         return;
     }
     shared.connections_total.fetch_add(1, Ordering::Relaxed);
-    let id = ConnectionId(shared.environment.next_id());
+    let id = ConnectionId(shared.node.environment.next_id());
     let served = Arc::clone(shared);
     let serving = async move {
         let open = Open {

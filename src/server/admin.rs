@@ -43,12 +43,12 @@ impl Admin {
 
     /// Vhosts, users and permissions as they are now.
     pub fn registry(&self) -> Arc<Registry> {
-        self.shared.environment.registry()
+        self.shared.node.environment.registry()
     }
 
     /// Connections that are open in a vhost.
     pub fn connections_in(&self, vhost: &str) -> u64 {
-        self.shared.environment.connections_in(vhost)
+        self.shared.node.environment.connections_in(vhost)
     }
 
     /// Makes one change, all of it or nothing. Ready once it is durable; whether something new was
@@ -85,7 +85,11 @@ impl Admin {
     }
 
     pub(super) fn vhost(&self, name: &str) -> Result<Arc<Vhost>, Refusal> {
-        self.shared.vhosts.get(name).ok_or_else(|| no_vhost(name))
+        self.shared
+            .node
+            .vhosts
+            .get(name)
+            .ok_or_else(|| no_vhost(name))
     }
 
     /// Lets a vhost's core carry out one command. Ready once what it reports is durable.
@@ -153,7 +157,7 @@ impl Shared {
     /// Makes a change true; whether it made something new, and the record to wait for.
     fn change(&self, change: Change, hashed: Option<Password>) -> Result<(bool, Lsn), Refusal> {
         let one_at_a_time = self.node.changes.lock();
-        let planned = change.plan(&self.environment.registry(), hashed)?;
+        let planned = change.plan(&self.node.environment.registry(), hashed)?;
         let gone = planned.facts.iter().any(|fact| {
             matches!(
                 fact,
@@ -166,14 +170,18 @@ impl Shared {
             self.call_all();
         }
         // What was found as it should be may itself not be durable yet.
-        let declared = self.store.as_ref().map_or(Lsn(0), |store| store.declared());
+        let declared = self
+            .node
+            .store
+            .as_ref()
+            .map_or(Lsn(0), |store| store.declared());
         Ok((planned.created, lsn.max(declared)))
     }
 
     /// Ready once all that is declared is durable, so that nobody is shown what a crash undoes.
     /// False if that takes longer than [`SHOW_AFTER`] or will never be.
     pub(super) async fn declared_is_durable(&self) -> bool {
-        let Some(store) = &self.store else {
+        let Some(store) = &self.node.store else {
             return true;
         };
         let waited = self.wait_until_durable(store.declared());
@@ -186,7 +194,7 @@ impl Shared {
     /// changes that took.
     pub(super) fn follow_access(&self, settings: &Settings) -> Result<usize, StartError> {
         let one_at_a_time = self.node.changes.lock();
-        let facts = setup::missing(settings, &self.environment.registry(), false)?;
+        let facts = setup::missing(settings, &self.node.environment.registry(), false)?;
         let count = facts.len();
         self.commit(facts);
         drop(one_at_a_time);
@@ -218,7 +226,7 @@ impl Shared {
 
     /// Ready once a record is as safe as the sync policy promises.
     async fn wait_until_durable(&self, lsn: Lsn) -> Result<(), Refusal> {
-        let Some(store) = &self.store else {
+        let Some(store) = &self.node.store else {
             return Ok(());
         };
         if store.durable() >= lsn {

@@ -17,7 +17,7 @@ pub(super) async fn write(shared: Arc<Shared>, mut checkpointer: Checkpointer<Br
     loop {
         let step = checkpointer.step(|store| {
             shared.node.copy_registry(store);
-            shared.vhosts.all()
+            shared.node.vhosts.all()
         });
         match step {
             Step::More => tokio::task::yield_now().await,

@@ -167,7 +167,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
     /// Begins to read what a message needs to be sent on.
     fn fetch(&mut self) {
         if let Some(fetch) = self.connection.poll_fetch()
-            && let Some(store) = self.shared.store.clone()
+            && let Some(store) = self.shared.node.store.clone()
         {
             let stream = fetch.stream;
             let read = move || store.read_piece(*fetch.body, fetch.piece);

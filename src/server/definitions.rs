@@ -72,7 +72,7 @@ impl Admin {
             let vhost = self.vhost(name)?;
             return Ok(definitions::vhost(broker, &parts(&vhost)?));
         }
-        let vhosts = shared.vhosts.all();
+        let vhosts = shared.node.vhosts.all();
         let all: Result<Vec<VhostParts>, Refusal> = vhosts.iter().map(parts).collect();
         Ok(definitions::broker(broker, &all?))
     }
@@ -135,7 +135,7 @@ impl Admin {
     async fn carry_out(&self, plan: Plan, import: Option<Import>) -> Result<Imported, Refusal> {
         let shared = self.shared();
         let one_at_a_time = shared.imports.lock().await;
-        let is_kept = shared.store.is_some();
+        let is_kept = shared.node.store.is_some();
         if let Some(import) = import.filter(|_| is_kept) {
             shared.note_import(import.facts());
         }

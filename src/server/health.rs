@@ -24,7 +24,7 @@ impl Shared {
                 return Some(format!("vhost '{name}' is held for more than a second"));
             }
         }
-        let store = self.store.as_ref()?;
+        let store = self.node.store.as_ref()?;
         if store.state() == StoreState::Poisoned {
             return Some("the journal failed: nothing is confirmed any more".to_owned());
         }

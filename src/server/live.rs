@@ -33,7 +33,7 @@ pub(super) fn follow(shared: &Shared, old: &Settings, new: &Settings) -> Vec<&'s
     }
     shared.node.pager.set_budget(live.memory_budget.0);
     let idle = setup::idle_time_out_ms(&live);
-    shared.environment.set_idle_time_out_ms(idle);
+    shared.node.environment.set_idle_time_out_ms(idle);
     *shared.live.write() = live;
     for setting in &taken {
         tracing::info!(setting, "this setting holds from now on");

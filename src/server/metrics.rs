@@ -11,7 +11,7 @@ impl Shared {
     /// All metrics as text. Looks at every queue, so it is not for tasks that move messages.
     pub(super) fn metrics(&self, detail: Detail) -> String {
         let counts = self.connection_counts();
-        let [publishers, consumers, management] = self.environment.open_links.counts();
+        let [publishers, consumers, management] = self.node.environment.open_links.counts();
         let vhosts = self.all_vhosts();
         let named_max = usize::try_from(self.live.read().metrics_queues_max).unwrap_or(usize::MAX);
         let vhosts = vhosts
@@ -24,15 +24,15 @@ impl Shared {
             connections: counts.open,
             connections_opened: counts.taken,
             connections_refused: counts.refused,
-            logins: self.environment.guard.lock().counts().collect(),
+            logins: self.node.environment.guard.lock().counts().collect(),
             passwords_hashed: self.logins.hashed(),
             links: Links {
                 publishers,
                 consumers,
                 management,
             },
-            memory_alarm: self.alarms.alarms().memory_alarm,
-            disk_free_alarm: self.alarms.alarms().disk_free_alarm,
+            memory_alarm: self.node.alarms.alarms().memory_alarm,
+            disk_free_alarm: self.node.alarms.alarms().disk_free_alarm,
             vhosts: vhosts.collect(),
             journal: self.journal(),
         };

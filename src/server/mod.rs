@@ -60,7 +60,6 @@ type Pager = crate::node::pager::Pager<BrokerDisk>;
 type Place = crate::node::pager::Place<BrokerDisk>;
 type Store = crate::node::Store<BrokerDisk>;
 type Vhost = crate::node::Vhost<BrokerDisk>;
-type Vhosts = crate::node::Vhosts<BrokerDisk>;
 
 pub use crate::node::{Alarms, LockHolds, VhostStats};
 pub use admin::Admin;

@@ -9,9 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::task::JoinSet;
 
 use super::BrokerDisk;
-use super::Store;
 use super::Vhost;
-use super::Vhosts;
 use super::clock::SystemClock;
 use super::desk::Desk;
 use super::login::Logins;
@@ -21,9 +19,7 @@ use super::timer;
 use super::tls::Tls;
 use crate::base::{ConnectionId, Millis};
 use crate::config::Settings;
-use crate::gateway::Environment;
 use crate::management::http::json::stats::{ChurnSample, ConnectionSample};
-use crate::node::alarm::Board;
 use crate::node::{Node, Sampled};
 use crate::store::{StoreState, StoreStats};
 
@@ -36,21 +32,15 @@ pub(super) struct ConnectionRates {
 
 /// What all tasks of a broker share.
 pub(super) struct Shared {
-    /// The broker itself.
+    /// The broker itself: vhosts, journal, alarms, what gateways share.
     pub(super) node: Arc<Node<BrokerDisk>>,
     pub(super) clock: SystemClock,
-    pub(super) environment: Arc<Environment>,
     /// As the broker began.
     pub(super) settings: Settings,
     /// As they were loaded last: for the settings that hold from then on, [`KEYS`](super::live::KEYS).
     pub(super) live: RwLock<Settings>,
-    pub(super) vhosts: Arc<Vhosts>,
     /// Held while definitions are imported: one after the other.
     pub(super) imports: tokio::sync::Mutex<()>,
-    /// What stops publishers.
-    pub(super) alarms: Arc<Board>,
-    /// The journal; none: messages live in memory only.
-    pub(super) store: Option<Arc<Store>>,
     /// The one door for passwords.
     pub(super) logins: Logins,
     /// Certificates of the listeners that have some.
@@ -121,7 +111,7 @@ impl Shared {
     /// Connections and queues that came and went, in the order in which the HTTP API names them.
     pub(super) fn churn(&self) -> [u64; 5] {
         let connections = self.connection_counts();
-        let queues = self.vhosts.queue_churn();
+        let queues = self.node.vhosts.queue_churn();
         [
             connections.taken,
             connections.ended(),
@@ -133,12 +123,12 @@ impl Shared {
 
     /// All vhosts, by name.
     pub(super) fn all_vhosts(&self) -> Vec<Arc<Vhost>> {
-        self.vhosts.all()
+        self.node.vhosts.all()
     }
 
     /// How the journal is and what it did; none: messages live in memory only.
     pub(super) fn journal(&self) -> Option<(StoreState, StoreStats)> {
-        let store = self.store.as_ref()?;
+        let store = self.node.store.as_ref()?;
         Some((store.state(), store.stats()))
     }
 
@@ -148,7 +138,7 @@ impl Shared {
             spilled_bytes: self.node.pager.spilled_bytes(),
             ..MemoryStats::default()
         };
-        for vhost in self.vhosts.all() {
+        for vhost in self.node.vhosts.all() {
             let memory = vhost.memory();
             stats.used_bytes += memory.bytes();
             stats.messages += memory.here.messages;
@@ -170,14 +160,15 @@ impl Shared {
             connections_total: self.connections_total.load(Ordering::Relaxed),
             connections_refused: self.connections_refused.load(Ordering::Relaxed),
             vhosts: self
+                .node
                 .vhosts
                 .all()
                 .iter()
                 .map(|vhost| vhost.stats())
                 .collect(),
-            alarms: self.alarms.alarms(),
+            alarms: self.node.alarms.alarms(),
             memory: self.memory(),
-            store: self.store.as_ref().map(|store| JournalStats {
+            store: self.node.store.as_ref().map(|store| JournalStats {
                 state: store.state(),
                 figures: store.stats(),
             }),

@@ -15,7 +15,7 @@ use super::shared::{ConnectionRates, Shared, Threads};
 use super::sockets::Listeners;
 use super::{alarm, checkpoint, journal, paging, rates, setup};
 use crate::config::Settings;
-use crate::node::alarm::{Limits, Watch};
+use crate::node::alarm::Limits;
 use crate::node::checkpoint::Checkpointer;
 
 /// Binds the listeners, takes up what the journal holds, and starts the core of each vhost and
@@ -39,14 +39,10 @@ pub(super) async fn start(settings: Settings) -> Result<(Arc<Shared>, Listeners)
     let shared = Arc::new(Shared {
         clock,
         logins: Logins::new(Arc::clone(&node.environment), clock),
-        environment: Arc::clone(&node.environment),
         tls: listeners.tls(),
         live: RwLock::new(settings.clone()),
         settings,
-        vhosts: Arc::clone(&node.vhosts),
         imports: tokio::sync::Mutex::default(),
-        store: node.store.clone(),
-        alarms: Arc::clone(&node.alarms),
         node,
         threads: Mutex::new(Threads { paging, journal }),
         addresses: listeners.addresses(),
@@ -68,7 +64,6 @@ pub(super) async fn start(settings: Settings) -> Result<(Arc<Shared>, Listeners)
 
 /// Starts what looks after memory and disk, and at what is counted.
 fn watch(shared: &Arc<Shared>) {
-    let vhosts = Arc::clone(&shared.vhosts);
     let live = Arc::clone(shared);
     let limits = move || {
         let settings = live.live.read();
@@ -77,19 +72,10 @@ fn watch(shared: &Arc<Shared>) {
             disk_free_bytes: settings.disk_free_limit.0,
         }
     };
-    let node = &shared.node;
-    let (board, partials) = (Arc::clone(&node.alarms), Arc::clone(&node.partials));
-    let store = shared.store.clone();
-    let watch = Watch {
-        board,
-        vhosts,
-        partials,
-        store,
-    };
-    let pager = Arc::clone(&node.pager);
-    shared.spawn(alarm::watch(watch, pager, limits));
+    let pager = Arc::clone(&shared.node.pager);
+    shared.spawn(alarm::watch(shared.node.watch(), pager, limits));
     shared.spawn(rates::sample(Arc::clone(shared)));
-    if let Some(store) = &shared.store {
+    if let Some(store) = &shared.node.store {
         let after_bytes = shared.settings.checkpoint_after.0;
         let checkpointer = Checkpointer::new(Arc::clone(store), after_bytes);
         shared.spawn(checkpoint::write(Arc::clone(shared), checkpointer));
@@ -114,7 +100,7 @@ pub(super) async fn stop(shared: &Shared) {
     shared.node.pager.let_go();
     drop(tokio::task::spawn_blocking(move || join(paging)).await);
     // Not before: what leaves memory may still be written.
-    if let Some(store) = &shared.store {
+    if let Some(store) = &shared.node.store {
         store.bell().stop();
     }
     drop(tokio::task::spawn_blocking(move || join(journal)).await);
@@ -128,7 +114,7 @@ pub(super) fn let_go(shared: &Shared) {
     shared.stopping.store(true, Ordering::Release);
     shared.tasks.lock().abort_all();
     shared.node.pager.let_go();
-    if let Some(store) = &shared.store {
+    if let Some(store) = &shared.node.store {
         store.bell().stop();
     }
 }

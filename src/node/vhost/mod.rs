@@ -185,7 +185,7 @@ impl<D: Disk> Vhost<D> {
 
     /// Does what a gateway has handed over, at most [`BATCH_COMMANDS_MAX`] commands under one hold,
     /// until all is done or a hold has used up its time: then others have their turn first.
-    pub(crate) fn run(&self, batch: &mut Batch, outbox: &Outbox) -> Result<Pace, Failed> {
+    pub(crate) fn run(&self, batch: &mut Batch, outbox: &Outbox) -> Result<RunOutcome, Failed> {
         while !batch.is_empty() {
             let is_used_up = self.hold(Some(batch), |now, core, effects, batch| {
                 if let Some(batch) = batch {

@@ -57,7 +57,7 @@ pub(super) struct Call<'a> {
 pub(super) fn router(shared: &Arc<Shared>) -> Router {
     let api = Api {
         shared: Arc::clone(shared),
-        bodies: Arc::new(Bodies::new(shared.alarms.connections().clone())),
+        bodies: Arc::new(Bodies::new(shared.node.alarms.connections().clone())),
     };
     Router::new()
         .route("/api/{*path}", any(handle))
@@ -108,7 +108,7 @@ async fn handle(
         answered
     };
     let mut response = match answered.await {
-        Ok(reply) => reply.response(api.shared.alarms.connections()),
+        Ok(reply) => reply.response(api.shared.node.alarms.connections()),
         Err(failure) => {
             let mut refused = reply::failure(&failure);
             // What is left of the body is not waited for.
@@ -172,7 +172,7 @@ fn admit(
         return Ok(());
     }
     let vhost = params.get("vhost");
-    let registry = shared.environment.registry();
+    let registry = shared.node.environment.registry();
     if registry.vhost(&vhost).is_none() {
         return Err(Failure::not_found());
     }
@@ -322,13 +322,15 @@ impl Call<'_> {
     pub(super) fn visible_vhosts(&self) -> Vec<Arc<Vhost>> {
         let sees_all = self.identity.is_monitor();
         let names: Vec<Name> = {
-            let registry = self.shared.environment.registry();
+            let registry = self.shared.node.environment.registry();
             let vhosts = registry.vhosts().map(|(name, _)| name);
             let user = &*self.identity.name;
             let seen = |name: &&Name| sees_all || registry.permissions(name, user).is_some();
             vhosts.filter(seen).cloned().collect()
         };
-        let vhosts = names.iter().filter_map(|name| self.shared.vhosts.get(name));
+        let vhosts = names
+            .iter()
+            .filter_map(|name| self.shared.node.vhosts.get(name));
         vhosts.collect()
     }
 }

@@ -10,7 +10,7 @@ use crate::management::http::Failure;
 /// `GET /api/auth/attempts/NODE`.
 pub(super) fn by_protocol(call: &Call<'_>) -> Result<Reply, Failure> {
     check_node(call)?;
-    let attempts = call.shared.environment.attempts.lock();
+    let attempts = call.shared.node.environment.attempts.lock();
     let listed = attempts.by_protocol();
     let listed = listed.map(|(protocol, tries)| counted(json!({ "protocol": protocol }), tries));
     Ok(Reply::Json(listed.collect()))
@@ -19,7 +19,7 @@ pub(super) fn by_protocol(call: &Call<'_>) -> Result<Reply, Failure> {
 /// `GET /api/auth/attempts/NODE/source`.
 pub(super) fn by_source(call: &Call<'_>) -> Result<Reply, Failure> {
     check_node(call)?;
-    let attempts = call.shared.environment.attempts.lock();
+    let attempts = call.shared.node.environment.attempts.lock();
     let listed = attempts.by_source().map(|(source, tries)| {
         let source = json!({
             "remote_address": source.address.to_string(),
@@ -34,14 +34,19 @@ pub(super) fn by_source(call: &Call<'_>) -> Result<Reply, Failure> {
 /// `DELETE /api/auth/attempts/NODE`.
 pub(super) fn reset_protocols(call: &Call<'_>) -> Result<Reply, Failure> {
     check_node(call)?;
-    call.shared.environment.attempts.lock().reset_protocols();
+    call.shared
+        .node
+        .environment
+        .attempts
+        .lock()
+        .reset_protocols();
     Ok(Reply::Done)
 }
 
 /// `DELETE /api/auth/attempts/NODE/source`.
 pub(super) fn reset_sources(call: &Call<'_>) -> Result<Reply, Failure> {
     check_node(call)?;
-    call.shared.environment.attempts.lock().reset_sources();
+    call.shared.node.environment.attempts.lock().reset_sources();
     Ok(Reply::Done)
 }
 

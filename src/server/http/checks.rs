@@ -34,7 +34,7 @@ fn unhealthy(reason: &str, more: &Value) -> Reply {
 pub(super) fn alarms(call: &Call<'_>) -> Reply {
     let mut raised: Vec<Value> = Vec::new();
     let node = &call.shared.settings.node_name;
-    let alarms = call.shared.alarms.alarms();
+    let alarms = call.shared.node.alarms.alarms();
     if !alarms.is_any() {
         return ok();
     }
@@ -53,7 +53,7 @@ pub(super) fn alarms(call: &Call<'_>) -> Reply {
 
 /// `GET /api/health/checks/virtual-hosts`: every core works.
 pub(super) fn virtual_hosts(call: &Call<'_>) -> Reply {
-    let failed = call.shared.vhosts.all();
+    let failed = call.shared.node.vhosts.all();
     let failed = failed.iter().filter(|vhost| vhost.failed());
     let failed: Vec<&str> = failed.map(|vhost| vhost.name().as_str()).collect();
     if failed.is_empty() {
@@ -179,7 +179,7 @@ pub(super) fn node(call: &Call<'_>) -> Result<Reply, Failure> {
 fn node_json(call: &Call<'_>) -> Value {
     let shared = call.shared;
     let (settings, live) = (&shared.settings, shared.live.read());
-    let alarms = shared.alarms.alarms();
+    let alarms = shared.node.alarms.alarms();
     let data = settings.data_directory();
     let data = data.map_or_else(String::new, |data| data.display().to_string());
     json!({

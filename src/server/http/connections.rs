@@ -163,7 +163,7 @@ pub(super) async fn sessions(call: &Call<'_>) -> Result<Reply, Failure> {
         return Err(Failure::not_found());
     };
     let vhost = desk.info().map(|info| info.vhost.clone());
-    let vhost = vhost.and_then(|vhost| call.shared.vhosts.get(&vhost));
+    let vhost = vhost.and_then(|vhost| call.shared.node.vhosts.get(&vhost));
     let sessions = sessions
         .iter()
         .map(|session| describe_session(session, vhost.as_deref()));

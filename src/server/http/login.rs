@@ -34,7 +34,7 @@ pub(super) async fn identify(
         .logins
         .login(credentials, peer.clone(), LoginWay::Basic)
         .await;
-    let registry = shared.environment.registry();
+    let registry = shared.node.environment.registry();
     let user = name.ok().and_then(|name| registry.user(&name));
     user.map(Identity::new)
         .ok_or_else(|| Refused::Wrong(Failure::unauthenticated()))

@@ -42,9 +42,9 @@ const BROWSE_BYTES_MAX: usize = 64 << 20;
 pub(super) async fn publish(call: &Call<'_>) -> Result<Reply, Failure> {
     let fields = call.fields()?;
     let exchange = exchange_name(call, "name");
-    let registry = call.shared.environment.registry();
+    let registry = call.shared.node.environment.registry();
     let vhost = call.params.get("vhost");
-    let options = &call.shared.environment.options;
+    let options = &call.shared.node.environment.options;
     let (bytes_max, key_rule) = (options.message_bytes_max, options.key_rule);
     // Of a large message this takes long.
     let (routing_key, message) = aside(move || compose(&fields, bytes_max, key_rule)).await?;
@@ -96,7 +96,7 @@ fn compose(fields: &Fields, bytes_max: u64, key_rule: KeyRule) -> Result<(Name, 
 /// Whether the user may publish to the exchange in the path.
 pub(super) fn may_publish(call: &Call<'_>) -> Result<(), Failure> {
     let exchange = exchange_name(call, "name");
-    let registry = call.shared.environment.registry();
+    let registry = call.shared.node.environment.registry();
     let vhost = call.params.get("vhost");
     if registry.permissions(&vhost, &call.identity.name).is_none() {
         let reason = "User not authorised to access virtual host";
@@ -134,7 +134,7 @@ fn check_user_id(call: &Call<'_>, message: &Message) -> Result<(), Failure> {
     let Some(user_id) = message.user_id() else {
         return Ok(());
     };
-    let registry = call.shared.environment.registry();
+    let registry = call.shared.node.environment.registry();
     let user = registry.user(&call.identity.name);
     if user.is_some_and(|user| user.may_send_as(user_id)) {
         return Ok(());
@@ -169,7 +169,7 @@ pub(super) async fn aliveness(call: &Call<'_>) -> Result<Reply, Failure> {
         "payload": "test_message",
         "payload_encoding": "string",
     });
-    let options = &call.shared.environment.options;
+    let options = &call.shared.node.environment.options;
     let fields = Fields::of_body(Some(message))?;
     let (key, message) = compose(&fields, options.message_bytes_max, options.key_rule)?;
     let own = message.bare_bytes();
@@ -218,8 +218,8 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Reply, Failure> {
     });
     let left = left.map_err(failed)?;
     let taken = Arc::new(taken);
-    let (deliveries, store) = (Arc::clone(&taken), call.shared.store.clone());
-    let mut answer = Answer::new(call.shared.alarms.connections());
+    let (deliveries, store) = (Arc::clone(&taken), call.shared.node.store.clone());
+    let mut answer = Answer::new(call.shared.node.alarms.connections());
     // Before they are settled: what cannot be read is not lost.
     let messages = aside(move || {
         let total = deliveries.len() as u64;
@@ -288,8 +288,8 @@ pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
     let count = unsigned("count", BROWSE_COUNT)?.min(COUNT_MAX);
     let name = readable_queue(call)?;
     let vhost = call.vhost()?;
-    let store = call.shared.store.clone();
-    let mut answer = Answer::new(call.shared.alarms.connections());
+    let store = call.shared.node.store.clone();
+    let mut answer = Answer::new(call.shared.node.alarms.connections());
     aside(move || {
         let (mut items, mut bytes) = (0, 0);
         answer.write(&"{\"messages\":[")?;

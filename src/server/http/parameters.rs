@@ -89,7 +89,7 @@ fn of_vhost(
 ) -> Result<Vec<Value>, Failure> {
     let word = component.as_str();
     if component == Component::VhostLimits {
-        let registry = shared.environment.registry();
+        let registry = shared.node.environment.registry();
         let known = registry.vhost(vhost.name());
         let limits = known.map(|known| people::vhost_limits(known.spec.limits));
         let limits = limits.filter(|limits| !limits.is_empty());
@@ -179,7 +179,7 @@ async fn put_limits(call: &Call<'_>, value: &Fields) -> Result<Reply, Failure> {
         queues_max: given("max-queues")?,
     };
     let before = {
-        let registry = call.shared.environment.registry();
+        let registry = call.shared.node.environment.registry();
         let known = registry.vhost(&vhost).ok_or_else(Failure::not_found)?;
         known.spec.limits
     };
@@ -213,7 +213,7 @@ async fn put_limits(call: &Call<'_>, value: &Fields) -> Result<Reply, Failure> {
 
 /// `GET /api/global-parameters`.
 pub(super) async fn global_list(call: &Call<'_>) -> Result<Reply, Failure> {
-    let registry = call.shared.environment.registry();
+    let registry = call.shared.node.environment.registry();
     let listing = Listing::parse(&call.query)?;
     aside(move || {
         let all = registry.global_parameters();
@@ -230,7 +230,7 @@ fn global_json(name: &str, value: &str) -> Value {
 
 /// `GET /api/global-parameters/NAME`.
 pub(super) fn global_get(call: &Call<'_>) -> Result<Reply, Failure> {
-    let registry = call.shared.environment.registry();
+    let registry = call.shared.node.environment.registry();
     let name = call.params.get("name");
     let value = registry.global_parameter(&name);
     let value = value.ok_or_else(Failure::not_found)?;

@@ -33,10 +33,11 @@ pub(super) async fn vhost(call: &Call<'_>) -> Result<Reply, Failure> {
 
 async fn describe(call: &Call<'_>, names: Vec<Name>) -> Result<Vec<Value>, Failure> {
     let shared = call.shared;
-    let registry = shared.environment.registry();
+    let registry = shared.node.environment.registry();
     let mut described = Vec::new();
     for name in names {
-        let (Some(vhost), Some(known)) = (shared.vhosts.get(&name), registry.vhost(&name)) else {
+        let (Some(vhost), Some(known)) = (shared.node.vhosts.get(&name), registry.vhost(&name))
+        else {
             continue;
         };
         let totals = aside(move || vhost_totals(&vhost).map_err(failed)).await?;
@@ -92,7 +93,7 @@ pub(super) async fn delete_vhost(call: &Call<'_>) -> Result<Reply, Failure> {
 
 /// `GET /api/users`, and those without permissions anywhere.
 pub(super) async fn users(call: &Call<'_>, without_permissions: bool) -> Result<Reply, Failure> {
-    let registry = call.shared.environment.registry();
+    let registry = call.shared.node.environment.registry();
     let listing = Listing::parse(&call.query)?;
     aside(move || {
         let enters = |user: &str| {
@@ -109,7 +110,7 @@ pub(super) async fn users(call: &Call<'_>, without_permissions: bool) -> Result<
 
 /// `GET /api/users/USER`.
 pub(super) fn user(call: &Call<'_>) -> Result<Reply, Failure> {
-    let registry = call.shared.environment.registry();
+    let registry = call.shared.node.environment.registry();
     let user = registry.user(&call.params.get("user"));
     user.map(|user| Reply::Json(people::user(user)))
         .ok_or_else(Failure::not_found)
@@ -158,7 +159,13 @@ pub(super) async fn delete_users(call: &Call<'_>) -> Result<Reply, Failure> {
     let fields = call.fields()?;
     for name in fields.words("users")?.unwrap_or_default() {
         let name = Name::from(&*name);
-        let known = call.shared.environment.registry().user(&name).is_some();
+        let known = call
+            .shared
+            .node
+            .environment
+            .registry()
+            .user(&name)
+            .is_some();
         if known {
             call.admin().change(Change::UserDelete { name }).await?;
         }
@@ -213,7 +220,7 @@ pub(super) enum Of {
 
 /// Listings of permissions, and the one of a user in a vhost.
 pub(super) async fn permissions(call: &Call<'_>, of: Of) -> Result<Reply, Failure> {
-    let registry = call.shared.environment.registry();
+    let registry = call.shared.node.environment.registry();
     let (vhost, user) = known(call, &registry, of)?;
     let listing = Listing::parse(&call.query)?;
     aside(move || {
@@ -229,7 +236,7 @@ pub(super) async fn permissions(call: &Call<'_>, of: Of) -> Result<Reply, Failur
 
 /// Listings of topic permissions.
 pub(super) async fn topic_permissions(call: &Call<'_>, of: Of) -> Result<Reply, Failure> {
-    let registry = call.shared.environment.registry();
+    let registry = call.shared.node.environment.registry();
     let (vhost, user) = known(call, &registry, of)?;
     let listing = Listing::parse(&call.query)?;
     aside(move || {
@@ -296,7 +303,7 @@ fn as_bad_request(failure: Failure) -> Failure {
 /// `DELETE /api/permissions/VHOST/USER`.
 pub(super) async fn delete_permissions(call: &Call<'_>) -> Result<Reply, Failure> {
     let (vhost, user) = (call.params.get("vhost"), call.params.get("user"));
-    let registry = call.shared.environment.registry();
+    let registry = call.shared.node.environment.registry();
     if registry.permissions(&vhost, &user).is_none() {
         return Err(Failure::not_found());
     }
@@ -330,7 +337,7 @@ pub(super) async fn delete_topic_permissions(call: &Call<'_>) -> Result<Reply, F
 
 /// `GET /api/vhost-limits`, of all vhosts that the user sees or of one.
 pub(super) fn vhost_limits(call: &Call<'_>, of: Of) -> Result<Reply, Failure> {
-    let registry = call.shared.environment.registry();
+    let registry = call.shared.node.environment.registry();
     let (vhost, _) = known(call, &registry, of)?;
     let seen = call.visible_vhosts();
     let seen = seen.iter().map(|vhost| vhost.name());
@@ -345,7 +352,7 @@ pub(super) fn vhost_limits(call: &Call<'_>, of: Of) -> Result<Reply, Failure> {
 
 /// `GET /api/user-limits`, of all users or of one.
 pub(super) fn user_limits(call: &Call<'_>, of: Of) -> Result<Reply, Failure> {
-    let registry = call.shared.environment.registry();
+    let registry = call.shared.node.environment.registry();
     let (_, wanted) = known(call, &registry, of)?;
     let users = registry.users();
     let users = users.filter(|user| wanted.as_ref().is_none_or(|name| *name == user.name));

@@ -39,7 +39,7 @@ pub(super) struct Visitor {
 impl Visitor {
     /// Enters the vhost in the path.
     pub(super) fn enter(call: &Call<'_>) -> Result<Self, Failure> {
-        let number = call.shared.environment.next_id();
+        let number = call.shared.node.environment.next_id();
         let visitor = Self {
             admin: call.admin(),
             vhost: call.vhost()?,

@@ -18,7 +18,7 @@ const NO_CONNECTION: ConnectionId = ConnectionId(0);
 impl Call<'_> {
     /// The vhost in the path.
     pub(super) fn vhost(&self) -> Result<Arc<Vhost>, Failure> {
-        let vhost = self.shared.vhosts.get(&self.params.get("vhost"));
+        let vhost = self.shared.node.vhosts.get(&self.params.get("vhost"));
         vhost.ok_or_else(Failure::not_found)
     }
 
@@ -61,14 +61,14 @@ impl Call<'_> {
     /// What the user may do in the vhost in the path; an administrator without permissions there
     /// may look at everything and do nothing.
     pub(super) fn permissions(&self) -> Arc<Permissions> {
-        let registry = self.shared.environment.registry();
+        let registry = self.shared.node.environment.registry();
         let found = registry.permissions(&self.params.get("vhost"), &self.identity.name);
         found.map_or_else(|| Arc::new(Permissions::none()), Arc::clone)
     }
 
     /// What it may do with topic exchanges there; none: anything.
     fn topics(&self) -> Option<Arc<TopicMap>> {
-        let registry = self.shared.environment.registry();
+        let registry = self.shared.node.environment.registry();
         let vhost = self.params.get("vhost");
         (registry.topic_permissions(&vhost, &self.identity.name)).map(Arc::clone)
     }

@@ -268,7 +268,7 @@ async fn no_http_answer_tells_what_a_crash_would_undo() {
         let broker = Arc::clone(&broker);
         waiting.spawn(async move { (path, ask(&broker, method, path, body).await) });
     };
-    let declared = || broker.shared().store.as_ref().unwrap().declared();
+    let declared = || broker.shared().node.store.as_ref().unwrap().declared();
     for (path, body, _) in DECLARED {
         let before = declared();
         spawn("PUT", path, body);

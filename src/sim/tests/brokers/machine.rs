@@ -227,12 +227,7 @@ impl Machine {
             let vhost = node.start_vhost(core);
             timers.insert(vhost.name().clone(), Millis(0));
         }
-        let watch = Watch {
-            board: Arc::clone(&node.alarms),
-            vhosts: Arc::clone(&node.vhosts),
-            partials: Arc::clone(&node.partials),
-            store: Some(Arc::clone(&store)),
-        };
+        let watch = node.watch();
         Ok(Self {
             clock,
             node,
