@@ -159,9 +159,6 @@ impl Block {
         state: State,
         slot_pool: &mut SlotPool,
     ) -> i64 {
-        if self.is_out() && self.live() == 0 {
-            self.slots = Slots::Here(Vec::new());
-        }
         let Slots::Here(slots) = &mut self.slots else {
             unreachable!("a block that takes new messages is in memory");
         };
@@ -189,6 +186,9 @@ impl Block {
 
     /// Puts the card of a message that is on disk at a place behind all others of this block.
     pub(super) fn put_disk_ref(&mut self, at: usize, disk_ref: DiskRef, state: State) {
+        if !self.is_out() && self.live() == 0 {
+            self.slots = Slots::Out(DiskRefs::default());
+        }
         let Slots::Out(disk_refs) = &mut self.slots else {
             unreachable!("a block that is restored is on disk");
         };
@@ -277,7 +277,8 @@ impl Block {
         match &mut self.slots {
             Slots::Here(slots) if slots.capacity() <= SLOTS_KEPT => slots.clear(),
             Slots::Here(slots) => slot_pool.keep(std::mem::take(slots)),
-            Slots::Out(disk_refs) => *disk_refs = DiskRefs::default(),
+            // Nothing of it is on disk any more.
+            Slots::Out(_) => self.slots = Slots::Here(Vec::new()),
         }
     }
 

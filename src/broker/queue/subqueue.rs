@@ -104,6 +104,12 @@ impl Cell {
     }
 }
 
+/// The first place of the block behind that of a place. New messages go there while the last block is
+/// being read back and its messages are gone: what is read for it must not meet others in it.
+const fn next_block(place: u64, shift: u32) -> u64 {
+    ((place >> shift) + 1) << shift
+}
+
 impl Subqueue {
     /// A lane without messages, with blocks of `1 << shift` slots.
     pub fn new(shift: u32) -> Self {
@@ -152,11 +158,10 @@ impl Subqueue {
         };
         let (cell, at) = self.split(offset);
         let block = self.blocks.get(cell).and_then(|entry| entry.block.as_ref());
-        let is_closed = block.is_some_and(|block| {
-            (block.is_out() && block.live() > 0) || block.weight_bytes() >= BLOCK_BYTES
-        });
+        let is_closed =
+            block.is_some_and(|block| block.is_out() || block.weight_bytes() >= BLOCK_BYTES);
         if is_closed && at > 0 {
-            self.block_of(self.next) + (1 << self.shift)
+            next_block(self.next, self.shift)
         } else {
             self.next
         }
@@ -352,7 +357,7 @@ impl Subqueue {
     ) -> Option<Gone> {
         let (cell, at) = self.split(place.checked_sub(self.first)?);
         // Whether the next message comes into this block.
-        let is_last = cell == self.split(self.next.saturating_sub(self.first)).0;
+        let mut is_last = cell == self.split(self.next.saturating_sub(self.first)).0;
         let entry = self.blocks.get_mut(cell)?;
         let block = entry.block.as_mut()?;
         let gone = block.take(at, from, is_wanted)?;
@@ -365,6 +370,10 @@ impl Subqueue {
         if block.is_out() {
             self.out.messages -= 1;
             self.out.bytes -= u64::from(gone.size_bytes);
+            if is_last && entry.is_loading && block.live() == 0 {
+                self.next = next_block(self.next, self.shift);
+                is_last = false;
+            }
         } else {
             self.apart_bytes -= gone.apart_bytes();
         }
@@ -443,6 +452,9 @@ impl Subqueue {
                 self.out.messages -= before.0 - after.0;
                 self.out.bytes -= before.1 - after.1;
             }
+        }
+        if self.cell_mut(self.next).is_some_and(|tail| tail.is_loading) {
+            self.next = next_block(self.next, self.shift);
         }
         self.ready = 0;
         self.cursor = self.next;
