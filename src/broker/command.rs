@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::binding::Binding;
 use super::router::BindingsOf;
-use super::{DropCause, Loaded};
+use super::{DropCause, PagedIn};
 use crate::access::TopicPermissions;
 use crate::base::{
     ConnectionId, ConsumerId, ExchangeId, Lsn, Name, Position, PublisherId, QueueId, SessionId,
@@ -96,7 +96,7 @@ pub enum Command {
         position: Position,
     },
     /// A delivery cannot be sent and not be given back: it is dropped.
-    Lose {
+    Discard {
         /// Whose.
         consumer: ConsumerId,
         /// Which.
@@ -268,7 +268,7 @@ pub enum UpkeepCommand {
         default_queue_type: Option<Name>,
     },
     /// A block was read back, as [`Effects::loads`](super::Effects::loads) asked.
-    Loaded(Loaded),
+    PagedIn(PagedIn),
     /// Messages are to leave memory, the newest first.
     PageOut {
         /// About so many bytes of memory.

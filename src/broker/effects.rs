@@ -18,8 +18,8 @@ pub struct Effects {
     /// Records of the journal (and spilled pieces) that no message names any more, once these records
     /// are durable.
     pub released: Vec<Lsn>,
-    /// Blocks to read back; each is answered by [`UpkeepCommand::Loaded`](super::UpkeepCommand::Loaded).
-    pub loads: Vec<Load>,
+    /// Blocks to read back; each is answered by [`UpkeepCommand::PagedIn`](super::UpkeepCommand::Loaded).
+    pub loads: Vec<PageIn>,
     /// Blocks to spill; each is answered by [`UpkeepCommand::Spilled`](super::UpkeepCommand::Spilled).
     pub spills: Vec<Spill>,
     /// Log lines, rate-limited.
@@ -65,7 +65,7 @@ impl Effects {
 
 /// Messages of one block of a queue that are to come back into memory.
 #[derive(Clone, Debug)]
-pub struct Load {
+pub struct PageIn {
     /// Of this queue.
     pub queue: QueueId,
     /// The first place of the block.
@@ -87,7 +87,7 @@ pub struct Wanted {
 
 /// Messages of one block of a queue that read back.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct PagedIn {
     /// Of this queue.
     pub queue: QueueId,
     /// The first place of the block.

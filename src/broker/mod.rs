@@ -38,7 +38,7 @@ pub use command::{
 };
 pub use counters::{ByReason, Counters, DropCount, Drops, QueueChurn, QueueCounters, Settled};
 pub use effect::{ConsumerEnd, Delivery, Effect, PublishOutcome, room_bytes};
-pub use effects::{DropCause, Effects, Load, Loaded, LogEvent, Spill, Wanted};
+pub use effects::{DropCause, Effects, LogEvent, PageIn, PagedIn, Spill, Wanted};
 pub use error::{Error, Kind};
 pub use fact::{Body, CheckpointedMessage, Entries, Entry, Fact, Facts, Record, TopologyFact};
 pub use headers::Attributes;

@@ -16,7 +16,7 @@ use super::sasl::Sasl;
 use super::stream::Streams;
 use super::work::{Answered, Batch, Work};
 use crate::access::{Credentials, Peer};
-use crate::base::limits::{AHEAD_HEAD_BYTES_MAX, PARTIAL_FREE_BYTES};
+use crate::base::limits::{PARTIAL_FREE_BYTES, STREAMING_HEAD_BYTES_MAX};
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{ConnectionId, Lsn, Map, Millis, Name, Now, SessionId};
@@ -116,7 +116,7 @@ impl Gateway {
         let offered = environment.options.mechanisms.offered(&peer).into_iter();
         options.mechanisms = offered.map(|mechanism| mechanism.to_string()).collect();
         if environment.bodies.is_some() {
-            options.part_bytes = AHEAD_HEAD_BYTES_MAX as u64;
+            options.part_bytes = STREAMING_HEAD_BYTES_MAX as u64;
         }
         let link = Connection::server(now, options);
         let seed = environment.options.seed;
@@ -376,7 +376,7 @@ impl Gateway {
     pub fn awaits(&self) -> Option<Lsn> {
         let answer = self.waiting.front().map(|(lsn, _)| *lsn);
         let piece = self.unwritten.front().map(|(lsn, _)| *lsn);
-        let piece = piece.filter(|_| self.is_ahead_of_disk());
+        let piece = piece.filter(|_| self.is_streaming_beyond_disk());
         answer.into_iter().chain(piece).min()
     }
 

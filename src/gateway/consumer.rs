@@ -47,7 +47,7 @@ impl Gateway {
             prefix: &[],
             bare: delivery.message.bare(),
         };
-        let sent = if let Some(body) = delivery.message.ahead() {
+        let sent = if let Some(body) = delivery.message.blob() {
             let mut prefix = std::mem::take(&mut self.prefix);
             let sending = Sending {
                 prefix: prefix.of(&delivery.message, &view),

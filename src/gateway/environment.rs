@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use super::ahead::Bodies;
 use super::counters::OpenLinks;
 use super::pattern::NamePatterns;
 use super::seats::Seats;
+use super::streaming_body::Bodies;
 use crate::access::{Attempts, LoginError, LoginGuard, LoginWay, Mechanisms, Peer, Secret};
 use crate::base::{Millis, Name, Seed};
 use crate::broker::registry::{Registry, RegistryFact};
@@ -68,7 +68,7 @@ pub struct Environment {
     /// Where large bodies are written ahead; none: nowhere.
     pub(super) bodies: Option<Arc<dyn Bodies>>,
     /// Messages that are being written ahead.
-    pub(super) arriving: Arc<AtomicU32>,
+    pub(super) streaming: Arc<AtomicU32>,
     ids: AtomicU64,
 }
 
@@ -98,7 +98,7 @@ impl Environment {
             auto_create,
             seats: Arc::default(),
             bodies: None,
-            arriving: Arc::default(),
+            streaming: Arc::default(),
             ids: AtomicU64::new(1),
         }
     }

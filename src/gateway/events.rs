@@ -106,7 +106,7 @@ impl Gateway {
         match &mut link.kind {
             Kind::Publisher(publisher) => {
                 publisher.aborted();
-                publisher.arriving = None;
+                publisher.streaming = None;
                 self.give_credit(id.publisher());
             }
             Kind::Request(half) => half.credit = half.credit.saturating_sub(1),

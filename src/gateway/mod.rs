@@ -15,7 +15,6 @@
 //! Read first: [`Gateway`], then `attach` (what a link may be), `publish`, `publisher`, `consumer`.
 
 mod address;
-mod ahead;
 mod attach;
 mod connection;
 mod consumer;
@@ -35,17 +34,18 @@ mod publisher;
 mod sasl;
 mod seats;
 mod stream;
+mod streaming_body;
 mod terminus;
 mod work;
 
 #[cfg(test)]
 mod tests;
 
-pub use ahead::Bodies;
 pub use connection::Gateway;
 pub use counters::OpenLinks;
 pub use describe::{ConnectionInfo, LinkInfo, LinkPurpose, SessionInfo};
 pub use environment::{Environment, Options};
 pub use presettled::Written;
 pub use stream::Fetch;
+pub use streaming_body::Bodies;
 pub use work::Batch;

@@ -144,7 +144,7 @@ impl Gateway {
 
     fn lose_one(&mut self, (consumer, position): (ConsumerId, Position)) {
         let cause = DropCause::ConnectionLost;
-        self.batch.push(Work::Command(Command::Lose {
+        self.batch.push(Work::Command(Command::Discard {
             consumer,
             position,
             cause,

@@ -64,16 +64,16 @@ impl Gateway {
             return;
         };
         let id = *id;
-        let arriving = publisher.arriving.take();
-        let before_bytes = arriving.as_ref().map_or(0, |arriving| arriving.bytes());
+        let streaming = publisher.streaming.take();
+        let before_bytes = streaming.as_ref().map_or(0, |streaming| streaming.bytes());
         publisher.arrived(before_bytes + payload.len() as u64);
         let way = publisher.way(generation);
-        let message = match (arriving, payload) {
+        let message = match (streaming, payload) {
             (None, Payload::Whole(bytes)) if bytes.len() <= MESSAGE_COPY_BYTES_MAX => {
                 let keys = self.environment.options.key_rule;
                 Message::from_transfer(bytes, keys).map(Arc::new)
             }
-            (arriving, payload) => self.whole_message(arriving, payload),
+            (streaming, payload) => self.whole_message(streaming, payload),
         };
         let message = message.map_err(|error| Refusal::Detach(errors::message(&error)));
         let way = message.and_then(|message| Ok((self.check_publish(id, way, &message)?, message)));
@@ -127,7 +127,7 @@ impl Gateway {
             Some(way) => self.check_user_id(message).map(|()| way),
             None => self.find_way(id, message),
         };
-        checked.inspect_err(|_| self.release_ahead(message.ahead().map(|body| **body)))
+        checked.inspect_err(|_| self.release_blob(message.blob().map(|body| **body)))
     }
 
     /// The way of a message that its link alone does not tell.

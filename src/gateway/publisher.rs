@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::Gateway;
-use super::ahead::Arriving;
 use super::errors;
 use super::links::{Kind, Link};
 use super::publish::Way;
+use super::streaming_body::StreamingBody;
 use super::work::Work;
 use crate::access::TopicPermissions;
 use crate::base::limits::{PUBLISH_CREDIT_BYTES, PUBLISH_CREDIT_MAX};
@@ -40,7 +40,7 @@ pub(super) struct Publisher {
     /// It has published to the address of a queue, and ends with it.
     follows: bool,
     /// A message that is written ahead while it arrives.
-    pub(super) arriving: Option<Box<Arriving>>,
+    pub(super) streaming: Option<Box<StreamingBody>>,
 }
 
 /// Where the messages of a link go.
@@ -72,7 +72,7 @@ impl Publisher {
             checked: 0,
             topic: None,
             follows: false,
-            arriving: None,
+            streaming: None,
         }
     }
 
@@ -217,7 +217,7 @@ impl Gateway {
     pub(super) fn on_alarm(&mut self, raised: bool) {
         self.alarm = raised;
         if raised {
-            self.give_up_ahead();
+            self.give_up_streaming();
         }
         for link in self.links.iter_mut() {
             let Kind::Publisher(publisher) = &mut link.kind else {

@@ -110,12 +110,12 @@ impl Gateway {
             self.link.supply(link, number, bytes);
         } else {
             let (consumer, position) = (stream.consumer, stream.position);
-            let lose = Command::Lose {
+            let discard = Command::Discard {
                 consumer,
                 position,
                 cause: DropCause::Damaged,
             };
-            self.batch.push(Work::Command(lose));
+            self.batch.push(Work::Command(discard));
             self.streams.forget(link);
             self.link.detach(link, true, Some(errors::unreadable()));
         }

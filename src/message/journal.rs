@@ -82,7 +82,7 @@ impl Message {
 
     /// Whether its bare message is somewhere else, but for what stands in front of its body.
     pub const fn is_hollow(&self) -> bool {
-        matches!(self.storage, Storage::Absent(_) | Storage::Ahead { .. })
+        matches!(self.storage, Storage::Absent(_) | Storage::Blob { .. })
     }
 
     /// The same message, its annotations apart from the bytes that it keeps.

@@ -171,7 +171,7 @@ impl Message {
         self.carried_delivery_count = delivery_count;
     }
 
-    /// The bare message and the footer, as received; of one written [`ahead`](Message::ahead) or kept
+    /// The bare message and the footer, as received; of one written [`blob`](Message::blob) or kept
     /// in pieces ([`rest`](Message::rest)) only what stands in front of its body.
     pub fn bare(&self) -> &[u8] {
         self.storage

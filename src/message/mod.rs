@@ -3,8 +3,8 @@
 //! Promises: bare bytes are never changed; names that are the broker's never come from a client.
 //! Never: no routing decision, no clock. Read first: [`Message`], [`DeliveryView`].
 
-mod ahead;
 mod annotations;
+mod blob;
 mod error;
 mod fuzz;
 mod journal;
@@ -18,8 +18,8 @@ mod parts;
 mod storage;
 mod view;
 
-pub use ahead::BareLengths;
 pub use annotations::{KeyRule, Merging};
+pub use blob::BareLengths;
 pub use error::{MessageError, StoredMessageError};
 pub use fuzz::fuzz_message;
 pub use looking::LookedAt;

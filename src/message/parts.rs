@@ -8,20 +8,20 @@ use bytes::{Buf, Bytes};
 
 use super::storage::{Parts, Storage};
 use super::{BareLengths, KeyRule, Message, MessageError};
-use crate::base::limits::AHEAD_HEAD_BYTES_MAX;
+use crate::base::limits::STREAMING_HEAD_BYTES_MAX;
 use crate::wire::{BodyWalk, walk_head};
 
 impl Message {
     /// Takes a large message from the pieces of a transfer's payload, without joining them. Nothing if
     /// they have to be joined to be understood: its body is not made of bytes, more than
-    /// `limits::AHEAD_HEAD_BYTES_MAX` bytes stand in front of that, or they are no message.
+    /// `limits::STREAMING_HEAD_BYTES_MAX` bytes stand in front of that, or they are no message.
     ///
     /// # Errors
     /// As [`Message::from_transfer`], for what stands in front of the body.
     pub fn from_parts(parts: &[Bytes], keys: KeyRule) -> Result<Option<Self>, MessageError> {
         let mut head = Vec::new();
         for part in parts {
-            let room = AHEAD_HEAD_BYTES_MAX - head.len();
+            let room = STREAMING_HEAD_BYTES_MAX - head.len();
             head.extend_from_slice(part.get(..room).unwrap_or(part));
         }
         let Some(index) = walk_head(&head) else {

@@ -19,7 +19,7 @@ pub(super) enum Storage {
     /// Not here: only how many bytes there are elsewhere.
     Absent(u32),
     /// Written ahead of the message: here is only what stands in front of its body.
-    Ahead {
+    Blob {
         /// Annotation pairs, properties, application-properties.
         head: Arc<[u8]>,
         /// Bytes of all of it, those in `head` included.
@@ -72,7 +72,7 @@ impl Storage {
     /// The bytes, as far as they are here.
     pub(super) fn as_slice(&self) -> &[u8] {
         match self {
-            Self::Copied(bytes) | Self::Ahead { head: bytes, .. } => bytes,
+            Self::Copied(bytes) | Self::Blob { head: bytes, .. } => bytes,
             Self::Shared(bytes) => bytes,
             Self::Parts(parts) => &parts.head,
             Self::Absent(_) => &[],
@@ -90,7 +90,7 @@ impl Storage {
     /// Number of bytes, here or elsewhere.
     pub(super) fn len(&self) -> usize {
         match self {
-            Self::Absent(length) | Self::Ahead { length, .. } => *length as usize,
+            Self::Absent(length) | Self::Blob { length, .. } => *length as usize,
             Self::Parts(parts) => parts.length as usize,
             here => here.as_slice().len(),
         }
@@ -100,7 +100,7 @@ impl Storage {
     /// the same bytes.
     pub(super) fn bytes_from(&self, start: usize) -> Bytes {
         match self {
-            Self::Copied(bytes) | Self::Ahead { head: bytes, .. } => {
+            Self::Copied(bytes) | Self::Blob { head: bytes, .. } => {
                 Bytes::copy_from_slice(bytes.get(start..).unwrap_or_default())
             }
             Self::Shared(bytes) => bytes.slice(start.min(bytes.len())..),

@@ -72,7 +72,7 @@ impl<D: Disk> Checkpointer<D> {
             }
             Ok(None) => {
                 let wake = self.store.journal().end_checkpoint();
-                self.store.ring(wake, Lsn(0));
+                self.store.wake(wake, Lsn(0));
                 Step::Idle
             }
             Err(Failed) => {

@@ -38,7 +38,7 @@ pub(crate) struct Committer<D: Disk> {
     /// When the oldest bytes were written that are not synced, under [`SyncPolicy::Interval`].
     unsynced_since_ns: Option<u64>,
     /// Who waited for what is durable up to here was called.
-    called: Lsn,
+    woken: Lsn,
     /// How the last piece of housekeeping left it.
     upkeep: Maintained,
     /// Rounds since there was anything to do.
@@ -74,7 +74,7 @@ impl<D: Disk> Committer<D> {
             clock,
             group_commit,
             unsynced_since_ns: None,
-            called: Lsn(0),
+            woken: Lsn(0),
             upkeep: Maintained::Idle,
             still_rounds: 0,
         }
@@ -99,7 +99,8 @@ impl<D: Disk> Committer<D> {
     pub(crate) fn poll(&mut self) -> Next {
         let now_us = self.now_us();
         let durable = self.store.durable();
-        let is_awaited = self.upkeep == Maintained::More || self.store.bell().awaited() > durable;
+        let is_awaited =
+            self.upkeep == Maintained::More || self.store.journal_waker().awaited() > durable;
         let (bytes, arrived_bytes) = self.store.journal().waiting_bytes();
         let waiting = Waiting {
             any: self.writer.has_work(),
@@ -121,7 +122,7 @@ impl<D: Disk> Committer<D> {
     pub(crate) fn commit(&mut self) -> Result<bool, StoreError> {
         let committed = self.try_commit();
         if committed.is_err() {
-            self.store.call_all_waiters();
+            self.store.wake_all_waiters();
         }
         committed
     }
@@ -137,9 +138,9 @@ impl<D: Disk> Committer<D> {
         self.sync_if_due(wrote.unsynced)?;
         // Also without a write: what was elided is confirmed with the rest.
         let durable = self.store.durable();
-        if durable > self.called {
-            self.called = durable;
-            self.store.call_waiters();
+        if durable > self.woken {
+            self.woken = durable;
+            self.store.wake_waiters();
         }
         if self.store.state() == StoreState::Full {
             self.writer.retry_room();
@@ -157,7 +158,7 @@ impl<D: Disk> Committer<D> {
     /// Writes and syncs what waits, for good.
     pub(crate) fn close(&mut self) -> Result<(), StoreError> {
         self.writer.close(self.clock.now().wall)?;
-        self.store.call_waiters();
+        self.store.wake_waiters();
         Ok(())
     }
 

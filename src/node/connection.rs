@@ -65,7 +65,7 @@ impl Output {
 }
 
 /// One connection. Its owner moves the bytes: it calls [`turn`](Connection::turn) with what has come
-/// and writes the output, until [`is_over`](Connection::is_over); then [`leave`](Connection::leave).
+/// and writes the output, until [`is_over`](Connection::is_over); then [`disconnect`](Connection::leave).
 #[derive(Debug)]
 pub(crate) struct Connection<D: Disk> {
     node: Arc<Node<D>>,
@@ -144,7 +144,7 @@ impl<D: Disk> Connection<D> {
     }
 
     /// Ready when others have something for it.
-    pub(crate) fn poll_called(&self, context: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_woken(&self, context: &mut Context<'_>) -> Poll<()> {
         self.outbox.poll_ready(context)
     }
 
@@ -289,7 +289,7 @@ impl<D: Disk> Connection<D> {
 
     /// The peer is gone: gives back to the core what it lent to this connection, as far as
     /// [`Connection::go_on_leaving`] does.
-    pub(crate) fn leave(&mut self, output: &Output) {
+    pub(crate) fn disconnect(&mut self, output: &Output) {
         self.gateway.handle_disconnect(output.state());
     }
 
@@ -304,7 +304,7 @@ impl<D: Disk> Connection<D> {
             return true;
         }
         if let Some(vhost) = self.vhost.take() {
-            vhost.leave(self.gateway.id());
+            vhost.disconnect(self.gateway.id());
         }
         false
     }
@@ -370,7 +370,7 @@ impl<D: Disk> Connection<D> {
             && lsn != self.awaited
         {
             self.awaited = lsn;
-            vhost.call_when_durable(lsn, &self.outbox);
+            vhost.wake_when_durable(lsn, &self.outbox);
         }
     }
 
@@ -380,7 +380,7 @@ impl<D: Disk> Connection<D> {
         let gateway = &self.gateway;
         let is_behind = self.node.pager.is_journal_behind(|| gateway.is_consuming());
         if is_behind && let Some(store) = &self.node.store {
-            self.awaited_commit = store.call_after_commit(self.awaited_commit, &self.outbox);
+            self.awaited_commit = store.wake_after_commit(self.awaited_commit, &self.outbox);
         }
         self.waits_for_journal = is_behind;
     }
@@ -388,7 +388,7 @@ impl<D: Disk> Connection<D> {
     /// Whether what arrives is written ahead faster than the disk takes it. Not while there are
     /// consumers: what they settle makes room.
     fn waits_for_disk(&self) -> bool {
-        (self.gateway.is_ahead_of_disk() || self.gateway.is_ahead_in_alarm())
+        (self.gateway.is_streaming_beyond_disk() || self.gateway.is_streaming_in_alarm())
             && !self.gateway.is_consuming()
     }
 }

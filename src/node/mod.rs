@@ -16,12 +16,12 @@
 //! of memory and back).
 
 pub(crate) mod alarm;
-mod bell;
 mod browse;
 pub(crate) mod checkpoint;
 mod clock;
 pub(crate) mod committer;
 mod connection;
+mod journal_waker;
 #[expect(clippy::module_inception, reason = "the node itself")]
 mod node;
 mod outbox;

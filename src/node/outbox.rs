@@ -22,7 +22,7 @@ pub(crate) struct Outbox {
 struct Inner {
     effects: VecDeque<Effect>,
     /// Look again though there are no effects: the broker stops or failed, or more is durable.
-    called: bool,
+    woken: bool,
     waker: Option<Waker>,
 }
 
@@ -36,10 +36,10 @@ impl Outbox {
     }
 
     /// Makes the task look again.
-    pub(crate) fn call(&self) {
+    pub(crate) fn wake(&self) {
         let waker = {
             let mut inner = self.inner.lock();
-            inner.called = true;
+            inner.woken = true;
             inner.waker.take()
         };
         if let Some(waker) = waker {
@@ -58,8 +58,8 @@ impl Outbox {
     /// Ready when there are effects or a call.
     pub(crate) fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.inner.lock();
-        if inner.called || !inner.effects.is_empty() {
-            inner.called = false;
+        if inner.woken || !inner.effects.is_empty() {
+            inner.woken = false;
             return Poll::Ready(());
         }
         match &mut inner.waker {

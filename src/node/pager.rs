@@ -22,7 +22,7 @@ use super::outbox::Outbox;
 use super::signal::Signal;
 use super::store::Store;
 use crate::base::{Lsn, Name};
-use crate::broker::{Load, Memory, Spill};
+use crate::broker::{Memory, PageIn, Spill};
 use crate::record;
 use crate::store::{self, Disk, is_spilled};
 
@@ -74,9 +74,9 @@ pub(crate) struct Pager<D: Disk> {
     /// Something was spilled: what is let go may be a piece of it.
     has_spilled: AtomicBool,
     /// Blocks that are to be read back.
-    pub(crate) loads: Jobs<(Name, Load)>,
+    pub(crate) loads: Jobs<(Name, PageIn)>,
     /// What is to leave.
-    pub(crate) leaves: Jobs<Leave>,
+    pub(crate) evictions: Jobs<EvictionJob>,
     /// Nothing is spilled before this, after that failed.
     spill_again_ns: AtomicU64,
 }
@@ -89,21 +89,21 @@ const JOURNAL_BUSY_PART: u64 = 4;
 /// Connections that waited for room in memory, of which there is some.
 #[derive(Debug, Default)]
 #[must_use]
-pub(crate) struct Room(Vec<Arc<Outbox>>);
+pub(crate) struct UnblockedPublishers(Vec<Arc<Outbox>>);
 
-impl Room {
+impl UnblockedPublishers {
     /// Calls them. Not under the lock of a core.
-    pub(crate) fn call(self) {
+    pub(crate) fn wake(self) {
         for outbox in self.0 {
             outbox.waits_for_room.store(false, Ordering::Relaxed);
-            outbox.call();
+            outbox.wake();
         }
     }
 }
 
 /// Something for the thread that lets messages leave.
 #[derive(Debug)]
-pub(crate) enum Leave {
+pub(crate) enum EvictionJob {
     /// Look: there is too much.
     Look,
     /// Write a block of this vhost.
@@ -129,20 +129,20 @@ impl<D: Disk> Pager<D> {
             has_spilled: AtomicBool::new(false),
             loads: Jobs::default(),
             spill_again_ns: AtomicU64::new(0),
-            leaves: Jobs::default(),
+            evictions: Jobs::default(),
         }
     }
 
     /// Another budget, from now on. One that is smaller takes hold at once.
     pub(crate) fn set_budget(&self, budget_bytes: u64) {
         self.budget_bytes.store(budget_bytes, Ordering::Relaxed);
-        self.used(Memory::default(), Memory::default()).call();
+        self.used(Memory::default(), Memory::default()).wake();
     }
 
     /// Ends who carries out its work.
     pub(crate) fn let_go(&self) {
         self.loads.stop();
-        self.leaves.stop();
+        self.evictions.stop();
     }
 
     /// Whether messages can leave memory at all.
@@ -152,20 +152,20 @@ impl<D: Disk> Pager<D> {
 
     /// The memory of a vhost's messages changed: of those that are here and of those that are not.
     /// Gives who waited for room and need not any more, to be called without a lock.
-    pub(crate) fn used(&self, before: Memory, after: Memory) -> Room {
+    pub(crate) fn used(&self, before: Memory, after: Memory) -> UnblockedPublishers {
         let disk_refs = after.disk_ref_bytes().wrapping_sub(before.disk_ref_bytes());
         self.disk_ref_bytes.fetch_add(disk_refs, Ordering::Relaxed);
-        let change = after.here_bytes().wrapping_sub(before.here_bytes());
+        let change = after.resident_bytes().wrapping_sub(before.resident_bytes());
         let used = self.used_bytes.fetch_add(change, Ordering::Relaxed);
         if used.wrapping_add(change) > self.wake_above_bytes.load(Ordering::Relaxed) {
             self.wake_above_bytes.store(u64::MAX, Ordering::Relaxed);
-            self.grown.call();
+            self.grown.wake();
         }
         if self.over_bytes() > self.budget_bytes.load(Ordering::Relaxed) / LUMP_PART
             && !matches!(self.place, Place::Nowhere)
             && !self.is_over.swap(true, Ordering::Relaxed)
         {
-            self.leaves.push([Leave::Look]);
+            self.evictions.push([EvictionJob::Look]);
         }
         self.note_crowd()
     }
@@ -177,21 +177,21 @@ impl<D: Disk> Pager<D> {
         self.wake_above_bytes.store(above, Ordering::Relaxed);
         // It may have grown in between.
         if self.used_bytes.load(Ordering::Relaxed) <= above {
-            self.grown.called().await;
+            self.grown.woken().await;
         }
     }
 
     /// Notes whether publishers should wait, and gives those that did when it is over.
-    fn note_crowd(&self) -> Room {
+    fn note_crowd(&self) -> UnblockedPublishers {
         let is_crowded = !matches!(self.place, Place::Nowhere) && self.is_full();
         if self.is_crowded.load(Ordering::Relaxed) == is_crowded {
-            return Room::default();
+            return UnblockedPublishers::default();
         }
         self.is_crowded.store(is_crowded, Ordering::Relaxed);
         if is_crowded {
-            return Room::default();
+            return UnblockedPublishers::default();
         }
-        Room(std::mem::take(&mut *self.waiters.lock()))
+        UnblockedPublishers(std::mem::take(&mut *self.waiters.lock()))
     }
 
     /// Whether publishers should wait; this connection is called when they need not any more.
@@ -250,19 +250,19 @@ impl<D: Disk> Pager<D> {
     }
 
     /// Reads and writes what a vhost asks for.
-    pub(crate) fn take(&self, vhost: &Name, loads: &mut Vec<Load>, spills: &mut Vec<Spill>) {
+    pub(crate) fn take(&self, vhost: &Name, loads: &mut Vec<PageIn>, spills: &mut Vec<Spill>) {
         self.loads
             .push(loads.drain(..).map(|load| (vhost.clone(), load)));
         let spills = spills.drain(..);
-        self.leaves
-            .push(spills.map(|spill| Leave::Spill(vhost.clone(), spill)));
+        self.evictions
+            .push(spills.map(|spill| EvictionJob::Spill(vhost.clone(), spill)));
     }
 
     /// Takes out what is a spilled piece, to let it go elsewhere.
     pub(crate) fn release(&self, released: &mut Vec<Lsn>) {
         if self.has_spilled.load(Ordering::Relaxed) {
             let pieces = released.extract_if(.., |name| is_spilled(*name));
-            self.leaves.push(pieces.map(Leave::Unspill));
+            self.evictions.push(pieces.map(EvictionJob::Unspill));
         }
     }
 
@@ -282,18 +282,18 @@ impl<D: Disk> Pager<D> {
 
     /// Ends it, and has another one follow if there is still too much. Whether nothing can leave at
     /// this moment; who waited for room is to be called.
-    pub(super) fn end_look(&self, left: bool) -> (bool, Room) {
+    pub(super) fn end_look(&self, left: bool) -> (bool, UnblockedPublishers) {
         let is_over = self.over_bytes() > 0;
         let most = self.part_of_budget(JOURNAL_PART, JOURNAL_BYTES);
         let is_busy = self.waiting_bytes().1 > most / JOURNAL_BUSY_PART;
         self.is_stuck
             .store(is_over && !left && !is_busy, Ordering::Relaxed);
-        let room = self.note_crowd();
+        let unblocked = self.note_crowd();
         let again = is_over && !self.is_over.swap(true, Ordering::Relaxed);
         if again {
-            self.leaves.push([Leave::Look]);
+            self.evictions.push([EvictionJob::Look]);
         }
-        (again && !left, room)
+        (again && !left, unblocked)
     }
 
     /// Whether transient messages may be spilled, or that failed a moment ago.

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use super::pager::{Leave, Pager};
+use super::pager::{EvictionJob, Pager};
 use super::vhosts::Vhosts;
 #[cfg(test)]
 use crate::base::Lsn;
 use crate::base::Name;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::broker::{Command, Load, UpkeepCommand};
+use crate::broker::{Command, PageIn, UpkeepCommand};
 use crate::store::Disk;
 
 /// What one command lets leave at most, in bytes: the core's lock is held for it.
@@ -35,7 +35,7 @@ pub(crate) struct Paging<D: Disk> {
 
 impl<D: Disk> Paging<D> {
     /// Reads what a vhost asked for and gives it back. Blocks.
-    pub(crate) fn load(&self, (name, load): &(Name, Load)) {
+    pub(crate) fn load(&self, (name, load): &(Name, PageIn)) {
         let Some(vhost) = self.vhosts.get(name) else {
             return;
         };
@@ -46,13 +46,13 @@ impl<D: Disk> Paging<D> {
             );
         });
         // A vhost that failed says so itself.
-        let _ = vhost.command(Command::Upkeep(UpkeepCommand::Loaded(loaded)));
+        let _ = vhost.command(Command::Upkeep(UpkeepCommand::PagedIn(loaded)));
     }
 
     /// Does one thing for messages that are to leave. Blocks.
-    pub(crate) fn leave(&self, now_ns: u64, job: Leave) -> Worked {
+    pub(crate) fn evict(&self, now_ns: u64, job: EvictionJob) -> Worked {
         match job {
-            Leave::Spill(name, spill) => {
+            EvictionJob::Spill(name, spill) => {
                 let lsn = self.pager.spill(now_ns, &spill);
                 #[cfg(test)]
                 let lsn = Lsn(lsn.0 + u64::from(lsn.0 > 0 && is_planted(Plant::SpilledForgotten)));
@@ -66,11 +66,11 @@ impl<D: Disk> Paging<D> {
                 }
                 Worked::On
             }
-            Leave::Unspill(name) => {
+            EvictionJob::Unspill(name) => {
                 self.pager.unspill(name);
                 Worked::On
             }
-            Leave::Look => self.look(self.pager.may_spill(now_ns)),
+            EvictionJob::Look => self.look(self.pager.may_spill(now_ns)),
         }
     }
 
@@ -83,19 +83,20 @@ impl<D: Disk> Paging<D> {
             if bytes == 0 {
                 break;
             }
-            let before = vhost.memory().here.bytes;
+            let before = vhost.memory().resident.bytes;
             let page_out = Command::Upkeep(UpkeepCommand::PageOut {
                 bytes: bytes.min(STEP_BYTES),
                 written: self.pager.written(),
                 spill,
             });
-            let spills = self.pager.leaves.len();
+            let spills = self.pager.evictions.len();
             if vhost.command(page_out).is_ok() {
-                left |= vhost.memory().here.bytes < before || self.pager.leaves.len() > spills;
+                left |=
+                    vhost.memory().resident.bytes < before || self.pager.evictions.len() > spills;
             }
         }
-        let (is_stuck, room) = self.pager.end_look(left);
-        room.call();
+        let (is_stuck, unblocked) = self.pager.end_look(left);
+        unblocked.wake();
         if is_stuck { Worked::Stuck } else { Worked::On }
     }
 }

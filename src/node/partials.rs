@@ -46,7 +46,7 @@ struct Waiting {
     user: Name,
     outbox: Arc<Outbox>,
     /// It was called: there is a permit for it.
-    is_called: bool,
+    is_woken: bool,
 }
 
 impl Inner {
@@ -90,14 +90,14 @@ impl Partials {
         if inner.left_for(user) == 0 || (inner.alarm && !consumes) {
             // It keeps its place.
             if let Some(waiting) = inner.waiting.iter_mut().find(|it| it.id == id) {
-                waiting.is_called = false;
+                waiting.is_woken = false;
                 return None;
             }
             inner.waiting.push(Waiting {
                 id,
                 user: user.clone(),
                 outbox: Arc::clone(outbox),
-                is_called: false,
+                is_woken: false,
             });
             return None;
         }
@@ -114,7 +114,7 @@ impl Partials {
     pub(crate) fn is_short(&self, permit: &Permit) -> bool {
         let inner = self.inner.lock();
         let is_of_use = |it: &Waiting| {
-            !it.is_called && (it.user == permit.user || inner.held_by(&it.user) < inner.of_user_max)
+            !it.is_woken && (it.user == permit.user || inner.held_by(&it.user) < inner.of_user_max)
         };
         // In an alarm they wait for its end.
         (inner.free == 0 || !inner.alarm) && inner.waiting.iter().any(is_of_use)
@@ -123,24 +123,24 @@ impl Partials {
     /// A connection is gone, or has nothing left that is not finished.
     pub(crate) fn forget(&self, id: ConnectionId) {
         self.inner.lock().waiting.retain(|waiting| waiting.id != id);
-        self.call();
+        self.wake();
     }
 
     pub(crate) fn set_alarm(&self, raised: bool) {
         self.inner.lock().alarm = raised;
-        self.call();
+        self.wake();
     }
 
     /// Lets as many try again as there are permits, and of each user as many as it may have. Those that
     /// were called and did not come yet have theirs.
-    fn call(&self) {
-        let mut called = Vec::new();
+    fn wake(&self) {
+        let mut woken = Vec::new();
         {
             let mut inner = self.inner.lock();
             let mut waiting = std::mem::take(&mut inner.waiting);
             let (mut free, mut left) = (inner.free, BTreeMap::new());
-            for is_called in [true, false] {
-                for it in waiting.iter_mut().filter(|it| it.is_called == is_called) {
+            for is_woken in [true, false] {
+                for it in waiting.iter_mut().filter(|it| it.is_woken == is_woken) {
                     let left = left
                         .entry(it.user.clone())
                         .or_insert_with(|| inner.left_for(&it.user));
@@ -148,18 +148,18 @@ impl Partials {
                         continue;
                     }
                     (free, *left) = (free - 1, *left - 1);
-                    if !is_called {
-                        called.push((it.id, Arc::clone(&it.outbox)));
+                    if !is_woken {
+                        woken.push((it.id, Arc::clone(&it.outbox)));
                     }
                 }
             }
             for it in &mut waiting {
-                it.is_called |= called.iter().any(|(id, _)| *id == it.id);
+                it.is_woken |= woken.iter().any(|(id, _)| *id == it.id);
             }
             inner.waiting = waiting;
         }
-        for (_, outbox) in called {
-            outbox.call();
+        for (_, outbox) in woken {
+            outbox.wake();
         }
     }
 }
@@ -183,7 +183,7 @@ impl Drop for Permit {
                 }
             }
         }
-        self.partials.call();
+        self.partials.wake();
     }
 }
 
@@ -193,7 +193,7 @@ mod tests {
 
     use super::*;
 
-    fn called(outbox: &Outbox) -> bool {
+    fn woken(outbox: &Outbox) -> bool {
         outbox
             .poll_ready(&mut Context::from_waker(Waker::noop()))
             .is_ready()
@@ -204,15 +204,15 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_called_when_a_permit_comes_back() {
+    fn who_waits_is_woken_when_a_permit_comes_back() {
         let partials = Arc::new(Partials::new(PARTIAL_BYTES_MAX));
         let (outbox, other, ada) = (Arc::default(), Arc::default(), Name::from("ada"));
         let permit = partials.take(of(1, &ada), &outbox, false).unwrap();
         assert!(!partials.is_short(&permit));
         assert!(partials.take(of(2, &ada), &outbox, false).is_none());
-        assert!(partials.is_short(&permit) && !called(&outbox));
+        assert!(partials.is_short(&permit) && !woken(&outbox));
         drop(permit);
-        assert!(called(&outbox));
+        assert!(woken(&outbox));
         assert!(partials.take(of(2, &ada), &other, false).is_some());
     }
 
@@ -247,13 +247,13 @@ mod tests {
         assert!(partials.take(of(6, &ada), &late, false).is_none());
         // It goes to who may have it, though others came before.
         drop(taken);
-        assert!(called(&late) && !waiting.iter().any(|outbox| called(outbox)));
+        assert!(woken(&late) && !waiting.iter().any(|outbox| woken(outbox)));
         // One more of its own comes in for each that goes, also if the one before did not come yet.
         stalled.pop();
-        assert!(called(&waiting[0]) && !called(&waiting[1]));
+        assert!(woken(&waiting[0]) && !woken(&waiting[1]));
         assert!(partials.is_short(&stalled[0]));
         stalled.pop();
-        assert!(called(&waiting[1]) && !called(&waiting[0]));
+        assert!(woken(&waiting[1]) && !woken(&waiting[0]));
         assert!(!partials.is_short(&stalled[0]));
         assert!(partials.take(of(4, &eve), &waiting[1], false).is_some());
     }

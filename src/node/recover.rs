@@ -174,7 +174,7 @@ impl Reading {
 
 /// Drops the messages whose records are not there, and tells which queues lost their declarations.
 fn drop_lost(name: &Name, vhost: &mut Restoring, lost: &BTreeSet<Lsn>) {
-    let damaged = vhost.lose(lost);
+    let damaged = vhost.discard_lost(lost);
     if damaged > 0 {
         tracing::error!(vhost = %name, damaged, "messages without bytes are dropped");
     }

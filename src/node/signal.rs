@@ -13,16 +13,16 @@ pub(crate) struct Signal {
 
 #[derive(Debug, Default)]
 struct Inner {
-    called: bool,
+    woken: bool,
     waker: Option<Waker>,
 }
 
 impl Signal {
     /// Wakes who waits, or who waits next.
-    pub(crate) fn call(&self) {
+    pub(crate) fn wake(&self) {
         let waker = {
             let mut inner = self.inner.lock();
-            inner.called = true;
+            inner.woken = true;
             inner.waker.take()
         };
         if let Some(waker) = waker {
@@ -31,9 +31,9 @@ impl Signal {
     }
 
     /// Ready once after each call; calls before that are one.
-    pub(crate) fn poll_called(&self, context: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_woken(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.inner.lock();
-        if std::mem::take(&mut inner.called) {
+        if std::mem::take(&mut inner.woken) {
             return Poll::Ready(());
         }
         inner.waker = Some(context.waker().clone());
@@ -41,8 +41,8 @@ impl Signal {
     }
 
     /// Waits for a call.
-    pub(crate) async fn called(&self) {
-        poll_fn(|context| self.poll_called(context)).await;
+    pub(crate) async fn woken(&self) {
+        poll_fn(|context| self.poll_woken(context)).await;
     }
 }
 
@@ -51,13 +51,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_remembered_until_somebody_waits_and_several_are_one() {
+    fn a_wake_is_remembered_until_somebody_waits_and_several_are_one() {
         let signal = Signal::default();
         let mut context = Context::from_waker(Waker::noop());
-        assert!(signal.poll_called(&mut context).is_pending());
-        signal.call();
-        signal.call();
-        assert!(signal.poll_called(&mut context).is_ready());
-        assert!(signal.poll_called(&mut context).is_pending());
+        assert!(signal.poll_woken(&mut context).is_pending());
+        signal.wake();
+        signal.wake();
+        assert!(signal.poll_woken(&mut context).is_ready());
+        assert!(signal.poll_woken(&mut context).is_pending());
     }
 }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::bell::Bell;
+use super::journal_waker::JournalWaker;
 use super::outbox::Outbox;
 use crate::base::{Lsn, Millis, Name, Now};
 use crate::broker::registry::{OWNER, RegistryFact};
@@ -41,7 +41,7 @@ const RECORD_BYTES: u64 = 128;
 #[derive(Debug)]
 pub(crate) struct Store<D: Disk> {
     journal: DiskJournal<Stored, D>,
-    bell: Bell,
+    journal_waker: JournalWaker,
     /// Connections to call once an LSN is durable.
     waiters: Mutex<Vec<(Lsn, Arc<Outbox>)>>,
     /// Bytes that were read at the start because no checkpoint covered them.
@@ -67,7 +67,7 @@ impl<D: Disk> Store<D> {
     ) -> Arc<Self> {
         Arc::new(Self {
             journal,
-            bell: Bell::default(),
+            journal_waker: JournalWaker::default(),
             waiters: Mutex::default(),
             replayed_bytes,
             checkpoint_at: AtomicU64::new(0),
@@ -138,7 +138,7 @@ impl<D: Disk> Store<D> {
         let last = records.last().map_or(Lsn(0), |(lsn, _)| *lsn);
         self.note_declared(last);
         let wake = self.journal.fill(reservation, records);
-        self.ring(wake, last);
+        self.wake(wake, last);
         last
     }
 
@@ -181,8 +181,8 @@ impl<D: Disk> Store<D> {
 
     /// Tells the journal's thread what waits, and up to which LSN somebody wants to know that it is
     /// durable; call it without the core's lock.
-    pub(crate) fn ring(&self, wake: Wake, awaited: Lsn) {
-        self.bell.ring(wake, awaited);
+    pub(crate) fn wake(&self, wake: Wake, awaited: Lsn) {
+        self.journal_waker.wake(wake, awaited);
     }
 
     /// Whether the disk has no room, or less than it should have.
@@ -205,10 +205,10 @@ impl<D: Disk> Store<D> {
 
     /// Calls a connection once anything more is durable than now. Returns what is waited for; what
     /// was waited for before is not waited for twice.
-    pub(crate) fn call_after_commit(&self, before: Lsn, outbox: &Arc<Outbox>) -> Lsn {
+    pub(crate) fn wake_after_commit(&self, before: Lsn, outbox: &Arc<Outbox>) -> Lsn {
         let next = Lsn(self.durable().0.saturating_add(1));
         if next != before {
-            self.call_when_durable(next, outbox);
+            self.wake_when_durable(next, outbox);
         }
         next
     }
@@ -219,12 +219,12 @@ impl<D: Disk> Store<D> {
     }
 
     /// Calls a connection once an LSN is durable.
-    pub(crate) fn call_when_durable(&self, lsn: Lsn, outbox: &Arc<Outbox>) {
+    pub(crate) fn wake_when_durable(&self, lsn: Lsn, outbox: &Arc<Outbox>) {
         self.waiters.lock().push((lsn, Arc::clone(outbox)));
-        self.bell.ring(Wake::No, lsn);
+        self.journal_waker.wake(Wake::No, lsn);
         // It may have become so before it was noted.
         if lsn <= self.durable() {
-            self.call_waiters();
+            self.wake_waiters();
         }
     }
 
@@ -234,20 +234,20 @@ impl<D: Disk> Store<D> {
             return;
         }
         let outbox = Arc::new(Outbox::default());
-        self.call_when_durable(lsn, &outbox);
+        self.wake_when_durable(lsn, &outbox);
         while self.durable() < lsn && self.state() != StoreState::Poisoned {
             poll_fn(|context| outbox.poll_ready(context)).await;
         }
     }
 
-    pub(super) fn call_waiters(&self) {
+    pub(super) fn wake_waiters(&self) {
         let durable = self.durable();
         let due: Vec<_> = {
             let mut waiters = self.waiters.lock();
             waiters.extract_if(.., |(lsn, _)| *lsn <= durable).collect()
         };
         for (_, outbox) in due {
-            outbox.call();
+            outbox.wake();
         }
     }
 
@@ -263,9 +263,9 @@ impl<D: Disk> Store<D> {
     }
 
     /// Calls all who wait: nothing more will be durable.
-    pub(super) fn call_all_waiters(&self) {
+    pub(super) fn wake_all_waiters(&self) {
         for (_, outbox) in std::mem::take(&mut *self.waiters.lock()) {
-            outbox.call();
+            outbox.wake();
         }
     }
 
@@ -361,8 +361,8 @@ impl<D: Disk> Store<D> {
     }
 
     /// How who commits is woken.
-    pub(crate) const fn bell(&self) -> &Bell {
-        &self.bell
+    pub(crate) const fn journal_waker(&self) -> &JournalWaker {
+        &self.journal_waker
     }
 
     /// Notes that who commits came round.
@@ -387,15 +387,15 @@ fn of_one_record(facts: &mut impl Iterator<Item = RegistryFact>) -> Vec<Fact> {
 impl<D: Disk> Bodies for Store<D> {
     fn append_piece(&self, bytes: Bytes) -> Lsn {
         let (lsn, wake) = self.journal.append_piece(bytes);
-        self.ring(wake, Lsn(0));
+        self.wake(wake, Lsn(0));
         lsn
     }
 
     fn append_body(&self, pieces: Box<[Lsn]>, last: Bytes) -> Arc<Lsn> {
         let (lsn, wake) = self.journal.append_body(pieces, last);
-        self.ring(wake, Lsn(0));
+        self.wake(wake, Lsn(0));
         let body = Arc::new(lsn);
-        self.journal.lend(&body);
+        self.journal.pin(&body);
         body
     }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::{Stored, decode};
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
-use crate::broker::{Body, Entries, Entry, Fact, Load, Loaded, Record, Spill, Wanted};
+use crate::broker::{Body, Entries, Entry, Fact, PageIn, PagedIn, Record, Spill, Wanted};
 use crate::message::{Message, Route};
 use crate::store::Payload;
 
@@ -24,7 +24,7 @@ pub fn encode_spill(spill: &Spill) -> Vec<u8> {
             message: message.clone(),
             route: route.clone(),
             body: message
-                .ahead()
+                .blob()
                 .map_or(Body::Carried, |body| Body::At(**body)),
             entries: Entries::from_elem(entry, 1),
         }
@@ -42,7 +42,7 @@ pub fn encode_spill(spill: &Spill) -> Vec<u8> {
 }
 
 /// The records that a block names, rising, each once: to read for [`loaded`].
-pub fn records_of(load: &Load) -> Vec<Lsn> {
+pub fn records_of(load: &PageIn) -> Vec<Lsn> {
     let names = load.wanted.iter().flat_map(|w| [w.envelope, w.body]);
     let mut names: Vec<Lsn> = names.filter(|name| *name > Lsn(0)).collect();
     names.sort_unstable();
@@ -61,13 +61,13 @@ pub enum Found {
 
 /// Takes the messages of a block out of the records that were read. Those whose record is missing,
 /// or does not hold them, are left out: they are damaged.
-pub fn loaded(load: &Load, records: impl IntoIterator<Item = (Lsn, Found)>) -> Loaded {
+pub fn loaded(load: &PageIn, records: impl IntoIterator<Item = (Lsn, Found)>) -> PagedIn {
     let mut reader = Reader::default();
     for (lsn, found) in records {
         match found {
             Found::Whole(payload) => reader.take(lsn, payload),
             Found::Beginning(bytes) => {
-                reader.bodies.insert(lsn, Bare::Ahead(bytes, Arc::new(lsn)));
+                reader.bodies.insert(lsn, Bare::Blob(bytes, Arc::new(lsn)));
             }
         }
     }
@@ -83,7 +83,7 @@ pub fn loaded(load: &Load, records: impl IntoIterator<Item = (Lsn, Found)>) -> L
         messages.push((wanted.position, message, route.clone()));
         last = Some(route);
     }
-    Loaded {
+    PagedIn {
         queue,
         block: load.block,
         messages,
@@ -109,7 +109,7 @@ enum Bare {
     /// Alone.
     Alone(Bytes),
     /// In pieces: the first one, and its name for those who will read them.
-    Ahead(Bytes, Arc<Lsn>),
+    Blob(Bytes, Arc<Lsn>),
 }
 
 impl Reader {
@@ -179,8 +179,8 @@ impl Reader {
                 same.then(|| message.with_body_of(other))?
             }
             (None, Some(Bare::Alone(bytes))) => Arc::new(message.filled(bytes)?),
-            (None, Some(Bare::Ahead(beginning, body))) => {
-                Arc::new(message.filled_ahead(beginning, Arc::clone(body))?)
+            (None, Some(Bare::Blob(beginning, body))) => {
+                Arc::new(message.filled_with_blob(beginning, Arc::clone(body))?)
             }
             (None, None) => return None,
         };

@@ -15,8 +15,8 @@ use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::policy::PolicySpec;
 use crate::broker::registry::{RegistryFact, VhostLimits, VhostSpec};
 use crate::broker::{
-    Body, CheckpointedMessage, Destination, Entry, Fact, Load, Policy, Record, Spill, TopologyFact,
-    Wanted,
+    Body, CheckpointedMessage, Destination, Entry, Fact, PageIn, Policy, Record, Spill,
+    TopologyFact, Wanted,
 };
 use crate::deaths::{Death, Evidence, History, Reason};
 use crate::message::{KeyRule, Merging, Message, Route, StoredMessageError};
@@ -443,7 +443,7 @@ fn messages_are_read_back_from_the_records_that_hold_them(
         envelope: Lsn(5),
         body: Lsn(name),
     };
-    let load = Load {
+    let load = PageIn {
         queue,
         block: Position(0),
         wanted: vec![wanted],
@@ -484,7 +484,7 @@ fn spilled_blocks_are_read_back_whole() {
         envelope: Lsn(1 << 63),
         body: Lsn(0),
     };
-    let load = Load {
+    let load = PageIn {
         queue: QueueId(4),
         block: Position(0),
         wanted: [0, 2].map(|n| wanted(Position(n))).to_vec(),

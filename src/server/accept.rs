@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tracing::Instrument;
 
 use super::connection::Driver;
-use super::desk::Desk;
+use super::handle::ConnectionHandle;
 use super::http;
 use super::shared::Shared;
 use super::sockets::Listeners;
@@ -104,9 +104,9 @@ pub(super) fn serve<R, W>(
         };
         if let Some((peer, stream)) = opening.await {
             let connected_at = served.clock.now().wall;
-            let desk = Arc::new(Desk::new(id, (peer, local), connected_at));
-            served.desks.lock().insert(id, Arc::clone(&desk));
-            Driver::new(served, desk, stream).run().await;
+            let handle = Arc::new(ConnectionHandle::new(id, (peer, local), connected_at));
+            served.handles.lock().insert(id, Arc::clone(&handle));
+            Driver::new(served, handle, stream).run().await;
         }
         drop(open);
     };
@@ -122,7 +122,7 @@ struct Open {
 impl Drop for Open {
     fn drop(&mut self) {
         self.shared.connections.fetch_sub(1, Ordering::AcqRel);
-        self.shared.desks.lock().remove(&self.id);
+        self.shared.handles.lock().remove(&self.id);
         self.shared.node.partials.forget(self.id);
     }
 }

@@ -167,7 +167,7 @@ impl Shared {
         let lsn = self.commit(planned.facts);
         drop(one_at_a_time);
         if gone {
-            self.call_all();
+            self.wake_all();
         }
         // What was found as it should be may itself not be durable yet.
         let declared = self
@@ -233,14 +233,14 @@ impl Shared {
             return Ok(());
         }
         let outbox = Arc::new(Outbox::default());
-        store.call_when_durable(lsn, &outbox);
+        store.wake_when_durable(lsn, &outbox);
         while store.durable() < lsn {
             if store.state() == StoreState::Poisoned {
                 return Err(poisoned());
             }
-            let called = poll_fn(|context| outbox.poll_ready(context));
+            let woken = poll_fn(|context| outbox.poll_ready(context));
             // A store that fails calls nobody.
-            let _ = tokio::time::timeout(LOOK_AGAIN, called).await;
+            let _ = tokio::time::timeout(LOOK_AGAIN, woken).await;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Sleep;
 
 use super::BrokerDisk;
-use super::desk::Desk;
+use super::handle::ConnectionHandle;
 use super::shared::Shared;
 use crate::access::{LoginError, LoginWay, Mechanism};
 use crate::base::limits::SOCKET_DROP_MS;
@@ -46,7 +46,7 @@ type Reading = JoinHandle<Option<Bytes>>;
 pub(super) struct Driver<R, W> {
     shared: Arc<Shared>,
     connection: Connection<BrokerDisk>,
-    desk: Arc<Desk>,
+    handle: Arc<ConnectionHandle>,
     reader: R,
     writer: W,
     input: BytesMut,
@@ -78,19 +78,23 @@ struct Woken {
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
-    pub(super) fn new(shared: Arc<Shared>, desk: Arc<Desk>, (reader, writer): (R, W)) -> Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        handle: Arc<ConnectionHandle>,
+        (reader, writer): (R, W),
+    ) -> Self {
         let now = shared.clock.now();
         Self {
             connection: Connection::new(
                 &shared.node,
-                desk.id,
-                desk.peer.clone(),
-                Arc::clone(&desk.outbox),
+                handle.id,
+                handle.peer.clone(),
+                Arc::clone(&handle.outbox),
             ),
             sleep: Box::pin(tokio::time::sleep_until(shared.clock.instant(now.mono))),
             armed: now.mono,
             shared,
-            desk,
+            handle,
             reader,
             writer,
             input: BytesMut::new(),
@@ -109,13 +113,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         loop {
             self.turn();
             if !self.unflushed && self.connection.is_over(&self.output) {
-                self.leave().await;
+                self.disconnect().await;
                 self.linger().await;
                 return;
             }
             if self.is_overdue() {
                 // A peer that does not read never takes our close: to wait for it would be forever.
-                self.leave().await;
+                self.disconnect().await;
                 return;
             }
             if self.connection.is_heavy() {
@@ -130,7 +134,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             }
             if woken.disconnected {
                 self.turn();
-                self.leave().await;
+                self.disconnect().await;
                 return;
             }
         }
@@ -143,13 +147,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
         let now = self.shared.clock.now().mono;
         let drop_at = *self.drop_at.get_or_insert_with(|| now.plus(SOCKET_DROP_MS));
-        self.desk.closing.store(true, Ordering::Relaxed);
+        self.handle.closing.store(true, Ordering::Relaxed);
         drop_at <= now
     }
 
     /// Gives back to the core what it lent to this connection; others have their turns meanwhile.
-    async fn leave(&mut self) {
-        self.connection.leave(&self.output);
+    async fn disconnect(&mut self) {
+        self.connection.disconnect(&self.output);
         while self.connection.go_on_leaving() {
             tokio::task::yield_now().await;
         }
@@ -176,8 +180,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
     }
 
     /// Tells and does what others want of this connection.
-    fn serve_desk(&mut self, now: Now) {
-        let Some(wants) = self.desk.take_wants() else {
+    fn serve_handle(&mut self, now: Now) {
+        let Some(wants) = self.handle.take_wants() else {
             return;
         };
         for asker in wants.sessions {
@@ -196,15 +200,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         if self.shared.is_stopping() {
             self.connection.close(now, super::errors::stopping());
         }
-        self.serve_desk(now);
+        self.serve_handle(now);
         self.connection.turn(&mut self.input, &mut self.output);
-        if self.desk.info().is_none()
+        if self.handle.info().is_none()
             && let Some(info) = self.connection.gateway().info()
         {
-            self.desk.set_info(info.clone());
+            self.handle.set_info(info.clone());
         }
         if let Some(credentials) = self.connection.poll_login() {
-            let (logins, peer) = (self.shared.logins.clone(), self.desk.peer.clone());
+            let (logins, peer) = (self.shared.logins.clone(), self.handle.peer.clone());
             self.login = Some(Box::pin(async move {
                 logins.login(credentials, peer, PLAIN).await
             }));
@@ -231,7 +235,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
         woken.progress |= self.poll_login(context);
         woken.progress |= self.poll_reading(context);
-        woken.progress |= self.connection.poll_called(context).is_ready();
+        woken.progress |= self.connection.poll_woken(context).is_ready();
         if self.sleep.as_mut().poll(context).is_ready() {
             woken.timeout = true;
         }
@@ -280,7 +284,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
                     self.output.advance(count);
                     self.moved_bytes += count;
                     self.unflushed = true;
-                    count_bytes(&self.desk.sent, count);
+                    count_bytes(&self.handle.sent, count);
                     woken.progress = true;
                 }
                 Poll::Ready(_) => {
@@ -326,7 +330,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
             Poll::Ready(Ok(count)) if count > 0 => {
                 woken.progress = true;
                 self.moved_bytes += count;
-                count_bytes(&self.desk.received, count);
+                count_bytes(&self.handle.received, count);
                 if count >= room {
                     let more = (self.read_bytes * 4).min(READ_BYTES_MAX);
                     self.read_bytes = self.read_bytes.max(more);

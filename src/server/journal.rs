@@ -19,14 +19,16 @@ fn run(mut committer: Committer<BrokerDisk>) {
     let mut more = false;
     loop {
         let patience_ms = if more { 0 } else { committer.patience_ms() };
-        let stop = store.bell().wait(Duration::from_millis(patience_ms));
+        let stop = store
+            .journal_waker()
+            .wait(Duration::from_millis(patience_ms));
         while let Next::Join {
             at_most_us,
             awaited,
         } = committer.poll()
         {
             let at_most = Duration::from_micros(at_most_us);
-            if store.bell().wait_for_more(at_most, awaited) {
+            if store.journal_waker().wait_for_more(at_most, awaited) {
                 break;
             }
         }

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::BrokerDisk;
-use crate::node::pager::{Leave, Next};
+use crate::node::pager::{EvictionJob, Next};
 use crate::node::paging::{Paging, Worked};
 use crate::node::{Clock, Node};
 
@@ -58,21 +58,21 @@ fn run_leaves(paging: &Paging<BrokerDisk>, clock: &dyn Clock) {
     let mut still = 0;
     loop {
         let patience = if still < STILL_TIMES { IDLE } else { STILL };
-        let job = match pager.leaves.next(Some(patience)) {
+        let job = match pager.evictions.next(Some(patience)) {
             Next::Job(job) => {
                 still = 0;
                 job
             }
             Next::Nothing => {
                 still = STILL_TIMES.min(still + 1);
-                give_back();
-                Leave::Look
+                release_freed_memory();
+                EvictionJob::Look
             }
             Next::End => return,
         };
-        match paging.leave(clock.elapsed_ns(), job) {
+        match paging.evict(clock.elapsed_ns(), job) {
             Worked::On => {}
-            Worked::Stuck => pager.leaves.pause(PAUSE),
+            Worked::Stuck => pager.evictions.pause(PAUSE),
         }
     }
 }
@@ -80,7 +80,7 @@ fn run_leaves(paging: &Paging<BrokerDisk>, clock: &dyn Clock) {
 /// Has the allocator give memory back to the system that was freed a while ago. It does so when it
 /// is asked for a large piece or gets one back, and when little goes on there is none. This one
 /// comes from the system: a piece of what was freed would be what is not given back.
-fn give_back() {
+fn release_freed_memory() {
     /// Aligned so coarsely that the allocator asks the system for it.
     #[repr(align(131_072))]
     #[expect(dead_code, reason = "only its alignment counts")]

@@ -96,9 +96,9 @@ fn sample_connections(shared: &Shared, now: Millis) {
     let rates = &shared.rates;
     let (octets, churn) = (rates.octets.last(), rates.churn.last());
     let mut sample = ConnectionSample::new(rates.octets.interval_ms(now));
-    for desk in shared.desks() {
-        let counts = [&desk.received, &desk.sent].map(|count| count.load(Ordering::Relaxed));
-        sample.add(&octets, desk.id, counts);
+    for handle in shared.handles() {
+        let counts = [&handle.received, &handle.sent].map(|count| count.load(Ordering::Relaxed));
+        sample.add(&octets, handle.id, counts);
     }
     rates.octets.put(now, sample);
     let mut sample = ChurnSample::new(rates.churn.interval_ms(now));

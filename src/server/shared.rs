@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::BrokerDisk;
 use super::Vhost;
 use super::clock::SystemClock;
-use super::desk::Desk;
+use super::handle::ConnectionHandle;
 use super::login::Logins;
 use super::sockets::Addresses;
 use super::stats::{JournalStats, MemoryStats, Stats};
@@ -48,7 +48,7 @@ pub(super) struct Shared {
     pub(super) threads: Mutex<Threads>,
     /// When the broker started.
     pub(super) started: Millis,
-    pub(super) desks: Mutex<BTreeMap<ConnectionId, Arc<Desk>>>,
+    pub(super) handles: Mutex<BTreeMap<ConnectionId, Arc<ConnectionHandle>>>,
     pub(super) tasks: Mutex<JoinSet<()>>,
     pub(super) stopping: AtomicBool,
     /// Where it can be reached.
@@ -79,20 +79,20 @@ impl Shared {
     }
 
     /// Makes every connection look again.
-    pub(super) fn call_all(&self) {
-        for desk in self.desks() {
-            desk.outbox.call();
+    pub(super) fn wake_all(&self) {
+        for handle in self.handles() {
+            handle.outbox.wake();
         }
     }
 
     /// The desks of all connections.
-    pub(super) fn desks(&self) -> Vec<Arc<Desk>> {
-        self.desks.lock().values().map(Arc::clone).collect()
+    pub(super) fn handles(&self) -> Vec<Arc<ConnectionHandle>> {
+        self.handles.lock().values().map(Arc::clone).collect()
     }
 
     /// The desk of a connection.
-    pub(super) fn desk(&self, id: ConnectionId) -> Option<Arc<Desk>> {
-        self.desks.lock().get(&id).map(Arc::clone)
+    pub(super) fn handle(&self, id: ConnectionId) -> Option<Arc<ConnectionHandle>> {
+        self.handles.lock().get(&id).map(Arc::clone)
     }
 
     /// Time since the start, in milliseconds.
@@ -141,9 +141,9 @@ impl Shared {
         for vhost in self.node.vhosts.all() {
             let memory = vhost.memory();
             stats.used_bytes += memory.bytes();
-            stats.messages += memory.here.messages;
-            stats.paged_out_messages += memory.out.messages;
-            stats.paged_out_bytes += memory.out.bytes;
+            stats.messages += memory.resident.messages;
+            stats.paged_out_messages += memory.evicted.messages;
+            stats.paged_out_bytes += memory.evicted.bytes;
             stats.loads += memory.loads;
         }
         stats
@@ -151,7 +151,7 @@ impl Shared {
 
     /// Ready when the core of a vhost failed.
     pub(super) async fn failed(&self) {
-        self.node.failure.called().await;
+        self.node.failure.woken().await;
     }
 
     pub(super) fn stats(&self) -> Stats {

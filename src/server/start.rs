@@ -46,7 +46,7 @@ pub(super) async fn start(settings: Settings) -> Result<(Arc<Shared>, Listeners)
         node,
         threads: Mutex::new(Threads { paging, journal }),
         addresses: listeners.addresses(),
-        desks: Mutex::default(),
+        handles: Mutex::default(),
         started: clock.now().mono,
         tasks: Mutex::default(),
         stopping: AtomicBool::new(false),
@@ -86,7 +86,7 @@ fn watch(shared: &Arc<Shared>) {
 /// runs beside them.
 pub(super) async fn stop(shared: &Shared) {
     shared.stopping.store(true, Ordering::Release);
-    shared.call_all();
+    shared.wake_all();
     let timeout = shared.live.read().shutdown_timeout.duration();
     let closed = async {
         while shared.connections.load(Ordering::Acquire) > 0 {
@@ -101,7 +101,7 @@ pub(super) async fn stop(shared: &Shared) {
     drop(tokio::task::spawn_blocking(move || join(paging)).await);
     // Not before: what leaves memory may still be written.
     if let Some(store) = &shared.node.store {
-        store.bell().stop();
+        store.journal_waker().stop();
     }
     drop(tokio::task::spawn_blocking(move || join(journal)).await);
     // What the tasks hold goes with them: the data directory is free when this returns.
@@ -115,7 +115,7 @@ pub(super) fn let_go(shared: &Shared) {
     shared.tasks.lock().abort_all();
     shared.node.pager.let_go();
     if let Some(store) = &shared.node.store {
-        store.bell().stop();
+        store.journal_waker().stop();
     }
 }
 

@@ -72,13 +72,13 @@ impl World {
                         .map_or(0, |disk_ref| disk_ref.size_bytes);
                     found.0 += u64::from(state == State::Ready);
                     found.1 += 1;
-                    if messages.is_out(position) {
+                    if messages.is_evicted(position) {
                         found.2.add(size_bytes);
                     }
                 }
             }
-            let (here, out) = messages.usage();
-            let counted = (messages.ready(), messages.live(), out);
+            let (resident, evicted) = messages.usage();
+            let counted = (messages.ready(), messages.live(), evicted);
             same("messages", &queue.name, &found, &counted)?;
             let counters = &queue.counters;
             let died = counters.dead.total() - queue.pending.len();
@@ -92,14 +92,17 @@ impl World {
                 &counters.entered,
                 &(messages.live() + left),
             )?;
-            for (total, usage) in [(&mut memory.here, here), (&mut memory.out, out)] {
+            for (total, usage) in [
+                (&mut memory.resident, resident),
+                (&mut memory.evicted, evicted),
+            ] {
                 total.messages += usage.messages;
                 total.bytes += usage.bytes;
             }
         }
         let counted = self.core.memory();
-        let counted = (counted.here, counted.out);
-        same("memory", "", &counted, &(memory.here, memory.out))
+        let counted = (counted.resident, counted.evicted);
+        same("memory", "", &counted, &(memory.resident, memory.evicted))
     }
 
     /// The durable part, rebuilt from the facts applied once and twice.

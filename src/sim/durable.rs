@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::base::{Lsn, Millis, Name, Position, QueueId};
 use crate::broker::binding::Binding;
 use crate::broker::queue::{DiskRef, Queue, State};
-use crate::broker::{Core, Destination, Load, Loaded, Record, Wanted};
+use crate::broker::{Core, Destination, PageIn, PagedIn, Record, Wanted};
 use crate::deaths::{History, Reason};
 use crate::message::{Message, Route};
 use crate::record::{self, Found, Stored};
@@ -123,7 +123,7 @@ impl Archive {
     }
 
     /// Reads a block back.
-    pub fn load(&self, load: &Load) -> Loaded {
+    pub fn load(&self, load: &PageIn) -> PagedIn {
         let names = record::records_of(load);
         let found = names
             .into_iter()
@@ -142,7 +142,7 @@ impl Archive {
             envelope: disk_ref.envelope,
             body: disk_ref.body,
         };
-        let loaded = self.load(&Load {
+        let loaded = self.load(&PageIn {
             queue: queue.id,
             block: position,
             wanted: vec![wanted],
@@ -229,7 +229,7 @@ fn message(
     let own_ttl_ms = disk_ref.deadline.since(disk_ref.arrived);
     let pending = queue.pending.entry(position);
     let read = read.map(|(message, route)| Read {
-        bare: match message.ahead() {
+        bare: match message.blob() {
             Some(body) => archive
                 .records
                 .get(body)

@@ -78,7 +78,7 @@ pub(super) enum ModelWork {
     Die(QueueId, Position, Reason),
     Retry(QueueId),
     RetryWaiter(QueueId, QueueId, Position),
-    GiveBack(QueueId, ConsumerId, bool),
+    Requeue(QueueId, ConsumerId, bool),
     ApplyPolicies,
 }
 
@@ -224,7 +224,7 @@ impl Model {
                     queue.messages.remove(at);
                 }
             }
-            Outcome::Released => self.give_back(scene, queue, position, false),
+            Outcome::Released => self.requeue(scene, queue, position, false),
             Outcome::Rejected { .. } => self.reject(scene, queue, position, true),
             Outcome::Modified {
                 delivery_failed,
@@ -236,7 +236,7 @@ impl Model {
             Outcome::Modified {
                 delivery_failed, ..
             } => {
-                self.give_back(scene, queue, position, *delivery_failed);
+                self.requeue(scene, queue, position, *delivery_failed);
             }
         }
     }
@@ -264,7 +264,7 @@ impl Model {
         queue.messages.get_mut(at)
     }
 
-    pub(super) fn give_back(
+    pub(super) fn requeue(
         &mut self,
         scene: Scene<'_>,
         id: QueueId,
@@ -314,7 +314,7 @@ impl Model {
         }
         if queue.count(|state| *state == ModelState::Held(consumer)) > 0 {
             self.work
-                .push_back(ModelWork::GiveBack(id, consumer, failed));
+                .push_back(ModelWork::Requeue(id, consumer, failed));
         }
         self.schedule(id);
     }

@@ -22,7 +22,7 @@ impl Model {
                     self.retry(scene, id, position);
                     self.schedule(target);
                 }
-                ModelWork::GiveBack(id, consumer, failed) => {
+                ModelWork::Requeue(id, consumer, failed) => {
                     let Some(queue) = self.queues.get(&id) else {
                         continue;
                     };
@@ -31,7 +31,7 @@ impl Model {
                     let mut back: Vec<Position> = back.map(|m| m.position).collect();
                     back.sort_unstable();
                     for position in back {
-                        self.give_back(scene, id, position, failed);
+                        self.requeue(scene, id, position, failed);
                     }
                 }
                 ModelWork::ApplyPolicies => self.apply_policies(scene),

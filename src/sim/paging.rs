@@ -3,7 +3,7 @@
 use super::Random;
 use super::durable::Archive;
 use crate::base::Lsn;
-use crate::broker::{Command, Core, Effects, Load, UpkeepCommand};
+use crate::broker::{Command, Core, Effects, PageIn, UpkeepCommand};
 use crate::record;
 
 /// Blocks of two messages, so that small queues have many.
@@ -18,7 +18,7 @@ pub(super) struct Paging {
     is_on: bool,
     pieces: u64,
     /// Asked for and not answered.
-    loads: Vec<Load>,
+    loads: Vec<PageIn>,
 }
 
 impl Paging {
@@ -88,6 +88,6 @@ impl Paging {
         if self.random.one_in(20) {
             loaded.messages.pop();
         }
-        Some(Command::Upkeep(UpkeepCommand::Loaded(loaded)))
+        Some(Command::Upkeep(UpkeepCommand::PagedIn(loaded)))
     }
 }

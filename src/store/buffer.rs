@@ -155,7 +155,7 @@ pub(super) struct Buffer<P> {
     /// `(after, body)`: the body may go once `after` is durable.
     pub releases: VecDeque<(Lsn, Lsn)>,
     /// Bodies that somebody reads, or did when it was looked last.
-    pub lent: BTreeMap<Lsn, Vec<Weak<Lsn>>>,
+    pub pinned: BTreeMap<Lsn, Vec<Weak<Lsn>>>,
     /// Bodies that may go once nobody reads them.
     pub held_back: Vec<Lsn>,
     pub running: Option<Running>,
@@ -182,7 +182,7 @@ impl<P: Payload> Buffer<P> {
             arrived_bytes: 0,
             told_at: COMMIT_BYTES,
             releases: VecDeque::new(),
-            lent: BTreeMap::new(),
+            pinned: BTreeMap::new(),
             held_back: Vec::new(),
             running: None,
         }
@@ -295,15 +295,15 @@ impl<P: Payload> Buffer<P> {
     /// are all: without those that are still read.
     pub fn due_releases(&mut self, synced: Lsn, max: usize) -> (Vec<Lsn>, bool) {
         let mut due = Vec::new();
-        let lent = &mut self.lent;
+        let pinned = &mut self.pinned;
         let mut is_read = |body: &Lsn| {
-            let Some(readers) = lent.get_mut(body) else {
+            let Some(readers) = pinned.get_mut(body) else {
                 return false;
             };
             readers.retain(|reader| reader.strong_count() > 0);
             let is_read = !readers.is_empty();
             if !is_read {
-                lent.remove(body);
+                pinned.remove(body);
             }
             is_read
         };

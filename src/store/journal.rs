@@ -68,9 +68,9 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
 
     /// Keeps a body until nobody holds its name in this form any more, also when it is released
     /// before: so that whoever reads it in pieces reads all of it.
-    pub fn lend(&self, body: &Arc<Lsn>) {
+    pub fn pin(&self, body: &Arc<Lsn>) {
         let mut buffer = self.shared.buffer.lock();
-        let readers = buffer.lent.entry(**body).or_default();
+        let readers = buffer.pinned.entry(**body).or_default();
         readers.retain(|reader| reader.strong_count() > 0);
         readers.push(Arc::downgrade(body));
     }

@@ -3,7 +3,7 @@
 //! Promises: nothing here panics, recurses on a peer's data without a bound, or allocates more than
 //! the input justifies. Never: no IO, no state between calls, no meaning beyond the encoding.
 
-mod arriving;
+mod body_walk;
 mod check;
 mod codes;
 mod decode;
@@ -22,7 +22,7 @@ mod sections;
 mod value;
 mod writer;
 
-pub use arriving::{BodyWalk, walk_head};
+pub use body_walk::{BodyWalk, walk_head};
 pub use check::{check_annotations, check_structure, check_values, value_len};
 pub use decode::decode_value;
 pub use encode::encode_value;

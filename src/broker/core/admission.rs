@@ -137,7 +137,7 @@ impl Core {
             Lsn(0)
         };
         // What was written ahead is in the journal only, whoever wants it.
-        let has_body = durable || arrival.message.ahead().is_some();
+        let has_body = durable || arrival.message.blob().is_some();
         let body = if has_body { arrival.body } else { Lsn(0) };
         let is_shared = body != envelope;
         #[cfg(test)]
@@ -162,9 +162,9 @@ impl Core {
             durable,
         };
         slot.message.charge(&self.memory.shared);
-        let here_bytes = slot.here_bytes();
+        let resident_bytes = slot.resident_bytes();
         let position = queue.messages.insert(slot, state, &mut self.deferred_free);
-        self.memory.here.add(here_bytes);
+        self.memory.resident.add(resident_bytes);
         queue.counters.entered += 1;
         queue.growth = Growth::Grown;
         let full = queue.messages.block_before(position);
@@ -172,7 +172,7 @@ impl Core {
             self.work.push_back(Work::Serve(id));
         }
         if let Some(full) = full {
-            self.may_leave(id, full);
+            self.mark_evictable(id, full);
         }
         let entry = Entry {
             queue: id,

@@ -124,7 +124,7 @@ impl Core {
         }
         if consumer.held > 0 {
             let (holder, from) = (holder(id), Position(0));
-            self.work.push_back(Work::GiveBack {
+            self.work.push_back(Work::Requeue {
                 queue: queue_id,
                 holder,
                 from,

@@ -11,7 +11,7 @@ use crate::base::plant::{Plant, is_planted};
 use crate::base::{Lsn, Millis, Position, QueueId};
 use crate::broker::arguments::DeadLetterStrategy;
 use crate::broker::dead_letter::{Sent, Verdict, plan, verdict};
-use crate::broker::queue::{Burial, Pending, State, Waiter};
+use crate::broker::queue::{AfterPageIn, Pending, State, Waiter};
 use crate::broker::{Body, DropCause, Entries, Fact, LogEvent};
 use crate::deaths::{self, Evidence, Reason};
 use crate::message::{Message, Route};
@@ -76,7 +76,7 @@ impl Core {
             Some((slot, route))
         });
         let Some((slot, route)) = planned else {
-            self.bury(turn, id, position, Burial::Die(reason));
+            self.await_page_in(turn, id, position, AfterPageIn::Die(reason));
             return;
         };
         queue.counters.dead.add(reason);
@@ -132,7 +132,7 @@ impl Core {
             return;
         };
         let Some(slot) = queue.messages.slot_if(position, State::Dying) else {
-            self.bury(turn, id, position, Burial::Retry(room_in));
+            self.await_page_in(turn, id, position, AfterPageIn::Retry(room_in));
             return;
         };
         let Some(route) = plan(&queue.settings, &slot.route, &mut queue.last_way) else {
@@ -177,7 +177,7 @@ impl Core {
             let Some(position) = queue.pending.next(from) else {
                 return;
             };
-            if queue.is_burying_enough() {
+            if queue.awaits_enough_page_ins() {
                 queue.retry_from = Some(position); // goes on when some are buried
                 return;
             }
@@ -416,7 +416,7 @@ impl Core {
         let Some(gone) = queue.messages.take(position, from, &mut self.deferred_free) else {
             return;
         };
-        self.memory.left(&gone);
+        self.memory.removed(&gone);
         if queue.pending.remove(position).is_some() && queue.pending.is_empty() {
             self.pending_queues.remove(&id);
         }

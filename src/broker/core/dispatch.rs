@@ -31,11 +31,11 @@ impl Core {
                 self.connection_room(connection, limit_bytes);
             }
             Command::SessionFlow { session, limit } => self.session_flow(session, limit),
-            Command::Lose {
+            Command::Discard {
                 consumer,
                 position,
                 cause,
-            } => self.lose(turn, (consumer, position), cause),
+            } => self.discard(turn, (consumer, position), cause),
             Command::ReturnUnsent { consumer, position } => {
                 self.return_unsent(turn, consumer, position);
             }
@@ -96,7 +96,7 @@ impl Core {
                 queues_max,
                 default_queue_type,
             } => (self.queues_max, self.default_queue_type) = (queues_max, default_queue_type),
-            UpkeepCommand::Loaded(loaded) => self.loaded(turn, loaded),
+            UpkeepCommand::PagedIn(paged_in) => self.paged_in(turn, paged_in),
             UpkeepCommand::PageOut {
                 bytes,
                 written,

@@ -17,18 +17,18 @@ use super::death::Dying;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::{Gauge, Lsn, Position, QueueId};
-use crate::broker::queue::{Burial, DiskRef, Gone, Leaving, State, Usage};
-use crate::broker::{DropCause, Load, Loaded, Spill, Wanted};
+use crate::broker::queue::{AfterPageIn, DiskRef, Eviction, Gone, State, Usage};
+use crate::broker::{DropCause, PageIn, PagedIn, Spill, Wanted};
 use crate::deaths::Reason;
 use crate::message::{Message, Route};
 
 /// Blocks read back at the same time, at most.
 const LOADS_MAX: usize = 32;
 /// Blocks in front of the consumers of a queue that are kept in memory or read back early.
-const AHEAD_BLOCKS: usize = 4;
+const READ_AHEAD_BLOCKS: usize = 4;
 /// Blocks looked at under one hold of the lock to find some that may leave. More than those that
 /// wait for the journal as a rule: they are the newest, so they are looked at first.
-const LEAVE_ATTEMPTS: usize = 256;
+const EVICTION_ATTEMPTS: usize = 256;
 /// The list of full blocks is searched for those that are no more once it is so long.
 const FULL_MIN: usize = 64;
 
@@ -36,9 +36,9 @@ const FULL_MIN: usize = 64;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Memory {
     /// In memory.
-    pub here: Usage,
+    pub resident: Usage,
     /// Out of memory.
-    pub out: Usage,
+    pub evicted: Usage,
     /// Annotations, histories and evidence that messages in memory have or share, in bytes.
     pub shared_bytes: u64,
     /// Blocks read back so far.
@@ -48,22 +48,22 @@ pub struct Memory {
 impl Memory {
     /// Memory that all messages take, about, in bytes.
     pub const fn bytes(&self) -> u64 {
-        self.here_bytes() + self.disk_ref_bytes()
+        self.resident_bytes() + self.disk_ref_bytes()
     }
 
     /// Memory that those take that are in memory, about, in bytes: what paging can free.
-    pub const fn here_bytes(&self) -> u64 {
-        self.here.memory_bytes() + self.shared_bytes
+    pub const fn resident_bytes(&self) -> u64 {
+        self.resident.memory_bytes() + self.shared_bytes
     }
 
     /// Memory that is kept of those that are not, about, in bytes.
     pub const fn disk_ref_bytes(&self) -> u64 {
-        self.out.messages * DISK_REF_BYTES
+        self.evicted.messages * DISK_REF_BYTES
     }
 }
 
 /// Bytes of a message that are in memory, annotations as received included.
-fn bytes_here(message: &Message) -> u64 {
+fn resident_bytes_of(message: &Message) -> u64 {
     (message.bare_len() - message.apart_bytes()) as u64 + u64::from(message.front_bytes())
 }
 
@@ -73,8 +73,8 @@ const DISK_REF_BYTES: u64 = 24;
 /// Which blocks may leave, and which come back.
 #[derive(Debug, Default)]
 pub(super) struct Paging {
-    pub(super) here: Usage,
-    out: Usage,
+    pub(super) resident: Usage,
+    evicted: Usage,
     /// What messages share that is not their bytes.
     pub(super) shared: Gauge,
     /// Blocks that take no more messages and may leave: queue and a place in it, newest last.
@@ -89,19 +89,19 @@ pub(super) struct Paging {
 
 impl Paging {
     /// A message is gone.
-    pub(super) fn left(&mut self, gone: &Gone) {
-        if gone.was_here {
-            self.here.subtract(gone.here_bytes);
+    pub(super) fn removed(&mut self, gone: &Gone) {
+        if gone.was_resident {
+            self.resident.subtract(gone.resident_bytes);
         } else {
-            self.out.subtract(gone.size_bytes);
+            self.evicted.subtract(gone.size_bytes);
         }
     }
 
     /// The messages of a queue changed together: what is in memory, and what is on disk.
     pub(super) fn change(&mut self, before: (Usage, Usage), after: (Usage, Usage)) {
         for (total, before, after) in [
-            (&mut self.here, before.0, after.0),
-            (&mut self.out, before.1, after.1),
+            (&mut self.resident, before.0, after.0),
+            (&mut self.evicted, before.1, after.1),
         ] {
             total.messages = (total.messages + after.messages).saturating_sub(before.messages);
             total.bytes = (total.bytes + after.bytes).saturating_sub(before.bytes);
@@ -113,8 +113,8 @@ impl Core {
     /// What messages take.
     pub fn memory(&self) -> Memory {
         Memory {
-            here: self.memory.here,
-            out: self.memory.out,
+            resident: self.memory.resident,
+            evicted: self.memory.evicted,
             shared_bytes: self.memory.shared.bytes(),
             loads: self.memory.loads,
         }
@@ -126,7 +126,7 @@ impl Core {
     }
 
     /// The block of this place may leave memory from now on.
-    pub(super) fn may_leave(&mut self, id: QueueId, place: Position) {
+    pub(super) fn mark_evictable(&mut self, id: QueueId, place: Position) {
         let queue = self.queues.get_mut(&id);
         let Some(block) = queue.and_then(|queue| queue.messages.list(place)) else {
             return;
@@ -139,7 +139,7 @@ impl Core {
         let queues = &self.queues;
         full.retain(|(id, place)| {
             let queue = queues.get(id);
-            queue.is_some_and(|queue| queue.messages.has_block_here(*place))
+            queue.is_some_and(|queue| queue.messages.is_block_resident(*place))
         });
         self.memory.prune_at = 2 * self.memory.full.len();
     }
@@ -149,14 +149,14 @@ impl Core {
     pub(super) fn page_out(&mut self, turn: &mut Turn<'_>, bytes: u64, written: Lsn, spill: bool) {
         let mut freed = 0;
         let mut kept = Vec::new();
-        for _ in 0..LEAVE_ATTEMPTS {
+        for _ in 0..EVICTION_ATTEMPTS {
             if freed >= bytes {
                 break;
             }
             let Some(block) = self.memory.full.pop_back() else {
                 break;
             };
-            match self.leave(turn, block, written, (Lsn(0), spill)) {
+            match self.evict(turn, block, written, (Lsn(0), spill)) {
                 Some(bytes) => freed += bytes,
                 None => kept.push(block), // still listed
             }
@@ -173,7 +173,7 @@ impl Core {
     }
 
     /// Asks one block to leave: the bytes that are free or will be, none if it may not now.
-    fn leave(
+    fn evict(
         &mut self,
         turn: &mut Turn<'_>,
         (id, block): (QueueId, Position),
@@ -183,22 +183,27 @@ impl Core {
         let Some(queue) = self.queues.get_mut(&id) else {
             return Some(0);
         };
-        let ahead = if queue.consumers.is_empty() {
+        let read_ahead_blocks = if queue.consumers.is_empty() {
             0
         } else {
-            AHEAD_BLOCKS
+            READ_AHEAD_BLOCKS
         };
         let before = queue.messages.usage();
-        match queue.messages.leave(block, ahead, written, spilled) {
-            Leaving::Gone => return Some(0),
-            Leaving::NotNow => return None,
-            Leaving::Left(garbage) => turn.effects.garbage.push(garbage),
-            Leaving::Spill(slots) if spill => {
+        match queue
+            .messages
+            .evict(block, read_ahead_blocks, written, spilled)
+        {
+            Eviction::Gone => return Some(0),
+            Eviction::NotNow => return None,
+            Eviction::Evicted(garbage) => turn.effects.garbage.push(garbage),
+            Eviction::Spill(slots) if spill => {
                 let messages: Vec<_> = slots
                     .into_iter()
                     .map(|(place, slot)| (place, slot.message.clone(), slot.route.clone()))
                     .collect();
-                let bytes = messages.iter().map(|(_, message, _)| bytes_here(message));
+                let bytes = messages
+                    .iter()
+                    .map(|(_, message, _)| resident_bytes_of(message));
                 let usage = Usage {
                     messages: messages.len() as u64,
                     bytes: bytes.sum(),
@@ -211,7 +216,7 @@ impl Core {
                 });
                 return Some(usage.memory_bytes());
             }
-            Leaving::Spill(_) => {
+            Eviction::Spill(_) => {
                 queue.messages.end_spill(block);
                 queue.messages.list(block);
                 return None;
@@ -232,12 +237,12 @@ impl Core {
     ) {
         let queue = self.queues.get_mut(&id);
         let untouched = queue.is_some_and(|queue| queue.messages.end_spill(block));
-        let left = untouched
+        let removed = untouched
             && lsn > Lsn(0)
             && self
-                .leave(turn, (id, block), written, (lsn, false))
+                .evict(turn, (id, block), written, (lsn, false))
                 .is_some();
-        let queue = self.queues.get(&id).filter(|_| left);
+        let queue = self.queues.get(&id).filter(|_| removed);
         let disk_refs = queue
             .into_iter()
             .flat_map(|queue| queue.messages.disk_refs(block));
@@ -250,8 +255,8 @@ impl Core {
         } else {
             self.recorder.unname(lsn);
         }
-        if !left {
-            self.may_leave(id, block);
+        if !removed {
+            self.mark_evictable(id, block);
         }
     }
 
@@ -260,16 +265,16 @@ impl Core {
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
         };
-        if !queue.messages.has_out() {
+        if !queue.messages.has_evicted() {
             return;
         }
         // The head block is in memory whether anybody reads or not.
-        let ahead = if queue.consumers.is_empty() {
+        let read_ahead_blocks = if queue.consumers.is_empty() {
             1
         } else {
-            AHEAD_BLOCKS
+            READ_AHEAD_BLOCKS
         };
-        for block in queue.messages.begin_loads(ahead) {
+        for block in queue.messages.begin_loads(read_ahead_blocks) {
             self.load(turn, (id, block));
         }
     }
@@ -285,7 +290,7 @@ impl Core {
         let disk_refs = queue.messages.disk_refs(block);
         let wanted = disk_refs.map(|(position, disk_ref)| wanted(position, &disk_ref));
         self.memory.loading += 1;
-        turn.effects.loads.push(Load {
+        turn.effects.loads.push(PageIn {
             queue: id,
             block,
             wanted: wanted.collect(),
@@ -293,35 +298,41 @@ impl Core {
     }
 
     /// A block was read back. What could not be read is dropped.
-    pub(super) fn loaded(&mut self, turn: &mut Turn<'_>, loaded: Loaded) {
-        let Loaded {
+    pub(super) fn paged_in(&mut self, turn: &mut Turn<'_>, paged_in: PagedIn) {
+        let PagedIn {
             queue: id,
             block,
             messages,
-        } = loaded;
+        } = paged_in;
         self.memory.loading = self.memory.loading.saturating_sub(1);
         self.memory.loads += 1;
         if let Some(next) = self.memory.waiting.pop_front() {
             self.load(turn, next);
         }
-        self.take_back(turn, (id, block), messages);
+        self.page_in(turn, (id, block), messages);
         if let Some(queue) = self.queues.get_mut(&id) {
-            queue.selecting.came_into_memory();
-            if !queue.burials.is_empty() && !std::mem::replace(&mut queue.is_burying, true) {
-                self.work.push_back(Work::Bury(id));
+            queue.selecting.paged_in();
+            if !queue.awaiting_page_in.is_empty()
+                && !std::mem::replace(&mut queue.is_awaiting_page_in, true)
+            {
+                self.work.push_back(Work::AfterPageIn(id));
             }
         }
-        self.may_leave(id, block);
+        self.mark_evictable(id, block);
         self.schedule(id);
     }
 
-    fn take_back(
+    fn page_in(
         &mut self,
         turn: &mut Turn<'_>,
         (id, block): (QueueId, Position),
         messages: Vec<(Position, Arc<Message>, Arc<Route>)>,
     ) {
-        let Some(queue) = self.queues.get(&id).filter(|q| q.messages.is_out(block)) else {
+        let Some(queue) = self
+            .queues
+            .get(&id)
+            .filter(|q| q.messages.is_evicted(block))
+        else {
             return;
         };
         let live = queue
@@ -351,7 +362,7 @@ impl Core {
         for (_, message, _) in &messages {
             message.charge(&self.memory.shared);
         }
-        queue.messages.come_back(block, messages);
+        queue.messages.page_in(block, messages);
         self.memory.change(before, queue.messages.usage());
         for name in spilled {
             self.recorder.unname(name);
@@ -381,11 +392,11 @@ impl Core {
         reason: Reason,
     ) {
         let queue = self.queues.get(&id);
-        let is_queue_burying = queue.is_some_and(|queue| {
-            !queue.burials.is_empty() && queue.settings.dead_letter_exchange.is_some()
+        let is_queue_awaiting = queue.is_some_and(|queue| {
+            !queue.awaiting_page_in.is_empty() && queue.settings.dead_letter_exchange.is_some()
         });
-        if is_queue_burying {
-            self.bury(turn, id, position, Burial::Die(reason));
+        if is_queue_awaiting {
+            self.await_page_in(turn, id, position, AfterPageIn::Die(reason));
         } else {
             self.die_here(turn, id, position, reason);
         }
@@ -404,12 +415,12 @@ impl Core {
     }
 
     /// Puts a dead message behind the others whose bytes must come back first.
-    pub(super) fn bury(
+    pub(super) fn await_page_in(
         &mut self,
         turn: &mut Turn<'_>,
         id: QueueId,
         position: Position,
-        burial: Burial,
+        after_page_in: AfterPageIn,
     ) {
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
@@ -417,42 +428,42 @@ impl Core {
         if !queue.messages.is(position, State::Dying) {
             return;
         }
-        queue.burials.push_back((position, burial));
+        queue.awaiting_page_in.push_back((position, after_page_in));
         if let Some(block) = queue.messages.begin_load(position) {
             self.load(turn, (id, block));
         }
     }
 
     /// Whether this dead message waits to come back from disk.
-    pub(super) fn is_burying(&self, (id, position): (QueueId, Position)) -> bool {
+    pub(super) fn is_awaiting_page_in(&self, (id, position): (QueueId, Position)) -> bool {
         let queue = self.queues.get(&id);
-        queue.is_some_and(|queue| queue.messages.is_out(position))
+        queue.is_some_and(|queue| queue.messages.is_evicted(position))
     }
 
     /// Brings dead messages that came back to where they go, as far as they did.
-    pub(super) fn bury_slice(&mut self, turn: &mut Turn<'_>, id: QueueId) {
+    pub(super) fn after_page_in_slice(&mut self, turn: &mut Turn<'_>, id: QueueId) {
         if let Some(queue) = self.queues.get_mut(&id) {
-            queue.is_burying = false;
+            queue.is_awaiting_page_in = false;
         }
         for _ in 0..SLICE {
             let Some(queue) = self.queues.get_mut(&id) else {
                 return;
             };
-            let Some(&(position, burial)) = queue.burials.front() else {
+            let Some(&(position, after_page_in)) = queue.awaiting_page_in.front() else {
                 break;
             };
-            if queue.messages.is(position, State::Dying) && queue.messages.is_out(position) {
+            if queue.messages.is(position, State::Dying) && queue.messages.is_evicted(position) {
                 if let Some(block) = queue.messages.begin_load(position) {
                     self.load(turn, (id, block));
                 }
                 self.go_on_dying(id);
                 return;
             }
-            queue.burials.pop_front();
+            queue.awaiting_page_in.pop_front();
             turn.budget = turn.budget.saturating_sub(1);
-            match burial {
-                Burial::Die(reason) => self.die_here(turn, id, position, reason),
-                Burial::Retry(room_in) => {
+            match after_page_in {
+                AfterPageIn::Die(reason) => self.die_here(turn, id, position, reason),
+                AfterPageIn::Retry(room_in) => {
                     self.retry(turn, (id, position), room_in);
                     if let Some(target) = room_in {
                         self.schedule(target);
@@ -462,10 +473,10 @@ impl Core {
         }
         self.go_on_dying(id);
         if let Some(queue) = self.queues.get_mut(&id)
-            && !queue.burials.is_empty()
-            && !std::mem::replace(&mut queue.is_burying, true)
+            && !queue.awaiting_page_in.is_empty()
+            && !std::mem::replace(&mut queue.is_awaiting_page_in, true)
         {
-            self.work.push_back(Work::Bury(id));
+            self.work.push_back(Work::AfterPageIn(id));
         }
     }
 

@@ -16,7 +16,7 @@ use crate::message::{Message, Route};
 impl Core {
     pub(super) fn publish(&mut self, turn: &mut Turn<'_>, publish: Publish) {
         self.counters.published += 1;
-        let ahead = publish.message.ahead().map(|body| **body);
+        let blob = publish.message.blob().map(|body| **body);
         let exchange = self.publish_exchange(&publish);
         let Publish {
             connection,
@@ -31,7 +31,7 @@ impl Core {
             Ok(exchange) => self.route_publish(turn, exchange, message, route),
             Err(outcome) => outcome,
         };
-        if let Some(body) = ahead {
+        if let Some(body) = blob {
             // Those that it entered name it now; if there are none, it goes.
             self.recorder.unname(body);
         }
@@ -123,7 +123,7 @@ impl Core {
 
     /// What names the bare bytes of a message that arrives.
     fn name_body(&mut self, message: &Message) -> Lsn {
-        match message.ahead() {
+        match message.blob() {
             Some(body) => **body,
             None => self.recorder.name_body(),
         }

@@ -115,7 +115,7 @@ impl Restoring {
 
     /// Drops the messages that name one of these records as damaged: they are not there. Returns
     /// how many were.
-    pub fn lose(&mut self, lost: &BTreeSet<Lsn>) -> u64 {
+    pub fn discard_lost(&mut self, lost: &BTreeSet<Lsn>) -> u64 {
         if lost.is_empty() {
             return 0;
         }

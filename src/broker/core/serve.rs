@@ -55,16 +55,16 @@ impl Core {
             });
         }
         // Most queues have nothing of these to ask for.
-        let has_out = queue.messages.has_out();
+        let has_evicted = queue.messages.has_evicted();
         let has_waiters = !queue.waiters.is_empty();
         let is_drained = queue.consumers.has_draining();
-        if left > 0 && wanted.is_none() && !(has_out || has_waiters || is_drained) {
+        if left > 0 && wanted.is_none() && !(has_evicted || has_waiters || is_drained) {
             return register(&mut self.deadlines, id, queue);
         }
         if let Some(block) = wanted.and_then(|position| queue.messages.begin_load(position)) {
             self.load(turn, (id, block));
         }
-        if has_out {
+        if has_evicted {
             self.read_ahead(turn, id);
         }
         if left == 0 {
@@ -296,7 +296,7 @@ impl Assigning<'_> {
             queue.consumers.served(queue.messages.ready());
             queue.counters.delivered += 1;
             self.counters.delivered += 1;
-            queue.messages.hold(position, holder(consumer));
+            queue.messages.acquire(position, holder(consumer));
         }
     }
 }
@@ -304,7 +304,7 @@ impl Assigning<'_> {
 /// See [`Core::register_deadline`].
 #[inline]
 fn register(deadlines: &mut BTreeSet<(Millis, QueueId)>, id: QueueId, queue: &mut Queue) {
-    if queue.is_burying_enough() {
+    if queue.awaits_enough_page_ins() {
         return; // goes on when some are buried
     }
     let next = queue.next_deadline();
@@ -337,7 +337,7 @@ fn describe(consumer: ConsumerId, position: Position, slot: &Slot) -> Delivery {
 
 fn expire(now: Now, queue: &mut Queue, left: &mut usize, dead: &mut Vec<(Position, Reason)>) {
     while *left > 0
-        && !queue.is_burying_enough()
+        && !queue.awaits_enough_page_ins()
         && let Some(position) = queue.messages.due(now.mono, queue.settings.message_ttl_ms)
     {
         queue.messages.kill(position, State::Ready);
@@ -351,7 +351,7 @@ fn expire(now: Now, queue: &mut Queue, left: &mut usize, dead: &mut Vec<(Positio
 fn enforce_limit(queue: &mut Queue, left: &mut usize, dead: &mut Vec<(Position, Reason)>) {
     if queue.settings.overflow == Overflow::DropHead {
         while queue.overflows() {
-            if *left == 0 || queue.is_burying_enough() {
+            if *left == 0 || queue.awaits_enough_page_ins() {
                 return;
             }
             let Some(position) = queue.messages.victim() else {

@@ -17,7 +17,7 @@ use crate::deaths::{Evidence, Reason};
 
 /// A delivery that comes back.
 #[derive(Clone, Copy, Debug)]
-struct GivenBack {
+struct Requeued {
     queue: QueueId,
     position: Position,
     failed: bool,
@@ -62,7 +62,7 @@ impl Core {
     }
 
     /// A delivery is dropped.
-    pub(super) fn lose(
+    pub(super) fn discard(
         &mut self,
         turn: &mut Turn<'_>,
         (consumer, position): (ConsumerId, Position),
@@ -145,7 +145,7 @@ impl Core {
                 ..
             }
         );
-        let back = |failed| GivenBack {
+        let requeued = |failed| Requeued {
             queue,
             position,
             failed,
@@ -160,8 +160,8 @@ impl Core {
         }
         match outcome {
             Outcome::Accepted => {}
-            Outcome::Released => self.give_back(turn, back(false)),
-            Outcome::Rejected { evidence } => self.reject(turn, back(true), evidence),
+            Outcome::Released => self.requeue(turn, requeued(false)),
+            Outcome::Rejected { evidence } => self.reject(turn, requeued(true), evidence),
             Outcome::Modified {
                 delivery_failed,
                 undeliverable_here,
@@ -169,9 +169,9 @@ impl Core {
             } => {
                 self.annotate(queue, position, annotations.as_ref());
                 if undeliverable_here {
-                    self.reject(turn, back(delivery_failed), None);
+                    self.reject(turn, requeued(delivery_failed), None);
                 } else {
-                    self.give_back(turn, back(delivery_failed));
+                    self.requeue(turn, requeued(delivery_failed));
                 }
             }
         }
@@ -201,7 +201,7 @@ impl Core {
         } else {
             self.counters.settled.accepted += 1;
         }
-        self.memory.here.subtract(gone.here_bytes);
+        self.memory.resident.subtract(gone.resident_bytes);
         self.recorder.push_gone(id, position, &gone);
         true
     }
@@ -224,13 +224,13 @@ impl Core {
         }
     }
 
-    fn reject(&mut self, turn: &mut Turn<'_>, back: GivenBack, evidence: Option<Arc<Evidence>>) {
-        let GivenBack {
+    fn reject(&mut self, turn: &mut Turn<'_>, requeued: Requeued, evidence: Option<Arc<Evidence>>) {
+        let Requeued {
             queue,
             position,
             failed,
             ..
-        } = back;
+        } = requeued;
         let slot = self
             .queues
             .get_mut(&queue)
@@ -255,13 +255,13 @@ impl Core {
 
     /// A held message comes back to its place; or dies, if it failed too often or its time came
     /// meanwhile: `delivery_limit` before `expired`. (`maxlen` comes last: the queue grew.)
-    fn give_back(&mut self, turn: &mut Turn<'_>, back: GivenBack) {
-        let GivenBack {
+    fn requeue(&mut self, turn: &mut Turn<'_>, requeued: Requeued) {
+        let Requeued {
             queue: id,
             position,
             failed,
             annotated,
-        } = back;
+        } = requeued;
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
         };
@@ -300,8 +300,8 @@ impl Core {
             );
             return;
         }
-        queue.messages.give_back(position);
-        queue.selecting.came_back(position);
+        queue.messages.requeue(position);
+        queue.selecting.requeued(position);
         queue.growth = Growth::Grown;
         if annotated {
             self.change(id, position);
@@ -315,7 +315,7 @@ impl Core {
                 acquired,
             });
         }
-        self.may_leave(id, position);
+        self.mark_evictable(id, position);
         self.schedule(id);
     }
 
@@ -382,10 +382,10 @@ impl Core {
                 },
             );
         } else {
-            queue.messages.give_back(position);
-            queue.selecting.came_back(position);
+            queue.messages.requeue(position);
+            queue.selecting.requeued(position);
             queue.growth = Growth::Grown;
-            self.may_leave(id, position);
+            self.mark_evictable(id, position);
             self.schedule(id);
         }
         for consumer in blocked.into_iter().chain([consumer]) {
@@ -394,7 +394,7 @@ impl Core {
     }
 
     /// Returns a piece of what a consumer held that is gone.
-    pub(super) fn give_back_slice(
+    pub(super) fn requeue_slice(
         &mut self,
         turn: &mut Turn<'_>,
         (id, holder): (QueueId, HolderId),
@@ -408,9 +408,9 @@ impl Core {
             else {
                 return;
             };
-            self.give_back(
+            self.requeue(
                 turn,
-                GivenBack {
+                Requeued {
                     queue: id,
                     position,
                     failed,
@@ -424,7 +424,7 @@ impl Core {
                 return;
             }
         }
-        self.work.push_back(Work::GiveBack {
+        self.work.push_back(Work::Requeue {
             queue: id,
             holder,
             from,

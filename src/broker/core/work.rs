@@ -20,7 +20,7 @@ pub(super) enum Work {
         reason: Reason,
     },
     /// Bring dead messages of a queue that came back from disk to where they go.
-    Bury(QueueId),
+    AfterPageIn(QueueId),
     /// Try the dead letters of a queue again, from [`crate::broker::queue::Queue::retry_from`] on.
     Retry(QueueId),
     /// Drop the dead letters of a queue that were purged.
@@ -40,7 +40,7 @@ pub(super) enum Work {
         waiter: Waiter,
     },
     /// Return what a consumer held that is gone.
-    GiveBack {
+    Requeue {
         /// Where.
         queue: QueueId,
         /// Whose.
@@ -80,7 +80,7 @@ impl Core {
                 } => {
                     self.die_in_turn(turn, queue, position, reason);
                 }
-                Work::Bury(queue) => self.bury_slice(turn, queue),
+                Work::AfterPageIn(queue) => self.after_page_in_slice(turn, queue),
                 Work::Retry(queue) => self.retry_slice(turn, queue),
                 Work::DropPending {
                     queue,
@@ -90,18 +90,18 @@ impl Core {
                 Work::RetryWaiter { target, waiter } => {
                     let place = (waiter.source, waiter.position);
                     self.retry(turn, place, Some(target));
-                    if !self.is_burying(place) {
+                    if !self.is_awaiting_page_in(place) {
                         self.schedule(target);
                     }
                 }
-                Work::GiveBack {
+                Work::Requeue {
                     queue,
                     holder,
                     from,
                     left,
                     failed,
                 } => {
-                    self.give_back_slice(turn, (queue, holder), from, left, failed);
+                    self.requeue_slice(turn, (queue, holder), from, left, failed);
                 }
                 Work::ApplyPolicies => self.apply_policies_slice(turn),
             }

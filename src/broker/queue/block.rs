@@ -26,9 +26,9 @@ const SLOTS_KEPT: usize = 64;
 )]
 enum Slots {
     /// In memory.
-    Here(Vec<Option<Slot>>),
+    Resident(Vec<Option<Slot>>),
     /// On disk. None of them is held.
-    Out(DiskRefs),
+    Evicted(DiskRefs),
 }
 
 /// 512 places. A message keeps its place for life, so that every change of state flips two bits.
@@ -49,12 +49,12 @@ pub(super) struct Block {
 
 impl Block {
     pub(super) fn new() -> Self {
-        Self::with(Slots::Here(Vec::new()))
+        Self::with(Slots::Resident(Vec::new()))
     }
 
     /// A block whose messages are on disk.
-    pub(super) fn new_out() -> Self {
-        Self::with(Slots::Out(DiskRefs::new(Lsn(0), 0)))
+    pub(super) fn new_evicted() -> Self {
+        Self::with(Slots::Evicted(DiskRefs::new(Lsn(0), 0)))
     }
 
     fn with(slots: Slots) -> Self {
@@ -99,19 +99,19 @@ impl Block {
     }
 
     /// Whether its messages are on disk.
-    pub(super) const fn is_out(&self) -> bool {
-        matches!(self.slots, Slots::Out(_))
+    pub(super) const fn is_evicted(&self) -> bool {
+        matches!(self.slots, Slots::Evicted(_))
     }
 
     pub(super) fn slot(&self, at: usize) -> Option<&Slot> {
-        let Slots::Here(slots) = &self.slots else {
+        let Slots::Resident(slots) = &self.slots else {
             return None;
         };
         slots.get(at.checked_sub(self.base)?)?.as_ref()
     }
 
     pub(super) fn slot_mut(&mut self, at: usize) -> Option<&mut Slot> {
-        let Slots::Here(slots) = &mut self.slots else {
+        let Slots::Resident(slots) = &mut self.slots else {
             return None;
         };
         slots.get_mut(at.checked_sub(self.base)?)?.as_mut()
@@ -120,14 +120,14 @@ impl Block {
     /// What is known of a message, wherever it is.
     pub(super) fn disk_ref(&self, at: usize) -> Option<DiskRef> {
         match &self.slots {
-            Slots::Here(_) => self.slot(at).map(|slot| slot.disk_ref(slot.envelope)),
-            Slots::Out(disk_refs) => disk_refs.get(at.checked_sub(self.base)?),
+            Slots::Resident(_) => self.slot(at).map(|slot| slot.disk_ref(slot.envelope)),
+            Slots::Evicted(disk_refs) => disk_refs.get(at.checked_sub(self.base)?),
         }
     }
 
     /// Changes what is known of a message that is on disk; false if it is not.
     pub(super) fn change(&mut self, at: usize, change: impl FnOnce(&mut DiskRef)) -> bool {
-        let Slots::Out(disk_refs) = &mut self.slots else {
+        let Slots::Evicted(disk_refs) = &mut self.slots else {
             return false;
         };
         let index = at.checked_sub(self.base);
@@ -144,8 +144,8 @@ impl Block {
     /// Bytes of the bare message at a place; 0 if none is there.
     pub(super) fn size_bytes(&self, at: usize) -> u32 {
         match &self.slots {
-            Slots::Here(_) => self.slot(at).map_or(0, |slot| slot.size_bytes),
-            Slots::Out(_) => self.disk_ref(at).map_or(0, |disk_ref| disk_ref.size_bytes),
+            Slots::Resident(_) => self.slot(at).map_or(0, |slot| slot.size_bytes),
+            Slots::Evicted(_) => self.disk_ref(at).map_or(0, |disk_ref| disk_ref.size_bytes),
         }
     }
 
@@ -159,7 +159,7 @@ impl Block {
         state: State,
         slot_pool: &mut SlotPool,
     ) -> i64 {
-        let Slots::Here(slots) = &mut self.slots else {
+        let Slots::Resident(slots) = &mut self.slots else {
             unreachable!("a block that takes new messages is in memory");
         };
         if slots.is_empty() {
@@ -186,10 +186,10 @@ impl Block {
 
     /// Puts the card of a message that is on disk at a place behind all others of this block.
     pub(super) fn put_disk_ref(&mut self, at: usize, disk_ref: DiskRef, state: State) {
-        if !self.is_out() && self.live() == 0 {
-            self.slots = Slots::Out(DiskRefs::default());
+        if !self.is_evicted() && self.live() == 0 {
+            self.slots = Slots::Evicted(DiskRefs::default());
         }
-        let Slots::Out(disk_refs) = &mut self.slots else {
+        let Slots::Evicted(disk_refs) = &mut self.slots else {
             unreachable!("a block that is restored is on disk");
         };
         if disk_refs.len() == 0 {
@@ -215,7 +215,7 @@ impl Block {
 
     /// Gives a ready message to a holder: its size in bytes; none if it is not ready or not in
     /// memory.
-    pub(super) fn lend(&mut self, at: usize, holder: HolderId) -> Option<u32> {
+    pub(super) fn acquire(&mut self, at: usize, holder: HolderId) -> Option<u32> {
         if !self.is(at, State::Ready) {
             return None;
         }
@@ -238,7 +238,7 @@ impl Block {
         }
         let index = at.checked_sub(self.base)?;
         let gone = match &mut self.slots {
-            Slots::Here(slots) => {
+            Slots::Resident(slots) => {
                 let place = slots.get_mut(index)?;
                 let slot = place.as_ref().filter(|slot| is_wanted(slot))?;
                 let gone = Gone {
@@ -246,23 +246,23 @@ impl Block {
                     body: slot.body,
                     durable: slot.durable,
                     size_bytes: slot.size_bytes,
-                    here_bytes: slot.here_bytes(),
-                    was_here: true,
+                    resident_bytes: slot.resident_bytes(),
+                    was_resident: true,
                     deadline: slot.deadline,
                 };
                 self.apart_bytes -= gone.apart_bytes();
                 *place = None;
                 gone
             }
-            Slots::Out(disk_refs) => {
+            Slots::Evicted(disk_refs) => {
                 let disk_ref = disk_refs.take(index)?;
                 Gone {
                     envelope: disk_ref.envelope,
                     body: disk_ref.body,
                     durable: disk_ref.durable,
                     size_bytes: disk_ref.size_bytes,
-                    here_bytes: 0,
-                    was_here: false,
+                    resident_bytes: 0,
+                    was_resident: false,
                     deadline: disk_ref.deadline,
                 }
             }
@@ -275,10 +275,10 @@ impl Block {
     /// Begins anew, once all are gone.
     pub(super) fn reset(&mut self, slot_pool: &mut SlotPool) {
         match &mut self.slots {
-            Slots::Here(slots) if slots.capacity() <= SLOTS_KEPT => slots.clear(),
-            Slots::Here(slots) => slot_pool.keep(std::mem::take(slots)),
+            Slots::Resident(slots) if slots.capacity() <= SLOTS_KEPT => slots.clear(),
+            Slots::Resident(slots) => slot_pool.keep(std::mem::take(slots)),
             // Nothing of it is on disk any more.
-            Slots::Out(_) => self.slots = Slots::Here(Vec::new()),
+            Slots::Evicted(_) => self.slots = Slots::Resident(Vec::new()),
         }
     }
 
@@ -290,8 +290,8 @@ impl Block {
     /// The places of all messages, and what they are.
     fn places(&self) -> impl Iterator<Item = usize> {
         let end = match &self.slots {
-            Slots::Here(slots) => slots.len(),
-            Slots::Out(disk_refs) => disk_refs.len(),
+            Slots::Resident(slots) => slots.len(),
+            Slots::Evicted(disk_refs) => disk_refs.len(),
         };
         self.base..self.base + end
     }
@@ -310,7 +310,7 @@ impl Block {
 
     /// A block in its place whose messages are on disk: the durable ones where their slots say,
     /// the others in the piece `spilled`.
-    pub(super) fn leave(&self, spilled: Lsn) -> Self {
+    pub(super) fn evict(&self, spilled: Lsn) -> Self {
         let mut disk_refs = DiskRefs::new(spilled, self.places().count());
         for (at, slot) in self.slots() {
             let envelope = if slot.durable { slot.envelope } else { spilled };
@@ -318,7 +318,7 @@ impl Block {
         }
         Self {
             base: self.base,
-            slots: Slots::Out(disk_refs),
+            slots: Slots::Evicted(disk_refs),
             bytes: self.bytes,
             apart_bytes: 0,
             bits: self.bits,
@@ -327,8 +327,8 @@ impl Block {
     }
 
     /// Takes its messages back into memory. Each that is not gone by now must be among them.
-    pub(super) fn come_back(&mut self, messages: Vec<(usize, Arc<Message>, Arc<Route>)>) {
-        let Slots::Out(disk_refs) = &self.slots else {
+    pub(super) fn page_in(&mut self, messages: Vec<(usize, Arc<Message>, Arc<Route>)>) {
+        let Slots::Evicted(disk_refs) = &self.slots else {
             return;
         };
         let mut slots = Vec::new();
@@ -360,7 +360,7 @@ impl Block {
             *place = Some(slot);
         }
         self.apart_bytes = apart_bytes;
-        self.slots = Slots::Here(slots);
+        self.slots = Slots::Resident(slots);
     }
 
     /// Forgets all slots in a state at once; what they hold is freed with the block.

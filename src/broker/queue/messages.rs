@@ -15,7 +15,7 @@ use super::disk_refs::DiskRef;
 use super::slot::{Gone, Slot, State};
 use super::subqueue::{Subqueue, Usage};
 
-pub use paging::Leaving;
+pub use paging::Eviction;
 
 /// Messages of one queue, with a lane for each priority.
 ///
@@ -234,11 +234,11 @@ impl Messages {
     }
 
     /// Gives a ready message that is in memory to a holder.
-    pub fn hold(&mut self, position: Position, holder: HolderId) -> bool {
+    pub fn acquire(&mut self, position: Position, holder: HolderId) -> bool {
         self.count_class();
         let (subqueue, place) = unpack(position);
         let subqueue = self.subqueues.get_mut(subqueue);
-        let Some(size_bytes) = subqueue.and_then(|subqueue| subqueue.lend(place, holder)) else {
+        let Some(size_bytes) = subqueue.and_then(|subqueue| subqueue.acquire(place, holder)) else {
             return false;
         };
         self.uncount(State::Ready, size_bytes);
@@ -247,7 +247,7 @@ impl Messages {
     }
 
     /// Takes a held message back to its place.
-    pub fn give_back(&mut self, position: Position) -> bool {
+    pub fn requeue(&mut self, position: Position) -> bool {
         if !self.turn(position, State::Held, State::Ready) {
             return false;
         }

@@ -30,15 +30,15 @@ pub use block::{BLOCK_SHIFT_MAX, BLOCK_SLOTS};
 pub use consumers::Consumers;
 pub use deferred_free::{DeferredFree, Garbage};
 pub use disk_refs::DiskRef;
-pub use messages::{Leaving, Messages, next_subqueue, subqueue};
-pub use pending::{Burial, Pending, PendingSet, Waiter};
+pub use messages::{Eviction, Messages, next_subqueue, subqueue};
+pub use pending::{AfterPageIn, Pending, PendingSet, Waiter};
 pub use selecting::{Choice, Selecting};
 pub use slot::{Gone, Slot, State, names};
 pub use subqueue::Usage;
 
 /// Dead messages of a queue that wait to come back from disk, at most: memory stays bounded
 /// however many die at once.
-const BURIALS_MAX: usize = 4 * BLOCK_SLOTS;
+const AWAITING_PAGE_IN_MAX: usize = 4 * BLOCK_SLOTS;
 
 /// What happened to the length of a queue since its limit was last enforced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,9 +82,9 @@ pub struct Queue {
     /// Dead letters, of this and other queues, that wait for room here.
     pub waiters: BTreeSet<Waiter>,
     /// Dead messages whose bytes are on disk and must come back first, in the order they died.
-    pub burials: VecDeque<(Position, Burial)>,
+    pub awaiting_page_in: VecDeque<(Position, AfterPageIn)>,
     /// Some of them are being brought to where they go.
-    pub is_burying: bool,
+    pub is_awaiting_page_in: bool,
     /// What happened so far.
     pub counters: QueueCounters,
     /// Since when nobody used it.
@@ -125,8 +125,8 @@ impl Queue {
             selecting: Selecting::default(),
             pending: PendingSet::default(),
             waiters: BTreeSet::new(),
-            burials: VecDeque::new(),
-            is_burying: false,
+            awaiting_page_in: VecDeque::new(),
+            is_awaiting_page_in: false,
             counters: QueueCounters::default(),
             unused_since: now.mono,
             registered: Millis::NEVER,
@@ -199,8 +199,8 @@ impl Queue {
     }
 
     /// Whether so many dead messages wait to come back from disk that no more may die for now.
-    pub fn is_burying_enough(&self) -> bool {
-        self.burials.len() >= BURIALS_MAX
+    pub fn awaits_enough_page_ins(&self) -> bool {
+        self.awaiting_page_in.len() >= AWAITING_PAGE_IN_MAX
     }
 
     /// When a message ends here: by its own deadline or by the queue's ttl.

@@ -22,7 +22,7 @@ pub struct Pending {
 
 /// What is to be done with a dead message once its bytes are in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Burial {
+pub enum AfterPageIn {
     /// Bring it to its targets: it died of this.
     Die(Reason),
     /// Try it once more; it waited for room in this queue, or for nothing in particular.

@@ -119,7 +119,7 @@ impl Selecting {
     }
 
     /// A message came back to its place: who had passed it looks at it again.
-    pub fn came_back(&mut self, position: Position) {
+    pub fn requeued(&mut self, position: Position) {
         if self.all.is_empty() {
             return;
         }
@@ -129,7 +129,7 @@ impl Selecting {
     }
 
     /// Messages came back into memory: who waits for one goes on.
-    pub fn came_into_memory(&mut self) {
+    pub fn paged_in(&mut self) {
         self.is_news = !self.all.is_empty();
     }
 

@@ -63,24 +63,24 @@ impl Slot {
     /// Bytes in memory: of its bare message, without those that are on disk all the same, of its
     /// annotations as received, and of routing keys that are its own.
     #[inline]
-    pub fn here_bytes(&self) -> u32 {
-        let mut here_bytes = self.size_bytes;
+    pub fn resident_bytes(&self) -> u32 {
+        let mut resident_bytes = self.size_bytes;
         if self.size_bytes as usize > MESSAGE_COPY_BYTES_MAX {
             let apart_bytes = u32::try_from(self.message.apart_bytes()).unwrap_or(u32::MAX);
-            here_bytes = here_bytes.saturating_sub(apart_bytes);
+            resident_bytes = resident_bytes.saturating_sub(apart_bytes);
         }
-        here_bytes = here_bytes.saturating_add(self.message.front_bytes());
+        resident_bytes = resident_bytes.saturating_add(self.message.front_bytes());
         if self.route.keys.len() > 1 {
-            here_bytes = here_bytes.saturating_add(self.route.key_bytes());
+            resident_bytes = resident_bytes.saturating_add(self.route.key_bytes());
         }
-        here_bytes
+        resident_bytes
     }
 
     /// Bytes of its bare message that are on disk all the same, less those that are in memory beside
-    /// it: see [`Slot::here_bytes`].
+    /// it: see [`Slot::resident_bytes`].
     #[inline]
     pub(super) fn apart_bytes(&self) -> i64 {
-        i64::from(self.size_bytes) - i64::from(self.here_bytes())
+        i64::from(self.size_bytes) - i64::from(self.resident_bytes())
     }
 
     /// What stays of it while it is out of memory, its envelope being in that record.
@@ -109,17 +109,17 @@ pub struct Gone {
     pub durable: bool,
     /// Bytes of its bare message.
     pub size_bytes: u32,
-    /// Bytes that it had in memory: see [`Slot::here_bytes`].
-    pub here_bytes: u32,
+    /// Bytes that it had in memory: see [`Slot::resident_bytes`].
+    pub resident_bytes: u32,
     /// It was in memory.
-    pub was_here: bool,
+    pub was_resident: bool,
     pub(super) deadline: Millis,
 }
 
 impl Gone {
     /// Bytes of its bare message that were not in memory, less those that were beside it.
     pub(super) fn apart_bytes(&self) -> i64 {
-        i64::from(self.size_bytes) - i64::from(self.here_bytes)
+        i64::from(self.size_bytes) - i64::from(self.resident_bytes)
     }
 
     /// The records that it named, each once.

@@ -13,7 +13,7 @@ use super::disk_refs::DiskRef;
 use super::slot::{Gone, Slot, State};
 use super::slot_pool::SlotPool;
 
-pub(super) use paging::Leave;
+pub(super) use paging::BlockEviction;
 
 /// A block with so many bytes takes no more messages, so that it can leave memory and come back in
 /// one piece.
@@ -38,7 +38,7 @@ pub struct Subqueue {
     /// No ready message lies in front of it.
     cursor: u64,
     ready: u64,
-    out: Usage,
+    evicted: Usage,
     /// Bytes of bare messages that are on disk though their blocks are in memory, less what messages
     /// have in memory beside their bare messages.
     apart_bytes: i64,
@@ -119,7 +119,7 @@ impl Subqueue {
             next: 0,
             cursor: 0,
             ready: 0,
-            out: Usage::default(),
+            evicted: Usage::default(),
             apart_bytes: 0,
             blocks: VecDeque::new(),
         }
@@ -159,7 +159,7 @@ impl Subqueue {
         let (cell, at) = self.split(offset);
         let block = self.blocks.get(cell).and_then(|entry| entry.block.as_ref());
         let is_closed =
-            block.is_some_and(|block| block.is_out() || block.weight_bytes() >= BLOCK_BYTES);
+            block.is_some_and(|block| block.is_evicted() || block.weight_bytes() >= BLOCK_BYTES);
         if is_closed && at > 0 {
             next_block(self.next, self.shift)
         } else {
@@ -182,13 +182,13 @@ impl Subqueue {
 
     /// Puts a message that is on disk at or behind the end, in a block of such messages.
     pub fn place_disk_ref(&mut self, place: u64, disk_ref: DiskRef, state: State) {
-        self.out.messages += 1;
-        self.out.bytes += u64::from(disk_ref.size_bytes);
+        self.evicted.messages += 1;
+        self.evicted.bytes += u64::from(disk_ref.size_bytes);
         let at = self.make_place(place, state);
         if let Some(entry) = self.cell_mut(place) {
             let block = entry
                 .block
-                .get_or_insert_with(|| Box::new(Block::new_out()));
+                .get_or_insert_with(|| Box::new(Block::new_evicted()));
             block.put_disk_ref(at, disk_ref, state);
         }
     }
@@ -275,18 +275,20 @@ impl Subqueue {
     }
 
     /// Whether the block of a place is on disk.
-    pub fn is_out(&self, place: u64) -> bool {
-        self.block(place).is_some_and(|(block, _)| block.is_out())
+    pub fn is_evicted(&self, place: u64) -> bool {
+        self.block(place)
+            .is_some_and(|(block, _)| block.is_evicted())
     }
 
     /// Whether there is a block at this place, in memory.
-    pub fn has_block_here(&self, place: u64) -> bool {
-        self.block(place).is_some_and(|(block, _)| !block.is_out())
+    pub fn is_block_resident(&self, place: u64) -> bool {
+        self.block(place)
+            .is_some_and(|(block, _)| !block.is_evicted())
     }
 
     /// What is on disk.
-    pub const fn out(&self) -> Usage {
-        self.out
+    pub const fn evicted(&self) -> Usage {
+        self.evicted
     }
 
     /// Bytes of bare messages that are on disk though their blocks are in memory.
@@ -335,10 +337,10 @@ impl Subqueue {
 
     /// Gives a ready message to a holder: its size in bytes; none if it is not ready or not in
     /// memory.
-    pub fn lend(&mut self, place: u64, holder: HolderId) -> Option<u32> {
+    pub fn acquire(&mut self, place: u64, holder: HolderId) -> Option<u32> {
         let (cell, at) = self.split(place.checked_sub(self.first)?);
         let entry = self.blocks.get_mut(cell)?;
-        let size_bytes = entry.block.as_mut()?.lend(at, holder)?;
+        let size_bytes = entry.block.as_mut()?.acquire(at, holder)?;
         (entry.is_spilling, entry.copied) = (false, Lsn(0));
         entry.ready -= 1;
         entry.held += 1;
@@ -367,9 +369,9 @@ impl Subqueue {
         if from == State::Ready {
             self.ready -= 1;
         }
-        if block.is_out() {
-            self.out.messages -= 1;
-            self.out.bytes -= u64::from(gone.size_bytes);
+        if block.is_evicted() {
+            self.evicted.messages -= 1;
+            self.evicted.bytes -= u64::from(gone.size_bytes);
             if is_last && entry.is_loading && block.live() == 0 {
                 self.next = next_block(self.next, self.shift);
                 is_last = false;
@@ -434,7 +436,7 @@ impl Subqueue {
             let before = (u64::from(block.live()), block.bytes());
             let apart_before = block.apart_bytes();
             let (mut after, mut apart_after) = ((0, 0), 0);
-            let is_out = block.is_out();
+            let is_evicted = block.is_evicted();
             if block.live() > block.count(State::Ready) {
                 while let Some(gone) = block.take_any(State::Ready) {
                     gone.names().for_each(|name| deferred_free.name(name));
@@ -448,9 +450,9 @@ impl Subqueue {
                 }
             }
             self.apart_bytes -= apart_before - apart_after;
-            if is_out {
-                self.out.messages -= before.0 - after.0;
-                self.out.bytes -= before.1 - after.1;
+            if is_evicted {
+                self.evicted.messages -= before.0 - after.0;
+                self.evicted.bytes -= before.1 - after.1;
             }
         }
         if self.cell_mut(self.next).is_some_and(|tail| tail.is_loading) {
@@ -469,7 +471,7 @@ impl Subqueue {
             }
         }
         self.ready = 0;
-        self.out = Usage::default();
+        self.evicted = Usage::default();
         self.apart_bytes = 0;
         self.cursor = self.next;
     }

@@ -1,11 +1,11 @@
 //! Gateways between client engines and a core, all in memory under a fake clock.
 
-mod ahead;
 mod attach;
 mod consume;
 mod dynamic;
 mod presettled;
 mod publish;
 mod rights;
+mod streaming_body;
 mod support;
 mod tokens;

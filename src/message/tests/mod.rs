@@ -1,7 +1,7 @@
 //! Claims about messages.
 
-mod ahead;
 mod annotations;
+mod blob;
 mod deliveries;
 mod parts;
 mod stored;

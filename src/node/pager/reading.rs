@@ -2,7 +2,7 @@
 
 use super::{Pager, Place};
 use crate::base::{Lsn, Position, QueueId};
-use crate::broker::{Load, Loaded, Wanted};
+use crate::broker::{PageIn, PagedIn, Wanted};
 use crate::node::store::Store;
 use crate::record::{self, Found};
 use crate::store::{Disk, Journal, ReadError};
@@ -10,9 +10,9 @@ use crate::store::{Disk, Journal, ReadError};
 impl<D: Disk> Pager<D> {
     /// The messages of a queue that somebody only wants to look at. Those that left meanwhile are
     /// missing.
-    pub(crate) fn glance(&self, queue: QueueId, wanted: Vec<Wanted>) -> Loaded {
+    pub(crate) fn glance(&self, queue: QueueId, wanted: Vec<Wanted>) -> PagedIn {
         let block = Position(0); // of many blocks
-        let load = Load {
+        let load = PageIn {
             queue,
             block,
             wanted,
@@ -21,7 +21,7 @@ impl<D: Disk> Pager<D> {
     }
 
     /// Reads what a vhost asked for; `failed` is told of each record that cannot be read.
-    pub(crate) fn read(&self, load: &Load, failed: impl Fn(Lsn, &ReadError)) -> Loaded {
+    pub(crate) fn read(&self, load: &PageIn, failed: impl Fn(Lsn, &ReadError)) -> PagedIn {
         let names = record::records_of(load);
         let read = match &self.place {
             Place::Journal(store) => read_records(store, &names),
@@ -40,9 +40,9 @@ impl<D: Disk> Pager<D> {
             for body in loaded
                 .messages
                 .iter()
-                .filter_map(|(_, message, _)| message.ahead())
+                .filter_map(|(_, message, _)| message.blob())
             {
-                store.journal().lend(body);
+                store.journal().pin(body);
             }
         }
         loaded
@@ -52,12 +52,12 @@ impl<D: Disk> Pager<D> {
 /// Reads records, but of bodies in pieces only the first.
 fn read_records<D: Disk>(store: &Store<D>, names: &[Lsn]) -> Vec<Result<Found, ReadError>> {
     let journal = store.journal();
-    let (ahead, whole): (Vec<Lsn>, Vec<Lsn>) =
+    let (blob, whole): (Vec<Lsn>, Vec<Lsn>) =
         names.iter().partition(|name| journal.is_in_pieces(**name));
     let mut whole = journal.read_batch(&whole).into_iter();
-    let mut ahead = ahead.into_iter().peekable();
+    let mut blob = blob.into_iter().peekable();
     let read = names.iter().map(|name| {
-        if ahead.next_if_eq(name).is_none() {
+        if blob.next_if_eq(name).is_none() {
             let read = whole.next().unwrap_or(Err(ReadError::Unknown(*name)));
             return read.map(Found::Whole);
         }

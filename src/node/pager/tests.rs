@@ -7,14 +7,14 @@ use crate::broker::queue::Usage;
 use crate::store::sim_disk::SimDisk;
 
 /// What so many messages of 1,000 bytes take in memory, and so many on disk.
-fn memory(here: u64, out: u64) -> Memory {
+fn memory(resident: u64, evicted: u64) -> Memory {
     let usage = |messages| Usage {
         messages,
         bytes: messages * 1_000,
     };
     Memory {
-        here: usage(here),
-        out: usage(out),
+        resident: usage(resident),
+        evicted: usage(evicted),
         shared_bytes: 0,
         loads: 0,
     }
@@ -30,18 +30,18 @@ fn publishers_wait_while_more_arrives_than_leaves_and_are_called_when_it_has_lef
     let pager = pager(memory(100, 0).bytes());
     let outbox = Arc::new(Outbox::default());
     let mut context = Context::from_waker(Waker::noop());
-    pager.used(Memory::default(), memory(105, 0)).call();
+    pager.used(Memory::default(), memory(105, 0)).wake();
     assert!(!pager.is_crowded(&outbox), "a little too much may be");
-    pager.used(memory(105, 0), memory(130, 0)).call();
+    pager.used(memory(105, 0), memory(130, 0)).wake();
     assert!(pager.is_crowded(&outbox) && pager.is_crowded(&outbox));
     assert!(outbox.poll_ready(&mut context).is_pending());
-    let room = pager.used(memory(130, 0), memory(90, 40));
+    let unblocked = pager.used(memory(130, 0), memory(90, 40));
     assert!(!pager.is_crowded(&outbox));
     assert!(
         outbox.poll_ready(&mut context).is_pending(),
         "nobody is woken under a lock"
     );
-    room.call();
+    unblocked.wake();
     assert!(outbox.poll_ready(&mut context).is_ready());
 }
 
@@ -49,12 +49,12 @@ fn publishers_wait_while_more_arrives_than_leaves_and_are_called_when_it_has_lef
 fn publishers_go_on_when_nothing_can_leave() {
     let pager = pager(memory(100, 0).bytes());
     let outbox = Arc::new(Outbox::default());
-    pager.used(Memory::default(), memory(200, 0)).call();
+    pager.used(Memory::default(), memory(200, 0)).wake();
     assert!(pager.is_crowded(&outbox));
     pager.begin_look();
-    let (is_stuck, room) = pager.end_look(false);
+    let (is_stuck, unblocked) = pager.end_look(false);
     assert!(is_stuck);
-    room.call();
+    unblocked.wake();
     assert!(!pager.is_crowded(&outbox));
 }
 
@@ -62,8 +62,8 @@ fn publishers_go_on_when_nothing_can_leave() {
 fn what_is_kept_of_messages_on_disk_counts_up_to_a_part_of_the_budget() {
     let budget = memory(100, 0).bytes();
     let pager = pager(budget);
-    pager.used(Memory::default(), memory(0, 10)).call();
+    pager.used(Memory::default(), memory(0, 10)).wake();
     assert_eq!(pager.limit_bytes(), budget - memory(0, 10).bytes());
-    pager.used(memory(0, 10), memory(0, 1_000_000)).call();
+    pager.used(memory(0, 10), memory(0, 1_000_000)).wake();
     assert_eq!(pager.limit_bytes(), budget / LEAST_PART);
 }

@@ -15,7 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 use self::state::{Peer, State, log};
 use super::clock::SharedClock;
 use super::outbox::Outbox;
-use super::pager::{Pager, Room};
+use super::pager::{Pager, UnblockedPublishers};
 use super::sampled::Sampled;
 use super::signal::Signal;
 use super::stats::{LockHolds, VhostStats};
@@ -118,7 +118,7 @@ impl<D: Disk> Vhost<D> {
     }
 
     /// Forgets a connection that has said goodbye to the core.
-    pub(crate) fn leave(&self, connection: ConnectionId) {
+    pub(crate) fn disconnect(&self, connection: ConnectionId) {
         self.state.lock().peers.remove(&connection);
     }
 
@@ -129,10 +129,10 @@ impl<D: Disk> Vhost<D> {
     }
 
     /// Calls a connection once an LSN is durable.
-    pub(crate) fn call_when_durable(&self, lsn: Lsn, outbox: &Arc<Outbox>) {
+    pub(crate) fn wake_when_durable(&self, lsn: Lsn, outbox: &Arc<Outbox>) {
         match &self.store {
-            Some(store) => store.call_when_durable(lsn, outbox),
-            None => outbox.call(),
+            Some(store) => store.wake_when_durable(lsn, outbox),
+            None => outbox.wake(),
         }
     }
 
@@ -167,7 +167,7 @@ impl<D: Disk> Vhost<D> {
         }
         state.holds.record(self.clock.elapsed_ns() - begun_ns);
         MutexGuard::unlock_fair(state);
-        store.ring(wake, Lsn(0));
+        store.wake(wake, Lsn(0));
         Ok(Some(copy))
     }
 
@@ -274,7 +274,7 @@ impl<D: Disk> Vhost<D> {
         self.pager.take(&self.name, loads, spills);
         self.finish(now, state, begun_ns);
         if let Some(store) = &self.store {
-            store.ring(wake, awaited);
+            store.wake(wake, awaited);
         }
         Ok(result)
     }
@@ -284,10 +284,10 @@ impl<D: Disk> Vhost<D> {
         let mut state = self.lock()?;
         let begun_ns = self.clock.elapsed_ns();
         let seen = look(&state.core);
-        let room = self.note_memory(&mut state);
+        let unblocked = self.note_memory(&mut state);
         state.holds.record(self.clock.elapsed_ns() - begun_ns);
         MutexGuard::unlock_fair(state);
-        room.call();
+        unblocked.wake();
         Ok(seen)
     }
 
@@ -297,11 +297,11 @@ impl<D: Disk> Vhost<D> {
     }
 
     /// Tells the pager what messages take. Who waited for room is called once the lock is free.
-    fn note_memory(&self, state: &mut State) -> Room {
+    fn note_memory(&self, state: &mut State) -> UnblockedPublishers {
         let memory = state.core.memory();
         let before = std::mem::replace(&mut state.memory, memory);
         if before == memory {
-            return Room::default();
+            return UnblockedPublishers::default();
         }
         let own_bytes = memory.bytes() - memory.shared_bytes;
         self.memory_bytes.store(own_bytes, Ordering::Relaxed);
@@ -321,7 +321,7 @@ impl<D: Disk> Vhost<D> {
 
     /// Ready when an earlier deadline came up than the timer task sleeps for.
     pub(crate) async fn earlier(&self) {
-        self.timer.called().await;
+        self.timer.woken().await;
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, State>, Failed> {
@@ -340,7 +340,7 @@ impl<D: Disk> Vhost<D> {
         } else {
             state.core.next_deadline().unwrap_or(Millis::NEVER)
         };
-        let room = self.note_memory(&mut state);
+        let unblocked = self.note_memory(&mut state);
         state.holds.record(self.clock.elapsed_ns() - begun_ns);
         let wakers = std::mem::take(&mut state.wakers);
         let garbage = std::mem::take(&mut state.effects.garbage);
@@ -348,9 +348,9 @@ impl<D: Disk> Vhost<D> {
         for waker in wakers {
             waker.wake();
         }
-        room.call();
+        unblocked.wake();
         if self.timer_due.fetch_min(due.0, Ordering::Relaxed) > due.0 {
-            self.timer.call();
+            self.timer.wake();
         }
         drop(garbage);
         for event in events {
@@ -365,9 +365,9 @@ impl<D: Disk> Vhost<D> {
         let outboxes = state.outboxes();
         drop(state);
         for outbox in outboxes {
-            outbox.call();
+            outbox.wake();
         }
-        self.failure.call();
+        self.failure.wake();
         Failed
     }
 
@@ -382,9 +382,9 @@ impl<D: Disk> Vhost<D> {
         let outboxes = state.outboxes();
         drop(state);
         for outbox in outboxes {
-            outbox.call();
+            outbox.wake();
         }
-        self.timer.call();
+        self.timer.wake();
     }
 
     pub(crate) fn is_deleted(&self) -> bool {

@@ -24,7 +24,7 @@ fn vhost() -> (Vhost<SimDisk>, Arc<Signal>) {
 }
 
 #[test]
-fn panic_in_the_core_fails_the_vhost_and_calls_everyone() {
+fn panic_in_the_core_fails_the_vhost_and_wakes_everyone() {
     let (vhost, failure) = vhost();
     let outbox = Arc::new(Outbox::default());
     vhost.enter(ConnectionId(7), Arc::clone(&outbox));
@@ -34,7 +34,7 @@ fn panic_in_the_core_fails_the_vhost_and_calls_everyone() {
     assert_eq!(vhost.tick(), Err(Failed), "nobody gets at the core again");
     let mut context = Context::from_waker(Waker::noop());
     assert!(outbox.poll_ready(&mut context).is_ready());
-    assert!(failure.poll_called(&mut context).is_ready());
+    assert!(failure.poll_woken(&mut context).is_ready());
 }
 
 #[test]

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use super::aside::aside;
 use super::body::{Bodies, Held};
-use super::people::{self, Of};
 use super::reply::{self, Reply};
+use super::users::{self, Of};
 use super::{
     attempts, checks, connections, definitions, door, listings, login, messages, objects,
     parameters, policies, rights,
@@ -262,38 +262,38 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         Endpoint::Sessions => connections::sessions(&call).await,
         Endpoint::Consumers => connections::consumers(&call, call.visible_vhosts()).await,
         Endpoint::VhostConsumers => connections::consumers(&call, vec![call.vhost()?]).await,
-        Endpoint::Vhosts => people::vhosts(&call).await,
-        Endpoint::Vhost => people::vhost(&call).await,
-        Endpoint::PutVhost => people::put_vhost(&call).await,
-        Endpoint::DeleteVhost => people::delete_vhost(&call).await,
-        Endpoint::Users => people::users(&call, false).await,
-        Endpoint::UsersWithoutPermissions => people::users(&call, true).await,
-        Endpoint::User => people::user(&call),
-        Endpoint::PutUser => people::put_user(&call).await,
-        Endpoint::DeleteUser => people::delete_user(&call).await,
-        Endpoint::DeleteUsers => people::delete_users(&call).await,
-        Endpoint::Permissions => people::permissions(&call, Of::All).await,
-        Endpoint::VhostPermissions => people::permissions(&call, Of::Vhost).await,
-        Endpoint::UserPermissions => people::permissions(&call, Of::User).await,
-        Endpoint::Permission => people::permissions(&call, Of::UserInVhost).await,
-        Endpoint::PutPermissions => people::put_permissions(&call).await,
-        Endpoint::DeletePermissions => people::delete_permissions(&call).await,
-        Endpoint::TopicPermissions => people::topic_permissions(&call, Of::All).await,
-        Endpoint::VhostTopicPermissions => people::topic_permissions(&call, Of::Vhost).await,
-        Endpoint::UserTopicPermissions => people::topic_permissions(&call, Of::User).await,
-        Endpoint::TopicPermission => people::topic_permissions(&call, Of::UserInVhost).await,
-        Endpoint::PutTopicPermissions => people::put_topic_permissions(&call).await,
+        Endpoint::Vhosts => users::vhosts(&call).await,
+        Endpoint::Vhost => users::vhost(&call).await,
+        Endpoint::PutVhost => users::put_vhost(&call).await,
+        Endpoint::DeleteVhost => users::delete_vhost(&call).await,
+        Endpoint::Users => users::users(&call, false).await,
+        Endpoint::UsersWithoutPermissions => users::users(&call, true).await,
+        Endpoint::User => users::user(&call),
+        Endpoint::PutUser => users::put_user(&call).await,
+        Endpoint::DeleteUser => users::delete_user(&call).await,
+        Endpoint::DeleteUsers => users::delete_users(&call).await,
+        Endpoint::Permissions => users::permissions(&call, Of::All).await,
+        Endpoint::VhostPermissions => users::permissions(&call, Of::Vhost).await,
+        Endpoint::UserPermissions => users::permissions(&call, Of::User).await,
+        Endpoint::Permission => users::permissions(&call, Of::UserInVhost).await,
+        Endpoint::PutPermissions => users::put_permissions(&call).await,
+        Endpoint::DeletePermissions => users::delete_permissions(&call).await,
+        Endpoint::TopicPermissions => users::topic_permissions(&call, Of::All).await,
+        Endpoint::VhostTopicPermissions => users::topic_permissions(&call, Of::Vhost).await,
+        Endpoint::UserTopicPermissions => users::topic_permissions(&call, Of::User).await,
+        Endpoint::TopicPermission => users::topic_permissions(&call, Of::UserInVhost).await,
+        Endpoint::PutTopicPermissions => users::put_topic_permissions(&call).await,
         Endpoint::DeleteTopicPermissions | Endpoint::DeleteTopicPermission => {
-            people::delete_topic_permissions(&call).await
+            users::delete_topic_permissions(&call).await
         }
-        Endpoint::VhostLimits => people::vhost_limits(&call, Of::All),
-        Endpoint::VhostLimit => people::vhost_limits(&call, Of::Vhost),
-        Endpoint::PutVhostLimit => people::put_vhost_limit(&call).await,
-        Endpoint::DeleteVhostLimit => people::delete_vhost_limit(&call).await,
-        Endpoint::UserLimits => people::user_limits(&call, Of::All),
-        Endpoint::UserLimit => people::user_limits(&call, Of::User),
-        Endpoint::PutUserLimit => people::put_user_limit(&call).await,
-        Endpoint::DeleteUserLimit => people::delete_user_limit(&call).await,
+        Endpoint::VhostLimits => users::vhost_limits(&call, Of::All),
+        Endpoint::VhostLimit => users::vhost_limits(&call, Of::Vhost),
+        Endpoint::PutVhostLimit => users::put_vhost_limit(&call).await,
+        Endpoint::DeleteVhostLimit => users::delete_vhost_limit(&call).await,
+        Endpoint::UserLimits => users::user_limits(&call, Of::All),
+        Endpoint::UserLimit => users::user_limits(&call, Of::User),
+        Endpoint::PutUserLimit => users::put_user_limit(&call).await,
+        Endpoint::DeleteUserLimit => users::delete_user_limit(&call).await,
         Endpoint::Parameters | Endpoint::ComponentParameters | Endpoint::VhostParameters => {
             parameters::list(&call).await
         }

@@ -19,7 +19,7 @@ use crate::management::http::json::stats::{self, Octets};
 use crate::management::http::json::value::to_json;
 use crate::management::http::{Failure, Listing};
 use crate::server::Vhost;
-use crate::server::desk::Desk;
+use crate::server::handle::ConnectionHandle;
 use crate::server::shared::Shared;
 
 /// How long a connection may take to tell of its sessions.
@@ -28,16 +28,16 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const REASON_BYTES_MAX: usize = 256;
 
 /// A connection. Those that are not open yet have no user and vhost.
-fn describe(shared: &Shared, desk: &Desk) -> Value {
-    let (peer, local) = (desk.peer.address, desk.local());
-    let tls = desk.peer.tls.as_ref();
-    let info = desk.info();
+fn describe(shared: &Shared, handle: &ConnectionHandle) -> Value {
+    let (peer, local) = (handle.peer.address, handle.local());
+    let tls = handle.peer.tls.as_ref();
+    let info = handle.info();
     let mut described = json!({
-        "name": desk.name(),
+        "name": handle.name(),
         "node": shared.settings.node_name,
         "type": "network",
         "protocol": "AMQP 1-0",
-        "state": desk.state(),
+        "state": handle.state(),
         "user": info.map(|info| info.user.as_str()),
         "vhost": info.map(|info| info.vhost.as_str()),
         "container_id": info.map(|info| info.container.as_str()),
@@ -46,8 +46,8 @@ fn describe(shared: &Shared, desk: &Desk) -> Value {
         "frame_max": info.map_or(0, |info| info.frame_max),
         "channel_max": info.map_or(0, |info| info.channel_max),
         "timeout": info.map_or(0, |info| info.idle_time_out_ms / 1000),
-        "channels": desk.sessions.load(Ordering::Relaxed),
-        "connected_at": desk.connected_at.0,
+        "channels": handle.sessions.load(Ordering::Relaxed),
+        "connected_at": handle.connected_at.0,
         "host": local.ip().to_string(),
         "port": local.port(),
         "peer_host": peer.ip().to_string(),
@@ -63,8 +63,8 @@ fn describe(shared: &Shared, desk: &Desk) -> Value {
     });
     if let Value::Object(fields) = &mut described {
         fields.extend(stats::octets(Octets {
-            counts: [&desk.received, &desk.sent].map(|count| count.load(Ordering::Relaxed)),
-            rates: shared.rates.octets.last().of(&desk.id),
+            counts: [&handle.received, &handle.sent].map(|count| count.load(Ordering::Relaxed)),
+            rates: shared.rates.octets.last().of(&handle.id),
         }));
     }
     described
@@ -72,14 +72,14 @@ fn describe(shared: &Shared, desk: &Desk) -> Value {
 
 impl Call<'_> {
     /// Connections that the user sees: monitors see all, others their own.
-    pub(super) fn visible_desks(&self) -> Vec<Arc<Desk>> {
+    pub(super) fn visible_connections(&self) -> Vec<Arc<ConnectionHandle>> {
         let sees_all = self.identity.is_monitor();
-        let mut desks = self.shared.desks();
-        desks.retain(|desk| {
-            let user = desk.info().map(|info| &info.user);
+        let mut handles = self.shared.handles();
+        handles.retain(|handle| {
+            let user = handle.info().map(|info| &info.user);
             sees_all || user == Some(&self.identity.name)
         });
-        desks
+        handles
     }
 
     /// Whether the user sees a consumer, with its connection's name and address: monitors see all,
@@ -89,14 +89,14 @@ impl Call<'_> {
     }
 
     /// The connection in the path.
-    fn desk(&self) -> Result<Arc<Desk>, Failure> {
+    fn handle(&self) -> Result<Arc<ConnectionHandle>, Failure> {
         let name = self.params.get("name");
-        let mut desks = self.shared.desks().into_iter();
-        let desk = desks.find(|desk| desk.name() == *name);
-        let desk = desk.ok_or_else(Failure::not_found)?;
-        let user = desk.info().map(|info| &info.user);
+        let mut handles = self.shared.handles().into_iter();
+        let handle = handles.find(|handle| handle.name() == *name);
+        let handle = handle.ok_or_else(Failure::not_found)?;
+        let user = handle.info().map(|info| &info.user);
         if self.identity.is_monitor() || user == Some(&self.identity.name) {
-            return Ok(desk);
+            return Ok(handle);
         }
         Err(Failure::not_authorised(
             "User not authorised to access object",
@@ -108,15 +108,15 @@ impl Call<'_> {
 pub(super) async fn list(call: &Call<'_>) -> Result<Reply, Failure> {
     let listing = Listing::parse(&call.query)?;
     let (vhost, user) = (call.params.get("vhost"), call.params.get("user"));
-    let (desks, shared) = (call.visible_desks(), Arc::clone(call.shared));
+    let (handles, shared) = (call.visible_connections(), Arc::clone(call.shared));
     aside(move || {
-        let desks = desks.iter().filter(|desk| {
-            let info = desk.info();
+        let handles = handles.iter().filter(|handle| {
+            let info = handle.info();
             let in_vhost = info.is_some_and(|info| info.vhost == vhost);
             let of_user = info.is_some_and(|info| info.user == user);
             (vhost.is_empty() || in_vhost) && (user.is_empty() || of_user)
         });
-        let described = desks.map(|desk| describe(&shared, desk));
+        let described = handles.map(|handle| describe(&shared, handle));
         listed(&listing, described.collect())
     })
     .await
@@ -124,14 +124,14 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Reply, Failure> {
 
 /// `GET /api/connections/NAME`.
 pub(super) fn get(call: &Call<'_>) -> Result<Reply, Failure> {
-    let desk = call.desk()?;
+    let handle = call.handle()?;
     let listing = Listing::parse(&call.query)?;
-    Ok(Reply::Json(listing.project(describe(call.shared, &desk))))
+    Ok(Reply::Json(listing.project(describe(call.shared, &handle))))
 }
 
 /// `DELETE /api/connections/NAME`; the peer is told the reason that the header X-Reason gives.
 pub(super) fn close(call: &Call<'_>) -> Result<Reply, Failure> {
-    let desk = call.desk()?;
+    let handle = call.handle()?;
     let reason = call
         .reason
         .as_deref()
@@ -139,17 +139,17 @@ pub(super) fn close(call: &Call<'_>) -> Result<Reply, Failure> {
     let cut = (0..=reason.len().min(REASON_BYTES_MAX)).rev();
     let end = cut.into_iter().find(|end| reason.is_char_boundary(*end));
     let reason = reason.get(..end.unwrap_or(0)).unwrap_or_default();
-    tracing::info!(connection = desk.name(), reason, "closed over HTTP");
-    desk.ask_to_close(reason.to_owned());
+    tracing::info!(connection = handle.name(), reason, "closed over HTTP");
+    handle.ask_to_close(reason.to_owned());
     Ok(Reply::Done)
 }
 
 /// `DELETE /api/connections/username/USER`.
 pub(super) fn close_all_of(call: &Call<'_>) -> Reply {
     let user = call.params.get("user");
-    for desk in call.visible_desks() {
-        if desk.info().is_some_and(|info| info.user == user) {
-            desk.ask_to_close("Closed via management plugin".to_owned());
+    for handle in call.visible_connections() {
+        if handle.info().is_some_and(|info| info.user == user) {
+            handle.ask_to_close("Closed via management plugin".to_owned());
         }
     }
     Reply::Done
@@ -157,12 +157,12 @@ pub(super) fn close_all_of(call: &Call<'_>) -> Reply {
 
 /// `GET /api/connections/NAME/sessions`.
 pub(super) async fn sessions(call: &Call<'_>) -> Result<Reply, Failure> {
-    let desk = call.desk()?;
-    let asked = tokio::time::timeout(ANSWER_TIMEOUT, desk.ask_sessions());
+    let handle = call.handle()?;
+    let asked = tokio::time::timeout(ANSWER_TIMEOUT, handle.ask_sessions());
     let Ok(Ok(sessions)) = asked.await else {
         return Err(Failure::not_found());
     };
-    let vhost = desk.info().map(|info| info.vhost.clone());
+    let vhost = handle.info().map(|info| info.vhost.clone());
     let vhost = vhost.and_then(|vhost| call.shared.node.vhosts.get(&vhost));
     let sessions = sessions
         .iter()
@@ -269,20 +269,23 @@ pub(super) async fn consumers(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Resul
 
 /// Whether a connection is a user's.
 fn is_of(shared: &Shared, connection: ConnectionId, user: &Name) -> bool {
-    let desk = shared.desk(connection);
-    desk.is_some_and(|desk| desk.info().is_some_and(|info| info.user == *user))
+    let handle = shared.handle(connection);
+    handle.is_some_and(|handle| handle.info().is_some_and(|info| info.user == *user))
 }
 
 /// Where the connection of a consumer is.
 pub(super) fn place(shared: &Shared, connection: ConnectionId) -> ChannelPlace {
-    let desk = shared.desk(connection);
+    let handle = shared.handle(connection);
     ChannelPlace {
-        connection: desk.as_ref().map(|desk| desk.name()).unwrap_or_default(),
-        user: desk
+        connection: handle
             .as_ref()
-            .and_then(|desk| desk.info())
+            .map(|handle| handle.name())
+            .unwrap_or_default(),
+        user: handle
+            .as_ref()
+            .and_then(|handle| handle.info())
             .map(|info| info.user.to_string())
             .unwrap_or_default(),
-        peer: desk.map(|desk| desk.peer.address),
+        peer: handle.map(|handle| handle.peer.address),
     }
 }

@@ -61,7 +61,7 @@ pub(super) async fn overview(call: &Call<'_>) -> Result<Reply, Failure> {
             connections: if call.identity.is_monitor() {
                 stats.open
             } else {
-                call.visible_desks().len() as u64
+                call.visible_connections().len() as u64
             },
             ..totals.objects
         },

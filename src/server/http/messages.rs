@@ -253,7 +253,7 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Reply, Failure> {
 
 /// A message with its bare bytes, read back if they were written ahead.
 fn whole(store: Option<&Store>, message: &Arc<Message>) -> Result<Arc<Message>, Failure> {
-    let Some(body) = message.ahead() else {
+    let Some(body) = message.blob() else {
         return Ok(Arc::clone(message));
     };
     let bare = store.and_then(|store| store.read_body(**body));

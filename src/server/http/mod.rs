@@ -26,12 +26,12 @@ mod messages;
 mod metrics;
 mod objects;
 mod parameters;
-mod people;
 mod places;
 mod policies;
 mod reply;
 mod rights;
 mod stream;
+mod users;
 mod visitor;
 mod work;
 

@@ -9,12 +9,12 @@ use super::api::Call;
 use super::aside::aside;
 use super::listings::listed;
 use super::objects::resource_gone;
-use super::people::{change, remove};
 use super::policies;
 use super::reply::Reply;
+use super::users::{change, remove};
 use super::work::failed;
 use crate::broker::registry::VhostLimits;
-use crate::management::http::json::{people, topology};
+use crate::management::http::json::{topology, users};
 use crate::management::http::{Failure, Fields, Listing};
 use crate::management::{Change, VhostLimit};
 use crate::server::Vhost;
@@ -91,7 +91,7 @@ fn of_vhost(
     if component == Component::VhostLimits {
         let registry = shared.node.environment.registry();
         let known = registry.vhost(vhost.name());
-        let limits = known.map(|known| people::vhost_limits(known.spec.limits));
+        let limits = known.map(|known| users::vhost_limits(known.spec.limits));
         let limits = limits.filter(|limits| !limits.is_empty());
         let parameter = limits.map(|limits| {
             json!({

@@ -194,6 +194,6 @@ impl Drop for Visitor {
         let _ = self.vhost.work(|now, core, effects| {
             core.apply(now, Command::ConnectionClose { connection }, effects);
         });
-        self.vhost.leave(connection);
+        self.vhost.disconnect(connection);
     }
 }

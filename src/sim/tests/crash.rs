@@ -40,8 +40,8 @@ fn restoring() -> Restoring {
 
 /// A history of the simulator: records, and the bodies let go with each.
 fn history(seed: u64, steps: u64) -> Vec<(Record, Vec<Lsn>)> {
-    // Bodies are written ahead where the records are: see `Life::write_ahead`.
-    let mut world = World::without_bodies_ahead(seed);
+    // Bodies are written ahead where the records are: see `Life::write_blob`.
+    let mut world = World::without_blobs(seed);
     for _ in 0..steps {
         world.step().unwrap();
     }
@@ -60,7 +60,7 @@ pub(super) struct Life {
     names: BTreeMap<Lsn, Lsn>,
     /// The journal's names of bodies that were written ahead, by the record of the simulator that
     /// carries them.
-    ahead: BTreeMap<Lsn, Lsn>,
+    blobs: BTreeMap<Lsn, Lsn>,
     /// Deaths that carry the body of a message that was not written yet.
     taken_over: usize,
     /// Blocks of a checkpoint that were not written again.
@@ -70,7 +70,7 @@ pub(super) struct Life {
     snapshot: Option<Snapshot>,
     random: Random,
     /// Of its own, so that the rest goes as it would without bodies written ahead.
-    random_ahead: Random,
+    blob_random: Random,
 }
 
 impl Life {
@@ -103,19 +103,19 @@ impl Life {
             states,
             names: BTreeMap::from([(Lsn(0), Lsn(0))]),
             archive,
-            ahead: BTreeMap::new(),
+            blobs: BTreeMap::new(),
             taken_over: 0,
             kept: 0,
             leisure: if seed.is_multiple_of(2) { 8 } else { 60 },
             snapshot: None,
             random: Random(seed),
-            random_ahead: Random(seed ^ 0xa4ead),
+            blob_random: Random(seed ^ 0xa4ead),
         })
     }
 
     fn append(&mut self, record: &Record, released: &[Lsn]) {
         let mut record = record.clone();
-        let ahead = self.write_ahead(&record);
+        let blobs = self.write_blob(&record);
         let reservation = self.journal.reserve();
         let lsn = reservation.first();
         self.names.insert(record.lsn, lsn);
@@ -131,10 +131,10 @@ impl Life {
             }
             | Fact::Removed { body: lsn, .. } = fact
             {
-                *lsn = *self.ahead.get(lsn).unwrap_or_else(|| &self.names[lsn]);
+                *lsn = *self.blobs.get(lsn).unwrap_or_else(|| &self.names[lsn]);
             }
         }
-        if let Some((index, name)) = ahead
+        if let Some((index, name)) = blobs
             && let Some(Fact::Inserted { body, .. }) = record.facts.get_mut(index)
         {
             *body = Body::At(name);
@@ -166,10 +166,10 @@ impl Life {
 
     /// Writes the bodies of some records ahead of them in pieces, and pieces of bodies that never
     /// come. Tells which fact has its body where.
-    fn write_ahead(&mut self, record: &Record) -> Option<(usize, Lsn)> {
-        if self.random_ahead.below(8) == 0 {
+    fn write_blob(&mut self, record: &Record) -> Option<(usize, Lsn)> {
+        if self.blob_random.below(8) == 0 {
             let (piece, _) = self.journal.append_piece(Bytes::from_static(b"left alone"));
-            if self.random_ahead.below(2) == 0 {
+            if self.blob_random.below(2) == 0 {
                 self.journal.release(piece, piece);
             }
         }
@@ -182,7 +182,7 @@ impl Life {
             } => Some((index, message.bare_bytes())),
             _ => None,
         })?;
-        if self.random_ahead.below(8) > 0 {
+        if self.blob_random.below(8) > 0 {
             return None;
         }
         let middle = bare.len() / 2;
@@ -190,7 +190,7 @@ impl Life {
         let pieces = pieces.map(|piece| self.journal.append_piece(piece).0);
         let last = bare.slice(middle..);
         let (name, _) = self.journal.append_body(Box::from(pieces), last);
-        self.ahead.insert(record.lsn, name);
+        self.blobs.insert(record.lsn, name);
         self.archive.add_bytes(name, bare);
         Some((index, name))
     }
@@ -205,7 +205,7 @@ impl Life {
                 names.push(name);
             }
         }
-        names.extend(released.iter().filter_map(|name| self.ahead.remove(name)));
+        names.extend(released.iter().filter_map(|name| self.blobs.remove(name)));
         names
     }
 

@@ -71,7 +71,7 @@ impl Client {
             let Some(load) = self.effects.loads.pop() else {
                 break;
             };
-            let loaded = Command::Upkeep(UpkeepCommand::Loaded(self.archive.load(&load)));
+            let loaded = Command::Upkeep(UpkeepCommand::PagedIn(self.archive.load(&load)));
             self.core.apply(NOW, loaded, &mut self.effects);
         }
         let mut deliveries = Vec::new();

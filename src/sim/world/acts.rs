@@ -13,9 +13,9 @@ use crate::sim::model::{ModelConsumer, ModelQueue, Scene};
 use crate::sim::plan::Step;
 
 /// Names of bodies that were written ahead: none of a record, none of a spilled piece.
-const AHEAD: u64 = 1 << 62;
+const FIRST_BLOB: u64 = 1 << 62;
 /// One message in so many comes with its body written ahead.
-const AHEAD_ONE_IN: u64 = 6;
+const BLOB_ONE_IN: u64 = 6;
 
 impl World {
     pub(super) fn act(&mut self, step: Step) {
@@ -208,21 +208,21 @@ impl World {
     }
 
     /// The body of the message is in the journal already, some of the time.
-    fn write_ahead(&mut self, publish: &mut Publish) {
-        let random = self.ahead.as_mut();
-        if !random.is_some_and(|random| random.one_in(AHEAD_ONE_IN)) {
+    fn write_blob(&mut self, publish: &mut Publish) {
+        let random = self.blob_random.as_mut();
+        if !random.is_some_and(|random| random.one_in(BLOB_ONE_IN)) {
             return;
         }
-        self.ahead_count += 1;
-        let name = Lsn(AHEAD + self.ahead_count);
-        if let Some(message) = publish.message.put_ahead(Arc::new(name)) {
+        self.blob_count += 1;
+        let name = Lsn(FIRST_BLOB + self.blob_count);
+        if let Some(message) = publish.message.with_blob(Arc::new(name)) {
             self.archive.add_body(name, publish.message.bare_bytes());
             publish.message = Arc::new(message);
         }
     }
 
     fn publish(&mut self, mut publish: Publish) {
-        self.write_ahead(&mut publish);
+        self.write_blob(&mut publish);
         let (message, route) = (publish.message.clone(), publish.route.clone());
         let exchange = self
             .core

@@ -68,9 +68,9 @@ pub struct World {
     /// Where each consumer reads.
     reads: BTreeMap<ConsumerId, QueueId>,
     /// Which messages come with their bodies written ahead; none: not one does.
-    ahead: Option<Random>,
+    blob_random: Option<Random>,
     /// How many did.
-    ahead_count: u64,
+    blob_count: u64,
 }
 
 /// Commands told on failure.
@@ -116,17 +116,17 @@ impl World {
             is_ending: false,
             archived: 0,
             reads: BTreeMap::new(),
-            ahead: Some(Random::new(seed ^ 0xa4ead)),
-            ahead_count: 0,
+            blob_random: Some(Random::new(seed ^ 0xa4ead)),
+            blob_count: 0,
         };
         world.connect();
         world
     }
 
     /// The same with every body in a record.
-    pub fn without_bodies_ahead(seed: u64) -> Self {
+    pub fn without_blobs(seed: u64) -> Self {
         Self {
-            ahead: None,
+            blob_random: None,
             ..Self::new(seed)
         }
     }
@@ -149,9 +149,15 @@ impl World {
     pub fn end(&mut self) -> Result<(), Failure> {
         self.is_ending = true;
         self.pass(0);
-        let stuck = self.core.queues().find(|queue| !queue.burials.is_empty());
+        let stuck = self
+            .core
+            .queues()
+            .find(|queue| !queue.awaiting_page_in.is_empty());
         if let Some(queue) = stuck {
-            let what = format!("{} buries for ever: {:?}", queue.name, queue.burials);
+            let what = format!(
+                "{} buries for ever: {:?}",
+                queue.name, queue.awaiting_page_in
+            );
             return Err(self.failure(what));
         }
         self.check()

@@ -48,7 +48,7 @@ fn a_body_goes_with_its_pieces_once_nobody_reads_it() {
     let body = body(&mut world);
     let readers = [Arc::new(body), Arc::new(body)];
     for reader in &readers {
-        world.journal.lend(reader);
+        world.journal.pin(reader);
     }
     world.journal.release(body, body);
     for reader in readers {

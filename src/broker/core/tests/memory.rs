@@ -104,7 +104,7 @@ fn annotations_and_further_keys_count_as_memory_until_the_message_is_gone() {
         free(&mut s);
         let memory = s.core.memory();
         assert_eq!(
-            (memory.here.messages, memory.here.bytes),
+            (memory.resident.messages, memory.resident.bytes),
             (0, 0),
             "{settle:?}"
         );

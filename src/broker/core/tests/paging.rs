@@ -15,7 +15,7 @@ const BLOCKS: u64 = 8;
 fn out(s: &Scenario) -> Vec<u64> {
     let queue = s.core.queue(&Name::from("q")).unwrap();
     let first = |block: &u64| Position(block << BLOCK_SHIFT);
-    let blocks = (0..BLOCKS).filter(|block| queue.messages.is_out(first(block)));
+    let blocks = (0..BLOCKS).filter(|block| queue.messages.is_evicted(first(block)));
     blocks.collect()
 }
 
@@ -77,7 +77,7 @@ fn restarted(s: &Scenario) -> Scenario {
 }
 
 /// What the journal gives for these loads, where every message says `x`.
-fn answer(s: &mut Scenario, loads: Vec<Load>) {
+fn answer(s: &mut Scenario, loads: Vec<PageIn>) {
     for load in loads {
         let read = |wanted: Wanted| {
             let route = Route {
@@ -90,7 +90,7 @@ fn answer(s: &mut Scenario, loads: Vec<Load>) {
                 Arc::new(route),
             )
         };
-        s.apply(Command::Upkeep(UpkeepCommand::Loaded(Loaded {
+        s.apply(Command::Upkeep(UpkeepCommand::PagedIn(PagedIn {
             queue: load.queue,
             block: load.block,
             messages: load.wanted.into_iter().map(read).collect(),

@@ -7,58 +7,58 @@ use crate::base::{Lsn, Position};
 use crate::broker::queue::deferred_free::Garbage;
 use crate::broker::queue::disk_refs::DiskRef;
 use crate::broker::queue::slot::Slot;
-use crate::broker::queue::subqueue::{Leave, Usage};
+use crate::broker::queue::subqueue::{BlockEviction, Usage};
 use crate::message::{Message, Route};
 
 /// Whether a block may leave memory.
 #[derive(Debug)]
-pub enum Leaving<'a> {
+pub enum Eviction<'a> {
     /// There is nothing to leave.
     Gone,
     /// Not now.
     NotNow,
     /// It left; this is to be freed.
-    Left(Garbage),
+    Evicted(Garbage),
     /// These are to be spilled first.
     Spill(Vec<(Position, &'a Slot)>),
 }
 
 impl Messages {
     /// Whether the block of a place is on disk.
-    pub fn is_out(&self, position: Position) -> bool {
+    pub fn is_evicted(&self, position: Position) -> bool {
         let (subqueue, place) = unpack(position);
         let subqueue = self.subqueues.get(subqueue);
-        subqueue.is_some_and(|subqueue| subqueue.is_out(place))
+        subqueue.is_some_and(|subqueue| subqueue.is_evicted(place))
     }
 
     /// Whether some of it is on disk.
-    pub fn has_out(&self) -> bool {
+    pub fn has_evicted(&self) -> bool {
         self.subqueues
             .iter()
-            .any(|subqueue| subqueue.out().messages > 0)
+            .any(|subqueue| subqueue.evicted().messages > 0)
     }
 
     /// Whether there is a block at this place, in memory.
-    pub fn has_block_here(&self, block: Position) -> bool {
+    pub fn is_block_resident(&self, block: Position) -> bool {
         let (subqueue, place) = unpack(block);
         let subqueue = self.subqueues.get(subqueue);
-        subqueue.is_some_and(|subqueue| subqueue.has_block_here(place))
+        subqueue.is_some_and(|subqueue| subqueue.is_block_resident(place))
     }
 
     /// What is in memory, and what is on disk.
     pub fn usage(&self) -> (Usage, Usage) {
-        let mut out = Usage::default();
+        let mut evicted = Usage::default();
         let mut apart_bytes = 0;
         for subqueue in &self.subqueues {
-            out.messages += subqueue.out().messages;
-            out.bytes += subqueue.out().bytes;
+            evicted.messages += subqueue.evicted().messages;
+            evicted.bytes += subqueue.evicted().bytes;
             apart_bytes += subqueue.apart_bytes();
         }
-        let here = Usage {
-            messages: self.live() - out.messages,
-            bytes: (self.live_bytes - out.bytes).saturating_add_signed(-apart_bytes),
+        let resident = Usage {
+            messages: self.live() - evicted.messages,
+            bytes: (self.live_bytes - evicted.bytes).saturating_add_signed(-apart_bytes),
         };
-        (here, out)
+        (resident, evicted)
     }
 
     /// Blocks on disk that are to be read back: the next `count` of each lane, from its oldest
@@ -88,7 +88,7 @@ impl Messages {
     }
 
     /// Takes the messages of a block back into memory: all that are not gone by now.
-    pub fn come_back(
+    pub fn page_in(
         &mut self,
         block: Position,
         messages: Vec<(Position, Arc<Message>, Arc<Route>)>,
@@ -98,31 +98,31 @@ impl Messages {
         let messages =
             messages.map(|(position, message, route)| (unpack(position).1, message, route));
         if let Some(subqueue) = self.subqueues.get_mut(index) {
-            subqueue.come_back(place, messages.collect());
+            subqueue.page_in(place, messages.collect());
         }
     }
 
-    /// Asks the block of a place to leave memory, unless it is one of the next `ahead` or names
+    /// Asks the block of a place to leave memory, unless it is one of the next `read_ahead_blocks` or names
     /// records above `written`. `spilled`: its transient messages are in this piece; 0: not yet.
-    pub fn leave(
+    pub fn evict(
         &mut self,
         block: Position,
-        ahead: usize,
+        read_ahead_blocks: usize,
         written: Lsn,
         spilled: Lsn,
-    ) -> Leaving<'_> {
+    ) -> Eviction<'_> {
         let (index, place) = unpack(block);
         let Some(subqueue) = self.subqueues.get_mut(index) else {
-            return Leaving::Gone;
+            return Eviction::Gone;
         };
-        match subqueue.leave(place, ahead, written, spilled) {
-            Leave::Gone => Leaving::Gone,
-            Leave::NotNow => Leaving::NotNow,
-            Leave::Left(garbage) => Leaving::Left(garbage),
-            Leave::Spill => {
+        match subqueue.evict(place, read_ahead_blocks, written, spilled) {
+            BlockEviction::Gone => Eviction::Gone,
+            BlockEviction::NotNow => Eviction::NotNow,
+            BlockEviction::Evicted(garbage) => Eviction::Evicted(garbage),
+            BlockEviction::Spill => {
                 let slots = subqueue.slots(place).filter(|(_, slot)| !slot.durable);
                 let slots = slots.map(|(place, slot)| (pack(index, place), slot));
-                Leaving::Spill(slots.collect())
+                Eviction::Spill(slots.collect())
             }
         }
     }

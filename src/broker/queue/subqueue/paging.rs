@@ -12,13 +12,13 @@ use crate::message::{Message, Route};
 
 /// Whether a block may leave memory.
 #[derive(Debug)]
-pub(in crate::broker::queue) enum Leave {
+pub(in crate::broker::queue) enum BlockEviction {
     /// There is nothing to leave.
     Gone,
     /// Not now: it is needed soon, or some of it is held, or not yet on disk.
     NotNow,
     /// It left; what it kept in memory is to be freed.
-    Left(Garbage),
+    Evicted(Garbage),
     /// Its transient messages must be spilled first.
     Spill,
 }
@@ -27,7 +27,7 @@ impl Subqueue {
     /// The first place of each block on disk among the next `count` from the oldest ready message
     /// on, that is not being read back yet; they are from now on.
     pub fn begin_loads(&mut self, count: usize) -> Vec<u64> {
-        if self.out.messages == 0 {
+        if self.evicted.messages == 0 {
             return Vec::new();
         }
         let Some(head) = self.first_ready() else {
@@ -43,8 +43,9 @@ impl Subqueue {
     /// or is in memory.
     pub fn begin_load(&mut self, place: u64) -> Option<u64> {
         let entry = self.cell_mut(place)?;
-        let is_out = entry.block.as_ref().is_some_and(|block| block.is_out());
-        (is_out && !std::mem::replace(&mut entry.is_loading, true)).then_some(self.block_of(place))
+        let is_evicted = entry.block.as_ref().is_some_and(|block| block.is_evicted());
+        (is_evicted && !std::mem::replace(&mut entry.is_loading, true))
+            .then_some(self.block_of(place))
     }
 
     /// All that is known of the messages of a block, by place.
@@ -64,65 +65,71 @@ impl Subqueue {
     }
 
     /// Takes the messages of a block back into memory: all that are not gone by now.
-    pub fn come_back(&mut self, place: u64, messages: Vec<(u64, Arc<Message>, Arc<Route>)>) {
+    pub fn page_in(&mut self, place: u64, messages: Vec<(u64, Arc<Message>, Arc<Route>)>) {
         let first = self.block_of(place);
         let Some(entry) = self.cell_mut(place) else {
             return;
         };
         entry.is_loading = false;
-        let Some(block) = entry.block.as_mut().filter(|block| block.is_out()) else {
+        let Some(block) = entry.block.as_mut().filter(|block| block.is_evicted()) else {
             return;
         };
         let (messages_back, bytes) = (u64::from(block.live()), block.bytes());
         let at = |place: u64| usize::try_from(place.saturating_sub(first)).unwrap_or(usize::MAX);
         let messages = messages.into_iter();
         let messages = messages.map(|(place, message, route)| (at(place), message, route));
-        block.come_back(messages.collect());
+        block.page_in(messages.collect());
         let apart_bytes = block.apart_bytes();
         self.apart_bytes += apart_bytes;
-        self.out.messages -= messages_back;
-        self.out.bytes -= bytes;
+        self.evicted.messages -= messages_back;
+        self.evicted.bytes -= bytes;
     }
 
-    /// Asks a block to leave memory, unless it is among the next `ahead` blocks from the oldest
+    /// Asks a block to leave memory, unless it is among the next `read_ahead_blocks` blocks from the oldest
     /// ready message on, or the one that takes new messages, or names records above `written`.
     /// `spilled`: its transient messages are in this piece; 0: not yet.
-    pub fn leave(&mut self, place: u64, ahead: usize, written: Lsn, spilled: Lsn) -> Leave {
+    pub fn evict(
+        &mut self,
+        place: u64,
+        read_ahead_blocks: usize,
+        written: Lsn,
+        spilled: Lsn,
+    ) -> BlockEviction {
         let (head, next) = (self.first_ready(), self.next);
         let Some(offset) = place.checked_sub(self.first) else {
-            return Leave::Gone;
+            return BlockEviction::Gone;
         };
         let (cell, _) = self.split(offset);
         let near = head.map_or(0, |head| self.split(head - self.first).0);
         let takes_more = self.split(next.saturating_sub(self.first)).0 == cell;
         let Some(entry) = self.blocks.get_mut(cell) else {
-            return Leave::Gone;
+            return BlockEviction::Gone;
         };
-        let Some(block) = entry.block.as_mut().filter(|block| !block.is_out()) else {
-            return Leave::Gone;
+        let Some(block) = entry.block.as_mut().filter(|block| !block.is_evicted()) else {
+            return BlockEviction::Gone;
         };
-        let is_needed = head.is_some() && (near..=near + ahead).contains(&cell);
+        let is_needed = head.is_some() && (near..=near + read_ahead_blocks).contains(&cell);
         if is_needed || takes_more || block.count(State::Held) > 0 || entry.is_spilling {
-            return Leave::NotNow;
+            return BlockEviction::NotNow;
         }
         let mut transient = false;
         for (_, slot) in block.slots() {
             let named = slot.envelope > Lsn(0) && slot.envelope.max(slot.body) <= written;
             if slot.durable && !named {
-                return Leave::NotNow;
+                return BlockEviction::NotNow;
             }
             transient |= !slot.durable;
         }
         if transient && spilled == Lsn(0) {
             (entry.is_spilling, entry.is_listed) = (true, false);
-            return Leave::Spill;
+            return BlockEviction::Spill;
         }
         entry.is_listed = false;
         self.apart_bytes -= block.apart_bytes();
-        let left = Box::new(block.leave(spilled));
-        self.out.messages += u64::from(left.live());
-        self.out.bytes += left.bytes();
-        Leave::Left(Garbage::from(std::mem::replace(block, left)))
+        let left = Box::new(block.evict(spilled));
+        self.evicted.messages += u64::from(left.live());
+        self.evicted.bytes += left.bytes();
+        BlockEviction::Evicted(Garbage::from(std::mem::replace(block, left)))
     }
 
     /// Notes that the block of a place may leave from now on: its first place, unless that was noted
@@ -131,7 +138,10 @@ impl Subqueue {
         let tail = self.block_of(self.next);
         let first = self.block_of(place);
         let entry = self.cell_mut(place)?;
-        let is_here = entry.block.as_ref().is_some_and(|block| !block.is_out());
+        let is_here = entry
+            .block
+            .as_ref()
+            .is_some_and(|block| !block.is_evicted());
         (is_here && first != tail && !std::mem::replace(&mut entry.is_listed, true))
             .then_some(first)
     }

@@ -3,11 +3,11 @@
 pub mod connection;
 pub mod message;
 pub mod overview;
-pub mod people;
 pub mod queue;
 pub mod reading;
 pub mod stats;
 pub mod topology;
+pub mod users;
 pub mod value;
 
 use serde_json::{Value, json};

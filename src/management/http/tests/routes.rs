@@ -44,7 +44,7 @@ fn queries_are_decoded() {
 }
 
 #[test]
-fn the_page_for_people_has_the_table_of_routes() {
+fn the_html_page_has_the_table_of_routes() {
     let page = include_str!("../../../../docs/HTTP_API.md");
     let table = crate::management::http::markdown();
     assert!(

@@ -11,14 +11,14 @@ use parking_lot::Mutex;
 use crate::access::{Mechanism, Mechanisms, Permissions, SECRET_BYTES, Secret, User, UserLimits};
 use crate::base::{Lsn, Millis, Name, Now, Position, Seed, Timestamp};
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec};
-use crate::broker::{Command, Core, Load, Options as CoreOptions, Reply, Wanted};
+use crate::broker::{Command, Core, Options as CoreOptions, PageIn, Reply, Wanted};
 use crate::gateway::{Bodies, Environment, Options};
 use crate::link::{Identity, Options as LinkOptions};
 use crate::message::KeyRule;
 use crate::node::alarm::{Limits, Watch};
 use crate::node::checkpoint::{Checkpointer, Step};
 use crate::node::committer::{Committer, Next};
-use crate::node::pager::{Leave, Pager, Place};
+use crate::node::pager::{EvictionJob, Pager, Place};
 use crate::node::paging::{Paging, Worked};
 use crate::node::partials::Partials;
 use crate::node::recover::{Entry, NotRecovered};
@@ -315,7 +315,7 @@ impl Machine {
                         envelope: disk_ref.envelope,
                         body: disk_ref.body,
                     }];
-                    names.extend(record::records_of(&Load {
+                    names.extend(record::records_of(&PageIn {
                         queue: queue.id,
                         block: position,
                         wanted,
@@ -354,20 +354,20 @@ impl Machine {
     }
 
     /// Does one thing for messages that are to leave memory.
-    pub(super) fn leave(&mut self) -> bool {
+    pub(super) fn evict(&mut self) -> bool {
         let now = self.now().mono;
         if now < self.leave_again {
             return false;
         }
-        let job = match self.node.pager.leaves.try_next() {
+        let job = match self.node.pager.evictions.try_next() {
             Some(job) => job,
             // As the server's thread does when nobody says that there is too much.
-            None if now >= self.look_at => Leave::Look,
+            None if now >= self.look_at => EvictionJob::Look,
             None => return false,
         };
         self.look_at = now.plus(LOOK_MS);
-        self.done.spills += u64::from(matches!(job, Leave::Spill(..)));
-        if self.paging().leave(self.clock.elapsed_ns(), job) == Worked::Stuck {
+        self.done.spills += u64::from(matches!(job, EvictionJob::Spill(..)));
+        if self.paging().evict(self.clock.elapsed_ns(), job) == Worked::Stuck {
             self.leave_again = now.plus(2);
         }
         true

@@ -79,7 +79,7 @@ pub(super) struct Socket {
     /// Nothing is delivered in either direction before this.
     pub(super) stalled: Millis,
     timer: Millis,
-    called: bool,
+    woken: bool,
     /// The broker has left it.
     pub(super) over: bool,
 }
@@ -99,7 +99,7 @@ impl Socket {
             cut: None,
             stalled: Millis(0),
             timer: Millis(0),
-            called: true,
+            woken: true,
             over: false,
         }
     }
@@ -110,8 +110,8 @@ impl Socket {
             return false;
         }
         let mut context = Context::from_waker(Waker::noop());
-        self.called |= self.connection.poll_called(&mut context).is_ready();
-        self.called
+        self.woken |= self.connection.poll_woken(&mut context).is_ready();
+        self.woken
             || self.connection.is_heavy()
             || self.timer <= now
             || self.cut.is_some_and(|at| at <= now)
@@ -155,7 +155,7 @@ impl Socket {
     /// One round of the broker's task: writes and reads what can be, lets the node work.
     pub(super) fn turn(&mut self, machine: &Machine, random: &mut Random) {
         let now = machine.now();
-        self.called = false;
+        self.woken = false;
         while self.can_write(now.mono) {
             let rest = self.output.rest();
             let room = if self.cut.is_some() {
@@ -185,19 +185,19 @@ impl Socket {
         if let Some(credentials) = self.connection.poll_login() {
             let user = Name::from(&*credentials.user);
             self.connection.handle_login(machine.now(), Ok(user));
-            self.called = true;
+            self.woken = true;
         }
         if let Some(fetch) = self.connection.poll_fetch() {
             let piece = machine.store.read_piece(*fetch.body, fetch.piece);
             let (stream, now) = (fetch.stream, machine.now());
             self.connection.handle_fetched(now, stream, piece);
-            self.called = true;
+            self.woken = true;
         }
         self.timer = self.connection.next_deadline();
         // What the peer closed is seen once what it sent before is read.
         let is_cut = self.cut.is_some_and(|at| at <= now.mono) && !self.can_read(now.mono);
         if is_cut || self.connection.is_over(&self.output) {
-            self.connection.leave(&self.output);
+            self.connection.disconnect(&self.output);
             while self.connection.go_on_leaving() {}
             self.over = true;
         }

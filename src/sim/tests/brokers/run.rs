@@ -76,7 +76,7 @@ impl World {
             }
             self.drain(client);
         }
-        while self.machine.load() || self.machine.leave() {}
+        while self.machine.load() || self.machine.evict() {}
         self.machine.tick()?;
         self.machine.commit();
         self.machine.checkpoint();
@@ -107,7 +107,7 @@ impl World {
             store.state(),
             store.durable(),
             self.machine.node.pager.loads.len(),
-            self.machine.node.pager.leaves.len(),
+            self.machine.node.pager.evictions.len(),
             self.machine.node.pager.is_full(),
             self.machine.vhost().memory(),
         )];

@@ -143,7 +143,7 @@ enum Next {
     Act,
     Commit,
     Load,
-    Leave,
+    Evict,
     Tick,
     Checkpoint,
     Alarm,
@@ -158,7 +158,7 @@ const WEIGHTS: [(Next, u64); 11] = [
     (Next::Act, 24),
     (Next::Commit, 10),
     (Next::Load, 4),
-    (Next::Leave, 4),
+    (Next::Evict, 4),
     (Next::Tick, 6),
     (Next::Checkpoint, 8),
     (Next::Alarm, 1),
@@ -252,8 +252,8 @@ impl World {
             Next::Load => {
                 self.machine.load();
             }
-            Next::Leave => {
-                self.machine.leave();
+            Next::Evict => {
+                self.machine.evict();
             }
             Next::Tick => {
                 self.machine.tick()?;

@@ -9,13 +9,13 @@ use crate::store::Wake;
 
 /// Rung by whoever appends a record or waits for one.
 #[derive(Debug, Default)]
-pub(crate) struct Bell {
-    state: Mutex<Rung>,
+pub(crate) struct JournalWaker {
+    state: Mutex<WakeState>,
     condition: Condvar,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Rung {
+struct WakeState {
     /// There is something to do.
     first: bool,
     /// A commit is full.
@@ -27,9 +27,9 @@ struct Rung {
     expected: Lsn,
 }
 
-impl Bell {
+impl JournalWaker {
     /// Something waits to be written, or somebody waits until an LSN is durable.
-    pub(crate) fn ring(&self, wake: Wake, awaited: Lsn) {
+    pub(crate) fn wake(&self, wake: Wake, awaited: Lsn) {
         let mut state = self.state.lock();
         if wake == Wake::No && awaited <= state.awaited {
             return;
@@ -68,7 +68,8 @@ impl Bell {
     pub(crate) fn wait_for_more(&self, at_most: Duration, awaited: Lsn) -> bool {
         let mut state = self.state.lock();
         state.expected = awaited;
-        let patient = |state: &mut Rung| !state.full && !state.stop && state.awaited <= awaited;
+        let patient =
+            |state: &mut WakeState| !state.full && !state.stop && state.awaited <= awaited;
         self.condition.wait_while_for(&mut state, patient, at_most);
         state.expected = Lsn(0);
         state.full = false;

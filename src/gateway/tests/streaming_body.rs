@@ -62,7 +62,7 @@ fn a_large_durable_message_is_named_by_its_publish_and_delivered_as_it_came() {
     assert_eq!(pieces[..3], [PIECE_BYTES_MAX; 3]);
     assert_eq!(pieces.iter().sum::<usize>(), bare(&sent).len());
     let memory = scene.core.memory();
-    assert!(memory.here.bytes < 100, "only the head is in memory");
+    assert!(memory.resident.bytes < 100, "only the head is in memory");
 
     let inbound = scene.consumer(consumer, "q", 2);
     let delivered = scene.deliveries(consumer);
@@ -83,7 +83,7 @@ fn a_large_durable_message_is_named_by_its_publish_and_delivered_as_it_came() {
         scene.released
     );
     assert_eq!(body_store.released(), []);
-    assert_eq!(scene.core.memory().here.messages, 1);
+    assert_eq!(scene.core.memory().resident.messages, 1);
 }
 
 #[rstest]
@@ -118,7 +118,7 @@ fn a_large_durable_message_of_text_is_put_there_once_it_is_whole() {
     sent.extend_from_slice(&text);
     scene.publish(client, link, &sent);
     assert_eq!(body_store.look().appended.len(), 3);
-    assert!(scene.core.memory().here.bytes < 100);
+    assert!(scene.core.memory().resident.bytes < 100);
     scene.consumer(client, "q", 1);
     let (_, _, payload) = scene.deliveries(client).remove(0);
     let head = payload
@@ -214,25 +214,25 @@ fn nothing_is_read_while_the_disk_is_behind() {
         scene.turn(client);
     }
     let gateway = &scene.clients[client].gateway;
-    assert!(gateway.is_ahead_of_disk());
+    assert!(gateway.is_streaming_beyond_disk());
     assert!(
         gateway.awaits().is_some(),
         "it is told when the disk has caught up"
     );
     scene.durable = Lsn(u64::MAX);
     scene.drive();
-    assert!(!scene.clients[client].gateway.is_ahead_of_disk());
+    assert!(!scene.clients[client].gateway.is_streaming_beyond_disk());
     assert_eq!(scene.outcome(client).as_deref(), Some("accepted"));
 }
 
 #[test]
-fn a_full_disk_ends_what_is_written_ahead_by_a_connection_that_consumes() {
+fn a_full_disk_ends_bodies_streamed_by_a_connection_that_consumes() {
     for consumes in [false, true] {
         let (mut scene, body_store, client) = in_the_middle(consumes);
         body_store.look().is_short = true;
         scene.tell(Command::Upkeep(UpkeepCommand::Alarm { raised: true }));
         let gateway = &scene.clients[client].gateway;
-        assert_eq!(gateway.is_ahead_in_alarm(), !consumes);
+        assert_eq!(gateway.is_streaming_in_alarm(), !consumes);
         assert_eq!(body_store.released().is_empty(), !consumes);
     }
 }

@@ -7,7 +7,7 @@
 //!  last frame ------------>+--> last piece names the body <------------------+
 //!                               --> Publish with head and name
 //! ```
-//! A body whose publish never comes is let go with the [`Arriving`] it was in.
+//! A body whose publish never comes is let go with the [`StreamingBody`] it was in.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ use super::links::Kind;
 use super::work::Work;
 use crate::base::Lsn;
 use crate::base::limits::{
-    AHEAD_BYTES_MIN, AHEAD_HEAD_BYTES_MAX, AHEAD_MESSAGES_MAX, AHEAD_UNWRITTEN_BYTES_MAX,
+    STREAMING_BODIES_MAX, STREAMING_BYTES_MIN, STREAMING_HEAD_BYTES_MAX,
+    STREAMING_UNWRITTEN_BYTES_MAX,
 };
 use crate::broker::Command;
 use crate::link::{LinkHandle, Payload};
@@ -43,7 +44,7 @@ pub trait Bodies: fmt::Debug + Send + Sync {
 
 /// A message that is being written ahead.
 #[derive(Debug)]
-pub(super) struct Arriving {
+pub(super) struct StreamingBody {
     bodies: Arc<dyn Bodies>,
     /// Such messages in the whole broker, this one included.
     count: Arc<AtomicU32>,
@@ -60,7 +61,7 @@ pub(super) struct Arriving {
 
 /// Whether a message is written ahead.
 enum Beginning {
-    Ahead(Box<Arriving>),
+    Streaming(Box<StreamingBody>),
     /// It is not known yet that it is large.
     Undecided,
     /// It is kept until it is whole: it is not durable, or its body not made of bytes, or what stands
@@ -68,7 +69,7 @@ enum Beginning {
     Kept,
 }
 
-impl Arriving {
+impl StreamingBody {
     /// Looks at what has arrived.
     fn begin(gateway: &Gateway, fragments: &[Bytes]) -> Beginning {
         let Some(bodies) = &gateway.environment.bodies else {
@@ -76,7 +77,7 @@ impl Arriving {
         };
         let mut beginning = Vec::new();
         for fragment in fragments {
-            let room = AHEAD_HEAD_BYTES_MAX - beginning.len();
+            let room = STREAMING_HEAD_BYTES_MAX - beginning.len();
             beginning.extend_from_slice(fragment.get(..room).unwrap_or(fragment));
         }
         let Some(index) = walk_head(&beginning) else {
@@ -89,15 +90,15 @@ impl Arriving {
         if !is_durable || walk.push(body).is_err() || !walk.has_begun() {
             return Beginning::Kept;
         }
-        if walk.bytes_min() < AHEAD_BYTES_MIN as u64 {
+        if walk.bytes_min() < STREAMING_BYTES_MIN as u64 {
             return Beginning::Undecided;
         }
-        let count = Arc::clone(&gateway.environment.arriving);
-        if count.fetch_add(1, Ordering::Relaxed) >= AHEAD_MESSAGES_MAX {
+        let count = Arc::clone(&gateway.environment.streaming);
+        if count.fetch_add(1, Ordering::Relaxed) >= STREAMING_BODIES_MAX {
             count.fetch_sub(1, Ordering::Relaxed);
             return Beginning::Kept;
         }
-        let mut arriving = Self {
+        let mut streaming = Self {
             bodies: Arc::clone(bodies),
             count,
             head: Bytes::copy_from_slice(head),
@@ -108,8 +109,8 @@ impl Arriving {
             tail: Vec::new(),
         };
         let bare = head.get(index.bare as usize..).unwrap_or_default();
-        arriving.append(bare, &mut Vec::new());
-        Beginning::Ahead(Box::new(arriving))
+        streaming.append(bare, &mut Vec::new());
+        Beginning::Streaming(Box::new(streaming))
     }
 
     /// Bytes in front of the body: they are taken already.
@@ -170,7 +171,7 @@ impl Arriving {
     }
 }
 
-impl Drop for Arriving {
+impl Drop for StreamingBody {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
         for piece in &self.pieces {
@@ -184,18 +185,18 @@ impl Gateway {
     pub(super) fn on_partial(&mut self, handle: LinkHandle) {
         let is_begun = matches!(
             self.links.by_handle(handle).map(|link| &link.kind),
-            Some(Kind::Publisher(publisher)) if publisher.arriving.is_some()
+            Some(Kind::Publisher(publisher)) if publisher.streaming.is_some()
         );
         let mut skip = 0;
         if !is_begun {
-            let begun = match Arriving::begin(self, self.link.partial(handle)) {
-                Beginning::Ahead(arriving) => arriving,
+            let begun = match StreamingBody::begin(self, self.link.partial(handle)) {
+                Beginning::Streaming(streaming) => streaming,
                 Beginning::Undecided => return,
                 Beginning::Kept => return self.link.keep_partial(handle),
             };
             skip = begun.head_bytes();
             match self.links.by_handle(handle).map(|link| &mut link.kind) {
-                Some(Kind::Publisher(publisher)) => publisher.arriving = Some(begun),
+                Some(Kind::Publisher(publisher)) => publisher.streaming = Some(begun),
                 _ => return self.link.keep_partial(handle),
             }
         }
@@ -210,11 +211,11 @@ impl Gateway {
             let head = skip.min(fragment.len());
             skip -= head;
             let bytes = fragment.get(head..).unwrap_or_default();
-            let Some(arriving) = &mut publisher.arriving else {
+            let Some(streaming) = &mut publisher.streaming else {
                 break;
             };
-            if let Err(error) = arriving.push(bytes, &mut written) {
-                publisher.arriving = None;
+            if let Err(error) = streaming.push(bytes, &mut written) {
+                publisher.streaming = None;
                 let error = errors::message(&error.into());
                 self.link.detach(handle, true, Some(error));
                 break;
@@ -226,30 +227,30 @@ impl Gateway {
     /// The message of a delivery that is whole now, whose last bytes these are.
     pub(super) fn whole_message(
         &mut self,
-        arriving: Option<Box<Arriving>>,
+        streaming: Option<Box<StreamingBody>>,
         payload: Payload,
     ) -> Result<Arc<Message>, MessageError> {
         let keys = self.environment.options.key_rule;
-        if let Some(arriving) = arriving {
-            return arriving.finish(&payload.joined(), keys).map(Arc::new);
+        if let Some(streaming) = streaming {
+            return streaming.finish(&payload.joined(), keys).map(Arc::new);
         }
         if let Payload::Parts(parts) = &payload
             && let Some(message) = Message::from_parts(parts, keys)?
         {
-            return Ok(self.put_ahead(Arc::new(message)));
+            return Ok(self.with_blob(Arc::new(message)));
         }
         let message = Arc::new(Message::from_transfer(payload.joined(), keys)?);
-        Ok(self.put_ahead(message))
+        Ok(self.with_blob(message))
     }
 
     /// Writes the bare bytes of a large durable message that had to be kept until it was whole, in
     /// pieces as well: no record becomes long, and they need not stay in memory.
-    fn put_ahead(&mut self, message: Arc<Message>) -> Arc<Message> {
-        let is_large = message.bare_len() > AHEAD_BYTES_MIN && message.durable();
+    fn with_blob(&mut self, message: Arc<Message>) -> Arc<Message> {
+        let is_large = message.bare_len() > STREAMING_BYTES_MIN && message.durable();
         let (true, Some(bodies)) = (is_large, &self.environment.bodies) else {
             return message;
         };
-        if message.head_bytes() > AHEAD_HEAD_BYTES_MAX {
+        if message.head_bytes() > STREAMING_HEAD_BYTES_MAX {
             return message;
         }
         let mut rest = message.bare_bytes();
@@ -262,11 +263,11 @@ impl Gateway {
             pieces.push(lsn);
         }
         let body = bodies.append_body(pieces.into_boxed_slice(), rest);
-        message.put_ahead(body).map_or(message, Arc::new)
+        message.with_blob(body).map_or(message, Arc::new)
     }
 
     /// Lets the body of a message go that was not published.
-    pub(super) fn release_ahead(&self, body: Option<Lsn>) {
+    pub(super) fn release_blob(&self, body: Option<Lsn>) {
         if let (Some(bodies), Some(body)) = (&self.environment.bodies, body) {
             bodies.release(body);
         }
@@ -276,22 +277,22 @@ impl Gateway {
     pub(super) fn forget_work(&mut self) {
         for work in self.batch.take_work() {
             if let Work::Command(Command::Publish(publish)) = work {
-                self.release_ahead(publish.message.ahead().map(|body| **body));
+                self.release_blob(publish.message.blob().map(|body| **body));
             }
         }
     }
 
     /// Whether more was written ahead than the journal has written to the disk: nothing should be
     /// read for now.
-    pub fn is_ahead_of_disk(&self) -> bool {
+    pub fn is_streaming_beyond_disk(&self) -> bool {
         let unwritten = self.unwritten.iter().map(|(_, bytes)| *bytes);
-        unwritten.sum::<u64>() > AHEAD_UNWRITTEN_BYTES_MAX
+        unwritten.sum::<u64>() > STREAMING_UNWRITTEN_BYTES_MAX
     }
 
     /// Whether messages arrive that are written ahead while an alarm stands.
-    pub fn is_ahead_in_alarm(&self) -> bool {
+    pub fn is_streaming_in_alarm(&self) -> bool {
         let arrives = |kind: &Kind| match kind {
-            Kind::Publisher(publisher) => publisher.arriving.is_some(),
+            Kind::Publisher(publisher) => publisher.streaming.is_some(),
             _ => false,
         };
         self.alarm && self.links.iter().any(|link| arrives(&link.kind))
@@ -299,7 +300,7 @@ impl Gateway {
 
     /// Gives up what is being written ahead if the disk has no room for it: a connection with
     /// consumers has to be read, since what they settle makes room.
-    pub(super) fn give_up_ahead(&mut self) {
+    pub(super) fn give_up_streaming(&mut self) {
         let is_short = self
             .environment
             .bodies
@@ -310,7 +311,7 @@ impl Gateway {
         }
         for link in self.links.iter_mut() {
             if let Kind::Publisher(publisher) = &mut link.kind
-                && publisher.arriving.take().is_some()
+                && publisher.streaming.take().is_some()
             {
                 self.link
                     .detach(link.handle, true, Some(errors::disk_full()));

@@ -14,7 +14,7 @@ use crate::node::Outbox;
 
 /// The desk of one connection.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct ConnectionHandle {
     pub(super) id: ConnectionId,
     pub(super) peer: Peer,
     pub(super) connected_at: Timestamp,
@@ -41,7 +41,7 @@ pub(super) struct Wants {
     pub(super) close: Option<String>,
 }
 
-impl Desk {
+impl ConnectionHandle {
     pub(super) fn new(
         id: ConnectionId,
         (peer, local): (Peer, Option<SocketAddr>),
@@ -101,19 +101,19 @@ impl Desk {
     pub(super) fn ask_sessions(&self) -> oneshot::Receiver<Vec<SessionInfo>> {
         let (answer, asked) = oneshot::channel();
         self.wants.lock().sessions.push(answer);
-        self.ring();
+        self.wake();
         asked
     }
 
     /// Asks it to go.
     pub(super) fn ask_to_close(&self, why: String) {
         self.wants.lock().close = Some(why);
-        self.ring();
+        self.wake();
     }
 
-    fn ring(&self) {
+    fn wake(&self) {
         self.wanted.store(true, Ordering::Release);
-        self.outbox.call();
+        self.outbox.wake();
     }
 
     /// What others want, if anything.

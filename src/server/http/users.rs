@@ -11,7 +11,7 @@ use super::work::failed;
 use crate::access::{Password, Tag, UserLimits};
 use crate::base::Name;
 use crate::broker::registry::{Registry, VhostLimits};
-use crate::management::http::json::people;
+use crate::management::http::json::users;
 use crate::management::http::{Failure, Listing};
 use crate::management::{Change, NewPassword, UserChange, UserLimit, VhostChange, VhostLimit};
 
@@ -44,7 +44,7 @@ async fn describe(call: &Call<'_>, names: Vec<Name>) -> Result<Vec<Value>, Failu
         let default = shared.settings.default_queue_type.to_string();
         let place = (&*shared.settings.node_name, &*default);
         let rated = (totals.counted, totals.message_rates);
-        described.push(people::vhost(
+        described.push(users::vhost(
             place,
             &name,
             &known.spec,
@@ -103,7 +103,7 @@ pub(super) async fn users(call: &Call<'_>, without_permissions: bool) -> Result<
         let listed = registry
             .users()
             .filter(|user| !without_permissions || !enters(&user.name));
-        list(&listing, listed.map(people::user).collect())
+        list(&listing, listed.map(users::user).collect())
     })
     .await
 }
@@ -112,7 +112,7 @@ pub(super) async fn users(call: &Call<'_>, without_permissions: bool) -> Result<
 pub(super) fn user(call: &Call<'_>) -> Result<Reply, Failure> {
     let registry = call.shared.node.environment.registry();
     let user = registry.user(&call.params.get("user"));
-    user.map(|user| Reply::Json(people::user(user)))
+    user.map(|user| Reply::Json(users::user(user)))
         .ok_or_else(Failure::not_found)
 }
 
@@ -180,7 +180,7 @@ fn permissions_of(registry: &Registry, vhost: Option<&str>, user: Option<&str>) 
     let of = |name: &Name, one: &crate::broker::registry::Vhost| {
         let permissions = one.permissions();
         let permissions = permissions.filter(|(who, _)| user.is_none_or(|user| user == &***who));
-        let described = permissions.map(|(who, what)| people::permissions(who, name, what));
+        let described = permissions.map(|(who, what)| users::permissions(who, name, what));
         described.collect::<Vec<_>>()
     };
     vhosts.flat_map(|(name, vhost)| of(name, vhost)).collect()
@@ -198,7 +198,7 @@ fn topic_permissions_of(
         for (who, map) in users.filter(|(who, _)| user.is_none_or(|user| user == &***who)) {
             let described = map
                 .iter()
-                .map(|(exchange, what)| people::topic_permissions((who, name), exchange, what));
+                .map(|(exchange, what)| users::topic_permissions((who, name), exchange, what));
             all.extend(described);
         }
     }
@@ -343,7 +343,7 @@ pub(super) fn vhost_limits(call: &Call<'_>, of: Of) -> Result<Reply, Failure> {
     let seen = seen.iter().map(|vhost| vhost.name());
     let wanted = seen.filter(|name| vhost.as_ref().is_none_or(|vhost| vhost == *name));
     let listed = wanted.filter_map(|name| {
-        let limits = people::vhost_limits(registry.vhost(name)?.spec.limits);
+        let limits = users::vhost_limits(registry.vhost(name)?.spec.limits);
         let some = !limits.is_empty();
         some.then(|| json!({ "vhost": &**name, "value": limits }))
     });
@@ -357,7 +357,7 @@ pub(super) fn user_limits(call: &Call<'_>, of: Of) -> Result<Reply, Failure> {
     let users = registry.users();
     let users = users.filter(|user| wanted.as_ref().is_none_or(|name| *name == user.name));
     let listed = users.filter_map(|user| {
-        let limits = people::user_limits(user);
+        let limits = users::user_limits(user);
         let some = !limits.is_empty();
         some.then(|| json!({ "user": &*user.name, "value": limits }))
     });

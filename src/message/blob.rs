@@ -35,7 +35,7 @@ impl Message {
         body: Arc<Lsn>,
         keys: KeyRule,
     ) -> Result<Self, MessageError> {
-        let storage = |kept: &[u8], length| Storage::Ahead {
+        let storage = |kept: &[u8], length| Storage::Blob {
             head: Arc::from(kept),
             length,
             body,
@@ -75,9 +75,9 @@ impl Message {
 
     /// What names its bare message in the journal if that was written ahead: then
     /// [`Message::bare`] is only what stands in front of the body.
-    pub const fn ahead(&self) -> Option<&Arc<Lsn>> {
+    pub const fn blob(&self) -> Option<&Arc<Lsn>> {
         match &self.storage {
-            Storage::Ahead { body, .. } => Some(body),
+            Storage::Blob { body, .. } => Some(body),
             _ => None,
         }
     }
@@ -92,8 +92,9 @@ impl Message {
     }
 
     /// This message, its bare bytes being in the journal now under the name `body`.
-    pub fn put_ahead(&self, body: Arc<Lsn>) -> Option<Self> {
-        self.with_own_annotations().filled_ahead(self.bare(), body)
+    pub fn with_blob(&self, body: Arc<Lsn>) -> Option<Self> {
+        self.with_own_annotations()
+            .filled_with_blob(self.bare(), body)
     }
 
     /// Bytes that stand in front of its body, annotations and all.
@@ -103,11 +104,11 @@ impl Message {
 
     /// A hollow message whose bare bytes are in the journal in pieces, with what stands in front of
     /// its body, taken from the `beginning` of them; nothing if that is too short.
-    pub fn filled_ahead(&self, beginning: &[u8], body: Arc<Lsn>) -> Option<Self> {
+    pub fn filled_with_blob(&self, beginning: &[u8], body: Arc<Lsn>) -> Option<Self> {
         let head = beginning.get(..self.ends.application_properties as usize)?;
         let length = u32::try_from(self.bare_len()).ok()?;
         Some(Self {
-            storage: Storage::Ahead {
+            storage: Storage::Blob {
                 head: Arc::from(head),
                 length,
                 body,
