@@ -392,8 +392,13 @@ mod tests {
         );
         let secret = text(flag("user", "password-only"));
         assert!(!secret.contains("password-only"), "{secret}");
-        let stranger = text(flag("permission", "nobody / .* .* .*"));
-        assert!(stranger.contains("there is no user 'nobody'"), "{stranger}");
+        for (name, value) in [
+            ("permission", "nobody / .* .* .*"),
+            ("user-tags", "nobody=monitoring"),
+        ] {
+            let stranger = text(flag(name, value));
+            assert!(stranger.contains("there is no user 'nobody'"), "{stranger}");
+        }
     }
 
     #[test]

@@ -24,5 +24,5 @@ pub use settings::{ANY_VHOST, Settings};
 pub use table::{Key, Shape, TABLE, find};
 pub use values::{
     ByteSize, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType, SaslMechanism,
-    Span, SyncSetting, TlsLoginFrom, UserEntry,
+    Span, SyncSetting, TlsLoginFrom, UserEntry, UserTagsEntry,
 };

@@ -9,13 +9,15 @@ use crate::base::limits;
 
 use super::values::{
     ByteSize, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType, SaslMechanism,
-    Span, SyncSetting, TlsLoginFrom, UserEntry,
+    Span, SyncSetting, TlsLoginFrom, UserEntry, UserTagsEntry,
 };
 
 /// The largest message that the journal takes, in bytes: a segment must have room for it.
 const STORED_MESSAGE_BYTES_MAX: u64 = 1 << 30;
 /// The user of a fresh broker, and its password, where no user is named.
 const GUEST: &str = "guest";
+/// The tag of the first user.
+const ADMINISTRATOR: &str = "administrator";
 /// The longest time that a commit may wait for more to join it.
 const COMMIT_DELAY_MS_MAX: u64 = 1_000;
 /// The largest file of the journal, in bytes: places in it are 32 bits wide, with room to spare.
@@ -59,6 +61,7 @@ pub struct Settings {
     pub default_vhost: String,
     pub vhost: Vec<String>,
     pub user: Vec<UserEntry>,
+    pub user_tags: Vec<UserTagsEntry>,
     pub permission: Vec<PermissionEntry>,
     pub loopback_user: Vec<String>,
     pub anonymous_user: String,
@@ -121,6 +124,7 @@ impl Default for Settings {
             default_vhost: "/".to_owned(),
             vhost: Vec::new(),
             user: Vec::new(),
+            user_tags: Vec::new(),
             permission: Vec::new(),
             loopback_user: vec!["guest".to_owned()],
             anonymous_user: "guest".to_owned(),
@@ -219,6 +223,7 @@ impl Settings {
         }
         self.tls_problem()
             .or_else(|| self.name_problem())
+            .or_else(|| self.user_tags_problem())
             .or_else(|| self.permission_problem())
     }
 
@@ -277,6 +282,20 @@ impl Settings {
         })
     }
 
+    fn user_tags_problem(&self) -> Option<(&'static str, String)> {
+        for (index, entry) in self.user_tags.iter().enumerate() {
+            let name = &entry.user;
+            if !self.users(true).any(|user| user.name == *name) {
+                return Some(("user-tags", format!("there is no user '{name}'")));
+            }
+            let mut earlier = self.user_tags.iter().take(index);
+            if earlier.any(|other| other.user == *name) {
+                return Some(("user-tags", format!("the user '{name}' has tags already")));
+            }
+        }
+        None
+    }
+
     fn permission_problem(&self) -> Option<(&'static str, String)> {
         for entry in &self.permission {
             if !self.users(true).any(|user| user.name == entry.user) {
@@ -296,6 +315,24 @@ impl Settings {
             **name != self.default_vhost && !self.vhost.iter().take(*index).any(|n| n == *name)
         });
         std::iter::once(self.default_vhost.as_str()).chain(others.map(|(_, name)| name.as_str()))
+    }
+
+    /// The tags that a user of the settings is made with. Over HTTP they undo what `permission`
+    /// forbids, so they are given by name; only the first user needs none, unless it is restricted.
+    pub fn tags(&self, user: &str) -> Vec<&str> {
+        let entry = self.user_tags.iter().find(|entry| entry.user == user);
+        if let Some(entry) = entry {
+            return entry.tags.iter().map(String::as_str).collect();
+        }
+        let is_first = self
+            .users(true)
+            .next()
+            .is_some_and(|first| first.name == user);
+        let is_restricted = self.permission.iter().any(|entry| entry.user == user);
+        if self.user_tags.is_empty() && is_first && !is_restricted {
+            return vec![ADMINISTRATOR];
+        }
+        Vec::new()
     }
 
     /// The users to make sure of: those that are named; if none is, `guest` where `is_fresh`, so that

@@ -245,7 +245,18 @@ pub const TABLE: &[Key] = &[
         Shape::List,
         "NAME:PASSWORD",
         "NAME:PASSWORD",
-        "A user; repeatable. The first one given replaces the default user",
+        "A user; repeatable. The first one given replaces the default user, who is not made beside users \
+         of definitions either",
+    ),
+    key(
+        "user-tags",
+        Shape::List,
+        "NAME=TAG,...",
+        "NAME=TAG,TAG such as ops=monitoring,policymaker (in the environment spaces between tags): a \
+         user that exists, and no tag or several",
+        "What a user may do over HTTP; repeatable: administrator, monitoring, policymaker, \
+         management. Without any, the first user is administrator unless --permission names it, all \
+         others have no tag",
     ),
     key(
         "permission",

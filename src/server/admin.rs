@@ -194,7 +194,7 @@ impl Shared {
     /// changes that took.
     pub(super) fn follow_access(&self, settings: &Settings) -> Result<usize, StartError> {
         let one_at_a_time = self.node.changes.lock();
-        let facts = setup::missing(settings, &self.node.environment.registry(), false)?;
+        let facts = setup::missing(settings, &self.node.environment.registry(), false, false)?;
         let count = facts.len();
         self.commit(facts);
         drop(one_at_a_time);

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use tokio::io::DuplexStream;
 
 use super::admin::Admin;
+use super::definitions::{self, DefinitionsFile};
 use super::errors::StartError;
 use super::shared::Shared;
 use super::stats::Stats;
 use super::tls::TlsError;
-use super::{accept, definitions, descriptors, start};
+use super::{accept, descriptors, setup, start};
 use crate::access::Peer;
 use crate::config::Settings;
 use crate::metrics::Detail;
@@ -50,12 +51,16 @@ impl Broker {
             return Err(StartError::Setting { name, why });
         }
         let settings = descriptors::fit(settings);
-        let (shared, listeners) = start::start(settings).await?;
+        let file = settings.definitions.as_deref();
+        let file = file.map(DefinitionsFile::read).transpose()?;
+        let brings_users = file.as_ref().is_some_and(DefinitionsFile::has_users);
+        let (shared, listeners) = start::start(settings, brings_users).await?;
         let admin = Admin::new(Arc::clone(&shared));
         definitions::finish_interrupted(&admin).await;
-        if let Some(file) = &shared.settings.definitions {
-            definitions::load(&admin, file).await?;
+        if let Some(file) = file {
+            file.load(&admin).await?;
         }
+        setup::say_users(&shared.settings, &admin.registry());
         accept::listen(listeners, &shared);
         Ok(Self { shared })
     }

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use super::broker::Broker;
 use super::errors::StartError;
-use crate::config::{HttpListen, ListenAddress, PermissionEntry, Settings, Span, UserEntry};
+use crate::config::{
+    HttpListen, ListenAddress, PermissionEntry, Settings, Span, UserEntry, UserTagsEntry,
+};
 
 /// Makes a [`Broker`].
 ///
@@ -69,7 +71,9 @@ impl Builder {
         self
     }
 
-    /// Adds a user that may do everything, beside `guest` (password `guest`, from this machine only).
+    /// Adds a user that may do everything over AMQP, beside `guest` (password `guest`, from this
+    /// machine only, tag `administrator`). It has no tag, so that HTTP is closed to it: see
+    /// [`Self::user_tags`].
     pub fn user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
         let guest = self
             .settings
@@ -80,6 +84,16 @@ impl Builder {
         self.settings.user.push(UserEntry {
             name: name.into(),
             password: password.into(),
+        });
+        self
+    }
+
+    /// Gives a user added before tags, such as `administrator` or `monitoring`: what it may do over
+    /// HTTP. Once this is used, `guest` too has the tags that are given so, and no others.
+    pub fn user_tags(mut self, user: impl Into<String>, tags: &[&str]) -> Self {
+        self.settings.user_tags.push(UserTagsEntry {
+            user: user.into(),
+            tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
         });
         self
     }

@@ -1,6 +1,6 @@
 //! Definitions of the running broker: out of it as JSON, and into it item by item.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
@@ -274,23 +274,45 @@ pub(super) async fn finish_interrupted(admin: &Admin) {
     }
 }
 
-/// Imports a file at the start.
-pub(super) async fn load(admin: &Admin, file: &Path) -> Result<(), StartError> {
-    let fail = |why: String| StartError::Definitions {
+/// The file of definitions that the settings name, read before anything is begun.
+pub(super) struct DefinitionsFile {
+    file: PathBuf,
+    json: Json,
+}
+
+impl DefinitionsFile {
+    pub(super) fn read(file: &Path) -> Result<Self, StartError> {
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "read once, before anything is served"
+        )]
+        let text = std::fs::read(file);
+        let text = text.map_err(|error| cannot_load(file, error.to_string()))?;
+        let json = serde_json::from_slice(&text);
+        let json = json.map_err(|error| cannot_load(file, format!("not JSON: {error}")))?;
+        let file = file.to_owned();
+        Ok(Self { file, json })
+    }
+
+    /// It names users: then nobody expects another one beside them.
+    pub(super) fn has_users(&self) -> bool {
+        let users = self.json.get("users").and_then(Json::as_array);
+        users.is_some_and(|users| !users.is_empty())
+    }
+
+    /// Imports it.
+    pub(super) async fn load(&self, admin: &Admin) -> Result<(), StartError> {
+        let imported = admin.import_definitions(&self.json, None).await;
+        imported.map_err(|refusal| cannot_load(&self.file, refusal.why))?;
+        Ok(())
+    }
+}
+
+fn cannot_load(file: &Path, why: String) -> StartError {
+    StartError::Definitions {
         file: file.display().to_string(),
         why,
-    };
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "read once, before anything is served"
-    )]
-    let text = std::fs::read(file);
-    let text = text.map_err(|error| fail(error.to_string()))?;
-    let json = serde_json::from_slice(&text);
-    let json = json.map_err(|error| fail(format!("not JSON: {error}")))?;
-    let imported = admin.import_definitions(&json, None).await;
-    imported.map_err(|refusal| fail(refusal.why))?;
-    Ok(())
+    }
 }
 
 /// Copies what is in a vhost, some at a time.

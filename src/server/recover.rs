@@ -1,5 +1,6 @@
 //! From the settings to the registry, the cores and the journal that a broker begins with.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::BrokerDisk;
@@ -13,7 +14,7 @@ use crate::broker::registry::{Registry, RegistryFact};
 use crate::config::Settings;
 use crate::node::committer::Committer;
 use crate::node::recover::{Entry, NotRecovered};
-use crate::store::Missing;
+use crate::store::{self, Missing};
 
 /// What a start gives: the registry and the cores of all its vhosts, and the journal unless all
 /// lives in memory.
@@ -26,16 +27,17 @@ pub(super) struct Recovered {
 }
 
 /// Makes registry and cores, out of the data directory if there is to be one; what the settings
-/// name is in them.
+/// name is in them; a fresh broker whose definitions bring users gets no `guest` beside them.
 pub(super) fn recover(
     settings: &Settings,
+    brings_users: bool,
     seed: Seed,
     clock: SystemClock,
 ) -> Result<Recovered, StartError> {
     let options = |name: &Name| setup::core_options(settings, name, seed);
     let registry = setup::registry(settings);
     let Some(directory) = settings.data_directory() else {
-        let (registry, _) = complete(settings, registry, true)?;
+        let (registry, _) = complete(settings, brings_users, registry, true)?;
         let cores = registry.vhosts().map(|(name, _)| Core::new(options(name)));
         return Ok(Recovered {
             cores: cores.collect(),
@@ -49,6 +51,7 @@ pub(super) fn recover(
         why: why.to_string(),
     };
     let disk = BrokerDisk::enter(directory, Missing::Create).map_err(|error| fail(&error))?;
+    keep_private(directory);
     let entry = Entry {
         registry,
         core_options: options,
@@ -57,7 +60,7 @@ pub(super) fn recover(
         seed: setup::seed().0,
         clock: Arc::new(clock),
     };
-    let complete = |registry, is_fresh| complete(settings, registry, is_fresh);
+    let complete = |registry, is_fresh| complete(settings, brings_users, registry, is_fresh);
     let recovered = entry.recover(disk, complete).map_err(|error| match error {
         NotRecovered::Data(why) => fail(&why),
         NotRecovered::Registry(error) => error,
@@ -72,13 +75,31 @@ pub(super) fn recover(
     })
 }
 
+/// Makes the directory the owner's only and says so; who cannot (it belongs to somebody else) is told.
+fn keep_private(directory: &Path) {
+    let tightened = store::keep_private(directory);
+    let directory = directory.display();
+    match tightened {
+        Ok(0) => {}
+        Ok(count) => tracing::warn!(
+            %directory, count,
+            "others had rights in the data directory: it is 0700 now, its files 0600"
+        ),
+        Err(error) => tracing::warn!(
+            %directory, %error,
+            "others may have rights in the data directory, which cannot be taken from them"
+        ),
+    }
+}
+
 /// Adds what the settings name; also gives the facts of that.
 fn complete(
     settings: &Settings,
+    brings_users: bool,
     mut registry: Registry,
     is_fresh: bool,
 ) -> Result<(Registry, Vec<RegistryFact>), StartError> {
-    let facts = setup::missing(settings, &registry, is_fresh)?;
+    let facts = setup::missing(settings, &registry, is_fresh, is_fresh && !brings_users)?;
     for fact in &facts {
         registry.apply(fact.clone());
     }

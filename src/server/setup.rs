@@ -13,7 +13,7 @@ use crate::broker;
 use crate::broker::names::TEMPORARY_PREFIX;
 use crate::broker::queue::BLOCK_SHIFT_MAX;
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec, check_name};
-use crate::config::{ANY_VHOST, Settings, SyncSetting, UserEntry};
+use crate::config::{ANY_VHOST, Settings, SyncSetting, UserEntry, UserTagsEntry};
 use crate::gateway::{Bodies, Environment, Options};
 use crate::link::{Identity, Options as LinkOptions};
 use crate::message::KeyRule;
@@ -34,12 +34,13 @@ const RABBITMQ: (&str, &str) = ("RabbitMQ", "4.0.5");
 const CAPABILITIES: [&str; 2] = ["LINK_PAIR_V1_0", "ANONYMOUS-RELAY"];
 
 /// What the settings name and the registry does not have, or has otherwise: vhosts, users with
-/// their passwords, permissions; `guest` if they name nobody and all is fresh. What they do not name
-/// is left as it is.
+/// their passwords, tags, permissions; `guest` if it is wanted and they name nobody. What they do
+/// not name is left as it is.
 pub(super) fn missing(
     settings: &Settings,
     registry: &Registry,
     is_fresh: bool,
+    wants_guest: bool,
 ) -> Result<Vec<RegistryFact>, StartError> {
     let mut facts = Vec::new();
     let named = settings.vhosts().filter(|name| {
@@ -54,13 +55,13 @@ pub(super) fn missing(
             facts.push(RegistryFact::VhostSet { name, spec });
         }
     }
-    for entry in settings.users(is_fresh) {
+    for entry in settings.users(wants_guest) {
         check_name(&Name::from(&*entry.name))?;
-        facts.extend(user(&entry, registry));
+        facts.extend(user(settings, &entry, registry));
     }
     let known = registry.vhosts().map(|(name, _)| name.clone());
     let vhosts: BTreeSet<Name> = known.chain(named).collect();
-    for entry in settings.users(is_fresh) {
+    for entry in settings.users(wants_guest) {
         let mut entries = settings.permission.iter();
         if entries.any(|permission| permission.user == entry.name) {
             continue;
@@ -84,24 +85,59 @@ pub(super) fn missing(
     Ok(facts)
 }
 
-/// A user as configured, unless it is there with this password.
-fn user(entry: &UserEntry, registry: &Registry) -> Option<RegistryFact> {
-    let known = registry.user(&entry.name);
-    let password = known.and_then(|user| user.password.as_ref());
-    if password.is_some_and(|password| password.hash.verify(entry.password.as_bytes())) {
+/// A user as configured, unless it is there with this password and these tags. A user that is there
+/// keeps its tags where the settings say nothing of them.
+fn user(settings: &Settings, entry: &UserEntry, registry: &Registry) -> Option<RegistryFact> {
+    let tags = || settings.tags(&entry.name).into_iter().map(Tag::from_word);
+    let mut user = match registry.user(&entry.name) {
+        Some(known) => known.clone(),
+        None => User {
+            name: Name::from(&*entry.name),
+            password: None,
+            tags: tags().collect(),
+            loopback_only: false,
+            limits: UserLimits::default(),
+        },
+    };
+    let is_named = |given: &UserTagsEntry| given.user == entry.name;
+    let is_tagged =
+        !settings.user_tags.iter().any(is_named) || tags().eq(user.tags.iter().cloned());
+    let password = user.password.as_ref();
+    let is_known = password.is_some_and(|password| password.hash.verify(entry.password.as_bytes()));
+    if is_known && is_tagged {
         return None;
     }
-    let fresh = || User {
-        name: Name::from(&*entry.name),
-        password: None,
-        tags: vec![Tag::Administrator],
-        loopback_only: false,
-        limits: UserLimits::default(),
-    };
-    Some(RegistryFact::UserSet(Box::new(User {
-        password: Some(hash(&entry.password)),
-        ..known.cloned().unwrap_or_else(fresh)
-    })))
+    if !is_known {
+        user.password = Some(hash(&entry.password));
+    }
+    if !is_tagged {
+        user.tags = tags().collect();
+    }
+    Some(RegistryFact::UserSet(Box::new(user)))
+}
+
+/// Says who of the settings is what, when a broker starts: tags undo over HTTP what permissions forbid.
+pub(super) fn say_users(settings: &Settings, registry: &Registry) {
+    for entry in settings.users(false) {
+        let Some(user) = registry.user(&entry.name) else {
+            continue;
+        };
+        let tags: Vec<&str> = user.tags.iter().map(Tag::as_str).collect();
+        let tags = if tags.is_empty() {
+            "none".to_owned()
+        } else {
+            tags.join(",")
+        };
+        let entries = settings.permission.iter();
+        let own = entries.filter(|permission| permission.user == entry.name);
+        let vhosts: Vec<&str> = own.map(|permission| &*permission.vhost).collect();
+        let permissions = if vhosts.is_empty() {
+            "everything in every vhost".to_owned()
+        } else {
+            format!("as set in {}", vhosts.join(","))
+        };
+        tracing::info!(user = entry.name, tags, permissions, "user of the settings");
+    }
 }
 
 /// Permissions as configured, unless they are there.

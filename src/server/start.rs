@@ -20,7 +20,10 @@ use crate::node::checkpoint::Checkpointer;
 
 /// Binds the listeners, takes up what the journal holds, and starts the core of each vhost and
 /// what watches over them. Nothing is accepted yet.
-pub(super) async fn start(settings: Settings) -> Result<(Arc<Shared>, Listeners), StartError> {
+pub(super) async fn start(
+    settings: Settings,
+    brings_users: bool,
+) -> Result<(Arc<Shared>, Listeners), StartError> {
     let seed = setup::seed();
     let clock = SystemClock::start();
     let listeners = Listeners::bind(&settings).await?;
@@ -29,7 +32,7 @@ pub(super) async fn start(settings: Settings) -> Result<(Arc<Shared>, Listeners)
         registry,
         store,
         committer,
-    } = recover::recover(&settings, seed, clock)?;
+    } = recover::recover(&settings, brings_users, seed, clock)?;
     let node = Arc::new(setup::node(&settings, registry, store, (seed, clock)));
     let fail = |error: std::io::Error| StartError::Runtime {
         why: error.to_string(),

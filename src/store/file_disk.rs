@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -43,13 +43,16 @@ impl FileDisk {
             )
         };
         if missing == Missing::Create {
-            fs::create_dir_all(directory).map_err(|error| fail(&error))?;
+            let mut builder = fs::DirBuilder::new();
+            let builder = builder.recursive(true).mode(DIRECTORY_MODE);
+            builder.create(directory).map_err(|error| fail(&error))?;
         }
         let handle = open_directory(directory).map_err(|error| fail(&error))?;
         let lock = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
+            .mode(FILE_MODE)
             .truncate(false)
             .open(directory.join(LOCK_NAME))
             .map_err(|error| fail(&error))?;
@@ -89,10 +92,42 @@ impl FileDisk {
             .read(true)
             .write(true)
             .create(create)
+            .mode(FILE_MODE)
             .truncate(create)
             .open(self.directory.join(name))?;
         Ok(StoreFile::new(name, file))
     }
+}
+
+/// Takes from everybody but the owner what an earlier version, or somebody's umask, gave them of a
+/// data directory and the files in it; how many of them that were. What is no file is none of ours.
+///
+/// # Errors
+/// [`DiskErrorKind::Denied`] when they belong to somebody else.
+pub fn keep_private(directory: &Path) -> Result<usize, DiskError> {
+    let fail = |error: io::Error| {
+        let name = directory.display().to_string();
+        failure(DiskOperation::Enter, &name, &error)
+    };
+    let mut tightened = usize::from(tighten(directory, DIRECTORY_MODE).map_err(fail)?);
+    for entry in fs::read_dir(directory).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        if entry.file_type().map_err(fail)?.is_file() {
+            tightened += usize::from(tighten(&entry.path(), FILE_MODE).map_err(fail)?);
+        }
+    }
+    Ok(tightened)
+}
+
+/// Whether others had rights that they have no longer.
+fn tighten(path: &Path, mode: u32) -> io::Result<bool> {
+    let mut permissions = fs::metadata(path)?.permissions();
+    if permissions.mode() & OTHERS == 0 {
+        return Ok(false);
+    }
+    permissions.set_mode(mode);
+    fs::set_permissions(path, permissions)?;
+    Ok(true)
 }
 
 impl Disk for FileDisk {
@@ -257,6 +292,11 @@ impl DiskFile for StoreFile {
 /// Writes go past the system's cache.
 const DIRECT: i32 = OFlags::DIRECT.bits().cast_signed();
 const LOCK_NAME: &str = "LOCK";
+/// Bodies, password hashes and keys are in there: the owner's only.
+const DIRECTORY_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+/// What anybody but the owner may do.
+const OTHERS: u32 = 0o077;
 
 #[allow(
     clippy::disallowed_methods,
@@ -311,6 +351,25 @@ mod tests {
         fs::remove_dir_all(&directory).unwrap();
         let gone = FileDisk::enter(&directory, Missing::Refuse).unwrap_err();
         assert_eq!(gone.kind, DiskErrorKind::NotFound);
+    }
+
+    #[test]
+    fn nobody_but_the_owner_reads_a_data_directory() {
+        let directory = std::env::temp_dir().join(format!("coroner-mode-{}", std::process::id()));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let disk = FileDisk::enter(&directory, Missing::Create).unwrap();
+        disk.create("file").unwrap();
+        let inside = [LOCK_NAME, "file"].map(|name| directory.join(name));
+        assert_eq!(mode(&directory), 0o700);
+        assert_eq!(inside.each_ref().map(|path| mode(path)), [0o600; 2]);
+        assert_eq!(keep_private(&directory).unwrap(), 0);
+        // As versions before left it: 0755 and 0644.
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(&inside[1], fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(keep_private(&directory).unwrap(), 2);
+        assert_eq!(mode(&directory), 0o700);
+        assert_eq!(mode(&inside[1]), 0o600);
+        fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]

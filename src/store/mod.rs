@@ -49,7 +49,7 @@ pub use contract::{Journal, StoreState};
 pub use disk::{Disk, DiskFile};
 pub use error::{DiskError, DiskErrorKind, DiskOperation, ReadError, StoreError};
 pub use examine::{Cut, Damage, Lost};
-pub use file_disk::{FileDisk, Missing, StoreFile};
+pub use file_disk::{FileDisk, Missing, StoreFile, keep_private};
 pub use fuzz::fuzz_recovery;
 pub use group_commit::{Due, GroupCommit, Waiting};
 pub use inspect::{Depth, Inspection, SegmentReport, StoreReport};

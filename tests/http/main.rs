@@ -18,5 +18,6 @@ mod others;
 mod parameters;
 mod rates;
 mod rights;
+mod settings;
 #[path = "../support/mod.rs"]
 mod support;

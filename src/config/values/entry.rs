@@ -40,6 +40,39 @@ impl fmt::Debug for UserEntry {
     }
 }
 
+/// `NAME=TAG,TAG` of a user, or with spaces between the tags. Nothing behind the `=`: no tag.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UserTagsEntry {
+    /// Login name.
+    pub user: String,
+    /// Words such as `administrator`.
+    pub tags: Vec<String>,
+}
+
+impl FromStr for UserTagsEntry {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((user, tags)) = text.rsplit_once('=') else {
+            return Err("the '=' between name and tags is missing".to_owned());
+        };
+        if user.is_empty() {
+            return Err("the name is empty".to_owned());
+        }
+        let tags = tags.split([',', ' ']).filter(|tag| !tag.is_empty());
+        Ok(Self {
+            user: user.to_owned(),
+            tags: tags.map(str::to_owned).collect(),
+        })
+    }
+}
+
+impl fmt::Display for UserTagsEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.user, self.tags.join(","))
+    }
+}
+
 /// `USER VHOST CONFIGURE WRITE READ`: what a user may do in a vhost, three regular expressions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PermissionEntry {

@@ -14,7 +14,7 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
 
 pub use address::{HttpListen, ListenAddress};
-pub use entry::{PermissionEntry, UserEntry};
+pub use entry::{PermissionEntry, UserEntry, UserTagsEntry};
 pub use quantity::{ByteSize, Span};
 pub use word::{LogFormat, QueueType, SaslMechanism, SyncSetting, TlsLoginFrom};
 
@@ -42,6 +42,7 @@ as_text!(
     ByteSize,
     Span,
     UserEntry,
+    UserTagsEntry,
     PermissionEntry,
     QueueType,
     LogFormat,

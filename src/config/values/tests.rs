@@ -59,5 +59,11 @@ fn users_and_permissions_say_what_is_missing() {
     check::<UserEntry>("a:b:c", Ok("a:b:c"));
     check::<UserEntry>("guest", Err("the ':' between name and password is missing"));
     check::<PermissionEntry>("u / ^mine ^mine .*", Ok("u / ^mine ^mine .*"));
+    check::<UserTagsEntry>(
+        "ops=monitoring policymaker",
+        Ok("ops=monitoring,policymaker"),
+    );
+    check::<UserTagsEntry>("ops=", Ok("ops="));
+    check::<UserTagsEntry>("ops", Err("the '=' between name and tags is missing"));
     check::<PermissionEntry>("u /", Err("there are fewer than five words"));
 }
