@@ -21,7 +21,7 @@ use coroner::base::{
 };
 use coroner::broker::policy::{Policy, PolicySpec};
 use coroner::broker::{
-    Command, Consume, Core, Effect, Effects, Options, Outcome, Publish, QueueCommand, Settle,
+    Command, Consume, Core, CoreOptions, Effect, Effects, Outcome, Publish, QueueCommand, Settle,
     Target, TopologyCommand,
 };
 use coroner::message::{KeyRule, Message, Route};
@@ -178,7 +178,7 @@ impl Bench {
             keys: Arc::from([Name::from("work")]),
         };
         let mut bench = Self {
-            core: Core::new(Options::new(Name::from("/"), seed)),
+            core: Core::new(CoreOptions::new(Name::from("/"), seed)),
             effects: Effects::new(),
             now: Now::new(Millis(1), Timestamp(1)),
             route: Arc::new(route),

@@ -23,7 +23,7 @@ use coroner::base::{
 use coroner::broker::exchange::{ExchangeKind, ExchangeSpec};
 use coroner::broker::router::Router;
 use coroner::broker::{
-    Body, Command, Consume, Core, Destination, Effect, Effects, Entry, Fact, Options, Outcome,
+    Body, Command, Consume, Core, CoreOptions, Destination, Effect, Effects, Entry, Fact, Outcome,
     Publish, QueueCommand, Record, Settle, Target,
 };
 use coroner::deaths::{Death, History, Reason};
@@ -259,7 +259,7 @@ fn queue(criterion: &mut Criterion) {
 
 /// A core with a queue and a consumer that has credit for ever.
 fn core() -> Core {
-    let mut core = Core::new(Options::new(Name::from("/"), Seed(1)));
+    let mut core = Core::new(CoreOptions::new(Name::from("/"), Seed(1)));
     let mut effects = Effects::new();
     let queue = Name::from("work");
     for command in [
@@ -347,7 +347,12 @@ fn journal(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("journal append");
     group.throughput(Throughput::Elements(COMMIT));
     group.bench_function("32 records of 1 KiB and a commit", |bencher| {
-        let opened = store::open(MemoryDisk::default(), store::Options::default(), 1, |_| {});
+        let opened = store::open(
+            MemoryDisk::default(),
+            store::StoreOptions::default(),
+            1,
+            |_| {},
+        );
         let (journal, mut writer) = opened.expect("an empty disk opens").start();
         let mut position = 0;
         bencher.iter_batched(

@@ -10,9 +10,9 @@ use coroner::access::{
 use coroner::base::limits::BATCH_COMMANDS_MAX;
 use coroner::base::{ConnectionId, Lsn, Millis, Name, Now, Seed, Timestamp};
 use coroner::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec};
-use coroner::broker::{Command, Core, Effects, Options as CoreOptions, QueueCommand, Reply};
-use coroner::gateway::{Environment, Gateway, Options};
-use coroner::link::{Identity, Options as LinkOptions};
+use coroner::broker::{Command, Core, CoreOptions, Effects, QueueCommand, Reply};
+use coroner::gateway::{Environment, Gateway, GatewayOptions};
+use coroner::link::{Identity, LinkOptions};
 use coroner::message::KeyRule;
 use coroner::record::{self, Stored};
 use coroner::store::{self, Appending, DiskJournal, Journal, Writer};
@@ -43,7 +43,7 @@ struct Store {
 
 impl Store {
     fn open() -> Self {
-        let options = store::Options::default();
+        let options = store::StoreOptions::default();
         let opened = store::open(MemoryDisk::default(), options, 1, |_| {});
         let (journal, writer) = opened.expect("an empty disk opens").start();
         Self { journal, writer }
@@ -211,12 +211,12 @@ fn registry() -> Registry {
     registry
 }
 
-fn options() -> Options {
+fn options() -> GatewayOptions {
     let identity = Identity {
         container_id: "broker".to_owned(),
         ..Identity::default()
     };
-    Options {
+    GatewayOptions {
         link: LinkOptions {
             identity,
             ..LinkOptions::default()

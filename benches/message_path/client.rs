@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use coroner::link::{
-    ClientOptions, ClientSasl, Connection, Event, Identity, LinkHandle, Options, Sending,
+    ClientOptions, ClientSasl, Connection, Event, Identity, LinkHandle, LinkOptions, Sending,
     SessionHandle,
 };
 use coroner::wire::performative::{
@@ -62,9 +62,9 @@ impl Client {
         let options = ClientOptions {
             sasl: Some(ClientSasl::anonymous()),
             hostname: None,
-            options: Options {
+            options: LinkOptions {
                 identity,
-                ..Options::default()
+                ..LinkOptions::default()
             },
         };
         Self {

@@ -8,7 +8,7 @@ use crate::base::{Name, check_routing_key};
 use crate::wire::Value;
 
 use super::argument_value::{echoed_arguments, find, integer, same, show, text};
-use super::{Error, Kind};
+use super::{Error, ObjectKind};
 
 /// How a queue keeps its messages and orders them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -133,7 +133,7 @@ impl QueueProperties {
             return Ok(());
         };
         Err(Error::Inequivalent {
-            kind: Kind::Queue,
+            kind: ObjectKind::Queue,
             name: name.clone(),
             field: Name::from(field),
             stored: stored.to_string(),
@@ -156,7 +156,7 @@ impl QueueArguments {
         let mut parsed = Self::default();
         for (argument, value) in given {
             let refused = |why| Error::BadArgument {
-                kind: Kind::Queue,
+                kind: ObjectKind::Queue,
                 name: name.clone(),
                 argument: argument.clone(),
                 why,
@@ -234,7 +234,7 @@ impl QueueArguments {
         };
         let bad_argument = |argument: &Name, why| {
             Err(Error::BadArgument {
-                kind: Kind::Queue,
+                kind: ObjectKind::Queue,
                 name: name.clone(),
                 argument: argument.clone(),
                 why,
@@ -269,7 +269,7 @@ impl QueueArguments {
             };
             if !equivalent {
                 return Err(Error::Inequivalent {
-                    kind: Kind::Queue,
+                    kind: ObjectKind::Queue,
                     name: name.clone(),
                     field: Name::from(argument),
                     stored: show(stored),

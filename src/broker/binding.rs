@@ -48,7 +48,7 @@ impl Binding {
 
 /// The destination of a binding, resolved.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Place {
+pub enum ResolvedDestination {
     /// A queue.
     Queue(QueueId),
     /// An exchange.
@@ -60,9 +60,9 @@ pub enum Place {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Places {
     /// One place and its bindings.
-    One(Place, u32),
+    One(ResolvedDestination, u32),
     /// Any number of places.
-    Many(BTreeMap<Place, u32>),
+    Many(BTreeMap<ResolvedDestination, u32>),
 }
 
 impl Default for Places {
@@ -73,7 +73,7 @@ impl Default for Places {
 
 impl Places {
     /// Counts one more binding.
-    pub fn add(&mut self, place: Place) {
+    pub fn add(&mut self, place: ResolvedDestination) {
         match self {
             Self::One(only, bindings) if *only == place => *bindings += 1,
             Self::One(only, bindings) => {
@@ -85,7 +85,7 @@ impl Places {
     }
 
     /// Counts one binding less; whether nothing is left.
-    pub fn remove(&mut self, place: Place) -> bool {
+    pub fn remove(&mut self, place: ResolvedDestination) -> bool {
         let left = match self {
             Self::One(only, bindings) if *only == place => {
                 *bindings -= 1;
@@ -109,7 +109,7 @@ impl Places {
     }
 
     /// Every place once, in order.
-    pub fn for_each(&self, mut visit: impl FnMut(Place)) {
+    pub fn for_each(&self, mut visit: impl FnMut(ResolvedDestination)) {
         match self {
             Self::One(place, _) => visit(*place),
             Self::Many(places) => places.keys().copied().for_each(visit),
@@ -128,7 +128,10 @@ mod tests {
 
     #[test]
     fn a_place_stays_until_its_last_binding_goes() {
-        let (a, b) = (Place::Queue(QueueId(1)), Place::Exchange(ExchangeId(1)));
+        let (a, b) = (
+            ResolvedDestination::Queue(QueueId(1)),
+            ResolvedDestination::Exchange(ExchangeId(1)),
+        );
         let listed = |places: &Places| {
             let mut list = Vec::new();
             places.for_each(|place| list.push(place));

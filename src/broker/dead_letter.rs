@@ -45,7 +45,7 @@ pub fn plan(
 
 /// What came of sending a dead letter.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Sent {
+pub struct SendResult {
     /// Targets that took it.
     pub accepted: usize,
     /// Targets that are full.
@@ -84,7 +84,7 @@ pub enum Verdict {
 /// | none     | some    | any    | drop: target full  | waits                |
 /// | none     | none    | some   | drop: cycle        | drop: cycle          |
 /// | none     | none    | none   | drop: no way       | waits                |
-pub fn verdict(sent: Sent, strategy: DeadLetterStrategy, narrowed: bool) -> Verdict {
+pub fn verdict(sent: SendResult, strategy: DeadLetterStrategy, narrowed: bool) -> Verdict {
     let taken = sent.accepted > 0 || narrowed;
     let waits = strategy == DeadLetterStrategy::AtLeastOnce;
     if waits && !sent.refused.is_empty() {
@@ -116,13 +116,13 @@ mod tests {
 
     use super::*;
 
-    fn sent(accepted: usize, refused: u64, cycled: usize) -> Sent {
+    fn sent(accepted: usize, refused: u64, cycled: usize) -> SendResult {
         let refused = (1..=refused).map(QueueId).collect();
-        Sent {
+        SendResult {
             accepted,
             refused,
             cycled,
-            ..Sent::default()
+            ..SendResult::default()
         }
     }
 
@@ -180,9 +180,9 @@ mod tests {
 
     #[test]
     fn a_missing_exchange_is_a_cause_of_its_own() {
-        let sent = Sent {
+        let sent = SendResult {
             exchange_missing: true,
-            ..Sent::default()
+            ..SendResult::default()
         };
         let missing = Verdict::Drop(DropCause::ExchangeMissing);
         assert_eq!(verdict(sent.clone(), AtMostOnce, false), missing);
@@ -193,9 +193,9 @@ mod tests {
     fn what_others_took_waits_only_for_those_that_refused() {
         assert_eq!(verdict(sent(0, 1, 0), AtLeastOnce, true), wait(&[1]));
         assert_eq!(verdict(sent(0, 0, 0), AtLeastOnce, true), moved(0));
-        let gone = Sent {
+        let gone = SendResult {
             gone: 1,
-            ..Sent::default()
+            ..SendResult::default()
         };
         assert_eq!(verdict(gone, AtLeastOnce, true), moved(1));
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::base::{ConnectionId, Lsn, Meter, Name, Position, QueueId};
 use crate::broker::queue::Garbage;
-use crate::broker::{Effect, Kind, Record, Warning};
+use crate::broker::{Effect, ObjectKind, Record, Warning};
 use crate::deaths::Reason;
 use crate::message::{Message, Route};
 
@@ -124,7 +124,7 @@ pub enum LogEvent {
     /// A policy or argument will probably not do what was meant.
     Warned {
         /// Of what kind it is that was set or declared.
-        kind: Kind,
+        kind: ObjectKind,
         /// Its name.
         name: Name,
         /// What to look at.

@@ -6,7 +6,7 @@ use crate::base::Name;
 
 /// What is meant by a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum ObjectKind {
     /// A queue.
     Queue,
     /// An exchange.
@@ -15,7 +15,7 @@ pub enum Kind {
     Policy,
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for ObjectKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Queue => "queue",
@@ -33,7 +33,7 @@ pub enum Error {
     #[error("no {kind} '{name}' in vhost")]
     NotFound {
         /// What kind of thing.
-        kind: Kind,
+        kind: ObjectKind,
         /// Its name.
         name: Name,
     },
@@ -41,7 +41,7 @@ pub enum Error {
     #[error("inequivalent {field} for {kind} '{name}': it has {stored}, asked for {given}")]
     Inequivalent {
         /// What kind of thing.
-        kind: Kind,
+        kind: ObjectKind,
         /// Its name.
         name: Name,
         /// Which property or argument.
@@ -55,7 +55,7 @@ pub enum Error {
     #[error("invalid argument '{argument}' for {kind} '{name}': {why}")]
     BadArgument {
         /// What kind of thing.
-        kind: Kind,
+        kind: ObjectKind,
         /// Its name.
         name: Name,
         /// Which argument.
@@ -73,7 +73,7 @@ pub enum Error {
     #[error("{kind} '{name}': {why}")]
     Reserved {
         /// What kind of thing.
-        kind: Kind,
+        kind: ObjectKind,
         /// Its name.
         name: Name,
         /// Why not.
@@ -95,7 +95,7 @@ pub enum Error {
     #[error("{kind} '{name}' is {state}")]
     NotIdle {
         /// What kind of thing.
-        kind: Kind,
+        kind: ObjectKind,
         /// Its name.
         name: Name,
         /// "in use" or "not empty".

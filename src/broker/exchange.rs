@@ -8,10 +8,10 @@ use crate::wire::Value;
 
 use super::argument_value::{find, show};
 use super::arguments::read_name;
-use super::binding::{Binding, Place, Places};
+use super::binding::{Binding, Places, ResolvedDestination};
 use super::headers::{Attributes, HeadersTable};
 use super::topic::TopicTree;
-use super::{Destination, Error, Kind};
+use super::{Destination, Error, ObjectKind};
 
 /// What went through an exchange, published by clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -120,7 +120,7 @@ impl ExchangeSpec {
             return Ok(None);
         };
         let name = read_name(value).map_err(|why| Error::BadArgument {
-            kind: Kind::Exchange,
+            kind: ObjectKind::Exchange,
             name: self.name.clone(),
             argument: Name::from(ALTERNATE_EXCHANGE),
             why,
@@ -147,7 +147,7 @@ impl ExchangeSpec {
         for ((field, stored), (_, given)) in properties(self).into_iter().zip(properties(given)) {
             if stored != given {
                 return Err(Error::Inequivalent {
-                    kind: Kind::Exchange,
+                    kind: ObjectKind::Exchange,
                     name: self.name.clone(),
                     field: Name::from(field),
                     stored,
@@ -168,7 +168,7 @@ pub struct Exchange {
     pub spec: ExchangeSpec,
     alternate: Option<Name>,
     policy_alternate: Option<Name>,
-    bindings: BTreeMap<Arc<Binding>, Place>,
+    bindings: BTreeMap<Arc<Binding>, ResolvedDestination>,
     bindings_to_exchanges: usize,
     table: Table,
     /// What went through it.
@@ -182,7 +182,7 @@ enum Table {
     Topic(TopicTree),
     Headers(HeadersTable),
     /// One for each binding: who is bound twice is picked twice as often.
-    LocalRandom(Vec<Place>),
+    LocalRandom(Vec<ResolvedDestination>),
 }
 
 impl Exchange {
@@ -222,7 +222,7 @@ impl Exchange {
 
     /// The bindings that lead from it, in order, and where to: also those to what is gone, until
     /// they are forgotten.
-    pub const fn bindings(&self) -> &BTreeMap<Arc<Binding>, Place> {
+    pub const fn bindings(&self) -> &BTreeMap<Arc<Binding>, ResolvedDestination> {
         &self.bindings
     }
 
@@ -232,7 +232,7 @@ impl Exchange {
     }
 
     /// Adds a binding that leads to `place` and is not there yet.
-    pub fn add(&mut self, binding: &Arc<Binding>, place: Place) {
+    pub fn add(&mut self, binding: &Arc<Binding>, place: ResolvedDestination) {
         self.bindings.insert(Arc::clone(binding), place);
         if matches!(binding.destination, Destination::Exchange(_)) {
             self.bindings_to_exchanges += 1;
@@ -247,7 +247,7 @@ impl Exchange {
     }
 
     /// Removes a binding that leads to `place`; whether it was there.
-    pub fn remove(&mut self, binding: &Binding, place: Place) -> bool {
+    pub fn remove(&mut self, binding: &Binding, place: ResolvedDestination) -> bool {
         if self.bindings.get(binding) != Some(&place) {
             return false;
         }
@@ -297,8 +297,8 @@ impl Exchange {
         &self,
         keys: &[Name],
         attributes: &impl Attributes,
-        pick: impl Fn(&[Place]) -> Option<Place>,
-        mut visit: impl FnMut(Place),
+        pick: impl Fn(&[ResolvedDestination]) -> Option<ResolvedDestination>,
+        mut visit: impl FnMut(ResolvedDestination),
     ) -> u64 {
         match &self.table {
             Table::Direct(table) => {

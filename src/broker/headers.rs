@@ -18,7 +18,7 @@ use crate::message::Message;
 use crate::wire::Value;
 
 use super::argument_value::{find, integer, show, text};
-use super::binding::{Binding, Place};
+use super::binding::{Binding, ResolvedDestination};
 
 /// What a headers exchange looks at in a message.
 pub trait Attributes {
@@ -149,7 +149,7 @@ impl HeadersTable {
     }
 
     /// Adds a binding that is not there yet.
-    pub fn add(&mut self, binding: &Arc<Binding>, place: Place) {
+    pub fn add(&mut self, binding: &Arc<Binding>, place: ResolvedDestination) {
         // Bindings are checked before they come here; a word that is none would be the default.
         let x_match = XMatch::read(&binding.arguments).unwrap_or(XMatch::All);
         self.with_x += usize::from(x_match.with_x());
@@ -197,7 +197,11 @@ impl HeadersTable {
 
     /// Every place whose binding matches; a place may come more than once. Returns how many properties
     /// and bindings were looked at.
-    pub fn matching(&self, attributes: &impl Attributes, mut visit: impl FnMut(Place)) -> usize {
+    pub fn matching(
+        &self,
+        attributes: &impl Attributes,
+        mut visit: impl FnMut(ResolvedDestination),
+    ) -> usize {
         let given = Given::of(self, attributes);
         let mut steps = given.passed;
         self.always.for_each(|_, _, place| visit(place));
@@ -226,8 +230,8 @@ impl HeadersTable {
 /// Bindings that share a pair. Nearly always there is one, so that one costs no allocation.
 #[derive(Debug)]
 enum Candidates {
-    One(Arc<Binding>, XMatch, Place),
-    Many(BTreeMap<Arc<Binding>, (XMatch, Place)>),
+    One(Arc<Binding>, XMatch, ResolvedDestination),
+    Many(BTreeMap<Arc<Binding>, (XMatch, ResolvedDestination)>),
 }
 
 impl Default for Candidates {
@@ -244,7 +248,7 @@ impl Candidates {
         }
     }
 
-    fn add(&mut self, binding: &Arc<Binding>, x_match: XMatch, place: Place) {
+    fn add(&mut self, binding: &Arc<Binding>, x_match: XMatch, place: ResolvedDestination) {
         let mut bindings = match std::mem::take(self) {
             Self::Many(bindings) if bindings.is_empty() => {
                 *self = Self::One(Arc::clone(binding), x_match, place);
@@ -267,7 +271,7 @@ impl Candidates {
         }
     }
 
-    fn for_each(&self, mut visit: impl FnMut(&Binding, XMatch, Place)) {
+    fn for_each(&self, mut visit: impl FnMut(&Binding, XMatch, ResolvedDestination)) {
         match self {
             Self::One(binding, x_match, place) => visit(binding, *x_match, *place),
             Self::Many(bindings) => {

@@ -31,7 +31,7 @@ pub mod router;
 mod topic;
 mod warning;
 
-pub use self::core::{Core, Memory, More, Options, Restoring, Snapshot, SnapshotSlice};
+pub use self::core::{Core, CoreOptions, Memory, More, Restoring, Snapshot, SnapshotSlice};
 pub use command::{
     Command, Consume, Destination, Outcome, Publish, QueueCommand, Settle, SettleRun, Target,
     TopologyCommand, UpkeepCommand,
@@ -39,7 +39,7 @@ pub use command::{
 pub use counters::{ByReason, Counters, DropCount, Drops, QueueChurn, QueueCounters, Settled};
 pub use effect::{ConsumerEnd, Delivery, Effect, PublishOutcome, room_bytes};
 pub use effects::{DropCause, Effects, LogEvent, PageIn, PagedIn, Spill, Wanted};
-pub use error::{Error, Kind};
+pub use error::{Error, ObjectKind};
 pub use fact::{Body, CheckpointedMessage, Entries, Entry, Fact, Facts, Record, TopologyFact};
 pub use headers::Attributes;
 pub use policy::Policy;

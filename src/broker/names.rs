@@ -2,13 +2,13 @@
 
 use crate::base::{Name, check_routing_key, limits::NAME_BYTES_MAX};
 
-use super::{Error, Kind};
+use super::{Error, ObjectKind};
 
 /// Checks the name of a queue or exchange that a client wants to declare: not empty, at most
 /// [`NAME_BYTES_MAX`] bytes, no line breaks, not beginning with `amq.` (which belongs to the broker).
 ///
 /// Errors: [`Error::BadRequest`], [`Error::Reserved`].
-pub fn check_new_name(kind: Kind, name: &Name) -> Result<(), Error> {
+pub fn check_new_name(kind: ObjectKind, name: &Name) -> Result<(), Error> {
     check_form(kind, name)?;
     if name.starts_with(RESERVED_PREFIX) {
         return Err(Error::Reserved {
@@ -21,7 +21,7 @@ pub fn check_new_name(kind: Kind, name: &Name) -> Result<(), Error> {
 }
 
 /// [`check_new_name`] without the rule on `amq.`: for names the broker gives itself.
-pub fn check_form(kind: Kind, name: &Name) -> Result<(), Error> {
+pub fn check_form(kind: ObjectKind, name: &Name) -> Result<(), Error> {
     let wrong = if name.is_empty() {
         "must not be empty".to_owned()
     } else if name.len() > NAME_BYTES_MAX {
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn names_of_clients_have_a_form() {
-        let check = |name: &str| check_new_name(Kind::Queue, &Name::from(name));
+        let check = |name: &str| check_new_name(ObjectKind::Queue, &Name::from(name));
         assert_eq!(check("q"), Ok(()));
         assert_eq!(check("\u{e4}/b c"), Ok(()));
         assert_eq!(check(&"n".repeat(256)), Ok(()));
@@ -75,6 +75,9 @@ mod tests {
         assert!(matches!(check("a\nb"), Err(Error::BadRequest { .. })));
         assert!(matches!(check("a\rb"), Err(Error::BadRequest { .. })));
         assert!(matches!(check("amq.q"), Err(Error::Reserved { .. })));
-        assert_eq!(check_form(Kind::Queue, &Name::from("amq.gen-1")), Ok(()));
+        assert_eq!(
+            check_form(ObjectKind::Queue, &Name::from("amq.gen-1")),
+            Ok(())
+        );
     }
 }

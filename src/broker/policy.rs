@@ -9,7 +9,7 @@ use crate::wire::Value;
 
 use super::arguments::{DeadLetterStrategy, Overflow, QueueArguments, QueueType};
 use super::definition::Definition;
-use super::{Error, Kind};
+use super::{Error, ObjectKind};
 
 /// What a policy may apply to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -111,7 +111,7 @@ impl PolicySpec<'_> {
     /// Errors: [`Error::BadArgument`] names the part, and the bound.
     pub fn check_kept(&self) -> Result<(), Error> {
         let refused = |argument: &str, why: String| Error::BadArgument {
-            kind: Kind::Policy,
+            kind: ObjectKind::Policy,
             name: self.name.clone(),
             argument: Name::from(argument),
             why,
@@ -138,7 +138,7 @@ impl Policy {
     /// Errors: [`Error::BadArgument`] names the part or key that is wrong.
     pub fn new(operator: bool, spec: PolicySpec<'_>) -> Result<Self, Error> {
         let refused = |argument: &str, why: String| Error::BadArgument {
-            kind: Kind::Policy,
+            kind: ObjectKind::Policy,
             name: spec.name.clone(),
             argument: Name::from(argument),
             why,

@@ -14,12 +14,12 @@ use crate::wire::Value;
 use self::forgetting::Leaving;
 pub use self::listing::{BindingSlice, BindingsOf};
 use super::argument_value::echoed_arguments;
-use super::binding::{Binding, Place};
+use super::binding::{Binding, ResolvedDestination};
 use super::exchange::{Exchange, ExchangeKind, ExchangeSpec, Passed};
 use super::headers::{Attributes, NoAttributes, XMatch};
 use super::names::{RESERVED_PREFIX, check_key, check_new_name};
 use super::policy::Policies;
-use super::{Destination, Error, Kind};
+use super::{Destination, Error, ObjectKind};
 
 /// The default exchange: routes to the queue named by the key. Always there, cannot be bound.
 pub const DEFAULT_EXCHANGE: ExchangeId = ExchangeId(0);
@@ -56,7 +56,7 @@ pub struct Router {
     /// What is gone and has bindings left.
     leaving: VecDeque<Leaving>,
     /// The places of these.
-    gone: Set<Place>,
+    gone: Set<ResolvedDestination>,
     /// Bindings from exchanges that look at more than the key.
     varying_bindings: usize,
     /// What went through the default exchange: most messages do, and need no look at the others.
@@ -123,7 +123,7 @@ impl Router {
         };
         self.generation += 1;
         let destination = Destination::Queue(name.clone());
-        let sources = self.let_go(&destination, Place::Queue(queue), None);
+        let sources = self.let_go(&destination, ResolvedDestination::Queue(queue), None);
         Removed {
             existed: true,
             exchanges: self.delete_unused(sources),
@@ -149,7 +149,7 @@ impl Router {
                 created: false,
             });
         }
-        check_new_name(Kind::Exchange, &spec.name)?;
+        check_new_name(ObjectKind::Exchange, &spec.name)?;
         let id = self.insert(spec)?;
         Ok(Declared { id, created: true })
     }
@@ -178,7 +178,7 @@ impl Router {
         };
         if if_unused && self.live_bindings(exchange).next().is_some() {
             return Err(Error::NotIdle {
-                kind: Kind::Exchange,
+                kind: ObjectKind::Exchange,
                 name: name.clone(),
                 state: "in use",
             });
@@ -311,13 +311,13 @@ impl Router {
         check_key(key)?;
         let place = self.place(destination)?;
         let Some(exchange) = self.exchange_named(source) else {
-            return Err(not_found(Kind::Exchange, source));
+            return Err(not_found(ObjectKind::Exchange, source));
         };
         let (id, kind) = (exchange.id, exchange.spec.kind);
         let binding = Arc::new(Binding::new(source, destination, key, arguments));
         if kind == ExchangeKind::Headers {
             XMatch::read(&binding.arguments).map_err(|why| Error::BadArgument {
-                kind: Kind::Exchange,
+                kind: ObjectKind::Exchange,
                 name: source.clone(),
                 argument: Name::from("x-match"),
                 why,
@@ -411,15 +411,15 @@ impl Router {
                         pending.push(to);
                     }
                 };
-                let pick = |places: &[Place]| self.pick(places, draw);
+                let pick = |places: &[ResolvedDestination]| self.pick(places, draw);
                 ns += exchange.matching(keys, attributes, pick, |place| {
                     if !self.is_live(place) {
                         return;
                     }
                     is_wanted = true;
                     match place {
-                        Place::Queue(queue) => out.push(queue),
-                        Place::Exchange(to) => go_on(to),
+                        ResolvedDestination::Queue(queue) => out.push(queue),
+                        ResolvedDestination::Exchange(to) => go_on(to),
                     }
                 });
                 if !is_wanted
@@ -438,25 +438,25 @@ impl Router {
     }
 
     /// One of these places, by the draw.
-    fn pick(&self, places: &[Place], draw: u64) -> Option<Place> {
+    fn pick(&self, places: &[ResolvedDestination], draw: u64) -> Option<ResolvedDestination> {
         let first = draw.checked_rem(places.len() as u64)?;
         let (before, from) = places.split_at_checked(usize::try_from(first).ok()?)?;
         let mut places = from.iter().chain(before);
         places.find(|place| self.is_live(**place)).copied()
     }
 
-    fn place(&self, destination: &Destination) -> Result<Place, Error> {
+    fn place(&self, destination: &Destination) -> Result<ResolvedDestination, Error> {
         match destination {
             Destination::Queue(name) => {
                 let queue = self.queues.get(name).copied();
-                let queue = queue.ok_or_else(|| not_found(Kind::Queue, name))?;
-                Ok(Place::Queue(queue))
+                let queue = queue.ok_or_else(|| not_found(ObjectKind::Queue, name))?;
+                Ok(ResolvedDestination::Queue(queue))
             }
             Destination::Exchange(name) => {
                 refuse_default(name)?;
                 let exchange = self.names.get(name).copied();
-                let exchange = exchange.ok_or_else(|| not_found(Kind::Exchange, name))?;
-                Ok(Place::Exchange(exchange))
+                let exchange = exchange.ok_or_else(|| not_found(ObjectKind::Exchange, name))?;
+                Ok(ResolvedDestination::Exchange(exchange))
             }
         }
     }
@@ -474,13 +474,13 @@ fn refuse_default(name: &Name) -> Result<(), Error> {
 
 fn reserved(name: &Name, why: &'static str) -> Error {
     Error::Reserved {
-        kind: Kind::Exchange,
+        kind: ObjectKind::Exchange,
         name: name.clone(),
         why,
     }
 }
 
-fn not_found(kind: Kind, name: &Name) -> Error {
+fn not_found(kind: ObjectKind, name: &Name) -> Error {
     Error::NotFound {
         kind,
         name: name.clone(),

@@ -13,7 +13,7 @@
 
 use crate::base::{Map, Seed};
 
-use super::binding::{Place, Places};
+use super::binding::{Places, ResolvedDestination};
 
 /// Node 0 is the root.
 type NodeIndex = usize;
@@ -85,7 +85,7 @@ impl TopicTree {
     }
 
     /// Adds a binding.
-    pub fn add(&mut self, pattern: &str, place: Place) {
+    pub fn add(&mut self, pattern: &str, place: ResolvedDestination) {
         let mut at = ROOT;
         for word in words(pattern) {
             let known = self.nodes.get(at).and_then(|node| node.child(word));
@@ -97,7 +97,7 @@ impl TopicTree {
     }
 
     /// Removes a binding and the nodes that only it used.
-    pub fn remove(&mut self, pattern: &str, place: Place) {
+    pub fn remove(&mut self, pattern: &str, place: ResolvedDestination) {
         let mut path = Vec::new();
         let mut at = ROOT;
         for word in words(pattern) {
@@ -127,7 +127,7 @@ impl TopicTree {
     pub fn matching<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k str>,
-        mut visit: impl FnMut(Place),
+        mut visit: impl FnMut(ResolvedDestination),
     ) -> usize {
         let (mut ends, mut steps) = (Vec::with_capacity(8), 0);
         let (mut reached, mut next) = (Vec::with_capacity(8), Vec::with_capacity(8));
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
     use crate::base::QueueId;
 
-    fn found(tree: &TopicTree, key: &str) -> Vec<Place> {
+    fn found(tree: &TopicTree, key: &str) -> Vec<ResolvedDestination> {
         let mut places = Vec::new();
         tree.matching([key], |place| places.push(place));
         places.sort();
@@ -245,7 +245,7 @@ mod tests {
 
     fn check(pattern: &str, key: &str, expect: bool) {
         let mut tree = TopicTree::new(Seed(1));
-        tree.add(pattern, Place::Queue(QueueId(1)));
+        tree.add(pattern, ResolvedDestination::Queue(QueueId(1)));
         assert_eq!(!found(&tree, key).is_empty(), expect, "{pattern} {key}");
         assert_eq!(
             matches_naively(pattern, key),
@@ -281,7 +281,7 @@ mod tests {
     fn many_hashes_cost_no_exponential_time() {
         let mut tree = TopicTree::new(Seed(1));
         let pattern = ["#.a"; 40].join(".");
-        tree.add(&pattern, Place::Queue(QueueId(1)));
+        tree.add(&pattern, ResolvedDestination::Queue(QueueId(1)));
         let key = ["a"; 39].join(".") + &".b".repeat(80);
         assert!(found(&tree, &key).is_empty());
     }
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn many_keys_reach_a_pattern_once_and_their_steps_are_counted() {
         let mut tree = TopicTree::new(Seed(1));
-        tree.add("#", Place::Queue(QueueId(1)));
+        tree.add("#", ResolvedDestination::Queue(QueueId(1)));
         let keys: Vec<String> = (0..256).map(|n| format!("a.{n}")).collect();
         let mut found = 0;
         let steps = tree.matching(keys.iter().map(String::as_str), |_| found += 1);
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn removed_patterns_leave_no_nodes() {
         let mut tree = TopicTree::new(Seed(1));
-        let place = Place::Queue(QueueId(1));
+        let place = ResolvedDestination::Queue(QueueId(1));
         let patterns = ["a.b.c", "a.b", "a.*.c", "#.c", "", "#"];
         for pattern in patterns {
             tree.add(pattern, place);
@@ -322,14 +322,14 @@ mod tests {
             key in "([ab](\\.[ab]?){0,5})?",
         ) {
             let mut tree = TopicTree::new(Seed(3));
-            let place = |n: usize| Place::Queue(QueueId(n as u64));
+            let place = |n: usize| ResolvedDestination::Queue(QueueId(n as u64));
             for (n, pattern) in patterns.iter().enumerate() {
                 tree.add(pattern, place(n));
             }
             for (n, pattern) in patterns.iter().enumerate().filter(|(n, _)| removed[*n]) {
                 tree.remove(pattern, place(n));
             }
-            let expect: Vec<Place> = (patterns.iter().enumerate())
+            let expect: Vec<ResolvedDestination> = (patterns.iter().enumerate())
                 .filter(|(n, pattern)| !removed[*n] && matches_naively(pattern, &key))
                 .map(|(n, _)| place(n))
                 .collect();

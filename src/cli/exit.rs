@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 /// How a command failed. Each has one exit code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum FailureKind {
     /// It ran and did not reach its end: a broker that could not start, messages that are missing.
     Failed,
     /// The command line or a setting is wrong (`EX_USAGE`).
@@ -34,41 +34,45 @@ pub(super) enum Kind {
 }
 
 /// Every kind with its code and what `--help` says of it.
-pub(super) const KINDS: &[(Kind, u8, &str)] = &[
+pub(super) const KINDS: &[(FailureKind, u8, &str)] = &[
     (
-        Kind::Failed,
+        FailureKind::Failed,
         1,
         "failed while running (serve, bench, store)",
     ),
-    (Kind::Usage, 64, "the command line or a setting is wrong"),
     (
-        Kind::Data,
+        FailureKind::Usage,
+        64,
+        "the command line or a setting is wrong",
+    ),
+    (
+        FailureKind::Data,
         65,
         "what was given is refused or cannot be read, or a check did not pass",
     ),
-    (Kind::NotFound, 66, "what was named does not exist"),
-    (Kind::NoUser, 67, "the user does not exist"),
+    (FailureKind::NotFound, 66, "what was named does not exist"),
+    (FailureKind::NoUser, 67, "the user does not exist"),
     (
-        Kind::Unavailable,
+        FailureKind::Unavailable,
         69,
         "the broker cannot be reached, is not trusted, or is not in service",
     ),
-    (Kind::Software, 70, "the broker failed"),
+    (FailureKind::Software, 70, "the broker failed"),
     (
-        Kind::Output,
+        FailureKind::Output,
         74,
         "a file or the output could not be written",
     ),
-    (Kind::Timeout, 75, "no answer in time"),
-    (Kind::Protocol, 76, "the answer was not understood"),
+    (FailureKind::Timeout, 75, "no answer in time"),
+    (FailureKind::Protocol, 76, "the answer was not understood"),
     (
-        Kind::NoPermission,
+        FailureKind::NoPermission,
         77,
         "user name, password or permissions are not enough",
     ),
 ];
 
-impl Kind {
+impl FailureKind {
     /// Its exit code.
     pub(super) fn code(self) -> u8 {
         let found = KINDS.iter().find(|(kind, ..)| *kind == self);
@@ -88,7 +92,7 @@ pub(super) fn help() -> String {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Failure {
     /// Decides the exit code.
-    pub(super) kind: Kind,
+    pub(super) kind: FailureKind,
     /// What went wrong, in one sentence.
     what: String,
     /// What to do about it.
@@ -97,7 +101,7 @@ pub(super) struct Failure {
 
 impl Failure {
     /// A failure of this kind.
-    pub(super) fn new(kind: Kind, what: impl Into<String>) -> Self {
+    pub(super) fn new(kind: FailureKind, what: impl Into<String>) -> Self {
         Self {
             kind,
             what: what.into(),
@@ -107,7 +111,7 @@ impl Failure {
 
     /// The command line does not make sense.
     pub(super) fn usage(what: impl Into<String>) -> Self {
-        Self::new(Kind::Usage, what)
+        Self::new(FailureKind::Usage, what)
     }
 
     /// The same, with a word on what to do.
@@ -137,7 +141,7 @@ impl fmt::Display for Failure {
 pub(super) fn written(result: std::io::Result<()>) -> Result<(), Failure> {
     match result {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::new(
-            Kind::Output,
+            FailureKind::Output,
             format!("the output cannot be written: {error}"),
         )),
         _ => Ok(()),

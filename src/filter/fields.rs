@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::evaluate::Operand;
 use super::program::Field;
 use crate::message::Message;
-use crate::wire::{Kind, PropertyField, Reader, Value, decode_value};
+use crate::wire::{PropertyField, Reader, Value, ValueKind, decode_value};
 
 /// Priority of a message that names none. [AMQP 3.2.1]
 const PRIORITY_DEFAULT: u8 = 4;
@@ -57,12 +57,17 @@ pub(super) fn read<'a>(field: &Field, message: &'a Message, failures: u32) -> Op
 pub(super) fn property(encoded: &[u8]) -> Operand<'_> {
     let mut reader = Reader::new(encoded);
     match reader.kind() {
-        Some(Kind::String) => reader.string().map_or(Operand::Unknown, text),
-        Some(Kind::Symbol) => reader.symbol().map_or(Operand::Unknown, text),
+        Some(ValueKind::String) => reader.string().map_or(Operand::Unknown, text),
+        Some(ValueKind::Symbol) => reader.symbol().map_or(Operand::Unknown, text),
         // Selectors know nothing of these, and they may be large.
-        Some(Kind::Binary | Kind::List | Kind::Map | Kind::Array | Kind::Described) | None => {
-            Operand::Unknown
-        }
+        Some(
+            ValueKind::Binary
+            | ValueKind::List
+            | ValueKind::Map
+            | ValueKind::Array
+            | ValueKind::Described,
+        )
+        | None => Operand::Unknown,
         Some(_) => {
             decode_value(encoded).map_or(Operand::Unknown, |(value, _)| operand(value, false))
         }

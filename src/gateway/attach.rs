@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::Gateway;
 use super::address::{Address, MANAGEMENT};
 use super::errors;
-use super::links::{Consumer, Kind, LINKS_MAX, LinkId};
+use super::links::{Consumer, LINKS_MAX, LinkId, LinkKind};
 use super::management::is_pair_half;
 use super::publisher::{Destination, Publisher};
 use super::terminus::{
@@ -25,7 +25,7 @@ use crate::access::Right;
 use crate::base::limits::LINKS_KEPT_BYTES_MAX;
 use crate::base::{ExchangeId, Name};
 use crate::broker::names::check_new_name;
-use crate::broker::{Command, Consume, Kind as CoreKind, QueueCommand, Reply, TopologyCommand};
+use crate::broker::{Command, Consume, ObjectKind, QueueCommand, Reply, TopologyCommand};
 use crate::deaths::Evidence;
 use crate::link::{LinkHandle, SessionHandle};
 use crate::wire::performative::{
@@ -33,10 +33,10 @@ use crate::wire::performative::{
 };
 
 /// A link of the engine: its handle and its session.
-pub(super) type Place = (LinkHandle, SessionHandle);
+pub(super) type LinkIds = (LinkHandle, SessionHandle);
 
 impl Gateway {
-    pub(super) fn on_attached(&mut self, place: Place, role: &Role, attach: &Attach) {
+    pub(super) fn on_attached(&mut self, place: LinkIds, role: &Role, attach: &Attach) {
         let result = match role {
             Role::Receiver => self.attach_publisher(place, attach),
             Role::Sender => self.attach_consumer(place, attach),
@@ -56,9 +56,9 @@ impl Gateway {
     /// Adds a link under its id.
     pub(super) fn add_link(
         &mut self,
-        place: Place,
+        place: LinkIds,
         attach: &Attach,
-        kind: Kind,
+        kind: LinkKind,
     ) -> Result<LinkId, Error> {
         let name = self.link_name(place.0, attach);
         let kept_bytes = kept_bytes(attach);
@@ -70,7 +70,7 @@ impl Gateway {
         id.ok_or_else(|| errors::too_many_links(LINKS_MAX))
     }
 
-    fn attach_publisher(&mut self, place: Place, attach: &Attach) -> Result<(), Error> {
+    fn attach_publisher(&mut self, place: LinkIds, attach: &Attach) -> Result<(), Error> {
         check_outcomes(attach.source.as_deref())?;
         if let Some(queue) = self.dynamic_target(place.0, attach)? {
             return self.ask_publisher(place, attach, Address::Queue(queue));
@@ -81,7 +81,11 @@ impl Gateway {
         }
         let Some(address) = address else {
             let to = Destination::Anonymous { last: None };
-            let id = self.add_link(place, attach, Kind::Publisher(Box::new(Publisher::new(to))))?;
+            let id = self.add_link(
+                place,
+                attach,
+                LinkKind::Publisher(Box::new(Publisher::new(to))),
+            )?;
             self.accept_publisher(id);
             return Ok(());
         };
@@ -93,7 +97,7 @@ impl Gateway {
     /// Asks the core whether the queue or exchange is there.
     fn ask_publisher(
         &mut self,
-        place: Place,
+        place: LinkIds,
         attach: &Attach,
         address: Address,
     ) -> Result<(), Error> {
@@ -112,7 +116,11 @@ impl Gateway {
             exchange: None,
             route,
         };
-        let id = self.add_link(place, attach, Kind::Publisher(Box::new(Publisher::new(to))))?;
+        let id = self.add_link(
+            place,
+            attach,
+            LinkKind::Publisher(Box::new(Publisher::new(to))),
+        )?;
         self.batch.push(Work::Ask(Ask::Publisher(id), question));
         Ok(())
     }
@@ -155,7 +163,7 @@ impl Gateway {
         self.give_credit(id.publisher());
     }
 
-    fn attach_consumer(&mut self, place: Place, attach: &Attach) -> Result<(), Error> {
+    fn attach_consumer(&mut self, place: LinkIds, attach: &Attach) -> Result<(), Error> {
         let source = attach.source.as_deref();
         check_outcomes(source)?;
         check_distribution(source)?;
@@ -186,7 +194,7 @@ impl Gateway {
             self.declare_bare(queue)?;
         }
         let session = self.sessions.get(&place.1).copied().unwrap_or_default();
-        let id = self.add_link(place, attach, Kind::Consumer(Box::new(consumer)))?;
+        let id = self.add_link(place, attach, LinkKind::Consumer(Box::new(consumer)))?;
         let queue = queue.clone();
         self.batch
             .push(if self.check_right(Right::Read, &queue, "queue").is_err() {
@@ -264,7 +272,7 @@ impl Gateway {
     /// Declares the queue of a bare address; that it is there already is as good.
     pub(super) fn declare_bare(&mut self, queue: &Name) -> Result<(), Error> {
         self.check_right(Right::Configure, queue, "queue")?;
-        check_new_name(CoreKind::Queue, queue).map_err(|error| errors::core(&error))?;
+        check_new_name(ObjectKind::Queue, queue).map_err(|error| errors::core(&error))?;
         self.batch
             .push(Work::Command(Command::Queue(QueueCommand::Declare {
                 connection: Some(self.id),

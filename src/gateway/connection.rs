@@ -10,7 +10,7 @@ use super::describe::ConnectionInfo;
 use super::dynamic::DynamicNode;
 use super::environment::Environment;
 use super::handshake::{Known, Login};
-use super::links::{Kind, LinkId, Links, Sent};
+use super::links::{LinkId, LinkKind, Links, SentDeliveries};
 use super::presettled::{Presettled, Written};
 use super::sasl::Sasl;
 use super::stream::Streams;
@@ -65,7 +65,7 @@ pub struct Gateway {
     pub(super) links: Links,
     /// The temporary queues of links.
     pub(super) dynamic: Map<LinkHandle, DynamicNode>,
-    pub(super) sent: Sent,
+    pub(super) sent: SentDeliveries,
     /// The last outcome with an error, while events of one reading are handled: those that came with
     /// it share what is kept of it.
     pub(super) last_outcome: Option<SharedOutcome>,
@@ -74,7 +74,7 @@ pub struct Gateway {
     /// What the core is to do, and what it did.
     pub(super) batch: Batch,
     /// Answers that wait until their record is durable, in the order of LSNs.
-    pub(super) waiting: VecDeque<(Lsn, Waiting)>,
+    pub(super) waiting: VecDeque<(Lsn, AwaitedAnswer)>,
     /// What is durable, as far as we know.
     pub(super) durable: Lsn,
     /// No credit for publishers.
@@ -100,7 +100,7 @@ pub struct Gateway {
 
 /// An answer that waits for its record.
 #[derive(Debug)]
-pub(super) enum Waiting {
+pub(super) enum AwaitedAnswer {
     /// An outcome.
     Effect(Effect),
     /// A management answer, and on which link.
@@ -136,7 +136,7 @@ impl Gateway {
             refusal_due: None,
             links: Links::new(seed),
             dynamic: Map::with_hasher(seed.hasher()),
-            sent: Sent::default(),
+            sent: SentDeliveries::default(),
             last_outcome: None,
             presettled: Presettled::default(),
             sessions: Map::with_hasher(seed.hasher()),
@@ -219,8 +219,8 @@ impl Gateway {
             && *lsn <= durable
         {
             match self.waiting.pop_front() {
-                Some((_, Waiting::Effect(effect))) => self.on_outcome(effect),
-                Some((_, Waiting::Response(link, bare))) => self.send_response(link, &bare),
+                Some((_, AwaitedAnswer::Effect(effect))) => self.on_outcome(effect),
+                Some((_, AwaitedAnswer::Response(link, bare))) => self.send_response(link, &bare),
                 None => break,
             }
         }
@@ -368,7 +368,7 @@ impl Gateway {
     pub fn is_consuming(&self) -> bool {
         self.links
             .iter()
-            .any(|link| matches!(link.kind, Kind::Consumer(_)))
+            .any(|link| matches!(link.kind, LinkKind::Consumer(_)))
     }
 
     /// The record that is waited for: by the first answer that waits for one, or because too much

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Gateway;
 use super::errors;
-use super::links::{Consumer, Kind, Link};
+use super::links::{Consumer, Link, LinkKind};
 use super::work::Work;
 use crate::base::limits::{ANSWER_BYTES_MAX, SETTLE_RUN_MAX};
 use crate::base::{ConsumerId, Serial};
@@ -111,7 +111,7 @@ impl Gateway {
             return;
         };
         match kind {
-            Kind::Consumer(_) => {
+            LinkKind::Consumer(_) => {
                 let consumer = id.consumer();
                 let command = Command::ConsumerFlow {
                     consumer,
@@ -121,8 +121,8 @@ impl Gateway {
                 self.batch.push(Work::Command(command));
             }
             // Answers are sent as they come: what could be sent was.
-            Kind::Response(_) if drain => self.link.drained(handle, u64::MAX),
-            Kind::Response(_) | Kind::Publisher(_) | Kind::Request(_) => {}
+            LinkKind::Response(_) if drain => self.link.drained(handle, u64::MAX),
+            LinkKind::Response(_) | LinkKind::Publisher(_) | LinkKind::Request(_) => {}
         }
     }
 
@@ -135,7 +135,7 @@ impl Gateway {
     ) {
         let Some(Link {
             id,
-            kind: Kind::Consumer(consumer),
+            kind: LinkKind::Consumer(consumer),
             ..
         }) = self.links.by_handle(handle)
         else {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::links::Kind;
+use super::links::LinkKind;
 
 /// Links attached now, by what they are for.
 #[derive(Debug, Default)]
@@ -24,11 +24,11 @@ impl OpenLinks {
         counters.map(|counter| counter.load(Ordering::Relaxed))
     }
 
-    pub(super) fn count(&self, kind: &Kind) -> Counted {
+    pub(super) fn count(&self, kind: &LinkKind) -> Counted {
         let counter = match kind {
-            Kind::Publisher(_) => &self.publishers,
-            Kind::Consumer(_) => &self.consumers,
-            Kind::Request(_) | Kind::Response(_) => &self.management,
+            LinkKind::Publisher(_) => &self.publishers,
+            LinkKind::Consumer(_) => &self.consumers,
+            LinkKind::Request(_) | LinkKind::Response(_) => &self.management,
         };
         counter.fetch_add(1, Ordering::Relaxed);
         Counted(Arc::clone(counter))

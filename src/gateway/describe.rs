@@ -1,7 +1,7 @@
 //! What a connection is, for people.
 
 use super::Gateway;
-use super::links::Kind;
+use super::links::LinkKind;
 use super::publisher::Destination;
 use crate::base::{ConsumerId, Name};
 use crate::wire::performative::{Open, encode_fields};
@@ -103,18 +103,18 @@ impl Gateway {
                 .filter(move |link| link.session == session);
             links.map(|link| {
                 let purpose = match &link.kind {
-                    Kind::Publisher(publisher) => LinkPurpose::Publish(match &publisher.to {
+                    LinkKind::Publisher(publisher) => LinkPurpose::Publish(match &publisher.to {
                         Destination::Fixed { route, .. } => {
                             Some((route.exchange.clone(), Name::from(route.first_key())))
                         }
                         Destination::Anonymous { .. } => None,
                     }),
-                    Kind::Consumer(consumer) => LinkPurpose::Consume {
+                    LinkKind::Consumer(consumer) => LinkPurpose::Consume {
                         consumer: link.id.consumer(),
                         settled: consumer.settled,
                     },
-                    Kind::Request(_) => LinkPurpose::Requests,
-                    Kind::Response(_) => LinkPurpose::Responses,
+                    LinkKind::Request(_) => LinkPurpose::Requests,
+                    LinkKind::Response(_) => LinkPurpose::Responses,
                 };
                 LinkInfo {
                     handle: link.handle.handle(),

@@ -12,7 +12,7 @@ use super::streaming_body::Bodies;
 use crate::access::{Attempts, LoginError, LoginGuard, LoginWay, Mechanisms, Peer, Secret};
 use crate::base::{Millis, Name, Seed};
 use crate::broker::registry::{Registry, RegistryFact};
-use crate::link::Options as LinkOptions;
+use crate::link::LinkOptions;
 use crate::message::KeyRule;
 
 /// Characters of a refused user's name that are logged.
@@ -20,7 +20,7 @@ const USER_LOGGED_CHARS: usize = 64;
 
 /// How gateways behave.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct GatewayOptions {
     /// The link engine's options.
     pub link: LinkOptions,
     /// The broker's name, for management answers.
@@ -53,7 +53,7 @@ pub struct Environment {
     /// Rises with each change of the registry.
     generation: AtomicU64,
     /// How gateways behave.
-    pub options: Options,
+    pub options: GatewayOptions,
     /// The idle-time-out of connections from now on, in milliseconds; 0: none. It begins as the
     /// link's options say.
     idle_time_out_ms: AtomicU32,
@@ -85,7 +85,7 @@ impl Environment {
     }
 
     /// An environment around a registry.
-    pub fn new(registry: Registry, options: Options) -> Self {
+    pub fn new(registry: Registry, options: GatewayOptions) -> Self {
         let auto_create = NamePatterns::new(&options.auto_create);
         Self {
             registry: RwLock::new(Arc::new(registry)),

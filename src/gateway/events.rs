@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use super::connection::{Gateway, Waiting};
-use super::links::Kind;
+use super::connection::{AwaitedAnswer, Gateway};
+use super::links::LinkKind;
 use super::work::{Ask, Leaving, Work};
 use crate::base::{Now, PublisherId, SessionId};
 use crate::broker::{Command, Effect, PublishOutcome, Reply};
@@ -88,10 +88,10 @@ impl Gateway {
     /// A message came in on a link: a publish or a request.
     fn on_delivery(&mut self, handle: LinkHandle, arrived: Arrived) {
         match self.links.by_handle(handle).map(|link| &link.kind) {
-            Some(Kind::Request(_)) => {
+            Some(LinkKind::Request(_)) => {
                 self.on_request(handle, arrived.settled, &arrived.payload.joined());
             }
-            Some(Kind::Publisher(_) | Kind::Consumer(_) | Kind::Response(_)) | None => {
+            Some(LinkKind::Publisher(_) | LinkKind::Consumer(_) | LinkKind::Response(_)) | None => {
                 self.on_messages(handle, arrived);
             }
         }
@@ -104,13 +104,13 @@ impl Gateway {
         };
         let id = link.id;
         match &mut link.kind {
-            Kind::Publisher(publisher) => {
+            LinkKind::Publisher(publisher) => {
                 publisher.aborted();
                 publisher.streaming = None;
                 self.give_credit(id.publisher());
             }
-            Kind::Request(half) => half.credit = half.credit.saturating_sub(1),
-            Kind::Consumer(_) | Kind::Response(_) => {}
+            LinkKind::Request(half) => half.credit = half.credit.saturating_sub(1),
+            LinkKind::Consumer(_) | LinkKind::Response(_) => {}
         }
     }
 
@@ -144,7 +144,7 @@ impl Gateway {
         let mut gone = self.links.remove_session(session);
         let consumers = gone
             .iter()
-            .filter(|link| matches!(link.kind, Kind::Consumer(_)))
+            .filter(|link| matches!(link.kind, LinkKind::Consumer(_)))
             .map(|link| link.id.consumer())
             .collect();
         let settled: Vec<_> = gone
@@ -175,7 +175,7 @@ impl Gateway {
         self.streams.forget(handle);
         self.forget_publisher(&link);
         let presettled = link.kind.take_presettled();
-        if let Kind::Consumer(_) = link.kind {
+        if let LinkKind::Consumer(_) = link.kind {
             let consumer = link.id.consumer();
             let stop = Command::ConsumerFlow {
                 consumer,
@@ -238,7 +238,7 @@ impl Gateway {
                 if lsn <= self.durable {
                     self.on_outcome(effect);
                 } else {
-                    self.waiting.push_back((lsn, Waiting::Effect(effect)));
+                    self.waiting.push_back((lsn, AwaitedAnswer::Effect(effect)));
                 }
             }
             Effect::Alarm { raised } => self.on_alarm(raised),

@@ -49,7 +49,7 @@ pub(super) struct Link {
     pub(super) handle: LinkHandle,
     pub(super) session: SessionHandle,
     pub(super) name: Name,
-    pub(super) kind: Kind,
+    pub(super) kind: LinkKind,
     /// Bytes of its texts.
     kept_bytes: u64,
     _counted: Counted,
@@ -57,7 +57,7 @@ pub(super) struct Link {
 
 /// What a link is for.
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum LinkKind {
     /// We receive messages.
     Publisher(Box<Publisher>),
     /// We send messages.
@@ -68,7 +68,7 @@ pub(super) enum Kind {
     Response(PairHalf),
 }
 
-impl Kind {
+impl LinkKind {
     /// What a consumer that takes settled has not been written, if it is one.
     pub(super) fn take_presettled(&mut self) -> Option<VecDeque<u64>> {
         match self {
@@ -135,7 +135,7 @@ impl Links {
         environment: &Environment,
         (handle, session): (LinkHandle, SessionHandle),
         (name, kept_bytes): (Name, u64),
-        kind: Kind,
+        kind: LinkKind,
     ) -> Option<LinkId> {
         let slot = match self.free.pop() {
             Some(slot) => slot,
@@ -191,7 +191,7 @@ impl Links {
         match self.by_id(LinkId(id.0))? {
             Link {
                 handle,
-                kind: Kind::Consumer(consumer),
+                kind: LinkKind::Consumer(consumer),
                 ..
             } => Some((*handle, consumer)),
             _ => None,
@@ -202,7 +202,7 @@ impl Links {
         match self.by_id(LinkId(id.0))? {
             Link {
                 handle,
-                kind: Kind::Publisher(publisher),
+                kind: LinkKind::Publisher(publisher),
                 ..
             } => Some((*handle, publisher)),
             _ => None,
@@ -251,13 +251,13 @@ impl Links {
 ///
 /// ```text
 /// | 63 ........................ 32 | 31 ........... 0 |
-/// |   how often the slot was freed |  slot in `Sent`  |
+/// |   how often the slot was freed |  slot in `SentDeliveries`  |
 /// ```
 ///
 /// A token that was removed finds nothing, also when its slot is used again: what is freed twice is
 /// freed once.
 #[derive(Debug, Default)]
-pub(super) struct Sent {
+pub(super) struct SentDeliveries {
     entries: Vec<SentEntry>,
     free: Vec<u32>,
 }
@@ -270,7 +270,7 @@ struct SentEntry {
     generation: u32,
 }
 
-impl Sent {
+impl SentDeliveries {
     /// The token of deliveries that are settled when sent.
     pub(super) const SETTLED: u64 = u64::MAX;
 

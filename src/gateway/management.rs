@@ -1,10 +1,10 @@
 //! Management pairs: two links of one name, requests in and answers out.
 
 use super::Gateway;
-use super::attach::Place;
-use super::connection::Waiting;
+use super::attach::LinkIds;
+use super::connection::AwaitedAnswer;
 use super::errors;
-use super::links::{Kind, Link, LinkId, PairHalf, Sent};
+use super::links::{Link, LinkId, LinkKind, PairHalf, SentDeliveries};
 use super::work::{Request, Work};
 use crate::base::limits::MANAGEMENT_REQUEST_BYTES_MAX;
 use crate::link::{LinkHandle, Sending};
@@ -36,7 +36,7 @@ fn pair_properties() -> Fields {
 
 impl Gateway {
     /// The half that requests come in on.
-    pub(super) fn attach_request(&mut self, place: Place, attach: &Attach) -> Result<(), Error> {
+    pub(super) fn attach_request(&mut self, place: LinkIds, attach: &Attach) -> Result<(), Error> {
         let address = attach
             .source
             .as_ref()
@@ -46,7 +46,7 @@ impl Gateway {
             credit: REQUEST_CREDIT,
             pending: 0,
         };
-        self.add_link(place, attach, Kind::Request(half))?;
+        self.add_link(place, attach, LinkKind::Request(half))?;
         self.link.accept_attach(
             place.0,
             AttachAnswer {
@@ -60,7 +60,7 @@ impl Gateway {
     }
 
     /// The half that answers go out on.
-    pub(super) fn attach_response(&mut self, place: Place, attach: &Attach) -> Result<(), Error> {
+    pub(super) fn attach_response(&mut self, place: LinkIds, attach: &Attach) -> Result<(), Error> {
         let address = match attach.target.as_deref() {
             Some(TargetArchetype::Target(target)) => target.address.clone(),
             _ => None,
@@ -70,7 +70,7 @@ impl Gateway {
             credit: 0,
             pending: 0,
         };
-        self.add_link(place, attach, Kind::Response(half))?;
+        self.add_link(place, attach, LinkKind::Response(half))?;
         let answer = AttachAnswer {
             properties: Some(pair_properties()),
             ..AttachAnswer::default()
@@ -86,7 +86,7 @@ impl Gateway {
         };
         let request = link.id;
         let (name, session) = (link.name.clone(), link.session);
-        let Kind::Request(half) = &mut link.kind else {
+        let LinkKind::Request(half) = &mut link.kind else {
             return;
         };
         let address = half.address.clone();
@@ -103,7 +103,7 @@ impl Gateway {
         }
         let engine = &self.link;
         let other = self.links.iter_mut().find_map(|link| match &mut link.kind {
-            Kind::Response(half)
+            LinkKind::Response(half)
                 if link.session == session && link.name == name && half.address == address =>
             {
                 let credit = engine.credit(link.handle) > half.pending;
@@ -139,7 +139,7 @@ impl Gateway {
     /// Lets a peer ask more once it has used half of its credit.
     pub(super) fn give_request_credit(&mut self, handle: LinkHandle) {
         if let Some(Link {
-            kind: Kind::Request(half),
+            kind: LinkKind::Request(half),
             ..
         }) = self.links.by_handle(handle)
             && half.credit <= REQUEST_CREDIT / 2
@@ -155,15 +155,17 @@ impl Gateway {
         if answer.lsn <= self.durable {
             self.send_response(response, &answer.message);
         } else {
-            self.waiting
-                .push_back((answer.lsn, Waiting::Response(response, answer.message)));
+            self.waiting.push_back((
+                answer.lsn,
+                AwaitedAnswer::Response(response, answer.message),
+            ));
         }
     }
 
     /// A request is no message: there is nothing to answer to.
     fn refuse_request(&mut self, request: LinkId, response: LinkId, error: &RequestError) {
         if let Some(Link {
-            kind: Kind::Response(half),
+            kind: LinkKind::Response(half),
             ..
         }) = self.links.by_id(response)
         {
@@ -180,12 +182,12 @@ impl Gateway {
         let Some(link) = self.links.by_id(response) else {
             return;
         };
-        let Kind::Response(half) = &mut link.kind else {
+        let LinkKind::Response(half) = &mut link.kind else {
             return;
         };
         half.pending = half.pending.saturating_sub(1);
         let sending = Sending {
-            token: Sent::SETTLED,
+            token: SentDeliveries::SETTLED,
             settled: true,
             message_format: 0,
             prefix: &[],

@@ -44,7 +44,7 @@ mod tests;
 pub use connection::Gateway;
 pub use counters::OpenLinks;
 pub use describe::{ConnectionInfo, LinkInfo, LinkPurpose, SessionInfo};
-pub use environment::{Environment, Options};
+pub use environment::{Environment, GatewayOptions};
 pub use presettled::Written;
 pub use stream::Fetch;
 pub use streaming_body::Bodies;

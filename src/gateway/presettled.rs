@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::Gateway;
-use super::links::{Kind, Link};
+use super::links::{Link, LinkKind};
 use super::work::Work;
 use crate::base::limits::SETTLE_RUN_MAX;
 use crate::base::{ConsumerId, Position};
@@ -35,7 +35,7 @@ impl Gateway {
     /// The engine took one.
     pub(super) fn note_presettled(&mut self, handle: LinkHandle, token: u64) {
         if let Some(Link {
-            kind: Kind::Consumer(consumer),
+            kind: LinkKind::Consumer(consumer),
             ..
         }) = self.links.by_handle(handle)
         {
@@ -51,7 +51,7 @@ impl Gateway {
         let mut links = std::mem::take(&mut self.presettled.links);
         links.retain(|handle| {
             let Some(Link {
-                kind: Kind::Consumer(consumer),
+                kind: LinkKind::Consumer(consumer),
                 ..
             }) = self.links.by_handle(*handle)
             else {
@@ -118,7 +118,7 @@ impl Gateway {
         for handle in std::mem::take(&mut self.presettled.links) {
             let begun = self.link.begun(handle);
             let Some(Link {
-                kind: Kind::Consumer(consumer),
+                kind: LinkKind::Consumer(consumer),
                 ..
             }) = self.links.by_handle(handle)
             else {

@@ -6,7 +6,7 @@ use super::Gateway;
 use super::address::Address;
 use super::errors;
 use super::handshake::Login;
-use super::links::{Kind, Link, LinkId};
+use super::links::{Link, LinkId, LinkKind};
 use super::publisher::{Destination, Publisher};
 use super::work::Work;
 use crate::access::{Right, TopicPermissions};
@@ -57,7 +57,7 @@ impl Gateway {
         } = arrived;
         let Some(Link {
             id,
-            kind: Kind::Publisher(publisher),
+            kind: LinkKind::Publisher(publisher),
             ..
         }) = self.links.by_handle(handle)
         else {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Gateway;
 use super::errors;
-use super::links::{Kind, Link};
+use super::links::{Link, LinkKind};
 use super::publish::Way;
 use super::streaming_body::StreamingBody;
 use super::work::Work;
@@ -161,7 +161,7 @@ impl Gateway {
 
     /// A link is gone: if it published to the address of a queue, it need not be told any more.
     pub(super) fn forget_publisher(&mut self, link: &Link) {
-        if let Kind::Publisher(publisher) = &link.kind
+        if let LinkKind::Publisher(publisher) = &link.kind
             && publisher.follows
         {
             self.batch.push(Work::Command(Command::PublisherLeave {
@@ -220,7 +220,7 @@ impl Gateway {
             self.give_up_streaming();
         }
         for link in self.links.iter_mut() {
-            let Kind::Publisher(publisher) = &mut link.kind else {
+            let LinkKind::Publisher(publisher) = &mut link.kind else {
                 continue;
             };
             if raised {
@@ -240,7 +240,7 @@ impl Gateway {
             return;
         }
         for link in self.links.iter_mut() {
-            if let Kind::Publisher(publisher) = &mut link.kind
+            if let LinkKind::Publisher(publisher) = &mut link.kind
                 && let Some(credit) = publisher.top_up(false)
             {
                 self.link.set_credit(link.handle, credit);

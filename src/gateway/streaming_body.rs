@@ -17,7 +17,7 @@ use bytes::Bytes;
 
 use super::Gateway;
 use super::errors;
-use super::links::Kind;
+use super::links::LinkKind;
 use super::work::Work;
 use crate::base::Lsn;
 use crate::base::limits::{
@@ -185,7 +185,7 @@ impl Gateway {
     pub(super) fn on_partial(&mut self, handle: LinkHandle) {
         let is_begun = matches!(
             self.links.by_handle(handle).map(|link| &link.kind),
-            Some(Kind::Publisher(publisher)) if publisher.streaming.is_some()
+            Some(LinkKind::Publisher(publisher)) if publisher.streaming.is_some()
         );
         let mut skip = 0;
         if !is_begun {
@@ -196,12 +196,12 @@ impl Gateway {
             };
             skip = begun.head_bytes();
             match self.links.by_handle(handle).map(|link| &mut link.kind) {
-                Some(Kind::Publisher(publisher)) => publisher.streaming = Some(begun),
+                Some(LinkKind::Publisher(publisher)) => publisher.streaming = Some(begun),
                 _ => return self.link.keep_partial(handle),
             }
         }
         let fragments = self.link.take_partial(handle);
-        let Some(Kind::Publisher(publisher)) =
+        let Some(LinkKind::Publisher(publisher)) =
             self.links.by_handle(handle).map(|link| &mut link.kind)
         else {
             return;
@@ -291,8 +291,8 @@ impl Gateway {
 
     /// Whether messages arrive that are written ahead while an alarm stands.
     pub fn is_streaming_in_alarm(&self) -> bool {
-        let arrives = |kind: &Kind| match kind {
-            Kind::Publisher(publisher) => publisher.streaming.is_some(),
+        let arrives = |kind: &LinkKind| match kind {
+            LinkKind::Publisher(publisher) => publisher.streaming.is_some(),
             _ => false,
         };
         self.alarm && self.links.iter().any(|link| arrives(&link.kind))
@@ -310,7 +310,7 @@ impl Gateway {
             return;
         }
         for link in self.links.iter_mut() {
-            if let Kind::Publisher(publisher) = &mut link.kind
+            if let LinkKind::Publisher(publisher) = &mut link.kind
                 && publisher.streaming.take().is_some()
             {
                 self.link

@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 
-use super::{Connection, Event, Identity, Options};
+use super::{Connection, Event, Identity, LinkOptions};
 use crate::base::{Millis, Now, Timestamp, limits};
 use crate::wire::frame::{FrameHeader, Protocol};
 use crate::wire::performative::{
@@ -73,14 +73,14 @@ struct Fuzzed {
 impl Fuzzed {
     /// `depth`: 0 before anything, 1 behind SASL, 2 behind open, 3 behind begin and two attaches.
     fn new(depth: u8) -> Self {
-        let options = Options {
+        let options = LinkOptions {
             identity: Identity {
                 container_id: "fuzz".to_owned(),
                 ..Identity::default()
             },
             allow_plain_amqp: depth > 0,
             partial_bytes_max: 64 * 1024,
-            ..Options::default()
+            ..LinkOptions::default()
         };
         let mut fuzzed = Self {
             connection: Connection::server(now(0), options),

@@ -74,7 +74,7 @@ pub(super) struct Sender {
     pub(super) taken: u64,
     pub(super) available: u32,
     /// Messages that wait, the first perhaps begun.
-    pub(super) waiting: VecDeque<Waiting>,
+    pub(super) waiting: VecDeque<QueuedMessage>,
     /// The link is in the ring of those that have something to send.
     pub(super) in_ring: bool,
     /// A flow that came before the attach was answered.
@@ -104,7 +104,7 @@ pub(super) struct Partial {
 
 /// A message that waits to be encoded frame by frame.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct QueuedMessage {
     pub(super) token: u64,
     pub(super) settled: bool,
     pub(super) message_format: u32,
@@ -190,7 +190,7 @@ impl Link {
         self.credit = 0;
         self.partial = None;
         let waiting = std::mem::take(&mut self.sender.waiting);
-        let bytes = waiting.iter().map(Waiting::bytes_left).sum();
+        let bytes = waiting.iter().map(QueuedMessage::bytes_left).sum();
         let unsent = waiting
             .iter()
             .filter(|waiting| waiting.delivery_id.is_none());
@@ -264,7 +264,7 @@ impl Partial {
     }
 }
 
-impl Waiting {
+impl QueuedMessage {
     /// `bare` are its bare bytes, in parts.
     pub(super) fn new(
         sending: &Sending<'_>,

@@ -1,11 +1,11 @@
 //! Floor 4: the AMQP 1.0 link engine: connection, session, link and delivery machines. [AMQP 2]
 //!
 //! Promises: sans-IO and deterministic: bytes and the time come in as arguments, bytes and events are
-//! asked for; hostile bytes never panic, never take more memory than the limits named in [`Options`]
+//! asked for; hostile bytes never panic, never take more memory than the limits named in [`LinkOptions`]
 //! and `base::limits`, and are answered with the condition the specification names. Never: no
 //! message is looked into, nothing of queues or exchanges is known here.
 //!
-//! Read first: [`Connection`] (its four kinds of methods), [`Event`], [`Options`].
+//! Read first: [`Connection`] (its four kinds of methods), [`Event`], [`LinkOptions`].
 
 mod connection;
 mod error;
@@ -25,7 +25,7 @@ pub use connection::{Connection, Sending, Unsendable};
 pub use event::{Arrived, Counters, Event, Fates};
 pub use fuzz::{fuzz_connection, fuzz_frame};
 pub use handles::{LinkHandle, SessionHandle};
-pub use options::{ClientOptions, ClientSasl, Identity, Options};
+pub use options::{ClientOptions, ClientSasl, Identity, LinkOptions};
 pub use payload::Payload;
 
 #[cfg(test)]

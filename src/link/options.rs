@@ -5,7 +5,7 @@ use crate::wire::performative::{Fields, Symbol};
 
 /// Settings of one connection in the server role.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct LinkOptions {
     /// Who we say we are in `open`.
     pub identity: Identity,
     /// SASL mechanisms in the order of our preference; a peer is refused if there are none.
@@ -39,7 +39,7 @@ pub struct Options {
     pub initial_delivery_id: Serial,
 }
 
-impl Default for Options {
+impl Default for LinkOptions {
     fn default() -> Self {
         Self {
             identity: Identity::default(),
@@ -68,7 +68,7 @@ pub struct ClientOptions {
     /// The `hostname` of sasl-init and open.
     pub hostname: Option<String>,
     /// The rest, as for a server; `mechanisms` and `allow_plain_amqp` are not used.
-    pub options: Options,
+    pub options: LinkOptions,
 }
 
 /// How a client authenticates.

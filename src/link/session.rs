@@ -58,7 +58,7 @@ pub(super) struct Session {
     pub(super) links: Vec<Option<Box<Link>>>,
     /// Our handle by the peer's.
     handles_in: Vec<Option<u32>>,
-    pub(super) sent: Unsettled<Sent>,
+    pub(super) sent: Unsettled<SentDelivery>,
     pub(super) received: Unsettled<Received>,
     /// Dispositions to be sent, in order, neighbours joined.
     pub(super) dispositions: Vec<Disposition>,
@@ -72,7 +72,7 @@ pub(super) struct Session {
 
 /// A delivery that we sent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
+pub(super) struct SentDelivery {
     /// Our handle of its link.
     pub(super) handle: u32,
     pub(super) token: u64,
@@ -390,7 +390,7 @@ impl Session {
 }
 
 /// The tokens of deliveries whose outcome was not told: each token is told once.
-pub(super) fn undecided(sent: Vec<Sent>) -> Vec<u64> {
+pub(super) fn undecided(sent: Vec<SentDelivery>) -> Vec<u64> {
     let undecided = sent.into_iter().filter(|sent| !sent.decided);
     undecided.map(|sent| sent.token).collect()
 }

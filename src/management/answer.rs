@@ -3,7 +3,7 @@
 use crate::base::{Lsn, Name};
 use crate::broker::binding::Binding;
 use crate::broker::{Destination, QueueInfo, Warning};
-use crate::wire::{self, Array, Kind, SectionKind, Value, encode_value};
+use crate::wire::{self, Array, SectionKind, Value, ValueKind, encode_value};
 
 use super::path::BindingPath;
 use super::refusal::{Refusal, Status};
@@ -59,7 +59,7 @@ impl Success {
 /// A queue as RabbitMQ describes it; `messages_dead_pending` is there when dead letters wait in it.
 pub fn queue(info: &QueueInfo, vhost: &Name, node: &str) -> Value {
     let text = |text: &str| Value::string(text);
-    let replicas = Array::new(Kind::String, vec![text(node)]);
+    let replicas = Array::new(ValueKind::String, vec![text(node)]);
     let replicas = replicas.map_or(Value::Null, Value::Array);
     let consumers = u32::try_from(info.consumer_count).unwrap_or(u32::MAX);
     let mut pairs = vec![

@@ -9,7 +9,7 @@ use crate::broker::binding::Binding;
 use crate::broker::registry::TopicMap;
 use crate::broker::{Core, Effects};
 use crate::wire::{
-    DecodeError, Kind, Reader, SectionIndex, Value, check_values, walk, without_leading_null,
+    DecodeError, Reader, SectionIndex, Value, ValueKind, check_values, walk, without_leading_null,
 };
 
 use super::answer::{self, Success};
@@ -382,4 +382,9 @@ impl Request {
 }
 
 const REPLY_TO: &str = "$me";
-const MESSAGE_ID_KINDS: [Kind; 4] = [Kind::Ulong, Kind::Uuid, Kind::Binary, Kind::String];
+const MESSAGE_ID_KINDS: [ValueKind; 4] = [
+    ValueKind::Ulong,
+    ValueKind::Uuid,
+    ValueKind::Binary,
+    ValueKind::String,
+];

@@ -8,8 +8,8 @@ use crate::broker::exchange::ExchangeKind;
 use crate::broker::names::check_new_name;
 use crate::broker::router::{BindingSlice, BindingsOf};
 use crate::broker::{
-    Command, Core, Destination, Effects, Kind, QueueCommand, QueueInfo, Reply, TopologyCommand,
-    Warning,
+    Command, Core, Destination, Effects, ObjectKind, QueueCommand, QueueInfo, Reply,
+    TopologyCommand, Warning,
 };
 use crate::wire::Value;
 
@@ -82,13 +82,13 @@ impl Operations<'_> {
         name: &Name,
         body: QueueBody,
     ) -> Result<DeclaredQueue, Refusal> {
-        self.require(Right::Configure, Kind::Queue, name)?;
-        check_new_name(Kind::Queue, name)?;
+        self.require(Right::Configure, ObjectKind::Queue, name)?;
+        check_new_name(ObjectKind::Queue, name)?;
         if let Some(exchange) = text_argument(&body.arguments, "x-dead-letter-exchange")
             && self.queue(name).is_err()
         {
-            self.require(Right::Read, Kind::Queue, name)?;
-            self.require(Right::Write, Kind::Exchange, exchange)?;
+            self.require(Right::Read, ObjectKind::Queue, name)?;
+            self.require(Right::Write, ObjectKind::Exchange, exchange)?;
         }
         let reply = self.apply(Command::Queue(QueueCommand::Declare {
             connection: Some(self.caller.connection),
@@ -124,7 +124,7 @@ impl Operations<'_> {
 
     /// Removes the ready messages of a queue; how many. Right: read.
     pub fn purge_queue(&mut self, name: &Name) -> Result<(u64, Lsn), Refusal> {
-        self.require(Right::Read, Kind::Queue, name)?;
+        self.require(Right::Read, ObjectKind::Queue, name)?;
         let reply = self.apply(Command::Queue(QueueCommand::Purge {
             connection: Some(self.caller.connection),
             name: name.clone(),
@@ -138,7 +138,7 @@ impl Operations<'_> {
 
     /// Deletes a queue, also a missing one; how many ready messages it had. Right: configure.
     pub fn delete_queue(&mut self, name: &Name, only: DeleteIf) -> Result<(u64, Lsn), Refusal> {
-        self.require(Right::Configure, Kind::Queue, name)?;
+        self.require(Right::Configure, ObjectKind::Queue, name)?;
         let reply = self.apply(Command::Queue(QueueCommand::Delete {
             connection: Some(self.caller.connection),
             name: name.clone(),
@@ -158,10 +158,10 @@ impl Operations<'_> {
         name: &Name,
         body: ExchangeBody,
     ) -> Result<DeclaredExchange, Refusal> {
-        self.require(Right::Configure, Kind::Exchange, name)?;
+        self.require(Right::Configure, ObjectKind::Exchange, name)?;
         if let Some(alternate) = text_argument(&body.arguments, "alternate-exchange") {
-            self.require(Right::Read, Kind::Exchange, name)?;
-            self.require(Right::Write, Kind::Exchange, alternate)?;
+            self.require(Right::Read, ObjectKind::Exchange, name)?;
+            self.require(Right::Write, ObjectKind::Exchange, alternate)?;
         }
         let reply = self.apply(Command::Topology(TopologyCommand::ExchangeDeclare {
             name: name.clone(),
@@ -187,7 +187,7 @@ impl Operations<'_> {
 
     /// Deletes an exchange, also a missing one. Right: configure.
     pub fn delete_exchange(&mut self, name: &Name, only: DeleteIf) -> Result<Lsn, Refusal> {
-        self.require(Right::Configure, Kind::Exchange, name)?;
+        self.require(Right::Configure, ObjectKind::Exchange, name)?;
         self.done(Command::Topology(TopologyCommand::ExchangeDelete {
             name: name.clone(),
             if_unused: only.unused,
@@ -282,10 +282,12 @@ impl Operations<'_> {
         key: &Name,
     ) -> Result<(), Refusal> {
         match destination {
-            Destination::Queue(name) => self.require(Right::Write, Kind::Queue, name)?,
-            Destination::Exchange(name) => self.require(Right::Write, Kind::Exchange, name)?,
+            Destination::Queue(name) => self.require(Right::Write, ObjectKind::Queue, name)?,
+            Destination::Exchange(name) => {
+                self.require(Right::Write, ObjectKind::Exchange, name)?;
+            }
         }
-        self.require(Right::Read, Kind::Exchange, source)?;
+        self.require(Right::Read, ObjectKind::Exchange, source)?;
         let Some(topic) = self.caller.topics.and_then(|topics| topics.get(source)) else {
             return Ok(());
         };
@@ -297,7 +299,7 @@ impl Operations<'_> {
         Ok(())
     }
 
-    fn require(&self, right: Right, kind: Kind, name: &str) -> Result<(), Refusal> {
+    fn require(&self, right: Right, kind: ObjectKind, name: &str) -> Result<(), Refusal> {
         if self.caller.permissions.allow(right, name) {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! What management refuses: a status and a text that says why.
 
 use crate::access::Right;
-use crate::broker::{Error, Kind};
+use crate::broker::{Error, ObjectKind};
 use crate::wire::DecodeError;
 
 /// The status of an answer, as HTTP numbers them.
@@ -70,7 +70,7 @@ impl Refusal {
     }
 
     /// A right that is missing.
-    pub fn no_right(user: &str, right: Right, kind: Kind, name: &str) -> Self {
+    pub fn no_right(user: &str, right: Right, kind: ObjectKind, name: &str) -> Self {
         let right = right.as_str();
         Self {
             status: Status::Forbidden,

@@ -13,7 +13,7 @@ use crate::base::limits::{
 use crate::base::{Account, Gauge, Name, check_routing_key};
 use crate::deaths;
 use crate::wire::{
-    Kind, Pair, Pairs, Reader, SectionIndex, Value, check_annotations, decode_value,
+    Pair, Pairs, Reader, SectionIndex, Value, ValueKind, check_annotations, decode_value,
 };
 
 /// Memory of annotations kept apart beside their bytes, in bytes.
@@ -299,7 +299,7 @@ impl Message {
             return Ok(Vec::new());
         };
         let mut reader = Reader::new(value);
-        if reader.kind() != Some(Kind::List) {
+        if reader.kind() != Some(ValueKind::List) {
             return Err(MessageError::Cc {
                 found: shown(value),
             });

@@ -17,5 +17,5 @@ mod text;
 
 pub use render::{Detail, OTHER, render};
 pub use snapshot::{Depth, LOCK_HOLD_BOUNDS_NS, Links, QueueFigures, Queues, Snapshot, Vhost};
-pub use table::{Kind, Metric, Scope, TABLE};
+pub use table::{Metric, MetricKind, Scope, TABLE};
 pub use text::CONTENT_TYPE;

@@ -2,7 +2,7 @@
 
 /// How a metric behaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only rises while the process lives.
     Counter,
     /// Rises and falls.
@@ -11,7 +11,7 @@ pub enum Kind {
     Histogram,
 }
 
-impl Kind {
+impl MetricKind {
     /// Its word in the text form.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ pub struct Metric {
     /// Its name.
     pub name: &'static str,
     /// How it behaves.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// What its values are told apart by.
     pub labels: &'static [&'static str],
     /// Where it is given.
@@ -55,7 +55,7 @@ macro_rules! metrics {
             #[doc = $help]
             pub const $constant: Metric = Metric {
                 name: $name,
-                kind: Kind::$kind,
+                kind: MetricKind::$kind,
                 labels: &$labels,
                 scope: Scope::$scope,
                 help: $help,

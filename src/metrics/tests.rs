@@ -215,12 +215,12 @@ fn every_metric_is_written_once_with_its_type_help_and_labels() {
         );
         assert_eq!(
             name.ends_with("_total"),
-            metric.kind == Kind::Counter,
+            metric.kind == MetricKind::Counter,
             "{name}"
         );
         let sample = match metric.kind {
-            Kind::Histogram => format!("{name}_count"),
-            Kind::Counter | Kind::Gauge => name.to_owned(),
+            MetricKind::Histogram => format!("{name}_count"),
+            MetricKind::Counter | MetricKind::Gauge => name.to_owned(),
         };
         let lines = lines(&text, &sample);
         assert!(!lines.is_empty(), "{name}");
@@ -268,10 +268,10 @@ fn the_dashboard_asks_for_metrics_that_exist() {
     assert!(asked.len() > 15, "{asked:?}");
     for name in asked {
         let known = TABLE.iter().any(|metric| match metric.kind {
-            Kind::Histogram => name
+            MetricKind::Histogram => name
                 .strip_prefix(metric.name)
                 .is_some_and(|suffix| ["_bucket", "_sum", "_count"].contains(&suffix)),
-            Kind::Counter | Kind::Gauge => name == metric.name,
+            MetricKind::Counter | MetricKind::Gauge => name == metric.name,
         });
         assert!(known, "{name}");
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::vhost::{Failed, Vhost};
 use crate::base::Position;
-use crate::broker::queue::State;
+use crate::broker::queue::MessageState;
 use crate::broker::{BrowsedMessage, Content};
 use crate::message::{Message, Route};
 use crate::store::Disk;
@@ -37,7 +37,7 @@ impl<D: Disk> Vhost<D> {
     pub(crate) fn browse(
         &self,
         queue: &str,
-        state: State,
+        state: MessageState,
         from: Position,
         count: usize,
     ) -> Result<Piece, Failed> {

@@ -13,7 +13,7 @@ use super::store::Store;
 use crate::base::Lsn;
 use crate::record::Stored;
 use crate::store::{
-    Disk, Due, GroupCommit, Maintained, StoreError, StoreState, SyncPolicy, Waiting, Writer,
+    CommitBacklog, Disk, Due, GroupCommit, Maintained, StoreError, StoreState, SyncPolicy, Writer,
 };
 
 /// Bytes that rewriting may read and write between two commits.
@@ -102,7 +102,7 @@ impl<D: Disk> Committer<D> {
         let is_awaited =
             self.upkeep == Maintained::More || self.store.journal_waker().awaited() > durable;
         let (bytes, arrived_bytes) = self.store.journal().waiting_bytes();
-        let waiting = Waiting {
+        let waiting = CommitBacklog {
             any: self.writer.has_work(),
             awaited: is_awaited,
             bytes,

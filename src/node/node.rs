@@ -15,7 +15,7 @@ use super::vhosts::Vhosts;
 use crate::access::Password;
 use crate::base::{Lsn, Name};
 use crate::broker::registry::{Registry, RegistryFact};
-use crate::broker::{Command, Core, Options, UpkeepCommand};
+use crate::broker::{Command, Core, CoreOptions, UpkeepCommand};
 use crate::gateway::Environment;
 use crate::store::Disk;
 
@@ -36,7 +36,7 @@ pub(crate) struct Node<D: Disk> {
     /// Called when the core of a vhost fails.
     pub(crate) failure: Arc<Signal>,
     /// How the core of a vhost is made; the name is another one each time.
-    pub(crate) core_options: Options,
+    pub(crate) core_options: CoreOptions,
     /// The type of queues that are declared without one.
     pub(crate) default_queue_type: Name,
     /// Held while the registry is changed. First in the order of locks.
@@ -117,8 +117,8 @@ impl<D: Disk> Node<D> {
     }
 
     /// How the core of a vhost is made.
-    fn core_options(&self, vhost: &Name) -> Options {
-        Options {
+    fn core_options(&self, vhost: &Name) -> CoreOptions {
+        CoreOptions {
             vhost: vhost.clone(),
             ..self.core_options.clone()
         }

@@ -42,7 +42,7 @@ const RECORDS_PART: u64 = 4;
 const RECORDS_BYTES: (u64, u64) = (2 * 1024 * 1024, 32 * 1024 * 1024);
 /// Where messages go.
 #[derive(Debug)]
-pub(crate) enum Place<D: Disk> {
+pub(crate) enum SpillTarget<D: Disk> {
     /// Durable ones are in the journal, others are spilled beside it.
     Journal(Arc<Store<D>>),
     /// All are spilled.
@@ -54,7 +54,7 @@ pub(crate) enum Place<D: Disk> {
 /// Keeps the messages of all vhosts within the memory budget.
 #[derive(Debug)]
 pub(crate) struct Pager<D: Disk> {
-    place: Place<D>,
+    place: SpillTarget<D>,
     budget_bytes: AtomicU64,
     /// What the messages of all vhosts take that are in memory, about.
     used_bytes: AtomicU64,
@@ -114,7 +114,7 @@ pub(crate) enum EvictionJob {
 
 impl<D: Disk> Pager<D> {
     /// A pager whose work somebody has to carry out.
-    pub(crate) fn new(place: Place<D>, budget_bytes: u64) -> Self {
+    pub(crate) fn new(place: SpillTarget<D>, budget_bytes: u64) -> Self {
         Self {
             place,
             budget_bytes: AtomicU64::new(budget_bytes),
@@ -147,7 +147,7 @@ impl<D: Disk> Pager<D> {
 
     /// Whether messages can leave memory at all.
     pub(crate) const fn has_place(&self) -> bool {
-        !matches!(self.place, Place::Nowhere)
+        !matches!(self.place, SpillTarget::Nowhere)
     }
 
     /// The memory of a vhost's messages changed: of those that are here and of those that are not.
@@ -162,7 +162,7 @@ impl<D: Disk> Pager<D> {
             self.grown.wake();
         }
         if self.over_bytes() > self.budget_bytes.load(Ordering::Relaxed) / LUMP_PART
-            && !matches!(self.place, Place::Nowhere)
+            && !matches!(self.place, SpillTarget::Nowhere)
             && !self.is_over.swap(true, Ordering::Relaxed)
         {
             self.evictions.push([EvictionJob::Look]);
@@ -183,7 +183,7 @@ impl<D: Disk> Pager<D> {
 
     /// Notes whether publishers should wait, and gives those that did when it is over.
     fn note_crowd(&self) -> UnblockedPublishers {
-        let is_crowded = !matches!(self.place, Place::Nowhere) && self.is_full();
+        let is_crowded = !matches!(self.place, SpillTarget::Nowhere) && self.is_full();
         if self.is_crowded.load(Ordering::Relaxed) == is_crowded {
             return UnblockedPublishers::default();
         }
@@ -218,8 +218,8 @@ impl<D: Disk> Pager<D> {
 
     fn waiting_bytes(&self) -> (u64, u64) {
         match &self.place {
-            Place::Journal(store) => store.waiting_bytes(),
-            Place::Spilled(_) | Place::Nowhere => (0, 0),
+            SpillTarget::Journal(store) => store.waiting_bytes(),
+            SpillTarget::Spilled(_) | SpillTarget::Nowhere => (0, 0),
         }
     }
 
@@ -269,9 +269,9 @@ impl<D: Disk> Pager<D> {
     /// Bytes spilled and not let go.
     pub(crate) fn spilled_bytes(&self) -> u64 {
         match &self.place {
-            Place::Journal(store) => store.stats().spilled_bytes,
-            Place::Spilled(spill) => spill.bytes(),
-            Place::Nowhere => 0,
+            SpillTarget::Journal(store) => store.stats().spilled_bytes,
+            SpillTarget::Spilled(spill) => spill.bytes(),
+            SpillTarget::Nowhere => 0,
         }
     }
 
@@ -305,9 +305,9 @@ impl<D: Disk> Pager<D> {
     pub(super) fn spill(&self, now_ns: u64, spill: &Spill) -> Lsn {
         let bytes = record::encode_spill(spill);
         let written = match &self.place {
-            Place::Journal(store) => store.journal().spill(&bytes),
-            Place::Spilled(files) => files.spill(&bytes),
-            Place::Nowhere => Ok(Lsn(0)),
+            SpillTarget::Journal(store) => store.journal().spill(&bytes),
+            SpillTarget::Spilled(files) => files.spill(&bytes),
+            SpillTarget::Nowhere => Ok(Lsn(0)),
         };
         self.has_spilled.store(true, Ordering::Relaxed);
         written.unwrap_or_else(|error| {
@@ -321,17 +321,17 @@ impl<D: Disk> Pager<D> {
     /// Lets a spilled piece go. Blocks.
     pub(super) fn unspill(&self, name: Lsn) {
         match &self.place {
-            Place::Journal(store) => store.journal().unspill(name),
-            Place::Spilled(spill) => spill.unspill(name),
-            Place::Nowhere => {}
+            SpillTarget::Journal(store) => store.journal().unspill(name),
+            SpillTarget::Spilled(spill) => spill.unspill(name),
+            SpillTarget::Nowhere => {}
         }
     }
 
     /// Records up to this one can be read back.
     pub(super) fn written(&self) -> Lsn {
         match &self.place {
-            Place::Journal(store) => store.durable(),
-            Place::Spilled(_) | Place::Nowhere => Lsn(0),
+            SpillTarget::Journal(store) => store.durable(),
+            SpillTarget::Spilled(_) | SpillTarget::Nowhere => Lsn(0),
         }
     }
 }

@@ -37,11 +37,11 @@ struct Inner {
     held: BTreeMap<Name, usize>,
     /// How many one may have.
     of_user_max: usize,
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingConnection>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingConnection {
     id: ConnectionId,
     user: Name,
     outbox: Arc<Outbox>,
@@ -93,7 +93,7 @@ impl Partials {
                 waiting.is_woken = false;
                 return None;
             }
-            inner.waiting.push(Waiting {
+            inner.waiting.push(WaitingConnection {
                 id,
                 user: user.clone(),
                 outbox: Arc::clone(outbox),
@@ -113,7 +113,7 @@ impl Partials {
     /// Whether somebody waits to whom this one would be of use.
     pub(crate) fn is_short(&self, permit: &Permit) -> bool {
         let inner = self.inner.lock();
-        let is_of_use = |it: &Waiting| {
+        let is_of_use = |it: &WaitingConnection| {
             !it.is_woken && (it.user == permit.user || inner.held_by(&it.user) < inner.of_user_max)
         };
         // In an alarm they wait for its end.

@@ -9,7 +9,7 @@ use super::committer::Committer;
 use super::store::Store;
 use crate::base::{Lsn, Name, Now, Timestamp};
 use crate::broker::registry::{Piece, Registry, RegistryFact, RestoringAll};
-use crate::broker::{Core, Options, Restoring};
+use crate::broker::{Core, CoreOptions, Restoring};
 use crate::record::{self, RecordError};
 use crate::store::{self, Disk, GroupCommit, Restored};
 
@@ -35,7 +35,7 @@ pub(crate) struct Entry<O> {
     pub(crate) registry: Registry,
     /// How the core of a vhost is made.
     pub(crate) core_options: O,
-    pub(crate) store_options: store::Options,
+    pub(crate) store_options: store::StoreOptions,
     pub(crate) group_commit: GroupCommit,
     /// Tells this journal from others.
     pub(crate) seed: u64,
@@ -51,7 +51,7 @@ pub(crate) enum NotRecovered<E> {
     Registry(E),
 }
 
-impl<O: Fn(&Name) -> Options> Entry<O> {
+impl<O: Fn(&Name) -> CoreOptions> Entry<O> {
     /// Reads what is on a disk and opens its journal. `complete` adds to the registry what has to be
     /// there, and gives the facts of that; it is told whether nothing was there before.
     pub(crate) fn recover<D: Disk, E>(
@@ -135,7 +135,7 @@ impl Reading {
         Some(format!("it was written by a newer version: {error}"))
     }
 
-    fn take(&mut self, restored: Restored<'_>, options: impl Fn(&Name) -> Options) {
+    fn take(&mut self, restored: Restored<'_>, options: impl Fn(&Name) -> CoreOptions) {
         let (lsn, payload, in_checkpoint) = match restored {
             Restored::Stamp(stamp) => {
                 self.stopped = stamp;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::kind::{Kind, OfMessage, OfTopology};
+use super::kind::{FactKind, OfMessage, OfTopology};
 use super::{RecordError, VERSION, checkpointed, place, registry};
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
@@ -82,11 +82,13 @@ pub fn body_of(payload: &Bytes) -> Option<Bytes> {
 }
 
 fn fact(byte: u8, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {
-    Ok(match Kind::of_byte(byte).ok_or(RecordError::Fact(byte))? {
-        Kind::Message(kind) => of_message(kind, fields)?,
-        Kind::Topology(kind) => Fact::Topology(topology(kind, fields)?),
-        Kind::Registry(kind) => Fact::Registry(Box::new(registry::decode(kind, fields)?)),
-    })
+    Ok(
+        match FactKind::of_byte(byte).ok_or(RecordError::Fact(byte))? {
+            FactKind::Message(kind) => of_message(kind, fields)?,
+            FactKind::Topology(kind) => Fact::Topology(topology(kind, fields)?),
+            FactKind::Registry(kind) => Fact::Registry(Box::new(registry::decode(kind, fields)?)),
+        },
+    )
 }
 
 fn of_message(kind: OfMessage, fields: &mut Fields<'_>) -> Result<Fact, RecordError> {

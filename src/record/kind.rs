@@ -79,13 +79,13 @@ kinds! {
 
 /// Any kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum FactKind {
     Message(OfMessage),
     Topology(OfTopology),
     Registry(OfRegistry),
 }
 
-impl Kind {
+impl FactKind {
     /// The kind of this byte, if a version of this program knows it.
     pub(super) fn of_byte(byte: u8) -> Option<Self> {
         let message = OfMessage::of_byte(byte).map(Self::Message);

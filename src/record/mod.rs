@@ -30,7 +30,7 @@ pub use elide::{Renamed, append};
 pub use encode::Stored;
 pub use error::RecordError;
 pub use fuzz::fuzz_record;
-pub use paging::{Found, encode_spill, loaded, records_of};
+pub use paging::{RecordRead, encode_spill, loaded, records_of};
 
 /// The version that is written. Never 0: that is how a bare message begins.
 const VERSION: u8 = 1;

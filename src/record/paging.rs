@@ -52,7 +52,7 @@ pub fn records_of(load: &PageIn) -> Vec<Lsn> {
 
 /// What was read of a record.
 #[derive(Clone, Debug)]
-pub enum Found {
+pub enum RecordRead {
     /// All of it.
     Whole(Bytes),
     /// Of a body in pieces, the first: the messages that name it are read when they are delivered.
@@ -61,12 +61,12 @@ pub enum Found {
 
 /// Takes the messages of a block out of the records that were read. Those whose record is missing,
 /// or does not hold them, are left out: they are damaged.
-pub fn loaded(load: &PageIn, records: impl IntoIterator<Item = (Lsn, Found)>) -> PagedIn {
+pub fn loaded(load: &PageIn, records: impl IntoIterator<Item = (Lsn, RecordRead)>) -> PagedIn {
     let mut reader = Reader::default();
     for (lsn, found) in records {
         match found {
-            Found::Whole(payload) => reader.take(lsn, payload),
-            Found::Beginning(bytes) => {
+            RecordRead::Whole(payload) => reader.take(lsn, payload),
+            RecordRead::Beginning(bytes) => {
                 reader.bodies.insert(lsn, Bare::Blob(bytes, Arc::new(lsn)));
             }
         }

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::{
-    Found, RecordError, Stored, decode, decode_block, encode_spill, fuzz_record, loaded, records_of,
+    RecordError, RecordRead, Stored, decode, decode_block, encode_spill, fuzz_record, loaded,
+    records_of,
 };
 use crate::access::{PasswordHash, Permissions, Tag, TopicPermissions, User, UserLimits};
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
@@ -462,9 +463,9 @@ fn messages_are_read_back_from_the_records_that_hold_them(
     }
 }
 
-fn whole(records: Vec<(Lsn, Bytes)>) -> impl Iterator<Item = (Lsn, Found)> {
+fn whole(records: Vec<(Lsn, Bytes)>) -> impl Iterator<Item = (Lsn, RecordRead)> {
     let records = records.into_iter();
-    records.map(|(lsn, bytes)| (lsn, Found::Whole(bytes)))
+    records.map(|(lsn, bytes)| (lsn, RecordRead::Whole(bytes)))
 }
 
 #[test]
@@ -490,7 +491,7 @@ fn spilled_blocks_are_read_back_whole() {
         wanted: [0, 2].map(|n| wanted(Position(n))).to_vec(),
     };
     let piece = Bytes::from(encode_spill(&spill));
-    let read = loaded(&load, [(Lsn(1 << 63), Found::Whole(piece))]);
+    let read = loaded(&load, [(Lsn(1 << 63), RecordRead::Whole(piece))]);
     let places: Vec<_> = read.messages.iter().map(|(at, ..)| at.0).collect();
     assert_eq!(places, [0, 2]);
     for (_, message, came_by) in &read.messages {

@@ -88,17 +88,17 @@ mod tests {
 
     use super::*;
     use crate::base::Seed;
-    use crate::broker::{Command, Core, Effects, Options, QueueCommand};
+    use crate::broker::{Command, Core, CoreOptions, Effects, QueueCommand};
     use crate::node::Signal;
     use crate::server::clock::SystemClock;
-    use crate::server::{Pager, Place};
+    use crate::server::{Pager, SpillTarget};
 
     /// Each hold looks at [`LISTING_SLICE`] queues at most, however many there are.
     #[test]
     fn ten_thousand_queues_are_counted_in_slices() {
         const QUEUES: usize = 10_000;
         let clock = SystemClock::start();
-        let mut core = Core::new(Options::new(Name::from("v"), Seed(1)));
+        let mut core = Core::new(CoreOptions::new(Name::from("v"), Seed(1)));
         let mut effects = Effects::new();
         for index in 0..QUEUES {
             let declare = Command::Queue(QueueCommand::Declare {
@@ -112,7 +112,7 @@ mod tests {
             core.apply(clock.now(), declare, &mut effects);
         }
         let failure = Arc::new(Signal::default());
-        let pager = Arc::new(Pager::new(Place::Nowhere, 0));
+        let pager = Arc::new(Pager::new(SpillTarget::Nowhere, 0));
         let vhost = Vhost::new(core, None, pager, Seed(1), Arc::new(clock), failure);
         let figures = vhost_figures(&vhost, 10, Detail::Queues);
         assert_eq!(figures.queues.count, QUEUES as u64);

@@ -57,7 +57,7 @@ type BrokerDisk = tests::moody_disk::MoodyDisk;
 
 /// The parts of the node, on that disk.
 type Pager = crate::node::pager::Pager<BrokerDisk>;
-type Place = crate::node::pager::Place<BrokerDisk>;
+type SpillTarget = crate::node::pager::SpillTarget<BrokerDisk>;
 type Store = crate::node::Store<BrokerDisk>;
 type Vhost = crate::node::Vhost<BrokerDisk>;
 

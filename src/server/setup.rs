@@ -14,8 +14,8 @@ use crate::broker::names::TEMPORARY_PREFIX;
 use crate::broker::queue::BLOCK_SHIFT_MAX;
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec, check_name};
 use crate::config::{ANY_VHOST, Settings, SyncSetting, UserEntry, UserTagsEntry};
-use crate::gateway::{Bodies, Environment, Options};
-use crate::link::{Identity, Options as LinkOptions};
+use crate::gateway::{Bodies, Environment, GatewayOptions};
+use crate::link::{Identity, LinkOptions};
 use crate::message::KeyRule;
 use crate::node::Node;
 use crate::node::partials::Partials;
@@ -24,7 +24,7 @@ use crate::wire::performative::{FieldValue, Symbol, fields};
 
 use super::clock::SystemClock;
 use super::errors::StartError;
-use super::{BrokerDisk, Pager, Place, Store};
+use super::{BrokerDisk, Pager, SpillTarget, Store};
 
 /// With less memory budget than this for each slot of a block, in bytes, blocks are smaller.
 const BUDGET_OF_SLOT_BYTES: u64 = 16 * 1024;
@@ -180,14 +180,14 @@ fn salts() -> Salts {
 }
 
 /// Sizes and rules of the journal as configured. A segment has room for the largest message.
-pub(super) fn store_options(settings: &Settings) -> store::Options {
+pub(super) fn store_options(settings: &Settings) -> store::StoreOptions {
     let largest = settings
         .max_message_size
         .0
         .saturating_mul(2)
         .saturating_add(1 << 20);
     let segment_bytes = settings.segment_size.0.max(largest);
-    store::Options {
+    store::StoreOptions {
         segment_bytes: u32::try_from(segment_bytes).unwrap_or(u32::MAX),
         sync: match settings.sync {
             SyncSetting::Always => SyncPolicy::Always,
@@ -196,7 +196,7 @@ pub(super) fn store_options(settings: &Settings) -> store::Options {
             },
             SyncSetting::Never => SyncPolicy::Never,
         },
-        ..store::Options::default()
+        ..store::StoreOptions::default()
     }
 }
 
@@ -209,23 +209,23 @@ pub(super) const fn group_commit(settings: &Settings) -> GroupCommit {
 }
 
 /// Where messages beyond the memory budget go as configured.
-fn paging_place(settings: &Settings, store: Option<Arc<Store>>) -> Place {
+fn paging_place(settings: &Settings, store: Option<Arc<Store>>) -> SpillTarget {
     if settings.memory_budget.0 == 0 {
-        return Place::Nowhere;
+        return SpillTarget::Nowhere;
     }
     if let Some(store) = store {
-        return Place::Journal(store);
+        return SpillTarget::Journal(store);
     }
     let directory = settings
         .spill_dir
         .clone()
         .unwrap_or_else(std::env::temp_dir);
     match BrokerDisk::visit(&directory) {
-        Ok(disk) => Place::Spilled(store::Spill::new(disk, seed().0)),
+        Ok(disk) => SpillTarget::Spilled(store::Spill::new(disk, seed().0)),
         Err(error) => {
             let directory = directory.display();
             tracing::warn!(%directory, %error, "messages beyond the budget stay in memory");
-            Place::Nowhere
+            SpillTarget::Nowhere
         }
     }
 }
@@ -277,12 +277,12 @@ fn temporary_prefix() -> String {
 }
 
 /// How the core of a vhost is made.
-pub(super) fn core_options(settings: &Settings, vhost: &Name, seed: Seed) -> broker::Options {
-    broker::Options {
+pub(super) fn core_options(settings: &Settings, vhost: &Name, seed: Seed) -> broker::CoreOptions {
+    broker::CoreOptions {
         unsettled_max: settings.unsettled_max,
         journal: settings.data_directory().is_some(),
         block_shift: block_shift(settings),
-        ..broker::Options::new(vhost.clone(), seed)
+        ..broker::CoreOptions::new(vhost.clone(), seed)
     }
 }
 
@@ -311,7 +311,7 @@ pub(super) fn idle_time_out_ms(settings: &Settings) -> u32 {
 }
 
 /// How gateways behave as configured.
-fn options(settings: &Settings, registry: &Registry, seed: Seed) -> Options {
+fn options(settings: &Settings, registry: &Registry, seed: Seed) -> GatewayOptions {
     let u32 = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     let anonymous_user = registry.user(&settings.anonymous_user);
     let anonymous_user = anonymous_user.map(|user| user.name.clone());
@@ -333,7 +333,7 @@ fn options(settings: &Settings, registry: &Registry, seed: Seed) -> Options {
         partial_bytes_max: settings.max_message_size.0.saturating_mul(2),
         ..LinkOptions::default()
     };
-    Options {
+    GatewayOptions {
         link,
         node: Name::from(&*settings.node_name),
         anonymous_user,

@@ -7,7 +7,7 @@ use super::durable::{Archive, durable_state};
 use super::model::{ModelMessage, ModelQueue, ModelState};
 use crate::base::{HolderId, Position, QueueId};
 use crate::broker::Memory;
-use crate::broker::queue::{Queue, State, Usage};
+use crate::broker::queue::{MessageState, Queue, Usage};
 
 impl World {
     /// Every message of every queue, and every count, as the model has it.
@@ -63,14 +63,14 @@ impl World {
         for queue in self.core.queues() {
             let messages = &queue.messages;
             let mut found = (0, 0, Usage::default());
-            for state in [State::Ready, State::Held, State::Dying] {
+            for state in [MessageState::Ready, MessageState::Held, MessageState::Dying] {
                 let mut from = Position(0);
                 while let Some(position) = messages.find(state, from) {
                     from = Position(position.0 + 1);
                     let size_bytes = messages
                         .disk_ref(position)
                         .map_or(0, |disk_ref| disk_ref.size_bytes);
-                    found.0 += u64::from(state == State::Ready);
+                    found.0 += u64::from(state == MessageState::Ready);
                     found.1 += 1;
                     if messages.is_evicted(position) {
                         found.2.add(size_bytes);
@@ -141,7 +141,7 @@ type Shown = (String, u32, u32, u32, Vec<(String, String, u64)>);
 
 fn real_messages(queue: &Queue, archive: &Archive) -> BTreeMap<Position, Shown> {
     let mut shown = BTreeMap::new();
-    for state in [State::Ready, State::Held, State::Dying] {
+    for state in [MessageState::Ready, MessageState::Held, MessageState::Dying] {
         let mut from = Position(0);
         while let Some(position) = queue.messages.find(state, from) {
             from = Position(position.0 + 1);
@@ -151,8 +151,8 @@ fn real_messages(queue: &Queue, archive: &Archive) -> BTreeMap<Position, Shown> 
             let holder = queue.messages.slot(position).map_or(0, |s| s.holder.0);
             let pending = queue.pending.entry(position);
             let name = match (state, pending) {
-                (State::Held, _) => format!("held by {holder}"),
-                (State::Dying, Some(p)) => format!("pending {:?} {:?}", p.reason, p.targets),
+                (MessageState::Held, _) => format!("held by {holder}"),
+                (MessageState::Dying, Some(p)) => format!("pending {:?} {:?}", p.reason, p.targets),
                 (state, _) => format!("{state:?}"),
             };
             let Some((message, _)) = archive.message(queue, position) else {

@@ -7,11 +7,11 @@ use bytes::Bytes;
 
 use crate::base::{Lsn, Millis, Name, Position, QueueId};
 use crate::broker::binding::Binding;
-use crate::broker::queue::{DiskRef, Queue, State};
+use crate::broker::queue::{DiskRef, MessageState, Queue};
 use crate::broker::{Core, Destination, PageIn, PagedIn, Record, Wanted};
 use crate::deaths::{History, Reason};
 use crate::message::{Message, Route};
-use crate::record::{self, Found, Stored};
+use crate::record::{self, RecordRead, Stored};
 use crate::store::Payload;
 
 /// What must be the same in a core rebuilt from the facts.
@@ -112,12 +112,12 @@ impl Archive {
         self.records.remove(&lsn);
     }
 
-    fn found(&self, name: Lsn) -> Option<Found> {
+    fn found(&self, name: Lsn) -> Option<RecordRead> {
         let bytes = self.records.get(&name)?.clone();
         let found = if self.in_pieces.contains(&name) {
-            Found::Beginning
+            RecordRead::Beginning
         } else {
-            Found::Whole
+            RecordRead::Whole
         };
         Some(found(bytes))
     }
@@ -204,7 +204,7 @@ pub fn durable_state(core: &Core, archive: &Archive) -> DurableState {
 
 fn messages(queue: &Queue, archive: &Archive) -> BTreeMap<Position, DurableMessage> {
     let mut messages = BTreeMap::new();
-    for state in [State::Ready, State::Held, State::Dying] {
+    for state in [MessageState::Ready, MessageState::Held, MessageState::Dying] {
         let mut from = Position(0);
         while let Some(position) = queue.messages.find_durable(state, from) {
             from = Position(position.0 + 1);

@@ -12,7 +12,7 @@ use super::buffer::{Body, Payload, Slot};
 use super::disk::{Disk, DiskFile};
 use super::error::{DiskError, DiskErrorKind, DiskOperation, StoreError};
 use super::format::{
-    Agreed, COMMIT_RECORD_BYTES, CommitRecord, FLAG_NAMED, HEADER_BYTES, Header, Kind,
+    Agreed, COMMIT_RECORD_BYTES, CommitRecord, FLAG_NAMED, HEADER_BYTES, Header, RecordKind,
     TRAILER_BYTES, Trailer, encode_list, frame_span,
 };
 use super::index::Index;
@@ -62,22 +62,24 @@ impl<P: Payload, D: Disk> Writer<P, D> {
                     Body::Carried => FLAG_NAMED,
                     Body::None => 0,
                 };
-                self.put(lsn, Kind::Facts, named, &[], |out| payload.encode(out))?
+                self.put(lsn, RecordKind::Facts, named, &[], |out| {
+                    payload.encode(out);
+                })?
             }
-            Slot::Block(payload) => {
-                self.put(lsn, Kind::Block, FLAG_NAMED, &[], |out| payload.encode(out))?
-            }
-            Slot::Piece(bytes) => self.put(lsn, Kind::Piece, FLAG_NAMED, &[], |out| {
+            Slot::Block(payload) => self.put(lsn, RecordKind::Block, FLAG_NAMED, &[], |out| {
+                payload.encode(out);
+            })?,
+            Slot::Piece(bytes) => self.put(lsn, RecordKind::Piece, FLAG_NAMED, &[], |out| {
                 out.extend_from_slice(bytes);
             })?,
             Slot::Body { pieces, bytes } => {
-                self.put(lsn, Kind::Body, FLAG_NAMED, pieces, |out| {
+                self.put(lsn, RecordKind::Body, FLAG_NAMED, pieces, |out| {
                     encode_list(pieces, out);
                     out.extend_from_slice(bytes);
                 })?
             }
             Slot::End(checkpoint) => {
-                let put = self.put(lsn, Kind::End, FLAG_NAMED, &[], |out| {
+                let put = self.put(lsn, RecordKind::End, FLAG_NAMED, &[], |out| {
                     checkpoint.encode(out);
                 })?;
                 if matches!(put, Put::Done) {
@@ -125,7 +127,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             agreed: Agreed::default(),
         };
         let encode = |out: &mut Vec<u8>| commit_record.encode(padding, out);
-        self.put(lsn, Kind::CommitRecord, flags, &[], encode)?;
+        self.put(lsn, RecordKind::CommitRecord, flags, &[], encode)?;
         Ok(())
     }
 
@@ -133,7 +135,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
     fn put(
         &mut self,
         lsn: Lsn,
-        kind: Kind,
+        kind: RecordKind,
         flags: u8,
         pieces: &[Lsn],
         encode: impl Fn(&mut Vec<u8>),
@@ -168,7 +170,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         &mut self,
         lsn: Lsn,
         (begin, payload_bytes): (usize, usize),
-        kind: Kind,
+        kind: RecordKind,
         flags: u8,
         pieces: &[Lsn],
     ) -> Result<Put, StoreError> {
@@ -196,7 +198,14 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         Ok(Put::Done)
     }
 
-    fn finish_record(&mut self, lsn: Lsn, begin: usize, kind: Kind, flags: u8, pieces: &[Lsn]) {
+    fn finish_record(
+        &mut self,
+        lsn: Lsn,
+        begin: usize,
+        kind: RecordKind,
+        flags: u8,
+        pieces: &[Lsn],
+    ) {
         let Some(active) = &mut self.active else {
             return;
         };

@@ -28,7 +28,7 @@ const HEADER_FLAG_REWRITTEN: u32 = 1;
 
 /// What a record is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum RecordKind {
     /// Closes a commit.
     CommitRecord,
     /// Facts, perhaps with a body.
@@ -45,7 +45,7 @@ pub enum Kind {
     Consensus,
 }
 
-impl Kind {
+impl RecordKind {
     /// Its byte.
     pub const fn code(self) -> u8 {
         match self {
@@ -183,7 +183,7 @@ pub struct Frame {
     /// LSN minus the segment's base.
     pub delta: u32,
     /// What it is.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// [`FLAG_NAMED`], [`FLAG_CLOSED`].
     pub flags: u8,
     /// Bytes of payload.
@@ -200,7 +200,7 @@ impl Frame {
     /// Reads the head of a frame; `None` when there is none that can be trusted.
     pub fn decode(segment_crc: u32, input: &[u8]) -> Option<Self> {
         let head = input.get(..FRAME_BYTES)?;
-        let kind = Kind::from_code(*head.get(12)?)?;
+        let kind = RecordKind::from_code(*head.get(12)?)?;
         let mut reader = Cursor(head);
         let crc = reader.u32()?;
         let length = reader.u32()?;
@@ -245,7 +245,7 @@ pub fn end_frame(
     start: usize,
     segment_crc: u32,
     delta: u32,
-    kind: Kind,
+    kind: RecordKind,
     flags: u8,
 ) {
     let length = out.len().saturating_sub(start + FRAME_BYTES);

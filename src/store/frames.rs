@@ -3,7 +3,7 @@
 use super::disk::{DiskFile, read_range};
 use super::error::DiskError;
 use super::format::HEADER_BYTES;
-use super::scan::{Ending, Found, Scanner, is_blank};
+use super::scan::{Ending, Scanned, Scanner, is_blank};
 
 /// One read, in bytes, unless a frame or what is left behind bad bytes is longer.
 const READ_BYTES: u64 = 1024 * 1024;
@@ -14,7 +14,7 @@ pub(super) fn each_found<F: DiskFile>(
     file: &F,
     segment_crc: u32,
     (end, ending): (u64, Ending),
-    mut take: impl FnMut(Found<'_>),
+    mut take: impl FnMut(Scanned<'_>),
 ) -> Result<u64, DiskError> {
     let mut from = HEADER_BYTES as u64;
     let mut length = READ_BYTES;
@@ -29,7 +29,7 @@ pub(super) fn each_found<F: DiskFile>(
         let ending_here = if is_rest { ending } else { Ending::Torn };
         let mut good_bytes = 0;
         for found in Scanner::new(&bytes, segment_crc, 0, ending_here).behind(last) {
-            if let Found::Frame { offset, frame, .. } = found {
+            if let Scanned::Frame { offset, frame, .. } = found {
                 good_bytes = (offset + frame.span()) as u64;
                 last = Some(frame.delta);
             }
@@ -72,7 +72,7 @@ fn is_blank_between<F: DiskFile>(file: &F, from: u64, end: u64) -> Result<bool, 
 mod tests {
     use super::*;
     use crate::store::disk::Disk;
-    use crate::store::format::{Kind, begin_frame, end_frame};
+    use crate::store::format::{RecordKind, begin_frame, end_frame};
     use crate::store::sim_disk::SimDisk;
 
     const CRC: u32 = 0x1234_5678;
@@ -83,7 +83,7 @@ mod tests {
         for (delta, length) in (0..).zip(payloads) {
             let start = begin_frame(&mut bytes);
             bytes.resize(bytes.len() + length, 7);
-            end_frame(&mut bytes, start, CRC, delta, Kind::Facts, 0);
+            end_frame(&mut bytes, start, CRC, delta, RecordKind::Facts, 0);
         }
         bytes
     }

@@ -3,8 +3,8 @@
 use super::buffer::{Body, Payload};
 use super::contract::Journal;
 use super::error::StoreError;
-use super::format::{Header, Kind, begin_frame, end_frame};
-use super::options::Options;
+use super::format::{Header, RecordKind, begin_frame, end_frame};
+use super::options::StoreOptions;
 use super::prepare::segment_name;
 use super::recovery::{Restored, open};
 use super::sim_disk::SimDisk;
@@ -102,10 +102,10 @@ fn use_it(disk: &SimDisk) -> Result<(), StoreError> {
     writer.close(Timestamp(2))
 }
 
-fn options() -> Options {
-    Options {
+fn options() -> StoreOptions {
+    StoreOptions {
         segment_bytes: SEGMENT_BYTES,
-        ..Options::default()
+        ..StoreOptions::default()
     }
 }
 
@@ -130,7 +130,7 @@ fn forged_segment(id: u64, recipe: &[u8]) -> Vec<u8> {
             .unwrap_or((after, &[]));
         let start = begin_frame(&mut out);
         out.extend_from_slice(payload);
-        let kind = Kind::from_code(*kind % 8).unwrap_or(Kind::Facts);
+        let kind = RecordKind::from_code(*kind % 8).unwrap_or(RecordKind::Facts);
         end_frame(&mut out, start, crc, delta, kind, *flags);
         delta += u32::from(*step);
         rest = after;

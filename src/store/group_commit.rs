@@ -40,7 +40,7 @@ struct Look {
 
 /// What waits to be committed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Waiting {
+pub struct CommitBacklog {
     /// There is a record.
     pub any: bool,
     /// Somebody waits for one to be durable.
@@ -95,7 +95,7 @@ impl GroupCommit {
     }
 
     /// When to commit what waits now.
-    pub fn poll(&mut self, now_us: u64, waiting: Waiting) -> Due {
+    pub fn poll(&mut self, now_us: u64, waiting: CommitBacklog) -> Due {
         if !waiting.any {
             (self.since_us, self.awaited_since_us) = (None, None);
             return Due::Idle;
@@ -115,7 +115,7 @@ impl GroupCommit {
     }
 
     /// Enough waits: when to commit it all the same.
-    fn wait_while_it_pours(&mut self, now_us: u64, waiting: Waiting) -> Due {
+    fn wait_while_it_pours(&mut self, now_us: u64, waiting: CommitBacklog) -> Due {
         let since_us = *self.enough_since_us.get_or_insert(now_us);
         let until_us = since_us.saturating_add(POUR_US_MAX);
         if !self.loaded || waiting.bytes >= COMMIT_BYTES_MAX || now_us >= until_us {
@@ -155,8 +155,8 @@ impl GroupCommit {
 mod tests {
     use super::*;
 
-    fn awaited(bytes: usize) -> Waiting {
-        Waiting {
+    fn awaited(bytes: usize) -> CommitBacklog {
+        CommitBacklog {
             any: true,
             awaited: true,
             bytes,
@@ -164,14 +164,14 @@ mod tests {
         }
     }
 
-    fn unawaited(bytes: usize) -> Waiting {
-        Waiting {
+    fn unawaited(bytes: usize) -> CommitBacklog {
+        CommitBacklog {
             awaited: false,
             ..awaited(bytes)
         }
     }
 
-    const NOTHING: Waiting = Waiting {
+    const NOTHING: CommitBacklog = CommitBacklog {
         any: false,
         awaited: false,
         bytes: 0,
@@ -179,8 +179,8 @@ mod tests {
     };
 
     /// So much waits, and so much has arrived altogether.
-    fn pouring(bytes: usize, arrived_bytes: u64) -> Waiting {
-        Waiting {
+    fn pouring(bytes: usize, arrived_bytes: u64) -> CommitBacklog {
+        CommitBacklog {
             arrived_bytes,
             ..awaited(bytes)
         }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::disk::Disk;
 use super::error::StoreError;
 use super::examine::{Cut, Damage, Verdict, examine};
-use super::format::{Cursor, Kind};
+use super::format::{Cursor, RecordKind};
 use super::format_file;
 use super::load::{Directory, load};
 use super::prepare::segment_name;
@@ -125,7 +125,7 @@ impl<D: Disk> Inspection<D> {
         let Some((kind, payload)) = self.directory.read(lsn)? else {
             return Ok(None);
         };
-        if kind != Kind::Body {
+        if kind != RecordKind::Body {
             return Ok(Some(payload.into()));
         }
         let mut reader = Cursor(&payload);
@@ -135,7 +135,7 @@ impl<D: Disk> Inspection<D> {
         let mut whole = Vec::new();
         for piece in pieces {
             match self.directory.read(piece)? {
-                Some((Kind::Piece, bytes)) => whole.extend_from_slice(&bytes),
+                Some((RecordKind::Piece, bytes)) => whole.extend_from_slice(&bytes),
                 _ => return Ok(None),
             }
         }

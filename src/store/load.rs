@@ -6,13 +6,13 @@ use super::disk::{Disk, DiskFile, read_range};
 use super::durable_lsn_file;
 use super::error::{DiskError, StoreError};
 use super::format::{
-    Agreed, Checkpoint, CommitRecord, Cursor, FLAG_CLOSED, HEADER_BYTES, Header, HeaderError, Kind,
-    TRAILER_BYTES, Trailer, VERSION,
+    Agreed, Checkpoint, CommitRecord, Cursor, FLAG_CLOSED, HEADER_BYTES, Header, HeaderError,
+    RecordKind, TRAILER_BYTES, Trailer, VERSION,
 };
 use super::frames::each_found;
 use super::index::Index;
 use super::prepare::{TEMPORARY_SUFFIX, segment_id, segment_name};
-use super::scan::{Ending, Found, Scanner};
+use super::scan::{Ending, Scanned, Scanner};
 use super::spill::SPILL_PREFIX;
 use crate::base::{Lsn, Timestamp};
 
@@ -180,7 +180,7 @@ impl<F: DiskFile> Directory<F> {
     }
 
     /// Reads one record.
-    pub fn read(&self, lsn: Lsn) -> Result<Option<(Kind, Vec<u8>)>, DiskError> {
+    pub fn read(&self, lsn: Lsn) -> Result<Option<(RecordKind, Vec<u8>)>, DiskError> {
         let number = self
             .segments
             .partition_point(|segment| segment.header.base <= lsn);
@@ -195,7 +195,7 @@ impl<F: DiskFile> Directory<F> {
     pub fn checkpoint(&self, end: Lsn) -> Result<Option<Checkpoint>, DiskError> {
         let record = self.read(end)?;
         Ok(record
-            .filter(|(kind, _)| *kind == Kind::End)
+            .filter(|(kind, _)| *kind == RecordKind::End)
             .and_then(|(_, payload)| Checkpoint::decode(&payload)))
     }
 }
@@ -241,7 +241,7 @@ impl<F: DiskFile> Loaded<F> {
         let mut index = Index::default();
         let mut data_end = HEADER_BYTES;
         let read_bytes = self.each_found(ending, |found| match found {
-            Found::Frame {
+            Scanned::Frame {
                 offset,
                 frame,
                 payload,
@@ -252,14 +252,14 @@ impl<F: DiskFile> Loaded<F> {
                 }
                 index.push(frame.delta, u32::try_from(offset).unwrap_or(u32::MAX));
                 scan.note(lsn, frame.kind, frame.flags, payload);
-                if frame.kind == Kind::Body
+                if frame.kind == RecordKind::Body
                     && let Some(pieces) = Cursor(payload).list()
                 {
                     index.push_pieces(frame.delta, pieces.into());
                 }
                 data_end = offset + frame.span();
             }
-            Found::Bad { offset, end } => scan.bad.push(Bad {
+            Scanned::Bad { offset, end } => scan.bad.push(Bad {
                 offset: u32::try_from(offset).unwrap_or(u32::MAX),
                 end: u32::try_from(end).unwrap_or(u32::MAX),
                 after: scan.last,
@@ -280,7 +280,7 @@ impl<F: DiskFile> Loaded<F> {
     pub fn each_found(
         &self,
         ending: Ending,
-        take: impl FnMut(Found<'_>),
+        take: impl FnMut(Scanned<'_>),
     ) -> Result<u64, DiskError> {
         let end = if self.trailer.is_some() || self.scan.is_some() {
             self.data_end.into()
@@ -294,7 +294,7 @@ impl<F: DiskFile> Loaded<F> {
         Lsn(self.header.base.0.saturating_add(delta.into()))
     }
 
-    fn read(&self, lsn: Lsn) -> Result<Option<(Kind, Vec<u8>)>, DiskError> {
+    fn read(&self, lsn: Lsn) -> Result<Option<(RecordKind, Vec<u8>)>, DiskError> {
         let delta = lsn.0.checked_sub(self.header.base.0);
         let Some(delta) = delta.and_then(|delta| u32::try_from(delta).ok()) else {
             return Ok(None);
@@ -305,7 +305,7 @@ impl<F: DiskFile> Loaded<F> {
         let length = to.saturating_sub(from) as usize;
         let bytes = read_range(&*self.file, from.into(), length)?;
         for found in Scanner::new(&bytes, self.crc, 0, Ending::Exact) {
-            if let Found::Frame { frame, payload, .. } = found
+            if let Scanned::Frame { frame, payload, .. } = found
                 && frame.delta == delta
             {
                 return Ok(Some((frame.kind, payload.to_vec())));
@@ -321,15 +321,15 @@ impl<F: DiskFile> Loaded<F> {
 }
 
 impl Scan {
-    fn note(&mut self, lsn: Lsn, kind: Kind, flags: u8, payload: &[u8]) {
+    fn note(&mut self, lsn: Lsn, kind: RecordKind, flags: u8, payload: &[u8]) {
         self.last = lsn;
         self.records += 1;
-        self.closed = kind == Kind::CommitRecord && flags & FLAG_CLOSED != 0;
+        self.closed = kind == RecordKind::CommitRecord && flags & FLAG_CLOSED != 0;
         if flags & super::format::FLAG_NAMED != 0 {
             self.named_bytes += payload.len() as u64;
         }
         match kind {
-            Kind::CommitRecord => {
+            RecordKind::CommitRecord => {
                 if let Some(commit_record) = CommitRecord::decode(payload) {
                     self.durable = self.durable.max(commit_record.durable);
                     self.stamp = self.stamp.max(Some(commit_record.wall));
@@ -338,9 +338,9 @@ impl Scan {
                     }
                 }
             }
-            Kind::End => self.ends.push(lsn),
-            Kind::Consensus => drop(self.of_cluster.get_or_insert(lsn)),
-            Kind::Facts | Kind::Body | Kind::Piece | Kind::Block => {}
+            RecordKind::End => self.ends.push(lsn),
+            RecordKind::Consensus => drop(self.of_cluster.get_or_insert(lsn)),
+            RecordKind::Facts | RecordKind::Body | RecordKind::Piece | RecordKind::Block => {}
         }
     }
 }

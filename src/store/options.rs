@@ -20,7 +20,7 @@ pub enum SyncPolicy {
 
 /// Sizes and rules of a store.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Options {
+pub struct StoreOptions {
     /// Bytes of a segment. A record that is larger gets one of its own. Default: 32 MiB.
     pub segment_bytes: u32,
     /// Segments kept prepared, so that settlements can be written on a full disk. Default: 2.
@@ -38,7 +38,7 @@ pub struct Options {
     pub rewrite_below_percent: u32,
 }
 
-impl Default for Options {
+impl Default for StoreOptions {
     fn default() -> Self {
         Self {
             segment_bytes: 32 * 1024 * 1024,

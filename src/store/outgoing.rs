@@ -8,7 +8,7 @@
 //! A write begins and ends at a block, so that the system can hand it to the device as it is. The last
 //! block is as a rule not full: it is written again, with what follows.
 
-use super::format::{Kind, begin_frame, end_frame};
+use super::format::{RecordKind, begin_frame, end_frame};
 use super::options::WRITE_BYTES_MAX;
 
 /// The end of one file, as far as it is not yet written or not in a whole block.
@@ -68,7 +68,7 @@ impl Outgoing {
     }
 
     /// Fills in the head of the last frame, which begins at `begin`.
-    pub fn end_frame(&mut self, begin: usize, crc: u32, delta: u32, kind: Kind, flags: u8) {
+    pub fn end_frame(&mut self, begin: usize, crc: u32, delta: u32, kind: RecordKind, flags: u8) {
         let start = self.index(begin);
         end_frame(&mut self.bytes, start, crc, delta, kind, flags);
     }

@@ -5,10 +5,10 @@ use bytes::Bytes;
 use super::buffer::Payload;
 use super::disk::{Disk, read_range};
 use super::error::ReadError;
-use super::format::{Cursor, Kind};
+use super::format::{Cursor, RecordKind};
 use super::journal::DiskJournal;
-use super::scan::{Ending, Found, Scanner};
-use super::segments::Place;
+use super::scan::{Ending, Scanned, Scanner};
+use super::segments::RecordLocation;
 use super::spill::is_spilled;
 use super::stats::Counters;
 use crate::base::Lsn;
@@ -20,7 +20,7 @@ const READ_BYTES_MAX: u32 = 1024 * 1024;
 
 /// A record found in the file, before its pieces are joined.
 struct Raw {
-    kind: Kind,
+    kind: RecordKind,
     payload: Bytes,
 }
 
@@ -53,7 +53,7 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         let mut raw = self.read_raw(&[body]);
         let raw = raw.pop().unwrap_or(Err(ReadError::Unknown(body)))?;
         let mut reader = Cursor(&raw.payload);
-        if raw.kind != Kind::Body || reader.list().is_none() {
+        if raw.kind != RecordKind::Body || reader.list().is_none() {
             return Err(ReadError::Damaged(body));
         }
         Ok(Some(raw.payload.slice_ref(reader.0)))
@@ -101,7 +101,7 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         for (lsn, answer) in lsns.iter().zip(&mut answers) {
             if is_spilled(*lsn) {
                 *answer = self.shared.spill.read(*lsn).map(|payload| Raw {
-                    kind: Kind::Facts,
+                    kind: RecordKind::Facts,
                     payload,
                 });
             }
@@ -124,7 +124,7 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
 
     /// The body of a record in one piece.
     fn join(&self, lsn: Lsn, raw: Raw) -> Result<Bytes, ReadError> {
-        if raw.kind != Kind::Body {
+        if raw.kind != RecordKind::Body {
             return Ok(raw.payload);
         }
         let mut reader = Cursor(&raw.payload);
@@ -146,7 +146,7 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
     }
 }
 
-type Wanted<F> = (usize, Lsn, Place<F>);
+type Wanted<F> = (usize, Lsn, RecordLocation<F>);
 
 /// How many of the first places are read at once.
 fn group_length<F>(wanted: &[Wanted<F>]) -> usize {
@@ -193,7 +193,7 @@ fn read_group<F: super::disk::DiskFile>(
     let mut next = 0;
     let mut copied = Vec::new();
     for found in Scanner::new(&bytes, first.crc, 0, Ending::Exact) {
-        let Found::Frame { frame, payload, .. } = found else {
+        let Scanned::Frame { frame, payload, .. } = found else {
             continue;
         };
         while group

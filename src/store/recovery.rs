@@ -15,14 +15,14 @@ use super::buffer::{Buffer, Payload};
 use super::disk::{Disk, DiskFile};
 use super::error::StoreError;
 use super::examine::{Cut, Damage, Lost, Verdict, examine};
-use super::format::{HEADER_BYTES, Kind, Trailer};
+use super::format::{HEADER_BYTES, RecordKind, Trailer};
 use super::format_file;
 use super::journal::{DiskJournal, Shared};
 use super::load::{DAMAGED_SUFFIX, Directory, Loaded, load};
-use super::options::Options;
+use super::options::StoreOptions;
 use super::prepare::segment_name;
 use super::random::Random;
-use super::scan::{Ending, Found};
+use super::scan::{Ending, Scanned};
 use super::segments::{Segment, Segments};
 use super::spill::SpillFiles;
 use super::stats::Counters;
@@ -93,7 +93,7 @@ pub struct Unopened<D: Disk> {
 /// `seed`: random.
 pub fn open<P: Payload, D: Disk>(
     disk: D,
-    options: Options,
+    options: StoreOptions,
     seed: u64,
     restore: impl FnMut(Restored<'_>),
 ) -> Result<Restoring<P, D>, StoreError> {
@@ -133,7 +133,7 @@ impl<D: Disk> Unopened<D> {
     /// Makes the directory agree with what was read. `seed`: random.
     pub fn open<P: Payload>(
         self,
-        options: Options,
+        options: StoreOptions,
         seed: u64,
     ) -> Result<Restoring<P, D>, StoreError> {
         let Self {
@@ -267,7 +267,7 @@ pub(super) fn replay<F: DiskFile>(
 ) -> Result<(), StoreError> {
     for lsn in &verdict.checkpoint.blocks {
         let record = directory.read(*lsn)?;
-        let Some((_, payload)) = record.filter(|(kind, _)| *kind == Kind::Block) else {
+        let Some((_, payload)) = record.filter(|(kind, _)| *kind == RecordKind::Block) else {
             let lost = Damage::record(&directory.segments, Lost::Block, *lsn);
             recovery.damage.push(lost);
             continue;
@@ -285,11 +285,11 @@ pub(super) fn replay<F: DiskFile>(
             continue;
         }
         segment.each_found(Ending::Blank, |found| {
-            let Found::Frame { frame, payload, .. } = found else {
+            let Scanned::Frame { frame, payload, .. } = found else {
                 return;
             };
             let lsn = segment.lsn(frame.delta);
-            if frame.kind == Kind::Facts && lsn >= begin && lsn <= verdict.last {
+            if frame.kind == RecordKind::Facts && lsn >= begin && lsn <= verdict.last {
                 recovery.facts += 1;
                 restore(Restored::Facts { lsn, payload });
             }
@@ -329,7 +329,7 @@ pub(super) fn segments_of<F>(directory: &Directory<F>, verdict: &Verdict) -> Seg
 
 fn assemble<P: Payload, D: Disk>(
     disk: D,
-    options: Options,
+    options: StoreOptions,
     seed: u64,
     directory: &Directory<D::File>,
     verdict: Verdict,

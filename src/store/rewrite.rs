@@ -13,11 +13,11 @@ use super::buffer::Payload;
 use super::disk::{Disk, DiskFile, read_range};
 use super::error::{DiskError, DiskErrorKind};
 use super::format::{
-    Cursor, FLAG_NAMED, HEADER_BYTES, Header, Kind, Trailer, begin_frame, end_frame,
+    Cursor, FLAG_NAMED, HEADER_BYTES, Header, RecordKind, Trailer, begin_frame, end_frame,
 };
 use super::index::Index;
 use super::prepare::{segment_name, temporary_name};
-use super::scan::{Ending, Found, Scanner};
+use super::scan::{Ending, Scanned, Scanner};
 use super::segments::Segment;
 use super::stats::Counters;
 use super::writer::Writer;
@@ -266,7 +266,7 @@ impl<F: DiskFile> Rewrite<F> {
         is_live: impl Fn(u32) -> bool,
     ) -> Result<(), Trouble> {
         for found in Scanner::new(bytes, self.source_crc, 0, Ending::Exact) {
-            let Found::Frame { frame, payload, .. } = found else {
+            let Scanned::Frame { frame, payload, .. } = found else {
                 return Err(Trouble::Damaged);
             };
             // What somebody names is kept, whatever its frame says of itself.
@@ -285,7 +285,7 @@ impl<F: DiskFile> Rewrite<F> {
                 FLAG_NAMED,
             );
             self.index.push(frame.delta, offset);
-            if frame.kind == Kind::Body {
+            if frame.kind == RecordKind::Body {
                 let pieces = Cursor(payload).list().ok_or(Trouble::Damaged)?;
                 self.index.push_pieces(frame.delta, pieces.into());
             }

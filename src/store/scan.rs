@@ -4,7 +4,7 @@ use super::format::{ALIGNMENT, Frame};
 
 /// One thing found in a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Found<'a> {
+pub enum Scanned<'a> {
     /// A frame that checks.
     Frame {
         /// Where it begins.
@@ -23,7 +23,7 @@ pub enum Found<'a> {
     },
 }
 
-impl Found<'_> {
+impl Scanned<'_> {
     /// The same, where the bytes begin at this offset.
     #[must_use]
     pub fn moved(self, by: u64) -> Self {
@@ -121,9 +121,9 @@ impl<'a> Scanner<'a> {
 }
 
 impl<'a> Iterator for Scanner<'a> {
-    type Item = Found<'a>;
+    type Item = Scanned<'a>;
 
-    fn next(&mut self) -> Option<Found<'a>> {
+    fn next(&mut self) -> Option<Scanned<'a>> {
         let offset = self.offset;
         if offset >= self.bytes.len() {
             return None;
@@ -131,7 +131,7 @@ impl<'a> Iterator for Scanner<'a> {
         if let Some((frame, payload)) = self.frame_at(offset) {
             self.offset = offset + frame.span();
             self.last = Some(frame.delta);
-            return Some(Found::Frame {
+            return Some(Scanned::Frame {
                 offset,
                 frame,
                 payload,
@@ -146,7 +146,7 @@ impl<'a> Iterator for Scanner<'a> {
         if end == self.bytes.len() && self.ending == Ending::Blank && is_blank(rest) {
             return None;
         }
-        Some(Found::Bad { offset, end })
+        Some(Scanned::Bad { offset, end })
     }
 }
 
@@ -159,7 +159,7 @@ pub fn is_blank(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::format::{Kind, begin_frame, end_frame};
+    use crate::store::format::{RecordKind, begin_frame, end_frame};
 
     const CRC: u32 = 0x1234_5678;
 
@@ -168,7 +168,7 @@ mod tests {
         for delta in 0..count {
             let start = begin_frame(&mut bytes);
             bytes.extend_from_slice(format!("record {delta}").as_bytes());
-            end_frame(&mut bytes, start, CRC, delta, Kind::Facts, 0);
+            end_frame(&mut bytes, start, CRC, delta, RecordKind::Facts, 0);
         }
         bytes
     }
@@ -178,8 +178,8 @@ mod tests {
         let mut bad = 0;
         for found in Scanner::new(bytes, CRC, 0, ending) {
             match found {
-                Found::Frame { frame, .. } => deltas.push(frame.delta),
-                Found::Bad { .. } => bad += 1,
+                Scanned::Frame { frame, .. } => deltas.push(frame.delta),
+                Scanned::Bad { .. } => bad += 1,
             }
         }
         (deltas, bad)
@@ -218,7 +218,7 @@ mod tests {
         let found: Vec<_> = Scanner::new(&bytes, CRC + 1, 0, Ending::Blank).collect();
         assert_eq!(
             found,
-            [Found::Bad {
+            [Scanned::Bad {
                 offset: 0,
                 end: bytes.len()
             }]

@@ -74,7 +74,7 @@ type Change = fn(&mut Index, u32, u32, &mut usize) -> bool;
 
 /// Where to look for one record.
 #[derive(Debug)]
-pub struct Place<F> {
+pub struct RecordLocation<F> {
     /// In which file.
     pub file: Arc<F>,
     /// Of which segment.
@@ -108,11 +108,11 @@ impl<F> Segments<F> {
     }
 
     /// Where `lsn` is, if it was written.
-    pub fn place(&self, lsn: Lsn) -> Option<Place<F>> {
+    pub fn place(&self, lsn: Lsn) -> Option<RecordLocation<F>> {
         let segment = self.find(lsn)?;
         let delta = segment.delta(lsn)?;
         let (from, to) = segment.index.place(delta, segment.data_end)?;
-        Some(Place {
+        Some(RecordLocation {
             file: Arc::clone(&segment.file),
             segment: segment.id,
             crc: segment.crc,

@@ -43,19 +43,19 @@ pub struct Faults {
 /// A directory in memory. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct SimDisk {
-    shared: Arc<Mutex<State>>,
+    shared: Arc<Mutex<SimDiskState>>,
 }
 
 /// A file of a [`SimDisk`].
 #[derive(Debug)]
 pub struct SimFile {
-    shared: Arc<Mutex<State>>,
+    shared: Arc<Mutex<SimDiskState>>,
     inode: usize,
     name: String,
 }
 
 #[derive(Clone, Debug, Default)]
-struct State {
+struct SimDiskState {
     inodes: Vec<Inode>,
     live: BTreeMap<String, usize>,
     durable: BTreeMap<String, usize>,
@@ -106,7 +106,7 @@ impl SimDisk {
     #[must_use]
     pub fn crash(&self, crash: Crash, random: &mut Random) -> Self {
         let state = self.shared.lock();
-        let mut after = State::default();
+        let mut after = SimDiskState::default();
         for inode in &state.inodes {
             let image = match crash {
                 Crash::Process => inode.live.clone(),
@@ -340,7 +340,7 @@ impl DiskFile for SimFile {
     }
 }
 
-impl State {
+impl SimDiskState {
     /// Counts an operation and lets it fail if it shall.
     fn operation(&mut self, operation: DiskOperation, name: &str) -> Result<(), DiskError> {
         self.operations += 1;

@@ -36,7 +36,7 @@ pub const fn is_spilled(lsn: Lsn) -> bool {
 pub(super) struct SpillFiles<F> {
     /// Part of the names, so that several owners may use one directory.
     tag: u64,
-    state: Mutex<State<F>>,
+    state: Mutex<SpillState<F>>,
     bytes: AtomicU64,
 }
 
@@ -44,7 +44,7 @@ impl<F> SpillFiles<F> {
     pub(super) fn new(tag: u64) -> Self {
         Self {
             tag,
-            state: Mutex::new(State {
+            state: Mutex::new(SpillState {
                 files: BTreeMap::new(),
                 current: 0,
             }),
@@ -59,7 +59,7 @@ impl<F> SpillFiles<F> {
 }
 
 #[derive(Debug)]
-struct State<F> {
+struct SpillState<F> {
     files: BTreeMap<u32, SpillFile<F>>,
     /// The number of the file that is written; 0 before the first.
     current: u32,

@@ -22,7 +22,7 @@ use super::durable_lsn_file::DurableLsnFile;
 use super::error::{DiskError, StoreError};
 use super::format::{Checkpoint, FLAG_CLOSED};
 use super::journal::Shared;
-use super::options::{Options, SyncPolicy, WRITE_BYTES_MAX};
+use super::options::{StoreOptions, SyncPolicy, WRITE_BYTES_MAX};
 use super::outgoing::Outgoing;
 use super::prepare::{Prepared, Recycled};
 use super::random::Random;
@@ -36,7 +36,7 @@ const SPARE_RECORDS: usize = 8_192;
 /// Writes one journal. Exactly one exists per journal; it belongs to one thread.
 pub struct Writer<P, D: Disk> {
     pub(super) shared: Arc<Shared<P, D>>,
-    pub(super) options: Options,
+    pub(super) options: StoreOptions,
     pub(super) random: Random,
     pub(super) prepared: VecDeque<Prepared<D::File>>,
     /// Kept to be prepared again.
@@ -97,7 +97,7 @@ pub struct Wrote {
 impl<P: Payload, D: Disk> Writer<P, D> {
     pub(super) fn new(
         shared: Arc<Shared<P, D>>,
-        options: Options,
+        options: StoreOptions,
         random: Random,
         next_id: u64,
         progress: Progress,

@@ -1,7 +1,7 @@
 //! The structural check that stands before any decoding.
 
 use super::codes::{self, Shape, shape};
-use super::{DecodeError, Kind, Reader};
+use super::{DecodeError, Reader, ValueKind};
 use crate::base::limits::VALUE_DEPTH_MAX;
 
 /// Elements of arrays that take no bytes at all (null, true, uint 0, the empty list ...) may be as
@@ -64,7 +64,10 @@ pub fn check_annotations(input: &[u8]) -> Result<(), DecodeError> {
 pub(super) fn check_annotation_keys(mut map: Reader<'_>) -> Result<(), DecodeError> {
     for pair in map.map()? {
         let pair = pair?;
-        if !matches!(pair.kind_of_key(), Some(Kind::Symbol | Kind::Ulong)) {
+        if !matches!(
+            pair.kind_of_key(),
+            Some(ValueKind::Symbol | ValueKind::Ulong)
+        ) {
             return Err(DecodeError::AnnotationKey {
                 at: pair.at,
                 found: pair.key_type(),
@@ -290,7 +293,10 @@ impl<const COUNTS: bool> Check<'_, COUNTS> {
     fn descriptor(&mut self, end: usize) -> Result<(), DecodeError> {
         let at = self.at;
         let code = self.input.get(at).copied().unwrap_or_default();
-        if matches!(codes::kind(code), Some(Kind::Symbol | Kind::Ulong)) {
+        if matches!(
+            codes::kind(code),
+            Some(ValueKind::Symbol | ValueKind::Ulong)
+        ) {
             return self.element(end, None).map(drop);
         }
         let (expected, found) = ("ulong or symbol as descriptor", codes::type_name(code));

@@ -1,6 +1,6 @@
 //! The type codes of AMQP 1.0 and their shapes. [AMQP 1.2, 1.6]
 
-use super::Kind;
+use super::ValueKind;
 
 pub(crate) const DESCRIBED: u8 = 0x00;
 pub(crate) const NULL: u8 = 0x40;
@@ -81,33 +81,33 @@ pub(crate) const fn shape(code: u8) -> Option<Shape> {
 }
 
 /// The type that a code begins, or nothing if AMQP 1.0 does not define it.
-pub(crate) const fn kind(code: u8) -> Option<Kind> {
+pub(crate) const fn kind(code: u8) -> Option<ValueKind> {
     Some(match code {
-        DESCRIBED => Kind::Described,
-        NULL => Kind::Null,
-        TRUE | FALSE | BOOLEAN => Kind::Boolean,
-        UBYTE => Kind::Ubyte,
-        USHORT => Kind::Ushort,
-        UINT_0 | SMALL_UINT | UINT => Kind::Uint,
-        ULONG_0 | SMALL_ULONG | ULONG => Kind::Ulong,
-        BYTE => Kind::Byte,
-        SHORT => Kind::Short,
-        SMALL_INT | INT => Kind::Int,
-        SMALL_LONG | LONG => Kind::Long,
-        FLOAT => Kind::Float,
-        DOUBLE => Kind::Double,
-        DECIMAL32 => Kind::Decimal32,
-        DECIMAL64 => Kind::Decimal64,
-        DECIMAL128 => Kind::Decimal128,
-        CHAR => Kind::Char,
-        TIMESTAMP => Kind::Timestamp,
-        UUID => Kind::Uuid,
-        BINARY_8 | BINARY_32 => Kind::Binary,
-        STRING_8 | STRING_32 => Kind::String,
-        SYMBOL_8 | SYMBOL_32 => Kind::Symbol,
-        LIST_0 | LIST_8 | LIST_32 => Kind::List,
-        MAP_8 | MAP_32 => Kind::Map,
-        ARRAY_8 | ARRAY_32 => Kind::Array,
+        DESCRIBED => ValueKind::Described,
+        NULL => ValueKind::Null,
+        TRUE | FALSE | BOOLEAN => ValueKind::Boolean,
+        UBYTE => ValueKind::Ubyte,
+        USHORT => ValueKind::Ushort,
+        UINT_0 | SMALL_UINT | UINT => ValueKind::Uint,
+        ULONG_0 | SMALL_ULONG | ULONG => ValueKind::Ulong,
+        BYTE => ValueKind::Byte,
+        SHORT => ValueKind::Short,
+        SMALL_INT | INT => ValueKind::Int,
+        SMALL_LONG | LONG => ValueKind::Long,
+        FLOAT => ValueKind::Float,
+        DOUBLE => ValueKind::Double,
+        DECIMAL32 => ValueKind::Decimal32,
+        DECIMAL64 => ValueKind::Decimal64,
+        DECIMAL128 => ValueKind::Decimal128,
+        CHAR => ValueKind::Char,
+        TIMESTAMP => ValueKind::Timestamp,
+        UUID => ValueKind::Uuid,
+        BINARY_8 | BINARY_32 => ValueKind::Binary,
+        STRING_8 | STRING_32 => ValueKind::String,
+        SYMBOL_8 | SYMBOL_32 => ValueKind::Symbol,
+        LIST_0 | LIST_8 | LIST_32 => ValueKind::List,
+        MAP_8 | MAP_32 => ValueKind::Map,
+        ARRAY_8 | ARRAY_32 => ValueKind::Array,
         _ => return None,
     })
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::codes;
-use super::{Array, DecodeError, Kind, Reader, Value, check_structure};
+use super::{Array, DecodeError, Reader, Value, ValueKind, check_structure};
 
 /// Decodes the value at the front of `input`; also returns how many bytes it takes.
 ///
@@ -132,7 +132,7 @@ fn array(reader: &mut Reader<'_>, width: usize) -> Result<Array, DecodeError> {
     let elements = (0..count)
         .map(|_| bare(reader, at, code))
         .collect::<Result<Vec<_>, _>>()?;
-    let kind = codes::kind(code).unwrap_or(Kind::Null);
+    let kind = codes::kind(code).unwrap_or(ValueKind::Null);
     let array = Array::new(kind, elements).ok_or(DecodeError::UnknownCode { at, code })?;
     Ok(match descriptor {
         Some(descriptor) => array.described_by(descriptor),

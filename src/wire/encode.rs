@@ -1,7 +1,7 @@
 //! Values to bytes.
 
 use super::writer::{self, begin, begin_array_element, end, end_array_element, write_array_bytes};
-use super::{Array, Kind, Value, codes};
+use super::{Array, Value, ValueKind, codes};
 
 /// Appends a value in the most compact encoding of its type, as `RabbitMQ` and Proton choose it.
 pub fn encode_value(value: &Value, out: &mut Vec<u8>) {
@@ -111,32 +111,32 @@ fn encode_bare(value: &Value, out: &mut Vec<u8>) {
 }
 
 /// The type code of a type in its widest form, which fits every value.
-const fn full_code(kind: Kind) -> u8 {
+const fn full_code(kind: ValueKind) -> u8 {
     match kind {
-        Kind::Null => codes::NULL,
-        Kind::Boolean => codes::BOOLEAN,
-        Kind::Ubyte => codes::UBYTE,
-        Kind::Ushort => codes::USHORT,
-        Kind::Uint => codes::UINT,
-        Kind::Ulong => codes::ULONG,
-        Kind::Byte => codes::BYTE,
-        Kind::Short => codes::SHORT,
-        Kind::Int => codes::INT,
-        Kind::Long => codes::LONG,
-        Kind::Float => codes::FLOAT,
-        Kind::Double => codes::DOUBLE,
-        Kind::Decimal32 => codes::DECIMAL32,
-        Kind::Decimal64 => codes::DECIMAL64,
-        Kind::Decimal128 => codes::DECIMAL128,
-        Kind::Char => codes::CHAR,
-        Kind::Timestamp => codes::TIMESTAMP,
-        Kind::Uuid => codes::UUID,
-        Kind::Binary => codes::BINARY_32,
-        Kind::String => codes::STRING_32,
-        Kind::Symbol => codes::SYMBOL_32,
-        Kind::List => codes::LIST_32,
-        Kind::Map => codes::MAP_32,
-        Kind::Array => codes::ARRAY_32,
-        Kind::Described => codes::DESCRIBED,
+        ValueKind::Null => codes::NULL,
+        ValueKind::Boolean => codes::BOOLEAN,
+        ValueKind::Ubyte => codes::UBYTE,
+        ValueKind::Ushort => codes::USHORT,
+        ValueKind::Uint => codes::UINT,
+        ValueKind::Ulong => codes::ULONG,
+        ValueKind::Byte => codes::BYTE,
+        ValueKind::Short => codes::SHORT,
+        ValueKind::Int => codes::INT,
+        ValueKind::Long => codes::LONG,
+        ValueKind::Float => codes::FLOAT,
+        ValueKind::Double => codes::DOUBLE,
+        ValueKind::Decimal32 => codes::DECIMAL32,
+        ValueKind::Decimal64 => codes::DECIMAL64,
+        ValueKind::Decimal128 => codes::DECIMAL128,
+        ValueKind::Char => codes::CHAR,
+        ValueKind::Timestamp => codes::TIMESTAMP,
+        ValueKind::Uuid => codes::UUID,
+        ValueKind::Binary => codes::BINARY_32,
+        ValueKind::String => codes::STRING_32,
+        ValueKind::Symbol => codes::SYMBOL_32,
+        ValueKind::List => codes::LIST_32,
+        ValueKind::Map => codes::MAP_32,
+        ValueKind::Array => codes::ARRAY_32,
+        ValueKind::Described => codes::DESCRIBED,
     }
 }

@@ -1,6 +1,6 @@
 //! The elements of encoded lists and maps, read in place one after the other.
 
-use super::{DecodeError, Described, Kind, Reader, Value};
+use super::{DecodeError, Described, Reader, Value, ValueKind};
 
 /// The fields of a list, one after the other: absent ones at the end read as null. [AMQP 1.4]
 #[derive(Clone, Copy, Debug)]
@@ -143,7 +143,7 @@ pub struct Pair<'a> {
 
 impl<'a> Pair<'a> {
     /// The type of the key.
-    pub fn kind_of_key(&self) -> Option<Kind> {
+    pub fn kind_of_key(&self) -> Option<ValueKind> {
         Reader::new(self.key).kind()
     }
 

@@ -1,8 +1,8 @@
 //! Entry points for fuzzing: invariants that must hold for any bytes. Each panics when one breaks.
 
 use super::{
-    BodyWalk, Kind, Pairs, Reader, check_structure, decode_value, encode_value, value_len, walk,
-    walk_head,
+    BodyWalk, Pairs, Reader, ValueKind, check_structure, decode_value, encode_value, value_len,
+    walk, walk_head,
 };
 
 /// What passes the check is skipped over the same length, and what decodes survives a round trip.
@@ -73,7 +73,7 @@ pub fn fuzz_sections(data: &[u8]) {
         let keys = map.map(|pairs: Pairs<'_>| pairs.flatten().map(|pair| pair.kind_of_key()));
         for key in keys.into_iter().flatten() {
             assert!(
-                matches!(key, Some(Kind::Symbol | Kind::Ulong)),
+                matches!(key, Some(ValueKind::Symbol | ValueKind::Ulong)),
                 "annotation keys are legal"
             );
         }

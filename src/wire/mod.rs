@@ -36,7 +36,7 @@ pub use sections::{
     PropertyField, Section, SectionIndex, SectionKind, begin_message_annotations, first_section,
     walk, without_leading_null,
 };
-pub use value::{Array, Kind, Value};
+pub use value::{Array, Value, ValueKind};
 pub use writer::{
     OpenCompound, begin_array_element, begin_list, begin_map, begin_map_array, begin_string_array,
     end, end_array_element, uint_len, write_array_string, write_binary, write_binary_of,

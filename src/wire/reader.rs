@@ -4,7 +4,7 @@
 //! right calls [`super::check_structure`] first.
 
 use super::codes::{self, Shape, shape};
-use super::{DecodeError, Fields, Kind, Pairs, Value, decode_value};
+use super::{DecodeError, Fields, Pairs, Value, ValueKind, decode_value};
 
 /// A cursor over encoded values. Offsets in errors count from the first byte of the outermost reader.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +59,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The type of the next value; nothing at the end or before an unknown type code.
-    pub fn kind(&self) -> Option<Kind> {
+    pub fn kind(&self) -> Option<ValueKind> {
         self.bytes.get(self.at).and_then(|code| codes::kind(*code))
     }
 
@@ -259,7 +259,7 @@ impl<'a> Reader<'a> {
             return Err(wrong_type(at, "described value", code));
         }
         match self.kind() {
-            Some(Kind::Symbol) => self.symbol().map(Descriptor::Symbol),
+            Some(ValueKind::Symbol) => self.symbol().map(Descriptor::Symbol),
             _ => self.ulong().map(Descriptor::Code),
         }
     }

@@ -3,7 +3,9 @@
 use super::check::check_annotation_keys;
 use super::header;
 use super::writer::{OpenCompound, begin_map, write_descriptor};
-use super::{DecodeError, Descriptor, HeaderFields, Kind, Reader, Value, check_structure, codes};
+use super::{
+    DecodeError, Descriptor, HeaderFields, Reader, Value, ValueKind, check_structure, codes,
+};
 
 /// Where one section is: offsets from the first byte of the message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -314,7 +316,7 @@ pub(super) fn section_value(
 fn check_property_keys(mut map: Reader<'_>) -> Result<(), DecodeError> {
     for pair in map.map()? {
         let pair = pair?;
-        if pair.kind_of_key() != Some(Kind::String) {
+        if pair.kind_of_key() != Some(ValueKind::String) {
             let expected = "string as application property key";
             return Err(DecodeError::Type {
                 at: pair.at,

@@ -66,7 +66,7 @@ pub enum Value {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Array {
     /// The type of all elements, also when there are none.
-    kind: Kind,
+    kind: ValueKind,
     /// The descriptor in the constructor, if elements are described (they then hold bare values).
     descriptor: Option<Box<Value>>,
     elements: Vec<Value>,
@@ -74,8 +74,9 @@ pub struct Array {
 
 impl Array {
     /// An array of elements of one type; nothing if one is of another type, or described.
-    pub fn new(kind: Kind, elements: Vec<Value>) -> Option<Self> {
-        let alike = kind != Kind::Described && elements.iter().all(|value| value.kind() == kind);
+    pub fn new(kind: ValueKind, elements: Vec<Value>) -> Option<Self> {
+        let alike =
+            kind != ValueKind::Described && elements.iter().all(|value| value.kind() == kind);
         alike.then_some(Self {
             kind,
             descriptor: None,
@@ -93,7 +94,7 @@ impl Array {
     }
 
     /// The type of the elements (under their descriptor).
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> ValueKind {
         self.kind
     }
 
@@ -111,7 +112,7 @@ impl Array {
 /// The type of a value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[allow(missing_docs, reason = "the names are the specification's")]
-pub enum Kind {
+pub enum ValueKind {
     Null,
     Boolean,
     Ubyte,
@@ -139,7 +140,7 @@ pub enum Kind {
     Described,
 }
 
-impl Kind {
+impl ValueKind {
     /// Its name in the specification.
     pub const fn name(self) -> &'static str {
         match self {
@@ -172,7 +173,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ValueKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -224,33 +225,33 @@ impl Value {
     }
 
     /// Its type.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> ValueKind {
         match self {
-            Self::Null => Kind::Null,
-            Self::Bool(_) => Kind::Boolean,
-            Self::Ubyte(_) => Kind::Ubyte,
-            Self::Ushort(_) => Kind::Ushort,
-            Self::Uint(_) => Kind::Uint,
-            Self::Ulong(_) => Kind::Ulong,
-            Self::Byte(_) => Kind::Byte,
-            Self::Short(_) => Kind::Short,
-            Self::Int(_) => Kind::Int,
-            Self::Long(_) => Kind::Long,
-            Self::Float(_) => Kind::Float,
-            Self::Double(_) => Kind::Double,
-            Self::Decimal32(_) => Kind::Decimal32,
-            Self::Decimal64(_) => Kind::Decimal64,
-            Self::Decimal128(_) => Kind::Decimal128,
-            Self::Char(_) => Kind::Char,
-            Self::Timestamp(_) => Kind::Timestamp,
-            Self::Uuid(_) => Kind::Uuid,
-            Self::Binary(_) => Kind::Binary,
-            Self::String(_) => Kind::String,
-            Self::Symbol(_) => Kind::Symbol,
-            Self::List(_) => Kind::List,
-            Self::Map(_) => Kind::Map,
-            Self::Array(_) => Kind::Array,
-            Self::Described(_) => Kind::Described,
+            Self::Null => ValueKind::Null,
+            Self::Bool(_) => ValueKind::Boolean,
+            Self::Ubyte(_) => ValueKind::Ubyte,
+            Self::Ushort(_) => ValueKind::Ushort,
+            Self::Uint(_) => ValueKind::Uint,
+            Self::Ulong(_) => ValueKind::Ulong,
+            Self::Byte(_) => ValueKind::Byte,
+            Self::Short(_) => ValueKind::Short,
+            Self::Int(_) => ValueKind::Int,
+            Self::Long(_) => ValueKind::Long,
+            Self::Float(_) => ValueKind::Float,
+            Self::Double(_) => ValueKind::Double,
+            Self::Decimal32(_) => ValueKind::Decimal32,
+            Self::Decimal64(_) => ValueKind::Decimal64,
+            Self::Decimal128(_) => ValueKind::Decimal128,
+            Self::Char(_) => ValueKind::Char,
+            Self::Timestamp(_) => ValueKind::Timestamp,
+            Self::Uuid(_) => ValueKind::Uuid,
+            Self::Binary(_) => ValueKind::Binary,
+            Self::String(_) => ValueKind::String,
+            Self::Symbol(_) => ValueKind::Symbol,
+            Self::List(_) => ValueKind::List,
+            Self::Map(_) => ValueKind::Map,
+            Self::Array(_) => ValueKind::Array,
+            Self::Described(_) => ValueKind::Described,
         }
     }
 

@@ -119,7 +119,7 @@ impl Payload for Newer {
 fn write_newer(directory: &Path, record: &'static [u8]) {
     std::fs::create_dir_all(directory).expect("a directory");
     let disk = FileDisk::enter(directory, Missing::Create).expect("a disk");
-    let opened = store::open(disk, store::Options::default(), 1, |_| {}).expect("a journal");
+    let opened = store::open(disk, store::StoreOptions::default(), 1, |_| {}).expect("a journal");
     let (journal, mut writer) = opened.start();
     journal.append(Newer(record));
     writer.write(Timestamp(1)).expect("it is written");

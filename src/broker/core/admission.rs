@@ -9,7 +9,7 @@ use crate::base::plant::{Plant, is_planted};
 use crate::base::{HolderId, Lsn, Millis, Now, QueueId};
 use crate::broker::Entry;
 use crate::broker::arguments::Overflow;
-use crate::broker::queue::{Growth, Slot, State};
+use crate::broker::queue::{Growth, MessageState, Slot};
 use crate::message::{Message, Route};
 
 /// What a queue says to one more message.
@@ -127,7 +127,7 @@ impl Core {
         now: Now,
         id: QueueId,
         arrival: Arrival,
-        state: State,
+        state: MessageState,
     ) -> Option<Entered> {
         let queue = self.queues.get_mut(&id)?;
         let durable = self.options.journal && queue.keeps(arrival.message.durable());

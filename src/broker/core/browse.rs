@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Core;
 use super::paging::wanted;
 use crate::base::Position;
-use crate::broker::queue::{Queue, State};
+use crate::broker::queue::{MessageState, Queue};
 use crate::broker::reply::{Browsed, BrowsedMessage, Content};
 
 /// Bytes of messages on disk that one look reads; one message is always read.
@@ -17,7 +17,7 @@ impl Core {
     pub fn browse(
         &self,
         queue: &str,
-        state: State,
+        state: MessageState,
         from: Position,
         count: usize,
     ) -> Option<Browsed> {

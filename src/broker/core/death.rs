@@ -10,8 +10,8 @@ use super::{Core, Turn};
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{Lsn, Millis, Position, QueueId};
 use crate::broker::arguments::DeadLetterStrategy;
-use crate::broker::dead_letter::{Sent, Verdict, plan, verdict};
-use crate::broker::queue::{AfterPageIn, Pending, State, Waiter};
+use crate::broker::dead_letter::{SendResult, Verdict, plan, verdict};
+use crate::broker::queue::{AfterPageIn, MessageState, Pending, Waiter};
 use crate::broker::{Body, DropCause, Entries, Fact, LogEvent};
 use crate::deaths::{self, Evidence, Reason};
 use crate::message::{Message, Route};
@@ -22,7 +22,7 @@ pub(super) struct Dying {
     pub(super) queue: QueueId,
     pub(super) position: Position,
     /// What it was until now.
-    pub(super) from: State,
+    pub(super) from: MessageState,
     pub(super) reason: Reason,
     /// What the consumer said.
     pub(super) evidence: Option<Arc<Evidence>>,
@@ -33,7 +33,7 @@ pub(super) struct Dying {
 struct Letter {
     source: QueueId,
     position: Position,
-    from: State,
+    from: MessageState,
     reason: Reason,
     message: Arc<Message>,
     route: Arc<Route>,
@@ -131,7 +131,7 @@ impl Core {
         let Some(pending) = queue.pending.entry(position).cloned() else {
             return;
         };
-        let Some(slot) = queue.messages.slot_if(position, State::Dying) else {
+        let Some(slot) = queue.messages.slot_if(position, MessageState::Dying) else {
             self.await_page_in(turn, id, position, AfterPageIn::Retry(room_in));
             return;
         };
@@ -141,7 +141,7 @@ impl Core {
                 turn,
                 id,
                 position,
-                State::Dying,
+                MessageState::Dying,
                 (Some(pending.reason), cause),
             );
             return;
@@ -149,7 +149,7 @@ impl Core {
         let letter = Letter {
             source: id,
             position,
-            from: State::Dying,
+            from: MessageState::Dying,
             reason: pending.reason,
             message: slot.message.clone(),
             route,
@@ -235,8 +235,8 @@ impl Core {
     }
 
     /// Gives the letter to every target that takes it. [dead-lettering parts 2 and 4]
-    fn forward(&mut self, turn: &mut Turn<'_>, letter: &Letter) -> Sent {
-        let mut sent = Sent::default();
+    fn forward(&mut self, turn: &mut Turn<'_>, letter: &Letter) -> SendResult {
+        let mut sent = SendResult::default();
         let mut routed = std::mem::take(&mut self.routed_dead);
         let waited = letter.waited.as_ref();
         let waited = waited.and_then(|pending| pending.targets.as_deref());
@@ -264,8 +264,8 @@ impl Core {
                 continue;
             }
             let state = match self.admit(turn, target, size_bytes) {
-                Admission::Enter => State::Ready,
-                Admission::RefuseAndDie => State::Dying,
+                Admission::Enter => MessageState::Ready,
+                Admission::RefuseAndDie => MessageState::Dying,
                 Admission::Refuse => {
                     sent.refused.push(target);
                     continue;
@@ -279,7 +279,7 @@ impl Core {
                 entries.push(entered.entry);
                 known = entered.known;
             }
-            if state == State::Dying {
+            if state == MessageState::Dying {
                 let (queue, position) = (target, entered.entry.position);
                 self.work.push_back(Work::Die {
                     queue,
@@ -311,7 +311,7 @@ impl Core {
         turn: &mut Turn<'_>,
         letter: &Letter,
         routed: &'a mut Routed,
-        sent: &mut Sent,
+        sent: &mut SendResult,
     ) -> &'a [QueueId] {
         let Some(exchange) = self.router.id_of(&letter.route.exchange) else {
             sent.exchange_missing = true;
@@ -365,7 +365,7 @@ impl Core {
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
         };
-        if from != State::Dying {
+        if from != MessageState::Dying {
             queue.messages.kill(position, from);
         }
         let size_bytes = size_bytes(&message);
@@ -409,7 +409,7 @@ impl Core {
     }
 
     /// Takes a message out of its queue, and out of those that wait there.
-    fn remove(&mut self, id: QueueId, position: Position, from: State) {
+    fn remove(&mut self, id: QueueId, position: Position, from: MessageState) {
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
         };
@@ -431,7 +431,7 @@ impl Core {
         turn: &mut Turn<'_>,
         id: QueueId,
         position: Position,
-        from: State,
+        from: MessageState,
         (reason, cause): (Option<Reason>, DropCause),
     ) {
         self.remove(id, position, from);

@@ -7,7 +7,7 @@ use crate::broker::argument_value::check_weight;
 use crate::broker::arguments::QueueProperties;
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::{
-    Command, Effect, Error, Kind, QueueCommand, Reply, TopologyCommand, UpkeepCommand,
+    Command, Effect, Error, ObjectKind, QueueCommand, Reply, TopologyCommand, UpkeepCommand,
 };
 
 impl Core {
@@ -219,7 +219,7 @@ impl Core {
 
     pub(super) fn missing_queue(name: &Name) -> Error {
         Error::NotFound {
-            kind: Kind::Queue,
+            kind: ObjectKind::Queue,
             name: name.clone(),
         }
     }

@@ -52,7 +52,7 @@ use crate::message::Merging;
 
 /// How a core is made.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct CoreOptions {
     /// Name of the vhost.
     pub vhost: Name,
     /// Seed of its hashers.
@@ -65,7 +65,7 @@ pub struct Options {
     pub block_shift: u32,
 }
 
-impl Options {
+impl CoreOptions {
     /// Defaults for a vhost.
     pub fn new(vhost: Name, seed: Seed) -> Self {
         Self {
@@ -90,7 +90,7 @@ pub enum More {
 /// One vhost. See the room's story.
 #[derive(Debug)]
 pub struct Core {
-    options: Options,
+    options: CoreOptions,
     router: Router,
     policies: Policies,
     queues: Table<QueueId, Box<Queue>>,
@@ -141,7 +141,7 @@ const COMMAND_BUDGET: usize = 128;
 
 impl Core {
     /// An empty vhost with its predeclared exchanges.
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: CoreOptions) -> Self {
         Self {
             router: Router::new(options.seed),
             policies: Policies::default(),

@@ -17,7 +17,7 @@ use super::death::Dying;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::{Gauge, Lsn, Position, QueueId};
-use crate::broker::queue::{AfterPageIn, DiskRef, Eviction, Gone, State, Usage};
+use crate::broker::queue::{AfterPageIn, DiskRef, Eviction, Gone, MessageState, Usage};
 use crate::broker::{DropCause, PageIn, PagedIn, Spill, Wanted};
 use crate::deaths::Reason;
 use crate::message::{Message, Route};
@@ -373,10 +373,10 @@ impl Core {
         let Some(queue) = self.queues.get(&id) else {
             return;
         };
-        let state = if queue.messages.is(position, State::Ready) {
-            State::Ready
+        let state = if queue.messages.is(position, MessageState::Ready) {
+            MessageState::Ready
         } else {
-            State::Dying
+            MessageState::Dying
         };
         let reason = queue.pending.entry(position).map(|pending| pending.reason);
         let why = (reason, DropCause::Damaged);
@@ -403,7 +403,7 @@ impl Core {
     }
 
     fn die_here(&mut self, turn: &mut Turn<'_>, id: QueueId, position: Position, reason: Reason) {
-        let (queue, from) = (id, State::Dying);
+        let (queue, from) = (id, MessageState::Dying);
         let dying = Dying {
             queue,
             position,
@@ -425,7 +425,7 @@ impl Core {
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
         };
-        if !queue.messages.is(position, State::Dying) {
+        if !queue.messages.is(position, MessageState::Dying) {
             return;
         }
         queue.awaiting_page_in.push_back((position, after_page_in));
@@ -452,7 +452,9 @@ impl Core {
             let Some(&(position, after_page_in)) = queue.awaiting_page_in.front() else {
                 break;
             };
-            if queue.messages.is(position, State::Dying) && queue.messages.is_evicted(position) {
+            if queue.messages.is(position, MessageState::Dying)
+                && queue.messages.is_evicted(position)
+            {
                 if let Some(block) = queue.messages.begin_load(position) {
                     self.load(turn, (id, block));
                 }

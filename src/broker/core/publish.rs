@@ -7,7 +7,7 @@ use super::death::Dying;
 use super::{Core, Turn};
 use crate::base::{ExchangeId, Lsn, Name, Now, Position, QueueId, Step};
 use crate::broker::exchange::{Exchange, ExchangeKind};
-use crate::broker::queue::State;
+use crate::broker::queue::MessageState;
 use crate::broker::router::DEFAULT_EXCHANGE;
 use crate::broker::{Effect, Entries, Fact, Publish, PublishOutcome, Target};
 use crate::deaths::Reason;
@@ -106,7 +106,7 @@ impl Core {
         let body = self.name_body(&message);
         let arrival = Arrival::new(now, message, route, body);
         let at = self.recorder.len();
-        let entered = self.enter(now, target, arrival, State::Ready);
+        let entered = self.enter(now, target, arrival, MessageState::Ready);
         let Some(Entered { entry, known }) = entered else {
             return;
         };
@@ -164,7 +164,7 @@ impl Core {
             self.recorder.push_insertion(insertion_at, insertion);
         }
         for (queue, position) in dead {
-            let (from, reason) = (State::Dying, Reason::Maxlen);
+            let (from, reason) = (MessageState::Dying, Reason::Maxlen);
             self.die(
                 turn,
                 Dying {
@@ -194,8 +194,8 @@ impl Core {
             offered.full = self.queues.get(&target).map(|queue| queue.name.clone());
         }
         let state = match admission {
-            Admission::Enter => State::Ready,
-            Admission::RefuseAndDie => State::Dying,
+            Admission::Enter => MessageState::Ready,
+            Admission::RefuseAndDie => MessageState::Dying,
             Admission::Refuse => return,
         };
         let Some(entered) = self.enter(turn.now, target, arrival, state) else {
@@ -205,7 +205,7 @@ impl Core {
             offered.entries.push(entered.entry);
             offered.known = entered.known;
         }
-        if state == State::Dying {
+        if state == MessageState::Dying {
             offered.dead.push((target, entered.entry.position));
         }
     }

@@ -7,9 +7,9 @@ use super::{Core, Turn};
 use crate::base::{ConnectionId, Lsn, Millis, Name, Position, QueueId};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
 use crate::broker::names::{check_form, check_new_name, is_temporary};
-use crate::broker::queue::{Queue, State, Usage};
+use crate::broker::queue::{MessageState, Queue, Usage};
 use crate::broker::{
-    ConsumerEnd, DropCause, Effect, Error, Fact, Kind, LogEvent, Reply, TopologyFact,
+    ConsumerEnd, DropCause, Effect, Error, Fact, LogEvent, ObjectKind, Reply, TopologyFact,
 };
 use crate::wire::Value;
 
@@ -30,9 +30,9 @@ impl Core {
         let given = QueueArguments::parse(name, properties, arguments)?;
         let Some(id) = existing else {
             if properties.exclusive && is_temporary(name) {
-                check_form(Kind::Queue, name)?;
+                check_form(ObjectKind::Queue, name)?;
             } else {
-                check_new_name(Kind::Queue, name)?;
+                check_new_name(ObjectKind::Queue, name)?;
             }
             self.check_queue_limit(name)?;
             let id = self.add_queue(turn, connection, name, properties, given, arguments);
@@ -97,7 +97,7 @@ impl Core {
         let lsn = if created { self.recorder.lsn() } else { Lsn(0) };
         let warnings = self.queue_warnings(queue);
         if created {
-            turn.warn(Kind::Queue, name, &warnings);
+            turn.warn(ObjectKind::Queue, name, &warnings);
         }
         Ok(Reply::QueueDeclared {
             created,
@@ -204,7 +204,7 @@ impl Core {
             });
         };
         let busy = |state| Error::NotIdle {
-            kind: Kind::Queue,
+            kind: ObjectKind::Queue,
             name: name.clone(),
             state,
         };
@@ -279,7 +279,7 @@ impl Core {
             let purged = pending.filter(|pending| pending.ticket < before_ticket);
             if let Some(reason) = purged.map(|pending| pending.reason) {
                 let why = (Some(reason), DropCause::Purged);
-                self.remove_dropped(turn, id, position, State::Dying, why);
+                self.remove_dropped(turn, id, position, MessageState::Dying, why);
             }
             turn.budget = turn.budget.saturating_sub(1);
             from = Position(position.0 + 1);

@@ -5,9 +5,9 @@ mod facts;
 
 use std::collections::BTreeSet;
 
-use super::{Core, Options};
+use super::{Core, CoreOptions};
 use crate::base::{Lsn, Name, Now, Position, QueueId, Timestamp};
-use crate::broker::queue::{DiskRef, Growth, Queue, State, names};
+use crate::broker::queue::{DiskRef, Growth, MessageState, Queue, names};
 use crate::broker::{DropCause, Fact, Record};
 
 /// Reads records into a new core, in the order of their LSNs. Messages stay on disk.
@@ -27,7 +27,7 @@ impl Restoring {
     /// Begins. `stopped` is the last wall-clock stamp of the journal: time until `now.wall` counts
     /// as spent down, never below 0, and above `down_max_ms` as 0. `now.mono` must be larger than
     /// the age of any message, else that message lives as much longer.
-    pub fn new(options: Options, now: Now, stopped: Timestamp, down_max_ms: u64) -> Self {
+    pub fn new(options: CoreOptions, now: Now, stopped: Timestamp, down_max_ms: u64) -> Self {
         let down_ms = u64::try_from(now.wall.0.saturating_sub(stopped.0)).unwrap_or(0);
         let down_ms = if down_ms > down_max_ms { 0 } else { down_ms };
         let mut core = Core::new(options);
@@ -172,7 +172,7 @@ impl Restoring {
 
 /// Goes over the messages of a queue that is being restored, by state and place.
 fn each_message(queue: &Queue, mut with: impl FnMut(Position, &DiskRef)) {
-    for state in [State::Ready, State::Dying] {
+    for state in [MessageState::Ready, MessageState::Dying] {
         let mut from = Position(0);
         while let Some(position) = queue.messages.find(state, from) {
             from = Position(position.0 + 1);

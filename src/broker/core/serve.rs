@@ -8,7 +8,7 @@ use super::{Core, Turn};
 use crate::base::{ConsumerId, Millis, Now, Position, QueueId, Step};
 use crate::broker::arguments::Overflow;
 use crate::broker::counters::Counters;
-use crate::broker::queue::{Choice, Growth, Queue, Slot, State};
+use crate::broker::queue::{Choice, Growth, MessageState, Queue, Slot};
 use crate::broker::{Delivery, DropCause, Effect};
 use crate::deaths::Reason;
 
@@ -276,7 +276,7 @@ impl Assigning<'_> {
                 return; // it is on disk; comes back when it is read
             };
             if is_late(turn.now, slot, queue.deadline_of(slot)) {
-                queue.messages.kill(position, State::Ready);
+                queue.messages.kill(position, MessageState::Ready);
                 dead.push((position, Reason::Expired));
                 *left -= 1;
                 continue;
@@ -340,7 +340,7 @@ fn expire(now: Now, queue: &mut Queue, left: &mut usize, dead: &mut Vec<(Positio
         && !queue.awaits_enough_page_ins()
         && let Some(position) = queue.messages.due(now.mono, queue.settings.message_ttl_ms)
     {
-        queue.messages.kill(position, State::Ready);
+        queue.messages.kill(position, MessageState::Ready);
         dead.push((position, Reason::Expired));
         *left -= 1;
     }
@@ -357,7 +357,7 @@ fn enforce_limit(queue: &mut Queue, left: &mut usize, dead: &mut Vec<(Position, 
             let Some(position) = queue.messages.victim() else {
                 break;
             };
-            queue.messages.kill(position, State::Ready);
+            queue.messages.kill(position, MessageState::Ready);
             dead.push((position, Reason::Maxlen));
             *left -= 1;
         }

@@ -11,7 +11,7 @@ use super::{COMMAND_BUDGET, Core, Turn};
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{ConsumerId, HolderId, Lsn, Position, QueueId};
-use crate::broker::queue::{Growth, State};
+use crate::broker::queue::{Growth, MessageState};
 use crate::broker::{Body, DropCause, Effect, Fact, Outcome, Settle, SettleRun};
 use crate::deaths::{Evidence, Reason};
 
@@ -73,7 +73,7 @@ impl Core {
             return;
         };
         if self.holds(queue, position, consumer) {
-            self.remove_dropped(turn, queue, position, State::Held, (None, cause));
+            self.remove_dropped(turn, queue, position, MessageState::Held, (None, cause));
             self.release(consumer);
         }
     }
@@ -126,7 +126,7 @@ impl Core {
     fn holds(&self, queue: QueueId, position: Position, consumer: ConsumerId) -> bool {
         self.queues
             .get(&queue)
-            .and_then(|queue| queue.messages.slot_if(position, State::Held))
+            .and_then(|queue| queue.messages.slot_if(position, MessageState::Held))
             .is_some_and(|slot| slot.holder == holder(consumer))
     }
 
@@ -240,7 +240,7 @@ impl Core {
         {
             slot.failures = slot.failures.saturating_add(1);
         }
-        let (from, reason) = (State::Held, Reason::Rejected);
+        let (from, reason) = (MessageState::Held, Reason::Rejected);
         self.die(
             turn,
             Dying {
@@ -287,7 +287,7 @@ impl Core {
             None
         };
         if let Some(reason) = reason {
-            let from = State::Held;
+            let from = MessageState::Held;
             self.die(
                 turn,
                 Dying {
@@ -370,7 +370,7 @@ impl Core {
         self.clients.unassign(consumer);
         let blocked = self.clients.release(consumer);
         if late {
-            let (from, reason) = (State::Held, Reason::Expired);
+            let (from, reason) = (MessageState::Held, Reason::Expired);
             self.die(
                 turn,
                 Dying {

@@ -283,7 +283,9 @@ fn copy_block(now: Now, queue: &Queue, (from, bound): (Position, Position), fact
         disk_refs.filter(|(place, disk_ref)| (from..bound).contains(place) && disk_ref.durable);
     #[cfg(test)]
     let wanted = wanted.filter(|(place, _)| {
-        let is_held = queue.messages.is(*place, crate::broker::queue::State::Held);
+        let is_held = queue
+            .messages
+            .is(*place, crate::broker::queue::MessageState::Held);
         !(is_held && is_planted(Plant::CheckpointForgetsHeld))
     });
     for (position, disk_ref) in wanted {

@@ -7,7 +7,7 @@ use crate::broker::arguments::QueueType;
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::policy::EffectiveSettings;
 use crate::broker::queue::Growth;
-use crate::broker::{Destination, Error, Fact, Kind, Policy, Reply, TopologyFact};
+use crate::broker::{Destination, Error, Fact, ObjectKind, Policy, Reply, TopologyFact};
 use crate::wire::Value;
 
 /// How far a pass has come that gives exchanges and queues what the policies say.
@@ -33,7 +33,7 @@ impl Core {
             .router
             .exchange_named(name)
             .ok_or_else(|| Error::NotFound {
-                kind: Kind::Exchange,
+                kind: ObjectKind::Exchange,
                 name: name.clone(),
             })?;
         if exchange.spec.internal {
@@ -58,7 +58,7 @@ impl Core {
                 warnings,
             });
         }
-        turn.warn(Kind::Exchange, &spec.name, &warnings);
+        turn.warn(ObjectKind::Exchange, &spec.name, &warnings);
         self.router.apply_policies_to(declared.id, &self.policies);
         if spec.durable {
             self.durable_exchanges.insert(spec.name.clone());
@@ -223,7 +223,7 @@ impl Core {
         policy: Box<Policy>,
     ) -> Reply {
         let warnings = self.policy_warnings(&policy);
-        turn.warn(Kind::Policy, &policy.name, &warnings);
+        turn.warn(ObjectKind::Policy, &policy.name, &warnings);
         self.recorder.push(Fact::Topology(TopologyFact::PolicySet {
             operator,
             policy: policy.clone(),
@@ -240,7 +240,7 @@ impl Core {
     pub(super) fn policy_delete(&mut self, operator: bool, name: Name) -> Result<Reply, Error> {
         if self.policies.delete(operator, &name).is_none() {
             return Err(Error::NotFound {
-                kind: Kind::Policy,
+                kind: ObjectKind::Policy,
                 name,
             });
         }

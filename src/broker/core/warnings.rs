@@ -7,11 +7,11 @@ use crate::broker::exchange::ExchangeSpec;
 use crate::broker::policy::ApplyTo;
 use crate::broker::queue::Queue;
 use crate::broker::router::DEFAULT_EXCHANGE;
-use crate::broker::{Kind, LogEvent, Policy, Warning};
+use crate::broker::{LogEvent, ObjectKind, Policy, Warning};
 
 impl Turn<'_> {
     /// Tells the log.
-    pub(super) fn warn(&mut self, kind: Kind, name: &Name, warnings: &[Warning]) {
+    pub(super) fn warn(&mut self, kind: ObjectKind, name: &Name, warnings: &[Warning]) {
         let events = warnings.iter().map(|warning| LogEvent::Warned {
             kind,
             name: name.clone(),

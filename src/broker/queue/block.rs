@@ -6,7 +6,7 @@ use crate::base::{HolderId, Lsn};
 use crate::message::{Message, Route};
 
 use super::disk_refs::{DiskRef, DiskRefs};
-use super::slot::{Gone, Slot, State, names};
+use super::slot::{Gone, MessageState, Slot, names};
 use super::slot_pool::SlotPool;
 
 /// Slots of one block, as a power of 2.
@@ -68,7 +68,7 @@ impl Block {
         }
     }
 
-    pub(super) fn count(&self, state: State) -> u16 {
+    pub(super) fn count(&self, state: MessageState) -> u16 {
         self.counts.get(state as usize).copied().unwrap_or(0)
     }
 
@@ -156,7 +156,7 @@ impl Block {
         &mut self,
         at: usize,
         slot: Slot,
-        state: State,
+        state: MessageState,
         slot_pool: &mut SlotPool,
     ) -> i64 {
         let Slots::Resident(slots) = &mut self.slots else {
@@ -185,7 +185,7 @@ impl Block {
     }
 
     /// Puts the card of a message that is on disk at a place behind all others of this block.
-    pub(super) fn put_disk_ref(&mut self, at: usize, disk_ref: DiskRef, state: State) {
+    pub(super) fn put_disk_ref(&mut self, at: usize, disk_ref: DiskRef, state: MessageState) {
         if !self.is_evicted() && self.live() == 0 {
             self.slots = Slots::Evicted(DiskRefs::default());
         }
@@ -200,12 +200,12 @@ impl Block {
         self.raise(at, state);
     }
 
-    pub(super) fn is(&self, at: usize, state: State) -> bool {
+    pub(super) fn is(&self, at: usize, state: MessageState) -> bool {
         self.word(state, at / 64) & bit(at) != 0
     }
 
     /// Moves a slot from one state to another; false if it was not in the first.
-    pub(super) fn turn(&mut self, at: usize, from: State, to: State) -> bool {
+    pub(super) fn turn(&mut self, at: usize, from: MessageState, to: MessageState) -> bool {
         let was = self.lower(at, from);
         if was {
             self.raise(at, to);
@@ -216,13 +216,13 @@ impl Block {
     /// Gives a ready message to a holder: its size in bytes; none if it is not ready or not in
     /// memory.
     pub(super) fn acquire(&mut self, at: usize, holder: HolderId) -> Option<u32> {
-        if !self.is(at, State::Ready) {
+        if !self.is(at, MessageState::Ready) {
             return None;
         }
         let slot = self.slot_mut(at)?;
         slot.holder = holder;
         let size_bytes = slot.size_bytes;
-        self.turn(at, State::Ready, State::Held);
+        self.turn(at, MessageState::Ready, MessageState::Held);
         Some(size_bytes)
     }
 
@@ -230,7 +230,7 @@ impl Block {
     pub(super) fn take(
         &mut self,
         at: usize,
-        from: State,
+        from: MessageState,
         is_wanted: impl FnOnce(&Slot) -> bool,
     ) -> Option<Gone> {
         if !self.is(at, from) {
@@ -364,7 +364,7 @@ impl Block {
     }
 
     /// Forgets all slots in a state at once; what they hold is freed with the block.
-    pub(super) fn forget(&mut self, state: State) {
+    pub(super) fn forget(&mut self, state: MessageState) {
         if let Some(words) = self.bits.get_mut(state as usize) {
             *words = [0; WORDS];
         }
@@ -380,13 +380,13 @@ impl Block {
     }
 
     /// Takes one slot in a state out, to free it here.
-    pub(super) fn take_any(&mut self, state: State) -> Option<Gone> {
+    pub(super) fn take_any(&mut self, state: MessageState) -> Option<Gone> {
         let at = self.next(state, 0)?;
         self.take(at, state, |_| true)
     }
 
     /// The first slot in a state at or behind a place.
-    pub(super) fn next(&self, state: State, from: usize) -> Option<usize> {
+    pub(super) fn next(&self, state: MessageState, from: usize) -> Option<usize> {
         let mut index = from / 64;
         let mut word = self.word(state, index) & (u64::MAX << (from % 64));
         while index < WORDS {
@@ -399,7 +399,7 @@ impl Block {
         None
     }
 
-    fn word(&self, state: State, index: usize) -> u64 {
+    fn word(&self, state: MessageState, index: usize) -> u64 {
         self.bits
             .get(state as usize)
             .and_then(|words| words.get(index))
@@ -407,7 +407,7 @@ impl Block {
             .unwrap_or(0)
     }
 
-    fn raise(&mut self, at: usize, state: State) {
+    fn raise(&mut self, at: usize, state: MessageState) {
         if let Some(word) = self
             .bits
             .get_mut(state as usize)
@@ -420,7 +420,7 @@ impl Block {
         }
     }
 
-    fn lower(&mut self, at: usize, state: State) -> bool {
+    fn lower(&mut self, at: usize, state: MessageState) -> bool {
         let Some(word) = self
             .bits
             .get_mut(state as usize)

@@ -12,7 +12,7 @@ use crate::message::Message;
 
 use super::deferred_free::DeferredFree;
 use super::disk_refs::DiskRef;
-use super::slot::{Gone, Slot, State};
+use super::slot::{Gone, MessageState, Slot};
 use super::subqueue::{Subqueue, Usage};
 
 pub use paging::Eviction;
@@ -106,7 +106,7 @@ impl Messages {
     pub fn insert(
         &mut self,
         slot: Slot,
-        state: State,
+        state: MessageState,
         deferred_free: &mut DeferredFree,
     ) -> Position {
         let (size_bytes, deadline) = (slot.size_bytes, slot.deadline);
@@ -130,7 +130,7 @@ impl Messages {
         if subqueue.is_none_or(|subqueue| place < subqueue.next_place()) {
             return false;
         }
-        let state = State::Ready;
+        let state = MessageState::Ready;
         self.count(position, (disk_ref.size_bytes, disk_ref.deadline), state);
         if disk_ref.durable {
             self.durable.add(disk_ref.size_bytes);
@@ -141,18 +141,23 @@ impl Messages {
         true
     }
 
-    fn count(&mut self, position: Position, (size_bytes, deadline): (u32, Millis), state: State) {
+    fn count(
+        &mut self,
+        position: Position,
+        (size_bytes, deadline): (u32, Millis),
+        state: MessageState,
+    ) {
         self.live_bytes += u64::from(size_bytes);
         match state {
-            State::Ready => {
+            MessageState::Ready => {
                 self.ready += 1;
                 self.ready_bytes += u64::from(size_bytes);
                 if deadline != Millis::NEVER {
                     self.timers.insert((deadline, position));
                 }
             }
-            State::Held => self.held += 1,
-            State::Dying | State::Delayed => self.dying += 1,
+            MessageState::Held => self.held += 1,
+            MessageState::Dying | MessageState::Delayed => self.dying += 1,
         }
     }
 
@@ -182,14 +187,14 @@ impl Messages {
     }
 
     /// Whether a message is there, in that state.
-    pub fn is(&self, position: Position, state: State) -> bool {
+    pub fn is(&self, position: Position, state: MessageState) -> bool {
         let (subqueue, place) = unpack(position);
         let subqueue = self.subqueues.get(subqueue);
         subqueue.is_some_and(|subqueue| subqueue.is(place, state))
     }
 
     /// The message at a place if it is in that state and in memory.
-    pub fn slot_if(&self, position: Position, state: State) -> Option<&Slot> {
+    pub fn slot_if(&self, position: Position, state: MessageState) -> Option<&Slot> {
         let (subqueue, place) = unpack(position);
         let subqueue = self.subqueues.get(subqueue)?;
         subqueue.is(place, state).then(|| subqueue.slot(place))?
@@ -217,7 +222,10 @@ impl Messages {
     /// The next ready message of the same lane at or behind a place.
     pub fn find_ready(&self, from: Position) -> Option<Position> {
         let (index, place) = unpack(from);
-        let found = self.subqueues.get(index)?.find(State::Ready, place)?;
+        let found = self
+            .subqueues
+            .get(index)?
+            .find(MessageState::Ready, place)?;
         Some(pack(index, found))
     }
 
@@ -241,14 +249,14 @@ impl Messages {
         let Some(size_bytes) = subqueue.and_then(|subqueue| subqueue.acquire(place, holder)) else {
             return false;
         };
-        self.uncount(State::Ready, size_bytes);
+        self.uncount(MessageState::Ready, size_bytes);
         self.held += 1;
         true
     }
 
     /// Takes a held message back to its place.
     pub fn requeue(&mut self, position: Position) -> bool {
-        if !self.turn(position, State::Held, State::Ready) {
+        if !self.turn(position, MessageState::Held, MessageState::Ready) {
             return false;
         }
         if let Some(deadline) = self.slot(position).map(|slot| slot.deadline)
@@ -260,8 +268,8 @@ impl Messages {
     }
 
     /// Marks a message as dead; it keeps its place until its copy is safe.
-    pub fn kill(&mut self, position: Position, from: State) -> bool {
-        self.turn(position, from, State::Dying)
+    pub fn kill(&mut self, position: Position, from: MessageState) -> bool {
+        self.turn(position, from, MessageState::Dying)
     }
 
     /// Takes a message out that this holder has; none if it has not. A large one goes to the trash.
@@ -279,7 +287,7 @@ impl Messages {
             }
             is_held
         };
-        let gone = self.take_wanted(position, State::Held, deferred_free, is_wanted)?;
+        let gone = self.take_wanted(position, MessageState::Held, deferred_free, is_wanted)?;
         if let Some(large) = large {
             deferred_free.message(large);
         }
@@ -290,7 +298,7 @@ impl Messages {
     pub fn take(
         &mut self,
         position: Position,
-        from: State,
+        from: MessageState,
         deferred_free: &mut DeferredFree,
     ) -> Option<Gone> {
         self.take_wanted(position, from, deferred_free, |_| true)
@@ -300,7 +308,7 @@ impl Messages {
     fn take_wanted(
         &mut self,
         position: Position,
-        from: State,
+        from: MessageState,
         deferred_free: &mut DeferredFree,
         is_wanted: impl FnOnce(&Slot) -> bool,
     ) -> Option<Gone> {
@@ -346,7 +354,7 @@ impl Messages {
             if deadline > now {
                 return None;
             }
-            if self.is(position, State::Ready) {
+            if self.is(position, MessageState::Ready) {
                 return Some(position);
             }
             self.timers.pop_first(); // held: looked at again when it comes back
@@ -384,7 +392,7 @@ impl Messages {
 
     /// The next message of a holder at or behind a place.
     pub fn held_by(&self, holder: HolderId, from: Position) -> Option<Position> {
-        self.search(State::Held, from, |subqueue, place| {
+        self.search(MessageState::Held, from, |subqueue, place| {
             subqueue
                 .slot(place)
                 .is_some_and(|slot| slot.holder == holder)
@@ -392,12 +400,12 @@ impl Messages {
     }
 
     /// The next message in a state at or behind a place.
-    pub fn find(&self, state: State, from: Position) -> Option<Position> {
+    pub fn find(&self, state: MessageState, from: Position) -> Option<Position> {
         self.search(state, from, |_, _| true)
     }
 
     /// The same, of those that the journal knows.
-    pub fn find_durable(&self, state: State, from: Position) -> Option<Position> {
+    pub fn find_durable(&self, state: MessageState, from: Position) -> Option<Position> {
         self.search(state, from, |subqueue, place| match subqueue.slot(place) {
             Some(slot) => slot.durable,
             None => subqueue
@@ -408,7 +416,7 @@ impl Messages {
 
     fn search(
         &self,
-        state: State,
+        state: MessageState,
         from: Position,
         wanted: impl Fn(&Subqueue, u64) -> bool,
     ) -> Option<Position> {
@@ -449,7 +457,11 @@ impl Messages {
     /// Counts what the journal keeps anew, when what was ready went at once: held messages are few.
     fn count_durable(&mut self) {
         let mut durable = Usage::default();
-        for state in [State::Held, State::Dying, State::Delayed] {
+        for state in [
+            MessageState::Held,
+            MessageState::Dying,
+            MessageState::Delayed,
+        ] {
             let mut from = Position(0);
             while let Some(found) = self.find_durable(state, from) {
                 let size_bytes = self
@@ -470,7 +482,7 @@ impl Messages {
         deferred_free.timers(self.timers);
     }
 
-    fn turn(&mut self, position: Position, from: State, to: State) -> bool {
+    fn turn(&mut self, position: Position, from: MessageState, to: MessageState) -> bool {
         let (index, place) = unpack(position);
         let Some(subqueue) = self.subqueues.get_mut(index) else {
             return false;
@@ -481,24 +493,24 @@ impl Messages {
         let size_bytes = subqueue.size_bytes(place);
         self.uncount(from, size_bytes);
         match to {
-            State::Ready => {
+            MessageState::Ready => {
                 self.ready += 1;
                 self.ready_bytes += u64::from(size_bytes);
             }
-            State::Held => self.held += 1,
-            State::Dying | State::Delayed => self.dying += 1,
+            MessageState::Held => self.held += 1,
+            MessageState::Dying | MessageState::Delayed => self.dying += 1,
         }
         true
     }
 
-    fn uncount(&mut self, from: State, size_bytes: u32) {
+    fn uncount(&mut self, from: MessageState, size_bytes: u32) {
         match from {
-            State::Ready => {
+            MessageState::Ready => {
                 self.ready -= 1;
                 self.ready_bytes -= u64::from(size_bytes);
             }
-            State::Held => self.held -= 1,
-            State::Dying | State::Delayed => self.dying -= 1,
+            MessageState::Held => self.held -= 1,
+            MessageState::Dying | MessageState::Delayed => self.dying -= 1,
         }
     }
 

@@ -33,7 +33,7 @@ pub use disk_refs::DiskRef;
 pub use messages::{Eviction, Messages, next_subqueue, subqueue};
 pub use pending::{AfterPageIn, Pending, PendingSet, Waiter};
 pub use selecting::{Choice, Selecting};
-pub use slot::{Gone, Slot, State, names};
+pub use slot::{Gone, MessageState, Slot, names};
 pub use subqueue::Usage;
 
 /// Dead messages of a queue that wait to come back from disk, at most: memory stays bounded
@@ -234,7 +234,7 @@ impl Queue {
     /// The places in front of the ends that a purge spares, as far as the journal knows them.
     pub fn spared_by_purge(&self) -> Vec<Position> {
         let mut spared = Vec::new();
-        for state in [State::Held, State::Dying] {
+        for state in [MessageState::Held, MessageState::Dying] {
             let mut from = Position(0);
             while let Some(position) = self.messages.find_durable(state, from) {
                 spared.push(position);

@@ -21,7 +21,7 @@ use crate::message::{Message, Route};
 ///   +------------------- return
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum State {
+pub enum MessageState {
     /// Waits for a consumer.
     Ready = 0,
     /// With a consumer.

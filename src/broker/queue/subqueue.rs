@@ -10,7 +10,7 @@ use crate::base::{HolderId, Lsn, Millis};
 use super::block::Block;
 use super::deferred_free::DeferredFree;
 use super::disk_refs::DiskRef;
-use super::slot::{Gone, Slot, State};
+use super::slot::{Gone, MessageState, Slot};
 use super::slot_pool::SlotPool;
 
 pub(super) use paging::BlockEviction;
@@ -168,7 +168,7 @@ impl Subqueue {
     }
 
     /// Puts a message at the end; its place.
-    pub fn push(&mut self, slot: Slot, state: State, slot_pool: &mut SlotPool) -> u64 {
+    pub fn push(&mut self, slot: Slot, state: MessageState, slot_pool: &mut SlotPool) -> u64 {
         let place = self.new_place();
         let at = self.make_place(place, state);
         let (cell, _) = self.split(place - self.first);
@@ -181,7 +181,7 @@ impl Subqueue {
     }
 
     /// Puts a message that is on disk at or behind the end, in a block of such messages.
-    pub fn place_disk_ref(&mut self, place: u64, disk_ref: DiskRef, state: State) {
+    pub fn place_disk_ref(&mut self, place: u64, disk_ref: DiskRef, state: MessageState) {
         self.evicted.messages += 1;
         self.evicted.bytes += u64::from(disk_ref.size_bytes);
         let at = self.make_place(place, state);
@@ -195,7 +195,7 @@ impl Subqueue {
 
     /// Makes a cell for a place and counts what comes there; returns its place in the block.
     #[inline]
-    fn make_place(&mut self, place: u64, state: State) -> usize {
+    fn make_place(&mut self, place: u64, state: MessageState) -> usize {
         assert!(place >= self.next, "a place is given out once");
         if self.blocks.is_empty() {
             self.first = self.block_of(place);
@@ -207,15 +207,15 @@ impl Subqueue {
         if let Some(entry) = self.blocks.get_mut(cell) {
             entry.copied = Lsn(0);
             match state {
-                State::Ready => {
+                MessageState::Ready => {
                     entry.ready += 1;
                     self.ready += 1;
                     if self.ready == 1 {
                         self.cursor = place;
                     }
                 }
-                State::Held => entry.held += 1,
-                State::Dying | State::Delayed => {}
+                MessageState::Held => entry.held += 1,
+                MessageState::Dying | MessageState::Delayed => {}
             }
         }
         self.next = place + 1;
@@ -297,7 +297,7 @@ impl Subqueue {
     }
 
     /// Whether a message is there, in that state.
-    pub fn is(&self, place: u64, state: State) -> bool {
+    pub fn is(&self, place: u64, state: MessageState) -> bool {
         let Some(offset) = place.checked_sub(self.first) else {
             return false;
         };
@@ -309,7 +309,7 @@ impl Subqueue {
     }
 
     /// Moves a message from one state to another; false if it was not in the first.
-    pub fn turn(&mut self, place: u64, from: State, to: State) -> bool {
+    pub fn turn(&mut self, place: u64, from: MessageState, to: MessageState) -> bool {
         let Some(offset) = place.checked_sub(self.first) else {
             return false;
         };
@@ -323,12 +323,12 @@ impl Subqueue {
         if !block.turn(at, from, to) {
             return false;
         }
-        entry.ready = block.count(State::Ready);
-        entry.held = block.count(State::Held);
-        if from == State::Ready {
+        entry.ready = block.count(MessageState::Ready);
+        entry.held = block.count(MessageState::Held);
+        if from == MessageState::Ready {
             self.ready -= 1;
         }
-        if to == State::Ready {
+        if to == MessageState::Ready {
             self.ready += 1;
             self.cursor = self.cursor.min(place);
         }
@@ -353,7 +353,7 @@ impl Subqueue {
     pub fn take(
         &mut self,
         place: u64,
-        from: State,
+        from: MessageState,
         slot_pool: &mut SlotPool,
         is_wanted: impl FnOnce(&Slot) -> bool,
     ) -> Option<Gone> {
@@ -364,9 +364,9 @@ impl Subqueue {
         let block = entry.block.as_mut()?;
         let gone = block.take(at, from, is_wanted)?;
         entry.copied = Lsn(0);
-        entry.ready = block.count(State::Ready);
-        entry.held = block.count(State::Held);
-        if from == State::Ready {
+        entry.ready = block.count(MessageState::Ready);
+        entry.held = block.count(MessageState::Held);
+        if from == MessageState::Ready {
             self.ready -= 1;
         }
         if block.is_evicted() {
@@ -395,20 +395,20 @@ impl Subqueue {
         if self.ready == 0 {
             return None;
         }
-        let place = self.find(State::Ready, self.cursor)?;
+        let place = self.find(MessageState::Ready, self.cursor)?;
         self.cursor = place;
         Some(place)
     }
 
     /// The first message in a state at or behind a place.
-    pub fn find(&self, state: State, from: u64) -> Option<u64> {
+    pub fn find(&self, state: MessageState, from: u64) -> Option<u64> {
         let from = from.max(self.first);
         let (mut cell, mut at) = self.split(from - self.first);
         while let Some(entry) = self.blocks.get(cell) {
             let worth = match state {
-                State::Ready => entry.ready > 0,
-                State::Held => entry.held > 0,
-                State::Dying | State::Delayed => true,
+                MessageState::Ready => entry.ready > 0,
+                MessageState::Held => entry.held > 0,
+                MessageState::Dying | MessageState::Delayed => true,
             };
             if worth
                 && let Some(block) = &entry.block
@@ -437,14 +437,14 @@ impl Subqueue {
             let apart_before = block.apart_bytes();
             let (mut after, mut apart_after) = ((0, 0), 0);
             let is_evicted = block.is_evicted();
-            if block.live() > block.count(State::Ready) {
-                while let Some(gone) = block.take_any(State::Ready) {
+            if block.live() > block.count(MessageState::Ready) {
+                while let Some(gone) = block.take_any(MessageState::Ready) {
                     gone.names().for_each(|name| deferred_free.name(name));
                 }
                 after = (u64::from(block.live()), block.bytes());
                 apart_after = block.apart_bytes();
             } else {
-                block.forget(State::Ready);
+                block.forget(MessageState::Ready);
                 if let Some(block) = entry.block.take() {
                     deferred_free.block(block);
                 }

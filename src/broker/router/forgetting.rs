@@ -11,13 +11,13 @@ use std::sync::Arc;
 use super::Router;
 use crate::base::{ExchangeId, Name};
 use crate::broker::Destination;
-use crate::broker::binding::{Binding, Place};
+use crate::broker::binding::{Binding, ResolvedDestination};
 use crate::broker::exchange::Exchange;
 
 /// What led to something, and from it if that was an exchange.
 #[derive(Debug)]
 pub(super) struct Leaving {
-    place: Place,
+    place: ResolvedDestination,
     /// With the bindings from it that are left.
     exchange: Option<Exchange>,
     /// Those that are left of the bindings to it.
@@ -50,7 +50,7 @@ impl Router {
     }
 
     /// Whether a place is still there.
-    pub(super) fn is_live(&self, place: Place) -> bool {
+    pub(super) fn is_live(&self, place: ResolvedDestination) -> bool {
         self.gone.is_empty() || !self.gone.contains(&place)
     }
 
@@ -58,7 +58,7 @@ impl Router {
     pub(super) fn let_go(
         &mut self,
         destination: &Destination,
-        place: Place,
+        place: ResolvedDestination,
         exchange: Option<Exchange>,
     ) -> BTreeSet<Name> {
         let incoming = self.by_destination.remove(destination).unwrap_or_default();
@@ -129,13 +129,17 @@ impl Router {
             self.varying_bindings -= exchange.bindings().len();
         }
         exchange.retire();
-        let place = Place::Exchange(exchange.id);
+        let place = ResolvedDestination::Exchange(exchange.id);
         let destination = Destination::Exchange(name.clone());
         self.let_go(&destination, place, Some(exchange))
     }
 
     /// Removes a binding that leads to this place; false if there is none, or to another place.
-    pub(super) fn remove_from_source(&mut self, binding: &Binding, place: Place) -> bool {
+    pub(super) fn remove_from_source(
+        &mut self,
+        binding: &Binding,
+        place: ResolvedDestination,
+    ) -> bool {
         let id = self.names.get(&binding.source);
         let Some(exchange) = id.and_then(|id| self.exchanges.get_mut(id)) else {
             return false;

@@ -130,13 +130,15 @@ fn binding(number: usize, arguments: &[(&'static str, Value)]) -> Arc<Binding> {
 fn matched(message: &Sent, bindings: &[&[(&'static str, Value)]]) -> Vec<bool> {
     let mut table = HeadersTable::new(Seed(7));
     for (number, arguments) in bindings.iter().enumerate() {
-        let place = Place::Queue(QueueId(number as u64));
+        let place = ResolvedDestination::Queue(QueueId(number as u64));
         table.add(&binding(number, arguments), place);
     }
     let mut found = vec![false; bindings.len()];
     table.matching(message, |place| match place {
-        Place::Queue(QueueId(number)) => found[usize::try_from(number).unwrap()] = true,
-        Place::Exchange(_) => unreachable!("only queues are bound"),
+        ResolvedDestination::Queue(QueueId(number)) => {
+            found[usize::try_from(number).unwrap()] = true;
+        }
+        ResolvedDestination::Exchange(_) => unreachable!("only queues are bound"),
     });
     for (number, arguments) in bindings.iter().enumerate() {
         table.remove(&binding(number, arguments));
@@ -229,7 +231,7 @@ fn a_message_is_compared_with_few_of_many_bindings() {
         let rare = ("id", Value::Uint(number));
         let arguments = [("x-match", string("all")), ("kind", string("a")), rare];
         let binding = binding(number as usize, &arguments);
-        table.add(&binding, Place::Queue(QueueId(number.into())));
+        table.add(&binding, ResolvedDestination::Queue(QueueId(number.into())));
     }
     let most = table.by_pair.values().map(Candidates::len).max();
     assert!(most < Some(4), "a pair that all share leads to {most:?}");

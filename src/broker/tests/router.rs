@@ -361,12 +361,15 @@ fn deleting_and_binding_are_checked() {
     };
     assert_eq!(
         refused("nosuch", to_queue(1), &[]),
-        missing(Kind::Exchange, "nosuch")
+        missing(ObjectKind::Exchange, "nosuch")
     );
-    assert_eq!(refused("d", to_queue(9), &[]), missing(Kind::Queue, "q9"));
+    assert_eq!(
+        refused("d", to_queue(9), &[]),
+        missing(ObjectKind::Queue, "q9")
+    );
     assert_eq!(
         refused("d", to_exchange("no"), &[]),
-        missing(Kind::Exchange, "no")
+        missing(ObjectKind::Exchange, "no")
     );
     assert!(matches!(
         refused("", to_queue(1), &[]),

@@ -10,7 +10,7 @@ use ureq::http::{Method, Request, StatusCode};
 use super::path::Path;
 use super::settings::Settings;
 use super::tls;
-use crate::cli::exit::{Failure, Kind};
+use crate::cli::exit::{Failure, FailureKind};
 
 /// Objects asked for at once: the most that RabbitMQ gives.
 const PAGE_SIZE: &str = "500";
@@ -75,7 +75,11 @@ impl Api {
     pub(in crate::cli) fn find(&self, path: &Path) -> Result<Option<Value>, Failure> {
         match self.get(path) {
             Ok(value) => Ok(Some(value)),
-            Err(failure) if [Kind::NotFound, Kind::NoUser].contains(&failure.kind) => Ok(None),
+            Err(failure)
+                if [FailureKind::NotFound, FailureKind::NoUser].contains(&failure.kind) =>
+            {
+                Ok(None)
+            }
             Err(failure) => Err(failure),
         }
     }
@@ -195,19 +199,20 @@ impl Api {
             ureq::Error::Timeout(_) => {
                 let seconds = self.settings.timeout.as_secs();
                 let what = format!("{endpoint} gave no answer within {seconds} s");
-                Failure::new(Kind::Timeout, what).advise("--timeout SECONDS waits longer")
+                Failure::new(FailureKind::Timeout, what).advise("--timeout SECONDS waits longer")
             }
-            ureq::Error::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
-                Failure::new(Kind::Timeout, format!("{endpoint} gave no answer: {error}"))
-            }
+            ureq::Error::Io(error) if error.kind() == io::ErrorKind::TimedOut => Failure::new(
+                FailureKind::Timeout,
+                format!("{endpoint} gave no answer: {error}"),
+            ),
             ureq::Error::Rustls(error) => tls::explain(endpoint, &error),
             error @ (ureq::Error::Protocol(_) | ureq::Error::Http(_)) => Failure::new(
-                Kind::Protocol,
+                FailureKind::Protocol,
                 format!("what listens at {endpoint} does not speak HTTP: {error}"),
             )
             .advise("--url names the port of the HTTP API, 15672 unless configured otherwise"),
             error => Failure::new(
-                Kind::Unavailable,
+                FailureKind::Unavailable,
                 format!("cannot reach a broker at {endpoint}: {error}"),
             )
             .advise("is it running, with its HTTP API on? --url or --host and --port say where"),
@@ -222,7 +227,7 @@ impl Api {
             401 => {
                 let user = self.settings.username();
                 told(
-                    Kind::NoPermission,
+                    FailureKind::NoPermission,
                     format!("the broker does not let user '{user}' in: {reason}"),
                 )
                 .advise(
@@ -230,20 +235,32 @@ impl Api {
                          CORONERCTL_PASSWORD, say who you are",
                 )
             }
-            403 => told(Kind::NoPermission, format!("not allowed: {reason}"))
+            403 => told(FailureKind::NoPermission, format!("not allowed: {reason}"))
                 .advise("the user may lack a tag, or permissions in this vhost"),
-            404 if path.is_user() => told(Kind::NoUser, format!("there is no {}", path.in_words())),
+            404 if path.is_user() => told(
+                FailureKind::NoUser,
+                format!("there is no {}", path.in_words()),
+            ),
             404 => told(
-                Kind::NotFound,
+                FailureKind::NotFound,
                 format!("there is no {} ({reason})", path.in_words()),
             ),
-            408 | 429 => told(Kind::Timeout, format!("the broker is busy: {reason}")),
-            400..=499 => told(Kind::Data, format!("refused: {reason}")),
-            503 => told(Kind::Unavailable, format!("not in service: {reason}")),
-            500..=599 => told(Kind::Software, format!("the broker failed: {reason}")),
+            408 | 429 => told(
+                FailureKind::Timeout,
+                format!("the broker is busy: {reason}"),
+            ),
+            400..=499 => told(FailureKind::Data, format!("refused: {reason}")),
+            503 => told(
+                FailureKind::Unavailable,
+                format!("not in service: {reason}"),
+            ),
+            500..=599 => told(
+                FailureKind::Software,
+                format!("the broker failed: {reason}"),
+            ),
             code => {
                 let what = format!("{} answered with status {code}", self.settings.endpoint);
-                told(Kind::Protocol, what).advise("is this the HTTP API of a broker?")
+                told(FailureKind::Protocol, what).advise("is this the HTTP API of a broker?")
             }
         }
     }
@@ -274,5 +291,5 @@ fn not_understood(path: &Path, why: &str) -> Failure {
         "the answer about {} was not understood: {why}",
         path.in_words()
     );
-    Failure::new(Kind::Protocol, what).advise("is this the HTTP API of a broker?")
+    Failure::new(FailureKind::Protocol, what).advise("is this the HTTP API of a broker?")
 }

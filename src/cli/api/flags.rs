@@ -8,7 +8,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueEnum, value_parser};
 
 use super::settings::Settings;
-use crate::cli::exit::{Failure, Kind};
+use crate::cli::exit::{Failure, FailureKind};
 use crate::cli::output::Format;
 
 /// The settings file, below the home directory.
@@ -304,7 +304,7 @@ fn read_file(named: Option<&Path>) -> Result<Values, Failure> {
         Err(_) if named.is_none() => return Ok(Values::new()),
         Err(error) => {
             let what = format!("cannot read {}: {error}", path.display());
-            return Err(Failure::new(Kind::NotFound, what));
+            return Err(Failure::new(FailureKind::NotFound, what));
         }
     };
     parse_file(&text).map_err(|why| {

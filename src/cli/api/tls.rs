@@ -20,7 +20,7 @@ use tokio_rustls::rustls::{
 };
 
 use super::endpoint::Endpoint;
-use crate::cli::exit::{Failure, Kind};
+use crate::cli::exit::{Failure, FailureKind};
 
 /// Which files there are, and whether to look at the broker's certificate at all.
 #[derive(Clone, Debug, Default)]
@@ -99,7 +99,7 @@ impl TlsFiles {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&TLS13, &TLS12])
-            .map_err(|error| Failure::new(Kind::Software, error.to_string()))?;
+            .map_err(|error| Failure::new(FailureKind::Software, error.to_string()))?;
         let builder = match &roots {
             None => builder
                 .dangerous()
@@ -117,7 +117,7 @@ impl TlsFiles {
                 .with_client_auth_cert(chain.clone(), key.clone_key())
                 .map_err(|error| {
                     let what = format!("--tls-cert-file and --tls-key-file do not fit: {error}");
-                    Failure::new(Kind::Data, what)
+                    Failure::new(FailureKind::Data, what)
                 })?,
         };
         Ok(Tls {
@@ -150,13 +150,13 @@ fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     let read = std::fs::read(file);
     read.map_err(|error| {
         let what = format!("cannot read {}: {error}", file.display());
-        Failure::new(Kind::NotFound, what)
+        Failure::new(FailureKind::NotFound, what)
     })
 }
 
 fn bad(file: &Path, why: &str) -> Failure {
     let what = format!("{} holds no such thing in PEM: {why}", file.display());
-    Failure::new(Kind::Data, what)
+    Failure::new(FailureKind::Data, what)
 }
 
 /// Believes whoever answers, because the user said so. Signatures are checked all the same.
@@ -230,7 +230,7 @@ pub(super) fn explain(endpoint: &Endpoint, error: &Error) -> Failure {
             "TLS 1.2 and 1.3 are spoken",
         ),
     };
-    Failure::new(Kind::Unavailable, what).advise(advice)
+    Failure::new(FailureKind::Unavailable, what).advise(advice)
 }
 
 fn in_words(endpoint: &Endpoint, error: &CertificateError) -> String {

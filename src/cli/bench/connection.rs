@@ -21,7 +21,7 @@ pub(super) const INCOMING_WINDOW: u32 = 0x7fff_ffff;
 pub(super) const OUTGOING_WINDOW: u32 = 0x7fff_ffff;
 
 /// Where and as whom to connect.
-pub(super) struct Peer {
+pub(super) struct ConnectTarget {
     /// `host:port`.
     pub(super) address: String,
     pub(super) user: String,
@@ -55,7 +55,7 @@ impl Connection {
         clippy::disallowed_methods,
         reason = "a load generator is a client of its own"
     )]
-    pub(super) fn open(peer: &Peer, container: &str) -> Result<Self, BenchError> {
+    pub(super) fn open(peer: &ConnectTarget, container: &str) -> Result<Self, BenchError> {
         let stream = TcpStream::connect(&peer.address).map_err(BenchError::io("connecting"))?;
         let port = stream.local_addr().map_or(0, |address| address.port());
         let mut connection = Self {
@@ -85,7 +85,7 @@ impl Connection {
         Ok(connection)
     }
 
-    fn authenticate(&mut self, peer: &Peer) -> Result<(), BenchError> {
+    fn authenticate(&mut self, peer: &ConnectTarget) -> Result<(), BenchError> {
         self.protocol_header(3)?;
         self.answer(|_| ())?;
         let response = format!("\0{}\0{}", peer.user, peer.password);
@@ -101,7 +101,7 @@ impl Connection {
         }
     }
 
-    fn open_session(&mut self, peer: &Peer, container: &str) -> Result<(), BenchError> {
+    fn open_session(&mut self, peer: &ConnectTarget, container: &str) -> Result<(), BenchError> {
         self.protocol_header(0)?;
         let host = match &peer.vhost {
             Some(vhost) => format!("vhost:{vhost}"),

@@ -4,7 +4,9 @@ use clap::ValueEnum;
 
 use super::BenchError;
 use super::codec::{Item, Performative, code, truth, uint, write_performative};
-use super::connection::{Connection, INCOMING_WINDOW, Link, OUTGOING_WINDOW, Peer, unexpected};
+use super::connection::{
+    ConnectTarget, Connection, INCOMING_WINDOW, Link, OUTGOING_WINDOW, unexpected,
+};
 use super::tally::Tally;
 use super::template::{Life, stamp};
 
@@ -69,7 +71,11 @@ struct ConsumerLink {
 
 impl Consumer {
     /// Connects, attaches to the queue at this address and gives the first credit.
-    pub(super) fn attach(peer: &Peer, address: &str, manner: Manner) -> Result<Self, BenchError> {
+    pub(super) fn attach(
+        peer: &ConnectTarget,
+        address: &str,
+        manner: Manner,
+    ) -> Result<Self, BenchError> {
         let mut connection = Connection::open(peer, "coroner-bench-consumer")?;
         let delivery_count = connection.attach(&Link {
             name: "consumer",

@@ -4,7 +4,9 @@ use super::BenchError;
 use super::codec::{
     Fields, Item, Performative, code, described, text, write_frame, write_performative,
 };
-use super::connection::{Connection, INCOMING_WINDOW, Link, OUTGOING_WINDOW, Peer, unexpected};
+use super::connection::{
+    ConnectTarget, Connection, INCOMING_WINDOW, Link, OUTGOING_WINDOW, unexpected,
+};
 
 /// Handle of the request link, and of the answer link.
 const REQUESTS: u32 = 0;
@@ -31,7 +33,7 @@ pub(super) struct Management {
 }
 
 impl Management {
-    pub(super) fn open(peer: &Peer) -> Result<Self, BenchError> {
+    pub(super) fn open(peer: &ConnectTarget) -> Result<Self, BenchError> {
         let mut connection = Connection::open(peer, "coroner-bench-management")?;
         let mut first_delivery_count = 0;
         for (handle, receiver) in [(REQUESTS, false), (ANSWERS, true)] {

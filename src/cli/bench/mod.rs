@@ -5,7 +5,7 @@
 //! the version 2 addresses and `/management`, so that brokers can be compared.
 //! Never: code shared with the broker's own codec or link engine.
 //!
-//! Read [`Options`] first, then `load`.
+//! Read [`BenchOptions`] first, then `load`.
 
 mod codec;
 mod connection;
@@ -31,7 +31,7 @@ use connection::Connection;
 use consumer::{Consumer, Manner, Outcome};
 use load::Load;
 use management::{Management, QueueSpec};
-use options::{Options, Presettled};
+use options::{BenchOptions, Presettled};
 use process::Process;
 use producer::{Producer, SendRate};
 use report::Report;
@@ -43,7 +43,7 @@ use template::{Life, Shape};
 enum BenchError {
     /// The options do not make a run.
     #[error("{0}")]
-    Options(&'static str),
+    BenchOptions(&'static str),
     /// A socket failed.
     #[error("{doing}: {kind}")]
     Io {
@@ -99,12 +99,12 @@ pub(super) fn command() -> Command {
              without that node can be loaded with --no-declare and --queue-address. The rate \
              counts until the last message has arrived and the last publish is confirmed.",
         );
-    Options::augment_args(command)
+    BenchOptions::augment_args(command)
 }
 
 /// Makes one run and prints its report.
 pub(super) fn run(matches: &ArgMatches) -> ExitCode {
-    let made = match Options::from_arg_matches(matches) {
+    let made = match BenchOptions::from_arg_matches(matches) {
         Ok(options) => measure(&options),
         Err(error) => {
             complain(&error);
@@ -113,7 +113,7 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
     };
     match made {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error @ BenchError::Options(_)) => {
+        Err(error @ BenchError::BenchOptions(_)) => {
             complain(&error);
             EXIT_USAGE.into()
         }
@@ -124,7 +124,7 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
     }
 }
 
-fn measure(options: &Options) -> Result<(), BenchError> {
+fn measure(options: &BenchOptions) -> Result<(), BenchError> {
     options.check()?;
     allow_open_files();
     let declares = !options.use_existing;
@@ -165,7 +165,7 @@ fn allow_open_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
 }
 
-impl Options {
+impl BenchOptions {
     fn declare_queues(&self, management: &mut Management) -> Result<(), BenchError> {
         for index in 0..self.queues {
             let queue_type = &self.queue_type;
@@ -221,7 +221,7 @@ impl Options {
         };
         let broker_before = self.pid.and_then(|pid| Process::read(Some(pid)));
         if self.pid.is_some() && broker_before.is_none() {
-            return Err(BenchError::Options("--pid: no such process in /proc"));
+            return Err(BenchError::BenchOptions("--pid: no such process in /proc"));
         }
         let own_before = Process::read(None).unwrap_or_default();
         let mut tally = Tally::start(run);

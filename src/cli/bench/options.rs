@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::BenchError;
-use super::connection::Peer;
+use super::connection::ConnectTarget;
 use super::consumer::Outcome;
 use super::load::End;
 use super::template::STAMP_BYTES;
@@ -17,7 +17,7 @@ const NAME: &str = "{name}";
 
 /// What to send where.
 #[derive(Args, Clone, Debug)]
-pub(super) struct Options {
+pub(super) struct BenchOptions {
     /// Broker to load
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:5672")]
     pub(super) url: String,
@@ -128,7 +128,7 @@ pub(super) enum Presettled {
     Both,
 }
 
-impl Options {
+impl BenchOptions {
     /// Refuses options that would never end or mean nothing.
     pub(super) fn check(&self) -> Result<(), BenchError> {
         let refusals = [
@@ -166,11 +166,11 @@ impl Options {
             ),
         ];
         let refused = refusals.into_iter().find(|(refused, _)| *refused);
-        refused.map_or(Ok(()), |(_, why)| Err(BenchError::Options(why)))
+        refused.map_or(Ok(()), |(_, why)| Err(BenchError::BenchOptions(why)))
     }
 
-    pub(super) fn peer(&self) -> Peer {
-        Peer {
+    pub(super) fn peer(&self) -> ConnectTarget {
+        ConnectTarget {
             address: self.url.trim_start_matches("amqp://").to_owned(),
             user: self.user.clone(),
             password: self.password.clone(),

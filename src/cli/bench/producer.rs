@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::BenchError;
 use super::codec::{Performative, code, descriptor, truth, uint};
-use super::connection::{Connection, Link, Peer, unexpected};
+use super::connection::{ConnectTarget, Connection, Link, unexpected};
 use super::tally::Tally;
 use super::template::{Shape, Template};
 
@@ -33,7 +33,7 @@ pub(super) struct Producer {
 impl Producer {
     /// Connects and attaches to an address.
     pub(super) fn attach(
-        peer: &Peer,
+        peer: &ConnectTarget,
         address: &str,
         shape: &Shape,
         quota: u64,

@@ -15,7 +15,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::external::{self, Ended};
 use super::{condition, refused, within};
 use crate::cli::api::{Settings, tls};
-use crate::cli::exit::{Failure, Kind};
+use crate::cli::exit::{Failure, FailureKind};
 
 /// How to log in.
 #[derive(Args, Clone, Copy, Default, Debug)]
@@ -121,13 +121,13 @@ fn by_certificate(settings: &Settings, ended: io::Result<Ended>) -> Result<(), F
         Ok(Ended::LoggedIn) => Ok(()),
         Ok(Ended::Refused(code)) => {
             let what = format!("{endpoint} does not let in whom the certificate names ({code:?})");
-            Err(Failure::new(Kind::NoPermission, what)
+            Err(Failure::new(FailureKind::NoPermission, what)
                 .advise("is there such a user? --username logs in with a password instead"))
         }
         Ok(Ended::NotOffered(names)) => {
             let offered = names.join(", ");
             let what = format!("{endpoint} does not offer EXTERNAL, but {offered}");
-            Err(Failure::new(Kind::NoPermission, what).advise(
+            Err(Failure::new(FailureKind::NoPermission, what).advise(
                 "it does to whom shows a certificate that it trusts: --tls-cert-file with amqps://",
             ))
         }
@@ -140,7 +140,7 @@ fn unreachable(settings: &Settings, error: &io::Error) -> Failure {
     let endpoint = &settings.endpoint;
     tls::failure(endpoint, error).unwrap_or_else(|| {
         let what = format!("cannot reach a broker at {endpoint}: {error}");
-        Failure::new(Kind::Unavailable, what)
+        Failure::new(FailureKind::Unavailable, what)
             .advise("is it running? --url or --host and --port say where")
     })
 }
@@ -154,7 +154,7 @@ fn not_opened(settings: &Settings, error: &OpenError) -> Failure {
         } => {
             let user = settings.username();
             let what = format!("the broker does not let user '{user}' in");
-            Failure::new(Kind::NoPermission, what).advise(
+            Failure::new(FailureKind::NoPermission, what).advise(
                 "--username and --password, or CORONERCTL_USERNAME and CORONERCTL_PASSWORD, say \
                  who you are",
             )
@@ -163,7 +163,7 @@ fn not_opened(settings: &Settings, error: &OpenError) -> Failure {
             refused(&format!("opening {endpoint}"), &condition(error))
         }
         OpenError::ProtocolHeaderMismatch(_) => Failure::new(
-            Kind::Protocol,
+            FailureKind::Protocol,
             format!("what listens at {endpoint} does not speak AMQP 1.0"),
         ),
         OpenError::Io(error) | OpenError::TransportError(transport::Error::Io(error))
@@ -171,7 +171,7 @@ fn not_opened(settings: &Settings, error: &OpenError) -> Failure {
         {
             unreachable(settings, error)
         }
-        error => Failure::new(Kind::Unavailable, format!("{endpoint}: {error}"))
+        error => Failure::new(FailureKind::Unavailable, format!("{endpoint}: {error}"))
             .advise("a RabbitMQ drops the connection like this when it does not know the vhost"),
     }
 }

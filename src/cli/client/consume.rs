@@ -16,10 +16,10 @@ use fe2o3_amqp::types::primitives::{Symbol, Timestamp, Value};
 use serde_json::{Map, Value as Json, json};
 
 use super::options::From;
-use super::{Login, Peer, link_state, receiver_attach, refused, wires, within};
+use super::{ClientConnection, Login, link_state, receiver_attach, refused, wires, within};
 use crate::cli::api::Settings;
 use crate::cli::deaths::{Death, Folded, journey};
-use crate::cli::exit::{Failure, Kind};
+use crate::cli::exit::{Failure, FailureKind};
 use crate::cli::output::{Output, print, printable};
 
 /// Command lines that show it.
@@ -103,7 +103,7 @@ pub(super) async fn run(task: Consume, settings: Settings, out: Output) -> Resul
     let address = task.from.address()?;
     let wait = Duration::try_from_secs_f64(task.wait)
         .map_err(|_| Failure::usage("--wait takes a number of seconds"))?;
-    let mut peer = Peer::connect(&settings, task.login).await?;
+    let mut peer = ClientConnection::connect(&settings, task.login).await?;
     let mut receiver = attach(&mut peer, &address).await?;
     let taken = take(&task, &mut receiver, &address, wait, out).await?;
     for info in taken.held {
@@ -120,13 +120,13 @@ pub(super) async fn run(task: Consume, settings: Settings, out: Output) -> Resul
     peer.close().await?;
     if is_unreadable {
         let what = "a message cannot be read by this client; it went back";
-        return Err(Failure::new(Kind::Data, what)
+        return Err(Failure::new(FailureKind::Data, what)
             .advise("a history of deaths from a RabbitMQ does that; coroner deaths shows it"));
     }
     match task.count {
         Some(count) if taken.count < count => {
             let what = format!("{} of {count} messages came", taken.count);
-            Err(Failure::new(Kind::Timeout, what).advise("--wait SECONDS waits longer"))
+            Err(Failure::new(FailureKind::Timeout, what).advise("--wait SECONDS waits longer"))
         }
         _ => Ok(()),
     }
@@ -183,7 +183,7 @@ async fn take(
 }
 
 /// A receiver that asks for histories in a form that the client can read.
-async fn attach(peer: &mut Peer, address: &str) -> Result<Receiver, Failure> {
+async fn attach(peer: &mut ClientConnection, address: &str) -> Result<Receiver, Failure> {
     let mut properties = Fields::new();
     let encoding = Value::Symbol(Symbol::from("list"));
     properties.insert(Symbol::from("x-opt-deaths-encoding"), encoding);

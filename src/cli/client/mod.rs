@@ -26,7 +26,7 @@ use fe2o3_amqp::session::{BeginError, SessionHandle};
 use fe2o3_amqp::types::definitions;
 
 use super::api::{AMQP, Flags, Settings};
-use super::exit::{Failure, Kind};
+use super::exit::{Failure, FailureKind};
 use super::manage::described;
 use super::output::Output;
 use connect::Login;
@@ -85,18 +85,18 @@ fn finish(doing: impl Future<Output = Result<(), Failure>>) -> Result<(), Failur
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().build();
     runtime
-        .map_err(|error| Failure::new(Kind::Software, format!("no runtime: {error}")))?
+        .map_err(|error| Failure::new(FailureKind::Software, format!("no runtime: {error}")))?
         .block_on(doing)
 }
 
 /// A connection with one session.
-struct Peer {
+struct ClientConnection {
     connection: ConnectionHandle<()>,
     session: SessionHandle<()>,
     timeout: Duration,
 }
 
-impl Peer {
+impl ClientConnection {
     /// Connects, logs in, opens, and begins a session.
     async fn connect(settings: &Settings, login: Login) -> Result<Self, Failure> {
         let mut connection = connect::connect(settings, login).await?;
@@ -141,7 +141,7 @@ async fn within<T>(
     tokio::time::timeout(timeout, doing).await.map_err(|_| {
         let seconds = timeout.as_secs();
         Failure::new(
-            Kind::Timeout,
+            FailureKind::Timeout,
             format!("{what}: no answer within {seconds} s"),
         )
         .advise("--timeout SECONDS waits longer")
@@ -205,11 +205,11 @@ fn link_state(error: &LinkStateError) -> String {
 fn refused(what: &str, error: &dyn Display) -> Failure {
     let text = super::output::printable(&error.to_string());
     let kind = if text.contains("amqp:not-found") {
-        Kind::NotFound
+        FailureKind::NotFound
     } else if text.contains("amqp:unauthorized-access") {
-        Kind::NoPermission
+        FailureKind::NoPermission
     } else {
-        Kind::Data
+        FailureKind::Data
     };
     Failure::new(kind, format!("{what}: {text}"))
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::json;
 
-use super::{Login, Peer};
+use super::{ClientConnection, Login};
 use crate::cli::api::Settings;
 use crate::cli::exit::Failure;
 use crate::cli::output::{Output, print_json};
@@ -25,7 +25,7 @@ pub(super) struct Ping {
 /// Runs it. A session that begins and ends is the way there and back: both are answered.
 pub(super) async fn run(task: Ping, settings: Settings, out: Output) -> Result<(), Failure> {
     let begun = now();
-    let mut peer = Peer::connect(&settings, task.login).await?;
+    let mut peer = ClientConnection::connect(&settings, task.login).await?;
     let opened = begun.elapsed();
     let mut fastest = Duration::MAX;
     for _ in 0..task.count.max(1) {

@@ -14,9 +14,11 @@ use fe2o3_amqp::types::primitives::{OrderedMap, SimpleValue, Symbol, Value};
 use serde_json::json;
 
 use super::options::To;
-use super::{Login, Peer, condition, link_state, refused, sender_attach, wires, within};
+use super::{
+    ClientConnection, Login, condition, link_state, refused, sender_attach, wires, within,
+};
 use crate::cli::api::Settings;
-use crate::cli::exit::{Failure, Kind};
+use crate::cli::exit::{Failure, FailureKind};
 use crate::cli::output::{Output, print_json};
 
 /// Command lines that show it.
@@ -157,7 +159,7 @@ impl Outcomes {
         match self.first_refusal {
             None => Ok(()),
             Some(why) => Err(Failure::new(
-                Kind::Data,
+                FailureKind::Data,
                 format!("not every message was accepted; the first one was {why}"),
             )),
         }
@@ -169,7 +171,7 @@ pub(super) async fn run(task: Publish, settings: Settings, out: Output) -> Resul
     let address = task.to.address()?;
     let interval = interval(task.rate)?;
     let draft = task.draft()?;
-    let mut peer = Peer::connect(&settings, task.login).await?;
+    let mut peer = ClientConnection::connect(&settings, task.login).await?;
     let attached = Sender::attach(&mut peer.session, "coroner-publish", address.as_str());
     let mut sender = within(peer.timeout, "attaching", attached)
         .await?
@@ -262,7 +264,10 @@ impl Publish {
             return Ok(Bodies::Lines);
         }
         let unreadable = |what: &str, error: std::io::Error| {
-            Failure::new(Kind::NotFound, format!("cannot read {what}: {error}"))
+            Failure::new(
+                FailureKind::NotFound,
+                format!("cannot read {what}: {error}"),
+            )
         };
         let bytes = match (&self.body, &self.file) {
             (Some(body), _) => body.clone().into_bytes(),
@@ -300,7 +305,7 @@ impl Bodies {
                 let read = stdin().lock().read_until(b'\n', &mut line);
                 read.map_err(|error| {
                     Failure::new(
-                        Kind::NotFound,
+                        FailureKind::NotFound,
                         format!("cannot read standard input: {error}"),
                     )
                 })?;
@@ -318,7 +323,7 @@ impl Draft {
     fn message(&self, body: Vec<u8>, is_text: bool) -> Result<Message<Body<Value>>, Failure> {
         let body = if is_text {
             let text = String::from_utf8(body)
-                .map_err(|_| Failure::new(Kind::Data, "the body is no text of UTF-8"))?;
+                .map_err(|_| Failure::new(FailureKind::Data, "the body is no text of UTF-8"))?;
             Body::Value(fe2o3_amqp::types::messaging::AmqpValue(Value::String(text)))
         } else {
             Body::Data(vec![Data(body.into())].into())

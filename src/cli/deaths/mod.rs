@@ -11,7 +11,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::api::{Api, Path};
-use super::exit::{Failure, Kind};
+use super::exit::{Failure, FailureKind};
 use super::manage::Task;
 use super::output::{Output, pick, print, print_json};
 use story::Letter;
@@ -47,7 +47,7 @@ impl Task for Deaths {
 
     fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
         let messages = match self.look(api) {
-            Err(failure) if failure.kind == Kind::NotFound => {
+            Err(failure) if failure.kind == FailureKind::NotFound => {
                 // Either there is no such queue, or the broker cannot be asked like this.
                 api.get(&Path::of(&["queues", api.vhost(), &self.queue]))?;
                 super::complain(
@@ -90,7 +90,10 @@ impl Deaths {
             let mut slice = api.get(&path)?;
             let messages = slice.get_mut("messages").map(Value::take);
             let Some(Value::Array(messages)) = messages else {
-                return Err(Failure::new(Kind::Protocol, "the answer holds no messages"));
+                return Err(Failure::new(
+                    FailureKind::Protocol,
+                    "the answer holds no messages",
+                ));
             };
             let is_last = messages.is_empty();
             found.extend(messages);
@@ -113,7 +116,10 @@ impl Deaths {
             &body,
         )? {
             Value::Array(messages) => Ok(messages),
-            _ => Err(Failure::new(Kind::Protocol, "the answer holds no messages")),
+            _ => Err(Failure::new(
+                FailureKind::Protocol,
+                "the answer holds no messages",
+            )),
         }
     }
 }

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use clap::{Arg, ArgMatches, Command};
 use serde_json::{Map, Value};
 
-use super::kinds::{KINDS, Key, Kind, Need, Shape};
+use super::kinds::{Declarable, KINDS, Key, Need, Shape};
 use super::{confirm, described, parse_json, parse_object, with_other_spelling};
 use crate::cli::api::{Api, Path};
-use crate::cli::exit::{Failure, Kind as Failed};
+use crate::cli::exit::{Failure, FailureKind};
 use crate::cli::output::Output;
 
 /// Keys whose flags have another meaning: who we are and where. They are given as `key=value`.
@@ -43,7 +43,7 @@ pub(super) fn delete_command() -> Command {
         .subcommands(KINDS.iter().map(|kind| command(kind, Deed::Delete)))
 }
 
-fn command(kind: &'static Kind, deed: Deed) -> Command {
+fn command(kind: &'static Declarable, deed: Deed) -> Command {
     let (about, example) = match deed {
         Deed::Declare => (
             format!("Declares {}", kind.about),
@@ -74,7 +74,7 @@ fn command(kind: &'static Kind, deed: Deed) -> Command {
 }
 
 /// Deleting takes the keys that name the object.
-fn is_asked_for(kind: &Kind, key: &Key, deed: Deed) -> bool {
+fn is_asked_for(kind: &Declarable, key: &Key, deed: Deed) -> bool {
     let names_a_binding = ["routing_key", "arguments", "properties_key"].contains(&key.name);
     match deed {
         Deed::Declare => key.name != "properties_key",
@@ -139,7 +139,7 @@ fn with<'a>(segments: &'a [String], last: &'a str) -> Vec<&'a str> {
 }
 
 /// The name in the API of the binding that routing key and arguments describe.
-fn binding_key(kind: &Kind, values: &Values, api: &Api) -> Result<String, Failure> {
+fn binding_key(kind: &Declarable, values: &Values, api: &Api) -> Result<String, Failure> {
     if let Some(Value::String(key)) = values.get("properties_key") {
         return Ok(key.clone());
     }
@@ -166,7 +166,8 @@ fn binding_key(kind: &Kind, values: &Values, api: &Api) -> Result<String, Failur
         [key] => Ok((*key).to_owned()),
         [] => {
             let what = format!("there is no such binding with routing key '{routing_key}'");
-            Err(Failure::new(Failed::NotFound, what).advise("coroner list_bindings shows them all"))
+            Err(Failure::new(FailureKind::NotFound, what)
+                .advise("coroner list_bindings shows them all"))
         }
         several => {
             let what = format!(
@@ -177,13 +178,17 @@ fn binding_key(kind: &Kind, values: &Values, api: &Api) -> Result<String, Failur
                 "add arguments=..., or properties_key= one of: {}",
                 several.join(" ")
             );
-            Err(Failure::new(Failed::Data, what).advise(advice))
+            Err(Failure::new(FailureKind::Data, what).advise(advice))
         }
     }
 }
 
 /// The kind that was named, and the values of its keys.
-fn read(matches: &ArgMatches, api: &Api, deed: Deed) -> Result<(&'static Kind, Values), Failure> {
+fn read(
+    matches: &ArgMatches,
+    api: &Api,
+    deed: Deed,
+) -> Result<(&'static Declarable, Values), Failure> {
     let found = matches
         .subcommand()
         .and_then(|(name, matches)| Some((KINDS.iter().find(|kind| kind.name == name)?, matches)));
@@ -227,7 +232,7 @@ fn read(matches: &ArgMatches, api: &Api, deed: Deed) -> Result<(&'static Kind, V
 
 /// Takes one value.
 fn take(
-    kind: &Kind,
+    kind: &Declarable,
     name: &str,
     text: &str,
     deed: Deed,
@@ -259,7 +264,7 @@ fn take(
     }
 }
 
-fn place(kind: &Kind, values: &Values) -> Result<Path, Failure> {
+fn place(kind: &Declarable, values: &Values) -> Result<Path, Failure> {
     let segments = segments(kind, values)?;
     Ok(Path::of(
         &segments.iter().map(String::as_str).collect::<Vec<_>>(),
@@ -267,7 +272,7 @@ fn place(kind: &Kind, values: &Values) -> Result<Path, Failure> {
 }
 
 /// The segments of the path, with values in the places of their keys.
-fn segments(kind: &Kind, values: &Values) -> Result<Vec<String>, Failure> {
+fn segments(kind: &Declarable, values: &Values) -> Result<Vec<String>, Failure> {
     let segment = |part: &&str| {
         let Some(name) = part
             .strip_prefix('{')
@@ -289,7 +294,7 @@ fn segments(kind: &Kind, values: &Values) -> Result<Vec<String>, Failure> {
 }
 
 /// What an object is called in a confirmation.
-fn in_words(kind: &Kind, values: &Values) -> String {
+fn in_words(kind: &Declarable, values: &Values) -> String {
     let text = |name: &str| values.get(name).and_then(Value::as_str).unwrap_or_default();
     match kind.name {
         "binding" => format!(

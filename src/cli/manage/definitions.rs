@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Task, confirm, described, parse_object};
 use crate::cli::api::{Api, Path};
-use crate::cli::exit::{Failure, Kind};
+use crate::cli::exit::{Failure, FailureKind};
 use crate::cli::output::{self, Output};
 
 /// Exports users, vhosts, permissions, policies, queues, exchanges and bindings as JSON
@@ -54,8 +54,9 @@ impl Task for ExportDefinitions {
             return output::print(&text);
         }
         let file = self.file.display();
-        write(&self.file, &text)
-            .map_err(|error| Failure::new(Kind::Output, format!("cannot write {file}: {error}")))?;
+        write(&self.file, &text).map_err(|error| {
+            Failure::new(FailureKind::Output, format!("cannot write {file}: {error}"))
+        })?;
         out.done(format_args!("definitions written to {file}"))
     }
 }
@@ -85,7 +86,10 @@ impl Task for ImportDefinitions {
     fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
         let file = self.file.display();
         let text = read(&self.file).map_err(|error| {
-            Failure::new(Kind::NotFound, format!("cannot read {file}: {error}"))
+            Failure::new(
+                FailureKind::NotFound,
+                format!("cannot read {file}: {error}"),
+            )
         })?;
         let answer = api.post(&path(api), &parse_object("the file", &text)?)?;
         confirm(out, &answer, format_args!("definitions imported"))?;

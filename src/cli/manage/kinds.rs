@@ -1,7 +1,7 @@
 //! What can be declared and deleted by `key=value`: one table, with the keys of rabbitmqadmin.
 
 /// Something that can be declared or deleted.
-pub(super) struct Kind {
+pub(super) struct Declarable {
     /// Its name.
     pub(super) name: &'static str,
     /// What declaring one does.
@@ -130,8 +130,8 @@ const POLICY_KEYS: &[Key] = &[
 ];
 
 /// Every kind.
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const KINDS: &[Declarable] = &[
+    Declarable {
         name: "queue",
         about: "a queue",
         place: &["queues", "{vhost}", "{name}"],
@@ -151,7 +151,7 @@ pub(super) const KINDS: &[Kind] = &[
         declared: r#"queue name=orders arguments='{"x-dead-letter-exchange":"my-dlx"}'"#,
         deleted: "queue name=orders",
     },
-    Kind {
+    Declarable {
         name: "exchange",
         about: "an exchange",
         place: &["exchanges", "{vhost}", "{name}"],
@@ -177,7 +177,7 @@ pub(super) const KINDS: &[Kind] = &[
         declared: "exchange name=my-dlx type=fanout",
         deleted: "exchange name=my-dlx",
     },
-    Kind {
+    Declarable {
         name: "binding",
         about: "a binding",
         place: &[
@@ -225,7 +225,7 @@ pub(super) const KINDS: &[Kind] = &[
         declared: "binding source=my-dlx destination=orders.dlq routing_key=orders",
         deleted: "binding source=my-dlx destination=orders.dlq routing_key=orders",
     },
-    Kind {
+    Declarable {
         name: "vhost",
         about: "a virtual host",
         place: &["vhosts", "{name}"],
@@ -248,7 +248,7 @@ pub(super) const KINDS: &[Kind] = &[
         declared: "vhost name=shop",
         deleted: "vhost name=shop",
     },
-    Kind {
+    Declarable {
         name: "user",
         about: "a user, or replaces one",
         place: &["users", "{name}"],
@@ -277,7 +277,7 @@ pub(super) const KINDS: &[Kind] = &[
         declared: "user name=alice password=s3cret tags=monitoring",
         deleted: "user name=alice",
     },
-    Kind {
+    Declarable {
         name: "permission",
         about: "what a user may do in a vhost",
         place: &["permissions", "{vhost}", "{user}"],
@@ -306,7 +306,7 @@ pub(super) const KINDS: &[Kind] = &[
         declared: "permission vhost=shop user=alice configure='^$' write='.*' read='.*'",
         deleted: "permission vhost=shop user=alice",
     },
-    Kind {
+    Declarable {
         name: "policy",
         about: "a policy",
         place: &["policies", "{vhost}", "{name}"],
@@ -314,7 +314,7 @@ pub(super) const KINDS: &[Kind] = &[
         declared: r#"policy name=DLX pattern='.*' definition='{"dead-letter-exchange":"my-dlx"}' apply-to=queues"#,
         deleted: "policy name=DLX",
     },
-    Kind {
+    Declarable {
         name: "operator_policy",
         about: "an operator policy",
         place: &["operator-policies", "{vhost}", "{name}"],
@@ -322,7 +322,7 @@ pub(super) const KINDS: &[Kind] = &[
         declared: r#"operator_policy name=limits pattern='.*' definition='{"max-length":1000}'"#,
         deleted: "operator_policy name=limits",
     },
-    Kind {
+    Declarable {
         name: "parameter",
         about: "a runtime parameter",
         place: &["parameters", "{component}", "{vhost}", "{name}"],
@@ -340,7 +340,7 @@ pub(super) const KINDS: &[Kind] = &[
         declared: "parameter component=shop name=colour value='\"red\"'",
         deleted: "parameter component=shop name=colour",
     },
-    Kind {
+    Declarable {
         name: "vhost_limit",
         about: "a limit of a vhost",
         place: &["vhost-limits", "{vhost}", "{name}"],
@@ -348,7 +348,7 @@ pub(super) const KINDS: &[Kind] = &[
         declared: "vhost_limit vhost=shop name=max-queues value=100",
         deleted: "vhost_limit vhost=shop name=max-queues",
     },
-    Kind {
+    Declarable {
         name: "user_limit",
         about: "a limit of a user",
         place: &["user-limits", "{user}", "{name}"],
@@ -362,7 +362,7 @@ pub(super) const KINDS: &[Kind] = &[
     },
 ];
 
-impl Kind {
+impl Declarable {
     /// The key of that name; `-` and `_` are the same.
     pub(super) fn key(&self, name: &str) -> Option<&'static Key> {
         let name = match (self.name, name) {

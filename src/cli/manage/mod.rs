@@ -197,7 +197,7 @@ pub(super) fn described(command: Command, examples: &[&str]) -> Command {
 fn parse_json(what: &str, text: &str) -> Result<Value, Failure> {
     serde_json::from_str(text).map_err(|error| {
         Failure::new(
-            super::exit::Kind::Data,
+            super::exit::FailureKind::Data,
             format!("{what} is not JSON: {error}"),
         )
         .advise("in a shell it stands in single quotes: '{\"max-length\": 10}'")
@@ -211,7 +211,8 @@ fn parse_object(what: &str, text: &str) -> Result<Value, Failure> {
         return Ok(value);
     }
     let what = format!("{what} is no JSON object: {value}");
-    Err(Failure::new(super::exit::Kind::Data, what).advise("it looks like '{\"max-length\": 10}'"))
+    Err(Failure::new(super::exit::FailureKind::Data, what)
+        .advise("it looks like '{\"max-length\": 10}'"))
 }
 
 /// Says what was done, and the warnings that came with the answer.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::Task;
 use crate::cli::api::{Api, Path};
-use crate::cli::exit::{Failure, Kind};
+use crate::cli::exit::{Failure, FailureKind};
 use crate::cli::output::{Output, pick};
 
 /// Shows what the broker is, how long it runs and what it holds
@@ -99,7 +99,7 @@ impl Task for Status {
         let overview = api.get(&Path::of(&["overview"]))?;
         // Users without the tag monitoring see no nodes: then those lines are left out.
         let nodes = match api.list(&Path::of(&["nodes"])) {
-            Err(failure) if failure.kind != Kind::NoPermission => return Err(failure),
+            Err(failure) if failure.kind != FailureKind::NoPermission => return Err(failure),
             nodes => nodes.unwrap_or_default(),
         };
         let node = nodes.first().unwrap_or(&Value::Null);
@@ -172,10 +172,10 @@ fn check(segments: &[&str], api: &Api, out: Output, fine: &str) -> Result<(), Fa
     path.extend_from_slice(segments);
     match api.get(&Path::of(&path)) {
         Ok(_) => out.done(fine),
-        Err(failure) if failure.kind == Kind::Unavailable => {
+        Err(failure) if failure.kind == FailureKind::Unavailable => {
             let did_not_pass = failure.to_string().contains("not in service: ");
             Err(if did_not_pass {
-                Failure::new(Kind::Data, failure.to_string())
+                Failure::new(FailureKind::Data, failure.to_string())
             } else {
                 failure
             })

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Task, confirm, secret};
 use crate::cli::api::{Api, Path};
-use crate::cli::exit::{Failure, Kind};
+use crate::cli::exit::{Failure, FailureKind};
 use crate::cli::output::Output;
 
 /// Adds a user, who may do nothing yet
@@ -87,7 +87,7 @@ impl Task for AddUser {
         let path = Path::of(&["users", name]);
         if api.find(&path)?.is_some() {
             let what = format!("there is a user '{name}' already");
-            return Err(Failure::new(Kind::Data, what).advise(format!(
+            return Err(Failure::new(FailureKind::Data, what).advise(format!(
                 "coroner change_password {name} changes the password"
             )));
         }

@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::findings::{Cut, Damage, Findings, Queue, Records, Segment, Start, Vhost};
 use crate::base::{Lsn, Millis, Name, Now, QueueId, Seed, Timestamp};
 use crate::broker::registry::{OWNER, RegistryFact};
-use crate::broker::{Body, Fact, Options, Record, Restoring, TopologyFact};
+use crate::broker::{Body, CoreOptions, Fact, Record, Restoring, TopologyFact};
 use crate::record::{self, RecordError};
 use crate::store::{Depth, Disk, Inspection, Lost, Restored, StoreError, StoreReport};
 
@@ -101,7 +101,7 @@ impl Reading {
         // Times do not matter: nothing expires here.
         let now = Now::new(Millis::NEVER, Timestamp(0));
         Self {
-            restoring: Restoring::new(Options::new(name, Seed(0)), now, now.wall, 0),
+            restoring: Restoring::new(CoreOptions::new(name, Seed(0)), now, now.wall, 0),
             declared: BTreeSet::new(),
             mentioned: BTreeMap::new(),
             lengths: BTreeMap::new(),
@@ -321,7 +321,7 @@ mod tests {
     use crate::message::{KeyRule, Message, Route};
     use crate::record::Stored;
     use crate::store::sim_disk::SimDisk;
-    use crate::store::{DiskJournal, Options as StoreOptions, Writer, open};
+    use crate::store::{DiskJournal, StoreOptions, Writer, open};
 
     struct Writing {
         disk: SimDisk,

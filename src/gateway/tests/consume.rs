@@ -3,10 +3,10 @@
 use super::support::{Scene, message, options, receiver};
 use crate::base::Name;
 use crate::broker::{Command, QueueCommand};
-use crate::gateway::{Options, Written};
+use crate::gateway::{GatewayOptions, Written};
 use crate::link::Event;
 use crate::wire::performative::{Attach, DeliveryState, FieldValue, fields};
-use crate::wire::{Kind, Value, decode_value, walk};
+use crate::wire::{Value, ValueKind, decode_value, walk};
 
 fn fill(scene: &mut Scene, client: usize, queue: &str, count: usize) {
     let link = scene.publisher(client, Some(&format!("/queues/{queue}")));
@@ -94,7 +94,7 @@ fn message_that_never_left_comes_back_uncounted() {
 
 #[test]
 fn peer_that_does_not_read_is_assigned_no_more_than_its_room() {
-    let mut scene = Scene::with(Options {
+    let mut scene = Scene::with(GatewayOptions {
         outbox_bytes: 100,
         ..options()
     });
@@ -229,7 +229,7 @@ fn connection_that_fails_with_its_core_is_closed_with_an_internal_error() {
 }
 
 /// The kind of `x-opt-deaths` in a delivery, and how many annotations tell of deaths beside it.
-fn history_of(payload: &[u8]) -> (Option<Kind>, usize) {
+fn history_of(payload: &[u8]) -> (Option<ValueKind>, usize) {
     let annotations = walk(payload).unwrap().message_annotations;
     let (value, _) = decode_value(&payload[annotations.value as usize..]).unwrap();
     let Value::Map(pairs) = value else {
@@ -274,9 +274,9 @@ fn each_receiver_gets_the_history_in_the_form_it_asked_for() {
     scene.drive();
     assert_eq!(scene.counts("dead"), (4, 0));
     let forms = [
-        (None, Some(Kind::Array)),
-        (Some("array"), Some(Kind::Array)),
-        (Some("list"), Some(Kind::List)),
+        (None, Some(ValueKind::Array)),
+        (Some("array"), Some(ValueKind::Array)),
+        (Some("list"), Some(ValueKind::List)),
         (Some("none"), None),
     ];
     for (asked, expect) in forms {

@@ -4,7 +4,7 @@ use super::support::{Scene, addressed, message, options, section};
 use crate::base::limits::PUBLISH_CREDIT_BYTES;
 use crate::base::{Lsn, Name};
 use crate::broker::{Command, QueueCommand, TopologyCommand, UpkeepCommand};
-use crate::gateway::Options;
+use crate::gateway::GatewayOptions;
 use crate::wire::Value;
 use crate::wire::performative::DeliveryState;
 
@@ -269,7 +269,7 @@ fn accepted_waits_until_its_record_is_durable() {
 #[test]
 fn strict_mode_refuses_keys_without_x() {
     let key_rule = crate::message::KeyRule::Strict;
-    let mut scene = Scene::with(Options {
+    let mut scene = Scene::with(GatewayOptions {
         key_rule,
         ..options()
     });

@@ -11,13 +11,11 @@ use crate::access::{
 };
 use crate::base::{ConnectionId, Lsn, Millis, Name, Now, Seed, Timestamp};
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec};
-use crate::broker::{
-    Command, Core, Effects, Options as CoreOptions, QueueCommand, Reply, TopologyCommand,
-};
-use crate::gateway::{Bodies, Environment, Gateway, Options};
+use crate::broker::{Command, Core, CoreOptions, Effects, QueueCommand, Reply, TopologyCommand};
+use crate::gateway::{Bodies, Environment, Gateway, GatewayOptions};
 use crate::link::{
-    ClientOptions, ClientSasl, Connection, Event, Identity, LinkHandle, Options as LinkOptions,
-    Sending, SessionHandle,
+    ClientOptions, ClientSasl, Connection, Event, Identity, LinkHandle, LinkOptions, Sending,
+    SessionHandle,
 };
 use crate::message::KeyRule;
 use crate::wire::performative::{
@@ -162,12 +160,12 @@ fn check(environment: &Environment, credentials: &Credentials) -> Result<Name, L
     Ok(Name::from(&*credentials.user))
 }
 
-pub(super) fn options() -> Options {
+pub(super) fn options() -> GatewayOptions {
     let identity = Identity {
         container_id: "server".to_owned(),
         ..Identity::default()
     };
-    Options {
+    GatewayOptions {
         link: LinkOptions {
             identity,
             ..LinkOptions::default()
@@ -194,7 +192,7 @@ impl Scene {
         Self::with(options())
     }
 
-    pub(super) fn with(options: Options) -> Self {
+    pub(super) fn with(options: GatewayOptions) -> Self {
         Self {
             core: Core::new(CoreOptions::new(Name::from("/"), Seed(1))),
             effects: Effects::new(),

@@ -1,6 +1,6 @@
 //! Flow: session windows and link credit. [AMQP 2.5.6, 2.6.7 to 2.6.10, 2.7.4]
 
-use super::{Connection, Found, mark_dirty};
+use super::{Connection, LinkContext, mark_dirty};
 use crate::link::error::Violation;
 use crate::link::link::LinkState;
 use crate::link::{Event, LinkHandle};
@@ -66,7 +66,7 @@ impl Connection {
     /// A receiver's flow for a link on which we send.
     pub(super) fn handle_credit(&mut self, link: LinkHandle, flow: &LinkFlow, echo: bool) {
         let initial = self.options.initial_delivery_count;
-        let Some(Found {
+        let Some(LinkContext {
             session,
             events,
             dirty,
@@ -99,7 +99,7 @@ impl Connection {
     /// "The receiver's value is calculated based on the last known value from the sender and any
     /// subsequent messages received on the link."
     fn handle_sender_flow(&mut self, link: LinkHandle, flow: &LinkFlow, echo: bool) {
-        let Some(Found {
+        let Some(LinkContext {
             session,
             events,
             dirty,
@@ -154,7 +154,7 @@ impl Connection {
     }
 
     fn grant(&mut self, handle: LinkHandle, credit: u32, drain: bool) {
-        let Some(Found { session, dirty, .. }) = self.find(handle) else {
+        let Some(LinkContext { session, dirty, .. }) = self.find(handle) else {
             return;
         };
         let Some(link) = session.link_mut(handle.handle) else {
@@ -175,7 +175,7 @@ impl Connection {
 
     /// We send: what `available` says in our next flow on the link. Default: 0.
     pub fn set_available(&mut self, link: LinkHandle, available: u32) {
-        if let Some(Found { session, .. }) = self.find(link)
+        if let Some(LinkContext { session, .. }) = self.find(link)
             && let Some(link) = session.link_mut(link.handle)
         {
             link.sender.available = available;
@@ -190,7 +190,7 @@ impl Connection {
     /// `limit` is the one that was drained, in messages since the attach: the receiver may have given
     /// more credit since, which stays.
     pub fn drained(&mut self, handle: LinkHandle, limit: u64) {
-        let Some(Found { session, dirty, .. }) = self.find(handle) else {
+        let Some(LinkContext { session, dirty, .. }) = self.find(handle) else {
             return;
         };
         let Some(link) = session.link_mut(handle.handle) else {

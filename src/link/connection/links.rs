@@ -1,7 +1,7 @@
 //! Attach and detach. [AMQP 2.6.3 to 2.6.6, 2.7.3, 2.7.7]
 
 use super::handshake::Phase;
-use super::{Connection, Found};
+use super::{Connection, LinkContext};
 use crate::base::limits::LINK_NAME_BYTES_MAX;
 use crate::base::{Name, Serial};
 use crate::link::error::Violation;
@@ -229,7 +229,7 @@ impl Connection {
         handle: LinkHandle,
         mut answer: AttachAnswer,
     ) -> Result<(), Violation> {
-        let Some(Found {
+        let Some(LinkContext {
             session, output, ..
         }) = self.find(handle)
         else {
@@ -321,7 +321,7 @@ impl Connection {
         if let Err(violation) = self.stage_answer(link, answer) {
             return self.refuse_attach(link, violation.error());
         }
-        let Some(Found { session, .. }) = self.find(link) else {
+        let Some(LinkContext { session, .. }) = self.find(link) else {
             return;
         };
         let Some(state) = session.link_mut(link.handle) else {
@@ -349,7 +349,7 @@ impl Connection {
             return self.end_session(link.channel, Some(violation.error()));
         }
         self.stage_detach(link.channel, link.handle, true, Some(error));
-        if let Some(Found { session, .. }) = self.find(link)
+        if let Some(LinkContext { session, .. }) = self.find(link)
             && let Some(link) = session.link_mut(link.handle)
         {
             link.state = LinkState::Detaching;
@@ -370,7 +370,7 @@ impl Connection {
         let fates = self.undo_link(link.channel, link.handle);
         self.seal();
         self.stage_detach(link.channel, link.handle, closed, error.clone());
-        if let Some(Found {
+        if let Some(LinkContext {
             session, events, ..
         }) = self.find(link)
             && let Some(state) = session.link_mut(link.handle)

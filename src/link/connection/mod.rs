@@ -24,7 +24,7 @@ pub use send::{Sending, Unsendable};
 
 use super::output::Output;
 use super::session::{Session, SessionState};
-use super::{Arrived, ClientOptions, Counters, Event, LinkHandle, Options, SessionHandle};
+use super::{Arrived, ClientOptions, Counters, Event, LinkHandle, LinkOptions, SessionHandle};
 use crate::base::{Millis, Name, Now};
 use crate::link::link::Link;
 use crate::wire::frame::FrameHeader;
@@ -46,7 +46,7 @@ use handshake::Phase;
 /// answer may have unblocked the reading), `poll_transmit`, write, sleep until `next_deadline`.
 #[derive(Debug)]
 pub struct Connection {
-    options: Options,
+    options: LinkOptions,
     /// What the client role sends; nothing in the server role.
     client: Option<ClientOptions>,
     phase: Phase,
@@ -78,7 +78,7 @@ pub struct Connection {
 /// Beginnings.
 impl Connection {
     /// A connection that a client made to us. The handshake timeout runs from `now`.
-    pub fn server(now: Now, options: Options) -> Self {
+    pub fn server(now: Now, options: LinkOptions) -> Self {
         Self::new(now, options, None, Phase::Header)
     }
 
@@ -90,7 +90,7 @@ impl Connection {
         connection
     }
 
-    fn new(now: Now, options: Options, client: Option<ClientOptions>, phase: Phase) -> Self {
+    fn new(now: Now, options: LinkOptions, client: Option<ClientOptions>, phase: Phase) -> Self {
         Self {
             channel_max: options.channel_max,
             timers: timing::Timers::new(now.mono, options.handshake_ms),
@@ -256,11 +256,11 @@ impl Connection {
     }
 
     /// The session of a link, if the link is there, and what else a command needs.
-    fn find(&mut self, handle: LinkHandle) -> Option<Found<'_>> {
+    fn find(&mut self, handle: LinkHandle) -> Option<LinkContext<'_>> {
         let session = self.sessions.get_mut(usize::from(handle.channel))?;
         let session = session.as_deref_mut()?;
         let link = session.link(handle.handle)?;
-        (link.generation == handle.generation).then_some(Found {
+        (link.generation == handle.generation).then_some(LinkContext {
             session,
             dirty: &mut self.dirty,
             events: &mut self.events,
@@ -278,7 +278,7 @@ impl Connection {
 }
 
 /// A session and the parts of its connection that work on it touches.
-struct Found<'a> {
+struct LinkContext<'a> {
     session: &'a mut Session,
     dirty: &'a mut Vec<u16>,
     events: &'a mut VecDeque<Event>,

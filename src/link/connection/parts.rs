@@ -4,9 +4,9 @@
 use bytes::Bytes;
 
 use super::send::admit;
-use super::{Connection, Found, Sending, Unsendable};
+use super::{Connection, LinkContext, Sending, Unsendable};
 use crate::link::LinkHandle;
-use crate::link::link::Waiting;
+use crate::link::link::QueuedMessage;
 
 /// Deliveries that arrive.
 impl Connection {
@@ -32,7 +32,7 @@ impl Connection {
 
     /// Takes it out: [`Event::Delivery`](crate::link::Event::Delivery) brings only the rest.
     pub fn take_partial(&mut self, handle: LinkHandle) -> Vec<Bytes> {
-        let Some(Found {
+        let Some(LinkContext {
             session,
             partial_bytes,
             ..
@@ -77,7 +77,7 @@ impl Connection {
     ) -> Result<(), Unsendable> {
         let bytes = sending.prefix.len() as u64 + bare_bytes;
         self.send_later(handle, &sending, bytes, |settled| {
-            Waiting::streamed(&sending, settled, (stream, bare_bytes))
+            QueuedMessage::streamed(&sending, settled, (stream, bare_bytes))
         })
     }
 
@@ -96,7 +96,7 @@ impl Connection {
         self.send_later(handle, &sending, bytes as u64, |settled| {
             let front = Bytes::copy_from_slice(sending.bare);
             let bare = std::iter::once(front).chain(rest.iter().cloned());
-            Waiting::new(&sending, settled, bare)
+            QueuedMessage::new(&sending, settled, bare)
         })
     }
 
@@ -106,9 +106,9 @@ impl Connection {
         handle: LinkHandle,
         sending: &Sending<'_>,
         bytes: u64,
-        waiting: impl FnOnce(bool) -> Waiting,
+        waiting: impl FnOnce(bool) -> QueuedMessage,
     ) -> Result<(), Unsendable> {
-        let Some(Found {
+        let Some(LinkContext {
             session,
             output,
             ring,
@@ -135,7 +135,7 @@ impl Connection {
 
     /// Gives the next bytes of a message that wants some, at least one.
     pub fn supply(&mut self, handle: LinkHandle, stream: u64, bytes: Bytes) {
-        let Some(Found { session, ring, .. }) = self.find(handle) else {
+        let Some(LinkContext { session, ring, .. }) = self.find(handle) else {
             return;
         };
         let window_open = session.remote_incoming_window > 0;

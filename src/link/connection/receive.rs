@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Connection, Found};
+use super::{Connection, LinkContext};
 use crate::base::Serial;
 use crate::base::limits::DELIVERY_TAG_BYTES_MAX;
 use crate::link::error::{Scope, Violation};
@@ -47,7 +47,7 @@ impl Connection {
     ) -> Result<(), Violation> {
         let budget = self.options.partial_bytes_max;
         let part_bytes = self.options.part_bytes;
-        let Some(Found {
+        let Some(LinkContext {
             session,
             events,
             partial_bytes,

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::{Connection, Found};
+use super::{Connection, LinkContext};
 use crate::link::LinkHandle;
-use crate::link::link::{Link, LinkState, Waiting};
-use crate::link::session::{Sent, Session, goes_at_once};
+use crate::link::link::{Link, LinkState, QueuedMessage};
+use crate::link::session::{SentDelivery, Session, goes_at_once};
 use crate::wire::performative::{
     FirstTransfer, Role, SenderSettleMode, TRANSFER_BYTES_MAX, write_transfer,
 };
@@ -56,7 +56,7 @@ impl Connection {
         sending: Sending<'_>,
         owner: impl FnOnce() -> Bytes,
     ) -> Result<(), Unsendable> {
-        let Some(Found {
+        let Some(LinkContext {
             session,
             output,
             ring,
@@ -98,7 +98,7 @@ impl Connection {
             self.counters.transfers_out += 1;
             return Ok(());
         }
-        let waiting = Waiting::new(&sending, settled, [owner()]);
+        let waiting = QueuedMessage::new(&sending, settled, [owner()]);
         wait(session, handle, waiting, ring);
         output.waiting_bytes += bytes as u64;
         Ok(())
@@ -142,7 +142,7 @@ impl Connection {
         if waiting.delivery_id.is_none() {
             link.unsettled += u32::from(!waiting.settled);
             session.waiting = session.waiting.saturating_sub(1);
-            let Waiting {
+            let QueuedMessage {
                 token,
                 message_format,
                 settled,
@@ -197,7 +197,7 @@ impl Connection {
 pub(super) fn wait(
     session: &mut Session,
     handle: LinkHandle,
-    waiting: Waiting,
+    waiting: QueuedMessage,
     ring: &mut VecDeque<(u16, u32)>,
 ) {
     let window_open = session.remote_incoming_window > 0;
@@ -246,7 +246,7 @@ fn begin_delivery(
     let delivery_id = session.next_delivery_id;
     session.next_delivery_id = delivery_id.plus(1);
     if !settled {
-        let sent = Sent {
+        let sent = SentDelivery {
             handle,
             token,
             decided: false,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Connection, Found, mark_dirty};
+use super::{Connection, LinkContext, mark_dirty};
 use crate::base::Serial;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
@@ -124,7 +124,7 @@ impl Connection {
         last: Serial,
         state: &DeliveryState,
     ) {
-        let Some(Found { session, dirty, .. }) = self.find(handle) else {
+        let Some(LinkContext { session, dirty, .. }) = self.find(handle) else {
             return;
         };
         let Session {
@@ -168,7 +168,7 @@ impl Connection {
 
     /// Settles a delivery that we sent, after an [`Event::Outcome`] that was not settled.
     pub fn settle_sent(&mut self, handle: LinkHandle, delivery_id: Serial, state: &DeliveryState) {
-        let Some(Found { session, dirty, .. }) = self.find(handle) else {
+        let Some(LinkContext { session, dirty, .. }) = self.find(handle) else {
             return;
         };
         let sent = session.sent.get_mut(delivery_id);
@@ -189,7 +189,7 @@ impl Connection {
         delivery_id: Serial,
         state: &DeliveryState,
     ) {
-        let Some(Found { session, .. }) = self.find(handle) else {
+        let Some(LinkContext { session, .. }) = self.find(handle) else {
             return;
         };
         if let Some(received) = session.received.get_mut(delivery_id) {

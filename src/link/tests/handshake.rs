@@ -3,7 +3,7 @@
 use super::support::{
     Pair, Raw, Seen, at, begin_performative, condition, names, open_performative, options,
 };
-use crate::link::{Event, Options};
+use crate::link::{Event, LinkOptions};
 use crate::wire::frame::Protocol;
 use crate::wire::performative::{
     AmqpError, ChannelMax, Close, FieldValue, MaxFrameSize, Open, Performative, error, fields,
@@ -37,7 +37,7 @@ fn opened_with(change: impl FnOnce(&mut Open)) -> (Raw, Vec<String>) {
 }
 
 fn opened_and_seen(change: impl FnOnce(&mut Open)) -> (Raw, Vec<Seen>) {
-    let mut raw = Raw::new(Options {
+    let mut raw = Raw::new(LinkOptions {
         allow_plain_amqp: true,
         ..options("server")
     });
@@ -129,7 +129,7 @@ fn a_mechanism_that_was_not_offered_and_a_refusal_end_with_code_1() {
 // [AMQP 5.3.3.1] "It is invalid for this list to be null or empty."
 #[test]
 fn a_peer_to_which_nothing_can_be_offered_gets_the_header_and_no_list() {
-    let mut raw = Raw::new(Options {
+    let mut raw = Raw::new(LinkOptions {
         mechanisms: Vec::new(),
         ..options("server")
     });
@@ -186,7 +186,7 @@ fn a_mechanism_of_many_steps_goes_by_challenges() {
 // [AMQP 2.4.1] "the channel-max ... a peer MUST NOT use channel numbers above"
 #[test]
 fn open_announces_limits_and_the_lower_channel_max() {
-    let mut raw = Raw::new(Options {
+    let mut raw = Raw::new(LinkOptions {
         allow_plain_amqp: true,
         ..options("server")
     });
@@ -216,7 +216,7 @@ fn a_bad_open_is_answered_by_open_then_close_with_a_condition() {
     assert_eq!(seen, ["open", "close amqp:invalid-field"]);
     let (_, seen) = opened_with(|open| open.max_frame_size = MaxFrameSize(512));
     assert_eq!(seen, ["open"]);
-    let mut raw = Raw::new(Options {
+    let mut raw = Raw::new(LinkOptions {
         allow_plain_amqp: true,
         ..options("server")
     });
@@ -231,7 +231,7 @@ fn a_bad_open_is_answered_by_open_then_close_with_a_condition() {
 
 #[test]
 fn frames_out_of_turn_close_the_connection() {
-    let mut raw = Raw::new(Options {
+    let mut raw = Raw::new(LinkOptions {
         allow_plain_amqp: true,
         ..options("server")
     });
@@ -248,7 +248,7 @@ fn frames_out_of_turn_close_the_connection() {
 
 #[test]
 fn the_owner_refuses_an_open_with_a_reason() {
-    let mut raw = Raw::new(Options {
+    let mut raw = Raw::new(LinkOptions {
         allow_plain_amqp: true,
         ..options("server")
     });

@@ -6,7 +6,7 @@ use super::support::{
     Raw, at, attach_performative, names, open_performative, options, receiver, sender, transfer,
 };
 use crate::base::{Serial, limits};
-use crate::link::{Event, Options, fuzz_connection, fuzz_frame};
+use crate::link::{Event, LinkOptions, fuzz_connection, fuzz_frame};
 use crate::wire::frame::Protocol;
 use crate::wire::performative::{
     DeliveryState, Disposition, FieldValue, Fields, Flow, LinkFlow, Performative, Role, Symbol,
@@ -68,7 +68,7 @@ fn length_and_count_bombs_take_no_memory() {
     for bomb in bombs {
         for before_open in [true, false] {
             let mut raw = if before_open {
-                let mut raw = Raw::new(Options {
+                let mut raw = Raw::new(LinkOptions {
                     allow_plain_amqp: true,
                     ..options("server")
                 });
@@ -195,7 +195,7 @@ fn a_peer_that_neither_reads_nor_lets_us_read_is_silent() {
 
 #[test]
 fn partial_deliveries_are_bounded_for_the_whole_connection() {
-    let mut raw = Raw::open_with(Options {
+    let mut raw = Raw::open_with(LinkOptions {
         allow_plain_amqp: true,
         partial_bytes_max: 100_000,
         ..options("server")
@@ -452,7 +452,7 @@ fn conversation() -> Vec<u8> {
 
 #[test]
 fn the_conversation_that_is_mutated_is_right() {
-    let mut raw = Raw::new(Options {
+    let mut raw = Raw::new(LinkOptions {
         allow_plain_amqp: true,
         ..options("server")
     });

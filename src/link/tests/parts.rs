@@ -3,12 +3,12 @@
 use bytes::Bytes;
 
 use super::support::{Pair, Raw, message, names, options, receiver, send, transfer};
-use crate::link::{Event, LinkHandle, Options, Unsendable};
+use crate::link::{Event, LinkHandle, LinkOptions, Unsendable};
 use crate::wire::performative::{Performative, Transfer};
 
 /// A server that wants to be told of every ten bytes, with a link to it.
 fn told() -> (Raw, LinkHandle) {
-    let options = Options {
+    let options = LinkOptions {
         allow_plain_amqp: true,
         part_bytes: 10,
         ..options("server")
@@ -87,7 +87,7 @@ fn nothing_is_told_of_small_messages_or_where_nobody_wants_to_know() {
 #[test]
 fn a_stream_asks_for_its_bytes_as_they_are_sent_and_keeps_its_turn() {
     let mut pair = Pair::open_with(
-        Options {
+        LinkOptions {
             max_frame_size: 512,
             ..options("client")
         },

@@ -2,7 +2,7 @@
 
 use super::support::{Pair, options, receiver, send, sender};
 use crate::base::Serial;
-use crate::link::{Event, Options};
+use crate::link::{Event, LinkOptions};
 use crate::wire::performative::DeliveryState;
 
 #[test]
@@ -45,7 +45,7 @@ fn messages_go_both_ways_and_their_outcomes_come_back() {
 #[test]
 fn large_messages_take_many_frames_at_every_frame_size() {
     for frame_size in [512, 1024, 4096, 131_072] {
-        let small = || Options {
+        let small = || LinkOptions {
             max_frame_size: frame_size,
             ..options("small")
         };
@@ -74,7 +74,7 @@ fn large_messages_take_many_frames_at_every_frame_size() {
 // [AMQP 2.8.10] "delivery-ids, transfer-ids and delivery-counts use RFC-1982 arithmetic"
 #[test]
 fn all_counters_wrap() {
-    let start = || Options {
+    let start = || LinkOptions {
         initial_outgoing_id: Serial(0xffff_fff0),
         initial_delivery_count: Serial(0xffff_fff1),
         initial_delivery_id: Serial(0xffff_fff2),

@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::base::{Millis, Now, Serial, Timestamp};
 use crate::link::{
-    ClientOptions, ClientSasl, Connection, Event, Identity, LinkHandle, Options, Sending,
+    ClientOptions, ClientSasl, Connection, Event, Identity, LinkHandle, LinkOptions, Sending,
     SessionHandle,
 };
 use crate::wire::frame::{FrameHeader, FrameKind, Protocol};
@@ -22,13 +22,13 @@ pub(super) fn at(ms: u64) -> Now {
 }
 
 /// Options with a name, so that open has a container-id.
-pub(super) fn options(container: &str) -> Options {
-    Options {
+pub(super) fn options(container: &str) -> LinkOptions {
+    LinkOptions {
         identity: Identity {
             container_id: container.to_owned(),
             ..Identity::default()
         },
-        ..Options::default()
+        ..LinkOptions::default()
     }
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    pub(super) fn new(client: Options, server: Options) -> Self {
+    pub(super) fn new(client: LinkOptions, server: LinkOptions) -> Self {
         let client = ClientOptions {
             sasl: Some(ClientSasl::plain("guest", "guest")),
             hostname: None,
@@ -70,7 +70,7 @@ impl Pair {
         Self::open_with(options("client"), options("server"))
     }
 
-    pub(super) fn open_with(client: Options, server: Options) -> Self {
+    pub(super) fn open_with(client: LinkOptions, server: LinkOptions) -> Self {
         let mut pair = Self::new(client, server);
         pair.drive();
         assert!(
@@ -302,7 +302,7 @@ pub(super) enum Seen {
 }
 
 impl Raw {
-    pub(super) fn new(options: Options) -> Self {
+    pub(super) fn new(options: LinkOptions) -> Self {
         Self {
             server: Connection::server(at(0), options),
             now: at(0),
@@ -314,13 +314,13 @@ impl Raw {
 
     /// A peer behind SASL and open.
     pub(super) fn open() -> Self {
-        Self::open_with(Options {
+        Self::open_with(LinkOptions {
             allow_plain_amqp: true,
             ..options("server")
         })
     }
 
-    pub(super) fn open_with(options: Options) -> Self {
+    pub(super) fn open_with(options: LinkOptions) -> Self {
         let mut raw = Self::new(options);
         raw.bytes(&Protocol::Amqp.header());
         raw.frame(0, &open_performative());

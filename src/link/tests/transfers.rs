@@ -7,7 +7,7 @@ use super::support::{
     send, sender, transfer,
 };
 use crate::base::Serial;
-use crate::link::{Event, Options, Unsendable};
+use crate::link::{Event, LinkOptions, Unsendable};
 use crate::wire::performative::{Performative, SenderSettleMode, Transfer};
 
 fn delivered(raw: &mut Raw) -> Vec<Bytes> {
@@ -348,7 +348,7 @@ fn a_receiver_that_wants_settled_deliveries_gets_them_without_tag() {
 #[test]
 fn large_messages_of_two_links_take_turns() {
     let mut pair = Pair::open_with(
-        Options {
+        LinkOptions {
             max_frame_size: 4096,
             ..options("client")
         },

@@ -54,17 +54,17 @@ pub(super) struct Reading {
 }
 
 /// One kind of items: its field, and what reads one of them.
-type Kind = (&'static str, fn(&mut Reading, &Fields) -> Vec<Item>);
+type ItemReader = (&'static str, fn(&mut Reading, &Fields) -> Vec<Item>);
 
 /// In the order in which they depend on each other.
-const OF_A_BROKER: &[Kind] = &[
+const OF_A_BROKER: &[ItemReader] = &[
     ("users", items::user),
     ("vhosts", items::vhost),
     ("permissions", items::permission),
     ("topic_permissions", items::topic_permission),
     ("global_parameters", items::global_parameter),
 ];
-const OF_A_VHOST: &[Kind] = &[
+const OF_A_VHOST: &[ItemReader] = &[
     ("parameters", items::parameter),
     ("policies", items::policy),
     ("exchanges", items::exchange),

@@ -30,7 +30,7 @@ pub use openapi::{description, markdown};
 pub use paging::{Frame, Listing, Window};
 pub use publish::Publication;
 pub use query::Query;
-pub use route::{Endpoint, Found, Method, Params, Route, find};
+pub use route::{Endpoint, Method, Params, Route, RouteMatch, find};
 pub use shape::{Answer, Field};
 pub use source::{Source, check_content_type};
 pub use table::routes;

@@ -383,7 +383,7 @@ impl Params {
 
 /// What a method and a path lead to.
 #[derive(Clone, Debug)]
-pub enum Found {
+pub enum RouteMatch {
     /// This.
     Route(&'static Route, Params),
     /// The path is known, but not with this method; these are.
@@ -393,7 +393,7 @@ pub enum Found {
 }
 
 /// Finds the route of a request. A slash at the end changes nothing (as RabbitMQ).
-pub fn find(method: Option<Method>, path: &str) -> Found {
+pub fn find(method: Option<Method>, path: &str) -> RouteMatch {
     let path = path.strip_suffix('/').unwrap_or(path);
     let mut others = Vec::new();
     for route in routes() {
@@ -401,14 +401,14 @@ pub fn find(method: Option<Method>, path: &str) -> Found {
             continue;
         };
         if Some(route.method) == method {
-            return Found::Route(route, params);
+            return RouteMatch::Route(route, params);
         }
         others.push(route.method);
     }
     if others.is_empty() {
-        return Found::Nothing;
+        return RouteMatch::Nothing;
     }
-    Found::WrongMethod(others)
+    RouteMatch::WrongMethod(others)
 }
 
 /// The parameters of a path that fits a template.

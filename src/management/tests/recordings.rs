@@ -11,7 +11,7 @@ use crate::access::Permissions;
 use crate::base::{ConnectionId, ConsumerId, Name, Now, PublisherId, Seed, SessionId};
 use crate::broker::router::DEFAULT_EXCHANGE;
 use crate::broker::{
-    Command, Consume, Core, Effect, Effects, Options, Outcome, Publish, QueueCommand, Reply,
+    Command, Consume, Core, CoreOptions, Effect, Effects, Outcome, Publish, QueueCommand, Reply,
     Settle, Target,
 };
 use crate::management::{Caller, handle};
@@ -50,7 +50,7 @@ struct Setting {
 impl Setting {
     fn new() -> Self {
         let mut setting = Self {
-            core: Core::new(Options::new(Name::from("oracle-mgmt"), Seed(1))),
+            core: Core::new(CoreOptions::new(Name::from("oracle-mgmt"), Seed(1))),
             effects: Effects::new(),
             permissions: Permissions::all().unwrap(),
             location: None,

@@ -10,7 +10,7 @@ use super::typed::message;
 use crate::access::{Permissions, TopicPermissions};
 use crate::base::{ConnectionId, Lsn, Name, Now, Seed};
 use crate::broker::registry::TopicMap;
-use crate::broker::{Core, Effects, Options};
+use crate::broker::{Core, CoreOptions, Effects};
 use crate::management::{Caller, handle};
 use crate::wire::{Reader, walk};
 
@@ -61,7 +61,7 @@ fn request(method: &str, path: &str, fields: &[(&str, serde_json::Value)]) -> Ve
 }
 
 fn new_core() -> Core {
-    let mut core = Core::new(Options::new(Name::from("v"), Seed(1)));
+    let mut core = Core::new(CoreOptions::new(Name::from("v"), Seed(1)));
     let all = Permissions::all().unwrap();
     for (method, path) in [
         ("PUT", "/queues/q"),
@@ -214,7 +214,7 @@ proptest! {
 
 #[test]
 fn every_answer_waits_for_the_last_change_of_what_it_may_tell() {
-    let mut core = Core::new(Options::new(Name::from("/"), Seed(1)));
+    let mut core = Core::new(CoreOptions::new(Name::from("/"), Seed(1)));
     let (user, permissions) = (Name::from("someone"), Permissions::all().unwrap());
     let caller = Caller {
         user: &user,
@@ -243,7 +243,7 @@ fn every_answer_waits_for_the_last_change_of_what_it_may_tell() {
 /// Values that take no byte each became 60 bytes of memory, and were decoded under the core's lock.
 #[test]
 fn a_request_of_more_values_than_allowed_is_a_bad_request() {
-    let mut core = Core::new(Options::new(Name::from("/"), Seed(1)));
+    let mut core = Core::new(CoreOptions::new(Name::from("/"), Seed(1)));
     let nulls = |count: usize| {
         let nulls = vec![json!({"t": "null"}); count];
         let path = "/queues/q";
@@ -267,7 +267,7 @@ fn a_request_of_more_values_than_allowed_is_a_bad_request() {
 /// All bindings with a key were copied in one hold of the lock: 0.9 seconds at 100,000.
 #[test]
 fn a_binding_among_many_with_its_key_is_found_piece_by_piece() {
-    let mut core = Core::new(Options::new(Name::from("/"), Seed(1)));
+    let mut core = Core::new(CoreOptions::new(Name::from("/"), Seed(1)));
     let all = Permissions::new(".*", ".*", ".*").unwrap();
     let text = |text: &str| json!({"t": "string", "v": text});
     assert_eq!(

@@ -2,7 +2,9 @@
 
 use serde_json::Value as Json;
 
-use crate::wire::{Array, Kind, PropertyField, SectionKind, Value, encode_value, write_descriptor};
+use crate::wire::{
+    Array, PropertyField, SectionKind, Value, ValueKind, encode_value, write_descriptor,
+};
 
 /// Reads `{"t": type, "v": value}`.
 pub(super) fn value(json: &Json) -> Value {
@@ -32,7 +34,7 @@ pub(super) fn value(json: &Json) -> Value {
         ),
         "array" if json["of"] == "string" => {
             let elements = list().map(value).collect();
-            Value::Array(Array::new(Kind::String, elements).unwrap())
+            Value::Array(Array::new(ValueKind::String, elements).unwrap())
         }
         other => panic!("type {other} in {json}"),
     }

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use super::typed::message;
 use crate::access::Permissions;
 use crate::base::{ConnectionId, Name, Now, Seed};
-use crate::broker::{Core, Effects, Options};
+use crate::broker::{Core, CoreOptions, Effects};
 use crate::management::{Caller, handle};
 use crate::wire::{Reader, Value, walk};
 
@@ -16,7 +16,7 @@ fn text(text: &str) -> Json {
 
 /// The application properties of the answer to a declaration with one argument.
 fn told(path: &str, (name, value): (&str, &str), asked: &Json) -> Vec<(String, String)> {
-    let mut core = Core::new(Options::new(Name::from("v"), Seed(1)));
+    let mut core = Core::new(CoreOptions::new(Name::from("v"), Seed(1)));
     let (user, permissions) = (Name::from("someone"), Permissions::all().unwrap());
     let caller = Caller {
         user: &user,

@@ -1,10 +1,10 @@
 //! Reading messages back. May block on the disk.
 
-use super::{Pager, Place};
+use super::{Pager, SpillTarget};
 use crate::base::{Lsn, Position, QueueId};
 use crate::broker::{PageIn, PagedIn, Wanted};
 use crate::node::store::Store;
-use crate::record::{self, Found};
+use crate::record::{self, RecordRead};
 use crate::store::{Disk, Journal, ReadError};
 
 impl<D: Disk> Pager<D> {
@@ -24,19 +24,19 @@ impl<D: Disk> Pager<D> {
     pub(crate) fn read(&self, load: &PageIn, failed: impl Fn(Lsn, &ReadError)) -> PagedIn {
         let names = record::records_of(load);
         let read = match &self.place {
-            Place::Journal(store) => read_records(store, &names),
-            Place::Spilled(spill) => {
+            SpillTarget::Journal(store) => read_records(store, &names),
+            SpillTarget::Spilled(spill) => {
                 let read = names.iter().map(|name| spill.read(*name));
-                read.map(|read| read.map(Found::Whole)).collect()
+                read.map(|read| read.map(RecordRead::Whole)).collect()
             }
-            Place::Nowhere => Vec::new(),
+            SpillTarget::Nowhere => Vec::new(),
         };
-        let whole = |(name, read): (Lsn, Result<Found, ReadError>)| {
+        let whole = |(name, read): (Lsn, Result<RecordRead, ReadError>)| {
             let read = read.inspect_err(|error| failed(name, error)).ok();
             read.map(|found| (name, found))
         };
         let loaded = record::loaded(load, names.into_iter().zip(read).filter_map(whole));
-        if let Place::Journal(store) = &self.place {
+        if let SpillTarget::Journal(store) = &self.place {
             for body in loaded
                 .messages
                 .iter()
@@ -50,7 +50,7 @@ impl<D: Disk> Pager<D> {
 }
 
 /// Reads records, but of bodies in pieces only the first.
-fn read_records<D: Disk>(store: &Store<D>, names: &[Lsn]) -> Vec<Result<Found, ReadError>> {
+fn read_records<D: Disk>(store: &Store<D>, names: &[Lsn]) -> Vec<Result<RecordRead, ReadError>> {
     let journal = store.journal();
     let (blob, whole): (Vec<Lsn>, Vec<Lsn>) =
         names.iter().partition(|name| journal.is_in_pieces(**name));
@@ -59,11 +59,11 @@ fn read_records<D: Disk>(store: &Store<D>, names: &[Lsn]) -> Vec<Result<Found, R
     let read = names.iter().map(|name| {
         if blob.next_if_eq(name).is_none() {
             let read = whole.next().unwrap_or(Err(ReadError::Unknown(*name)));
-            return read.map(Found::Whole);
+            return read.map(RecordRead::Whole);
         }
         let beginning = journal.read_piece(*name, 0)?;
         beginning
-            .map(Found::Beginning)
+            .map(RecordRead::Beginning)
             .ok_or(ReadError::Damaged(*name))
     });
     read.collect()

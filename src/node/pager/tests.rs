@@ -22,7 +22,10 @@ fn memory(resident: u64, evicted: u64) -> Memory {
 
 fn pager(budget_bytes: u64) -> Pager<SimDisk> {
     let disk = SimDisk::default();
-    Pager::new(Place::Spilled(store::Spill::new(disk, 1)), budget_bytes)
+    Pager::new(
+        SpillTarget::Spilled(store::Spill::new(disk, 1)),
+        budget_bytes,
+    )
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use self::state::{Peer, State, log};
+use self::state::{AttachedConnection, VhostState, log};
 use super::clock::SharedClock;
 use super::outbox::Outbox;
 use super::pager::{Pager, UnblockedPublishers};
@@ -52,7 +52,7 @@ pub(crate) enum RunOutcome {
 pub(crate) struct Vhost<D: Disk> {
     name: Name,
     clock: SharedClock,
-    state: Mutex<State>,
+    state: Mutex<VhostState>,
     /// Keeps the records; none: messages live in memory only.
     store: Option<Arc<Store<D>>>,
     pager: Arc<Pager<D>>,
@@ -82,7 +82,7 @@ impl<D: Disk> Vhost<D> {
         failure: Arc<Signal>,
     ) -> Self {
         let (name, shared_memory) = (core.vhost().clone(), core.shared_memory());
-        let state = State {
+        let state = VhostState {
             core,
             effects: Effects::new(),
             peers: Table::new(seed),
@@ -110,7 +110,7 @@ impl<D: Disk> Vhost<D> {
 
     /// Takes a connection in: from now on its effects go to this outbox.
     pub(crate) fn enter(&self, connection: ConnectionId, outbox: Arc<Outbox>) {
-        let peer = Peer {
+        let peer = AttachedConnection {
             outbox,
             staged: VecDeque::new(),
         };
@@ -245,7 +245,7 @@ impl<D: Disk> Vhost<D> {
         let begun_ns = self.clock.elapsed_ns();
         let now = self.clock.now();
         let reservation = self.store.as_ref().map(|store| store.reserve());
-        let State { core, effects, .. } = &mut *state;
+        let VhostState { core, effects, .. } = &mut *state;
         if let Some(reservation) = &reservation {
             core.resume_at(reservation.first());
         }
@@ -262,7 +262,7 @@ impl<D: Disk> Vhost<D> {
         self.pager.release(&mut state.effects.released);
         // Before anyone can wait for these records.
         let wake = if let (Some(store), Some(reservation)) = (&self.store, reservation) {
-            let State { core, effects, .. } = &mut *state;
+            let VhostState { core, effects, .. } = &mut *state;
             store.fill(reservation, core, effects)
         } else {
             state.effects.records.clear();
@@ -297,7 +297,7 @@ impl<D: Disk> Vhost<D> {
     }
 
     /// Tells the pager what messages take. Who waited for room is called once the lock is free.
-    fn note_memory(&self, state: &mut State) -> UnblockedPublishers {
+    fn note_memory(&self, state: &mut VhostState) -> UnblockedPublishers {
         let memory = state.core.memory();
         let before = std::mem::replace(&mut state.memory, memory);
         if before == memory {
@@ -324,7 +324,7 @@ impl<D: Disk> Vhost<D> {
         self.timer.woken().await;
     }
 
-    fn lock(&self) -> Result<MutexGuard<'_, State>, Failed> {
+    fn lock(&self) -> Result<MutexGuard<'_, VhostState>, Failed> {
         let state = self.state.lock();
         if self.failed() || self.is_deleted() {
             return Err(Failed);
@@ -333,7 +333,7 @@ impl<D: Disk> Vhost<D> {
     }
 
     /// Ends a hold: lets others in first, then wakes whom the batch had something for.
-    fn finish(&self, now: Now, mut state: MutexGuard<'_, State>, begun_ns: u64) {
+    fn finish(&self, now: Now, mut state: MutexGuard<'_, VhostState>, begun_ns: u64) {
         let events = std::mem::take(&mut state.effects.log);
         let due = if state.core.has_work() {
             now.mono
@@ -359,7 +359,7 @@ impl<D: Disk> Vhost<D> {
     }
 
     /// The core panicked, its state is worth nothing: nobody gets at it again.
-    fn fail(&self, state: MutexGuard<'_, State>) -> Failed {
+    fn fail(&self, state: MutexGuard<'_, VhostState>) -> Failed {
         self.failed.store(true, Ordering::Release);
         tracing::error!(vhost = %self.name, "the core failed; its links are closed");
         let outboxes = state.outboxes();
@@ -396,7 +396,7 @@ impl<D: Disk> Vhost<D> {
     pub(crate) fn dissolve(&self, deleted_by: Lsn) -> bool {
         let mut state = self.state.lock();
         let begun_ns = self.clock.elapsed_ns();
-        let State { core, effects, .. } = &mut *state;
+        let VhostState { core, effects, .. } = &mut *state;
         let more = core.dissolve(self.clock.now(), TICK_BUDGET, effects);
         if let Some(store) = &self.store {
             for body in effects.released.drain(..) {

@@ -11,10 +11,10 @@ use crate::node::outbox::Outbox;
 use crate::node::stats::LockHolds;
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct VhostState {
     pub(super) core: Core,
     pub(super) effects: Effects,
-    pub(super) peers: Table<ConnectionId, Peer>,
+    pub(super) peers: Table<ConnectionId, AttachedConnection>,
     /// Peers with staged effects.
     pub(super) touched: Vec<ConnectionId>,
     /// Who is to be woken once the lock is free.
@@ -25,12 +25,12 @@ pub(super) struct State {
 }
 
 #[derive(Debug)]
-pub(super) struct Peer {
+pub(super) struct AttachedConnection {
     pub(super) outbox: Arc<Outbox>,
     pub(super) staged: VecDeque<Effect>,
 }
 
-impl State {
+impl VhostState {
     /// Those of all connections, in the order of their ids.
     pub(super) fn outboxes(&self) -> Vec<Arc<Outbox>> {
         let peers = self.peers.iter();

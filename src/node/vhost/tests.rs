@@ -2,9 +2,9 @@ use std::task::{Context, Waker};
 
 use super::*;
 use crate::base::{ConsumerId, Timestamp};
-use crate::broker::{Effect, Options};
+use crate::broker::{CoreOptions, Effect};
 use crate::node::clock::ManualClock;
-use crate::node::pager::Place;
+use crate::node::pager::SpillTarget;
 use crate::store::sim_disk::SimDisk;
 
 fn vhost() -> (Vhost<SimDisk>, Arc<Signal>) {
@@ -12,9 +12,9 @@ fn vhost() -> (Vhost<SimDisk>, Arc<Signal>) {
     let notify = Arc::clone(&failure);
     (
         Vhost::new(
-            Core::new(Options::new(Name::from("v"), Seed(1))),
+            Core::new(CoreOptions::new(Name::from("v"), Seed(1))),
             None,
-            Arc::new(Pager::new(Place::Nowhere, 0)),
+            Arc::new(Pager::new(SpillTarget::Nowhere, 0)),
             Seed(1),
             Arc::new(ManualClock::default()),
             notify,

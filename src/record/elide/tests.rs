@@ -63,7 +63,7 @@ fn check(
     names: &[(QueueId, u64, u64)],
 ) {
     let disk = SimDisk::default();
-    let options = store::Options::default();
+    let options = store::StoreOptions::default();
     let opened = store::open(disk.clone(), options.clone(), 1, |_| ()).unwrap();
     let (journal, mut writer) = opened.start();
     let last = Lsn(records.len() as u64 + 1);

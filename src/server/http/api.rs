@@ -25,8 +25,8 @@ use crate::base::Name;
 use crate::base::limits::HTTP_READ_AT_ONCE_BYTES_MAX;
 use crate::management::http::json::whoami;
 use crate::management::http::{
-    Endpoint, Failure, Fields, Found, Identity, Method, Params, Query, Route, check_content_type,
-    description, find, read_body,
+    Endpoint, Failure, Fields, Identity, Method, Params, Query, Route, RouteMatch,
+    check_content_type, description, find, read_body,
 };
 use crate::server::Vhost;
 use crate::server::shared::Shared;
@@ -72,8 +72,8 @@ async fn handle(
     let (head, body) = request.into_parts();
     let method = Method::from_name(head.method.as_str());
     let (route, params) = match find(method, head.uri.path()) {
-        Found::Route(route, params) => (route, params),
-        Found::WrongMethod(methods) => {
+        RouteMatch::Route(route, params) => (route, params),
+        RouteMatch::WrongMethod(methods) => {
             let asked = head.method == HttpMethod::OPTIONS;
             let status = if asked {
                 StatusCode::OK
@@ -82,7 +82,7 @@ async fn handle(
             };
             return reply::allowed(status, &methods);
         }
-        Found::Nothing => return reply::failure(&Failure::not_found()),
+        RouteMatch::Nothing => return reply::failure(&Failure::not_found()),
     };
     let identity = match login::identify(&api.shared, &peer, &head.headers).await {
         Ok(identity) => identity,

@@ -17,7 +17,7 @@ use crate::broker::queue::Queue;
 use crate::broker::router::BindingsOf;
 use crate::management::http::json::connection;
 use crate::management::http::json::overview::{ObjectTotals, Overview, QueueTotals};
-use crate::management::http::json::queue::{self, Place};
+use crate::management::http::json::queue::{self, QueueContext};
 use crate::management::http::json::stats::{self, Churn, ExchangeCounts, VhostCounts, VhostSample};
 use crate::management::http::json::topology;
 use crate::management::http::{Failure, Frame, Listing};
@@ -149,7 +149,7 @@ pub(super) async fn queues(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Result<R
     let listing = Listing::parse(&call.query)?;
     let node = call.shared.settings.node_name.clone();
     let shared = Arc::clone(call.shared);
-    let found = aside(move || Found::search(vhosts, listing, node)).await?;
+    let found = aside(move || SelectedQueues::search(vhosts, listing, node)).await?;
     if let Some(frame) = found.frame {
         return aside(move || {
             let mut items = Vec::new();
@@ -170,7 +170,7 @@ pub(super) async fn queues(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Result<R
 }
 
 /// Writes what was found, as fast as the client takes it; false if something failed.
-async fn write_all(found: Arc<Found>, items: &mut Items) -> bool {
+async fn write_all(found: Arc<SelectedQueues>, items: &mut Items) -> bool {
     for start in (0..found.names.len()).step_by(PIECE) {
         let here = Arc::clone(&found);
         let Ok(piece) = aside(move || here.piece(start).map_err(failed)).await else {
@@ -184,7 +184,7 @@ async fn write_all(found: Arc<Found>, items: &mut Items) -> bool {
 }
 
 /// The queues that a listing wants, by name: 100,000 names take little, 100,000 descriptions not.
-struct Found {
+struct SelectedQueues {
     listed: Vec<Listed>,
     /// Index of the vhost, and name.
     names: Vec<(usize, Name)>,
@@ -193,7 +193,7 @@ struct Found {
     frame: Option<Frame>,
 }
 
-impl Found {
+impl SelectedQueues {
     fn search(vhosts: Vec<Arc<Vhost>>, listing: Listing, node: String) -> Result<Self, Failure> {
         let mut found = Self {
             listed: Listed::all(vhosts).map_err(failed)?,
@@ -287,7 +287,7 @@ impl Found {
     fn each(
         &self,
         names: &[(usize, Name)],
-        mut visit: impl FnMut(Place<'_>, &QueueDetails),
+        mut visit: impl FnMut(QueueContext<'_>, &QueueDetails),
     ) -> Result<(), Failed> {
         for slice in names.chunks(DETAILS_SLICE) {
             for same in slice.chunk_by(|(a, _), (b, _)| a == b) {
@@ -299,7 +299,7 @@ impl Found {
                     let queues = same.iter().filter_map(|(_, name)| core.queue(name));
                     queues.map(Queue::details).collect()
                 })?;
-                let place = Place {
+                let place = QueueContext {
                     node: &self.node,
                     vhost: listed.vhost.name(),
                     policies: &listed.policies,
@@ -326,7 +326,7 @@ pub(super) fn queue(call: &Call<'_>) -> Result<Reply, Failure> {
     });
     let (details, mut consumers, policies) =
         seen.map_err(failed)?.ok_or_else(Failure::not_found)?;
-    let place = Place {
+    let place = QueueContext {
         node: &call.shared.settings.node_name,
         vhost: vhost.name(),
         policies: &policies,

@@ -14,8 +14,8 @@ use super::visitor::Visitor;
 use super::work::failed;
 use crate::access::{DEFAULT_EXCHANGE_NAME, Right};
 use crate::base::{Name, Position};
-use crate::broker::queue::State;
-use crate::broker::{Error, Kind, Outcome, PublishOutcome};
+use crate::broker::queue::MessageState;
+use crate::broker::{Error, ObjectKind, Outcome, PublishOutcome};
 use crate::management::http::json::message::{self, PayloadEncoding, Showing, Shown};
 use crate::management::http::{Failure, Fields, Publication, Query};
 use crate::management::{QueueBody, Refusal};
@@ -151,8 +151,13 @@ fn check_user_id(call: &Call<'_>, message: &Message) -> Result<(), Failure> {
 /// there go back to their places.
 pub(super) async fn aliveness(call: &Call<'_>) -> Result<Reply, Failure> {
     let name = Name::from(ALIVENESS_QUEUE);
-    require(call, Right::Write, Kind::Exchange, DEFAULT_EXCHANGE_NAME)?;
-    require(call, Right::Read, Kind::Queue, &name)?;
+    require(
+        call,
+        Right::Write,
+        ObjectKind::Exchange,
+        DEFAULT_EXCHANGE_NAME,
+    )?;
+    require(call, Right::Read, ObjectKind::Queue, &name)?;
     let body = QueueBody {
         durable: false,
         exclusive: false,
@@ -270,9 +275,9 @@ pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
         number(query, "truncate")?,
     )?;
     let state = match query.get("state").unwrap_or("ready") {
-        "ready" => State::Ready,
-        "unacknowledged" => State::Held,
-        "dead_pending" => State::Dying,
+        "ready" => MessageState::Ready,
+        "unacknowledged" => MessageState::Held,
+        "dead_pending" => MessageState::Dying,
         _ => {
             return Err(Failure::bad_request(
                 "the parameter 'state' must be one of ready, unacknowledged, dead_pending",

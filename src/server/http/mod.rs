@@ -48,7 +48,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
 pub(in crate::server) use self::door::Entrance;
-use self::places::{Place, Places};
+use self::places::{HttpAdmission, Places};
 use self::stream::Paced;
 use super::shared::Shared;
 use super::tls::Tls;
@@ -83,7 +83,7 @@ pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Opti
                 let is_loopback = local.is_ok_and(|local| local.ip().to_canonical().is_loopback());
                 let entrance = Entrance {
                     is_loopback,
-                    health_only: matches!(place, Place::Health(..)),
+                    health_only: matches!(place, HttpAdmission::Health(..)),
                 };
                 let serving = secure_and_serve(
                     router.clone(),
@@ -104,13 +104,13 @@ pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Opti
 }
 
 /// Serves a connection while it has its place.
-async fn keep_place(place: Place, serving: impl Future<Output = ()>) {
+async fn keep_place(place: HttpAdmission, serving: impl Future<Output = ()>) {
     match place {
-        Place::Ordinary(held) => {
+        HttpAdmission::Ordinary(held) => {
             serving.await;
             drop(held);
         }
-        Place::Health(held, told) => {
+        HttpAdmission::Health(held, told) => {
             let limit = Duration::from_millis(HTTP_HEALTH_CONNECTION_MS);
             tokio::select! {
                 () = serving => {}

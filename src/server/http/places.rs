@@ -54,7 +54,7 @@ enum Of {
 
 /// What a connection gets.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum HttpAdmission {
     /// Everything is served.
     Ordinary(Held),
     /// `/health` is, until the place is needed.
@@ -72,14 +72,14 @@ impl Places {
     }
 
     /// A place for a connection from there.
-    pub(super) fn take(self: &Arc<Self>, now: Millis, address: IpAddr) -> Place {
+    pub(super) fn take(self: &Arc<Self>, now: Millis, address: IpAddr) -> HttpAdmission {
         let network = network(address);
         let mut taken = self.taken.lock();
         let of_address = taken.by_network.get(&network).copied().unwrap_or(0);
         if taken.all < self.all_max && of_address < self.address_max {
             taken.all += 1;
             *taken.by_network.entry(network.clone()).or_default() += 1;
-            return Place::Ordinary(self.held(Of::Network(network)));
+            return HttpAdmission::Ordinary(self.held(Of::Network(network)));
         }
         taken.note(now, address, (of_address, self.address_max));
         if taken.health.len() >= HTTP_HEALTH_CONNECTIONS_MAX
@@ -92,7 +92,7 @@ impl Places {
         taken.next += 1;
         let (go, told) = oneshot::channel();
         taken.health.push_back((number, go));
-        Place::Health(self.held(Of::Health(number)), told)
+        HttpAdmission::Health(self.held(Of::Health(number)), told)
     }
 
     fn held(self: &Arc<Self>, of: Of) -> Held {
@@ -148,8 +148,8 @@ mod tests {
         address.parse().unwrap()
     }
 
-    fn is_ordinary(place: &Place) -> bool {
-        matches!(place, Place::Ordinary(_))
+    fn is_ordinary(place: &HttpAdmission) -> bool {
+        matches!(place, HttpAdmission::Ordinary(_))
     }
 
     #[test]
@@ -178,8 +178,8 @@ mod tests {
         let mut told = Vec::new();
         for _ in 0..=HTTP_HEALTH_CONNECTIONS_MAX {
             match places.take(NOW, ip("192.0.2.1")) {
-                Place::Ordinary(_) => panic!("there is one place"),
-                Place::Health(held, go) => told.push((held, go)),
+                HttpAdmission::Ordinary(_) => panic!("there is one place"),
+                HttpAdmission::Health(held, go) => told.push((held, go)),
             }
         }
         let gone: Vec<bool> = told

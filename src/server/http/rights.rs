@@ -5,7 +5,7 @@ use super::api::Call;
 use super::messages;
 use super::objects::{destination, exchange_name, source};
 use crate::access::Right;
-use crate::broker::{Destination, Kind};
+use crate::broker::{Destination, ObjectKind};
 use crate::management::Refusal;
 use crate::management::http::{Endpoint, Failure};
 
@@ -14,19 +14,21 @@ use crate::management::http::{Endpoint, Failure};
 pub(super) fn check(endpoint: Endpoint, call: &Call<'_>) -> Result<(), Failure> {
     let configure = Right::Configure;
     match endpoint {
-        Endpoint::PutQueue => require(call, configure, Kind::Queue, &call.params.get("name")),
+        Endpoint::PutQueue => require(call, configure, ObjectKind::Queue, &call.params.get("name")),
         Endpoint::PutExchange => require(
             call,
             configure,
-            Kind::Exchange,
+            ObjectKind::Exchange,
             &exchange_name(call, "name"),
         ),
         Endpoint::Bind => {
             match destination(call)? {
-                Destination::Queue(name) => require(call, Right::Write, Kind::Queue, &name)?,
-                Destination::Exchange(name) => require(call, Right::Write, Kind::Exchange, &name)?,
+                Destination::Queue(name) => require(call, Right::Write, ObjectKind::Queue, &name)?,
+                Destination::Exchange(name) => {
+                    require(call, Right::Write, ObjectKind::Exchange, &name)?;
+                }
             }
-            require(call, Right::Read, Kind::Exchange, &source(call))
+            require(call, Right::Read, ObjectKind::Exchange, &source(call))
         }
         Endpoint::Publish => messages::may_publish(call),
         Endpoint::GetMessages => messages::may_read(call),
@@ -38,7 +40,7 @@ pub(super) fn check(endpoint: Endpoint, call: &Call<'_>) -> Result<(), Failure> 
 pub(super) fn require(
     call: &Call<'_>,
     right: Right,
-    kind: Kind,
+    kind: ObjectKind,
     name: &str,
 ) -> Result<(), Failure> {
     if call.permissions().allow(right, name) {

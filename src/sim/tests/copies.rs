@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{STEPS, World};
 use crate::base::{Lsn, Name, Now, Seed};
-use crate::broker::{Core, Fact, Options, Record, Restoring};
+use crate::broker::{Core, CoreOptions, Fact, Record, Restoring};
 use crate::sim::durable_state;
 use crate::sim::paging::BLOCK_SHIFT;
 
@@ -42,9 +42,9 @@ impl Copies {
     }
 
     fn restore(&self, names: &[Lsn], now: Now, block_shift: u32) -> Restoring {
-        let options = Options {
+        let options = CoreOptions {
             block_shift,
-            ..Options::new(Name::from("sim"), Seed(1))
+            ..CoreOptions::new(Name::from("sim"), Seed(1))
         };
         let mut restoring = Restoring::new(options, now, now.wall, u64::MAX);
         for name in names {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::World;
 use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Seed, Timestamp};
-use crate::broker::{Body, Core, Fact, Options, Record, Restoring, Snapshot};
+use crate::broker::{Body, Core, CoreOptions, Fact, Record, Restoring, Snapshot};
 use crate::record::{self, Renamed, Stored, decode};
 use crate::sim::{Archive, DurableState, durable_state};
 use crate::store::sim_disk::{Crash, Faults, SimDisk};
@@ -20,20 +20,20 @@ use crate::store::{
 
 const NOW: Now = Now::new(Millis(10_000_000), Timestamp(1_700_000_000_000));
 
-fn options() -> store::Options {
-    store::Options {
+fn options() -> store::StoreOptions {
+    store::StoreOptions {
         device_block_bytes: 512,
         segment_bytes: 16 * 1024,
         rewrite_below_percent: 60,
-        ..store::Options::default()
+        ..store::StoreOptions::default()
     }
 }
 
 fn restoring() -> Restoring {
     // Small blocks: most of them are as the checkpoint before copied them.
-    let options = Options {
+    let options = CoreOptions {
         block_shift: 2,
-        ..Options::new(Name::from("sim"), Seed(1))
+        ..CoreOptions::new(Name::from("sim"), Seed(1))
     };
     Restoring::new(options, NOW, NOW.wall, u64::MAX)
 }

@@ -8,16 +8,16 @@ use super::crash::Life;
 use super::waiting::{Client, NOW, REJECTED, text};
 use crate::base::limits::HISTORY_ENTRIES_MAX;
 use crate::base::{Lsn, Name, Position, Seed, Timestamp};
-use crate::broker::queue::State;
-use crate::broker::{Core, Fact, Options, Record, Restoring};
+use crate::broker::queue::MessageState;
+use crate::broker::{Core, CoreOptions, Fact, Record, Restoring};
 use crate::deaths::{Death, Folded, History, Reason};
 use crate::record::Stored;
 use crate::sim::{Archive, durable_state};
 use crate::store::Payload;
 use crate::store::sim_disk::{Crash, Faults, SimDisk};
 
-fn options() -> Options {
-    Options::new(Name::from("sim"), Seed(1))
+fn options() -> CoreOptions {
+    CoreOptions::new(Name::from("sim"), Seed(1))
 }
 
 fn client() -> Client {
@@ -75,7 +75,7 @@ fn what_a_message_writes_to_the_journal_grows_with_its_deaths_and_not_with_their
 fn only_message(core: &Core, archive: &Archive) -> Option<(Name, u64)> {
     let mut found = None;
     for queue in core.queues() {
-        let Some(position) = queue.messages.find(State::Ready, Position(0)) else {
+        let Some(position) = queue.messages.find(MessageState::Ready, Position(0)) else {
             continue;
         };
         assert!(found.is_none(), "it is in two queues");

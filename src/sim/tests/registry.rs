@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::access::{Permissions, User, UserLimits};
 use crate::base::{Lsn, Millis, Name, Now, QueueId, Seed, Timestamp};
 use crate::broker::registry::{OWNER, Piece, Registry, RegistryFact, RestoringAll, VhostSpec};
-use crate::broker::{Fact, Options, Record, Restoring, TopologyFact};
+use crate::broker::{CoreOptions, Fact, Record, Restoring, TopologyFact};
 use crate::record::{Stored, decode};
 use crate::store::sim_disk::{Crash, Faults, SimDisk};
 use crate::store::{self, DiskJournal, Journal, Maintained, Random, Restored, StoreError, Writer};
@@ -17,14 +17,14 @@ const VHOSTS: [&str; 2] = ["v", "w"];
 const USERS: [&str; 2] = ["ada", "bob"];
 
 /// The registry, and the queues of each vhost.
-type State = (Vec<RegistryFact>, BTreeMap<Name, Vec<Name>>);
+type RegistryState = (Vec<RegistryFact>, BTreeMap<Name, Vec<Name>>);
 
-fn options() -> store::Options {
-    store::Options {
+fn options() -> store::StoreOptions {
+    store::StoreOptions {
         device_block_bytes: 512,
         segment_bytes: 8 * 1024,
         rewrite_below_percent: 60,
-        ..store::Options::default()
+        ..store::StoreOptions::default()
     }
 }
 
@@ -45,7 +45,7 @@ struct Life {
     registry: Registry,
     /// Queues that were declared, by vhost; the next id of each.
     queues: BTreeMap<Name, (u64, Vec<Name>)>,
-    states: Vec<(Lsn, State)>,
+    states: Vec<(Lsn, RegistryState)>,
     random: Random,
 }
 
@@ -65,7 +65,7 @@ impl Life {
                 in_checkpoint,
             };
             restoring.record(&owner, piece, |name| {
-                let options = Options::new(name.clone(), Seed(1));
+                let options = CoreOptions::new(name.clone(), Seed(1));
                 Restoring::new(options, NOW, NOW.wall, u64::MAX)
             });
         })?;
@@ -88,7 +88,7 @@ impl Life {
         Ok(life)
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> RegistryState {
         let queues = self.queues.iter();
         let queues = queues.filter(|(_, (_, names))| !names.is_empty());
         let queues = queues.map(|(vhost, (_, names))| (vhost.clone(), names.clone()));
@@ -208,7 +208,7 @@ impl Life {
         self.commit()
     }
 
-    fn allows(&self, found: &State) -> bool {
+    fn allows(&self, found: &RegistryState) -> bool {
         let durable = self.journal.durable_lsn();
         let confirmed = self.states.iter().rposition(|(lsn, _)| *lsn <= durable);
         let states = &self.states[confirmed.unwrap_or(0)..];

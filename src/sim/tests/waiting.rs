@@ -13,7 +13,7 @@ use crate::base::{
     Timestamp,
 };
 use crate::broker::{
-    Command, Consume, Core, Destination, Effect, Effects, Fact, Options, Outcome, Publish,
+    Command, Consume, Core, CoreOptions, Destination, Effect, Effects, Fact, Outcome, Publish,
     QueueCommand, Record, Settle, Target, TopologyCommand, UpkeepCommand,
 };
 use crate::message::{KeyRule, Message, Route};
@@ -274,7 +274,7 @@ fn complete(client: &mut Client, exchange: &str, targets: &[&str]) {
 /// Tells a story to a core and crashes the journal of it at every byte, in a life that commits
 /// often and in one that commits seldom.
 fn check(story: fn(&mut Client), exchange: &str, targets: &[&str]) {
-    let core = Core::new(Options::new(Name::from("sim"), Seed(1)));
+    let core = Core::new(CoreOptions::new(Name::from("sim"), Seed(1)));
     let mut teller = Client::new(core, Archive::default());
     story(&mut teller);
     let mut waited = false;

@@ -12,7 +12,7 @@ use super::plan::Plan;
 use crate::base::{
     ConnectionId, ConsumerId, Lsn, Millis, Name, Now, QueueId, Seed, SessionId, Timestamp,
 };
-use crate::broker::{Command, Core, Effect, Effects, Options, Record, Reply, Restoring};
+use crate::broker::{Command, Core, CoreOptions, Effect, Effects, Record, Reply, Restoring};
 
 /// What went wrong, and how to see it again.
 #[derive(Clone, Debug)]
@@ -89,9 +89,9 @@ impl World {
     }
 
     fn with_paging(seed: u64, is_paged: bool) -> Self {
-        let options = || Options {
+        let options = || CoreOptions {
             block_shift: BLOCK_SHIFT,
-            ..Options::new(Name::from("sim"), Seed(seed))
+            ..CoreOptions::new(Name::from("sim"), Seed(seed))
         };
         let now = Now::new(Millis(10_000_000), Timestamp(1_700_000_000_000));
         let restoring = || Restoring::new(options(), now, now.wall, u64::MAX);

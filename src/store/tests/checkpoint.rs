@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn a_segment_prepared_again_holds_nothing_of_what_it_held() {
     let disk = SimDisk::default();
-    let options = Options {
+    let options = StoreOptions {
         recycled_segments: 2,
         ..options()
     };

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::store::format::{
-    Agreed, COMMIT_RECORD_BYTES, CommitRecord, HEADER_BYTES, Header, Kind, begin_frame, end_frame,
+    Agreed, COMMIT_RECORD_BYTES, CommitRecord, HEADER_BYTES, Header, RecordKind, begin_frame,
+    end_frame,
 };
 use crate::store::prepare::segment_name;
 use crate::store::sim_disk::Crash;
@@ -158,7 +159,7 @@ fn a_newer_version_is_refused() {
 }
 
 /// A segment of one commit: a message, then a record of this kind.
-fn commit(kind: Kind, payload: &[u8]) -> Vec<u8> {
+fn commit(kind: RecordKind, payload: &[u8]) -> Vec<u8> {
     let header = Header {
         id: 1,
         base: Lsn(1),
@@ -171,7 +172,7 @@ fn commit(kind: Kind, payload: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     assert_eq!(bytes.len(), HEADER_BYTES);
     let message = [fact(b'P', &[1]), b"body".to_vec()].concat();
-    for (delta, (kind, payload)) in (0..).zip([(Kind::Facts, &*message), (kind, payload)]) {
+    for (delta, (kind, payload)) in (0..).zip([(RecordKind::Facts, &*message), (kind, payload)]) {
         let start = begin_frame(&mut bytes);
         bytes.extend_from_slice(payload);
         end_frame(&mut bytes, start, crc, delta, kind, 0);
@@ -214,11 +215,15 @@ fn what_a_node_of_a_cluster_wrote_is_refused_and_left_as_it_is() {
         ..Agreed::default()
     };
     for (kind, payload, refused) in [
-        (Kind::CommitRecord, commit_record(Agreed::default()), false),
-        (Kind::CommitRecord, commit_record(in_term), true),
-        (Kind::CommitRecord, commit_record(led), true),
-        (Kind::CommitRecord, commit_record(placed), true),
-        (Kind::Consensus, b"blank".to_vec(), true),
+        (
+            RecordKind::CommitRecord,
+            commit_record(Agreed::default()),
+            false,
+        ),
+        (RecordKind::CommitRecord, commit_record(in_term), true),
+        (RecordKind::CommitRecord, commit_record(led), true),
+        (RecordKind::CommitRecord, commit_record(placed), true),
+        (RecordKind::Consensus, b"blank".to_vec(), true),
     ] {
         let disk = SimDisk::default();
         // A torn tail that a start would cut.

@@ -44,12 +44,12 @@ impl Payload for Raw {
 /// Keys in one block of a checkpoint.
 const BLOCK_KEYS: u32 = 8;
 
-fn options() -> Options {
-    Options {
+fn options() -> StoreOptions {
+    StoreOptions {
         segment_bytes: 4096,
         device_block_bytes: 256,
         rewrite_below_percent: 60,
-        ..Options::default()
+        ..StoreOptions::default()
     }
 }
 
@@ -136,7 +136,7 @@ impl World {
         world
     }
 
-    fn open(disk: &SimDisk, options: Options, seed: u64) -> Result<Self, StoreError> {
+    fn open(disk: &SimDisk, options: StoreOptions, seed: u64) -> Result<Self, StoreError> {
         let mut entries = Entries::new();
         let mut blocks = BTreeMap::new();
         let mut keys = vec![0];

@@ -57,7 +57,7 @@ fn what_is_withdrawn_is_never_written() {
 #[test]
 fn small_commits_touch_one_block_of_the_device_each() {
     let disk = SimDisk::default();
-    let options = Options {
+    let options = StoreOptions {
         segment_bytes: 64 * 1024,
         device_block_bytes: 4096,
         ..options()
@@ -128,7 +128,7 @@ fn an_orderly_stop_is_told() {
 fn without_a_sync_per_commit_a_write_is_what_counts() {
     for sync in [SyncPolicy::Never, SyncPolicy::Interval { every_ms: 10 }] {
         let disk = SimDisk::default();
-        let options = Options { sync, ..options() };
+        let options = StoreOptions { sync, ..options() };
         let mut world = World::open(&disk, options, 1).unwrap();
         world.publish(5);
         let wrote = world.writer.write(Timestamp(1)).unwrap();

@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use super::hex;
 use crate::wire::{
-    DecodeError, Descriptor, Fields, Kind, Pairs, Reader, begin_list, begin_map, end, write_bool,
-    write_or_null, write_string, write_symbol, write_uint, write_ulong,
+    DecodeError, Descriptor, Fields, Pairs, Reader, ValueKind, begin_list, begin_map, end,
+    write_bool, write_or_null, write_string, write_symbol, write_uint, write_ulong,
 };
 
 /// [AMQP 1.4] "if the trailing elements of the list are null, they may be omitted".
@@ -111,7 +111,7 @@ fn pairs_give_keys_and_values_in_place() {
     };
     assert_eq!(
         (a.symbol_key(), a.kind_of_key(), a.value),
-        (Some("a"), Some(Kind::Symbol), &[0x43][..])
+        (Some("a"), Some(ValueKind::Symbol), &[0x43][..])
     );
     assert_eq!((seven.ulong_key(), seven.symbol_key()), (Some(7), None));
     assert_eq!((s.string_key(), s.key_type()), (Some("s"), "string"));

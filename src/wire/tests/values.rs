@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::hex;
-use crate::wire::{Array, DecodeError, Kind, Value, decode_value, encode_value, fuzz_value};
+use crate::wire::{Array, DecodeError, Value, ValueKind, decode_value, encode_value, fuzz_value};
 
 fn check(value: &Value, encoded: &str) {
     let mut out = Vec::new();
@@ -53,18 +53,18 @@ fn values_have_the_most_compact_encoding(#[case] value: Value, #[case] encoded: 
 
 /// The arrays are those of `vectors/body-value-arrays.json`.
 #[rstest]
-#[case(Kind::Symbol, vec![Value::symbol("a"), Value::symbol("b")], "e0 0c 02 b3 00000001 61 00000001 62")]
-#[case(Kind::Ulong, vec![Value::Ulong(1), Value::Ulong(2)], "e0 12 02 80 0000000000000001 0000000000000002")]
-#[case(Kind::String, vec![], "e0 02 00 b1")]
+#[case(ValueKind::Symbol, vec![Value::symbol("a"), Value::symbol("b")], "e0 0c 02 b3 00000001 61 00000001 62")]
+#[case(ValueKind::Ulong, vec![Value::Ulong(1), Value::Ulong(2)], "e0 12 02 80 0000000000000001 0000000000000002")]
+#[case(ValueKind::String, vec![], "e0 02 00 b1")]
 #[case(
-    Kind::Map,
+    ValueKind::Map,
     vec![Value::Map(vec![(Value::symbol("a"), Value::string("b"))]), Value::Map(vec![])],
     "e0 18 02 d1 0000000a 00000002 a30161 a10162 00000004 00000000"
 )]
-#[case(Kind::Boolean, vec![Value::Bool(true)], "e0 03 01 56 01")]
-#[case(Kind::List, vec![Value::List(vec![Value::Null])], "e0 0b 01 d0 00000005 00000001 40")]
+#[case(ValueKind::Boolean, vec![Value::Bool(true)], "e0 03 01 56 01")]
+#[case(ValueKind::List, vec![Value::List(vec![Value::Null])], "e0 0b 01 d0 00000005 00000001 40")]
 fn arrays_have_one_wide_constructor(
-    #[case] kind: Kind,
+    #[case] kind: ValueKind,
     #[case] elements: Vec<Value>,
     #[case] encoded: &str,
 ) {
@@ -73,7 +73,7 @@ fn arrays_have_one_wide_constructor(
 
 #[test]
 fn array_with_described_constructor_keeps_its_descriptor() {
-    let array = Array::new(Kind::Uint, vec![Value::Uint(7)]).unwrap();
+    let array = Array::new(ValueKind::Uint, vec![Value::Uint(7)]).unwrap();
     check(
         &Value::Array(array.described_by(Value::symbol("d"))),
         "e0 0a 01 00 a30164 70 00000007",
@@ -112,11 +112,11 @@ fn wide_encodings_of_small_values_are_read_too() {
             Value::Map(vec![(Value::Uint(0), Value::Null)]),
         ),
         ("f0 00000009 00000001 70 00000007", {
-            Value::Array(Array::new(Kind::Uint, vec![Value::Uint(7)]).unwrap())
+            Value::Array(Array::new(ValueKind::Uint, vec![Value::Uint(7)]).unwrap())
         }),
         ("e0 05 03 53 01 02 03", {
             let ulongs = (1..=3).map(Value::Ulong).collect();
-            Value::Array(Array::new(Kind::Ulong, ulongs).unwrap())
+            Value::Array(Array::new(ValueKind::Ulong, ulongs).unwrap())
         }),
     ] {
         let bytes = hex(encoded);
@@ -126,8 +126,8 @@ fn wide_encodings_of_small_values_are_read_too() {
 
 #[test]
 fn elements_of_another_type_make_no_array() {
-    assert_eq!(Array::new(Kind::Uint, vec![Value::Ulong(1)]), None);
-    assert_eq!(Array::new(Kind::Described, vec![]), None);
+    assert_eq!(Array::new(ValueKind::Uint, vec![Value::Ulong(1)]), None);
+    assert_eq!(Array::new(ValueKind::Described, vec![]), None);
 }
 
 /// [AMQP 1.6.23] "A map in which there exist two identical key values is invalid."
@@ -211,7 +211,7 @@ fn any_value() -> impl Strategy<Value = Value> {
             proptest::collection::btree_map(inner.clone(), inner.clone(), 0..4)
                 .prop_map(|pairs| Value::Map(pairs.into_iter().collect())),
             proptest::collection::vec(any::<u32>().prop_map(Value::Uint), 0..5)
-                .prop_map(|uints| Value::Array(Array::new(Kind::Uint, uints).unwrap())),
+                .prop_map(|uints| Value::Array(Array::new(ValueKind::Uint, uints).unwrap())),
             (inner.clone(), inner).prop_map(|pair| Value::Described(Box::new(pair))),
         ]
     })

@@ -4,7 +4,7 @@ use super::Restoring;
 use crate::base::{Lsn, Millis, Name, Position, QueueId, Timestamp};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
 use crate::broker::core::admission::size_bytes;
-use crate::broker::queue::{DiskRef, Pending, Queue, State, subqueue};
+use crate::broker::queue::{DiskRef, MessageState, Pending, Queue, subqueue};
 use crate::broker::{Body, CheckpointedMessage, Entry, Fact, TopologyFact};
 use crate::deaths::Reason;
 use crate::message::Message;
@@ -246,7 +246,11 @@ impl Restoring {
             return;
         };
         let waited = queue.pending.remove(position).is_some();
-        let from = if waited { State::Dying } else { State::Ready };
+        let from = if waited {
+            MessageState::Dying
+        } else {
+            MessageState::Ready
+        };
         queue
             .messages
             .take(position, from, &mut self.core.deferred_free);
@@ -267,7 +271,7 @@ impl Restoring {
             return;
         };
         let known = queue.pending.entry(position).map(|pending| pending.ticket);
-        if known.is_none() && !queue.messages.kill(position, State::Ready) {
+        if known.is_none() && !queue.messages.kill(position, MessageState::Ready) {
             return;
         }
         self.core.next_ticket += u64::from(known.is_none());
@@ -296,7 +300,7 @@ impl Restoring {
             return;
         };
         let mut from = Position(0);
-        while let Some(position) = queue.messages.find(State::Ready, from) {
+        while let Some(position) = queue.messages.find(MessageState::Ready, from) {
             from = Position(position.0 + 1);
             let gone = below
                 .iter()
@@ -304,7 +308,7 @@ impl Restoring {
             if gone && kept.binary_search(&position).is_err() {
                 queue
                     .messages
-                    .take(position, State::Ready, &mut self.core.deferred_free);
+                    .take(position, MessageState::Ready, &mut self.core.deferred_free);
             }
         }
     }

@@ -126,7 +126,7 @@ fn an_exclusive_consumer_refuses_company_and_is_refused_in_it() {
 
 #[test]
 fn nothing_is_assigned_beyond_credit_window_or_room() {
-    let mut options = Options::new(Name::from("/"), Seed(1));
+    let mut options = CoreOptions::new(Name::from("/"), Seed(1));
     options.unsettled_max = 4;
     let mut s = Scenario::with(options);
     s.queue("q", &[]);

@@ -5,7 +5,7 @@ use crate::base::{Lsn, Millis, Name, Now, QueueId, Seed, Timestamp};
 use crate::broker::*;
 
 fn rebuild(s: &Scenario, now: Now, stopped: Timestamp) -> Core {
-    let options = Options::new(Name::from("/"), Seed(3));
+    let options = CoreOptions::new(Name::from("/"), Seed(3));
     let mut restoring = Restoring::new(options, now, stopped, u64::MAX);
     for record in &s.records {
         restoring.record(record);
@@ -159,7 +159,7 @@ fn snapshot_goes_in_slices_and_holds_what_was_there_when_it_began() {
         s.queue(&format!("z{slices}"), &[]);
         s.bind("amq.topic", &format!("z{slices}"), "key");
     }
-    let options = Options::new(Name::from("/"), Seed(3));
+    let options = CoreOptions::new(Name::from("/"), Seed(3));
     let mut restoring = Restoring::new(options, s.now, s.now.wall, u64::MAX);
     let records = blocks.into_iter().map(|facts| Record {
         lsn: Lsn(1),
@@ -192,8 +192,12 @@ fn messages_of_a_queue_whose_declaration_is_lost_are_in_a_new_one() {
     let taken = s.take(1, "lost", 1).remove(0);
     s.reject(&taken);
     let is_declaration = |fact: &Fact| matches!(fact, Fact::Topology(TopologyFact::QueueDeclared { name, .. }) if &**name == "lost");
-    let mut restoring =
-        Restoring::new(Options::new(Name::from("/"), Seed(3)), s.now, s.now.wall, 0);
+    let mut restoring = Restoring::new(
+        CoreOptions::new(Name::from("/"), Seed(3)),
+        s.now,
+        s.now.wall,
+        0,
+    );
     for mut record in s.records.clone() {
         record.facts.retain(|fact| !is_declaration(fact));
         restoring.record(&record);
@@ -217,9 +221,9 @@ fn messages_of_a_queue_whose_declaration_is_lost_are_in_a_new_one() {
 /// block while the checkpoint was made.
 #[test]
 fn snapshot_of_a_queue_that_grows_ends_and_loses_nothing_of_the_block_that_was_its_last() {
-    let options = || Options {
+    let options = || CoreOptions {
         block_shift: 2,
-        ..Options::new(Name::from("/"), Seed(3))
+        ..CoreOptions::new(Name::from("/"), Seed(3))
     };
     let mut s = Scenario::with(options());
     s.queue("q", &[]);

@@ -21,9 +21,9 @@ fn out(s: &Scenario) -> Vec<u64> {
 
 #[test]
 fn the_newest_blocks_leave_first_as_soon_as_they_are_written() {
-    let mut s = Scenario::with(Options {
+    let mut s = Scenario::with(CoreOptions {
         block_shift: BLOCK_SHIFT,
-        ..Options::new(Name::from("/"), Seed(7))
+        ..CoreOptions::new(Name::from("/"), Seed(7))
     });
     s.queue("q", &[]);
     let mut written = Vec::new();
@@ -62,9 +62,9 @@ enum Emptied {
 
 /// A core that starts on the records of another one: no message is in memory.
 fn restarted(s: &Scenario) -> Scenario {
-    let options = Options {
+    let options = CoreOptions {
         block_shift: BLOCK_SHIFT,
-        ..Options::new(Name::from("/"), Seed(7))
+        ..CoreOptions::new(Name::from("/"), Seed(7))
     };
     let mut restoring = Restoring::new(options, s.now, s.now.wall, u64::MAX);
     for record in &s.records {

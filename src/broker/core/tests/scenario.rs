@@ -35,10 +35,10 @@ pub(crate) struct Scenario {
 
 impl Scenario {
     pub(crate) fn new() -> Self {
-        Self::with(Options::new(Name::from("/"), Seed(7)))
+        Self::with(CoreOptions::new(Name::from("/"), Seed(7)))
     }
 
-    pub(crate) fn with(options: Options) -> Self {
+    pub(crate) fn with(options: CoreOptions) -> Self {
         let mut scenario = Self {
             core: Core::new(options),
             now: Now::new(Millis(MONO), Timestamp(WALL)),

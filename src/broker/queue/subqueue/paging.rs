@@ -7,7 +7,7 @@ use crate::base::Lsn;
 use crate::broker::queue::block::Block;
 use crate::broker::queue::deferred_free::Garbage;
 use crate::broker::queue::disk_refs::DiskRef;
-use crate::broker::queue::slot::{Slot, State};
+use crate::broker::queue::slot::{MessageState, Slot};
 use crate::message::{Message, Route};
 
 /// Whether a block may leave memory.
@@ -109,7 +109,7 @@ impl Subqueue {
             return BlockEviction::Gone;
         };
         let is_needed = head.is_some() && (near..=near + read_ahead_blocks).contains(&cell);
-        if is_needed || takes_more || block.count(State::Held) > 0 || entry.is_spilling {
+        if is_needed || takes_more || block.count(MessageState::Held) > 0 || entry.is_spilling {
             return BlockEviction::NotNow;
         }
         let mut transient = false;

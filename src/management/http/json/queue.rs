@@ -15,7 +15,7 @@ use crate::wire;
 
 /// Where a queue is.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct QueueContext<'a> {
     /// The broker's name.
     pub node: &'a str,
     /// The vhost.
@@ -27,7 +27,7 @@ pub struct Place<'a> {
 }
 
 /// A queue, as in listings.
-pub fn queue(place: Place<'_>, details: &QueueDetails) -> Value {
+pub fn queue(place: QueueContext<'_>, details: &QueueDetails) -> Value {
     let info = &details.info;
     let messages = info.messages_ready + info.messages_unacknowledged;
     let bytes_unacknowledged = details.live_bytes.saturating_sub(info.ready_bytes);
@@ -203,11 +203,11 @@ fn by_reason(counts: ByReason) -> Value {
 mod tests {
     use super::*;
     use crate::base::{Name, Now, Seed};
-    use crate::broker::{Command, Core, Effects, Options, QueueCommand};
+    use crate::broker::{Command, Core, CoreOptions, Effects, QueueCommand};
 
     #[test]
     fn numbers_to_sort_by_are_those_of_the_description() {
-        let mut core = Core::new(Options::new(Name::from("v"), Seed(1)));
+        let mut core = Core::new(CoreOptions::new(Name::from("v"), Seed(1)));
         let declare = Command::Queue(QueueCommand::Declare {
             connection: None,
             name: Name::from("q"),
@@ -222,7 +222,7 @@ mod tests {
         (info.messages_ready, info.messages_unacknowledged) = (3, 4);
         (info.messages_dead_pending, info.ready_bytes) = (5, 6);
         (info.consumer_count, details.memory_bytes) = (8, 9);
-        let place = Place {
+        let place = QueueContext {
             node: "node",
             vhost: "v",
             policies: core.policies(),

@@ -1,19 +1,22 @@
 use std::collections::BTreeSet;
 
-use crate::management::http::{Endpoint, Found, Method, Query, find, routes};
+use crate::management::http::{Endpoint, Method, Query, RouteMatch, find, routes};
 
 #[test]
 fn a_route_is_found_by_method_and_path() {
-    let Found::Route(route, _) = find(Method::from_name("HEAD"), "/api/whoami/") else {
+    let RouteMatch::Route(route, _) = find(Method::from_name("HEAD"), "/api/whoami/") else {
         panic!("not found");
     };
     assert_eq!(route.endpoint, Endpoint::WhoAmI);
-    assert!(matches!(find(Some(Method::Get), "/api"), Found::Nothing));
+    assert!(matches!(
+        find(Some(Method::Get), "/api"),
+        RouteMatch::Nothing
+    ));
     assert!(matches!(
         find(Some(Method::Get), "/api/whoami/x"),
-        Found::Nothing
+        RouteMatch::Nothing
     ));
-    let Found::WrongMethod(allowed) = find(Method::from_name("PATCH"), "/api/whoami") else {
+    let RouteMatch::WrongMethod(allowed) = find(Method::from_name("PATCH"), "/api/whoami") else {
         panic!("not refused");
     };
     assert_eq!(allowed, [Method::Get]);

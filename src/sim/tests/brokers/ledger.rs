@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::codec::{Outcome, Seen};
-use crate::broker::queue::State;
+use crate::broker::queue::MessageState;
 use crate::deaths::{History, Reason};
 
 /// Where a message was found.
 #[derive(Clone, Debug)]
 #[expect(dead_code, reason = "for the report of a failure")]
-pub(super) struct Place {
+pub(super) struct MessagePlace {
     pub(super) queue: String,
-    pub(super) state: State,
+    pub(super) state: MessageState,
     pub(super) history: Option<Story>,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Story {
 }
 
 /// All messages that are in queues, by their numbers.
-pub(super) type Present = BTreeMap<u64, Vec<Place>>;
+pub(super) type Present = BTreeMap<u64, Vec<MessagePlace>>;
 
 /// One message.
 #[derive(Clone, Debug, Default)]
@@ -285,7 +285,7 @@ impl Ledger {
 
 impl Known {
     /// What a history says only ever grows, and is not more than what can have been.
-    fn follow(&mut self, id: u64, place: &Place) -> Result<(), String> {
+    fn follow(&mut self, id: u64, place: &MessagePlace) -> Result<(), String> {
         let Some(story) = &place.history else {
             if self.story.is_some() {
                 return Err(format!("message {id} has no history any more: {place:?}"));

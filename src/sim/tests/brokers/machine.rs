@@ -11,14 +11,14 @@ use parking_lot::Mutex;
 use crate::access::{Mechanism, Mechanisms, Permissions, SECRET_BYTES, Secret, User, UserLimits};
 use crate::base::{Lsn, Millis, Name, Now, Position, Seed, Timestamp};
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec};
-use crate::broker::{Command, Core, Options as CoreOptions, PageIn, Reply, Wanted};
-use crate::gateway::{Bodies, Environment, Options};
-use crate::link::{Identity, Options as LinkOptions};
+use crate::broker::{Command, Core, CoreOptions, PageIn, Reply, Wanted};
+use crate::gateway::{Bodies, Environment, GatewayOptions};
+use crate::link::{Identity, LinkOptions};
 use crate::message::KeyRule;
 use crate::node::alarm::{Limits, Watch};
 use crate::node::checkpoint::{Checkpointer, Step};
 use crate::node::committer::{Committer, Next};
-use crate::node::pager::{EvictionJob, Pager, Place};
+use crate::node::pager::{EvictionJob, Pager, SpillTarget};
 use crate::node::paging::{Paging, Worked};
 use crate::node::partials::Partials;
 use crate::node::recover::{Entry, NotRecovered};
@@ -115,12 +115,12 @@ pub(super) struct Done {
     pub(super) spills: u64,
 }
 
-fn store_options() -> store::Options {
-    store::Options {
+fn store_options() -> store::StoreOptions {
+    store::StoreOptions {
         device_block_bytes: 512,
         segment_bytes: 16 * 1024,
         rewrite_below_percent: 60,
-        ..store::Options::default()
+        ..store::StoreOptions::default()
     }
 }
 
@@ -155,8 +155,8 @@ fn first_facts() -> Vec<RegistryFact> {
     ]
 }
 
-fn gateway_options() -> Options {
-    Options {
+fn gateway_options() -> GatewayOptions {
+    GatewayOptions {
         link: LinkOptions {
             identity: Identity {
                 container_id: "node".to_owned(),
@@ -208,7 +208,7 @@ impl Machine {
         let store = recovered.store;
         let bodies: Arc<dyn Bodies> = Arc::<Store<SimDisk>>::clone(&store);
         let environment = Environment::new(recovered.registry, gateway_options());
-        let place = Place::Journal(Arc::clone(&store));
+        let place = SpillTarget::Journal(Arc::clone(&store));
         let node = Arc::new(Node {
             clock: clock.clone(),
             environment: Arc::new(environment.with_bodies(Some(bodies))),

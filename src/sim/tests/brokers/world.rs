@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use super::client::{Client, Event};
 use super::codec;
-use super::ledger::{Counted, Ledger, Place, Present, story};
+use super::ledger::{Counted, Ledger, MessagePlace, Present, story};
 use super::machine::{Done, Machine, Shape, SimClock};
 use super::network::Socket;
 use super::topology::Topology;
 use crate::base::{Position, Random};
-use crate::broker::queue::State;
+use crate::broker::queue::MessageState;
 use crate::broker::{Core, DropCause};
 use crate::store::sim_disk::{Crash, Faults, SimDisk};
 use crate::store::{self, DiskErrorKind, StoreState};
@@ -559,14 +559,14 @@ pub(super) fn present(machine: &Machine) -> Result<Present, String> {
     let vhost = machine.vhost();
     for (queue, live) in queues {
         let mut found = 0;
-        for state in [State::Ready, State::Held, State::Dying] {
+        for state in [MessageState::Ready, MessageState::Held, MessageState::Dying] {
             let piece = vhost.browse(&queue, state, Position(0), usize::MAX);
             let piece = piece.map_err(|_| "the vhost failed")?;
             found += piece.messages.len() as u64;
             for seen in piece.messages {
                 let id = codec::id_of(seen.message.bare())?;
                 let history = seen.message.history().map(|history| story(history));
-                present.entry(id).or_default().push(Place {
+                present.entry(id).or_default().push(MessagePlace {
                     queue: queue.clone(),
                     state,
                     history: history.transpose()?,
