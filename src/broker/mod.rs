@@ -43,5 +43,7 @@ pub use error::{Error, ObjectKind};
 pub use fact::{Body, CheckpointedMessage, Entries, Entry, Fact, Facts, Record, TopologyFact};
 pub use headers::Attributes;
 pub use policy::Policy;
-pub use reply::{Browsed, BrowsedMessage, ConsumerInfo, Content, QueueDetails, QueueInfo, Reply};
+pub use reply::{
+    Browsed, BrowsedMessage, ConsumerInfo, ConsumerPlace, Content, QueueDetails, QueueInfo, Reply,
+};
 pub use warning::Warning;

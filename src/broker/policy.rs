@@ -1,6 +1,7 @@
 //! Policies and operator policies, and the settings a queue ends up with.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::access::Pattern;
 use crate::base::Name;
@@ -200,37 +201,54 @@ pub struct EffectiveSettings {
     pub single_active_consumer: bool,
 }
 
-/// All policies of one vhost.
+/// All policies of one vhost. A copy shares them until a policy is set or deleted, so that listings
+/// take one under the core's lock.
 #[derive(Clone, Debug, Default)]
 pub struct Policies {
-    user: BTreeMap<Name, Policy>,
-    operator: BTreeMap<Name, Policy>,
+    user: Arc<PoliciesOfKind>,
+    operator: Arc<PoliciesOfKind>,
 }
+
+/// The policies, or the operator policies, by name.
+type PoliciesOfKind = BTreeMap<Name, Arc<Policy>>;
 
 impl Policies {
     /// Adds or replaces a policy; whether it was new.
     pub fn set(&mut self, operator: bool, policy: Policy) -> bool {
-        let policies = if operator {
-            &mut self.operator
-        } else {
-            &mut self.user
-        };
-        policies.insert(policy.name.clone(), policy).is_none()
+        let policies = self.of_kind(operator);
+        policies
+            .insert(policy.name.clone(), Arc::new(policy))
+            .is_none()
     }
 
     /// Removes a policy; `None` when there is none of that name.
-    pub fn delete(&mut self, operator: bool, name: &Name) -> Option<Policy> {
+    pub fn delete(&mut self, operator: bool, name: &Name) -> Option<Arc<Policy>> {
+        self.of_kind(operator).remove(name)
+    }
+
+    fn of_kind(&mut self, operator: bool) -> &mut PoliciesOfKind {
         let policies = if operator {
             &mut self.operator
         } else {
             &mut self.user
         };
-        policies.remove(name)
+        Arc::make_mut(policies)
+    }
+
+    /// A policy by its name.
+    pub fn get(&self, operator: bool, name: &Name) -> Option<&Arc<Policy>> {
+        if operator { &self.operator } else { &self.user }.get(name)
+    }
+
+    /// How many there are of one kind.
+    pub fn count(&self, operator: bool) -> usize {
+        if operator { &self.operator } else { &self.user }.len()
     }
 
     /// All of one kind, by name.
     pub fn list(&self, operator: bool) -> impl Iterator<Item = &Policy> {
-        if operator { &self.operator } else { &self.user }.values()
+        let policies = if operator { &self.operator } else { &self.user };
+        policies.values().map(|policy| &**policy)
     }
 
     /// The policy (or operator policy) that applies to a queue.

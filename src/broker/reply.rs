@@ -133,6 +133,15 @@ pub struct ConsumerInfo {
     pub held: u32,
 }
 
+/// A place among the consumers of all queues: how far a listing has come.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConsumerPlace {
+    /// The queue.
+    pub queue: Name,
+    /// The number of arrival of the last one there that is listed.
+    pub arrival: u64,
+}
+
 /// Some messages of a queue, for people.
 #[derive(Clone, Debug)]
 pub struct Browsed {

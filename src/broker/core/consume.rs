@@ -1,11 +1,13 @@
 //! Connections, sessions and consumers come, flow and go.
 
+use std::ops::Bound;
+
 use super::clients::{Consumer, holder};
 use super::work::Work;
 use super::{Core, Turn};
 use crate::base::{ConnectionId, ConsumerId, Name, Position, QueueId, SessionId};
 use crate::broker::queue::Queue;
-use crate::broker::{Consume, ConsumerInfo, DropCause, Error, Reply};
+use crate::broker::{Consume, ConsumerInfo, ConsumerPlace, DropCause, Error, Reply};
 
 impl Core {
     pub(super) fn consume(&mut self, consume: Consume) -> Reply {
@@ -193,24 +195,48 @@ impl Core {
         })
     }
 
-    /// The consumers of a queue.
-    pub fn consumers_of(&self, queue: &Queue) -> Vec<ConsumerInfo> {
-        let ids = queue.consumers.ids();
-        ids.filter_map(|id| self.consumer_info(id)).collect()
+    /// Up to `count` consumers of a queue behind a number of arrival (0: from the first on), and where
+    /// to go on if there may be more. A queue may have very many, so they are listed in pieces.
+    pub fn consumers_of(
+        &self,
+        queue: &Queue,
+        after: u64,
+        count: usize,
+    ) -> (Vec<ConsumerInfo>, Option<u64>) {
+        let (mut found, mut last) = (Vec::new(), None);
+        for (index, (arrival, id)) in queue.consumers.ids_after(after).take(count).enumerate() {
+            found.extend(self.consumer_info(id));
+            last = (index + 1 == count).then_some(arrival);
+        }
+        (found, last)
     }
 
-    /// The consumers of up to `count` queues behind `after` by name; and the last of these queues,
-    /// if there may be more.
+    /// Consumers of all queues by name behind `after`: up to `count` of queues and consumers together;
+    /// and where to go on if there may be more.
     pub fn consumers_after(
         &self,
-        after: Option<&Name>,
+        after: Option<&ConsumerPlace>,
         count: usize,
-    ) -> (Vec<ConsumerInfo>, Option<Name>) {
-        let mut found = Vec::new();
-        let last = self.visit_after(after, count, |queue| {
-            found.extend(self.consumers_of(queue));
-        });
-        (found, last)
+    ) -> (Vec<ConsumerInfo>, Option<ConsumerPlace>) {
+        let (mut found, mut left) = (Vec::new(), count.max(1));
+        let start = after.map_or(Bound::Unbounded, |place| Bound::Included(&place.queue));
+        let names = self.names.range::<Name, _>((start, Bound::Unbounded));
+        for (name, queue) in names.filter_map(|(name, id)| Some((name, self.queues.get(id)?))) {
+            let from = after
+                .filter(|place| place.queue == *name)
+                .map_or(0, |place| place.arrival);
+            let (some, last) = self.consumers_of(queue, from, left);
+            left = left.saturating_sub(some.len() + 1);
+            found.extend(some);
+            if left == 0 || last.is_some() {
+                let place = ConsumerPlace {
+                    queue: name.clone(),
+                    arrival: last.unwrap_or(u64::MAX),
+                };
+                return (found, Some(place));
+            }
+        }
+        (found, None)
     }
 
     /// The queue a consumer reads.

@@ -9,6 +9,8 @@ use crate::base::limits::TURN_MESSAGES_MAX;
 #[derive(Debug, Default)]
 pub struct Consumers {
     all: Vec<Member>,
+    /// How many ever came.
+    arrivals: u64,
     rings: Vec<Ring>,
     /// One consumer refused company.
     exclusive: bool,
@@ -22,6 +24,8 @@ pub struct Consumers {
 struct Member {
     id: ConsumerId,
     priority: i32,
+    /// Its number among all that ever came, from 1 on.
+    arrival: u64,
 }
 
 #[derive(Debug)]
@@ -72,6 +76,13 @@ impl Consumers {
         self.all.iter().map(|member| member.id)
     }
 
+    /// Those that came behind a number of arrival, with theirs: for listings in pieces.
+    pub fn ids_after(&self, arrival: u64) -> impl Iterator<Item = (u64, ConsumerId)> {
+        let known = self.all.partition_point(|member| member.arrival <= arrival);
+        let behind = self.all.get(known..).unwrap_or_default().iter();
+        behind.map(|member| (member.arrival, member.id))
+    }
+
     /// Whether another consumer may come.
     pub fn admits(&self, exclusive: bool) -> bool {
         !self.exclusive && (!exclusive || self.all.is_empty())
@@ -79,7 +90,13 @@ impl Consumers {
 
     /// Adds one.
     pub fn add(&mut self, id: ConsumerId, priority: i32, exclusive: bool) {
-        self.all.push(Member { id, priority });
+        self.arrivals += 1;
+        let arrival = self.arrivals;
+        self.all.push(Member {
+            id,
+            priority,
+            arrival,
+        });
         self.exclusive |= exclusive;
         if self.single_active && self.active.is_none() {
             self.active = Some(id);

@@ -346,3 +346,20 @@ fn the_page_of_policies_lists_every_key_as_it_is() {
         assert_eq!(cells[2].trim() == "yes", key.operator, "{name}");
     }
 }
+
+/// Listings copied all policies, with what they say, under the lock.
+#[test]
+fn a_copy_shares_the_policies_and_does_not_see_later_changes() {
+    let mut policies = Policies::default();
+    let ttl = [("message-ttl", Value::Ulong(5))];
+    let one = |name| policy(false, (name, "^q$", 0, "queues"), &ttl).unwrap();
+    assert!(policies.set(false, one("p")));
+    let copy = policies.clone();
+    assert!(policies.set(false, one("other")));
+    let name = Name::from("p");
+    let (here, there) = (policies.get(false, &name), copy.get(false, &name));
+    assert!(Arc::ptr_eq(here.unwrap(), there.unwrap()));
+    assert!(policies.delete(false, &name).is_some());
+    assert_eq!((policies.count(false), copy.count(false)), (1, 1));
+    assert!(copy.get(false, &name).is_some());
+}

@@ -199,7 +199,7 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
             listings::queues(&call, call.visible_vhosts()).await
         }
         Endpoint::VhostQueues => listings::queues(&call, vec![call.vhost()?]).await,
-        Endpoint::Queue => listings::queue(&call),
+        Endpoint::Queue => listings::queue(&call).await,
         Endpoint::PutQueue => objects::put_queue(&call).await,
         Endpoint::DeleteQueue => objects::delete_queue(&call).await,
         Endpoint::PurgeQueue => objects::purge_queue(&call).await,

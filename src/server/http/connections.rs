@@ -13,6 +13,7 @@ use super::reply::Reply;
 use super::work::failed;
 use crate::base::limits::LISTING_SLICE;
 use crate::base::{ConnectionId, Name};
+use crate::broker::{ConsumerInfo, ConsumerPlace};
 use crate::gateway::{LinkInfo, LinkPurpose, SessionInfo};
 use crate::management::http::json::connection::{self, ChannelPlace};
 use crate::management::http::json::stats::{self, Octets};
@@ -21,6 +22,7 @@ use crate::management::http::{Failure, Listing};
 use crate::server::Vhost;
 use crate::server::handle::ConnectionHandle;
 use crate::server::shared::Shared;
+use crate::server::yielding::give_way;
 
 /// How long a connection may take to tell of its sessions.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -84,8 +86,11 @@ impl Call<'_> {
 
     /// Whether the user sees a consumer, with its connection's name and address: monitors see all,
     /// others their own (as RabbitMQ).
-    pub(super) fn sees_consumer(&self, of: ConnectionId) -> bool {
-        self.identity.is_monitor() || is_of(self.shared, of, &self.identity.name)
+    pub(super) fn consumer_sight(&self) -> ConsumerSight {
+        ConsumerSight {
+            shared: Arc::clone(self.shared),
+            only_of: (!self.identity.is_monitor()).then(|| self.identity.name.clone()),
+        }
     }
 
     /// The connection in the path.
@@ -237,34 +242,51 @@ fn describe_outgoing(link: &LinkInfo, vhost: Option<&Vhost>) -> Option<Value> {
 /// `GET /api/consumers` and `GET /api/consumers/VHOST`.
 pub(super) async fn consumers(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Result<Reply, Failure> {
     let listing = Listing::parse(&call.query)?;
-    let shared = Arc::clone(call.shared);
-    let only_of = (!call.identity.is_monitor()).then(|| call.identity.name.clone());
+    let sight = call.consumer_sight();
     aside(move || {
         let mut all = Vec::new();
         for vhost in vhosts {
-            let mut after: Option<Name> = None;
+            let mut after: Option<ConsumerPlace> = None;
             loop {
                 let (slice, last) = vhost
                     .look(|core| core.consumers_after(after.as_ref(), LISTING_SLICE))
                     .map_err(failed)?;
-                let seen = slice.iter().filter(|consumer| {
-                    let user = only_of.as_ref();
-                    user.is_none_or(|user| is_of(&shared, consumer.connection, user))
-                });
-                for consumer in seen {
-                    let place = place(&shared, consumer.connection);
-                    let here = (&*shared.settings.node_name, &**vhost.name());
-                    all.push(connection::consumer(here, consumer, &place));
-                }
+                all.extend(sight.seen(vhost.name(), &slice));
                 after = last;
                 if after.is_none() {
                     break;
                 }
+                give_way();
             }
         }
         listed(&listing, all)
     })
     .await
+}
+
+/// Which consumers a caller sees: monitors all, others their own.
+pub(super) struct ConsumerSight {
+    shared: Arc<Shared>,
+    only_of: Option<Name>,
+}
+
+impl ConsumerSight {
+    /// Those of some consumers of a vhost that are seen, described.
+    pub(super) fn seen<'a>(
+        &'a self,
+        vhost: &'a Name,
+        consumers: &'a [ConsumerInfo],
+    ) -> impl Iterator<Item = Value> + 'a {
+        let only_of = self.only_of.as_ref();
+        let seen = consumers.iter().filter(move |consumer| {
+            only_of.is_none_or(|user| is_of(&self.shared, consumer.connection, user))
+        });
+        seen.map(move |consumer| {
+            let place = place(&self.shared, consumer.connection);
+            let here = (&*self.shared.settings.node_name, &**vhost);
+            connection::consumer(here, consumer, &place)
+        })
+    }
 }
 
 /// Whether a connection is a user's.
@@ -274,7 +296,7 @@ fn is_of(shared: &Shared, connection: ConnectionId, user: &Name) -> bool {
 }
 
 /// Where the connection of a consumer is.
-pub(super) fn place(shared: &Shared, connection: ConnectionId) -> ChannelPlace {
+fn place(shared: &Shared, connection: ConnectionId) -> ChannelPlace {
     let handle = shared.handle(connection);
     ChannelPlace {
         connection: handle

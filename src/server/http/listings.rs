@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use super::api::Call;
 use super::aside::aside;
+use super::connections::ConsumerSight;
 use super::reply::{Chunks, Items, Reply};
-use super::{connections, work::failed};
+use super::work::failed;
 use crate::base::Name;
 use crate::base::limits::LISTING_SLICE;
 use crate::broker::QueueDetails;
@@ -15,7 +16,6 @@ use crate::broker::binding::Binding;
 use crate::broker::policy::Policies;
 use crate::broker::queue::Queue;
 use crate::broker::router::BindingsOf;
-use crate::management::http::json::connection;
 use crate::management::http::json::overview::{ObjectTotals, Overview, QueueTotals};
 use crate::management::http::json::queue::{self, QueueContext};
 use crate::management::http::json::stats::{self, Churn, ExchangeCounts, VhostCounts, VhostSample};
@@ -316,31 +316,46 @@ impl SelectedQueues {
 }
 
 /// `GET /api/queues/VHOST/NAME`.
-pub(super) fn queue(call: &Call<'_>) -> Result<Reply, Failure> {
+pub(super) async fn queue(call: &Call<'_>) -> Result<Reply, Failure> {
+    let listing = Listing::parse(&call.query)?;
     let vhost = call.vhost()?;
     let name = call.params.get("name");
-    let seen = vhost.look(|core| {
-        let queue = core.queue(&name)?;
-        let consumers = core.consumers_of(queue);
-        Some((queue.details(), consumers, core.policies().clone()))
-    });
-    let (details, mut consumers, policies) =
-        seen.map_err(failed)?.ok_or_else(Failure::not_found)?;
-    let place = QueueContext {
-        node: &call.shared.settings.node_name,
-        vhost: vhost.name(),
-        policies: &policies,
-        rates: &vhost.rates.last(),
-    };
-    let described = queue::queue(place, &details);
-    let here = (place.node, place.vhost);
-    consumers.retain(|consumer| call.sees_consumer(consumer.connection));
-    let consumers = consumers.iter().map(|consumer| {
-        let channel = connections::place(call.shared, consumer.connection);
-        connection::consumer(here, consumer, &channel)
-    });
-    let alone = queue::queue_alone(described, consumers.collect());
-    Ok(Reply::Json(Listing::parse(&call.query)?.project(alone)))
+    let node = call.shared.settings.node_name.clone();
+    let sight = call.consumer_sight();
+    aside(move || {
+        let seen = vhost.look(|core| {
+            let queue = core.queue(&name)?;
+            Some((queue.details(), core.policies().clone()))
+        });
+        let (details, policies) = seen.map_err(failed)?.ok_or_else(Failure::not_found)?;
+        let place = QueueContext {
+            node: &node,
+            vhost: vhost.name(),
+            policies: &policies,
+            rates: &vhost.rates.last(),
+        };
+        let described = queue::queue(place, &details);
+        let consumers = consumers_of(&vhost, &name, &sight).map_err(failed)?;
+        let alone = queue::queue_alone(described, consumers.into());
+        Ok(Reply::Json(listing.project(alone)))
+    })
+    .await
+}
+
+/// The consumers of a queue that are seen, some under each hold of the lock.
+fn consumers_of(vhost: &Vhost, name: &Name, sight: &ConsumerSight) -> Result<Vec<Value>, Failed> {
+    let (mut all, mut after) = (Vec::new(), Some(0));
+    while let Some(arrival) = after {
+        let seen = vhost.look(|core| {
+            let queue = core.queue(name)?;
+            Some(core.consumers_of(queue, arrival, LISTING_SLICE))
+        })?;
+        let Some((slice, last)) = seen else { break };
+        all.extend(sight.seen(vhost.name(), &slice));
+        after = last;
+        give_way();
+    }
+    Ok(all)
 }
 
 /// `GET /api/exchanges` and `GET /api/exchanges/VHOST`.

@@ -86,12 +86,11 @@ pub(super) fn exchange(call: &Call<'_>) -> Result<Reply, Failure> {
             counts: stats::of_exchange(router.passed(exchange)),
             rates: vhost.rates.last().exchanges.of(&exchange.id),
         };
-        let policy = core.policies().of_exchange(&name);
-        let policy = policy.map(|policy| policy.name.clone());
-        Some((exchange.spec.clone(), policy, counted))
+        Some((exchange.spec.clone(), core.policies().clone(), counted))
     });
-    let (spec, policy, counted) = seen.map_err(failed)?.ok_or_else(Failure::not_found)?;
-    let described = topology::exchange(vhost.name(), &spec, policy.as_deref());
+    let (spec, policies, counted) = seen.map_err(failed)?.ok_or_else(Failure::not_found)?;
+    let policy = policies.of_exchange(&name).map(|policy| &*policy.name);
+    let described = topology::exchange(vhost.name(), &spec, policy);
     let described = topology::exchange_counted(described, counted);
     Ok(Reply::Json(topology::exchange_alone(described)))
 }

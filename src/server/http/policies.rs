@@ -40,10 +40,7 @@ pub(super) async fn list(
 pub(super) fn get(call: &Call<'_>, operator: bool) -> Result<Reply, Failure> {
     let vhost = call.vhost()?;
     let name = call.params.get("name");
-    let seen = vhost.look(|core| {
-        let mut policies = core.policies().list(operator);
-        policies.find(|policy| policy.name == name).cloned()
-    });
+    let seen = vhost.look(|core| core.policies().get(operator, &name).cloned());
     let found = seen.map_err(failed)?.ok_or_else(Failure::not_found)?;
     Ok(Reply::Json(topology::policy(vhost.name(), &found)))
 }
@@ -103,9 +100,9 @@ fn check_count(call: &Call<'_>, operator: bool, name: &Name) -> Result<(), Failu
     let (known, count) = call
         .vhost()?
         .look(|core| {
-            let mut policies = core.policies().list(operator);
-            let known = policies.any(|policy| policy.name == *name);
-            (known, core.policies().list(operator).count())
+            let policies = core.policies();
+            let known = policies.get(operator, name).is_some();
+            (known, policies.count(operator))
         })
         .map_err(failed)?;
     if known || count < POLICIES_MAX {

@@ -1,7 +1,7 @@
 //! Policies on queues and exchanges that are there: live, in pieces, with warnings at once.
 
 use super::scenario::{Scenario, draft, number, text};
-use crate::base::{Name, Now};
+use crate::base::{ConsumerId, Name, Now};
 use crate::broker::policy::PolicySpec;
 use crate::broker::*;
 use crate::wire::Value;
@@ -222,4 +222,40 @@ fn a_declaration_is_warned_of_in_each_reply_and_logged_once() {
     assert_eq!(s.log.len(), 1);
     s.publish("q", &draft("m"));
     assert_eq!(s.log.len(), 1, "nothing died");
+}
+
+/// All consumers of a queue were copied under one hold of the lock, as many as there are.
+#[test]
+fn consumers_are_listed_in_pieces_each_once_also_while_others_leave() {
+    let mut s = Scenario::new();
+    for queue in ["a", "b", "c", "d"] {
+        s.queue(queue, &[]);
+    }
+    let many: Vec<ConsumerId> = (1..=300).map(|id| s.consumer(id, "b")).collect();
+    s.consumer(400, "d");
+    let (mut seen, mut after, mut pieces) = (Vec::new(), None, 0);
+    loop {
+        let (some, next) = s.core.consumers_after(after.as_ref(), 50);
+        assert!(some.len() <= 50, "{}", some.len());
+        seen.extend(some.iter().map(|info| info.consumer));
+        if pieces == 2 {
+            // One that is listed and one that is not yet.
+            s.detach(many[10]);
+            s.detach(many[200]);
+        }
+        pieces += 1;
+        after = next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert!(pieces >= 6, "{pieces}");
+    assert_eq!((seen.len(), seen.contains(&many[200])), (300, false));
+    let queue = s.core.queue("b").unwrap();
+    let (first, next) = s.core.consumers_of(queue, 0, 200);
+    let (rest, end) = s.core.consumers_of(queue, next.unwrap(), 200);
+    assert_eq!((first.len(), rest.len(), end), (200, 98, None));
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), 300, "each once");
 }
