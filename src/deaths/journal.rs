@@ -63,6 +63,23 @@ impl History {
         out.push(VERSION);
         write_ulong(out, self.first_place() as u64);
         write_string(out, self.last().exchange);
+        // Most messages died once.
+        if let [entry] = self.entries() {
+            write_ulong(out, 1);
+            encode_keys(&entry.routing_keys, out);
+            write_ulong(out, 1);
+            encode_entry(entry, 0, out);
+        } else {
+            self.encode_entries(out);
+        }
+        write_ulong(out, u64::from(self.folded().is_some()));
+        if let Some(folded) = self.folded() {
+            write_ulong(out, FOLDED);
+            write_binary_of(out, |out| encode_folded(folded, out));
+        }
+    }
+
+    fn encode_entries(&self, out: &mut Vec<u8>) {
         let lists = self.key_lists();
         write_ulong(out, lists.len() as u64);
         for keys in &lists {
@@ -74,11 +91,6 @@ impl History {
             let place = all.position(|keys| Arc::ptr_eq(keys, &entry.routing_keys));
             let place = place.unwrap_or_default() as u64;
             encode_entry(entry, place, out);
-        }
-        write_ulong(out, u64::from(self.folded().is_some()));
-        if let Some(folded) = self.folded() {
-            write_ulong(out, FOLDED);
-            write_binary_of(out, |out| encode_folded(folded, out));
         }
     }
 

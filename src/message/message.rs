@@ -187,6 +187,7 @@ impl Message {
     }
 
     /// Length of the bare message and the footer, in bytes: what `max-length-bytes` counts.
+    #[inline]
     pub fn bare_len(&self) -> usize {
         self.storage.len().saturating_sub(self.bare as usize)
     }
@@ -197,6 +198,7 @@ impl Message {
     }
 
     /// Header durable; false if absent. [AMQP 3.2.1]
+    #[inline]
     pub fn durable(&self) -> bool {
         self.durable.unwrap_or(false)
     }
@@ -207,16 +209,19 @@ impl Message {
     }
 
     /// Header ttl, in milliseconds. [AMQP 3.2.1]
+    #[inline]
     pub const fn ttl_ms(&self) -> Option<u32> {
         self.ttl_ms
     }
 
     /// Header delivery-count that it brought along from its last death; 0 when published.
+    #[inline]
     pub const fn carried_delivery_count(&self) -> u32 {
         self.carried_delivery_count
     }
 
     /// Its deaths so far.
+    #[inline]
     pub const fn history(&self) -> Option<&Arc<History>> {
         self.history.as_ref()
     }
@@ -242,7 +247,11 @@ impl Message {
     }
 
     /// Property user-id. [AMQP 3.2.4]
+    #[inline]
     pub fn user_id(&self) -> Option<&[u8]> {
+        if self.ends.properties == 0 {
+            return None;
+        }
         self.property_field(PropertyField::UserId)?.binary().ok()?
     }
 

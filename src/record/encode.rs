@@ -48,9 +48,9 @@ enum Content {
 /// What the journal asks about a record.
 #[derive(Clone, Copy, Debug)]
 struct Measure {
-    size_hint: usize,
+    size_hint: u32,
     /// Of those, bytes of messages.
-    carried_bytes: usize,
+    carried_bytes: u32,
     body: store::Body,
 }
 
@@ -73,7 +73,7 @@ impl Stored {
             vhost,
             wall,
             measure: Measure {
-                size_hint: RECORD_BYTES + places.len() * REMOVED_BYTES,
+                size_hint: size_of_record(RECORD_BYTES + places.len() * REMOVED_BYTES),
                 carried_bytes: 0,
                 body: store::Body::None,
             },
@@ -140,8 +140,8 @@ impl Measure {
             }
         }
         Self {
-            size_hint: own_bytes + carried_bytes,
-            carried_bytes,
+            size_hint: size_of_record(own_bytes + carried_bytes),
+            carried_bytes: size_of_record(carried_bytes),
             body: if named && has_envelopes {
                 store::Body::Carried
             } else {
@@ -151,13 +151,18 @@ impl Measure {
     }
 }
 
+/// No record is as large as this can say: a record that carries much is cut.
+fn size_of_record(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
 impl store::Payload for Stored {
     fn size_hint(&self) -> usize {
-        self.measure.size_hint
+        self.measure.size_hint as usize
     }
 
     fn carried_bytes(&self) -> usize {
-        self.measure.carried_bytes
+        self.measure.carried_bytes as usize
     }
 
     fn body(&self) -> store::Body {
@@ -165,7 +170,7 @@ impl store::Payload for Stored {
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
-        out.reserve(self.measure.size_hint);
+        out.reserve(self.measure.size_hint as usize);
         out.push(VERSION);
         write_string(out, &self.vhost);
         write_timestamp(out, self.wall.0);

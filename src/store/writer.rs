@@ -146,7 +146,9 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         let begin = self.place();
         let (mut records, mut elided) = (0, 0);
         let mut stalled_at = None;
-        while let Some((lsn, slot)) = batch.slots.front() {
+        // What is put is freed where it is, some at a time: to move it out first would take longer.
+        let mut put = 0;
+        while let Some((lsn, slot)) = batch.slots.get(put) {
             if matches!(slot, Slot::Gone) {
                 elided += 1;
             } else {
@@ -156,11 +158,14 @@ impl<P: Payload, D: Disk> Writer<P, D> {
                 }
                 records += 1;
             }
-            drop(batch.slots.pop_front());
+            put += 1;
             if self.out.fresh_bytes() >= WRITE_BYTES_MAX {
+                batch.slots.drain(..put);
+                put = 0;
                 self.flush()?;
             }
         }
+        batch.slots.drain(..put);
         let upto = if let Some(lsn) = stalled_at {
             self.taken = Some(batch);
             Lsn(lsn.0 - 1)

@@ -40,8 +40,8 @@ pub fn write_ubyte(out: &mut Vec<u8>, value: u8) {
 
 /// Writes a ushort.
 pub fn write_ushort(out: &mut Vec<u8>, value: u16) {
-    out.push(codes::USHORT);
-    out.extend_from_slice(&value.to_be_bytes());
+    let [a, b] = value.to_be_bytes();
+    out.extend_from_slice(&[codes::USHORT, a, b]);
 }
 
 /// Writes a uint.
@@ -51,8 +51,8 @@ pub fn write_uint(out: &mut Vec<u8>, value: u32) {
         Ok(0) => out.push(codes::UINT_0),
         Ok(small) => out.extend_from_slice(&[codes::SMALL_UINT, small]),
         Err(_) => {
-            out.push(codes::UINT);
-            out.extend_from_slice(&value.to_be_bytes());
+            let [a, b, c, d] = value.to_be_bytes();
+            out.extend_from_slice(&[codes::UINT, a, b, c, d]);
         }
     }
 }
@@ -72,10 +72,7 @@ pub fn write_ulong(out: &mut Vec<u8>, value: u64) {
     match u8::try_from(value) {
         Ok(0) => out.push(codes::ULONG_0),
         Ok(small) => out.extend_from_slice(&[codes::SMALL_ULONG, small]),
-        Err(_) => {
-            out.push(codes::ULONG);
-            out.extend_from_slice(&value.to_be_bytes());
-        }
+        Err(_) => write_eight(out, codes::ULONG, value.to_be_bytes()),
     }
 }
 
@@ -104,8 +101,16 @@ pub fn write_long(out: &mut Vec<u8>, value: i64) {
 /// Writes a timestamp, in milliseconds since 1970.
 #[inline]
 pub fn write_timestamp(out: &mut Vec<u8>, value_ms: i64) {
-    out.push(codes::TIMESTAMP);
-    out.extend_from_slice(&value_ms.to_be_bytes());
+    write_eight(out, codes::TIMESTAMP, value_ms.to_be_bytes());
+}
+
+/// Writes a code and its eight bytes in one step: each step asks whether there is room.
+#[inline]
+fn write_eight(out: &mut Vec<u8>, code: u8, value: [u8; 8]) {
+    let mut bytes = [code; 9];
+    let [_, rest @ ..] = &mut bytes;
+    *rest = value;
+    out.extend_from_slice(&bytes);
 }
 
 /// Writes a string.

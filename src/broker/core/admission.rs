@@ -69,6 +69,7 @@ pub(super) struct Entered {
 }
 
 /// Bytes of the bare message, as limits count them.
+#[inline]
 pub(super) fn size_bytes(message: &Message) -> u32 {
     u32::try_from(message.bare_len()).unwrap_or(u32::MAX)
 }
@@ -76,6 +77,7 @@ pub(super) fn size_bytes(message: &Message) -> u32 {
 /// The life that a published message brings along: header ttl, or what is left until its
 /// absolute-expiry-time, which is nothing if that has passed. An absolute-expiry-time of 0 counts as
 /// not set: some clients write it for none. [dead-lettering part 8]
+#[inline]
 fn own_ttl_ms(now: Now, message: &Message) -> Option<u64> {
     let header = message.ttl_ms().map(u64::from);
     let absolute = message

@@ -95,6 +95,7 @@ impl Recorder {
     }
 
     /// Adds a fact.
+    #[inline]
     pub(super) fn push(&mut self, fact: Fact) {
         if !fact.is_of_one_message() {
             self.topology = self.next;
@@ -113,7 +114,11 @@ impl Recorder {
         {
             self.carry(*body, message, route);
         }
-        self.facts.insert(at, fact);
+        if at == self.facts.len() {
+            self.facts.push(fact);
+        } else {
+            self.facts.insert(at, fact);
+        }
     }
 
     /// Adds that a message is another one.

@@ -156,12 +156,14 @@ impl Queue {
     }
 
     /// Whether one more message of this size would be refused, unless a consumer waits for it.
+    #[inline]
     pub fn refuses(&self, size_bytes: u32) -> bool {
         self.would_overflow(size_bytes)
             && (self.settings.overflow != Overflow::DropHead || self.is_full_of_pending())
     }
 
     /// Whether it is over a limit, as far as that is to be enforced.
+    #[inline]
     pub fn overflows(&self) -> bool {
         let (count, bytes) = match self.growth {
             Growth::None => return false,
@@ -199,11 +201,13 @@ impl Queue {
     }
 
     /// Whether so many dead messages wait to come back from disk that no more may die for now.
+    #[inline]
     pub fn awaits_enough_page_ins(&self) -> bool {
         self.awaiting_page_in.len() >= AWAITING_PAGE_IN_MAX
     }
 
     /// When a message ends here: by its own deadline or by the queue's ttl.
+    #[inline]
     pub fn deadline_of(&self, slot: &Slot) -> Millis {
         let by_queue = self
             .settings
@@ -213,12 +217,14 @@ impl Queue {
     }
 
     /// When something is to be done here without anybody asking.
+    #[inline]
     pub fn next_deadline(&mut self) -> Millis {
         let messages = self.messages.deadline(self.settings.message_ttl_ms);
         messages.min(self.expiry())
     }
 
     /// When the queue itself goes for not being used. [dead-lettering part 1: `expires`]
+    #[inline]
     pub fn expiry(&self) -> Millis {
         match self.settings.expires_ms {
             Some(expires_ms) if self.consumers.is_empty() => self.unused_since.plus(expires_ms),
@@ -227,6 +233,7 @@ impl Queue {
     }
 
     /// Whether the journal keeps a message that enters.
+    #[inline]
     pub fn keeps(&self, message_is_durable: bool) -> bool {
         self.durable && (message_is_durable || self.settings.queue_type == QueueType::Quorum)
     }

@@ -92,7 +92,11 @@ impl PendingSet {
     }
 
     /// Removes one.
+    #[inline]
     pub fn remove(&mut self, position: Position) -> Option<Pending> {
+        if self.entries.is_empty() {
+            return None; // as a rule
+        }
         let pending = self.entries.remove(&position)?;
         self.bytes -= u64::from(pending.size_bytes);
         Some(pending)
