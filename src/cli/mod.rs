@@ -124,6 +124,11 @@ fn complain(error: &dyn std::fmt::Display) {
     eprintln!("coroner: {error}");
 }
 
+/// Says on standard error what was done and will probably not do as meant.
+fn warn(text: &str) {
+    complain(&format_args!("warning: {text}"));
+}
+
 /// Says on standard error what is waited for, in the same line.
 #[allow(clippy::print_stderr, reason = "the command line talks to people")]
 fn ask(question: &str) {

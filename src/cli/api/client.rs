@@ -5,12 +5,13 @@ use std::io;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
-use ureq::http::{Method, Request, StatusCode};
+use ureq::http::{Method, Request, Response, StatusCode};
 
 use super::path::Path;
 use super::settings::Settings;
 use super::tls;
 use crate::cli::exit::{Failure, FailureKind};
+use crate::cli::output::printable;
 
 /// Objects asked for at once: the most that RabbitMQ gives.
 const PAGE_SIZE: &str = "500";
@@ -181,6 +182,7 @@ impl Api {
         if !status.is_success() {
             return Err(self.refused(status, path, &bytes));
         }
+        warnings(&answer).for_each(|text| crate::cli::warn(&text));
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return Ok(Value::Null);
         }
@@ -264,6 +266,17 @@ impl Api {
             }
         }
     }
+}
+
+/// The texts of what the broker did, but warns of: the header `Warning`, `299 - "text"`.
+fn warnings<B>(answer: &Response<B>) -> impl Iterator<Item = String> {
+    let headers = answer.headers().get_all("warning").into_iter();
+    headers.filter_map(|value| {
+        let (_, quoted) = std::str::from_utf8(value.as_bytes())
+            .ok()?
+            .split_once('"')?;
+        Some(printable(quoted.strip_suffix('"')?))
+    })
 }
 
 /// The broker's own words.

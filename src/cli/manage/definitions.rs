@@ -3,13 +3,14 @@
 use std::io::{Read, Write, stdin};
 use std::path::{Path as FilePath, PathBuf};
 
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use serde_json::Value;
 
 use super::{Task, confirm, described, parse_object};
 use crate::cli::api::{Api, Path};
 use crate::cli::exit::{Failure, FailureKind};
 use crate::cli::output::{self, Output};
+use crate::cli::warn;
 
 /// Exports users, vhosts, permissions, policies, queues, exchanges and bindings as JSON
 ///
@@ -19,6 +20,16 @@ pub(super) struct ExportDefinitions {
     /// File to write; '-' is standard output
     #[arg(default_value = "-")]
     file: PathBuf,
+    /// Who will import it: rabbitmq leaves out, and names, the users that could not log in there
+    #[arg(long = "for", value_enum, default_value_t = Importer::Coroner)]
+    importer: Importer,
+}
+
+/// Who imports definitions.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Importer {
+    Coroner,
+    Rabbitmq,
 }
 
 /// Imports definitions that this broker or a RabbitMQ exported; adds to what is there
@@ -28,6 +39,9 @@ pub(super) struct ImportDefinitions {
     #[arg(default_value = "-")]
     file: PathBuf,
 }
+
+/// How the names begin of hashing algorithms that RabbitMQ has.
+const RABBITMQ_HASHES: &str = "rabbit_password_hashing_";
 
 /// All definitions, or those of the vhost that was named.
 fn path(api: &Api) -> Path {
@@ -46,10 +60,28 @@ impl Task for ExportDefinitions {
     const EXAMPLES: &'static [&'static str] = &[
         "export_definitions broker.json",
         "export_definitions -p orders orders.json",
+        "export_definitions --for rabbitmq broker.json",
     ];
 
     fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
-        let text = format!("{:#}\n", api.get(&path(api))?);
+        let mut definitions = api.get(&path(api))?;
+        let strangers = strangers_to_rabbitmq(&definitions);
+        if !strangers.is_empty() {
+            let names = strangers.join(", ");
+            if self.importer == Importer::Rabbitmq {
+                leave_out(&mut definitions, &strangers);
+                warn(&format!(
+                    "left out, since RabbitMQ cannot check their passwords (Argon2id): {names}; make \
+                     them there anew"
+                ));
+            } else {
+                warn(&format!(
+                    "RabbitMQ would import these users and let none of them in, since it cannot check \
+                     their passwords (Argon2id): {names}; --for rabbitmq leaves them out"
+                ));
+            }
+        }
+        let text = format!("{definitions:#}\n");
         if is_standard(&self.file) {
             return output::print(&text);
         }
@@ -58,6 +90,33 @@ impl Task for ExportDefinitions {
             Failure::new(FailureKind::Output, format!("cannot write {file}: {error}"))
         })?;
         out.done(format_args!("definitions written to {file}"))
+    }
+}
+
+/// Users whose password only a Coroner can check.
+fn strangers_to_rabbitmq(definitions: &Value) -> Vec<String> {
+    let users = definitions.get("users").and_then(Value::as_array);
+    let text = |user: &Value, key| user.get(key).and_then(Value::as_str).map(str::to_owned);
+    let strangers = users.into_iter().flatten().filter(|user| {
+        let algorithm = text(user, "hashing_algorithm");
+        algorithm.is_some_and(|algorithm| !algorithm.starts_with(RABBITMQ_HASHES))
+    });
+    strangers.filter_map(|user| text(user, "name")).collect()
+}
+
+/// Takes users and what they may do out of definitions.
+fn leave_out(definitions: &mut Value, names: &[String]) {
+    for (list, key) in [
+        ("users", "name"),
+        ("permissions", "user"),
+        ("topic_permissions", "user"),
+    ] {
+        if let Some(Value::Array(items)) = definitions.get_mut(list) {
+            items.retain(|item| {
+                let name = item.get(key).and_then(Value::as_str);
+                !name.is_some_and(|name| names.iter().any(|left| left == name))
+            });
+        }
     }
 }
 

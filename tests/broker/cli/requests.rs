@@ -5,6 +5,7 @@ use rstest::rstest;
 use super::coroner;
 use super::recorder::{Answer, Recorder};
 use super::text;
+use crate::support::RunningBroker;
 
 const ANSWERS: &[Answer] = &[
     (
@@ -290,6 +291,57 @@ fn definitions_are_imported_from_a_pipe() {
         &["import_definitions"],
         r#"{"users":[]}"#,
         &[r#"POST /api/definitions {"users":[]}"#],
+    );
+}
+
+/// RabbitMQ takes users with our hashes and lets nobody in, guest included.
+#[test]
+fn an_export_for_rabbitmq_leaves_out_and_names_users_that_could_not_log_in_there() {
+    const ANSWERS: &[Answer] = &[(
+        "GET /api/definitions",
+        200,
+        r#"{"users": [
+            {"name": "ada", "hashing_algorithm": "coroner_password_hashing_argon2id", "password_hash": "x"},
+            {"name": "bob", "hashing_algorithm": "rabbit_password_hashing_sha256", "password_hash": "x"}
+        ], "permissions": [{"user": "ada", "vhost": "/"}, {"user": "bob", "vhost": "/"}]}"#,
+    )];
+    let recorder = Recorder::start(ANSWERS);
+    let export = |more: &[&str]| {
+        let line = [&["export_definitions", "--url", &recorder.url], more].concat();
+        let output = coroner(&line, "");
+        let json = serde_json::from_slice(&output.stdout).expect("JSON");
+        (json, text(&output.stderr))
+    };
+    let (plain, warned): (serde_json::Value, _) = export(&[]);
+    assert_eq!(plain["users"].as_array().map(Vec::len), Some(2));
+    assert!(
+        warned.contains("warning: ") && warned.contains(": ada; --for rabbitmq"),
+        "{warned}"
+    );
+    let (left, named) = export(&["--for", "rabbitmq"]);
+    assert_eq!(left["users"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        left["permissions"],
+        serde_json::json!([{"user": "bob", "vhost": "/"}])
+    );
+    assert!(
+        named.contains("left out") && named.contains(": ada;"),
+        "{named}"
+    );
+}
+
+/// `set_policy` with an exchange that is not there said nothing.
+#[test]
+fn what_the_api_warns_of_is_said_on_standard_error() {
+    let broker = RunningBroker::start(&[]);
+    let url = format!("http://127.0.0.1:{}", broker.http_port);
+    let policy = r#"{"dead-letter-exchange":"gone"}"#;
+    let output = coroner(&["--url", &url, "set_policy", "p", "^q", policy], "");
+    let told = text(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert!(
+        told.starts_with("coroner: warning: ") && told.contains("'gone'"),
+        "{told}"
     );
 }
 
