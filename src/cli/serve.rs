@@ -7,7 +7,7 @@ use std::process::{self, ExitCode};
 use clap::builder::StyledStr;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::config::{self, ConfigError, Given, Key, Settings, Shape, TABLE};
+use crate::config::{self, ConfigError, Given, Key, SettingSyntax, Settings, TABLE};
 
 use super::{EXIT_USAGE, complain};
 
@@ -60,12 +60,12 @@ fn flag(key: &'static Key, defaults: &[(String, String)]) -> Arg {
         .value_name(key.value_name)
         .help(StyledStr::from(help));
     match key.shape {
-        Shape::List => arg.action(ArgAction::Append),
-        Shape::Switch => arg
+        SettingSyntax::List => arg.action(ArgAction::Append),
+        SettingSyntax::Switch => arg
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value("true"),
-        Shape::Text | Shape::Integer => arg.allow_hyphen_values(true),
+        SettingSyntax::Text | SettingSyntax::Integer => arg.allow_hyphen_values(true),
     }
 }
 

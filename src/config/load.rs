@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::error::ConfigError;
 use super::settings::Settings;
-use super::table::{Key, Shape, TABLE, find};
+use super::table::{Key, SettingSyntax, TABLE, find};
 
 /// The prefix of our environment variables.
 const PREFIX: &str = "CORONER_";
@@ -165,7 +165,7 @@ pub fn from_environment(
                 return Err(unknown(&name, &format!("\"{text}\""), &origin));
             };
             let texts = match key.shape {
-                Shape::List => text.split(',').map(str::trim).map(str::to_owned).collect(),
+                SettingSyntax::List => text.split(',').map(str::trim).map(str::to_owned).collect(),
                 _ => vec![text],
             };
             Ok(given(key, texts, origin))
@@ -205,22 +205,22 @@ pub fn from_flag(key: &'static Key, texts: Vec<String>) -> Given {
 
 fn given(key: &'static Key, texts: Vec<String>, origin: String) -> Given {
     let value = match key.shape {
-        Shape::List => Value::from(texts),
+        SettingSyntax::List => Value::from(texts),
         shape => one_value(shape, texts.into_iter().next_back().unwrap_or_default()),
     };
     Given { key, value, origin }
 }
 
 /// A text that does not fit its shape stays text: then the refusal can show it.
-fn one_value(shape: Shape, text: String) -> Value {
+fn one_value(shape: SettingSyntax, text: String) -> Value {
     match shape {
-        Shape::Integer => text
+        SettingSyntax::Integer => text
             .parse::<u64>()
             .map_or_else(|_| Value::from(text), Value::from),
-        Shape::Switch => text
+        SettingSyntax::Switch => text
             .parse::<bool>()
             .map_or_else(|_| Value::from(text), Value::from),
-        Shape::Text | Shape::List => Value::from(text),
+        SettingSyntax::Text | SettingSyntax::List => Value::from(text),
     }
 }
 

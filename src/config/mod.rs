@@ -21,7 +21,7 @@ pub use load::{
     load,
 };
 pub use settings::{ANY_VHOST, Settings};
-pub use table::{Key, Shape, TABLE, find};
+pub use table::{Key, SettingSyntax, TABLE, find};
 pub use values::{
     ByteSize, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType, SaslMechanism,
     Span, SyncSetting, TlsLoginFrom, UserEntry, UserTagsEntry,

@@ -3,7 +3,7 @@
 
 /// How a setting is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shape {
+pub enum SettingSyntax {
     /// One text.
     Text,
     /// Several texts: a flag may be repeated, a file has an array, the environment commas.
@@ -20,7 +20,7 @@ pub struct Key {
     /// Its name: `--NAME`, `CORONER_NAME` with `_` for `-`, `NAME = ...` in the file.
     pub name: &'static str,
     /// How it is written.
-    pub shape: Shape,
+    pub shape: SettingSyntax,
     /// Stands for the value in `--help`.
     pub value_name: &'static str,
     /// What it takes, for error messages.
@@ -43,7 +43,7 @@ pub fn find(name: &str) -> Option<&'static Key> {
 
 const fn key(
     name: &'static str,
-    shape: Shape,
+    shape: SettingSyntax,
     value_name: &'static str,
     takes: &'static str,
     help: &'static str,
@@ -64,14 +64,14 @@ const SWITCH: &str = "true or false";
 pub const TABLE: &[Key] = &[
     key(
         "amqp",
-        Shape::List,
+        SettingSyntax::List,
         "ADDR:PORT",
         "ADDR:PORT such as 127.0.0.1:5672; port 0 lets the system choose",
         "Listen for AMQP 1.0 here; repeatable. Port 0 lets the system choose: the port is printed",
     ),
     key(
         "http",
-        Shape::Text,
+        SettingSyntax::Text,
         "ADDR:PORT",
         "ADDR:PORT such as 127.0.0.1:15672, auto, or off; port 0 lets the system choose",
         "Serve the HTTP API here; off switches it off; auto is 127.0.0.1:15672, or nowhere when \
@@ -79,14 +79,14 @@ pub const TABLE: &[Key] = &[
     ),
     key(
         "http-connections-max",
-        Shape::Integer,
+        SettingSyntax::Integer,
         "NUMBER",
         "a number from 1 to 4294967295",
         "HTTP connections at most, three quarters of them from one address; more are served /health only",
     ),
     key(
         "http-host",
-        Shape::List,
+        SettingSyntax::List,
         "NAME",
         "a host name such as broker.example",
         "Name under which HTTP clients may ask over a loopback address, beside localhost and IP \
@@ -94,21 +94,21 @@ pub const TABLE: &[Key] = &[
     ),
     key(
         "metrics-login",
-        Shape::Switch,
+        SettingSyntax::Switch,
         "BOOL",
         SWITCH,
         "Answer /metrics only to users with the tag monitoring or administrator",
     ),
     key(
         "metrics-queues-max",
-        Shape::Integer,
+        SettingSyntax::Integer,
         "NUMBER",
         "a number from 0 to 4294967295",
         "Queues of a vhost that metrics name, those declared first; all others are summed as 'other'",
     ),
     key(
         "amqps",
-        Shape::List,
+        SettingSyntax::List,
         "ADDR:PORT",
         "ADDR:PORT such as 0.0.0.0:5671; port 0 lets the system choose",
         "Listen for AMQP 1.0 over TLS here; repeatable. Without it, a certificate alone opens port \
@@ -116,14 +116,14 @@ pub const TABLE: &[Key] = &[
     ),
     key(
         "https",
-        Shape::List,
+        SettingSyntax::List,
         "ADDR:PORT",
         "ADDR:PORT such as 0.0.0.0:15671; port 0 lets the system choose",
         "Serve the HTTP API over TLS here; repeatable",
     ),
     key(
         "tls-certificate",
-        Shape::Text,
+        SettingSyntax::Text,
         "FILE",
         "a PEM file",
         "PEM file with the certificate of this broker, then those that lead to its authority. \
@@ -131,14 +131,14 @@ pub const TABLE: &[Key] = &[
     ),
     key(
         "tls-key",
-        Shape::Text,
+        SettingSyntax::Text,
         "FILE",
         "a PEM file",
         "PEM file with the private key of the certificate. Loaded again when it changes",
     ),
     key(
         "tls-client-ca",
-        Shape::Text,
+        SettingSyntax::Text,
         "FILE",
         "a PEM file",
         "PEM file with the authorities of client certificates: clients may show one, and log in by \
@@ -146,14 +146,14 @@ pub const TABLE: &[Key] = &[
     ),
     key(
         "tls-client-required",
-        Shape::Switch,
+        SettingSyntax::Switch,
         "BOOL",
         SWITCH,
         "Refuse TLS clients that show no certificate",
     ),
     key(
         "tls-login-from",
-        Shape::Text,
+        SettingSyntax::Text,
         "FIELD",
         "common-name or subject-alternative-name",
         "Which field of a client certificate is the user's name: common-name or \
@@ -161,7 +161,7 @@ pub const TABLE: &[Key] = &[
     ),
     key(
         "data",
-        Shape::Text,
+        SettingSyntax::Text,
         "DIR",
         "a directory",
         "Directory for durable data. If none is named: coroner-data in the user's state directory \
@@ -169,14 +169,14 @@ pub const TABLE: &[Key] = &[
     ),
     key(
         "in-memory",
-        Shape::Switch,
+        SettingSyntax::Switch,
         "BOOL",
         SWITCH,
         "Keep nothing: all is gone when the process ends, whatever data directory is configured",
     ),
     key(
         "sync",
-        Shape::Text,
+        SettingSyntax::Text,
         "POLICY",
         "always, interval or never",
         "When accepted messages are on the device: always before the answer; at each interval, or \
@@ -184,14 +184,14 @@ pub const TABLE: &[Key] = &[
     ),
     key(
         "sync-interval",
-        Shape::Text,
+        SettingSyntax::Text,
         "TIME",
         "a length of time such as 1s or 200ms",
         "How often to sync under --sync interval",
     ),
     key(
         "commit-delay",
-        Shape::Text,
+        SettingSyntax::Text,
         "TIME",
         "a length of time up to 1s such as 20ms, or 0",
         "Let each commit wait so long for more to join it: fewer writes, later answers; 0 waits \
@@ -199,14 +199,14 @@ pub const TABLE: &[Key] = &[
     ),
     key(
         "checkpoint-after",
-        Shape::Text,
+        SettingSyntax::Text,
         "SIZE",
         SIZE,
         "Write a checkpoint each time so much was written, so that a start reads little",
     ),
     key(
         "disk-free-limit",
-        Shape::Text,
+        SettingSyntax::Text,
         "BYTES",
         SIZE,
         "Publishers get no credit while less than this is free on the disk of the data directory; \
@@ -214,35 +214,35 @@ pub const TABLE: &[Key] = &[
     ),
     key(
         "segment-size",
-        Shape::Text,
+        SettingSyntax::Text,
         "SIZE",
         SIZE,
         "Size of the journal's files; larger if the largest message needs more",
     ),
     key(
         "definitions",
-        Shape::Text,
+        SettingSyntax::Text,
         "FILE",
         "a file that RabbitMQ or GET /api/definitions exported",
         "Import this definitions file at the start, before anybody may connect",
     ),
     key(
         "default-vhost",
-        Shape::Text,
+        SettingSyntax::Text,
         "NAME",
         "the name of a vhost",
         "Vhost of clients whose open.hostname is not 'vhost:NAME'",
     ),
     key(
         "vhost",
-        Shape::List,
+        SettingSyntax::List,
         "NAME",
         "names of vhosts",
         "A vhost beside the default one; repeatable",
     ),
     key(
         "user",
-        Shape::List,
+        SettingSyntax::List,
         "NAME:PASSWORD",
         "NAME:PASSWORD",
         "A user; repeatable. The first one given replaces the default user, who is not made beside users \
@@ -250,7 +250,7 @@ pub const TABLE: &[Key] = &[
     ),
     key(
         "user-tags",
-        Shape::List,
+        SettingSyntax::List,
         "NAME=TAG,...",
         "NAME=TAG,TAG such as ops=monitoring,policymaker (in the environment spaces between tags): a \
          user that exists, and no tag or several",
@@ -260,7 +260,7 @@ pub const TABLE: &[Key] = &[
     ),
     key(
         "permission",
-        Shape::List,
+        SettingSyntax::List,
         "ENTRY",
         "USER VHOST CONFIGURE WRITE READ: a user and a vhost that exist (* for every vhost), then \
          three regular expressions",
@@ -270,35 +270,35 @@ pub const TABLE: &[Key] = &[
     ),
     key(
         "loopback-user",
-        Shape::List,
+        SettingSyntax::List,
         "NAME",
         "names of users",
         "A user that may log in from a loopback address only; repeatable",
     ),
     key(
         "anonymous-user",
-        Shape::Text,
+        SettingSyntax::Text,
         "NAME",
         "the name of a user, or nothing",
         "User that SASL ANONYMOUS logs in as; ANONYMOUS is not offered when there is no such user",
     ),
     key(
         "require-sasl",
-        Shape::Switch,
+        SettingSyntax::Switch,
         "BOOL",
         SWITCH,
         "Refuse connections that begin without SASL instead of taking them as anonymous",
     ),
     key(
         "sasl-mechanism",
-        Shape::List,
+        SettingSyntax::List,
         "NAME",
         "EXTERNAL, SCRAM-SHA-512, SCRAM-SHA-256, PLAIN or ANONYMOUS",
         "A way to log in that is offered where it can be; repeatable",
     ),
     key(
         "plain-without-tls",
-        Shape::Switch,
+        SettingSyntax::Switch,
         "BOOL",
         SWITCH,
         "Also take passwords in clear (PLAIN) from other machines without TLS, where anybody on the \
@@ -306,63 +306,63 @@ pub const TABLE: &[Key] = &[
     ),
     key(
         "max-message-size",
-        Shape::Text,
+        SettingSyntax::Text,
         "BYTES",
         "a number of bytes above 0 such as 16777216 or 16MiB",
         "Largest message that is taken",
     ),
     key(
         "max-frame-size",
-        Shape::Text,
+        SettingSyntax::Text,
         "BYTES",
         "a number of bytes from 512 to 4294967295 such as 131072 or 128KiB",
         "Largest frame that is taken",
     ),
     key(
         "channel-max",
-        Shape::Integer,
+        SettingSyntax::Integer,
         "NUMBER",
         "a number from 0 to 65535",
         "Highest channel number of a connection: one less than its sessions",
     ),
     key(
         "idle-timeout",
-        Shape::Text,
+        SettingSyntax::Text,
         "TIME",
         "a length of time such as 30s or 500ms, at most 49 days; 0 switches it off",
         "A peer that is silent for longer than this is gone (announced as idle-time-out); 0 is off",
     ),
     key(
         "handshake-timeout",
-        Shape::Text,
+        SettingSyntax::Text,
         "TIME",
         "a length of time above 0 such as 10s or 500ms",
         "Time from connecting to a complete open",
     ),
     key(
         "connections-max",
-        Shape::Integer,
+        SettingSyntax::Integer,
         "NUMBER",
         "a number from 1 to 4294967295",
         "Connections at most, fewer where too few files may be open; more are dropped as they arrive",
     ),
     key(
         "unsettled-max",
-        Shape::Integer,
+        SettingSyntax::Integer,
         "NUMBER",
         "a number from 1 to 4294967295",
         "Deliveries a session may hold unsettled before it gets no more",
     ),
     key(
         "outbox-bytes",
-        Shape::Text,
+        SettingSyntax::Text,
         "BYTES",
         SIZE,
         "Bytes assigned to one connection and not yet written; at least one message always fits",
     ),
     key(
         "memory-budget",
-        Shape::Text,
+        SettingSyntax::Text,
         "BYTES",
         SIZE,
         "Memory for waiting messages; those beyond it, the newest first, are on disk until it is \
@@ -370,7 +370,7 @@ pub const TABLE: &[Key] = &[
     ),
     key(
         "spill-dir",
-        Shape::Text,
+        SettingSyntax::Text,
         "DIR",
         "a directory",
         "Where messages beyond the memory budget go when there is no data directory; by default \
@@ -378,21 +378,21 @@ pub const TABLE: &[Key] = &[
     ),
     key(
         "memory-limit",
-        Shape::Text,
+        SettingSyntax::Text,
         "BYTES",
         SIZE,
         "Publishers get no credit while messages take more memory than this; 0 is off",
     ),
     key(
         "default-queue-type",
-        Shape::Text,
+        SettingSyntax::Text,
         "TYPE",
         "classic or quorum",
         "Type of a queue that is declared without x-queue-type: classic or quorum",
     ),
     key(
         "auto-create",
-        Shape::List,
+        SettingSyntax::List,
         "PATTERN",
         "names of queues, * for one word and # for any words between dots; not beginning with /",
         "A bare address that matches this pattern names a queue, which is created when missing; \
@@ -400,35 +400,35 @@ pub const TABLE: &[Key] = &[
     ),
     key(
         "strict",
-        Shape::Switch,
+        SettingSyntax::Switch,
         "BOOL",
         SWITCH,
         "Refuse annotation keys without 'x-' as RabbitMQ does; the specification allows them",
     ),
     key(
         "node-name",
-        Shape::Text,
+        SettingSyntax::Text,
         "NAME",
         "a name",
         "Name of this broker: its container id and the leader of its queues",
     ),
     key(
         "announce-product",
-        Shape::Text,
+        SettingSyntax::Text,
         "NAME",
         "a name",
         "Product announced in open.properties",
     ),
     key(
         "announce-version",
-        Shape::Text,
+        SettingSyntax::Text,
         "VERSION",
         "a version",
         "Version announced in open.properties",
     ),
     key(
         "announce-rabbitmq",
-        Shape::Switch,
+        SettingSyntax::Switch,
         "BOOL",
         SWITCH,
         "Announce product RabbitMQ 4.0.5, for clients that refuse anything else; ours are then \
@@ -436,49 +436,49 @@ pub const TABLE: &[Key] = &[
     ),
     key(
         "workers",
-        Shape::Integer,
+        SettingSyntax::Integer,
         "NUMBER",
         "a number from 0 to 65535",
         "Worker threads; 0 is one less than there are processors, at least one",
     ),
     key(
         "shutdown-timeout",
-        Shape::Text,
+        SettingSyntax::Text,
         "TIME",
         "a length of time such as 5s or 500ms",
         "Time that clients get to answer the close at shutdown",
     ),
     key(
         "log",
-        Shape::Text,
+        SettingSyntax::Text,
         "FILTER",
         "a filter such as info, debug or warn,coroner::server=debug",
         "What is logged: a level, or levels per module",
     ),
     key(
         "log-format",
-        Shape::Text,
+        SettingSyntax::Text,
         "FORMAT",
         "text or json",
         "How log lines look: text, or one JSON object each",
     ),
     key(
         "frame-trace",
-        Shape::Switch,
+        SettingSyntax::Switch,
         "BOOL",
         SWITCH,
         "Log every frame in both directions (bodies are left out)",
     ),
     key(
         "stats-interval",
-        Shape::Text,
+        SettingSyntax::Text,
         "TIME",
         "a length of time such as 60s; 0 switches it off",
         "How often a line of statistics is logged, if anything changed; 0 is off",
     ),
     key(
         "collect-statistics-interval",
-        Shape::Text,
+        SettingSyntax::Text,
         "TIME",
         "a length of time such as 5s; 0 switches it off",
         "The time over which the HTTP API's rates are measured; 0: all rates are 0",

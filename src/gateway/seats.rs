@@ -10,11 +10,11 @@ use crate::base::Name;
 /// The connections that are open in all vhosts.
 #[derive(Debug, Default)]
 pub(super) struct Seats {
-    taken: Mutex<Taken>,
+    taken: Mutex<SeatsTaken>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct SeatsTaken {
     vhosts: BTreeMap<Name, u64>,
     users: BTreeMap<Name, u64>,
 }
@@ -70,7 +70,7 @@ impl Seats {
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut taken = self.seats.taken.lock();
-        let Taken { vhosts, users } = &mut *taken;
+        let SeatsTaken { vhosts, users } = &mut *taken;
         for (map, name) in [(vhosts, &self.vhost), (users, &self.user)] {
             if let Some(count) = map.get_mut(name) {
                 *count -= 1;

@@ -63,7 +63,7 @@ impl Board {
 
 /// What a look saw. While it is the same and no alarm stands, nothing goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct AlarmReading {
     used_bytes: u64,
     durable: Option<Lsn>,
     /// An alarm stands: when it is over must be seen soon.
@@ -81,7 +81,7 @@ pub(crate) struct Watch<D: Disk> {
 
 impl<D: Disk> Watch<D> {
     /// Judges what is used and free now. Returns what tells whether anything goes on.
-    pub(crate) fn look(&self, limits: Limits) -> Seen {
+    pub(crate) fn look(&self, limits: Limits) -> AlarmReading {
         let (before, store) = (self.board.alarms(), self.store.as_ref());
         let vhosts_now = self.vhosts.all();
         let messages_bytes: u64 = vhosts_now.iter().map(|vhost| vhost.memory_bytes()).sum();
@@ -105,7 +105,7 @@ impl<D: Disk> Watch<D> {
             self.partials.set_alarm(now.is_any());
             self.vhosts.set_alarm(now.is_any());
         }
-        Seen {
+        AlarmReading {
             used_bytes,
             durable: store.map(|store| store.durable()),
             is_alarm: now.is_any(),

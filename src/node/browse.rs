@@ -12,7 +12,7 @@ use crate::store::Disk;
 
 /// A message somebody looks at.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ShownMessage {
     pub(crate) position: Position,
     pub(crate) message: Arc<Message>,
     pub(crate) route: Arc<Route>,
@@ -26,7 +26,7 @@ pub(crate) struct Seen {
 #[derive(Debug)]
 pub(crate) struct Piece {
     /// By place. Those that left the disk between the two looks are missing.
-    pub(crate) messages: Vec<Seen>,
+    pub(crate) messages: Vec<ShownMessage>,
     /// Where the next piece begins; none: nothing is behind it.
     pub(crate) next: Option<Position>,
 }
@@ -66,7 +66,7 @@ impl<D: Disk> Vhost<D> {
                 Content::Here(message, route) => (message, route),
                 Content::OnDisk(wanted) => read.remove(&wanted.position)?,
             };
-            Some(Seen {
+            Some(ShownMessage {
                 position: browsed.position,
                 message,
                 route,

@@ -35,7 +35,7 @@ struct Running<D: Disk> {
 
 /// When to take the next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
+pub(crate) enum CheckpointStep {
     /// No checkpoint is due.
     Idle,
     /// At once.
@@ -61,7 +61,10 @@ impl<D: Disk> Checkpointer<D> {
 
     /// Begins a checkpoint if one is due, or goes on with it. `begin` copies the registry and gives
     /// the vhosts: in this order, so that a vhost is known before what is in it.
-    pub(crate) fn step(&mut self, begin: impl FnOnce(&Store<D>) -> Vec<Arc<Vhost<D>>>) -> Step {
+    pub(crate) fn step(
+        &mut self,
+        begin: impl FnOnce(&Store<D>) -> Vec<Arc<Vhost<D>>>,
+    ) -> CheckpointStep {
         let Some(mut running) = self.running.take() else {
             return self.begin(begin);
         };
@@ -73,22 +76,22 @@ impl<D: Disk> Checkpointer<D> {
             Ok(None) => {
                 let wake = self.store.journal().end_checkpoint();
                 self.store.wake(wake, Lsn(0));
-                Step::Idle
+                CheckpointStep::Idle
             }
             Err(Failed) => {
                 self.trusted = self.store.journal().abandon_checkpoint();
-                Step::Idle
+                CheckpointStep::Idle
             }
         }
     }
 
-    fn begin(&mut self, begin: impl FnOnce(&Store<D>) -> Vec<Arc<Vhost<D>>>) -> Step {
+    fn begin(&mut self, begin: impl FnOnce(&Store<D>) -> Vec<Arc<Vhost<D>>>) -> CheckpointStep {
         let journal = self.store.journal();
         if journal.checkpoint_runs()
             || !self.store.is_checkpoint_due(self.after_bytes)
             || !journal.begin_checkpoint()
         {
-            return Step::Idle;
+            return CheckpointStep::Idle;
         }
         let mut vhosts = begin(&self.store);
         vhosts.reverse();
@@ -97,11 +100,11 @@ impl<D: Disk> Checkpointer<D> {
             current: None,
             slices: 0,
         });
-        Step::More
+        CheckpointStep::More
     }
 
     /// Copies one slice; none when all is copied.
-    fn copy(&self, running: &mut Running<D>) -> Result<Option<Step>, Failed> {
+    fn copy(&self, running: &mut Running<D>) -> Result<Option<CheckpointStep>, Failed> {
         let Some((vhost, mut snapshot)) = running.current.take() else {
             let Some(vhost) = running.vhosts.pop() else {
                 return Ok(None);
@@ -112,7 +115,7 @@ impl<D: Disk> Checkpointer<D> {
                 Err(Failed) if vhost.is_deleted() => {}
                 Err(failed) => return Err(failed),
             }
-            return Ok(Some(Step::More));
+            return Ok(Some(CheckpointStep::More));
         };
         match vhost.copy_slice(&self.store, &mut snapshot) {
             Ok(Some(copy)) => {
@@ -120,13 +123,13 @@ impl<D: Disk> Checkpointer<D> {
                 running.slices += u32::from(copy > Lsn(0));
                 if running.slices >= SLICES_AHEAD {
                     running.slices = 0;
-                    return Ok(Some(Step::After(copy)));
+                    return Ok(Some(CheckpointStep::After(copy)));
                 }
             }
             Ok(None) => {}
             Err(Failed) if vhost.is_deleted() => {}
             Err(failed) => return Err(failed),
         }
-        Ok(Some(Step::More))
+        Ok(Some(CheckpointStep::More))
     }
 }

@@ -47,7 +47,7 @@ pub(crate) struct Committer<D: Disk> {
 
 /// What to do next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Next {
+pub(crate) enum CommitterStep {
     /// Commit.
     Commit,
     /// Let more join the commit: at most so long, until it is full or until somebody waits for a
@@ -96,7 +96,7 @@ impl<D: Disk> Committer<D> {
 
     /// Whether to commit, or to let more join first: under load a moment, and longer while nobody
     /// waits for it, be it a client or the journal's own upkeep.
-    pub(crate) fn poll(&mut self) -> Next {
+    pub(crate) fn poll(&mut self) -> CommitterStep {
         let now_us = self.now_us();
         let durable = self.store.durable();
         let is_awaited =
@@ -109,9 +109,9 @@ impl<D: Disk> Committer<D> {
             arrived_bytes,
         };
         let Due::At(due_us) = self.group_commit.poll(now_us, waiting) else {
-            return Next::Commit;
+            return CommitterStep::Commit;
         };
-        Next::Join {
+        CommitterStep::Join {
             at_most_us: due_us.saturating_sub(now_us),
             awaited: if is_awaited { Lsn(u64::MAX) } else { durable },
         }

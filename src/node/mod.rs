@@ -37,7 +37,7 @@ mod vhost;
 mod vhosts;
 
 pub use alarm::Alarms;
-pub(crate) use browse::Seen;
+pub(crate) use browse::ShownMessage;
 pub(crate) use clock::Clock;
 pub(crate) use connection::{Connection, Output};
 pub(crate) use node::Node;

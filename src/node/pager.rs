@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-pub(crate) use self::jobs::{Jobs, Next};
+pub(crate) use self::jobs::{Jobs, NextJob};
 use super::outbox::Outbox;
 use super::signal::Signal;
 use super::store::Store;

@@ -30,7 +30,7 @@ pub(crate) struct Recovered<D: Disk> {
 
 /// How a data directory is entered.
 #[derive(Debug)]
-pub(crate) struct Entry<O> {
+pub(crate) struct RecoveryPlan<O> {
     /// The registry that the records are applied to: nothing is in it.
     pub(crate) registry: Registry,
     /// How the core of a vhost is made.
@@ -51,7 +51,7 @@ pub(crate) enum NotRecovered<E> {
     Registry(E),
 }
 
-impl<O: Fn(&Name) -> CoreOptions> Entry<O> {
+impl<O: Fn(&Name) -> CoreOptions> RecoveryPlan<O> {
     /// Reads what is on a disk and opens its journal. `complete` adds to the registry what has to be
     /// there, and gives the facts of that; it is told whether nothing was there before.
     pub(crate) fn recover<D: Disk, E>(
@@ -68,7 +68,7 @@ impl<O: Fn(&Name) -> CoreOptions> Entry<O> {
             clock,
         } = self;
         let now = clock.now();
-        let mut reading = Reading {
+        let mut reading = RecoveredState {
             now,
             stopped: now.wall,
             restoring: RestoringAll::new(registry),
@@ -115,7 +115,7 @@ impl<O: Fn(&Name) -> CoreOptions> Entry<O> {
 }
 
 /// Registry and vhosts while their records are read.
-struct Reading {
+struct RecoveredState {
     now: Now,
     stopped: Timestamp,
     restoring: RestoringAll,
@@ -124,7 +124,7 @@ struct Reading {
     unreadable: u64,
 }
 
-impl Reading {
+impl RecoveredState {
     /// Why there must be no start: it would throw something away.
     fn refusal(&self) -> Option<String> {
         if self.unreadable > 0 {

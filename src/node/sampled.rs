@@ -8,12 +8,12 @@ use crate::base::Millis;
 
 /// A sample, and when it was begun.
 #[derive(Debug)]
-struct Taken<T> {
+struct TimedSample<T> {
     at: Option<Millis>,
     sample: Arc<T>,
 }
 
-impl<T: Default> Default for Taken<T> {
+impl<T: Default> Default for TimedSample<T> {
     fn default() -> Self {
         Self {
             at: None,
@@ -24,7 +24,7 @@ impl<T: Default> Default for Taken<T> {
 
 /// The last sample, and the way to the next.
 #[derive(Debug)]
-pub(crate) struct Sampled<T>(Mutex<Taken<T>>);
+pub(crate) struct Sampled<T>(Mutex<TimedSample<T>>);
 
 impl<T: Default> Default for Sampled<T> {
     fn default() -> Self {
@@ -47,6 +47,6 @@ impl<T> Sampled<T> {
     /// Puts the next sample in its place.
     pub(crate) fn put(&self, at: Millis, sample: T) {
         let (at, sample) = (Some(at), Arc::new(sample));
-        *self.0.lock() = Taken { at, sample };
+        *self.0.lock() = TimedSample { at, sample };
     }
 }

@@ -13,11 +13,11 @@ use crate::store::Disk;
 /// All vhosts by name.
 #[derive(Debug)]
 pub(crate) struct Vhosts<D: Disk> {
-    held: RwLock<Held<D>>,
+    held: RwLock<VhostSlot<D>>,
 }
 
 #[derive(Debug)]
-struct Held<D: Disk> {
+struct VhostSlot<D: Disk> {
     vhosts: BTreeMap<Name, Arc<Vhost<D>>>,
     /// Publishers get no credit in any.
     alarm: bool,
@@ -28,7 +28,7 @@ struct Held<D: Disk> {
 impl<D: Disk> Default for Vhosts<D> {
     fn default() -> Self {
         Self {
-            held: RwLock::new(Held {
+            held: RwLock::new(VhostSlot {
                 vhosts: BTreeMap::new(),
                 alarm: false,
                 gone: QueueChurn::default(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::BrokerDisk;
 use super::shared::Shared;
-use crate::node::checkpoint::{Checkpointer, Step};
+use crate::node::checkpoint::{CheckpointStep, Checkpointer};
 use crate::store::StoreState;
 
 /// How often it is looked whether one is due, at most.
@@ -20,9 +20,9 @@ pub(super) async fn write(shared: Arc<Shared>, mut checkpointer: Checkpointer<Br
             shared.node.vhosts.all()
         });
         match step {
-            Step::More => tokio::task::yield_now().await,
-            Step::After(copied) => store.until_durable(copied).await,
-            Step::Idle => {
+            CheckpointStep::More => tokio::task::yield_now().await,
+            CheckpointStep::After(copied) => store.until_durable(copied).await,
+            CheckpointStep::Idle => {
                 tokio::time::sleep(INTERVAL).await;
                 // On a full disk one may be due for what was let go.
                 if store.state() == StoreState::Open {

@@ -39,7 +39,7 @@ const LINGER: Duration = Duration::from_millis(500);
 /// A password that is being checked.
 type Check = Pin<Box<dyn Future<Output = Result<Name, LoginError>> + Send>>;
 /// A piece of a message that is being read back; none: it could not be.
-type Reading = JoinHandle<Option<Bytes>>;
+type PieceRead = JoinHandle<Option<Bytes>>;
 
 /// One connection. A turn: write what is there and read what has come, let gateway and core work,
 /// collect the output; sleep only when nothing of this got on.
@@ -65,7 +65,7 @@ pub(super) struct Driver<R, W> {
     /// When the socket is dropped, whatever the peer has read by then: once the connection is closing.
     drop_at: Option<Millis>,
     /// The reading of a piece of a message, and of which.
-    reading: Option<(u64, Reading)>,
+    reading: Option<(u64, PieceRead)>,
 }
 
 /// What a turn's waiting brought.

@@ -15,7 +15,7 @@ use crate::broker::Reply;
 use crate::broker::binding::Binding;
 use crate::broker::registry::{Import, RegistryFact};
 use crate::broker::router::BindingsOf;
-use crate::management::definitions::{self, Broker, Problem, Step, VhostParts};
+use crate::management::definitions::{self, Broker, ImportStep, Problem, VhostParts};
 use crate::management::{Refusal, Status};
 
 /// Problems that one answer names; all are in the log.
@@ -182,10 +182,12 @@ impl Admin {
     }
 
     /// Carries out one step; the record to wait for.
-    async fn take_step(&self, step: Step) -> Result<Lsn, Refusal> {
+    async fn take_step(&self, step: ImportStep) -> Result<Lsn, Refusal> {
         let (vhost, command) = match step {
-            Step::Change(change) => return self.begin_change(change).await.map(|(_, lsn)| lsn),
-            Step::Command(vhost, command) => (vhost, command),
+            ImportStep::Change(change) => {
+                return self.begin_change(change).await.map(|(_, lsn)| lsn);
+            }
+            ImportStep::Command(vhost, command) => (vhost, command),
         };
         let (reply, lsn) = self.with_core(&vhost, |now, core, effects| {
             (core.apply(now, *command, effects), core.topology_lsn())
@@ -200,7 +202,7 @@ impl Admin {
 /// What an import is to do.
 struct Plan {
     /// What each step is for, and the step.
-    steps: Vec<(String, Step)>,
+    steps: Vec<(String, ImportStep)>,
     left_out: Vec<LeftOut>,
 }
 

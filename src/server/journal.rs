@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::BrokerDisk;
-use crate::node::committer::{Committer, Next};
+use crate::node::committer::{Committer, CommitterStep};
 
 /// Starts it. It ends when the bell of its store says so, and what waits is written, or when the
 /// store fails.
@@ -22,7 +22,7 @@ fn run(mut committer: Committer<BrokerDisk>) {
         let stop = store
             .journal_waker()
             .wait(Duration::from_millis(patience_ms));
-        while let Next::Join {
+        while let CommitterStep::Join {
             at_most_us,
             awaited,
         } = committer.poll()

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::BrokerDisk;
-use crate::node::pager::{EvictionJob, Next};
+use crate::node::pager::{EvictionJob, NextJob};
 use crate::node::paging::{Paging, Worked};
 use crate::node::{Clock, Node};
 
@@ -42,9 +42,9 @@ fn run_loads(paging: &Paging<BrokerDisk>) {
     let pager = &paging.pager;
     loop {
         let load = match pager.loads.next(None) {
-            Next::Job(load) => load,
-            Next::Nothing => continue,
-            Next::End => return,
+            NextJob::Job(load) => load,
+            NextJob::Nothing => continue,
+            NextJob::End => return,
         };
         while pager.is_full() && !pager.loads.is_stopped() {
             pager.loads.pause(MOMENT);
@@ -59,16 +59,16 @@ fn run_leaves(paging: &Paging<BrokerDisk>, clock: &dyn Clock) {
     loop {
         let patience = if still < STILL_TIMES { IDLE } else { STILL };
         let job = match pager.evictions.next(Some(patience)) {
-            Next::Job(job) => {
+            NextJob::Job(job) => {
                 still = 0;
                 job
             }
-            Next::Nothing => {
+            NextJob::Nothing => {
                 still = STILL_TIMES.min(still + 1);
                 release_freed_memory();
                 EvictionJob::Look
             }
-            Next::End => return,
+            NextJob::End => return,
         };
         match paging.evict(clock.elapsed_ns(), job) {
             Worked::On => {}

@@ -13,7 +13,7 @@ use crate::broker::Core;
 use crate::broker::registry::{Registry, RegistryFact};
 use crate::config::Settings;
 use crate::node::committer::Committer;
-use crate::node::recover::{Entry, NotRecovered};
+use crate::node::recover::{NotRecovered, RecoveryPlan};
 use crate::store::{self, Missing};
 
 /// What a start gives: the registry and the cores of all its vhosts, and the journal unless all
@@ -52,7 +52,7 @@ pub(super) fn recover(
     };
     let disk = BrokerDisk::enter(directory, Missing::Create).map_err(|error| fail(&error))?;
     keep_private(directory);
-    let entry = Entry {
+    let entry = RecoveryPlan {
         registry,
         core_options: options,
         store_options: setup::store_options(settings),

@@ -15,7 +15,7 @@ use crate::wire::Value;
 
 /// One thing that happens.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum PlannedStep {
     /// Time passes, in milliseconds; what is due happens on time.
     Pass(u64),
     /// A consumer attaches.
@@ -40,7 +40,7 @@ pub(super) enum Step {
     Plain(Box<Command>),
 }
 
-impl Step {
+impl PlannedStep {
     /// The step in one line.
     pub(super) fn told(&self) -> String {
         let Self::Plain(command) = self else {
@@ -89,29 +89,29 @@ impl Plan {
         }
     }
 
-    pub(super) fn next(&mut self, wall_ms: i64, connection: ConnectionId) -> Step {
+    pub(super) fn next(&mut self, wall_ms: i64, connection: ConnectionId) -> PlannedStep {
         self.drawn += 1;
         match if self.drawn <= OPENING {
             82 + self.drawn
         } else {
             self.random.below(100)
         } {
-            0..35 => Step::Plain(Box::new(self.publish(wall_ms, connection))),
+            0..35 => PlannedStep::Plain(Box::new(self.publish(wall_ms, connection))),
             35..55 => self.settle(),
             55..67 => self.credit(),
-            67..75 => Step::Pass(self.amount(&[0, 1, 2, 5, 20, 200])),
-            75..80 => Step::Consume {
+            67..75 => PlannedStep::Pass(self.amount(&[0, 1, 2, 5, 20, 200])),
+            75..80 => PlannedStep::Consume {
                 queue: self.queue(),
                 settled: self.random.one_in(4),
             },
             80..83 => self.detach(),
-            83..88 => Step::Plain(Box::new(self.declare(connection))),
-            88..90 => Step::Plain(Box::new(self.topology(connection))),
-            90..92 => Step::Plain(Box::new(self.bind(connection))),
-            92..95 => Step::Plain(Box::new(self.policy())),
-            95..97 => Step::Plain(Box::new(self.purge(connection))),
-            97 => Step::Reconnect,
-            _ => Step::Plain(Box::new(self.delete(connection))),
+            83..88 => PlannedStep::Plain(Box::new(self.declare(connection))),
+            88..90 => PlannedStep::Plain(Box::new(self.topology(connection))),
+            90..92 => PlannedStep::Plain(Box::new(self.bind(connection))),
+            92..95 => PlannedStep::Plain(Box::new(self.policy())),
+            95..97 => PlannedStep::Plain(Box::new(self.purge(connection))),
+            97 => PlannedStep::Reconnect,
+            _ => PlannedStep::Plain(Box::new(self.delete(connection))),
         }
     }
 
@@ -169,7 +169,7 @@ impl Plan {
         })
     }
 
-    fn settle(&mut self) -> Step {
+    fn settle(&mut self) -> PlannedStep {
         let outcome = match self.random.below(7) {
             0 => Outcome::Accepted,
             1 => Outcome::Released,
@@ -182,34 +182,34 @@ impl Plan {
         };
         let delivery = self.random.pick(&self.deliveries).copied();
         let Some((consumer, position)) = delivery else {
-            return Step::Pass(0);
+            return PlannedStep::Pass(0);
         };
         if !self.random.one_in(10) {
             self.deliveries
                 .retain(|other| *other != (consumer, position));
         }
-        Step::Settle {
+        PlannedStep::Settle {
             consumer,
             position,
             outcome,
         }
     }
 
-    fn credit(&mut self) -> Step {
+    fn credit(&mut self) -> PlannedStep {
         let Some(consumer) = self.random.pick(&self.consumers).copied() else {
-            return Step::Pass(0);
+            return PlannedStep::Pass(0);
         };
         let more = self.amount(&[0, 1, 2, 3, 10]);
-        Step::Credit {
+        PlannedStep::Credit {
             consumer,
             more,
             drain: self.random.one_in(4),
         }
     }
 
-    fn detach(&mut self) -> Step {
+    fn detach(&mut self) -> PlannedStep {
         let consumer = self.random.pick(&self.consumers).copied();
-        consumer.map_or(Step::Pass(0), Step::Detach)
+        consumer.map_or(PlannedStep::Pass(0), PlannedStep::Detach)
     }
 
     fn declare(&mut self, connection: ConnectionId) -> Command {

@@ -21,7 +21,7 @@ const SLICE_THINGS: usize = 256;
 /// How far the copying is.
 #[derive(Debug)]
 pub struct Snapshot {
-    step: Step,
+    step: CopyStep,
     /// Durable queues that are older than the snapshot; once they are declared in it by rising id,
     /// those whose messages are still to be copied, the next one last.
     queues: Vec<QueueId>,
@@ -54,7 +54,7 @@ impl SnapshotSlice {
 
 /// What is copied next.
 #[derive(Debug)]
-enum Step {
+enum CopyStep {
     /// Exchanges behind this name.
     Exchanges(Option<Name>),
     /// Ids of queues behind this name are collected.
@@ -74,7 +74,7 @@ impl Core {
     /// the checkpoint they were made for came to nothing; usually 0.
     pub const fn begin_snapshot(&self, trusted: Lsn) -> Snapshot {
         Snapshot {
-            step: Step::Exchanges(None),
+            step: CopyStep::Exchanges(None),
             queues: Vec::new(),
             from: Position(0),
             ends: Vec::new(),
@@ -87,51 +87,51 @@ impl Core {
     pub fn snapshot_slice(&self, now: Now, snapshot: &mut Snapshot) -> Option<SnapshotSlice> {
         let mut slice = SnapshotSlice::default();
         let facts = &mut slice.facts;
-        let next = match std::mem::replace(&mut snapshot.step, Step::End) {
-            Step::Exchanges(after) => match self.copy_exchanges(after.as_ref(), facts) {
-                Some(last) => Step::Exchanges(Some(last)),
-                None => Step::Ids(None),
+        let next = match std::mem::replace(&mut snapshot.step, CopyStep::End) {
+            CopyStep::Exchanges(after) => match self.copy_exchanges(after.as_ref(), facts) {
+                Some(last) => CopyStep::Exchanges(Some(last)),
+                None => CopyStep::Ids(None),
             },
-            Step::Ids(after) => match self.collect_ids(after.as_ref(), snapshot) {
-                Some(last) => Step::Ids(Some(last)),
-                None => Step::Queues(0),
+            CopyStep::Ids(after) => match self.collect_ids(after.as_ref(), snapshot) {
+                Some(last) => CopyStep::Ids(Some(last)),
+                None => CopyStep::Queues(0),
             },
-            Step::Queues(done) => {
+            CopyStep::Queues(done) => {
                 let ids = snapshot.queues.iter().skip(done).take(SLICE_THINGS);
                 let queues = ids.filter_map(|id| self.queues.get(id));
                 facts.extend(queues.map(|queue| declared(queue)));
                 if done + SLICE_THINGS < snapshot.queues.len() {
-                    Step::Queues(done + SLICE_THINGS)
+                    CopyStep::Queues(done + SLICE_THINGS)
                 } else {
                     snapshot.queues.reverse();
-                    Step::Bindings(None)
+                    CopyStep::Bindings(None)
                 }
             }
-            Step::Bindings(after) => match self.copy_bindings(after.as_ref(), facts) {
-                Some(last) => Step::Bindings(Some(last)),
-                None => Step::Policies,
+            CopyStep::Bindings(after) => match self.copy_bindings(after.as_ref(), facts) {
+                Some(last) => CopyStep::Bindings(Some(last)),
+                None => CopyStep::Policies,
             },
-            Step::Policies => {
+            CopyStep::Policies => {
                 for operator in [false, true] {
                     let policies = self.policies.list(operator).cloned().map(Box::new);
                     facts.extend(policies.map(|policy| {
                         Fact::Topology(TopologyFact::PolicySet { operator, policy })
                     }));
                 }
-                Step::Messages
+                CopyStep::Messages
             }
-            Step::Messages => {
+            CopyStep::Messages => {
                 if self.copy_queues(now, snapshot, &mut slice) {
-                    Step::Messages
+                    CopyStep::Messages
                 } else {
                     let next = snapshot.next_queue;
                     slice
                         .facts
                         .push(Fact::Topology(TopologyFact::QueueIds { next }));
-                    Step::End
+                    CopyStep::End
                 }
             }
-            Step::End => return None,
+            CopyStep::End => return None,
         };
         snapshot.step = next;
         Some(slice)

@@ -78,7 +78,7 @@ impl Vhost {
 }
 
 #[derive(Clone, Debug)]
-struct Held {
+struct HeldVhost {
     user: User,
     serial: u64,
 }
@@ -87,7 +87,7 @@ struct Held {
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     vhosts: BTreeMap<Name, Vhost>,
-    users: BTreeMap<Name, Held>,
+    users: BTreeMap<Name, HeldVhost>,
     global_parameters: BTreeMap<Name, String>,
     default_vhost: Name,
     loopback_users: BTreeSet<Name>,
@@ -286,7 +286,8 @@ impl Registry {
         }
         self.serial += 1;
         let serial = self.serial;
-        self.users.insert(user.name.clone(), Held { user, serial });
+        self.users
+            .insert(user.name.clone(), HeldVhost { user, serial });
     }
 
     fn delete_user(&mut self, name: &Name) {

@@ -12,7 +12,7 @@ use super::template::{Life, stamp};
 
 /// What a consumer does with a delivery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(super) enum Outcome {
+pub(super) enum SettleWith {
     /// accepted
     Accept,
     /// rejected
@@ -25,7 +25,7 @@ pub(super) enum Outcome {
     Hold,
 }
 
-impl Outcome {
+impl SettleWith {
     /// Whether the message is done with after it, as far as this consumer's queue goes.
     pub(super) fn is_final(self) -> bool {
         matches!(self, Self::Accept | Self::Reject | Self::Hold)
@@ -39,7 +39,7 @@ pub(super) struct Manner {
     /// Takes deliveries settled.
     pub(super) settled: bool,
     /// Outcomes of consecutive deliveries, over and over; not empty.
-    pub(super) outcomes: Vec<Outcome>,
+    pub(super) outcomes: Vec<SettleWith>,
     /// Whether a final outcome here is the end the run is about.
     pub(super) counts: bool,
     /// How long messages live that are counted once they are dead.
@@ -66,7 +66,7 @@ struct ConsumerLink {
     /// The delivery that is arriving in several transfers.
     partial: Option<u32>,
     /// Deliveries of one outcome, not yet settled.
-    range: Option<(u32, u32, Outcome)>,
+    range: Option<(u32, u32, SettleWith)>,
 }
 
 impl Consumer {
@@ -122,7 +122,7 @@ impl Consumer {
         if came {
             link.settle_range(connection.output());
             // Who holds what it got takes no more than its first credit.
-            if link.manner.outcomes != [Outcome::Hold] {
+            if link.manner.outcomes != [SettleWith::Hold] {
                 link.top_up(tally.confirmed, connection.output());
             }
         }
@@ -163,13 +163,13 @@ impl ConsumerLink {
         Ok(())
     }
 
-    fn next_outcome(&mut self) -> Outcome {
+    fn next_outcome(&mut self) -> SettleWith {
         let outcome = self
             .manner
             .outcomes
             .get(self.turn)
             .copied()
-            .unwrap_or(Outcome::Accept);
+            .unwrap_or(SettleWith::Accept);
         self.turn = if self.turn + 1 < self.manner.outcomes.len() {
             self.turn + 1
         } else {
@@ -178,7 +178,7 @@ impl ConsumerLink {
         outcome
     }
 
-    fn extend_range(&mut self, id: u32, outcome: Outcome, output: &mut Vec<u8>) {
+    fn extend_range(&mut self, id: u32, outcome: SettleWith, output: &mut Vec<u8>) {
         if let Some((_, last, same)) = &mut self.range
             && *same == outcome
             && last.wrapping_add(1) == id
@@ -195,11 +195,11 @@ impl ConsumerLink {
             return;
         };
         let state = match outcome {
-            Outcome::Hold => return,
-            Outcome::Accept => Item::Described(code::ACCEPTED, Vec::new()),
-            Outcome::Reject => Item::Described(code::REJECTED, Vec::new()),
-            Outcome::Release => Item::Described(code::RELEASED, Vec::new()),
-            Outcome::Modified => Item::Described(code::MODIFIED, vec![Item::Bool(true)]),
+            SettleWith::Hold => return,
+            SettleWith::Accept => Item::Described(code::ACCEPTED, Vec::new()),
+            SettleWith::Reject => Item::Described(code::REJECTED, Vec::new()),
+            SettleWith::Release => Item::Described(code::RELEASED, Vec::new()),
+            SettleWith::Modified => Item::Described(code::MODIFIED, vec![Item::Bool(true)]),
         };
         let fields = vec![
             Item::Bool(true),

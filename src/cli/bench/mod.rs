@@ -28,7 +28,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{EXIT_FAILURE, EXIT_USAGE, complain};
 use connection::Connection;
-use consumer::{Consumer, Manner, Outcome};
+use consumer::{Consumer, Manner, SettleWith};
 use load::Load;
 use management::{Management, QueueSpec};
 use options::{BenchOptions, Presettled};
@@ -36,7 +36,7 @@ use process::Process;
 use producer::{Producer, SendRate};
 use report::Report;
 use tally::Tally;
-use template::{Life, Shape};
+use template::{Life, MessageShape};
 
 /// Why a run could not be made.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -249,7 +249,7 @@ impl BenchOptions {
     #[allow(clippy::cast_precision_loss, reason = "a number of connections")]
     fn attach_producers(&self, run: u64) -> Result<Vec<Producer>, BenchError> {
         let settled = matches!(self.presettled, Presettled::Producers | Presettled::Both);
-        let shape = Shape {
+        let shape = MessageShape {
             size_bytes: self.size,
             durable: self.durable,
             settled,
@@ -291,7 +291,7 @@ impl BenchOptions {
                 consumers.push(attach(&queue, manner.clone())?);
                 continue;
             };
-            let outcomes = vec![Outcome::Reject];
+            let outcomes = vec![SettleWith::Reject];
             let rejecting = Manner {
                 settled: false,
                 outcomes,

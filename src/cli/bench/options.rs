@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::BenchError;
 use super::connection::ConnectTarget;
-use super::consumer::Outcome;
+use super::consumer::SettleWith;
 use super::load::End;
 use super::template::STAMP_BYTES;
 
@@ -74,7 +74,7 @@ pub(super) struct BenchOptions {
     pub(super) credit: u32,
     /// Outcomes of consecutive deliveries, over and over, such as `accept,accept,release`
     #[arg(long, value_enum, value_delimiter = ',', default_value = "accept")]
-    pub(super) outcome: Vec<Outcome>,
+    pub(super) outcome: Vec<SettleWith>,
     /// Reject every message and count it when it arrives from the dead-letter queue
     #[arg(long)]
     pub(super) dead_letter: bool,

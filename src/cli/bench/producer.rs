@@ -6,7 +6,7 @@ use super::BenchError;
 use super::codec::{Performative, code, descriptor, truth, uint};
 use super::connection::{ConnectTarget, Connection, Link, unexpected};
 use super::tally::Tally;
-use super::template::{Shape, Template};
+use super::template::{MessageShape, Template};
 
 /// Encoded bytes gathered before a write.
 const WRITE_BYTES: usize = 64 * 1024;
@@ -35,7 +35,7 @@ impl Producer {
     pub(super) fn attach(
         peer: &ConnectTarget,
         address: &str,
-        shape: &Shape,
+        shape: &MessageShape,
         quota: u64,
         send_rate: Option<SendRate>,
     ) -> Result<Self, BenchError> {

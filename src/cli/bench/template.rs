@@ -9,7 +9,7 @@ const NANOS_PER_MILLI: u64 = 1_000_000;
 
 /// What the messages of a run look like.
 #[derive(Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct MessageShape {
     /// Bytes in the data section.
     pub(super) size_bytes: usize,
     pub(super) durable: bool,
@@ -76,7 +76,7 @@ const TTL_AT: usize = 3 + 3 + 1 + 1 + 1;
 const TRANSFER_BYTES: usize = 64;
 
 impl Template {
-    pub(super) fn new(shape: &Shape, frame_bytes_max: usize) -> Self {
+    pub(super) fn new(shape: &MessageShape, frame_bytes_max: usize) -> Self {
         let message = message(shape);
         let chunks = message.chunks(frame_bytes_max - TRANSFER_BYTES);
         let count = chunks.len();
@@ -134,7 +134,7 @@ pub(super) fn stamp(payload: &[u8], run: u64) -> Option<u64> {
     (u64::from_be_bytes(*sender) == run).then_some(u64::from_be_bytes(*nanos))
 }
 
-fn transfer(shape: &Shape, first: bool, more: bool) -> Vec<Item<'static>> {
+fn transfer(shape: &MessageShape, first: bool, more: bool) -> Vec<Item<'static>> {
     let mut fields = vec![Item::Uint(0)];
     if first {
         // The largest id keeps the place of all four bytes.
@@ -150,7 +150,7 @@ fn transfer(shape: &Shape, first: bool, more: bool) -> Vec<Item<'static>> {
 }
 
 /// The sections: header and data.
-fn message(shape: &Shape) -> Vec<u8> {
+fn message(shape: &MessageShape) -> Vec<u8> {
     let mut out = Vec::with_capacity(shape.size_bytes + TRANSFER_BYTES);
     let mut header = vec![Item::Bool(shape.durable)];
     if shape.life.is_some() {
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn a_message_carries_its_id_and_stamp_in_one_frame_or_many() {
         for (size_bytes, transfers) in [(16, 1), (100, 1), (2_000, 5)] {
-            let shape = Shape {
+            let shape = MessageShape {
                 size_bytes,
                 durable: true,
                 settled: false,
@@ -216,7 +216,7 @@ mod tests {
             (Life::Until(6_000), 5 * second, 1_000, 6 * second),
             (Life::Until(6_000), 7 * second, 0, 7 * second),
         ] {
-            let shape = Shape {
+            let shape = MessageShape {
                 size_bytes: 100,
                 durable: true,
                 settled: false,

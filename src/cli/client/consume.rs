@@ -90,7 +90,7 @@ impl Consume {
 
 /// What came.
 #[derive(Default)]
-struct Taken {
+struct ReceivedMessage {
     count: u64,
     /// Deliveries that go back at the end.
     held: Vec<DeliveryInfo>,
@@ -140,14 +140,14 @@ async fn take(
     address: &str,
     wait: Duration,
     out: Output,
-) -> Result<Taken, Failure> {
+) -> Result<ReceivedMessage, Failure> {
     let many = if task.gives_back() {
         HELD_MAX
     } else {
         u64::MAX
     };
     let count = task.count.unwrap_or(many);
-    let mut taken = Taken::default();
+    let mut taken = ReceivedMessage::default();
     let mut credit = 0;
     while taken.count < count {
         if credit == 0 {

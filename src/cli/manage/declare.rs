@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use clap::{Arg, ArgMatches, Command};
 use serde_json::{Map, Value};
 
-use super::kinds::{Declarable, KINDS, Key, Need, Shape};
+use super::kinds::{Declarable, KINDS, Key, Need, ValueSyntax};
 use super::{confirm, described, parse_json, parse_object, with_other_spelling};
 use crate::cli::api::{Api, Path};
 use crate::cli::exit::{Failure, FailureKind};
@@ -66,7 +66,7 @@ fn command(kind: &'static Declarable, deed: Deed) -> Command {
         let flag = Arg::new(key.name)
             .long(key.name.replace('_', "-"))
             .value_name("VALUE")
-            .allow_hyphen_values(key.shape == Shape::Integer)
+            .allow_hyphen_values(key.shape == ValueSyntax::Integer)
             .help(format!("The same as {}=VALUE", key.name));
         command = command.arg(flag);
     }
@@ -249,14 +249,14 @@ fn take(
         })?;
     let what = |takes: &str| Failure::usage(format!("{name} takes {takes}, not '{text}'"));
     let value = match key.shape {
-        Shape::Text => Value::String(text.to_owned()),
-        Shape::Switch => Value::Bool(text.parse().map_err(|_| what("true or false"))?),
-        Shape::Integer => text
+        ValueSyntax::Text => Value::String(text.to_owned()),
+        ValueSyntax::Switch => Value::Bool(text.parse().map_err(|_| what("true or false"))?),
+        ValueSyntax::Integer => text
             .parse::<i64>()
             .map_err(|_| what("a whole number"))?
             .into(),
-        Shape::Object => parse_object(name, text)?,
-        Shape::Json => parse_json(name, text)?,
+        ValueSyntax::Object => parse_object(name, text)?,
+        ValueSyntax::Json => parse_json(name, text)?,
     };
     match values.insert(key.name, value) {
         None => Ok(()),

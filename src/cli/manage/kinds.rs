@@ -21,7 +21,7 @@ pub(super) struct Key {
     /// Its name, as the API has it.
     pub(super) name: &'static str,
     /// How its value is written.
-    pub(super) shape: Shape,
+    pub(super) shape: ValueSyntax,
     /// Whether it must be given.
     pub(super) need: Need,
     /// What it means.
@@ -30,7 +30,7 @@ pub(super) struct Key {
 
 /// How a value is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Shape {
+pub(super) enum ValueSyntax {
     /// As it is.
     Text,
     /// `true` or `false`.
@@ -56,7 +56,7 @@ pub(super) enum Need {
     Optional,
 }
 
-const fn key(name: &'static str, shape: Shape, need: Need, help: &'static str) -> Key {
+const fn key(name: &'static str, shape: ValueSyntax, need: Need, help: &'static str) -> Key {
     Key {
         name,
         shape,
@@ -67,62 +67,62 @@ const fn key(name: &'static str, shape: Shape, need: Need, help: &'static str) -
 
 const VHOST: Key = key(
     "vhost",
-    Shape::Text,
+    ValueSyntax::Text,
     Need::Optional,
     "vhost, in place of that of -p",
 );
 const ARGUMENTS: Key = key(
     "arguments",
-    Shape::Object,
+    ValueSyntax::Object,
     Need::Default("{}"),
     "arguments, as a JSON object",
 );
 const DURABLE: Key = key(
     "durable",
-    Shape::Switch,
+    ValueSyntax::Switch,
     Need::Default("true"),
     "whether it outlives a restart",
 );
 const AUTO_DELETE: Key = key(
     "auto_delete",
-    Shape::Switch,
+    ValueSyntax::Switch,
     Need::Default("false"),
     "whether it goes with the last that uses it",
 );
 const LIMIT: Key = key(
     "value",
-    Shape::Integer,
+    ValueSyntax::Integer,
     Need::Declaring,
     "the limit; -1 lifts it",
 );
 
 const fn named(help: &'static str) -> Key {
-    key("name", Shape::Text, Need::Always, help)
+    key("name", ValueSyntax::Text, Need::Always, help)
 }
 
 const POLICY_KEYS: &[Key] = &[
     named("name of the policy"),
     key(
         "pattern",
-        Shape::Text,
+        ValueSyntax::Text,
         Need::Declaring,
         "regular expression over names",
     ),
     key(
         "definition",
-        Shape::Object,
+        ValueSyntax::Object,
         Need::Declaring,
         "keys and values, as a JSON object",
     ),
     key(
         "priority",
-        Shape::Integer,
+        ValueSyntax::Integer,
         Need::Default("0"),
         "the highest that matches applies",
     ),
     key(
         "apply-to",
-        Shape::Text,
+        ValueSyntax::Text,
         Need::Default("\"all\""),
         "all, queues, classic_queues, quorum_queues, streams or exchanges",
     ),
@@ -141,7 +141,7 @@ pub(super) const KINDS: &[Declarable] = &[
             AUTO_DELETE,
             key(
                 "type",
-                Shape::Text,
+                ValueSyntax::Text,
                 Need::Optional,
                 "classic or quorum; the same as queue_type",
             ),
@@ -159,7 +159,7 @@ pub(super) const KINDS: &[Declarable] = &[
             named("name of the exchange"),
             key(
                 "type",
-                Shape::Text,
+                ValueSyntax::Text,
                 Need::Declaring,
                 "direct, fanout, topic, headers or x-local-random",
             ),
@@ -167,7 +167,7 @@ pub(super) const KINDS: &[Declarable] = &[
             AUTO_DELETE,
             key(
                 "internal",
-                Shape::Switch,
+                ValueSyntax::Switch,
                 Need::Default("false"),
                 "whether clients may not publish to it",
             ),
@@ -191,32 +191,32 @@ pub(super) const KINDS: &[Declarable] = &[
         keys: &[
             key(
                 "source",
-                Shape::Text,
+                ValueSyntax::Text,
                 Need::Always,
                 "exchange that messages come from",
             ),
             key(
                 "destination",
-                Shape::Text,
+                ValueSyntax::Text,
                 Need::Always,
                 "queue or exchange that they go to",
             ),
             key(
                 "destination_type",
-                Shape::Text,
+                ValueSyntax::Text,
                 Need::Default("\"queue\""),
                 "queue or exchange",
             ),
             key(
                 "routing_key",
-                Shape::Text,
+                ValueSyntax::Text,
                 Need::Optional,
                 "binding key; none is the empty one",
             ),
             ARGUMENTS,
             key(
                 "properties_key",
-                Shape::Text,
+                ValueSyntax::Text,
                 Need::Optional,
                 "to delete one of several: its name in the API",
             ),
@@ -231,16 +231,21 @@ pub(super) const KINDS: &[Declarable] = &[
         place: &["vhosts", "{name}"],
         keys: &[
             named("name of the vhost"),
-            key("description", Shape::Text, Need::Optional, "what it is for"),
+            key(
+                "description",
+                ValueSyntax::Text,
+                Need::Optional,
+                "what it is for",
+            ),
             key(
                 "tags",
-                Shape::Text,
+                ValueSyntax::Text,
                 Need::Optional,
                 "tags with commas between",
             ),
             key(
                 "default_queue_type",
-                Shape::Text,
+                ValueSyntax::Text,
                 Need::Optional,
                 "type of queues declared without one",
             ),
@@ -254,22 +259,22 @@ pub(super) const KINDS: &[Declarable] = &[
         place: &["users", "{name}"],
         keys: &[
             named("name of the user"),
-            key("password", Shape::Text, Need::Optional, "password"),
+            key("password", ValueSyntax::Text, Need::Optional, "password"),
             key(
                 "password_hash",
-                Shape::Text,
+                ValueSyntax::Text,
                 Need::Optional,
                 "salted hash as exported, in its place",
             ),
             key(
                 "hashing_algorithm",
-                Shape::Text,
+                ValueSyntax::Text,
                 Need::Optional,
                 "how that hash was made",
             ),
             key(
                 "tags",
-                Shape::Text,
+                ValueSyntax::Text,
                 Need::Default("\"\""),
                 "tags with commas between",
             ),
@@ -282,22 +287,22 @@ pub(super) const KINDS: &[Declarable] = &[
         about: "what a user may do in a vhost",
         place: &["permissions", "{vhost}", "{user}"],
         keys: &[
-            key("user", Shape::Text, Need::Always, "name of the user"),
+            key("user", ValueSyntax::Text, Need::Always, "name of the user"),
             key(
                 "configure",
-                Shape::Text,
+                ValueSyntax::Text,
                 Need::Declaring,
                 "names to declare, as a regular expression",
             ),
             key(
                 "write",
-                Shape::Text,
+                ValueSyntax::Text,
                 Need::Declaring,
                 "names to publish to, likewise",
             ),
             key(
                 "read",
-                Shape::Text,
+                ValueSyntax::Text,
                 Need::Declaring,
                 "names to consume from, likewise",
             ),
@@ -329,12 +334,17 @@ pub(super) const KINDS: &[Declarable] = &[
         keys: &[
             key(
                 "component",
-                Shape::Text,
+                ValueSyntax::Text,
                 Need::Always,
                 "name of the component",
             ),
             named("name of the parameter"),
-            key("value", Shape::Json, Need::Declaring, "its value, as JSON"),
+            key(
+                "value",
+                ValueSyntax::Json,
+                Need::Declaring,
+                "its value, as JSON",
+            ),
             VHOST,
         ],
         declared: "parameter component=shop name=colour value='\"red\"'",
@@ -353,7 +363,7 @@ pub(super) const KINDS: &[Declarable] = &[
         about: "a limit of a user",
         place: &["user-limits", "{user}", "{name}"],
         keys: &[
-            key("user", Shape::Text, Need::Always, "name of the user"),
+            key("user", ValueSyntax::Text, Need::Always, "name of the user"),
             named("max-connections or max-channels"),
             LIMIT,
         ],

@@ -41,7 +41,7 @@ pub(super) trait Task: Args {
 }
 
 /// A command of the table.
-pub(super) struct Entry {
+pub(super) struct CommandEntry {
     /// Its name.
     pub(super) name: &'static str,
     /// Its part of the command line.
@@ -49,8 +49,8 @@ pub(super) struct Entry {
     run: fn(&ArgMatches, &Api, Output) -> Result<(), Failure>,
 }
 
-const fn entry<T: Task>() -> Entry {
-    Entry {
+const fn entry<T: Task>() -> CommandEntry {
+    CommandEntry {
         name: T::NAME,
         command: || described(T::augment_args(Command::new(T::NAME)), T::EXAMPLES),
         run: |matches, api, out| {
@@ -62,7 +62,7 @@ const fn entry<T: Task>() -> Entry {
 }
 
 /// Every command but those of [`listings`], which have a table of their own.
-const ENTRIES: &[Entry] = &[
+const ENTRIES: &[CommandEntry] = &[
     entry::<policies::SetPolicy>(),
     entry::<policies::ClearPolicy>(),
     entry::<policies::SetOperatorPolicy>(),

@@ -30,7 +30,7 @@ pub(super) enum LookError {
 pub(super) fn look<D: Disk>(disk: &D, depth: Depth) -> Result<Findings, LookError> {
     let mut inspection = Inspection::new(disk, depth)?;
     let mut findings = Findings::default();
-    let mut vhosts: BTreeMap<Name, Reading> = BTreeMap::new();
+    let mut vhosts: BTreeMap<Name, VhostReading> = BTreeMap::new();
     let mut newer = None;
     inspection.replay(|restored| {
         let (lsn, payload, in_checkpoint) = match restored {
@@ -51,7 +51,7 @@ pub(super) fn look<D: Disk>(disk: &D, depth: Depth) -> Result<Findings, LookErro
             }
             Ok((name, record)) => {
                 let vhost = vhosts.entry(name.clone());
-                let vhost = vhost.or_insert_with(|| Reading::new(name));
+                let vhost = vhost.or_insert_with(|| VhostReading::new(name));
                 vhost.take(&record, in_checkpoint);
             }
             Err(why) if why.is_of_newer_version() => {
@@ -77,7 +77,7 @@ pub(super) fn look<D: Disk>(disk: &D, depth: Depth) -> Result<Findings, LookErro
 }
 
 /// What a deleted vhost left behind is nobody's any more.
-fn forget_deleted(fact: &Fact, vhosts: &mut BTreeMap<Name, Reading>) {
+fn forget_deleted(fact: &Fact, vhosts: &mut BTreeMap<Name, VhostReading>) {
     if let Fact::Registry(fact) = fact
         && let RegistryFact::VhostDeleted { name } = &**fact
     {
@@ -86,7 +86,7 @@ fn forget_deleted(fact: &Fact, vhosts: &mut BTreeMap<Name, Reading>) {
 }
 
 /// One vhost while its records are read.
-struct Reading {
+struct VhostReading {
     restoring: Restoring,
     /// The queues that were declared, or deleted after the checkpoint began.
     declared: BTreeSet<QueueId>,
@@ -96,7 +96,7 @@ struct Reading {
     lengths: BTreeMap<Lsn, usize>,
 }
 
-impl Reading {
+impl VhostReading {
     fn new(name: Name) -> Self {
         // Times do not matter: nothing expires here.
         let now = Now::new(Millis::NEVER, Timestamp(0));

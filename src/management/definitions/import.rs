@@ -24,12 +24,12 @@ pub struct Item {
     /// What it is, for people: `queue 'q' in vhost '/'`.
     pub what: String,
     /// What is to be done for it, or why it cannot be.
-    pub step: Result<Step, Problem>,
+    pub step: Result<ImportStep, Problem>,
 }
 
 /// What is to be done for an item.
 #[derive(Debug)]
-pub enum Step {
+pub enum ImportStep {
     /// A change of the registry.
     Change(Change),
     /// A command to the core of a vhost.
@@ -116,11 +116,11 @@ pub fn read(definitions: &Json, vhost: Option<&Name>) -> Result<Vec<Item>, Refus
 /// The item; wrong if it is larger than what is kept.
 fn bounded(item: Item) -> Item {
     let step = item.step.and_then(|step| match step {
-        Step::Change(change) => match change.check_bounds() {
-            Ok(()) => Ok(Step::Change(change)),
+        ImportStep::Change(change) => match change.check_bounds() {
+            Ok(()) => Ok(ImportStep::Change(change)),
             Err(refusal) => Err(Problem::Wrong(refusal.why)),
         },
-        step @ Step::Command(..) => Ok(step),
+        step @ ImportStep::Command(..) => Ok(step),
     });
     Item { step, ..item }
 }

@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use super::super::administration::{Change, NewPassword, UserChange, VhostChange};
 use super::super::http::{Failure, Fields};
-use super::import::{Item, OPERATOR_POLICY, Problem, Reading, Step, VHOST_LIMITS};
+use super::import::{ImportStep, Item, OPERATOR_POLICY, Problem, Reading, VHOST_LIMITS};
 use crate::access::{Password, Tag, UserLimits};
 use crate::base::Name;
 use crate::broker::definition::KEYS;
@@ -35,7 +35,7 @@ pub(super) fn name(fields: &Fields, field: &str) -> Read<Name> {
 }
 
 pub(super) fn user(_: &mut Reading, fields: &Fields) -> Vec<Item> {
-    let read = || -> Read<Step> {
+    let read = || -> Read<ImportStep> {
         let limits = object(fields, "limits")?;
         let password = match (fields.text("password_hash")?, fields.text("password")?) {
             (Some("") | None, None) => NewPassword::None,
@@ -48,7 +48,7 @@ pub(super) fn user(_: &mut Reading, fields: &Fields) -> Vec<Item> {
             }
             (_, Some(password)) => NewPassword::Clear(password.to_owned()),
         };
-        Ok(Step::Change(Change::UserPut {
+        Ok(ImportStep::Change(Change::UserPut {
             name: name(fields, "name")?,
             user: UserChange {
                 password,
@@ -74,7 +74,7 @@ pub(super) fn user(_: &mut Reading, fields: &Fields) -> Vec<Item> {
 pub(super) fn vhost(_: &mut Reading, fields: &Fields) -> Vec<Item> {
     let what = format!("vhost '{}'", shown(fields, "name"));
     let mut unsupported = None;
-    let mut read = || -> Read<Step> {
+    let mut read = || -> Read<ImportStep> {
         let metadata = object(fields, "metadata")?;
         let either = |field: &str| -> Read<Option<String>> {
             let text = fields.text(field)?.or(metadata.text(field)?);
@@ -93,7 +93,7 @@ pub(super) fn vhost(_: &mut Reading, fields: &Fields) -> Vec<Item> {
             unsupported = Some(format!("default_queue_type '{kind}' is not supported"));
             default_queue_type = None;
         }
-        Ok(Step::Change(Change::VhostPut {
+        Ok(ImportStep::Change(Change::VhostPut {
             name: name(fields, "name")?,
             vhost: VhostChange {
                 description: either("description")?,
@@ -115,9 +115,9 @@ pub(super) fn vhost(_: &mut Reading, fields: &Fields) -> Vec<Item> {
 }
 
 pub(super) fn permission(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
-    let read = || -> Read<Step> {
+    let read = || -> Read<ImportStep> {
         let pattern = |field| name(fields, field).map(|pattern| pattern.to_string());
-        Ok(Step::Change(Change::PermissionsPut {
+        Ok(ImportStep::Change(Change::PermissionsPut {
             vhost: reading.vhost(fields)?,
             user: name(fields, "user")?,
             patterns: [pattern("configure")?, pattern("write")?, pattern("read")?],
@@ -131,9 +131,9 @@ pub(super) fn permission(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
 }
 
 pub(super) fn topic_permission(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
-    let read = || -> Read<Step> {
+    let read = || -> Read<ImportStep> {
         let pattern = |field| name(fields, field).map(|pattern| pattern.to_string());
-        Ok(Step::Change(Change::TopicPermissionsPut {
+        Ok(ImportStep::Change(Change::TopicPermissionsPut {
             vhost: reading.vhost(fields)?,
             user: name(fields, "user")?,
             exchange: name(fields, "exchange")?,
@@ -149,9 +149,9 @@ pub(super) fn topic_permission(reading: &mut Reading, fields: &Fields) -> Vec<It
 }
 
 pub(super) fn global_parameter(_: &mut Reading, fields: &Fields) -> Vec<Item> {
-    let read = || -> Read<Step> {
+    let read = || -> Read<ImportStep> {
         let value = fields.get("value").unwrap_or(&Json::Null);
-        Ok(Step::Change(Change::GlobalParameterPut {
+        Ok(ImportStep::Change(Change::GlobalParameterPut {
             name: name(fields, "name")?,
             value: value.to_string(),
         }))
@@ -176,12 +176,12 @@ pub(super) fn parameter(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
     match &*component {
         OPERATOR_POLICY => policy_items(&vhost, true, &Name::from(&*called), &value),
         VHOST_LIMITS => {
-            let limits = || -> Read<Step> {
+            let limits = || -> Read<ImportStep> {
                 let limits = VhostLimits {
                     connections_max: limit(&value, "max-connections")?.map(u64::from),
                     queues_max: limit(&value, "max-queues")?.map(u64::from),
                 };
-                Ok(Step::Change(Change::VhostLimitsPut { vhost, limits }))
+                Ok(ImportStep::Change(Change::VhostLimitsPut { vhost, limits }))
             };
             one(what, limits())
         }
@@ -229,7 +229,7 @@ fn policy_items(vhost: &Name, operator: bool, called: &Name, fields: &Fields) ->
     if definition.is_empty() && !unknown.is_empty() {
         return items;
     }
-    let read = || -> Read<Step> {
+    let read = || -> Read<ImportStep> {
         let spec = PolicySpec {
             name: called.clone(),
             pattern: fields.text("pattern")?.unwrap_or_default(),
@@ -258,7 +258,7 @@ pub(super) fn exchange(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
         shown(fields, "name"),
         shown_vhost(reading, fields)
     );
-    let read = |reading: &mut Reading| -> Read<Step> {
+    let read = |reading: &mut Reading| -> Read<ImportStep> {
         let (vhost, called) = (reading.vhost(fields)?, name(fields, "name")?);
         let kind = name(fields, "type")?;
         if ExchangeKind::parse(&kind).is_err() {
@@ -285,7 +285,7 @@ pub(super) fn queue(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
         shown(fields, "name"),
         shown_vhost(reading, fields)
     );
-    let read = |reading: &mut Reading| -> Read<Step> {
+    let read = |reading: &mut Reading| -> Read<ImportStep> {
         let (vhost, called) = (reading.vhost(fields)?, name(fields, "name")?);
         let arguments = fields.arguments("arguments")?;
         let kind = arguments.iter().find(|(key, _)| *key == "x-queue-type");
@@ -317,7 +317,7 @@ pub(super) fn binding(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
         shown(fields, "destination"),
         shown_vhost(reading, fields),
     );
-    let read = || -> Read<Step> {
+    let read = || -> Read<ImportStep> {
         let (vhost, source) = (reading.vhost(fields)?, name(fields, "source")?);
         let destination = name(fields, "destination")?;
         let to_queue = match fields.text("destination_type")? {
@@ -352,12 +352,12 @@ pub(super) fn binding(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
     one(what, read())
 }
 
-fn one(what: String, step: Read<Step>) -> Vec<Item> {
+fn one(what: String, step: Read<ImportStep>) -> Vec<Item> {
     vec![Item { what, step }]
 }
 
-fn command(vhost: &Name, command: Command) -> Step {
-    Step::Command(vhost.clone(), Box::new(command))
+fn command(vhost: &Name, command: Command) -> ImportStep {
+    ImportStep::Command(vhost.clone(), Box::new(command))
 }
 
 /// The vhost of an item, for messages to people.

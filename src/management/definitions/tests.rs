@@ -3,7 +3,7 @@
 use rstest::rstest;
 use serde_json::{Value as Json, json};
 
-use super::{Problem, Step, read};
+use super::{ImportStep, Problem, read};
 use crate::base::Name;
 
 /// Each item: what it is, and what becomes of it.
@@ -11,8 +11,8 @@ fn outcomes(definitions: &Json, vhost: Option<&str>) -> Vec<(String, String)> {
     let vhost = vhost.map(Name::from);
     let items = read(definitions, vhost.as_ref()).unwrap().into_iter();
     let outcome = |step| match step {
-        Ok(Step::Change(_)) => "change".to_owned(),
-        Ok(Step::Command(vhost, _)) => format!("command in {vhost}"),
+        Ok(ImportStep::Change(_)) => "change".to_owned(),
+        Ok(ImportStep::Command(vhost, _)) => format!("command in {vhost}"),
         Err(Problem::Unsupported(why)) => format!("unsupported: {why}"),
         Err(Problem::Wrong(why)) => format!("wrong: {why}"),
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 /// What a thread is to do next.
-pub(crate) enum Next<T> {
+pub(crate) enum NextJob<T> {
     Job(T),
     /// None came in time.
     Nothing,
@@ -67,7 +67,7 @@ impl<T> Jobs<T> {
     }
 
     /// The next one; waits for it, at most so long.
-    pub(crate) fn next(&self, at_most: Option<Duration>) -> Next<T> {
+    pub(crate) fn next(&self, at_most: Option<Duration>) -> NextJob<T> {
         let mut state = self.state.lock();
         if state.0.is_empty() && !state.1 {
             match at_most {
@@ -78,8 +78,8 @@ impl<T> Jobs<T> {
             }
         }
         if state.1 {
-            return Next::End;
+            return NextJob::End;
         }
-        state.0.pop_front().map_or(Next::Nothing, Next::Job)
+        state.0.pop_front().map_or(NextJob::Nothing, NextJob::Job)
     }
 }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::aside::aside;
-use super::body::{Bodies, Held};
+use super::body::{Bodies, HeldBody};
 use super::reply::{self, Reply};
 use super::users::{self, Of};
 use super::{
@@ -131,7 +131,7 @@ impl Api {
         endpoint: Endpoint,
         (head, body): (&Parts, Body),
         call: &Call<'_>,
-    ) -> Result<Held<'_>, Failure> {
+    ) -> Result<HeldBody<'_>, Failure> {
         if !hyper::body::Body::is_end_stream(&body) {
             let given = head.headers.get(CONTENT_TYPE);
             let given = given.map(|kind| kind.to_str().unwrap_or("?"));

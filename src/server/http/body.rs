@@ -28,13 +28,13 @@ pub(super) struct Bodies {
 
 /// A body, and its part of the room until it is dropped.
 #[derive(Debug)]
-pub(super) struct Held<'a> {
+pub(super) struct HeldBody<'a> {
     pub(super) bytes: Vec<u8>,
     room: Option<SemaphorePermit<'a>>,
     kept: Charge,
 }
 
-impl Held<'_> {
+impl HeldBody<'_> {
     /// What came takes so many bytes now.
     pub(super) fn takes(&mut self, bytes: u64) {
         self.kept.set(bytes);
@@ -56,14 +56,14 @@ impl Bodies {
         headers: &HeaderMap,
         mut body: Body,
         bytes_max: usize,
-    ) -> Result<Held<'_>, Failure> {
+    ) -> Result<HeldBody<'_>, Failure> {
         let announced = headers.get(CONTENT_LENGTH);
         let announced = announced.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
         if announced.is_some_and(|bytes| bytes > bytes_max as u64) {
             return Err(Failure::too_large(bytes_max));
         }
         let begun = now();
-        let mut held = Held {
+        let mut held = HeldBody {
             bytes: Vec::new(),
             room: None,
             kept: self.kept.charge(0),
@@ -87,7 +87,7 @@ impl Bodies {
         }
     }
 
-    async fn makeroom<'a>(&'a self, held: &mut Held<'a>, bytes: usize) -> Result<(), Failure> {
+    async fn makeroom<'a>(&'a self, held: &mut HeldBody<'a>, bytes: usize) -> Result<(), Failure> {
         let wanted = (held.bytes.len() + bytes).saturating_sub(HTTP_BODY_BYTES_MAX);
         let has = held.room.as_ref().map_or(0, SemaphorePermit::num_permits);
         let more = u32::try_from(wanted.saturating_sub(has)).unwrap_or(u32::MAX);

@@ -20,7 +20,7 @@ use crate::management::http::json::message::{self, PayloadEncoding, Showing, Sho
 use crate::management::http::{Failure, Fields, Publication, Query};
 use crate::management::{QueueBody, Refusal};
 use crate::message::{KeyRule, Message, Route};
-use crate::node::Seen;
+use crate::node::ShownMessage;
 use crate::server::Store;
 
 /// What the aliveness test declares and publishes.
@@ -328,7 +328,7 @@ pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
     .await
 }
 
-fn shown(store: Option<&Store>, seen: &Seen, showing: Showing) -> Result<Value, Failure> {
+fn shown(store: Option<&Store>, seen: &ShownMessage, showing: Showing) -> Result<Value, Failure> {
     let message = whole(store, &seen.message)?;
     let shown = Shown {
         message: &message,

@@ -25,11 +25,11 @@ const LINES_MS: u64 = 10_000;
 pub(super) struct Places {
     all_max: usize,
     address_max: usize,
-    taken: Mutex<Taken>,
+    taken: Mutex<PlacesTaken>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct PlacesTaken {
     all: usize,
     by_network: BTreeMap<Vec<u8>, usize>,
     /// Those beyond the bound, the oldest first, and how they are told to go.
@@ -41,7 +41,7 @@ struct Taken {
 
 /// The place of a connection until it is dropped.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldPlace {
     places: Arc<Places>,
     of: Of,
 }
@@ -56,9 +56,9 @@ enum Of {
 #[derive(Debug)]
 pub(super) enum HttpAdmission {
     /// Everything is served.
-    Ordinary(Held),
+    Ordinary(HeldPlace),
     /// `/health` is, until the place is needed.
-    Health(Held, oneshot::Receiver<()>),
+    Health(HeldPlace, oneshot::Receiver<()>),
 }
 
 impl Places {
@@ -95,13 +95,13 @@ impl Places {
         HttpAdmission::Health(self.held(Of::Health(number)), told)
     }
 
-    fn held(self: &Arc<Self>, of: Of) -> Held {
+    fn held(self: &Arc<Self>, of: Of) -> HeldPlace {
         let places = Arc::clone(self);
-        Held { places, of }
+        HeldPlace { places, of }
     }
 }
 
-impl Taken {
+impl PlacesTaken {
     fn note(&mut self, now: Millis, address: IpAddr, (of_address, address_max): (usize, usize)) {
         let (last, beyond) = self.line;
         let beyond = beyond + 1;
@@ -119,7 +119,7 @@ impl Taken {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldPlace {
     fn drop(&mut self) {
         let mut taken = self.places.taken.lock();
         match &self.of {

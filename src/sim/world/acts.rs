@@ -10,7 +10,7 @@ use crate::broker::{
     TopologyCommand,
 };
 use crate::sim::model::{ModelConsumer, ModelQueue, Scene};
-use crate::sim::plan::Step;
+use crate::sim::plan::PlannedStep;
 
 /// Names of bodies that were written ahead: none of a record, none of a spilled piece.
 const FIRST_BLOB: u64 = 1 << 62;
@@ -18,21 +18,21 @@ const FIRST_BLOB: u64 = 1 << 62;
 const BLOB_ONE_IN: u64 = 6;
 
 impl World {
-    pub(super) fn act(&mut self, step: Step) {
+    pub(super) fn act(&mut self, step: PlannedStep) {
         match step {
-            Step::Pass(ms) => self.pass(ms),
-            Step::Consume { queue, settled } => self.consume(queue, settled),
-            Step::Credit {
+            PlannedStep::Pass(ms) => self.pass(ms),
+            PlannedStep::Consume { queue, settled } => self.consume(queue, settled),
+            PlannedStep::Credit {
                 consumer,
                 more,
                 drain,
             } => self.credit(consumer, more, drain),
-            Step::Detach(consumer) => {
+            PlannedStep::Detach(consumer) => {
                 self.apply(Command::ConsumerDetach { consumer });
                 self.forget_consumer(consumer, false);
             }
-            Step::Reconnect => self.reconnect(),
-            Step::Settle {
+            PlannedStep::Reconnect => self.reconnect(),
+            PlannedStep::Settle {
                 consumer,
                 position,
                 outcome,
@@ -53,7 +53,7 @@ impl World {
                         .settle(scene, queue, position, consumer, &outcome);
                 }
             }
-            Step::Plain(command) => self.plain(*command),
+            PlannedStep::Plain(command) => self.plain(*command),
         }
         self.run_model();
         let model = &self.model;

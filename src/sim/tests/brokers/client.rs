@@ -79,7 +79,7 @@ pub(super) struct Link {
 
 /// A delivery that a consumer has and has not settled.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct HeldDelivery {
     pub(super) handle: u32,
     pub(super) message: u64,
     pub(super) queue: String,
@@ -109,7 +109,7 @@ pub(super) struct Session {
     pub(super) sent: BTreeMap<u32, (u32, u64)>,
     /// The same of links that are gone: an outcome may still be on its way.
     pub(super) forgotten: BTreeSet<u32>,
-    pub(super) held: BTreeMap<u32, Held>,
+    pub(super) held: BTreeMap<u32, HeldDelivery>,
     /// Deliveries of links that are gone.
     pub(super) forgotten_held: BTreeSet<u32>,
 }

@@ -381,7 +381,7 @@ fn disposition_of(list: &mut Fields<'_>) -> Result<Frame, wire::DecodeError> {
 
 /// A message as a consumer sees it.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct SeenMessage {
     pub(super) id: u64,
     pub(super) delivery_count: u32,
     /// Entries of its history: queue, reason, count.
@@ -422,7 +422,7 @@ pub(super) fn id_of(bare: &[u8]) -> Result<u64, String> {
     Ok(id)
 }
 
-pub(super) fn read_message(payload: &[u8]) -> Result<Seen, String> {
+pub(super) fn read_message(payload: &[u8]) -> Result<SeenMessage, String> {
     let text = |error: wire::DecodeError| format!("{error} in a message");
     let index = wire::walk(payload).map_err(text)?;
     let header = index.read_header(payload).map_err(text)?;
@@ -442,7 +442,7 @@ pub(super) fn read_message(payload: &[u8]) -> Result<Seen, String> {
             deaths.push((word("queue"), word("reason"), count));
         }
     }
-    Ok(Seen {
+    Ok(SeenMessage {
         id,
         delivery_count: header.delivery_count.unwrap_or(0),
         deaths,

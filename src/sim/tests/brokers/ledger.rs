@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::codec::{Outcome, Seen};
+use super::codec::{Outcome, SeenMessage};
 use crate::broker::queue::MessageState;
 use crate::deaths::{History, Reason};
 
@@ -119,7 +119,7 @@ impl Ledger {
     }
 
     /// A consumer got a message.
-    pub(super) fn deliver(&mut self, seen: &Seen, settled: bool) -> Result<(), String> {
+    pub(super) fn deliver(&mut self, seen: &SeenMessage, settled: bool) -> Result<(), String> {
         self.deliveries += 1;
         self.tell_of(seen.id, seen);
         let known = self.known(seen.id)?;

@@ -16,12 +16,12 @@ use crate::gateway::{Bodies, Environment, GatewayOptions};
 use crate::link::{Identity, LinkOptions};
 use crate::message::KeyRule;
 use crate::node::alarm::{Limits, Watch};
-use crate::node::checkpoint::{Checkpointer, Step};
-use crate::node::committer::{Committer, Next};
+use crate::node::checkpoint::{CheckpointStep, Checkpointer};
+use crate::node::committer::{Committer, CommitterStep};
 use crate::node::pager::{EvictionJob, Pager, SpillTarget};
 use crate::node::paging::{Paging, Worked};
 use crate::node::partials::Partials;
-use crate::node::recover::{Entry, NotRecovered};
+use crate::node::recover::{NotRecovered, RecoveryPlan};
 use crate::node::{Clock, Node, Store, Vhost};
 use crate::record;
 use crate::sim::{Archive, DurableState, durable_state};
@@ -77,7 +77,7 @@ impl Clock for SimClock {
 
 /// How a machine is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
+pub(super) struct MachineShape {
     pub(super) memory_budget: u64,
     pub(super) checkpoint_bytes: u64,
     pub(super) block_shift: u32,
@@ -90,7 +90,7 @@ pub(super) struct Machine {
     pub(super) node: Arc<Node<SimDisk>>,
     pub(super) store: Arc<Store<SimDisk>>,
     pub(super) disk: SimDisk,
-    shape: Shape,
+    shape: MachineShape,
     committer: Committer<SimDisk>,
     more_to_commit: bool,
     checkpointer: Checkpointer<SimDisk>,
@@ -124,7 +124,7 @@ fn store_options() -> store::StoreOptions {
     }
 }
 
-fn core_options(shape: Shape) -> impl Fn(&Name) -> CoreOptions {
+fn core_options(shape: MachineShape) -> impl Fn(&Name) -> CoreOptions {
     move |vhost| CoreOptions {
         block_shift: shape.block_shift,
         unsettled_max: 60,
@@ -184,8 +184,12 @@ fn gateway_options() -> GatewayOptions {
 
 impl Machine {
     /// Starts a node on what a disk holds.
-    pub(super) fn start(disk: SimDisk, shape: Shape, clock: Arc<SimClock>) -> Result<Self, String> {
-        let entry = Entry {
+    pub(super) fn start(
+        disk: SimDisk,
+        shape: MachineShape,
+        clock: Arc<SimClock>,
+    ) -> Result<Self, String> {
+        let entry = RecoveryPlan {
             registry: Registry::new(Name::from(DEFAULT_VHOST), []),
             core_options: core_options(shape),
             store_options: store_options(),
@@ -274,7 +278,7 @@ impl Machine {
         }
         let before = (self.disk.operations(), self.store.durable());
         let was_more = self.more_to_commit;
-        if !was_more && self.committer.poll() != Next::Commit {
+        if !was_more && self.committer.poll() != CommitterStep::Commit {
             return false;
         }
         self.more_to_commit = self.committer.commit().unwrap_or(false);
@@ -385,9 +389,9 @@ impl Machine {
             vhosts.all()
         });
         match step {
-            Step::After(lsn) => self.checkpoint_after = lsn,
-            Step::More => {}
-            Step::Idle => {
+            CheckpointStep::After(lsn) => self.checkpoint_after = lsn,
+            CheckpointStep::More => {}
+            CheckpointStep::Idle => {
                 self.done.checkpoints += u64::from(was_running);
                 return was_running && !self.store.journal().checkpoint_runs();
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::client::{Event, Held, Role, Session, before};
+use super::client::{Event, HeldDelivery, Role, Session, before};
 use super::codec::{self, FlowState, Incoming, Outcome};
 
 impl Session {
@@ -124,7 +124,7 @@ impl Session {
             if held.any(|held| held.handle == own && held.tag == tag) {
                 return Err("a delivery-tag is used twice".to_owned());
             }
-            let held = Held {
+            let held = HeldDelivery {
                 handle: own,
                 message,
                 queue,

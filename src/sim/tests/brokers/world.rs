@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::client::{Client, Event};
 use super::codec;
 use super::ledger::{Counted, Ledger, MessagePlace, Present, story};
-use super::machine::{Done, Machine, Shape, SimClock};
+use super::machine::{Done, Machine, MachineShape, SimClock};
 use super::network::Socket;
 use super::topology::Topology;
 use crate::base::{Position, Random};
@@ -121,7 +121,7 @@ pub(super) struct World {
     disk_random: store::Random,
     pub(super) clock: Arc<SimClock>,
     pub(super) machine: Machine,
-    shape: Shape,
+    shape: MachineShape,
     pub(super) topology: Topology,
     pub(super) clients: Vec<Client>,
     pub(super) sockets: Vec<Socket>,
@@ -170,7 +170,7 @@ impl World {
     pub(super) fn new(trial: Trial) -> Result<Self, String> {
         let mut random = Random::new(trial.seed);
         let clock = SimClock::new();
-        let shape = Shape {
+        let shape = MachineShape {
             memory_budget: if trial.has(Fault::Memory) {
                 1_500 + random.below(8_000)
             } else {
