@@ -2,10 +2,19 @@
 //!
 //! The crate is laid out in rooms on floors; imports go strictly to lower floors:
 //! see `docs/ARCHITECTURE.md`.
+#![cfg_attr(
+    not(all(feature = "cli", feature = "client", feature = "http", feature = "tls")),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "what only a feature left out uses; a build with all of them has no such thing"
+    )
+)]
 
 pub mod access;
 pub mod base;
 pub mod broker;
+#[cfg(feature = "cli")]
 pub mod cli;
 pub mod config;
 pub mod deaths;

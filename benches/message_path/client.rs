@@ -168,11 +168,8 @@ fn attach(role: Role, address: &str) -> Attach {
         rcv_settle_mode: ReceiverSettleMode::First,
         source: Some(Box::new(source)),
         target: Some(Box::new(TargetArchetype::Target(target))),
-        unsettled: None,
-        incomplete_unsettled: false,
         max_message_size: None,
         offered_capabilities: None,
-        desired_capabilities: None,
         properties: None,
     }
 }

@@ -1,7 +1,6 @@
 //! Password hashes: Argon2id for our own, RabbitMQ's salted SHA-256 and SHA-512, so that its
 //! exported users work here.
 
-use aligned_vec::{AVec, ConstAlign};
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use sha2::{Digest, Sha256, Sha512};
 use subtle::ConstantTimeEq;
@@ -15,8 +14,15 @@ pub(super) const ARGON2_BYTES: usize = 32;
 
 /// Alignment of the memory that a hash takes, in bytes. Allocators get what is aligned so coarsely
 /// from the system and give it back at once; what they keep for later would be as much as an idle
-/// broker takes.
+/// broker takes. In a library the allocator is the program's affair.
+#[cfg(feature = "cli")]
 const MEMORY_ALIGN: usize = 128 * 1024;
+
+/// The memory that a hash takes.
+#[cfg(feature = "cli")]
+type Memory = aligned_vec::AVec<Block, aligned_vec::ConstAlign<MEMORY_ALIGN>>;
+#[cfg(not(feature = "cli"))]
+type Memory = Vec<Block>;
 
 /// What one Argon2id hash costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -155,7 +161,10 @@ fn salted<D: Digest>(salt: [u8; RABBIT_SALT_BYTES], password: &[u8]) -> sha2::di
 fn argon2(salt: [u8; SALT_BYTES], cost: Argon2Cost, password: &[u8]) -> Option<[u8; ARGON2_BYTES]> {
     let params = Params::new(cost.memory_kib, cost.passes, 1, Some(ARGON2_BYTES)).ok()?;
     let mut digest = [0; ARGON2_BYTES];
-    let mut memory = AVec::<Block, ConstAlign<MEMORY_ALIGN>>::new(MEMORY_ALIGN);
+    #[cfg(feature = "cli")]
+    let mut memory = Memory::new(MEMORY_ALIGN);
+    #[cfg(not(feature = "cli"))]
+    let mut memory = Memory::new();
     memory.try_reserve_exact(params.block_count()).ok()?;
     memory.resize(params.block_count(), Block::new());
     let hasher = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);

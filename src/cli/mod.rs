@@ -7,6 +7,7 @@
 
 mod api;
 mod bench;
+#[cfg(feature = "client")]
 mod client;
 mod deaths;
 mod describe;
@@ -58,8 +59,10 @@ pub fn main() -> ExitCode {
     if serves {
         return serve::run(behind);
     }
-    let managed = manage::run(name, &matches, behind);
-    if let Some(ended) = managed.or_else(|| client::run(name, &matches, behind)) {
+    let ended = manage::run(name, &matches, behind);
+    #[cfg(feature = "client")]
+    let ended = ended.or_else(|| client::run(name, &matches, behind));
+    if let Some(ended) = ended {
         return end(ended);
     }
     if let Some(flag) = Flags::first_given(&matches) {
@@ -101,11 +104,13 @@ fn root() -> Command {
 /// The whole command line, for parsing and for help.
 fn command() -> Command {
     // Understood in front of a command as well, as rabbitmqadmin has it; shown with each command.
-    Flags::of(root())
+    let command = Flags::of(root())
         .mut_args(|arg| arg.hide(true))
         .subcommand(serve::command())
-        .subcommands(manage::commands())
-        .subcommands(client::commands())
+        .subcommands(manage::commands());
+    #[cfg(feature = "client")]
+    let command = command.subcommands(client::commands());
+    command
         .subcommand(bench::command())
         .subcommand(store::command())
         .subcommand(describe::completions_command())

@@ -10,12 +10,14 @@
 //! Read first: [`Settings`], then [`load()`].
 
 mod error;
+#[cfg(feature = "cli")]
 mod load;
 mod settings;
 mod table;
 mod values;
 
 pub use error::ConfigError;
+#[cfg(feature = "cli")]
 pub use load::{
     Given, changed, default_texts, from_environment, from_file, from_flag, from_state_directory,
     load,

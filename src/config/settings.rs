@@ -3,8 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
 use crate::base::limits;
 
 use super::values::{
@@ -29,8 +27,9 @@ pub const ANY_VHOST: &str = "*";
 
 /// Everything that can be set. [`Settings::default`] is the one source of defaults; what each
 /// setting means is said once, in [`super::TABLE`].
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cli", serde(rename_all = "kebab-case", deny_unknown_fields))]
 #[allow(
     missing_docs,
     reason = "each field is described in config::TABLE, under its own name"

@@ -29,7 +29,8 @@ use crate::broker::{Command, Consume, ObjectKind, QueueCommand, Reply, TopologyC
 use crate::deaths::Evidence;
 use crate::link::{LinkHandle, SessionHandle};
 use crate::wire::performative::{
-    Attach, AttachAnswer, Error, Role, SenderSettleMode, TargetArchetype, Terminus, selector_text,
+    Attach, AttachAnswer, Error, Fields, Role, SenderSettleMode, TargetArchetype, Terminus,
+    selector_text,
 };
 
 /// A link of the engine: its handle and its session.
@@ -296,7 +297,7 @@ fn kept_bytes(attach: &Attach) -> u64 {
     let addresses = [source.and_then(|source| source.address.as_deref()), target];
     let addresses = addresses.into_iter().flatten().map(str::len);
     let filters = source.and_then(|source| source.filter.as_ref());
-    let filters = filters.into_iter().flat_map(|filters| filters.values());
+    let filters = filters.into_iter().flat_map(Fields::values);
     let selectors = filters.filter_map(selector_text).map(|text| 4 * text.len());
     let texts = addresses.chain(selectors).sum::<usize>() + attach.name.len();
     texts as u64

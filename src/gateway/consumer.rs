@@ -12,7 +12,7 @@ use crate::broker::{Command, ConsumerEnd, Delivery, Outcome, Settle, SettleRun};
 use crate::deaths::Evidence;
 use crate::link::{LinkHandle, Sending, Unsendable};
 use crate::message::DeliveryView;
-use crate::wire::performative::{DeliveryState, Error, condition_symbol, encode_fields};
+use crate::wire::performative::{DeliveryState, Error, encode_fields};
 
 /// Message format of an AMQP message. [AMQP 3.2.16]
 const MESSAGE_FORMAT: u32 = 0;
@@ -299,8 +299,8 @@ fn answer(state: DeliveryState) -> DeliveryState {
 /// Whether an error is longer than what is sent back.
 fn is_long(error: &Error) -> bool {
     let description = error.description.as_ref().map_or(0, String::len);
-    let condition = condition_symbol(&error.condition).as_str().len();
-    let info = error.info.as_ref().and_then(|info| encode_fields(info));
+    let condition = error.condition.as_str().len();
+    let info = error.info.as_ref().map(|info| encode_fields(info));
     description + condition + info.map_or(0, |info| info.len()) > ANSWER_BYTES_MAX
 }
 
@@ -309,8 +309,8 @@ fn evidence(consumer: &Arc<Evidence>, error: Option<&Error>) -> Arc<Evidence> {
     let Some(error) = error else {
         return Arc::clone(consumer);
     };
-    let condition = condition_symbol(&error.condition);
-    let info = error.info.as_ref().and_then(|info| encode_fields(info));
+    let condition = &error.condition;
+    let info = error.info.as_ref().map(|info| encode_fields(info));
     let description = error.description.as_deref();
     Arc::new(consumer.with_error(condition.as_str(), description, info.as_ref()))
 }

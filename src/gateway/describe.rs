@@ -4,8 +4,8 @@ use super::Gateway;
 use super::links::LinkKind;
 use super::publisher::Destination;
 use crate::base::{ConsumerId, Name};
-use crate::wire::performative::{Open, encode_fields};
-use crate::wire::{Value, decode_value};
+use crate::wire::Value;
+use crate::wire::performative::Open;
 
 /// A connection that is open.
 #[derive(Clone, PartialEq, Debug)]
@@ -31,13 +31,12 @@ pub struct ConnectionInfo {
 impl ConnectionInfo {
     /// What the peer says of itself, and who it is to us.
     pub(super) fn new(open: &Open, (user, vhost): (&Name, &Name), mechanism: &Name) -> Self {
-        let properties = open.properties.as_ref().and_then(encode_fields);
-        let properties = properties.and_then(|encoded| decode_value(&encoded).ok());
+        let properties = open.properties.clone().unwrap_or_default().to_value();
         Self {
             user: user.clone(),
             vhost: vhost.clone(),
             container: Name::from(open.container_id.as_str()),
-            properties: properties.map_or_else(|| Value::Map(Vec::new()), |(value, _)| value),
+            properties,
             mechanism: mechanism.clone(),
             frame_max: open.max_frame_size.0,
             channel_max: open.channel_max.0,

@@ -15,8 +15,8 @@ use crate::base::Name;
 use crate::broker::{Command, QueueCommand};
 use crate::link::LinkHandle;
 use crate::wire::performative::{
-    Attach, Error, FieldArray, FieldValue, Fields, Released, Source, Symbol, Target,
-    TargetArchetype, Terminus, TerminusOutcome, fields, is_delete_on_close,
+    Attach, DeliveryState, Error, Fields, Source, Symbol, Target, TargetArchetype, Terminus, Value,
+    fields, is_delete_on_close,
 };
 
 /// Node property: how long the node lives. [AMQP 3.5.9]
@@ -56,8 +56,8 @@ impl Gateway {
         let mut source = Box::new(source.clone());
         source.address = Some(address(&queue));
         source.dynamic_node_properties = kept_properties(source.dynamic_node_properties.take());
-        source.default_outcome = Some(TerminusOutcome::Released(Released {}));
-        let outcomes = || FieldArray::from(OUTCOMES.map(Symbol::from).to_vec());
+        source.default_outcome = Some(DeliveryState::Released);
+        let outcomes = || OUTCOMES.map(Symbol::from).to_vec();
         source.outcomes.get_or_insert_with(outcomes);
         self.declare_dynamic(handle, queue.clone(), DynamicTerminus::Source(source));
         Ok(Some(queue))
@@ -164,15 +164,15 @@ fn check_capabilities<'a>(wanted: Option<impl Iterator<Item = &'a Symbol>>) -> R
 
 /// What the node is of what was asked for: its lifetime. [AMQP 3.5.9]
 fn kept_properties(asked: Option<Fields>) -> Option<Fields> {
-    let policy = asked?.get(&Symbol::from(LIFETIME_POLICY))?.clone();
+    let policy = asked?.get(LIFETIME_POLICY)?.clone();
     Some(fields([(LIFETIME_POLICY, policy)]))
 }
 
 /// A lifetime is that of the link, or of nobody we know.
 fn check_properties(properties: Option<&Fields>) -> Result<(), Error> {
-    let policy = properties.and_then(|fields| fields.get(&Symbol::from(LIFETIME_POLICY)));
+    let policy = properties.and_then(|fields| fields.get(LIFETIME_POLICY));
     let is_known = match policy {
-        None | Some(FieldValue::Null) => true,
+        None | Some(Value::Null) => true,
         Some(policy) => is_delete_on_close(policy),
     };
     if is_known {

@@ -8,7 +8,7 @@ use crate::broker::Error as CoreError;
 use crate::management::RequestError;
 use crate::message::MessageError;
 use crate::wire::performative::{
-    AmqpError, ConnectionError, DeliveryState, Error, FieldValue, LinkError, Symbol, error, fields,
+    AmqpError, ConnectionError, DeliveryState, Error, LinkError, Value, error, fields,
 };
 
 /// `rejected` for this reason.
@@ -137,8 +137,8 @@ pub(super) fn queue_deleted() -> Error {
 /// A full queue under `reject-publish`: names the queue and the reason. [dead-lettering part 7]
 pub(super) fn queue_full(queue: &str) -> Error {
     let info = fields([
-        ("queue", FieldValue::String(queue.to_owned())),
-        ("reason", FieldValue::Symbol(Symbol::from("maxlen"))),
+        ("queue", Value::String(queue.to_owned())),
+        ("reason", Value::symbol("maxlen")),
     ]);
     let description = format!("queue '{queue}' is full");
     Error::new(

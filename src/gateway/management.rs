@@ -10,8 +10,7 @@ use crate::base::limits::MANAGEMENT_REQUEST_BYTES_MAX;
 use crate::link::{LinkHandle, Sending};
 use crate::management::{Outcome, Prepared, RequestError};
 use crate::wire::performative::{
-    Attach, AttachAnswer, Error, FieldValue, Fields, SenderSettleMode, Symbol, TargetArchetype,
-    fields,
+    Attach, AttachAnswer, Error, Fields, SenderSettleMode, TargetArchetype, Value, fields,
 };
 
 /// Link property of both halves.
@@ -22,16 +21,12 @@ const REQUEST_CREDIT: u32 = 8;
 /// Whether an attach asks for one half of a pair: `paired` is true, and the requesting half sends
 /// settled.
 pub(super) fn is_pair_half(attach: &Attach) -> bool {
-    let paired = attach
-        .properties
-        .as_ref()
-        .and_then(|map| map.get(&Symbol::from(PAIRED)));
-    matches!(paired, Some(FieldValue::Bool(true)))
-        && attach.snd_settle_mode == SenderSettleMode::Settled
+    let paired = attach.properties.as_ref().and_then(|map| map.get(PAIRED));
+    matches!(paired, Some(Value::Bool(true))) && attach.snd_settle_mode == SenderSettleMode::Settled
 }
 
 fn pair_properties() -> Fields {
-    fields([(PAIRED, FieldValue::Bool(true))])
+    fields([(PAIRED, Value::Bool(true))])
 }
 
 impl Gateway {

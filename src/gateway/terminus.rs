@@ -6,7 +6,7 @@ use super::errors;
 use crate::deaths::Encoding;
 use crate::filter::Selector;
 use crate::wire::performative::{
-    Attach, DistributionMode, Error, FieldValue, Source, Symbol, TargetArchetype, selector_text,
+    Attach, DistributionMode, Error, Fields, Source, TargetArchetype, Value, selector_text,
 };
 
 /// Link property: consumers of higher priority are served first.
@@ -29,7 +29,7 @@ pub(super) fn target_address(attach: &Attach) -> Result<Option<&str>, Error> {
         None => Err(errors::invalid_field(
             "the attach of a sender needs a target",
         )),
-        Some(TargetArchetype::Coordinator(_)) => {
+        Some(TargetArchetype::Coordinator) => {
             Err(errors::not_implemented("transactions are not offered"))
         }
         Some(TargetArchetype::Target(target)) => Ok(target.address.as_deref()),
@@ -79,7 +79,7 @@ pub(super) fn selector(source: Option<&Source>) -> Result<Option<Arc<Selector>>,
     let filters = source.and_then(|source| source.filter.as_ref());
     let mut texts = filters
         .into_iter()
-        .flat_map(|filters| filters.values())
+        .flat_map(Fields::values)
         .filter_map(selector_text);
     let Some(text) = texts.next() else {
         return Ok(None);
@@ -89,21 +89,21 @@ pub(super) fn selector(source: Option<&Source>) -> Result<Option<Arc<Selector>>,
     Ok(Some(Arc::new(selector)))
 }
 
-fn property<'a>(attach: &'a Attach, key: &str) -> Option<&'a FieldValue> {
-    attach.properties.as_ref()?.get(&Symbol::from(key))
+fn property<'a>(attach: &'a Attach, key: &str) -> Option<&'a Value> {
+    attach.properties.as_ref()?.get(key)
 }
 
 pub(super) fn priority(attach: &Attach) -> Result<i32, Error> {
     let value = match property(attach, PRIORITY) {
-        None | Some(FieldValue::Null) => return Ok(0),
-        Some(FieldValue::Byte(value)) => Some(i32::from(*value)),
-        Some(FieldValue::Short(value)) => Some(i32::from(*value)),
-        Some(FieldValue::Int(value)) => Some(*value),
-        Some(FieldValue::Long(value)) => i32::try_from(*value).ok(),
-        Some(FieldValue::Ubyte(value)) => Some(i32::from(*value)),
-        Some(FieldValue::Ushort(value)) => Some(i32::from(*value)),
-        Some(FieldValue::Uint(value)) => i32::try_from(*value).ok(),
-        Some(FieldValue::Ulong(value)) => i32::try_from(*value).ok(),
+        None | Some(Value::Null) => return Ok(0),
+        Some(Value::Byte(value)) => Some(i32::from(*value)),
+        Some(Value::Short(value)) => Some(i32::from(*value)),
+        Some(Value::Int(value)) => Some(*value),
+        Some(Value::Long(value)) => i32::try_from(*value).ok(),
+        Some(Value::Ubyte(value)) => Some(i32::from(*value)),
+        Some(Value::Ushort(value)) => Some(i32::from(*value)),
+        Some(Value::Uint(value)) => i32::try_from(*value).ok(),
+        Some(Value::Ulong(value)) => i32::try_from(*value).ok(),
         Some(_) => None,
     };
     value.ok_or_else(|| errors::invalid_field(format_args!("{PRIORITY} takes a 32-bit integer")))
@@ -111,8 +111,8 @@ pub(super) fn priority(attach: &Attach) -> Result<i32, Error> {
 
 pub(super) fn exclusive(attach: &Attach) -> Result<bool, Error> {
     match property(attach, EXCLUSIVE) {
-        None | Some(FieldValue::Null) => Ok(false),
-        Some(FieldValue::Bool(exclusive)) => Ok(*exclusive),
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(exclusive)) => Ok(*exclusive),
         Some(_) => Err(errors::invalid_field(format_args!(
             "{EXCLUSIVE} takes a boolean"
         ))),
@@ -121,9 +121,8 @@ pub(super) fn exclusive(attach: &Attach) -> Result<bool, Error> {
 
 pub(super) fn deaths_encoding(attach: &Attach) -> Result<Encoding, Error> {
     let word = match property(attach, DEATHS_ENCODING) {
-        None | Some(FieldValue::Null) => return Ok(Encoding::default()),
-        Some(FieldValue::String(word)) => word.as_str(),
-        Some(FieldValue::Symbol(word)) => word.as_str(),
+        None | Some(Value::Null) => return Ok(Encoding::default()),
+        Some(Value::String(word) | Value::Symbol(word)) => word.as_str(),
         Some(_) => "",
     };
     match word {

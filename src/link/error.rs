@@ -7,8 +7,7 @@ use crate::base::limits::{
 };
 use crate::wire::frame::FrameError;
 use crate::wire::performative::{
-    AmqpError, ConnectionError, Error, ErrorCondition, LinkError, PerformativeError, SessionError,
-    error,
+    AmqpError, ConnectionError, Error, LinkError, PerformativeError, SessionError, Symbol, error,
 };
 
 /// What an error ends. [AMQP 2.8.14 to 2.8.18]
@@ -103,7 +102,7 @@ pub(super) enum Violation {
 
 impl Violation {
     /// The one table of errors: what each ends, and under which condition.
-    fn verdict(&self) -> (Scope, ErrorCondition) {
+    fn verdict(&self) -> (Scope, Symbol) {
         use Scope::{Connection, Link, Session};
         match self {
             Self::Frame(_) | Self::Channel { .. } | Self::WrongLayer => {

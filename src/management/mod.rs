@@ -5,19 +5,22 @@
 //! rights are checked before anything is changed. Never: no links, no credit (the gateway's), no
 //! sockets, no clock.
 //!
-//! Read first: [`Prepared`], [`Operations`], [`http`].
+//! Read first: [`Prepared`], [`Operations`], `http`.
 
 mod administration;
 mod answer;
 mod body;
 mod bounds;
+#[cfg(feature = "http")]
 pub mod definitions;
+#[cfg(feature = "http")]
 pub mod http;
 mod node;
 mod operations;
 mod path;
 pub mod rates;
 mod refusal;
+pub mod samples;
 pub(crate) mod token;
 
 pub use administration::{

@@ -11,6 +11,7 @@ use tracing::Instrument;
 
 use super::connection::Driver;
 use super::handle::ConnectionHandle;
+#[cfg(feature = "http")]
 use super::http;
 use super::shared::Shared;
 use super::sockets::Listeners;
@@ -27,6 +28,7 @@ pub(super) fn listen(listeners: Listeners, shared: &Arc<Shared>) {
     for listener in listeners.amqp {
         shared.spawn(accept(listener, Arc::clone(shared), None));
     }
+    #[cfg(feature = "http")]
     if let Some(listener) = listeners.http {
         shared.spawn(http::accept(listener, Arc::clone(shared), None));
     }
@@ -34,6 +36,7 @@ pub(super) fn listen(listeners: Listeners, shared: &Arc<Shared>) {
     for listener in listeners.amqps {
         shared.spawn(accept(listener, Arc::clone(shared), Some(Arc::clone(&tls))));
     }
+    #[cfg(feature = "http")]
     for listener in listeners.https {
         shared.spawn(http::accept(
             listener,

@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::yielding::either;
 use super::{BrokerDisk, Pager};
 use crate::node::alarm::{Limits, Watch};
 
@@ -29,10 +30,10 @@ pub(super) async fn watch(
         } else {
             let kept = watch.board.connections();
             let above = kept.bytes().saturating_add(GROWTH_BYTES);
-            tokio::select! {
-                () = tokio::time::sleep(IDLE) => {}
-                () = pager.grown_by(GROWTH_BYTES) => still = 0,
-                () = poll_fn(|context| kept.poll_above(context, above)) => still = 0,
+            let grown = poll_fn(|context| kept.poll_above(context, above));
+            let grown = either(pager.grown_by(GROWTH_BYTES), grown);
+            if tokio::time::timeout(IDLE, grown).await.is_ok() {
+                still = 0;
             }
         }
         let seen = watch.look(limits());

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use tokio::io::DuplexStream;
 
 use super::admin::Admin;
+#[cfg(feature = "http")]
 use super::definitions::{self, DefinitionsFile};
-use super::errors::StartError;
+use super::errors::{StartError, TlsError};
 use super::shared::Shared;
 use super::stats::Stats;
-use super::tls::TlsError;
-use super::{accept, descriptors, setup, start};
+use super::{accept, descriptors, features, setup, start};
 use crate::access::Peer;
 use crate::config::Settings;
 use crate::metrics::Detail;
@@ -50,16 +50,21 @@ impl Broker {
         if let Some((name, why)) = settings.problem() {
             return Err(StartError::Setting { name, why });
         }
+        features::check(&settings)?;
         let settings = descriptors::fit(settings);
-        let file = settings.definitions.as_deref();
-        let file = file.map(DefinitionsFile::read).transpose()?;
+        #[cfg(feature = "http")]
+        let file = {
+            let file = settings.definitions.as_deref();
+            file.map(DefinitionsFile::read).transpose()?
+        };
+        #[cfg(feature = "http")]
         let brings_users = file.as_ref().is_some_and(DefinitionsFile::has_users);
+        #[cfg(not(feature = "http"))]
+        let brings_users = false;
         let (shared, listeners) = start::start(settings, brings_users).await?;
         let admin = Admin::new(Arc::clone(&shared));
-        definitions::finish_interrupted(&admin).await;
-        if let Some(file) = file {
-            file.load(&admin).await?;
-        }
+        #[cfg(feature = "http")]
+        definitions::import_at_start(&admin, file).await?;
         setup::say_users(&shared.settings, &admin.registry());
         accept::listen(listeners, &shared);
         Ok(Self { shared })

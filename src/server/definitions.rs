@@ -255,9 +255,21 @@ async fn with_hashes(mut json: Json) -> Result<(Json, bool), Refusal> {
     Ok((json, is_changed))
 }
 
+/// Carries out what a crash cut off, then imports the file that the settings name.
+pub(super) async fn import_at_start(
+    admin: &Admin,
+    file: Option<DefinitionsFile>,
+) -> Result<(), StartError> {
+    finish_interrupted(admin).await;
+    match file {
+        Some(file) => file.load(admin).await,
+        None => Ok(()),
+    }
+}
+
 /// Carries out what a crash cut off. What is refused now is said in the log: it is no reason not to
 /// start.
-pub(super) async fn finish_interrupted(admin: &Admin) {
+async fn finish_interrupted(admin: &Admin) {
     let Some(import) = admin.registry().import().cloned() else {
         return;
     };
@@ -303,7 +315,7 @@ impl DefinitionsFile {
     }
 
     /// Imports it.
-    pub(super) async fn load(&self, admin: &Admin) -> Result<(), StartError> {
+    async fn load(&self, admin: &Admin) -> Result<(), StartError> {
         let imported = admin.import_definitions(&self.json, None).await;
         imported.map_err(|refusal| cannot_load(&self.file, refusal.why))?;
         Ok(())

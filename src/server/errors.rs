@@ -2,10 +2,19 @@
 
 use thiserror::Error;
 
-use super::tls::TlsError;
 use crate::access::PatternError;
 use crate::broker::registry::RegistryError;
 use crate::wire::performative::{ConnectionError, Error as AmqpError, error};
+
+/// What is wrong with a file.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{file}: {why}")]
+pub struct TlsError {
+    /// Which file.
+    pub file: String,
+    /// What is wrong with it.
+    pub why: String,
+}
 
 /// Why a broker could not start. The operator's fault, or the machine's.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]

@@ -20,22 +20,30 @@ mod builder;
 mod checkpoint;
 mod clock;
 mod connection;
+#[cfg(feature = "http")]
 mod definitions;
 mod descriptors;
 mod errors;
 mod expiry;
+mod features;
 mod handle;
 mod health;
+#[cfg(feature = "http")]
 mod http;
 mod journal;
+#[cfg(feature = "cli")]
 mod live;
+#[cfg(feature = "cli")]
 mod log;
 mod login;
 mod metrics;
 mod paging;
+#[cfg(feature = "cli")]
 mod process;
+#[cfg(feature = "http")]
 mod rates;
 mod recover;
+#[cfg(feature = "cli")]
 mod service;
 mod setup;
 mod shared;
@@ -43,6 +51,7 @@ mod sockets;
 mod start;
 mod stats;
 mod timer;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
 mod yielding;
 
@@ -65,8 +74,9 @@ pub use crate::node::{Alarms, LockHolds, VhostStats};
 pub use admin::Admin;
 pub use broker::Broker;
 pub use builder::Builder;
+#[cfg(feature = "http")]
 pub use definitions::{Imported, LeftOut};
-pub use errors::StartError;
+pub use errors::{StartError, TlsError};
+#[cfg(feature = "cli")]
 pub use process::run;
 pub use stats::{JournalStats, MemoryStats, Stats};
-pub use tls::TlsError;

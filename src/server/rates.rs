@@ -10,7 +10,7 @@ use super::shared::Shared;
 use super::yielding::give_way;
 use crate::base::limits::LISTING_SLICE;
 use crate::base::{Millis, Name};
-use crate::management::http::json::stats::{ChurnSample, ConnectionSample, QueueSeen, VhostSample};
+use crate::management::samples::{ChurnSample, ConnectionSample, QueueSeen, VhostSample};
 use crate::node::Failed;
 
 /// How often it is looked whether rates are wanted, while they are not.

@@ -20,7 +20,7 @@ use crate::message::KeyRule;
 use crate::node::Node;
 use crate::node::partials::Partials;
 use crate::store::{self, GroupCommit, SyncPolicy};
-use crate::wire::performative::{FieldValue, Symbol, fields};
+use crate::wire::performative::{Symbol, Value, fields};
 
 use super::clock::SystemClock;
 use super::errors::StartError;
@@ -271,9 +271,8 @@ pub(super) fn seed() -> Seed {
 }
 
 /// What names of temporary queues begin with: those of an earlier start must not mean these.
-#[allow(clippy::disallowed_methods, reason = "ids are made here, at the edge")]
 fn temporary_prefix() -> String {
-    format!("{TEMPORARY_PREFIX}{}-", uuid::Uuid::new_v4().simple())
+    format!("{TEMPORARY_PREFIX}{:032x}-", u128::from_ne_bytes(random()))
 }
 
 /// How the core of a vhost is made.
@@ -359,7 +358,7 @@ fn identity(settings: &Settings) -> Identity {
     } else {
         own
     };
-    let text = |text: &str| FieldValue::String(text.to_owned());
+    let text = |text: &str| Value::String(text.to_owned());
     let mut properties = vec![
         ("node", text(&settings.node_name)),
         ("cluster_name", text(&settings.node_name)),

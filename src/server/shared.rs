@@ -19,7 +19,7 @@ use super::timer;
 use super::tls::Tls;
 use crate::base::{ConnectionId, Millis};
 use crate::config::Settings;
-use crate::management::http::json::stats::{ChurnSample, ConnectionSample};
+use crate::management::samples::{ChurnSample, ConnectionSample};
 use crate::node::{Node, Sampled};
 use crate::store::{StoreState, StoreStats};
 

@@ -9,7 +9,6 @@ use tokio::net::{TcpListener, TcpSocket, lookup_host};
 use super::errors::StartError;
 use super::tls::Tls;
 use crate::config::{HttpListen, ListenAddress, Settings};
-use crate::management::http::json::overview::Listener;
 
 /// Connections that wait to be taken; the system may allow fewer. Clients beyond it try again after one
 /// second, two, four, so after a restart all of them must find room.
@@ -53,31 +52,6 @@ pub(super) struct Addresses {
     pub(super) http: Option<SocketAddr>,
     /// HTTP over TLS.
     pub(super) https: Vec<SocketAddr>,
-}
-
-impl Addresses {
-    /// Where one can connect.
-    pub(super) fn listeners(&self) -> Vec<Listener> {
-        let of = |protocol, addresses: &[SocketAddr]| -> Vec<_> {
-            addresses
-                .iter()
-                .map(|address| (protocol, *address))
-                .collect()
-        };
-        let all = [
-            of("amqp", &self.amqp),
-            of("amqp/ssl", &self.amqps),
-            of("http", self.http.as_slice()),
-            of("https", &self.https),
-        ];
-        let all = all.into_iter().flatten();
-        let listeners = all.map(|(protocol, address)| Listener {
-            protocol,
-            address: address.ip(),
-            port: address.port(),
-        });
-        listeners.collect()
-    }
 }
 
 /// The sockets of a broker, bound and not served yet.
@@ -135,7 +109,7 @@ async fn bind_all(addresses: &[ListenAddress]) -> Result<Vec<TcpListener>, Start
 
 /// Binds the address of the settings, if there is one; with `auto`, if it is free.
 async fn bind_http(setting: &HttpListen) -> Result<Option<TcpListener>, StartError> {
-    let Some(address) = setting.address() else {
+    let Some(address) = setting.address().filter(|_| cfg!(feature = "http")) else {
         return Ok(None);
     };
     match bind(&address).await {

@@ -10,10 +10,12 @@ use parking_lot::{Mutex, RwLock};
 use super::clock::SystemClock;
 use super::errors::StartError;
 use super::login::Logins;
+#[cfg(feature = "http")]
+use super::rates;
 use super::recover::{self, Recovered};
 use super::shared::{ConnectionRates, Shared, Threads};
 use super::sockets::Listeners;
-use super::{alarm, checkpoint, journal, paging, rates, setup};
+use super::{alarm, checkpoint, journal, paging, setup};
 use crate::config::Settings;
 use crate::node::alarm::Limits;
 use crate::node::checkpoint::Checkpointer;
@@ -77,6 +79,7 @@ fn watch(shared: &Arc<Shared>) {
     };
     let pager = Arc::clone(&shared.node.pager);
     shared.spawn(alarm::watch(shared.node.watch(), pager, limits));
+    #[cfg(feature = "http")]
     shared.spawn(rates::sample(Arc::clone(shared)));
     if let Some(store) = &shared.node.store {
         let after_bytes = shared.settings.checkpoint_after.0;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Vhost;
 use super::clock::SystemClock;
-use super::yielding::Turns;
+use super::yielding::{Turns, either};
 
 /// How long the work of a vhost waits each time for the journal to catch up.
 const JOURNAL_MOMENT: Duration = Duration::from_millis(1);
@@ -22,9 +22,7 @@ pub(super) async fn run(vhost: Arc<Vhost>, clock: SystemClock) {
             }
             continue;
         }
-        tokio::select! {
-            () = tokio::time::sleep_until(clock.instant(due)) => {}
-            () = vhost.earlier() => {}
-        }
+        let due = tokio::time::sleep_until(clock.instant(due));
+        either(due, vhost.earlier()).await;
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::{Mutex, RwLock};
-use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
@@ -20,7 +19,8 @@ use x509_cert::der::Decode;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 
-use super::expiry::{self, Ending};
+use super::errors::TlsError;
+use super::expiry::Ending;
 use crate::access::{Peer, TlsPeer};
 use crate::base::{Name, Timestamp};
 use crate::config::{Settings, TlsLoginFrom};
@@ -31,16 +31,6 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(5);
 const PEM_BYTES_MAX: u64 = 1 << 20;
 /// Sessions that can be resumed, over all clients.
 const SESSIONS_MAX: usize = 1_024;
-
-/// What is wrong with a file.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("{file}: {why}")]
-pub struct TlsError {
-    /// Which file.
-    pub file: String,
-    /// What is wrong with it.
-    pub why: String,
-}
 
 /// Which files, and what they are for.
 #[derive(Clone, Debug)]
@@ -201,7 +191,7 @@ impl Files {
     fn load(&self) -> Result<Loaded, TlsError> {
         let chain = certificates(&self.certificate)?;
         let mut ends = Ending {
-            certificate: expiry::ends(&chain),
+            certificate: ends_of(&chain),
             authorities: Vec::new(),
         };
         let key = PrivateKeyDer::from_pem_slice(&read(&self.key)?)
@@ -216,7 +206,7 @@ impl Files {
             Some(file) => {
                 let mut roots = RootCertStore::empty();
                 let authorities = certificates(file)?;
-                ends.authorities = expiry::ends(&authorities);
+                ends.authorities = ends_of(&authorities);
                 for certificate in authorities {
                     roots
                         .add(certificate)
@@ -250,6 +240,16 @@ impl Files {
         let config = Arc::new(config);
         Ok(Loaded { config, ends })
     }
+}
+
+/// The ends of all certificates in a file, in its order; one that cannot be read has ended.
+fn ends_of(certificates: &[CertificateDer<'_>]) -> Vec<Timestamp> {
+    let ends = certificates.iter().map(|certificate| {
+        let read = x509_cert::Certificate::from_der(certificate).ok()?;
+        let end = read.tbs_certificate().validity().not_after;
+        i64::try_from(end.to_unix_duration().as_millis()).ok()
+    });
+    ends.map(|end| Timestamp(end.unwrap_or(0))).collect()
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
@@ -309,4 +309,31 @@ fn certificate_user(certificate: &[u8], login_from: TlsLoginFrom) -> Option<Name
         }
     };
     (!name.is_empty()).then(|| Name::from(&*name))
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair};
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_certificate_is_read_and_garbage_has_ended() {
+        let mut parameters = CertificateParams::new(vec!["h".to_owned()]).unwrap();
+        parameters.not_after = rcgen::date_time_ymd(2100, 1, 1);
+        let made = parameters
+            .self_signed(&KeyPair::generate().unwrap())
+            .unwrap();
+        let garbage = CertificateDer::from(vec![1, 2, 3]);
+        let certificate = ends_of(&[made.der().clone(), garbage]);
+        let end = Timestamp(4_102_444_800_000);
+        assert_eq!(certificate, [end, Timestamp(0)]);
+        let all = Ending {
+            certificate,
+            authorities: vec![end],
+        };
+        assert!(all.before(Timestamp(0)).is_empty());
+        assert_eq!(all.before(end).certificate, [Timestamp(0)]);
+        assert_eq!(all.before(Timestamp(end.0 + 1)), all);
+    }
 }

@@ -1,4 +1,8 @@
-//! Long work beside messages: how it leaves them the processor.
+//! Long work beside messages: how it leaves them the processor. Waiting for one of two things.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 
 /// Lets other threads go on where there are more of them than processors. The system would let this one
 /// run for milliseconds first, as it does with all that never wait, and messages would wait that long.
@@ -22,4 +26,16 @@ impl Turns {
             give_way();
         }
     }
+}
+
+/// Ready when one of two is.
+pub(super) async fn either(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    poll_fn(|context| {
+        if one.as_mut().poll(context).is_ready() {
+            return Poll::Ready(());
+        }
+        other.as_mut().poll(context)
+    })
+    .await;
 }

@@ -1,12 +1,62 @@
 //! SASL performatives. [AMQP 5.3.3]
 
 use bytes::Bytes;
-pub use fe2o3_amqp_types::sasl::SaslCode;
-use fe2o3_amqp_types::sasl::{SaslChallenge, SaslInit, SaslMechanisms, SaslOutcome, SaslResponse};
-use serde_amqp::primitives::{Binary, Symbol};
 
-use super::performative::{FieldArray, PerformativeError, typed, write_typed};
-use super::{Descriptor, Reader};
+use super::performative::{
+    ListReader, PerformativeError, Symbol, read_symbols, write_list, write_symbols,
+};
+use super::{
+    DecodeError, Descriptor, Reader, check_structure, write_binary, write_string, write_symbol,
+    write_ubyte,
+};
+
+/// Descriptors. [AMQP 5.3.3]
+const MECHANISMS: u64 = 0x40;
+const INIT: u64 = 0x41;
+const CHALLENGE: u64 = 0x42;
+const RESPONSE: u64 = 0x43;
+const OUTCOME: u64 = 0x44;
+
+/// A verdict on a login. [AMQP 5.3.3.6]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SaslCode {
+    /// Welcome.
+    Ok,
+    /// Not with these credentials.
+    Auth,
+    /// A fault of the system.
+    Sys,
+    /// One that lasts.
+    SysPerm,
+    /// One that passes.
+    SysTemp,
+}
+
+impl SaslCode {
+    const fn code(&self) -> u8 {
+        match self {
+            Self::Ok => 0,
+            Self::Auth => 1,
+            Self::Sys => 2,
+            Self::SysPerm => 3,
+            Self::SysTemp => 4,
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        match reader.ubyte()? {
+            0 => Ok(Self::Ok),
+            1 => Ok(Self::Auth),
+            2 => Ok(Self::Sys),
+            3 => Ok(Self::SysPerm),
+            4 => Ok(Self::SysTemp),
+            _ => Err(DecodeError::Invalid {
+                at: 0,
+                expected: "sasl-code",
+            }),
+        }
+    }
+}
 
 /// A performative of the SASL layer. [AMQP 5.3.3]
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,37 +88,39 @@ pub enum SaslFrame {
 impl SaslFrame {
     /// Decodes a frame body, after the structural check.
     pub fn decode(body: &[u8]) -> Result<Self, PerformativeError> {
-        let described = Reader::new(body).described()?;
-        let bytes = |binary: Binary| Bytes::from(binary.into_vec());
+        check_structure(body)?;
+        let mut described = Reader::new(body).described()?;
+        let mut list = |name| ListReader::new(name, &mut described.value);
         match described.descriptor {
-            Descriptor::Code(0x40) | Descriptor::Symbol("amqp:sasl-mechanisms:list") => {
-                let frame: SaslMechanisms = typed(body, "sasl-mechanisms", &[])?;
-                let symbols = frame.sasl_server_mechanisms.0;
-                Ok(Self::Mechanisms(
-                    symbols.into_iter().map(Symbol::into_inner).collect(),
-                ))
+            Descriptor::Code(MECHANISMS) | Descriptor::Symbol("amqp:sasl-mechanisms:list") => {
+                let mut list = list("sasl-mechanisms")?;
+                let symbols = list.required("sasl-server-mechanisms", read_symbols)?;
+                let names = symbols.iter().map(|symbol| symbol.as_str().to_owned());
+                Ok(Self::Mechanisms(names.collect()))
             }
-            Descriptor::Code(0x41) | Descriptor::Symbol("amqp:sasl-init:list") => {
-                let frame: SaslInit = typed(body, "sasl-init", &[])?;
+            Descriptor::Code(INIT) | Descriptor::Symbol("amqp:sasl-init:list") => {
+                let mut list = list("sasl-init")?;
                 Ok(Self::Init {
-                    mechanism: frame.mechanism.into_inner(),
-                    response: frame.initial_response.map(bytes),
-                    hostname: frame.hostname,
+                    mechanism: list.required("mechanism", Reader::symbol)?.to_owned(),
+                    response: list.optional("initial-response", bytes)?,
+                    hostname: list
+                        .optional("hostname", Reader::string)?
+                        .map(str::to_owned),
                 })
             }
-            Descriptor::Code(0x42) | Descriptor::Symbol("amqp:sasl-challenge:list") => {
-                let frame: SaslChallenge = typed(body, "sasl-challenge", &[])?;
-                Ok(Self::Challenge(bytes(frame.challenge)))
+            Descriptor::Code(CHALLENGE) | Descriptor::Symbol("amqp:sasl-challenge:list") => {
+                let mut list = list("sasl-challenge")?;
+                Ok(Self::Challenge(list.required("challenge", bytes)?))
             }
-            Descriptor::Code(0x43) | Descriptor::Symbol("amqp:sasl-response:list") => {
-                let frame: SaslResponse = typed(body, "sasl-response", &[])?;
-                Ok(Self::Response(bytes(frame.response)))
+            Descriptor::Code(RESPONSE) | Descriptor::Symbol("amqp:sasl-response:list") => {
+                let mut list = list("sasl-response")?;
+                Ok(Self::Response(list.required("response", bytes)?))
             }
-            Descriptor::Code(0x44) | Descriptor::Symbol("amqp:sasl-outcome:list") => {
-                let frame: SaslOutcome = typed(body, "sasl-outcome", &[])?;
+            Descriptor::Code(OUTCOME) | Descriptor::Symbol("amqp:sasl-outcome:list") => {
+                let mut list = list("sasl-outcome")?;
                 Ok(Self::Outcome {
-                    code: frame.code,
-                    additional_data: frame.additional_data.map(bytes),
+                    code: list.required("code", SaslCode::read)?,
+                    additional_data: list.optional("additional-data", bytes)?,
                 })
             }
             descriptor => Err(PerformativeError::Unknown {
@@ -79,56 +131,40 @@ impl SaslFrame {
 
     /// Encodes it behind what is in `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let binary = |bytes: &Bytes| Binary::from(bytes.to_vec());
         match self {
             Self::Mechanisms(names) => {
                 let symbols = names.iter().map(|name| Symbol::from(name.as_str()));
-                let sasl_server_mechanisms = FieldArray::from(symbols.collect::<Vec<_>>());
-                write_typed(
-                    out,
-                    &SaslMechanisms {
-                        sasl_server_mechanisms,
-                    },
-                );
+                let symbols: Vec<_> = symbols.collect();
+                write_list(out, MECHANISMS, |list| {
+                    list.field(Some(&*symbols), write_symbols);
+                });
             }
             Self::Init {
                 mechanism,
                 response,
                 hostname,
-            } => {
-                let init = SaslInit {
-                    mechanism: Symbol::from(mechanism.as_str()),
-                    initial_response: response.as_ref().map(binary),
-                    hostname: hostname.clone(),
-                };
-                write_typed(out, &init);
-            }
-            Self::Challenge(challenge) => {
-                write_typed(
-                    out,
-                    &SaslChallenge {
-                        challenge: binary(challenge),
-                    },
-                );
-            }
-            Self::Response(response) => {
-                write_typed(
-                    out,
-                    &SaslResponse {
-                        response: binary(response),
-                    },
-                );
-            }
+            } => write_list(out, INIT, |list| {
+                list.field(Some(&**mechanism), write_symbol);
+                list.field(response.as_deref(), write_binary);
+                list.field(hostname.as_deref(), write_string);
+            }),
+            Self::Challenge(challenge) => write_list(out, CHALLENGE, |list| {
+                list.field(Some(&**challenge), write_binary);
+            }),
+            Self::Response(response) => write_list(out, RESPONSE, |list| {
+                list.field(Some(&**response), write_binary);
+            }),
             Self::Outcome {
                 code,
                 additional_data,
-            } => {
-                let outcome = SaslOutcome {
-                    code: code.clone(),
-                    additional_data: additional_data.as_ref().map(binary),
-                };
-                write_typed(out, &outcome);
-            }
+            } => write_list(out, OUTCOME, |list| {
+                list.field(Some(code.code()), write_ubyte);
+                list.field(additional_data.as_deref(), write_binary);
+            }),
         }
     }
+}
+
+fn bytes(reader: &mut Reader<'_>) -> Result<Bytes, DecodeError> {
+    reader.binary().map(Bytes::copy_from_slice)
 }

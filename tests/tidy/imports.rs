@@ -66,9 +66,8 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("std::thread", &["server", "store"]),
     ("clap::", &["cli"]),
     ("toml::", &["config", "cli"]),
-    ("fe2o3_amqp_types::", &["wire"]),
     // The clients of the command line share nothing with the broker.
-    ("serde_amqp::", &["wire", "cli"]),
+    ("serde_amqp::", &["cli"]),
     ("getrandom::", &["server"]),
     ("uuid::", &["server", "cli"]),
     ("chrono::", &["server", "cli"]),

@@ -14,6 +14,7 @@
 )]
 
 mod documents;
+mod features;
 mod imports;
 mod limits;
 mod measures;

@@ -7,6 +7,7 @@ use fe2o3_amqp::types::primitives::{OrderedMap, Symbol, Value};
 use serde_json::{Map, Value as Json, json};
 
 use crate::cli::exit::Failure;
+use crate::management::http::json::value::uuid_text;
 
 /// Depth of nested values that is shown: as deep as our broker takes them.
 const DEPTH_MAX: usize = 32;
@@ -60,7 +61,7 @@ fn nested(value: &Value, depth: usize) -> Json {
         Value::Double(value) => json!(value.into_inner()),
         Value::Char(value) => json!(value.to_string()),
         Value::Timestamp(value) => json!(value.milliseconds()),
-        Value::Uuid(value) => json!(uuid::Uuid::from_bytes(*value.as_inner()).to_string()),
+        Value::Uuid(value) => json!(uuid_text(value.as_inner())),
         Value::Binary(value) => json!(BASE64_STANDARD.encode(value)),
         Value::String(value) => json!(value),
         Value::Symbol(value) => json!(value.as_str()),

@@ -3,72 +3,14 @@
 mod address;
 mod entry;
 mod quantity;
+#[cfg(feature = "cli")]
+mod text;
 mod word;
 
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-
-use serde::de::{self, Deserialize, Deserializer, Visitor};
-use serde::{Serialize, Serializer};
-
 pub use address::{HttpListen, ListenAddress};
 pub use entry::{PermissionEntry, UserEntry, UserTagsEntry};
 pub use quantity::{ByteSize, Span};
 pub use word::{LogFormat, QueueType, SaslMechanism, SyncSetting, TlsLoginFrom};
-
-/// Reads and writes these types as text; numbers are taken too where they make sense.
-macro_rules! as_text {
-    ($($name:ident),+) => {$(
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_any(AsText).and_then(|text| {
-                    text.parse().map_err(de::Error::custom)
-                })
-            }
-        }
-    )+};
-}
-as_text!(
-    ListenAddress,
-    HttpListen,
-    ByteSize,
-    Span,
-    UserEntry,
-    UserTagsEntry,
-    PermissionEntry,
-    QueueType,
-    LogFormat,
-    SyncSetting,
-    TlsLoginFrom,
-    SaslMechanism
-);
-
-struct AsText;
-
-impl Visitor<'_> for AsText {
-    type Value = String;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("text")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<String, E> {
-        Ok(text.to_owned())
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<String, E> {
-        Ok(number.to_string())
-    }
-
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<String, E> {
-        Ok(number.to_string())
-    }
-}

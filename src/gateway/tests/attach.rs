@@ -1,14 +1,11 @@
 //! What a link may be. [AMQP 2.6.3]
 
-use serde_amqp::described::Described;
-use serde_amqp::descriptor::Descriptor;
-
 use super::support::{Scene, message, receiver, section, sender};
 use crate::base::{ConnectionId, Name, limits};
 use crate::broker::{Command, QueueCommand};
 use crate::deaths::Encoding;
 use crate::link::Event;
-use crate::wire::performative::{Attach, DistributionMode, FieldValue, Symbol, fields};
+use crate::wire::performative::{Attach, DistributionMode, Symbol, Value, fields};
 
 fn check(scene: &mut Scene, client: usize, what: &str, attach: Attach, expect: &str) {
     let (link, result) = scene.attach(client, attach);
@@ -88,11 +85,11 @@ fn what_is_not_offered_is_refused_at_the_link() {
         attach,
         "amqp:invalid-field",
     );
-    let with = |key: &str, value: FieldValue| Attach {
+    let with = |key: &str, value: Value| Attach {
         properties: Some(fields([(key, value)])),
         ..receiver("r", "/queues/q")
     };
-    let bad = FieldValue::String("bad".to_owned());
+    let bad = Value::String("bad".to_owned());
     for key in ["rabbitmq:priority", "exclusive", "x-opt-deaths-encoding"] {
         check(
             &mut scene,
@@ -139,7 +136,7 @@ fn deaths_encoding_is_an_attach_property() {
         ("list", Encoding::List),
         ("none", Encoding::None),
     ] {
-        let value = FieldValue::String(word.to_owned());
+        let value = Value::String(word.to_owned());
         let properties = Some(fields([("x-opt-deaths-encoding", value)]));
         let attach = Attach {
             properties,
@@ -260,12 +257,12 @@ fn payload_of_a_management_request_needs_a_whole_pair() {
     let client = scene.client();
     let paired = |attach| Attach {
         snd_settle_mode: crate::wire::performative::SenderSettleMode::Settled,
-        properties: Some(fields([("paired", FieldValue::Bool(true))])),
+        properties: Some(fields([("paired", Value::Bool(true))])),
         ..attach
     };
     let (link, result) = scene.attach(client, paired(sender("pair", Some("/management"))));
     assert_eq!(result, Ok(()));
-    scene.send_settled(client, link, &section(0x77, &crate::wire::Value::Null));
+    scene.send_settled(client, link, &section(0x77, &Value::Null));
     assert_eq!(
         scene.detached(client, link).as_deref(),
         Some("amqp:precondition-failed")
@@ -278,10 +275,10 @@ fn a_selector_that_cannot_be_read_is_refused_with_its_place() {
     let client = scene.client();
     scene.queue("q", &[]);
     for (text, expect) in [("colour = 'red'", ""), ("colour =", "amqp:invalid-field")] {
-        let filter = FieldValue::Described(Box::new(Described {
-            descriptor: Descriptor::Name(Symbol::from("apache.org:selector-filter:string")),
-            value: FieldValue::String(text.to_owned()),
-        }));
+        let filter = Value::Described(Box::new((
+            Value::symbol("apache.org:selector-filter:string"),
+            Value::string(text),
+        )));
         let mut attach = receiver("r", "/queues/q");
         if let Some(source) = attach.source.as_mut() {
             source.filter = Some([(Symbol::from("selector"), filter)].into_iter().collect());
@@ -298,7 +295,7 @@ fn requests_are_small_and_the_bound_is_announced() {
     let client = scene.client();
     let paired = |attach| Attach {
         snd_settle_mode: crate::wire::performative::SenderSettleMode::Settled,
-        properties: Some(fields([("paired", FieldValue::Bool(true))])),
+        properties: Some(fields([("paired", Value::Bool(true))])),
         ..attach
     };
     let (_, result) = scene.attach(client, paired(sender("pair", Some("/management"))));
@@ -351,11 +348,9 @@ fn what_links_of_a_connection_keep_is_bounded_and_counted() {
     let client = scene.client();
     scene.queue("q", &[]);
     let long = "x".repeat(limits::SELECTOR_BYTES_MAX - 6);
-    let text = FieldValue::String(format!("a = '{long}'"));
-    let selector = FieldValue::Described(Box::new(Described {
-        descriptor: Descriptor::Name(Symbol::from("apache.org:selector-filter:string")),
-        value: text,
-    }));
+    let text = Value::String(format!("a = '{long}'"));
+    let name = Value::symbol("apache.org:selector-filter:string");
+    let selector = Value::Described(Box::new((name, text)));
     let mut links = Vec::new();
     let refused = (0..255).find_map(|number| {
         let mut attach = receiver(&format!("{number:01000}"), "/queues/q");

@@ -5,7 +5,7 @@ use crate::base::Name;
 use crate::broker::{Command, QueueCommand};
 use crate::gateway::{GatewayOptions, Written};
 use crate::link::Event;
-use crate::wire::performative::{Attach, DeliveryState, FieldValue, fields};
+use crate::wire::performative::{Attach, DeliveryState, fields};
 use crate::wire::{Value, ValueKind, decode_value, walk};
 
 fn fill(scene: &mut Scene, client: usize, queue: &str, count: usize) {
@@ -281,7 +281,7 @@ fn each_receiver_gets_the_history_in_the_form_it_asked_for() {
     ];
     for (asked, expect) in forms {
         let properties =
-            asked.map(|word| fields([("x-opt-deaths-encoding", FieldValue::String(word.into()))]));
+            asked.map(|word| fields([("x-opt-deaths-encoding", Value::String(word.into()))]));
         let attach = Attach {
             properties,
             ..receiver(&format!("reader {asked:?}"), "/queues/dead")

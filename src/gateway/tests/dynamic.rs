@@ -6,9 +6,7 @@ use super::support::{Scene, message, receiver, sender};
 use crate::base::Name;
 use crate::broker::{Command, QueueCommand, Reply};
 use crate::link::{Event, LinkHandle};
-use crate::wire::performative::{
-    Attach, FieldArray, FieldValue, Source, Symbol, Target, TargetArchetype, fields,
-};
+use crate::wire::performative::{Attach, Source, Symbol, Target, TargetArchetype, Value, fields};
 
 fn dynamic_receiver(source: Source) -> Attach {
     Attach {
@@ -125,8 +123,8 @@ fn every_temporary_queue_has_a_name_of_its_own() {
 
 #[test]
 fn what_no_temporary_queue_can_be_is_refused() {
-    let policy = FieldValue::String("for ever".to_owned());
-    let topic = FieldArray::from(vec![Symbol::from("temporary-topic")]);
+    let policy = Value::String("for ever".to_owned());
+    let topic = vec![Symbol::from("temporary-topic")];
     let cases = [
         (
             "a lifetime of its own",

@@ -20,7 +20,7 @@ use crate::link::{
 use crate::message::KeyRule;
 use crate::wire::performative::{
     Attach, DeliveryState, Error, Handle, ReceiverSettleMode, Role, SenderSettleMode, Source,
-    Target, TargetArchetype, condition_symbol,
+    Target, TargetArchetype,
 };
 use crate::wire::{Value, encode_value, write_descriptor};
 
@@ -548,9 +548,7 @@ fn unwritten(client: &Client) -> u64 {
 
 /// The condition of an error, empty without one.
 pub(super) fn condition(error: Option<&Error>) -> String {
-    error.map_or_else(String::new, |error| {
-        condition_symbol(&error.condition).to_string()
-    })
+    error.map_or_else(String::new, |error| error.condition.to_string())
 }
 
 /// The attach of a sender to an address.
@@ -566,12 +564,9 @@ pub(super) fn sender(name: &str, address: Option<&str>) -> Attach {
             address: address.map(Into::into),
             ..Target::default()
         }))),
-        unsettled: None,
-        incomplete_unsettled: false,
         initial_delivery_count: Some(0),
         max_message_size: None,
         offered_capabilities: None,
-        desired_capabilities: None,
         properties: None,
     }
 }

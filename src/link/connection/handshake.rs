@@ -285,10 +285,7 @@ impl Connection {
             max_frame_size: MaxFrameSize(self.options.max_frame_size),
             channel_max: ChannelMax(self.channel_max),
             idle_time_out: self.options.idle_time_out_ms.filter(|ms| *ms > 0),
-            outgoing_locales: None,
-            incoming_locales: None,
             offered_capabilities: symbols(&offered_capabilities),
-            desired_capabilities: None,
             properties,
         };
         let open = Performative::Open(Box::new(open));
@@ -313,7 +310,7 @@ fn check_peer(open: &Open) -> Result<(), Violation> {
             return Err(Violation::PeerName { field, bytes });
         }
     }
-    let properties = open.properties.as_ref().and_then(encode_fields);
+    let properties = open.properties.as_ref().map(encode_fields);
     let values_max = limits::PEER_PROPERTIES_VALUES_MAX;
     if properties.is_some_and(|properties| check_values(&properties, values_max).is_err()) {
         return Err(Violation::PeerProperties);

@@ -127,9 +127,6 @@ impl Connection {
             incoming_window: self.options.incoming_window,
             outgoing_window: u32::MAX,
             handle_max: Handle(self.options.handle_max),
-            offered_capabilities: None,
-            desired_capabilities: None,
-            properties: None,
         };
         self.output
             .performative(channel, &Performative::Begin(Box::new(begin)));

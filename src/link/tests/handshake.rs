@@ -6,7 +6,7 @@ use super::support::{
 use crate::link::{Event, LinkOptions};
 use crate::wire::frame::Protocol;
 use crate::wire::performative::{
-    AmqpError, ChannelMax, Close, FieldValue, MaxFrameSize, Open, Performative, error, fields,
+    AmqpError, ChannelMax, Close, MaxFrameSize, Open, Performative, Value, error, fields,
 };
 use crate::wire::sasl::{SaslCode, SaslFrame};
 
@@ -377,7 +377,7 @@ fn a_lost_socket_undoes_everything() {
 #[test]
 fn what_a_peer_says_of_itself_has_bounds_and_the_error_says_so() {
     let nulls = |count| {
-        let nulls = FieldValue::List(vec![FieldValue::Null; count]);
+        let nulls = Value::List(vec![Value::Null; count]);
         Some(fields([("x", nulls)]))
     };
     let check = |change: &dyn Fn(&mut Open), expect: Option<&str>| {

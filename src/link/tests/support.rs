@@ -249,12 +249,9 @@ pub(super) fn sender(name: &str) -> Attach {
             address: Some("/queues/q".into()),
             ..Target::default()
         }))),
-        unsettled: None,
-        incomplete_unsettled: false,
         initial_delivery_count: Some(0),
         max_message_size: None,
         offered_capabilities: None,
-        desired_capabilities: None,
         properties: None,
     }
 }
@@ -519,10 +516,7 @@ pub(super) fn open_performative() -> Performative {
         max_frame_size: MaxFrameSize(65_536),
         channel_max: ChannelMax(100),
         idle_time_out: None,
-        outgoing_locales: None,
-        incoming_locales: None,
         offered_capabilities: None,
-        desired_capabilities: None,
         properties: None,
     }))
 }
@@ -534,9 +528,6 @@ pub(super) fn begin_performative() -> Performative {
         incoming_window: 1000,
         outgoing_window: 1000,
         handle_max: Handle(255),
-        offered_capabilities: None,
-        desired_capabilities: None,
-        properties: None,
     }))
 }
 

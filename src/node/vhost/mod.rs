@@ -26,7 +26,7 @@ use crate::broker::{
     Command, Core, Effects, Fact, Memory, More, QueueChurn, Record, Snapshot, UpkeepCommand,
 };
 use crate::gateway::Batch;
-use crate::management::http::json::stats::VhostSample;
+use crate::management::samples::VhostSample;
 use crate::record::Stored;
 use crate::store::{Disk, Journal, Wake};
 

@@ -18,10 +18,11 @@ use crate::broker::queue::Queue;
 use crate::broker::router::BindingsOf;
 use crate::management::http::json::overview::{ObjectTotals, Overview, QueueTotals};
 use crate::management::http::json::queue::{self, QueueContext};
-use crate::management::http::json::stats::{self, Churn, ExchangeCounts, VhostCounts, VhostSample};
+use crate::management::http::json::stats::{Churn, ExchangeCounts, VhostCounts};
 use crate::management::http::json::topology;
 use crate::management::http::{Failure, Frame, Listing};
 use crate::management::rates::{self, Rates};
+use crate::management::samples::{self, VhostSample};
 use crate::node::Failed;
 use crate::server::Vhost;
 use crate::server::yielding::give_way;
@@ -97,7 +98,7 @@ pub(super) fn vhost_totals(vhost: &Vhost) -> Result<Totals, Failed> {
     let mut totals = Totals::default();
     let seen = vhost.look(|core| {
         let exchanges = core.router().exchange_count() as u64;
-        (exchanges, stats::of_vhost(core.counters()))
+        (exchanges, samples::of_vhost(core.counters()))
     });
     (totals.objects.exchanges, totals.counted.counts) = seen?;
     let sample = vhost.rates.last();
@@ -370,7 +371,7 @@ pub(super) async fn exchanges(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Resul
                     let router = core.router();
                     let exchanges = router.exchanges_after(after.as_ref());
                     let seen = exchanges.map(|exchange| {
-                        let counts = stats::of_exchange(router.passed(exchange));
+                        let counts = samples::of_exchange(router.passed(exchange));
                         (exchange.id, exchange.spec.clone(), counts)
                     });
                     seen.take(LISTING_SLICE).collect::<Vec<_>>()

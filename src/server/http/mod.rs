@@ -10,6 +10,7 @@
 //! what takes long runs aside. Never: no decision about names, rights or shapes (those are in
 //! `management::http`).
 
+mod addresses;
 mod answer;
 mod api;
 mod aside;

@@ -9,9 +9,10 @@ use crate::base::Name;
 use crate::broker::Destination;
 use crate::broker::binding::Binding;
 use crate::broker::router::BindingsOf;
-use crate::management::http::json::stats::{self, ExchangeCounts};
+use crate::management::http::json::stats::ExchangeCounts;
 use crate::management::http::json::topology;
 use crate::management::http::{Failure, Listing};
+use crate::management::samples;
 use crate::management::{BindingBody, DeleteIf, ExchangeBody, QueueBody, Refusal};
 
 /// The name under which the API knows the default exchange.
@@ -83,7 +84,7 @@ pub(super) fn exchange(call: &Call<'_>) -> Result<Reply, Failure> {
         let router = core.router();
         let exchange = router.exchange_named(&name)?;
         let counted = ExchangeCounts {
-            counts: stats::of_exchange(router.passed(exchange)),
+            counts: samples::of_exchange(router.passed(exchange)),
             rates: vhost.rates.last().exchanges.of(&exchange.id),
         };
         Some((exchange.spec.clone(), core.policies().clone(), counted))

@@ -4,15 +4,16 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
+use super::composite::write_fields;
 use super::{
     Attach, Fields, PerformativeError, ReceiverSettleMode, Role, SenderSettleMode, Source, Symbol,
-    Target, TargetArchetype, codes, symbols, terminus, typed, write_typed,
+    Target, codes, composite, symbols, terminus, write_symbols,
 };
 use crate::base::Serial;
 use crate::base::limits::{
     ATTACH_IGNORED_BYTES_MAX, LINK_PROPERTIES_BYTES_MAX, TERMINUS_BYTES_MAX,
 };
-use crate::wire::{self, DecodeError, Reader};
+use crate::wire::{self, DecodeError, Reader, write_or_null};
 
 /// Source and target of an attach, by index.
 const SOURCE: u32 = 5;
@@ -45,9 +46,8 @@ pub struct AttachFields {
 }
 
 impl AttachFields {
-    /// Decodes an attach. What `serde_amqp` cannot read and nobody needs (properties,
-    /// capabilities, unsettled map) is dropped, and so is what of a terminus is not kept; termini that
-    /// it cannot read are noted.
+    /// Decodes an attach. What cannot be read and nobody needs (properties, capabilities) is dropped,
+    /// and so is what of a terminus is not kept; termini that cannot be read are noted.
     pub(super) fn decode(body: &[u8]) -> Result<(Attach, Self), PerformativeError> {
         wire::check_structure(body)?;
         let mut list = Reader::new(body).described()?.value.list()?;
@@ -79,16 +79,7 @@ impl AttachFields {
         } else {
             Cow::Borrowed(body)
         };
-        let (attach, unreadable) = match typed(&body, "attach", &[7, 8, 11, 12, 13]) {
-            Ok(attach) => (attach, None),
-            Err(error) => {
-                let droppable = &[SOURCE, TARGET, 7, 8, 11, 12, 13];
-                (
-                    typed::<Attach>(&body, "attach", droppable)?,
-                    Some(error.to_string()),
-                )
-            }
-        };
+        let (attach, unreadable) = Attach::decode(&body)?;
         // The peer's own terminus is its own affair.
         let echoed = |ours: bool, given: &[u8], kept: Option<Vec<u8>>| match kept {
             Some(kept) if ours => Bytes::from(kept),
@@ -196,40 +187,34 @@ impl AttachFrame<'_> {
         wire::write_string(out, self.name);
         wire::write_uint(out, self.handle);
         wire::write_bool(out, self.role == Role::Receiver);
-        write_or_null(out, self.snd_settle_mode.as_ref());
-        write_or_null(out, self.rcv_settle_mode.as_ref());
+        let mode = self.snd_settle_mode.as_ref().map(SenderSettleMode::code);
+        write_or_null(out, mode, wire::write_ubyte);
+        let mode = self.rcv_settle_mode.as_ref().map(ReceiverSettleMode::code);
+        write_or_null(out, mode, wire::write_ubyte);
         match &answer.source {
             Terminus::Absent => wire::write_null(out),
             Terminus::Echo => echo(out, &self.peer.source),
             Terminus::EchoWithOutcomes => write_source_with_outcomes(out, &self.peer.source)?,
-            Terminus::Given(source) => write_typed(out, source),
+            Terminus::Given(source) => composite::write(out, &**source),
         }
         match &answer.target {
             Terminus::Absent => wire::write_null(out),
             Terminus::Echo | Terminus::EchoWithOutcomes => echo(out, &self.peer.target),
             Terminus::Given(target) => {
-                write_typed(out, &TargetArchetype::Target((**target).clone()));
+                composite::write(out, &**target);
             }
         }
         wire::write_null(out);
         wire::write_null(out);
-        write_or_null(
-            out,
-            self.initial_delivery_count.map(|count| count.0).as_ref(),
-        );
-        write_or_null(out, answer.max_message_size.as_ref());
-        write_or_null(out, symbols(&answer.offered_capabilities).as_ref());
+        let count = self.initial_delivery_count.map(|count| count.0);
+        write_or_null(out, count, wire::write_uint);
+        write_or_null(out, answer.max_message_size, wire::write_ulong);
+        let capabilities = symbols(&answer.offered_capabilities);
+        write_or_null(out, capabilities.as_deref(), write_symbols);
         wire::write_null(out);
-        write_or_null(out, answer.properties.as_ref());
+        write_or_null(out, answer.properties.as_ref(), write_fields);
         wire::end(out, compound, 14);
         Ok(())
-    }
-}
-
-fn write_or_null<T: serde::Serialize>(out: &mut Vec<u8>, value: Option<&T>) {
-    match value {
-        Some(value) => write_typed(out, value),
-        None => wire::write_null(out),
     }
 }
 
@@ -264,7 +249,7 @@ fn write_source_with_outcomes(out: &mut Vec<u8>, source: &[u8]) -> Result<(), De
         out.extend_from_slice(outcomes);
     } else {
         let outcomes = OUTCOMES.map(Symbol::from);
-        write_or_null(out, symbols(&outcomes).as_ref());
+        write_symbols(out, &outcomes);
     }
     let capabilities = list.raw()?;
     echo(out, capabilities.unwrap_or_default());

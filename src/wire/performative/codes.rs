@@ -11,6 +11,7 @@ pub(super) const DISPOSITION: u64 = 0x15;
 pub(super) const DETACH: u64 = 0x16;
 pub(super) const END: u64 = 0x17;
 pub(super) const CLOSE: u64 = 0x18;
+pub(super) const ERROR: u64 = 0x1d;
 pub(super) const RECEIVED: u64 = 0x23;
 pub(super) const ACCEPTED: u64 = 0x24;
 pub(super) const REJECTED: u64 = 0x25;
@@ -19,12 +20,13 @@ pub(super) const MODIFIED: u64 = 0x27;
 pub(super) const SOURCE: u64 = 0x28;
 pub(super) const TARGET: u64 = 0x29;
 pub(super) const DELETE_ON_CLOSE: u64 = 0x2b;
+pub(super) const COORDINATOR: u64 = 0x30;
 pub(super) const DECLARED: u64 = 0x33;
 pub(super) const TRANSACTIONAL_STATE: u64 = 0x34;
 /// Registered by Apache for the filter that holds a selector.
 pub(super) const SELECTOR_FILTER: u64 = 0x0000_468c_0000_0004;
 
-const NAMES: [(&str, u64); 20] = [
+const NAMES: [(&str, u64); 22] = [
     ("amqp:open:list", OPEN),
     ("amqp:begin:list", BEGIN),
     ("amqp:attach:list", ATTACH),
@@ -42,6 +44,8 @@ const NAMES: [(&str, u64); 20] = [
     ("amqp:source:list", SOURCE),
     ("amqp:target:list", TARGET),
     ("amqp:delete-on-close:list", DELETE_ON_CLOSE),
+    ("amqp:error:list", ERROR),
+    ("amqp:coordinator:list", COORDINATOR),
     ("amqp:declared:list", DECLARED),
     ("amqp:transactional-state:list", TRANSACTIONAL_STATE),
     ("apache.org:selector-filter:string", SELECTOR_FILTER),

@@ -4,9 +4,9 @@ use thiserror::Error;
 
 use super::{
     Attach, AttachFields, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer, codes,
-    typed, write_typed,
+    composite,
 };
-use crate::wire::{self, DecodeError, Descriptor, Reader};
+use crate::wire::{DecodeError, Descriptor, Reader};
 
 /// A performative of the transport. [AMQP 2.7]
 #[derive(Clone, PartialEq, Debug)]
@@ -66,7 +66,7 @@ pub enum PerformativeError {
     Field {
         /// Which performative.
         performative: &'static str,
-        /// What `serde_amqp` says about it.
+        /// Which field, and what is wrong with it.
         text: String,
     },
     /// Only a transfer has a payload.
@@ -82,7 +82,7 @@ pub enum PerformativeError {
 /// Decodes a frame body; the second result is how many bytes the performative took, the rest is
 /// the payload of a transfer. [AMQP 2.3.2]
 ///
-/// Nothing reaches `serde_amqp` before its structure was checked: every length inside its parent,
+/// Nothing is made of its bytes before their structure was checked: every length inside its parent,
 /// counts no larger than bytes, depth bounded.
 pub fn decode(body: &[u8]) -> Result<(Performative, usize), PerformativeError> {
     match Reader::short_list(body) {
@@ -110,15 +110,15 @@ pub fn decode(body: &[u8]) -> Result<(Performative, usize), PerformativeError> {
             Performative::Disposition(Disposition::read(described.value.list()?)?)
         }
         codes::FLOW => Performative::Flow(Flow::read(described.value.list()?)?),
-        codes::OPEN => Performative::Open(Box::new(typed(body, "open", &[7, 8, 9])?)),
-        codes::BEGIN => Performative::Begin(Box::new(typed(body, "begin", &[5, 6, 7])?)),
+        codes::OPEN => Performative::Open(Box::new(composite::read(body)?)),
+        codes::BEGIN => Performative::Begin(Box::new(composite::read(body)?)),
         codes::ATTACH => {
             let (attach, fields) = AttachFields::decode(body)?;
             Performative::Attach(Box::new(attach), Box::new(fields))
         }
-        codes::DETACH => Performative::Detach(Box::new(typed(body, "detach", &[2])?)),
-        codes::END => Performative::End(Box::new(typed(body, "end", &[0])?)),
-        codes::CLOSE => Performative::Close(Box::new(typed(body, "close", &[0])?)),
+        codes::DETACH => Performative::Detach(Box::new(composite::read(body)?)),
+        codes::END => Performative::End(Box::new(composite::read(body)?)),
+        codes::CLOSE => Performative::Close(Box::new(composite::read(body)?)),
         _ => {
             let descriptor = match described.descriptor {
                 Descriptor::Code(code) => format!("0x{code:02x}"),
@@ -141,31 +141,16 @@ pub fn decode(body: &[u8]) -> Result<(Performative, usize), PerformativeError> {
 /// Encodes a performative behind what is in `out`.
 pub fn encode(out: &mut Vec<u8>, performative: &Performative) {
     match performative {
-        Performative::Open(open) => write_typed(out, &**open),
-        Performative::Begin(begin) => write_typed(out, &**begin),
-        Performative::Attach(attach, _) => write_typed(out, &**attach),
+        Performative::Open(open) => composite::write(out, &**open),
+        Performative::Begin(begin) => composite::write(out, &**begin),
+        Performative::Attach(attach, _) => composite::write(out, &**attach),
         Performative::Flow(flow) => flow.write(out),
         Performative::Transfer(transfer) => transfer.write(out),
         Performative::Disposition(disposition) => disposition.write(out),
-        Performative::Detach(detach) => write_detach(out, detach),
-        Performative::End(end) => write_typed(out, &**end),
-        Performative::Close(close) => write_typed(out, &**close),
+        Performative::Detach(detach) => composite::write(out, &**detach),
+        Performative::End(end) => composite::write(out, &**end),
+        Performative::Close(close) => composite::write(out, &**close),
     }
-}
-
-/// Writes a detach; `closed` is always on the wire, as RabbitMQ has it.
-fn write_detach(out: &mut Vec<u8>, detach: &Detach) {
-    wire::write_descriptor(out, codes::DETACH);
-    let compound = wire::begin_list(out);
-    wire::write_uint(out, detach.handle.0);
-    wire::write_bool(out, detach.closed);
-    let count = if let Some(error) = &detach.error {
-        write_typed(out, error);
-        3
-    } else {
-        2
-    };
-    wire::end(out, compound, count);
 }
 
 /// One line about a frame body, for traces.

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::typed::{read_error, write_typed};
-use super::{Error, codes, fields};
+use super::{Error, codes, composite, fields, performatives};
 use crate::wire::{self, DecodeError, Described, Fields, Reader};
 
 /// The state of a delivery at one end. [AMQP 2.7.6, 3.4]
@@ -77,7 +76,7 @@ impl DeliveryState {
                 let error = value
                     .list()?
                     .raw()?
-                    .map(read_error)
+                    .map(|raw| performatives::error(&mut Reader::new(raw)))
                     .transpose()?
                     .map(Arc::new);
                 Ok(Self::Rejected { error })
@@ -137,7 +136,7 @@ impl DeliveryState {
             Self::Rejected { error: None } => write_empty(out, codes::REJECTED),
             Self::Rejected { error: Some(error) } => {
                 write_list(out, codes::REJECTED, |out| {
-                    write_typed(out, &**error);
+                    composite::write(out, &**error);
                     1
                 });
             }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::overview::QueueTotals;
-use super::stats::{self, Counted, VhostSample};
+use super::stats::{self, Counted};
 use super::value::{arguments, to_json};
 use super::{no_rate, put};
 use crate::base::Name;
@@ -11,6 +11,7 @@ use crate::broker::arguments::QueueType;
 use crate::broker::policy::Policies;
 use crate::broker::{ByReason, QueueCounters, QueueDetails};
 use crate::deaths::Reason;
+use crate::management::samples::{self, VhostSample};
 use crate::wire;
 
 /// Where a queue is.
@@ -61,7 +62,7 @@ pub fn queue(place: QueueContext<'_>, details: &QueueDetails) -> Value {
         "reductions": 0,
         "reductions_details": no_rate(),
         "message_stats": stats::queue(Counted {
-            counts: stats::of_queue(&details.counters),
+            counts: samples::of_queue(&details.counters),
             rates: place.rates.queues.of(&info.id),
         }),
         "dead_letters": dead_letters(&details.counters),

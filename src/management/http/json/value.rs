@@ -105,7 +105,7 @@ fn scalar(value: &Value) -> Json {
 }
 
 /// A UUID as it is written. [RFC 9562 4]
-fn uuid_text(bytes: &[u8; 16]) -> String {
+pub fn uuid_text(bytes: &[u8; 16]) -> String {
     let mut text = String::with_capacity(36);
     for (index, byte) in bytes.iter().enumerate() {
         if matches!(index, 4 | 6 | 8 | 10) {

@@ -1,0 +1,31 @@
+//! What a build without all features refuses, so that no setting is taken and not followed.
+
+use super::errors::StartError;
+use crate::config::{HttpListen, Settings};
+
+/// Refuses settings that need a feature which this build does not have.
+pub(super) fn check(settings: &Settings) -> Result<(), StartError> {
+    let (http, tls) = (cfg!(feature = "http"), cfg!(feature = "tls"));
+    let wants_http = matches!(settings.http, HttpListen::At(_));
+    let needs = [
+        ("http", wants_http, http, "http"),
+        ("https", !settings.https.is_empty(), http, "http"),
+        ("definitions", settings.definitions.is_some(), http, "http"),
+        (
+            "tls-certificate",
+            settings.tls_certificate.is_some(),
+            tls,
+            "tls",
+        ),
+    ];
+    let missing = needs
+        .into_iter()
+        .find(|(_, wanted, here, _)| *wanted && !here);
+    let Some((name, _, _, feature)) = missing else {
+        return Ok(());
+    };
+    Err(StartError::Setting {
+        name,
+        why: format!("this program was built without the feature '{feature}' of coroner"),
+    })
+}

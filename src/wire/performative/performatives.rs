@@ -1,0 +1,508 @@
+//! The performatives and termini off the hot path. [AMQP 2.7, 3.5]
+
+use super::composite::{
+    self, Composite, ListReader, ListWriter, read_fields, read_symbols, write_fields, write_symbols,
+};
+use super::types::{
+    ChannelMax, Error, Fields, Handle, MaxFrameSize, ReceiverSettleMode, Role, SenderSettleMode,
+    Symbol,
+};
+use super::{DeliveryState, PerformativeError, codes};
+use crate::wire::{
+    DecodeError, Reader, write_bool, write_string, write_symbol, write_ubyte, write_uint,
+    write_ulong, write_ushort,
+};
+
+/// Begins a connection. [AMQP 2.7.1]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Open {
+    /// Who says it.
+    pub container_id: String,
+    /// Whom it believes to talk to.
+    pub hostname: Option<String>,
+    /// Default: no limit.
+    pub max_frame_size: MaxFrameSize,
+    /// Default: 65535.
+    pub channel_max: ChannelMax,
+    /// How long the peer may be silent, in milliseconds.
+    pub idle_time_out: Option<u32>,
+    /// What it can do.
+    pub offered_capabilities: Option<Vec<Symbol>>,
+    /// What it says of itself.
+    pub properties: Option<Fields>,
+}
+
+impl Composite for Open {
+    const CODE: u64 = codes::OPEN;
+    const NAME: &'static str = "open";
+
+    fn read(list: &mut ListReader<'_>) -> Result<Self, PerformativeError> {
+        let open = Self {
+            container_id: list.required("container-id", text)?,
+            hostname: list.optional("hostname", text)?,
+            max_frame_size: MaxFrameSize(
+                list.optional("max-frame-size", Reader::uint)?
+                    .unwrap_or(u32::MAX),
+            ),
+            channel_max: ChannelMax(
+                list.optional("channel-max", Reader::ushort)?
+                    .unwrap_or(u16::MAX),
+            ),
+            idle_time_out: list.optional("idle-time-out", Reader::uint)?,
+            offered_capabilities: {
+                list.skip(2)?;
+                symbols(list)?
+            },
+            properties: {
+                list.skip(1)?;
+                list.lenient(read_fields)?
+            },
+        };
+        Ok(open)
+    }
+
+    fn write(&self, list: &mut ListWriter<'_>) {
+        list.field(Some(&*self.container_id), write_string);
+        list.field(self.hostname.as_deref(), write_string);
+        let size = self.max_frame_size.0;
+        list.field((size < u32::MAX).then_some(size), write_uint);
+        let channel_max = self.channel_max.0;
+        list.field(
+            (channel_max < u16::MAX).then_some(channel_max),
+            write_ushort,
+        );
+        list.field(self.idle_time_out, write_uint);
+        list.nulls(2);
+        list.field(self.offered_capabilities.as_deref(), write_symbols);
+        list.nulls(1);
+        list.field(self.properties.as_ref(), write_fields);
+    }
+}
+
+/// Begins a session. [AMQP 2.7.2]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Begin {
+    /// The channel that it answers.
+    pub remote_channel: Option<u16>,
+    /// The transfer-id of its first transfer.
+    pub next_outgoing_id: u32,
+    /// Transfer frames it can take.
+    pub incoming_window: u32,
+    /// Transfer frames it could send.
+    pub outgoing_window: u32,
+    /// Default: no limit.
+    pub handle_max: Handle,
+}
+
+impl Composite for Begin {
+    const CODE: u64 = codes::BEGIN;
+    const NAME: &'static str = "begin";
+
+    fn read(list: &mut ListReader<'_>) -> Result<Self, PerformativeError> {
+        let begin = Self {
+            remote_channel: list.optional("remote-channel", Reader::ushort)?,
+            next_outgoing_id: list.required("next-outgoing-id", Reader::uint)?,
+            incoming_window: list.required("incoming-window", Reader::uint)?,
+            outgoing_window: list.required("outgoing-window", Reader::uint)?,
+            handle_max: Handle(
+                list.optional("handle-max", Reader::uint)?
+                    .unwrap_or(u32::MAX),
+            ),
+        };
+        Ok(begin)
+    }
+
+    fn write(&self, list: &mut ListWriter<'_>) {
+        list.field(self.remote_channel, write_ushort);
+        list.field(Some(self.next_outgoing_id), write_uint);
+        list.field(Some(self.incoming_window), write_uint);
+        list.field(Some(self.outgoing_window), write_uint);
+        let handle_max = self.handle_max.0;
+        list.field((handle_max < u32::MAX).then_some(handle_max), write_uint);
+    }
+}
+
+/// Begins a link. [AMQP 2.7.3]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Attach {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub handle: Handle,
+    /// Which end says it.
+    pub role: Role,
+    /// Default: mixed.
+    pub snd_settle_mode: SenderSettleMode,
+    /// Default: first.
+    pub rcv_settle_mode: ReceiverSettleMode,
+    /// Where messages come from.
+    pub source: Option<Box<Source>>,
+    /// Where they go.
+    pub target: Option<Box<TargetArchetype>>,
+    /// The first delivery-count; from a sender.
+    pub initial_delivery_count: Option<u32>,
+    /// The largest message, in bytes.
+    pub max_message_size: Option<u64>,
+    /// What it can do.
+    pub offered_capabilities: Option<Vec<Symbol>>,
+    /// What else is asked for.
+    pub properties: Option<Fields>,
+}
+
+impl Attach {
+    /// Reads an attach. Termini that cannot be read are absent, and the second result says why.
+    pub(super) fn decode(body: &[u8]) -> Result<(Self, Option<String>), PerformativeError> {
+        let mut described = Reader::new(body).described()?;
+        let list = &mut ListReader::new(Self::NAME, &mut described.value)?;
+        let mut attach = Self::read_front(list)?;
+        let (source, target) = (list.raw()?, list.raw()?);
+        let source = source.map(composite::read::<Source>).transpose();
+        let target = target.map(TargetArchetype::decode).transpose();
+        let unreadable = match (source, target) {
+            (Ok(source), Ok(target)) => {
+                attach.source = source.map(Box::new);
+                attach.target = target.map(Box::new);
+                None
+            }
+            (Err(error), _) | (_, Err(error)) => Some(error.to_string()),
+        };
+        attach.read_back(list)?;
+        Ok((attach, unreadable))
+    }
+
+    fn read_front(list: &mut ListReader<'_>) -> Result<Self, PerformativeError> {
+        let attach = Self {
+            name: list.required("name", text)?,
+            handle: Handle(list.required("handle", Reader::uint)?),
+            role: if list.required("role", Reader::bool)? {
+                Role::Receiver
+            } else {
+                Role::Sender
+            },
+            snd_settle_mode: list
+                .optional("snd-settle-mode", mode(SenderSettleMode::of))?
+                .unwrap_or_default(),
+            rcv_settle_mode: list
+                .optional("rcv-settle-mode", mode(ReceiverSettleMode::of))?
+                .unwrap_or_default(),
+            source: None,
+            target: None,
+            initial_delivery_count: None,
+            max_message_size: None,
+            offered_capabilities: None,
+            properties: None,
+        };
+        Ok(attach)
+    }
+
+    fn read_back(&mut self, list: &mut ListReader<'_>) -> Result<(), PerformativeError> {
+        list.skip(2)?;
+        self.initial_delivery_count = list.optional("initial-delivery-count", Reader::uint)?;
+        self.max_message_size = list.optional("max-message-size", Reader::ulong)?;
+        self.offered_capabilities = symbols(list)?;
+        list.skip(1)?;
+        self.properties = list.lenient(read_fields)?;
+        Ok(())
+    }
+}
+
+impl Composite for Attach {
+    const CODE: u64 = codes::ATTACH;
+    const NAME: &'static str = "attach";
+
+    fn read(list: &mut ListReader<'_>) -> Result<Self, PerformativeError> {
+        let mut attach = Self::read_front(list)?;
+        list.skip(2)?;
+        attach.read_back(list)?;
+        Ok(attach)
+    }
+
+    fn write(&self, list: &mut ListWriter<'_>) {
+        list.field(Some(&*self.name), write_string);
+        list.field(Some(self.handle.0), write_uint);
+        list.field(Some(self.role == Role::Receiver), write_bool);
+        let snd = (self.snd_settle_mode != SenderSettleMode::default()).then_some(());
+        list.field(snd, |out, ()| write_ubyte(out, self.snd_settle_mode.code()));
+        let rcv = (self.rcv_settle_mode != ReceiverSettleMode::default()).then_some(());
+        list.field(rcv, |out, ()| write_ubyte(out, self.rcv_settle_mode.code()));
+        list.field(self.source.as_deref(), composite::write);
+        list.field(self.target.as_deref(), |out, target| target.write(out));
+        list.nulls(2);
+        list.field(self.initial_delivery_count, write_uint);
+        list.field(self.max_message_size, write_ulong);
+        list.field(self.offered_capabilities.as_deref(), write_symbols);
+        list.nulls(1);
+        list.field(self.properties.as_ref(), write_fields);
+    }
+}
+
+/// Ends a link. [AMQP 2.7.7]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Detach {
+    /// Its number.
+    pub handle: Handle,
+    /// For good.
+    pub closed: bool,
+    /// Why.
+    pub error: Option<Error>,
+}
+
+impl Composite for Detach {
+    const CODE: u64 = codes::DETACH;
+    const NAME: &'static str = "detach";
+
+    fn read(list: &mut ListReader<'_>) -> Result<Self, PerformativeError> {
+        let detach = Self {
+            handle: Handle(list.required("handle", Reader::uint)?),
+            closed: list.optional("closed", Reader::bool)?.unwrap_or(false),
+            error: list.lenient(error)?,
+        };
+        Ok(detach)
+    }
+
+    /// `closed` is always on the wire, as RabbitMQ has it.
+    fn write(&self, list: &mut ListWriter<'_>) {
+        list.field(Some(self.handle.0), write_uint);
+        list.field(Some(self.closed), write_bool);
+        list.field(self.error.as_ref(), composite::write);
+    }
+}
+
+/// Ends a session. [AMQP 2.7.8]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct End {
+    /// Why.
+    pub error: Option<Error>,
+}
+
+impl Composite for End {
+    const CODE: u64 = codes::END;
+    const NAME: &'static str = "end";
+
+    fn read(list: &mut ListReader<'_>) -> Result<Self, PerformativeError> {
+        let error = list.lenient(error)?;
+        Ok(Self { error })
+    }
+
+    fn write(&self, list: &mut ListWriter<'_>) {
+        list.field(self.error.as_ref(), composite::write);
+    }
+}
+
+/// Ends a connection. [AMQP 2.7.9]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Close {
+    /// Why.
+    pub error: Option<Error>,
+}
+
+impl Composite for Close {
+    const CODE: u64 = codes::CLOSE;
+    const NAME: &'static str = "close";
+
+    fn read(list: &mut ListReader<'_>) -> Result<Self, PerformativeError> {
+        let error = list.lenient(error)?;
+        Ok(Self { error })
+    }
+
+    fn write(&self, list: &mut ListWriter<'_>) {
+        list.field(self.error.as_ref(), composite::write);
+    }
+}
+
+impl Composite for Error {
+    const CODE: u64 = codes::ERROR;
+    const NAME: &'static str = "error";
+
+    fn read(list: &mut ListReader<'_>) -> Result<Self, PerformativeError> {
+        let error = Self {
+            condition: Symbol::from(list.required("condition", Reader::symbol)?),
+            description: list.optional("description", text)?,
+            info: list.lenient(read_fields)?.map(Box::new),
+        };
+        Ok(error)
+    }
+
+    fn write(&self, list: &mut ListWriter<'_>) {
+        list.field(Some(self.condition.as_str()), write_symbol);
+        list.field(self.description.as_deref(), write_string);
+        list.field(self.info.as_deref(), write_fields);
+    }
+}
+
+/// How a node gives out its messages. [AMQP 3.5.7]
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names are the specification's")]
+pub enum DistributionMode {
+    Move,
+    Copy,
+}
+
+/// Where messages come from. What asks for more than ours keep is not read. [AMQP 3.5.3]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Source {
+    /// Which node.
+    pub address: Option<String>,
+    /// The node is to be made.
+    pub dynamic: bool,
+    /// How it is to be made.
+    pub dynamic_node_properties: Option<Fields>,
+    /// Whether messages move.
+    pub distribution_mode: Option<DistributionMode>,
+    /// Which messages.
+    pub filter: Option<Fields>,
+    /// What becomes of messages without an outcome.
+    pub default_outcome: Option<DeliveryState>,
+    /// Outcomes that can be.
+    pub outcomes: Option<Vec<Symbol>>,
+    /// What it can do.
+    pub capabilities: Option<Vec<Symbol>>,
+}
+
+impl Composite for Source {
+    const CODE: u64 = codes::SOURCE;
+    const NAME: &'static str = "source";
+
+    fn read(list: &mut ListReader<'_>) -> Result<Self, PerformativeError> {
+        let address = list.optional("address", text)?;
+        list.skip(3)?;
+        let source = Self {
+            address,
+            dynamic: list.optional("dynamic", Reader::bool)?.unwrap_or(false),
+            dynamic_node_properties: list.optional("dynamic-node-properties", read_fields)?,
+            distribution_mode: list.optional("distribution-mode", distribution_mode)?,
+            filter: list.optional("filter", read_fields)?,
+            default_outcome: list.optional("default-outcome", |reader| {
+                DeliveryState::read(reader.described()?)
+            })?,
+            outcomes: some(list.optional("outcomes", read_symbols)?),
+            capabilities: some(list.optional("capabilities", read_symbols)?),
+        };
+        Ok(source)
+    }
+
+    fn write(&self, list: &mut ListWriter<'_>) {
+        list.field(self.address.as_deref(), write_string);
+        list.nulls(3);
+        list.field(self.dynamic.then_some(true), write_bool);
+        list.field(self.dynamic_node_properties.as_ref(), write_fields);
+        let mode = self.distribution_mode.as_ref().map(|mode| match mode {
+            DistributionMode::Move => "move",
+            DistributionMode::Copy => "copy",
+        });
+        list.field(mode, write_symbol);
+        list.field(self.filter.as_ref(), write_fields);
+        list.field(self.default_outcome.as_ref(), |out, state| state.write(out));
+        list.field(self.outcomes.as_deref(), write_symbols);
+        list.field(self.capabilities.as_deref(), write_symbols);
+    }
+}
+
+/// Where messages go. [AMQP 3.5.4]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Target {
+    /// Which node; none: as each message says.
+    pub address: Option<String>,
+    /// The node is to be made.
+    pub dynamic: bool,
+    /// How it is to be made.
+    pub dynamic_node_properties: Option<Fields>,
+    /// What it can do.
+    pub capabilities: Option<Vec<Symbol>>,
+}
+
+impl Composite for Target {
+    const CODE: u64 = codes::TARGET;
+    const NAME: &'static str = "target";
+
+    fn read(list: &mut ListReader<'_>) -> Result<Self, PerformativeError> {
+        let address = list.optional("address", text)?;
+        list.skip(3)?;
+        let target = Self {
+            address,
+            dynamic: list.optional("dynamic", Reader::bool)?.unwrap_or(false),
+            dynamic_node_properties: list.optional("dynamic-node-properties", read_fields)?,
+            capabilities: some(list.optional("capabilities", read_symbols)?),
+        };
+        Ok(target)
+    }
+
+    fn write(&self, list: &mut ListWriter<'_>) {
+        list.field(self.address.as_deref(), write_string);
+        list.nulls(3);
+        list.field(self.dynamic.then_some(true), write_bool);
+        list.field(self.dynamic_node_properties.as_ref(), write_fields);
+        list.field(self.capabilities.as_deref(), write_symbols);
+    }
+}
+
+/// What may stand in the field target. [AMQP 2.7.3, 4.5.1]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TargetArchetype {
+    /// A node.
+    Target(Target),
+    /// Whoever coordinates transactions.
+    Coordinator,
+}
+
+impl TargetArchetype {
+    fn decode(bytes: &[u8]) -> Result<Self, PerformativeError> {
+        let described = Reader::new(bytes).described()?;
+        if codes::number(described.descriptor) == codes::COORDINATOR {
+            return Ok(Self::Coordinator);
+        }
+        composite::read(bytes).map(Self::Target)
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Target(target) => composite::write(out, target),
+            Self::Coordinator => composite::write_list(out, codes::COORDINATOR, |_| {}),
+        }
+    }
+}
+
+fn text(reader: &mut Reader<'_>) -> Result<String, DecodeError> {
+    reader.string().map(str::to_owned)
+}
+
+fn symbols(list: &mut ListReader<'_>) -> Result<Option<Vec<Symbol>>, PerformativeError> {
+    Ok(some(list.lenient(read_symbols)?))
+}
+
+/// An empty array is as good as none. [AMQP 1.4]
+fn some(symbols: Option<Vec<Symbol>>) -> Option<Vec<Symbol>> {
+    symbols.filter(|symbols| !symbols.is_empty())
+}
+
+/// An error in a field.
+pub(super) fn error(reader: &mut Reader<'_>) -> Result<Error, DecodeError> {
+    composite::read(reader.raw()?).map_err(|error| match error {
+        PerformativeError::Decode(error) => error,
+        _ => DecodeError::Invalid {
+            at: 0,
+            expected: "error",
+        },
+    })
+}
+
+/// A mode by its code.
+fn mode<T>(of: fn(u8) -> Option<T>) -> impl FnOnce(&mut Reader<'_>) -> Result<T, DecodeError> {
+    move |reader| {
+        of(reader.ubyte()?).ok_or(DecodeError::Invalid {
+            at: 0,
+            expected: "settle mode",
+        })
+    }
+}
+
+fn distribution_mode(reader: &mut Reader<'_>) -> Result<DistributionMode, DecodeError> {
+    match reader.symbol()? {
+        "move" => Ok(DistributionMode::Move),
+        "copy" => Ok(DistributionMode::Copy),
+        _ => Err(DecodeError::Invalid {
+            at: 0,
+            expected: "distribution-mode",
+        }),
+    }
+}
