@@ -59,3 +59,6 @@ pub const COMMIT_BYTES: usize = 32 * 1024;
 pub const COMMIT_BYTES_MAX: usize = 512 * 1024;
 /// One write takes about so many bytes at most.
 pub const WRITE_BYTES_MAX: usize = 512 * 1024;
+/// Times in a row that a disk, which is not full, may fail to give room for a segment; then it counts
+/// as gone. It is tried ten times in a second.
+pub const ROOM_FAILURES_MAX: u32 = 20;

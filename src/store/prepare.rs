@@ -3,8 +3,9 @@
 use super::buffer::Payload;
 use super::contract::StoreState;
 use super::disk::{Disk, DiskFile};
-use super::error::DiskError;
+use super::error::{DiskError, DiskErrorKind};
 use super::format::HEADER_BYTES;
+use super::options::ROOM_FAILURES_MAX;
 use super::writer::Writer;
 
 /// A blank segment whose space is reserved.
@@ -42,6 +43,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             Ok(file) => {
                 self.next_id += 1;
                 self.no_room = false;
+                self.room_failures = 0;
                 self.prepared.push_back(Prepared { id, file });
                 self.have_room();
             }
@@ -54,8 +56,18 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         }
     }
 
-    /// Notes that the disk has no room for what is to be written.
-    pub(super) fn lack_room(&self, error: &DiskError) {
+    /// Notes that the disk gave no room for what is to be written. It may be full, which passes; a disk
+    /// that fails each time for another reason is gone, and nobody should wait for room on it.
+    pub(super) fn lack_room(&mut self, error: &DiskError) {
+        if error.kind == DiskErrorKind::Full {
+            self.room_failures = 0;
+        } else {
+            self.room_failures += 1;
+            if self.room_failures >= ROOM_FAILURES_MAX {
+                self.poison(error.clone());
+                return;
+            }
+        }
         if self.shared.state() == StoreState::Open {
             self.shared.set_state(StoreState::Full);
             tracing::warn!(%error, "no room for another journal segment: publishers stop");

@@ -44,6 +44,8 @@ pub struct Writer<P, D: Disk> {
     pub(super) next_id: u64,
     /// Whether preparing failed and nothing was freed since.
     pub(super) no_room: bool,
+    /// Times in a row that room could not be had, though the disk was not full.
+    pub(super) room_failures: u32,
     pub(super) current: Current,
     pub(super) rewrite: Option<Rewrite<D::File>>,
     pub(super) progress: Progress,
@@ -112,6 +114,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             recycled: Vec::new(),
             next_id,
             no_room: false,
+            room_failures: 0,
             current,
             rewrite: None,
             progress,

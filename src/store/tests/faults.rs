@@ -5,6 +5,7 @@ use crate::store::format::{
     Agreed, COMMIT_RECORD_BYTES, CommitRecord, HEADER_BYTES, Header, RecordKind, begin_frame,
     end_frame,
 };
+use crate::store::options::ROOM_FAILURES_MAX;
 use crate::store::prepare::segment_name;
 use crate::store::sim_disk::Crash;
 
@@ -80,6 +81,64 @@ fn a_full_disk_is_drained_to_empty_and_recovers_by_itself() {
     world.publish(300);
     world.commit().unwrap();
     world.reopen(&disk, "drained");
+}
+
+/// A disk that was gone when a segment was prepared read as full, which ends by itself: nobody was told to
+/// stop the broker and repair it, and `/health` spoke of room.
+#[test]
+fn a_disk_that_is_gone_while_a_segment_is_prepared_poisons_and_one_that_failed_for_a_moment_does_not()
+ {
+    for (faults, lasts) in [("gone", true), ("failed for a moment", false)] {
+        let disk = SimDisk::default();
+        let mut world = World::open(&disk, options(), 1).unwrap();
+        disk.set_faults(if lasts {
+            Faults {
+                off_at_operation: Some(1),
+                ..Faults::default()
+            }
+        } else {
+            Faults {
+                fail_operation: Some((1, DiskErrorKind::Failed)),
+                ..Faults::default()
+            }
+        });
+        world.writer.maintain(0).unwrap();
+        assert_eq!(world.journal.state(), StoreState::Full, "{faults}");
+        for _ in 1..ROOM_FAILURES_MAX {
+            assert_ne!(world.journal.state(), StoreState::Poisoned, "{faults}");
+            world.writer.retry_room();
+            world.writer.maintain(0).unwrap();
+        }
+        let state = if lasts {
+            StoreState::Poisoned
+        } else {
+            StoreState::Open
+        };
+        assert_eq!(world.journal.state(), state, "{faults}");
+        world.publish(10);
+        assert_eq!(world.commit().is_err(), lasts, "{faults}");
+    }
+}
+
+/// However often it is tried.
+#[test]
+fn a_full_disk_is_never_taken_for_one_that_is_gone() {
+    let disk = SimDisk::default();
+    let mut world = World::open(&disk, options(), 1).unwrap();
+    let full = Faults {
+        capacity_bytes: Some(0),
+        ..Faults::default()
+    };
+    disk.set_faults(full);
+    for _ in 0..=ROOM_FAILURES_MAX {
+        world.writer.retry_room();
+        world.writer.maintain(0).unwrap();
+        assert_eq!(world.journal.state(), StoreState::Full);
+    }
+    disk.set_faults(Faults::default());
+    world.writer.retry_room();
+    world.writer.maintain(0).unwrap();
+    assert_eq!(world.journal.state(), StoreState::Open);
 }
 
 #[test]
