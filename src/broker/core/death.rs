@@ -278,6 +278,8 @@ impl Core {
             if entered.known.is_some() {
                 entries.push(entered.entry);
                 known = entered.known;
+            } else if letter.durable {
+                self.recorder.note_unkept();
             }
             if state == MessageState::Dying {
                 let (queue, position) = (target, entered.entry.position);

@@ -23,6 +23,9 @@ pub(super) struct Recorder {
     has_ended: bool,
     /// The last record with a fact that is not about messages one by one.
     topology: Lsn,
+    /// The last record that took a message out of the journal which lives on in a queue that does not
+    /// keep it.
+    unkept: Lsn,
     /// Messages that name the record being made: their envelopes or bodies are in it.
     named: u32,
     /// Records that more than one message names, and how many do. All others are named by one.
@@ -39,6 +42,7 @@ impl Recorder {
             carried_bytes: 0,
             has_ended: false,
             topology: Lsn(0),
+            unkept: Lsn(0),
             named: 0,
             shared: BTreeMap::new(),
             released: Vec::new(),
@@ -92,6 +96,17 @@ impl Recorder {
     /// The last record with a fact about topology, policies or purges; 0: none so far.
     pub(super) const fn topology(&self) -> Lsn {
         self.topology
+    }
+
+    /// What to wait for before a settlement is confirmed: the record that it makes. A dead letter that
+    /// its queue does not keep makes none, but it must not come back where it died either.
+    pub(super) fn settlement(&self) -> Lsn {
+        self.lsn().max(self.unkept)
+    }
+
+    /// A kept message goes on, with the record being made, to a queue that does not keep it.
+    pub(super) const fn note_unkept(&mut self) {
+        self.unkept = self.next;
     }
 
     /// Adds a fact.

@@ -51,7 +51,7 @@ impl Core {
             self.release(consumer);
         }
         if let Some(token) = confirm {
-            let lsn = self.recorder.lsn();
+            let lsn = self.recorder.settlement();
             let effect = Effect::Settled {
                 consumer,
                 token,

@@ -31,6 +31,45 @@ fn only_durable_messages_in_durable_queues_make_facts() {
     }
 }
 
+/// The simulation of whole brokers had it come back: the settlement made no record and was confirmed at
+/// once, while the record that took the message out of the quorum queue was not durable yet.
+#[test]
+fn settling_a_dead_letter_that_its_queue_does_not_keep_waits_until_it_is_gone_where_it_died() {
+    for (kind, settled) in [("classic", false), ("quorum", true)] {
+        let mut s = Scenario::new();
+        s.queue("dlq", &[]);
+        s.queue(
+            "q",
+            &[
+                ("x-queue-type", text(kind)),
+                ("x-dead-letter-exchange", text("")),
+                ("x-dead-letter-routing-key", text("dlq")),
+            ],
+        );
+        let mut message = draft("a");
+        message.durable = false;
+        s.publish("q", &message);
+        let delivery = s.take(1, "q", 1).remove(0);
+        s.reject(&delivery);
+        let moved = s.core.last_lsn();
+        // What is written later has nothing to do with it.
+        s.publish_all("q", &["b"]);
+        let delivery = s.take(2, "dlq", 1).remove(0);
+        s.apply(Command::Settle(Settle {
+            consumer: delivery.consumer,
+            position: delivery.position,
+            outcome: Outcome::Accepted,
+            confirm: Some(1),
+        }));
+        let confirmed = s.others.iter().find_map(|effect| match effect {
+            Effect::Settled { lsn, .. } => Some(*lsn),
+            _ => None,
+        });
+        let expected = if settled { moved } else { Lsn(0) };
+        assert_eq!(confirmed, Some(expected), "{kind}");
+    }
+}
+
 #[test]
 fn a_move_is_one_record() {
     let mut s = Scenario::new();

@@ -183,9 +183,7 @@ impl Ledger {
     pub(super) fn confirm(&mut self, id: u64) {
         self.tell_of(id, &"confirmed");
         if let Ok(known) = self.known(id) {
-            // A quorum queue keeps a transient message for good and may dead-letter it to a classic one,
-            // where a settlement has no record to wait for: a crash may bring it back.
-            known.confirmed = known.durable;
+            known.confirmed = true;
         }
     }
 
