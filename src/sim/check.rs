@@ -44,7 +44,7 @@ impl World {
             .collect();
         same("drops", "", &drops, &self.model.drops)?;
         let real = (
-            counters.dead.total(),
+            counters.dead,
             counters.dead_lettered.total(),
             counters.copies_refused,
         );

@@ -92,7 +92,7 @@ pub struct Model {
     pub(super) tickets: BTreeMap<(QueueId, Position), u64>,
     pub(super) next_ticket: u64,
     pub(super) drops: BTreeMap<(Option<Reason>, DropCause), u64>,
-    pub(super) deaths: u64,
+    pub(super) deaths: ByReason,
     pub(super) dead_lettered: u64,
     pub(super) copies_refused: u64,
     /// Deliveries the core made in this step, by place: to whom. All must be foretold.

@@ -38,7 +38,7 @@ impl Model {
         let Some(message) = queue.index(position).and_then(|at| queue.messages.get(at)) else {
             return;
         };
-        self.deaths += 1;
+        self.deaths.add(why);
         let Some(exchange) = queue.settings.dead_letter_exchange.clone() else {
             return self.drop_message(id, position, why, DropCause::NoDeadLetterExchange);
         };
