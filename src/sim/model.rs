@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::base::{ConsumerId, Now, Position, QueueId};
 use crate::broker::arguments::Overflow;
 use crate::broker::policy::EffectiveSettings;
-use crate::broker::{Core, DropCause, Outcome};
+use crate::broker::{ByReason, Core, DropCause, Outcome};
 use crate::deaths::Reason;
 
 /// One death in a message's history: queue, reason, how often.
