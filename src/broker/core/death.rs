@@ -248,8 +248,7 @@ impl Core {
             Lsn(0) => self.recorder.name_body(),
             body => body,
         };
-        let (message, route) = (letter.message.clone(), letter.route.clone());
-        let arrival = Arrival::dead(message, route, body);
+        let arrival = Arrival::dead(letter.message.clone(), letter.route.clone(), body);
         let size_bytes = arrival.size_bytes;
         let insertion_at = self.recorder.len();
         let (mut entries, mut known) = (Entries::new(), None);
