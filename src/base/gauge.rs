@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::Mutex;
+use super::locks::{RankedMutex, rank};
 
 /// A sum of bytes. What adds to it takes its part away when it is freed, wherever that is.
 #[derive(Clone, Debug, Default)]
@@ -17,7 +17,7 @@ struct Sum {
     bytes: AtomicU64,
     /// Who waits is woken when it is more than this.
     wake_above_bytes: AtomicU64,
-    waiting: Mutex<Option<Waker>>,
+    waiting: RankedMutex<rank::Gauge, Option<Waker>>,
 }
 
 impl Default for Sum {
@@ -25,7 +25,7 @@ impl Default for Sum {
         Self {
             bytes: AtomicU64::new(0),
             wake_above_bytes: AtomicU64::new(u64::MAX),
-            waiting: Mutex::default(),
+            waiting: RankedMutex::default(),
         }
     }
 }

@@ -5,6 +5,7 @@
 mod gauge;
 mod ids;
 pub mod limits;
+pub mod locks;
 mod map;
 mod meter;
 mod name;

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use parking_lot::{Mutex, RwLock};
-
 use super::counters::OpenLinks;
 use super::pattern::NamePatterns;
 use super::seats::Seats;
 use super::streaming_body::Bodies;
 use crate::access::{Attempts, LoginError, LoginGuard, LoginWay, Mechanisms, Peer, Secret};
+use crate::base::locks::{RankedMutex, RankedRwLock, rank};
 use crate::base::{Millis, Name, Seed};
 use crate::broker::registry::{Registry, RegistryFact};
 use crate::link::LinkOptions;
@@ -48,8 +47,8 @@ pub struct GatewayOptions {
 /// What all gateways of one broker share: the registry, the options, the next id.
 #[derive(Debug)]
 pub struct Environment {
-    /// First in the order of locks; held for a look only.
-    registry: RwLock<Arc<Registry>>,
+    /// Held for a look only.
+    registry: RankedRwLock<rank::Registry, Arc<Registry>>,
     /// Rises with each change of the registry.
     generation: AtomicU64,
     /// How gateways behave.
@@ -59,10 +58,10 @@ pub struct Environment {
     idle_time_out_ms: AtomicU32,
     /// Links attached now.
     pub open_links: OpenLinks,
-    /// Who may try to log in. Never held while another lock is waited for but the registry's.
-    pub guard: Mutex<LoginGuard>,
+    /// Who may try to log in.
+    pub guard: RankedMutex<rank::LoginGuard, LoginGuard>,
     /// What was tried, for operators to look at and set back.
-    pub attempts: Mutex<Attempts>,
+    pub attempts: RankedMutex<rank::LoginAttempts, Attempts>,
     pub(super) auto_create: NamePatterns,
     pub(super) seats: Arc<Seats>,
     /// Where large bodies are written ahead; none: nowhere.
@@ -88,13 +87,13 @@ impl Environment {
     pub fn new(registry: Registry, options: GatewayOptions) -> Self {
         let auto_create = NamePatterns::new(&options.auto_create);
         Self {
-            registry: RwLock::new(Arc::new(registry)),
+            registry: RankedRwLock::new(Arc::new(registry)),
             generation: AtomicU64::new(1),
-            guard: Mutex::new(LoginGuard::new(options.seed, options.secret.clone())),
+            guard: RankedMutex::new(LoginGuard::new(options.seed, options.secret.clone())),
             idle_time_out_ms: AtomicU32::new(options.link.idle_time_out_ms.unwrap_or(0)),
             options,
             open_links: OpenLinks::default(),
-            attempts: Mutex::default(),
+            attempts: RankedMutex::default(),
             auto_create,
             seats: Arc::default(),
             bodies: None,

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::base::Name;
+use crate::base::locks::{RankedMutex, rank};
 
 /// The connections that are open in all vhosts.
 #[derive(Debug, Default)]
 pub(super) struct Seats {
-    taken: Mutex<SeatsTaken>,
+    taken: RankedMutex<rank::Seats, SeatsTaken>,
 }
 
 #[derive(Debug, Default)]

@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::partials::Partials;
 use super::store::Store;
 use super::vhosts::Vhosts;
+use crate::base::locks::{RankedMutex, rank};
 use crate::base::{Gauge, Lsn};
 use crate::store::{Disk, StoreState};
 
@@ -45,7 +44,7 @@ pub(crate) struct Limits {
 /// The alarms of a broker, for everybody to look at.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
-    alarms: Mutex<Alarms>,
+    alarms: RankedMutex<rank::Alarms, Alarms>,
     connections: Gauge,
 }
 

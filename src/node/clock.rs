@@ -4,6 +4,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::base::Now;
+#[cfg(test)]
+use crate::base::locks::{RankedMutex, rank};
 
 /// The clocks of a node. The server reads those of the machine, the simulator its own.
 pub(crate) trait Clock: Debug + Send + Sync {
@@ -21,7 +23,7 @@ pub(crate) type SharedClock = Arc<dyn Clock>;
 #[cfg(test)]
 #[derive(Debug, Default)]
 pub(crate) struct ManualClock {
-    now: parking_lot::Mutex<Option<Now>>,
+    now: RankedMutex<rank::ManualClock, Option<Now>>,
     elapsed_ns: std::sync::atomic::AtomicU64,
 }
 

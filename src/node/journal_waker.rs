@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
-
 use crate::base::Lsn;
+use crate::base::locks::{RankedCondvar, RankedMutex, rank};
 use crate::store::Wake;
 
 /// Rung by whoever appends a record or waits for one.
 #[derive(Debug, Default)]
 pub(crate) struct JournalWaker {
-    state: Mutex<WakeState>,
-    condition: Condvar,
+    state: RankedMutex<rank::JournalWake, WakeState>,
+    condition: RankedCondvar,
 }
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::alarm::{Board, Watch};
 use super::clock::SharedClock;
 use super::pager::Pager;
@@ -13,6 +11,7 @@ use super::store::Store;
 use super::vhost::Vhost;
 use super::vhosts::Vhosts;
 use crate::access::Password;
+use crate::base::locks::{RankedMutex, rank};
 use crate::base::{Lsn, Name};
 use crate::broker::registry::{Registry, RegistryFact};
 use crate::broker::{Command, Core, CoreOptions, UpkeepCommand};
@@ -39,8 +38,8 @@ pub(crate) struct Node<D: Disk> {
     pub(crate) core_options: CoreOptions,
     /// The type of queues that are declared without one.
     pub(crate) default_queue_type: Name,
-    /// Held while the registry is changed. First in the order of locks.
-    pub(crate) changes: Mutex<()>,
+    /// Held while the registry is changed.
+    pub(crate) changes: RankedMutex<rank::RegistryChange, ()>,
 }
 
 /// What a change of the registry came to.

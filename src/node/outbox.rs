@@ -4,16 +4,15 @@ use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::Mutex;
-
+use crate::base::locks::{RankedMutex, rank};
 use crate::broker::Effect;
 
-/// The effects for one connection, in the order of the core, and signals to its task. Last in the
-/// order of locks. The task takes effects before it sleeps and leaves its waker only when there are
-/// none: so it is woken once for each sleep, however many effects come.
+/// The effects for one connection, in the order of the core, and signals to its task. The task
+/// takes effects before it sleeps and leaves its waker only when there are none: so it is woken once for
+/// each sleep, however many effects come.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    inner: Mutex<Inner>,
+    inner: RankedMutex<rank::Outbox, Inner>,
     /// The pager is to call it when there is room in memory.
     pub(crate) waits_for_room: AtomicBool,
 }

@@ -15,12 +15,11 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::Mutex;
-
 pub(crate) use self::jobs::{Jobs, NextJob};
 use super::outbox::Outbox;
 use super::signal::Signal;
 use super::store::Store;
+use crate::base::locks::{RankedMutex, rank};
 use crate::base::{Lsn, Name};
 use crate::broker::{Memory, PageIn, Spill};
 use crate::record;
@@ -70,7 +69,7 @@ pub(crate) struct Pager<D: Disk> {
     /// More arrives than leaves: publishers wait.
     is_crowded: AtomicBool,
     /// Connections to call when that is over.
-    waiters: Mutex<Vec<Arc<Outbox>>>,
+    waiters: RankedMutex<rank::PagerWaiters, Vec<Arc<Outbox>>>,
     /// Something was spilled: what is let go may be a piece of it.
     has_spilled: AtomicBool,
     /// Blocks that are to be read back.
@@ -125,7 +124,7 @@ impl<D: Disk> Pager<D> {
             is_over: AtomicBool::new(false),
             is_stuck: AtomicBool::new(false),
             is_crowded: AtomicBool::new(false),
-            waiters: Mutex::default(),
+            waiters: RankedMutex::default(),
             has_spilled: AtomicBool::new(false),
             loads: Jobs::default(),
             spill_again_ns: AtomicU64::new(0),

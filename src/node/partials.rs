@@ -8,12 +8,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::outbox::Outbox;
 #[cfg(doc)]
 use crate::base::limits::PARTIAL_FREE_BYTES;
 use crate::base::limits::{PARTIAL_BYTES_MAX, PARTIAL_USER_PERCENT_MAX};
+use crate::base::locks::{RankedMutex, rank};
 use crate::base::{ConnectionId, Name};
 
 /// Time in which a permit has to be of use while others wait, in milliseconds: a peer that never
@@ -25,7 +24,7 @@ pub(crate) const KEEP_BYTES: u64 = 16 * 1024;
 /// The permits.
 #[derive(Debug)]
 pub(crate) struct Partials {
-    inner: Mutex<Inner>,
+    inner: RankedMutex<rank::Partials, Inner>,
 }
 
 #[derive(Debug)]
@@ -68,7 +67,7 @@ impl Partials {
         let free = usize::try_from(permits).unwrap_or(1);
         let of_user_max = (free * PARTIAL_USER_PERCENT_MAX / 100).max(1);
         Self {
-            inner: Mutex::new(Inner {
+            inner: RankedMutex::new(Inner {
                 free,
                 alarm: false,
                 held: BTreeMap::new(),

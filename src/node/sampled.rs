@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::base::Millis;
+use crate::base::locks::{RankedMutex, rank};
 
 /// A sample, and when it was begun.
 #[derive(Debug)]
@@ -24,11 +23,11 @@ impl<T: Default> Default for TimedSample<T> {
 
 /// The last sample, and the way to the next.
 #[derive(Debug)]
-pub(crate) struct Sampled<T>(Mutex<TimedSample<T>>);
+pub(crate) struct Sampled<T>(RankedMutex<rank::Sample, TimedSample<T>>);
 
 impl<T: Default> Default for Sampled<T> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self(RankedMutex::default())
     }
 }
 

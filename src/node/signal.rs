@@ -3,12 +3,12 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::Mutex;
+use crate::base::locks::{RankedMutex, rank};
 
 /// Wakes one task, and remembers the call while that does not wait.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
-    inner: Mutex<Inner>,
+    inner: RankedMutex<rank::Signal, Inner>,
 }
 
 #[derive(Debug, Default)]

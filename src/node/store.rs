@@ -12,11 +12,9 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytes::Bytes;
-use parking_lot::Mutex;
-
 use super::journal_waker::JournalWaker;
 use super::outbox::Outbox;
+use crate::base::locks::{RankedMutex, rank};
 use crate::base::{Lsn, Millis, Name, Now};
 use crate::broker::registry::{OWNER, RegistryFact};
 use crate::broker::{Core, Effects, Fact, Record};
@@ -25,6 +23,7 @@ use crate::record::{self, Stored};
 use crate::store::{
     Appending, Disk, DiskJournal, Journal, Reservation, StoreState, StoreStats, Wake,
 };
+use bytes::Bytes;
 
 /// On a full disk a checkpoint is written once so little lives, in bytes: less than one of the two
 /// reserved segments holds.
@@ -43,7 +42,7 @@ pub(crate) struct Store<D: Disk> {
     journal: DiskJournal<Stored, D>,
     journal_waker: JournalWaker,
     /// Connections to call once an LSN is durable.
-    waiters: Mutex<Vec<(Lsn, Arc<Outbox>)>>,
+    waiters: RankedMutex<rank::DurableWaiters, Vec<(Lsn, Arc<Outbox>)>>,
     /// Bytes that were read at the start because no checkpoint covered them.
     replayed_bytes: u64,
     /// Those and all bytes written when the last checkpoint was begun.
@@ -68,7 +67,7 @@ impl<D: Disk> Store<D> {
         Arc::new(Self {
             journal,
             journal_waker: JournalWaker::default(),
-            waiters: Mutex::default(),
+            waiters: RankedMutex::default(),
             replayed_bytes,
             checkpoint_at: AtomicU64::new(0),
             last_round: AtomicU64::new(now.0),
@@ -264,7 +263,8 @@ impl<D: Disk> Store<D> {
 
     /// Calls all who wait: nothing more will be durable.
     pub(super) fn wake_all_waiters(&self) {
-        for (_, outbox) in std::mem::take(&mut *self.waiters.lock()) {
+        let waiters = std::mem::take(&mut *self.waiters.lock());
+        for (_, outbox) in waiters {
             outbox.wake();
         }
     }

@@ -3,17 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
-
 use super::vhost::Vhost;
 use crate::base::Name;
+use crate::base::locks::{RankedRwLock, rank};
 use crate::broker::{Command, QueueChurn};
 use crate::store::Disk;
 
 /// All vhosts by name.
 #[derive(Debug)]
 pub(crate) struct Vhosts<D: Disk> {
-    held: RwLock<VhostSlot<D>>,
+    held: RankedRwLock<rank::Vhosts, VhostSlot<D>>,
 }
 
 #[derive(Debug)]
@@ -28,7 +27,7 @@ struct VhostSlot<D: Disk> {
 impl<D: Disk> Default for Vhosts<D> {
     fn default() -> Self {
         Self {
-            held: RwLock::new(VhostSlot {
+            held: RankedRwLock::new(VhostSlot {
                 vhosts: BTreeMap::new(),
                 alarm: false,
                 gone: QueueChurn::default(),

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::access::Peer;
+use crate::base::locks::{RankedMutex, rank};
 use crate::base::{ConnectionId, Timestamp};
 use crate::gateway::{ConnectionInfo, SessionInfo};
 use crate::node::Outbox;
@@ -23,7 +23,7 @@ pub(super) struct ConnectionHandle {
     info: OnceLock<ConnectionInfo>,
     /// Somebody wants something; looked at in every turn.
     wanted: AtomicBool,
-    wants: Mutex<Wants>,
+    wants: RankedMutex<rank::ConnectionWants, Wants>,
     /// It was closed, and goes once its peer has read so.
     pub(super) closing: AtomicBool,
     /// Octets read and written, and sessions open.
@@ -55,7 +55,7 @@ impl ConnectionHandle {
             local,
             info: OnceLock::new(),
             wanted: AtomicBool::new(false),
-            wants: Mutex::default(),
+            wants: RankedMutex::default(),
             closing: AtomicBool::new(false),
             received: AtomicU64::new(0),
             sent: AtomicU64::new(0),

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::access::{
     Mechanisms, Password, Permissions, SECRET_BYTES, Salts, Secret, Tag, User, UserLimits,
 };
+use crate::base::locks::RankedMutex;
 use crate::base::{Name, Seed};
 use crate::broker;
 use crate::broker::names::TEMPORARY_PREFIX;
@@ -252,7 +251,7 @@ pub(super) fn node(
         failure: Arc::default(),
         core_options: core_options(settings, &Name::default(), seed),
         default_queue_type: Name::from(settings.default_queue_type.to_string()),
-        changes: Mutex::default(),
+        changes: RankedMutex::default(),
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use parking_lot::{Mutex, RwLock};
 use tokio::task::JoinSet;
 
 use super::BrokerDisk;
@@ -17,6 +16,7 @@ use super::sockets::Addresses;
 use super::stats::{JournalStats, MemoryStats, Stats};
 use super::timer;
 use super::tls::Tls;
+use crate::base::locks::{RankedMutex, RankedRwLock, rank};
 use crate::base::{ConnectionId, Millis};
 use crate::config::Settings;
 use crate::management::samples::{ChurnSample, ConnectionSample};
@@ -38,18 +38,19 @@ pub(super) struct Shared {
     /// As the broker began.
     pub(super) settings: Settings,
     /// As they were loaded last: for the settings that hold from then on, [`KEYS`](super::live::KEYS).
-    pub(super) live: RwLock<Settings>,
+    pub(super) live: RankedRwLock<rank::LiveSettings, Settings>,
     /// Held while definitions are imported: one after the other.
     pub(super) imports: tokio::sync::Mutex<()>,
     /// The one door for passwords.
     pub(super) logins: Logins,
     /// Certificates of the listeners that have some.
     pub(super) tls: Option<Arc<Tls>>,
-    pub(super) threads: Mutex<Threads>,
+    pub(super) threads: RankedMutex<rank::Threads, Threads>,
     /// When the broker started.
     pub(super) started: Millis,
-    pub(super) handles: Mutex<BTreeMap<ConnectionId, Arc<ConnectionHandle>>>,
-    pub(super) tasks: Mutex<JoinSet<()>>,
+    pub(super) handles:
+        RankedMutex<rank::Connections, BTreeMap<ConnectionId, Arc<ConnectionHandle>>>,
+    pub(super) tasks: RankedMutex<rank::Tasks, JoinSet<()>>,
     pub(super) stopping: AtomicBool,
     /// Where it can be reached.
     pub(super) addresses: Addresses,
@@ -133,8 +134,9 @@ impl Shared {
     }
 
     fn memory(&self) -> MemoryStats {
+        let budget_bytes = self.live.read().memory_budget.0;
         let mut stats = MemoryStats {
-            budget_bytes: self.live.read().memory_budget.0,
+            budget_bytes,
             spilled_bytes: self.node.pager.spilled_bytes(),
             ..MemoryStats::default()
         };

@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
-
 use super::clock::SystemClock;
 use super::errors::StartError;
 use super::login::Logins;
@@ -16,6 +14,7 @@ use super::recover::{self, Recovered};
 use super::shared::{ConnectionRates, Shared, Threads};
 use super::sockets::Listeners;
 use super::{alarm, checkpoint, journal, paging, setup};
+use crate::base::locks::{RankedMutex, RankedRwLock};
 use crate::config::Settings;
 use crate::node::alarm::Limits;
 use crate::node::checkpoint::Checkpointer;
@@ -45,15 +44,15 @@ pub(super) async fn start(
         clock,
         logins: Logins::new(Arc::clone(&node.environment), clock),
         tls: listeners.tls(),
-        live: RwLock::new(settings.clone()),
+        live: RankedRwLock::new(settings.clone()),
         settings,
         imports: tokio::sync::Mutex::default(),
         node,
-        threads: Mutex::new(Threads { paging, journal }),
+        threads: RankedMutex::new(Threads { paging, journal }),
         addresses: listeners.addresses(),
-        handles: Mutex::default(),
+        handles: RankedMutex::default(),
         started: clock.now().mono,
-        tasks: Mutex::default(),
+        tasks: RankedMutex::default(),
         stopping: AtomicBool::new(false),
         connections: AtomicU32::new(0),
         connections_total: AtomicU64::new(0),

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use parking_lot::{Mutex, RwLock};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
@@ -22,6 +21,7 @@ use x509_cert::ext::pkix::name::GeneralName;
 use super::errors::TlsError;
 use super::expiry::Ending;
 use crate::access::{Peer, TlsPeer};
+use crate::base::locks::{RankedMutex, RankedRwLock, rank};
 use crate::base::{Name, Timestamp};
 use crate::config::{Settings, TlsLoginFrom};
 
@@ -57,8 +57,8 @@ pub(super) struct Tls {
     login_from: TlsLoginFrom,
     /// For one handshake.
     timeout: Duration,
-    loaded: RwLock<Loaded>,
-    stamp: Mutex<Stamp>,
+    loaded: RankedRwLock<rank::TlsLoaded, Loaded>,
+    stamp: RankedMutex<rank::TlsStamp, Stamp>,
 }
 
 impl Tls {
@@ -74,12 +74,12 @@ impl Tls {
             client_required: settings.tls_client_required,
         };
         let stamp = files.stamp();
-        let loaded = RwLock::new(files.load()?);
+        let loaded = RankedRwLock::new(files.load()?);
         Ok(Some(Arc::new(Self {
             login_from: settings.tls_login_from,
             timeout: settings.handshake_timeout.duration(),
             loaded,
-            stamp: Mutex::new(stamp),
+            stamp: RankedMutex::new(stamp),
             files,
         })))
     }

@@ -4,9 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use bytes::Bytes;
-use parking_lot::{Mutex, RwLock};
-
 use super::buffer::{Appending, Buffer, Payload, Reservation, Running, Slot, Wake};
 use super::contract::{Journal, StoreState};
 use super::disk::Disk;
@@ -16,6 +13,8 @@ use super::segments::Segments;
 use super::spill::SpillFiles;
 use super::stats::{Counters, StoreStats};
 use crate::base::Lsn;
+use crate::base::locks::{RankedMutex, RankedRwLock, rank};
+use bytes::Bytes;
 
 /// A journal. Clones share it. Appends are cheap: the work is done by the one
 /// [`super::writer::Writer`].
@@ -36,12 +35,12 @@ pub struct Backlog {
 
 pub(super) struct Shared<P, D: Disk> {
     pub disk: D,
-    pub buffer: Mutex<Buffer<P>>,
-    pub segments: RwLock<Segments<D::File>>,
+    pub buffer: RankedMutex<rank::JournalBuffer, Buffer<P>>,
+    pub segments: RankedRwLock<rank::JournalSegments, Segments<D::File>>,
     /// What confirmations wait for, under the sync policy.
     pub durable: AtomicU64,
     pub state: AtomicU8,
-    pub poison: Mutex<Option<DiskError>>,
+    pub poison: RankedMutex<rank::JournalPoison, Option<DiskError>>,
     pub counters: Counters,
     pub spill: SpillFiles<D::File>,
 }

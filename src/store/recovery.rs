@@ -8,8 +8,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
-use parking_lot::{Mutex, RwLock};
-
 use super::append::seal_bytes;
 use super::buffer::{Buffer, Payload};
 use super::disk::{Disk, DiskFile};
@@ -27,6 +25,7 @@ use super::segments::{Segment, Segments};
 use super::spill::SpillFiles;
 use super::stats::Counters;
 use super::writer::{Current, Progress, Writer};
+use crate::base::locks::{RankedMutex, RankedRwLock};
 use crate::base::{Lsn, Timestamp};
 
 /// One thing to restore, in this order: all blocks, then all facts by LSN.
@@ -341,11 +340,11 @@ fn assemble<P: Payload, D: Disk>(
     let next = Lsn(upto.0.saturating_add(1));
     let shared = Arc::new(Shared {
         disk,
-        buffer: Mutex::new(Buffer::new(next)),
-        segments: RwLock::new(segments),
+        buffer: RankedMutex::new(Buffer::new(next)),
+        segments: RankedRwLock::new(segments),
         durable: AtomicU64::new(upto.0),
         state: AtomicU8::new(0),
-        poison: Mutex::new(None),
+        poison: RankedMutex::new(None),
         counters: Counters::default(),
         spill: SpillFiles::new(0),
     });

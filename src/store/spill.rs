@@ -9,15 +9,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytes::Bytes;
-use parking_lot::Mutex;
-
 use super::buffer::Payload;
 use super::disk::{Disk, DiskFile, read_range};
 use super::error::{DiskError, ReadError};
 use super::format::Cursor;
 use super::journal::DiskJournal;
 use crate::base::Lsn;
+use crate::base::locks::{RankedMutex, rank};
+use bytes::Bytes;
 
 /// Begin of the names of spill files, for the moment until they are unlinked.
 pub(super) const SPILL_PREFIX: &str = "spill-";
@@ -36,7 +35,7 @@ pub const fn is_spilled(lsn: Lsn) -> bool {
 pub(super) struct SpillFiles<F> {
     /// Part of the names, so that several owners may use one directory.
     tag: u64,
-    state: Mutex<SpillState<F>>,
+    state: RankedMutex<rank::SpillFiles, SpillState<F>>,
     bytes: AtomicU64,
 }
 
@@ -44,7 +43,7 @@ impl<F> SpillFiles<F> {
     pub(super) fn new(tag: u64) -> Self {
         Self {
             tag,
-            state: Mutex::new(SpillState {
+            state: RankedMutex::new(SpillState {
                 files: BTreeMap::new(),
                 current: 0,
             }),

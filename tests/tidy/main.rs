@@ -17,6 +17,7 @@ mod documents;
 mod features;
 mod imports;
 mod limits;
+mod locks;
 mod measures;
 mod sections;
 mod source;

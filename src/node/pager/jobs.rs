@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use crate::base::locks::{RankedCondvar, RankedMutex, rank};
 
 /// What a thread is to do next.
 pub(crate) enum NextJob<T> {
@@ -17,15 +17,15 @@ pub(crate) enum NextJob<T> {
 /// What waits for a thread. Bounded by what the cores ask for at the same time.
 #[derive(Debug)]
 pub(crate) struct Jobs<T> {
-    state: Mutex<(VecDeque<T>, bool)>,
-    condition: Condvar,
+    state: RankedMutex<rank::PagerJobs, (VecDeque<T>, bool)>,
+    condition: RankedCondvar,
 }
 
 impl<T> Default for Jobs<T> {
     fn default() -> Self {
         Self {
-            state: Mutex::new((VecDeque::new(), false)),
-            condition: Condvar::new(),
+            state: RankedMutex::new((VecDeque::new(), false)),
+            condition: RankedCondvar::default(),
         }
     }
 }

@@ -10,8 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
-
 use self::state::{AttachedConnection, VhostState, log};
 use super::clock::SharedClock;
 use super::outbox::Outbox;
@@ -21,6 +19,7 @@ use super::signal::Signal;
 use super::stats::{LockHolds, VhostStats};
 use super::store::Store;
 use crate::base::limits::BATCH_COMMANDS_MAX;
+use crate::base::locks::{RankedGuard, RankedMutex, rank};
 use crate::base::{ConnectionId, Gauge, Lsn, Millis, Name, Now, Seed, Table};
 use crate::broker::{
     Command, Core, Effects, Fact, Memory, More, QueueChurn, Record, Snapshot, UpkeepCommand,
@@ -37,6 +36,9 @@ const TICK_BUDGET: usize = BATCH_COMMANDS_MAX;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Failed;
 
+/// The core's lock, held.
+type Guard<'a> = RankedGuard<'a, rank::Core, VhostState>;
+
 /// How the work on a batch went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RunOutcome {
@@ -47,12 +49,12 @@ pub(crate) enum RunOutcome {
 }
 
 /// One vhost. Its lock is held for a batch, never across an await; who is to be woken is woken
-/// afterwards, once per batch. Order of locks: registry, core, outbox.
+/// afterwards, once per batch.
 #[derive(Debug)]
 pub(crate) struct Vhost<D: Disk> {
     name: Name,
     clock: SharedClock,
-    state: Mutex<VhostState>,
+    state: RankedMutex<rank::Core, VhostState>,
     /// Keeps the records; none: messages live in memory only.
     store: Option<Arc<Store<D>>>,
     pager: Arc<Pager<D>>,
@@ -94,7 +96,7 @@ impl<D: Disk> Vhost<D> {
         Self {
             name,
             clock,
-            state: Mutex::new(state),
+            state: RankedMutex::new(state),
             store,
             pager,
             memory_bytes: AtomicU64::new(0),
@@ -166,7 +168,7 @@ impl<D: Disk> Vhost<D> {
             }
         }
         state.holds.record(self.clock.elapsed_ns() - begun_ns);
-        MutexGuard::unlock_fair(state);
+        RankedGuard::unlock_fair(state);
         store.wake(wake, Lsn(0));
         Ok(Some(copy))
     }
@@ -286,7 +288,7 @@ impl<D: Disk> Vhost<D> {
         let seen = look(&state.core);
         let unblocked = self.note_memory(&mut state);
         state.holds.record(self.clock.elapsed_ns() - begun_ns);
-        MutexGuard::unlock_fair(state);
+        RankedGuard::unlock_fair(state);
         unblocked.wake();
         Ok(seen)
     }
@@ -324,7 +326,7 @@ impl<D: Disk> Vhost<D> {
         self.timer.woken().await;
     }
 
-    fn lock(&self) -> Result<MutexGuard<'_, VhostState>, Failed> {
+    fn lock(&self) -> Result<Guard<'_>, Failed> {
         let state = self.state.lock();
         if self.failed() || self.is_deleted() {
             return Err(Failed);
@@ -333,7 +335,7 @@ impl<D: Disk> Vhost<D> {
     }
 
     /// Ends a hold: lets others in first, then wakes whom the batch had something for.
-    fn finish(&self, now: Now, mut state: MutexGuard<'_, VhostState>, begun_ns: u64) {
+    fn finish(&self, now: Now, mut state: Guard<'_>, begun_ns: u64) {
         let events = std::mem::take(&mut state.effects.log);
         let due = if state.core.has_work() {
             now.mono
@@ -344,7 +346,7 @@ impl<D: Disk> Vhost<D> {
         state.holds.record(self.clock.elapsed_ns() - begun_ns);
         let wakers = std::mem::take(&mut state.wakers);
         let garbage = std::mem::take(&mut state.effects.garbage);
-        MutexGuard::unlock_fair(state);
+        RankedGuard::unlock_fair(state);
         for waker in wakers {
             waker.wake();
         }
@@ -359,7 +361,7 @@ impl<D: Disk> Vhost<D> {
     }
 
     /// The core panicked, its state is worth nothing: nobody gets at it again.
-    fn fail(&self, state: MutexGuard<'_, VhostState>) -> Failed {
+    fn fail(&self, state: Guard<'_>) -> Failed {
         self.failed.store(true, Ordering::Release);
         tracing::error!(vhost = %self.name, "the core failed; its links are closed");
         let outboxes = state.outboxes();
@@ -406,7 +408,7 @@ impl<D: Disk> Vhost<D> {
         let garbage = std::mem::take(&mut effects.garbage);
         effects.clear();
         state.holds.record(self.clock.elapsed_ns() - begun_ns);
-        MutexGuard::unlock_fair(state);
+        RankedGuard::unlock_fair(state);
         drop(garbage);
         more == More::Yes
     }

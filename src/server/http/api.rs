@@ -9,7 +9,6 @@ use axum::http::request::Parts;
 use axum::http::{Method as HttpMethod, Response, StatusCode};
 use axum::routing::any;
 use axum::{Extension, Router};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::aside::aside;
@@ -23,6 +22,7 @@ use super::{
 use crate::access::Peer;
 use crate::base::Name;
 use crate::base::limits::HTTP_READ_AT_ONCE_BYTES_MAX;
+use crate::base::locks::{RankedMutex, rank};
 use crate::management::http::json::whoami;
 use crate::management::http::{
     Endpoint, Failure, Fields, Identity, Method, Params, Query, Route, RouteMatch,
@@ -48,7 +48,7 @@ pub(super) struct Call<'a> {
     pub(super) params: Params,
     pub(super) query: Query,
     /// What the body says, until somebody takes it; none: it was empty.
-    body: Mutex<Option<Value>>,
+    body: RankedMutex<rank::HttpBody, Option<Value>>,
     /// The header X-Reason.
     pub(super) reason: Option<String>,
 }
@@ -95,7 +95,7 @@ async fn handle(
             identity,
             params,
             query: Query::parse(head.uri.query().unwrap_or_default())?,
-            body: Mutex::default(),
+            body: RankedMutex::default(),
             reason: head
                 .headers
                 .get(REASON)

@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::access::network;
 use crate::base::Millis;
 use crate::base::limits::{HTTP_ADDRESS_PERCENT_MAX, HTTP_HEALTH_CONNECTIONS_MAX};
+use crate::base::locks::{RankedMutex, rank};
 
 /// Between two lines of the log about connections beyond the bound, in milliseconds.
 const LINES_MS: u64 = 10_000;
@@ -25,7 +25,7 @@ const LINES_MS: u64 = 10_000;
 pub(super) struct Places {
     all_max: usize,
     address_max: usize,
-    taken: Mutex<PlacesTaken>,
+    taken: RankedMutex<rank::HttpPlaces, PlacesTaken>,
 }
 
 #[derive(Debug, Default)]
@@ -67,7 +67,7 @@ impl Places {
         Arc::new(Self {
             all_max,
             address_max: of_address.max(1),
-            taken: Mutex::default(),
+            taken: RankedMutex::default(),
         })
     }
 

@@ -9,6 +9,7 @@ use std::task::{Context, Waker};
 use parking_lot::Mutex;
 
 use crate::access::{Mechanism, Mechanisms, Permissions, SECRET_BYTES, Secret, User, UserLimits};
+use crate::base::locks::RankedMutex;
 use crate::base::{Lsn, Millis, Name, Now, Position, Seed, Timestamp};
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec};
 use crate::broker::{Command, Core, CoreOptions, PageIn, Reply, Wanted};
@@ -224,7 +225,7 @@ impl Machine {
             failure: Arc::default(),
             core_options: core_options(shape)(&Name::default()),
             default_queue_type: Name::from("classic"),
-            changes: Mutex::default(),
+            changes: RankedMutex::default(),
         });
         let mut timers = BTreeMap::new();
         for core in recovered.cores {
