@@ -7,7 +7,8 @@
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Weak;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 
@@ -123,6 +124,36 @@ pub(super) enum Slot<P> {
     End(Checkpoint),
 }
 
+/// What waits to be written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Backlog {
+    /// Records.
+    pub records: u64,
+    /// About how many bytes they will be.
+    pub bytes: usize,
+    /// Of those, bytes of messages.
+    pub carried_bytes: usize,
+}
+
+/// What waits to be written as it was when the buffer's lock was given back last: connections look at
+/// it in every turn, without the lock.
+#[derive(Debug, Default)]
+pub(super) struct SharedBacklog {
+    records: AtomicU64,
+    bytes: AtomicUsize,
+    carried_bytes: AtomicUsize,
+}
+
+impl SharedBacklog {
+    pub fn load(&self) -> Backlog {
+        Backlog {
+            records: self.records.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            carried_bytes: self.carried_bytes.load(Ordering::Relaxed),
+        }
+    }
+}
+
 /// A checkpoint on its way.
 #[derive(Debug)]
 pub(super) struct Running {
@@ -146,8 +177,10 @@ pub(super) struct Buffer<P> {
     reserved: Vec<Lsn>,
     pub waiting_bytes: usize,
     /// Of those, bytes of messages.
-    pub waiting_carried_bytes: usize,
+    waiting_carried_bytes: usize,
     pub waiting_records: u64,
+    /// The same, for who does not hold the lock.
+    backlog: Arc<SharedBacklog>,
     /// Bytes of all that ever came.
     pub arrived_bytes: u64,
     /// Once so many bytes wait the writer is told; it knows of less.
@@ -179,6 +212,7 @@ impl<P: Payload> Buffer<P> {
             waiting_bytes: 0,
             waiting_carried_bytes: 0,
             waiting_records: 0,
+            backlog: Arc::default(),
             arrived_bytes: 0,
             told_at: COMMIT_BYTES,
             releases: VecDeque::new(),
@@ -200,7 +234,24 @@ impl<P: Payload> Buffer<P> {
         self.next = Lsn(lsn.0 + 1);
         let wake = self.count(&slot);
         self.slots.push_back((lsn, slot));
+        self.show_backlog();
         (lsn, wake)
+    }
+
+    /// Where what waits can be read without the lock.
+    pub fn backlog(&self) -> Arc<SharedBacklog> {
+        Arc::clone(&self.backlog)
+    }
+
+    /// What waits has changed.
+    fn show_backlog(&self) {
+        let shared = &self.backlog;
+        shared
+            .records
+            .store(self.waiting_records, Ordering::Relaxed);
+        shared.bytes.store(self.waiting_bytes, Ordering::Relaxed);
+        let carried_bytes = self.waiting_carried_bytes;
+        shared.carried_bytes.store(carried_bytes, Ordering::Relaxed);
     }
 
     /// Reserves LSNs, and one before them for a mark.
@@ -246,6 +297,7 @@ impl<P: Payload> Buffer<P> {
             };
             self.next = unused.max(Lsn(self.taken.0 + 1));
         }
+        self.show_backlog();
         let filled = Filled {
             wake,
             elided,
@@ -287,6 +339,7 @@ impl<P: Payload> Buffer<P> {
         self.waiting_bytes = bytes;
         self.waiting_carried_bytes = carried_bytes;
         self.waiting_records = records;
+        self.show_backlog();
         self.told_at = COMMIT_BYTES;
         batch
     }

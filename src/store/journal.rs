@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use super::buffer::{Appending, Buffer, Payload, Reservation, Running, Slot, Wake};
+use super::buffer::{
+    Appending, Backlog, Buffer, Payload, Reservation, Running, SharedBacklog, Slot, Wake,
+};
 use super::contract::{Journal, StoreState};
 use super::disk::Disk;
 use super::error::{DiskError, ReadError};
@@ -22,20 +24,11 @@ pub struct DiskJournal<P, D: Disk> {
     pub(super) shared: Arc<Shared<P, D>>,
 }
 
-/// What waits to be written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Backlog {
-    /// Records.
-    pub records: u64,
-    /// About how many bytes they will be.
-    pub bytes: usize,
-    /// Of those, bytes of messages.
-    pub carried_bytes: usize,
-}
-
 pub(super) struct Shared<P, D: Disk> {
     pub disk: D,
     pub buffer: RankedMutex<rank::JournalBuffer, Buffer<P>>,
+    /// What waits in the buffer, without its lock.
+    pub backlog: Arc<SharedBacklog>,
     pub segments: RankedRwLock<rank::JournalSegments, Segments<D::File>>,
     /// What confirmations wait for, under the sync policy.
     pub durable: AtomicU64,
@@ -85,14 +78,9 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         (buffer.waiting_bytes, buffer.arrived_bytes)
     }
 
-    /// What waits to be written.
+    /// What waits to be written. Takes no lock.
     pub fn waiting(&self) -> Backlog {
-        let buffer = self.shared.buffer.lock();
-        Backlog {
-            records: buffer.waiting_records,
-            bytes: buffer.waiting_bytes,
-            carried_bytes: buffer.waiting_carried_bytes,
-        }
+        self.shared.backlog.load()
     }
 
     /// Bytes that are free on its disk.

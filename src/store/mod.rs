@@ -44,7 +44,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use buffer::{Amended, Appending, Body, Payload, Reservation, Wake};
+pub use buffer::{Amended, Appending, Backlog, Body, Payload, Reservation, Wake};
 pub use contract::{Journal, StoreState};
 pub use disk::{Disk, DiskFile};
 pub use error::{DiskError, DiskErrorKind, DiskOperation, ReadError, StoreError};
@@ -53,7 +53,7 @@ pub use file_disk::{FileDisk, Missing, StoreFile, keep_private};
 pub use fuzz::fuzz_recovery;
 pub use group_commit::{CommitBacklog, Due, GroupCommit};
 pub use inspect::{Depth, Inspection, SegmentReport, StoreReport};
-pub use journal::{Backlog, DiskJournal};
+pub use journal::DiskJournal;
 pub use maintain::Maintained;
 pub use options::{COMMIT_BYTES, PIECE_BYTES_MAX, StoreOptions, SyncPolicy};
 pub use random::Random;

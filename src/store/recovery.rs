@@ -338,9 +338,11 @@ fn assemble<P: Payload, D: Disk>(
     let newest_end = verdict.end;
     let upto = verdict.seen;
     let next = Lsn(upto.0.saturating_add(1));
+    let buffer = Buffer::new(next);
     let shared = Arc::new(Shared {
         disk,
-        buffer: RankedMutex::new(Buffer::new(next)),
+        backlog: buffer.backlog(),
+        buffer: RankedMutex::new(buffer),
         segments: RankedRwLock::new(segments),
         durable: AtomicU64::new(upto.0),
         state: AtomicU8::new(0),

@@ -54,6 +54,38 @@ fn what_is_withdrawn_is_never_written() {
     assert!(world.journal.durable_lsn() >= last);
 }
 
+/// Every turn of every connection asks this: it took the lock that all appends and commits take.
+#[test]
+fn what_waits_is_told_without_the_lock_and_as_the_last_append_and_commit_left_it() {
+    let disk = SimDisk::default();
+    let mut world = World::open(&disk, options(), 1).unwrap();
+    let of = |world: &World| {
+        let buffer = world.journal.shared.buffer.lock();
+        let told = world.journal.waiting();
+        assert_eq!(told.records, buffer.waiting_records);
+        assert_eq!(told.bytes, buffer.waiting_bytes);
+        told
+    };
+    assert_eq!(of(&world).records, 0);
+    let key = world.publish(50);
+    let other = world.publish(70);
+    let two = of(&world);
+    assert!(
+        two.records == 2 && two.carried_bytes <= two.bytes && two.bytes > 120,
+        "{two:?}"
+    );
+    world.settle(key);
+    let one = of(&world);
+    assert!(one.records == 1 && one.bytes < two.bytes, "{one:?}");
+    let (piece, _) = world.journal.append_piece(Bytes::from_static(b"a piece"));
+    assert_eq!(of(&world).carried_bytes, one.carried_bytes + 7);
+    world.journal.release(piece, piece);
+    world.commit().unwrap();
+    let none = of(&world);
+    assert_eq!((none.records, none.bytes, none.carried_bytes), (0, 0, 0));
+    world.settle(other);
+}
+
 #[test]
 fn small_commits_touch_one_block_of_the_device_each() {
     let disk = SimDisk::default();
