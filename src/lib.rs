@@ -32,4 +32,8 @@ pub mod store;
 pub mod wire;
 
 pub use config::Settings;
-pub use server::{Broker, Builder, StartError, Stats};
+pub use server::{
+    Admin, AmqpError, Broker, Builder, Consumer, ConsumerBuilder, Death, Delivery, LinkError,
+    Message, Outcome, Publisher, PublisherBuilder, StartError, Stats,
+};
+pub use wire::Value;

@@ -11,6 +11,8 @@ pub struct Peer {
     pub address: SocketAddr,
     /// How its bytes are protected; none: not at all.
     pub tls: Option<TlsPeer>,
+    /// It is the program that embeds the broker: it needs no login and may do everything.
+    pub is_embedder: bool,
 }
 
 /// What is known of a TLS connection.
@@ -29,9 +31,20 @@ impl Peer {
     /// A peer within our own process.
     pub const IN_PROCESS: Self = Self::at(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
 
+    /// The program that embeds the broker.
+    pub const EMBEDDER: Self = {
+        let mut peer = Self::IN_PROCESS;
+        peer.is_embedder = true;
+        peer
+    };
+
     /// A peer at an address, whose bytes are not protected.
     pub const fn at(address: SocketAddr) -> Self {
-        Self { address, tls: None }
+        Self {
+            address,
+            tls: None,
+            is_embedder: false,
+        }
     }
 
     /// Whether it is on the same machine: a loopback address, or our own process.

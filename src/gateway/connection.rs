@@ -118,6 +118,8 @@ impl Gateway {
         if environment.bodies.is_some() {
             options.part_bytes = STREAMING_HEAD_BYTES_MAX as u64;
         }
+        options.allow_plain_amqp |= peer.is_embedder;
+        let known = peer.is_embedder.then(Known::embedder);
         let link = Connection::server(now, options);
         let seed = environment.options.seed;
         Self {
@@ -127,7 +129,7 @@ impl Gateway {
             sasl: Sasl::default(),
             sasl_user: Name::default(),
             login_due: None,
-            known: None,
+            known,
             login: None,
             container: Name::default(),
             mechanism: Name::default(),

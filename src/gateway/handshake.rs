@@ -10,11 +10,13 @@ use super::work::{Asker, Work};
 use crate::access::{Permissions, Right, Tag, TopicPermissions, User};
 use crate::base::{Name, Now};
 use crate::broker::Command;
-use crate::broker::registry::{TopicMap, Vhost};
+use crate::broker::registry::{Registry, TopicMap, Vhost};
 use crate::wire::performative::{Error, Open};
 
 /// `open.hostname` of this form names the vhost.
 const VHOST_PREFIX: &str = "vhost:";
+/// How the program that embeds the broker is called where users are shown.
+const EMBEDDER: &str = "(embedder)";
 
 /// The user that logged in, and what it may do in the vhost it entered.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub(super) struct Login {
     generation: u64,
     /// Of user and vhost as they were when it logged in.
     serials: (u64, u64),
+    /// It is no user of the registry, and may do everything.
+    is_embedder: bool,
     /// Counts it among the open connections.
     _seat: Seat,
 }
@@ -46,6 +50,19 @@ impl Login {
         self.topics.as_ref()?.get(exchange)
     }
 
+    /// Takes over what its user may do now.
+    fn follow(&mut self, registry: &Registry, vhost: &Name) {
+        self.permissions = match registry.permissions(vhost, &self.user) {
+            Some(permissions) => Arc::clone(permissions),
+            None => Arc::new(Permissions::none()),
+        };
+        self.topics = registry
+            .topic_permissions(vhost, &self.user)
+            .map(Arc::clone);
+        let user = registry.user(&self.user);
+        self.impersonator = user.is_some_and(|user| user.has_tag(&Tag::Impersonator));
+    }
+
     /// Changes of the registry that it knows: what was checked under others is to be checked again.
     pub(super) const fn generation(&self) -> u64 {
         self.generation
@@ -57,13 +74,24 @@ impl Login {
 pub(super) struct Known {
     user: Name,
     impersonator: bool,
+    is_embedder: bool,
 }
 
 impl Known {
+    /// The program that embeds the broker.
+    pub(super) fn embedder() -> Self {
+        Self {
+            user: Name::from(EMBEDDER),
+            impersonator: true,
+            is_embedder: true,
+        }
+    }
+
     pub(super) fn new(user: &User) -> Self {
         Self {
             user: user.name.clone(),
             impersonator: user.has_tag(&Tag::Impersonator),
+            is_embedder: false,
         }
     }
 }
@@ -106,17 +134,30 @@ impl Gateway {
             .as_deref()
             .and_then(|host| host.strip_prefix(VHOST_PREFIX));
         let name = asked.map_or_else(|| registry.default_vhost().clone(), Name::from);
-        let Known { user, impersonator } = known;
+        let Known {
+            user,
+            impersonator,
+            is_embedder,
+        } = known;
         let vhost = registry
             .vhost(&name)
             .ok_or_else(|| errors::no_vhost(&name))?;
-        let (Some(permissions), Some(account)) =
-            (registry.permissions(&name, &user), registry.user(&user))
-        else {
+        let refused = || {
             let what = format_args!("user '{user}' may not enter vhost '{name}'");
-            return Err(errors::unauthorized(what));
+            errors::unauthorized(what)
         };
-        let of_user_max = account.limits.connections_max.map(u64::from);
+        let permissions = if is_embedder {
+            Permissions::all().ok().map(Arc::new)
+        } else {
+            registry.permissions(&name, &user).map(Arc::clone)
+        };
+        let permissions = permissions.ok_or_else(refused)?;
+        let account = registry.user(&user);
+        if account.is_none() && !is_embedder {
+            return Err(refused());
+        }
+        let of_user_max = account.and_then(|account| account.limits.connections_max);
+        let of_user_max = of_user_max.map(u64::from);
         let seat = self.environment.seats.take(
             (&name, vhost.spec.limits.connections_max),
             (&user, of_user_max),
@@ -124,7 +165,8 @@ impl Gateway {
         let seat = seat.map_err(|full| errors::too_many_connections(full, &user, &name))?;
         let login = Login {
             impersonator,
-            permissions: Arc::clone(permissions),
+            is_embedder,
+            permissions,
             topics: registry.topic_permissions(&name, &user).map(Arc::clone),
             generation,
             serials: (
@@ -150,22 +192,16 @@ impl Gateway {
         login.generation = generation;
         let registry = self.environment.registry();
         let (user, in_vhost) = login.serials;
-        let gone = if registry.user_serial(&login.user) != Some(user) {
+        let gone = if !login.is_embedder && registry.user_serial(&login.user) != Some(user) {
             Some(format!("user '{}' was deleted", login.user))
         } else if registry.vhost(vhost).map(Vhost::serial) != Some(in_vhost) {
             Some(format!("vhost '{vhost}' was deleted"))
         } else {
             None
         };
-        login.permissions = match registry.permissions(vhost, &login.user) {
-            Some(permissions) => Arc::clone(permissions),
-            None => Arc::new(Permissions::none()),
-        };
-        login.topics = registry
-            .topic_permissions(vhost, &login.user)
-            .map(Arc::clone);
-        let user = registry.user(&login.user);
-        login.impersonator = user.is_some_and(|user| user.has_tag(&Tag::Impersonator));
+        if !login.is_embedder {
+            login.follow(&registry, vhost);
+        }
         self.note_asker();
         if let Some(why) = gone {
             self.close(now, Some(errors::forced(why)));

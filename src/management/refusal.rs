@@ -1,5 +1,7 @@
 //! What management refuses: a status and a text that says why.
 
+use thiserror::Error as ThisError;
+
 use crate::access::Right;
 use crate::broker::{Error, ObjectKind};
 use crate::wire::DecodeError;
@@ -44,7 +46,8 @@ impl Status {
 }
 
 /// A refused operation.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, ThisError)]
+#[error("{why}")]
 pub struct Refusal {
     /// What kind of refusal.
     pub status: Status,

@@ -111,8 +111,12 @@ impl Broker {
     /// Connects without a socket: the bytes of a TCP connection from this machine. Must be called
     /// within the tokio runtime.
     pub fn connect(&self) -> DuplexStream {
+        self.connect_as(Peer::IN_PROCESS)
+    }
+
+    pub(super) fn connect_as(&self, peer: Peer) -> DuplexStream {
         let (ours, theirs) = tokio::io::duplex(STREAM_BYTES);
-        let opened = Some((Peer::IN_PROCESS, tokio::io::split(ours)));
+        let opened = Some((peer, tokio::io::split(ours)));
         accept::serve(&self.shared, None, std::future::ready(opened));
         theirs
     }

@@ -20,9 +20,11 @@ mod builder;
 mod checkpoint;
 mod clock;
 mod connection;
+mod declare;
 #[cfg(feature = "http")]
 mod definitions;
 mod descriptors;
+mod embedded;
 mod errors;
 mod expiry;
 mod features;
@@ -76,6 +78,10 @@ pub use broker::Broker;
 pub use builder::Builder;
 #[cfg(feature = "http")]
 pub use definitions::{Imported, LeftOut};
+pub use embedded::{
+    AmqpError, Consumer, ConsumerBuilder, Death, Delivery, LinkError, Message, Outcome, Publisher,
+    PublisherBuilder,
+};
 pub use errors::{StartError, TlsError};
 #[cfg(feature = "cli")]
 pub use process::run;

@@ -142,7 +142,11 @@ impl Tls {
             Ok(Ok(stream)) => {
                 let tls = self.describe(stream.get_ref().1);
                 let tls = Some(tls);
-                Some((Peer { address, tls }, stream))
+                let peer = Peer {
+                    tls,
+                    ..Peer::at(address)
+                };
+                Some((peer, stream))
             }
             Ok(Err(error)) => {
                 tracing::info!(%address, %error, "TLS handshake failed");

@@ -1,0 +1,125 @@
+//! Consuming within the process.
+
+use tokio::sync::mpsc;
+
+use super::engine::{Command, Deliveries, End};
+use super::{Delivery, LinkError};
+use crate::server::Broker;
+use crate::wire::performative::Role;
+
+/// Messages that a consumer may have undecided, unless it says otherwise.
+const CREDIT_DEFAULT: u32 = 100;
+/// The most that it may.
+const CREDIT_MAX: u32 = 10_000;
+
+/// How a [`Consumer`] is made; see [`Broker::consumer`].
+#[derive(Debug)]
+#[must_use = "a builder does nothing until it is opened"]
+pub struct ConsumerBuilder<'a> {
+    broker: &'a Broker,
+    address: String,
+    vhost: String,
+    credit: u32,
+}
+
+impl Broker {
+    /// Consumes within the process, from `/queues/NAME`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use coroner::{AmqpError, Broker, Value};
+    ///
+    /// let broker = Broker::builder().start().await?;
+    /// let admin = broker.admin();
+    /// let dead = [
+    ///     ("x-dead-letter-exchange", Value::string("")),
+    ///     ("x-dead-letter-routing-key", Value::string("morgue")),
+    /// ];
+    /// admin.declare_queue("/", "jobs", &dead).await?;
+    /// admin.declare_queue("/", "morgue", &[]).await?;
+    /// broker.publisher("/queues/jobs").open().await?.publish("dig").await?;
+    ///
+    /// let mut jobs = broker.consumer("/queues/jobs").credit(10).open().await?;
+    /// let job = jobs.next().await?;
+    /// assert_eq!(job.body(), b"dig");
+    /// job.reject(Some(AmqpError::new("app:no-spade", "the spade is lost")));
+    ///
+    /// let mut morgue = broker.consumer("/queues/morgue").open().await?;
+    /// let dead = morgue.next().await?;
+    /// assert_eq!((&*dead.deaths()[0].queue, &*dead.deaths()[0].reason), ("jobs", "rejected"));
+    /// dead.accept();
+    /// # broker.stop().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn consumer(&self, address: impl Into<String>) -> ConsumerBuilder<'_> {
+        ConsumerBuilder {
+            broker: self,
+            address: address.into(),
+            vhost: "/".to_owned(),
+            credit: CREDIT_DEFAULT,
+        }
+    }
+}
+
+impl ConsumerBuilder<'_> {
+    /// In another vhost than `/`.
+    pub fn vhost(mut self, name: impl Into<String>) -> Self {
+        self.vhost = name.into();
+        self
+    }
+
+    /// How many messages it may have undecided, from 1 to 10,000; those that [`Consumer::next`] has not
+    /// told yet count, too. Default: 100.
+    pub fn credit(mut self, messages: u32) -> Self {
+        self.credit = messages.clamp(1, CREDIT_MAX);
+        self
+    }
+
+    /// Begins to consume. Must be called within the tokio runtime.
+    ///
+    /// # Errors
+    /// When there is no such vhost or queue, or somebody else consumes it alone.
+    pub async fn open(self) -> Result<Consumer, LinkError> {
+        let (commands, receiver) = mpsc::channel(1);
+        let (deliveries, arriving) = mpsc::channel(self.credit as usize + 1);
+        let (settle, settled) = mpsc::unbounded_channel();
+        let end = End {
+            role: Role::Receiver,
+            address: Some(self.address),
+            credit: self.credit,
+        };
+        let deliveries = Deliveries {
+            out: deliveries,
+            settle,
+            settled,
+        };
+        end.open(self.broker, &self.vhost, receiver, Some(deliveries))
+            .await?;
+        Ok(Consumer {
+            arriving,
+            _open: commands,
+        })
+    }
+}
+
+/// Consumes from one queue. When it is dropped, all that is undecided goes back to the queue, in its old
+/// place.
+#[derive(Debug)]
+pub struct Consumer {
+    arriving: mpsc::Receiver<Result<Delivery, LinkError>>,
+    /// The engine ends when this is dropped.
+    _open: mpsc::Sender<Command>,
+}
+
+impl Consumer {
+    /// The next message, as soon as there is one.
+    ///
+    /// # Errors
+    /// When the broker ended the link: the queue was deleted, for example.
+    pub async fn next(&mut self) -> Result<Delivery, LinkError> {
+        let next = self.arriving.recv().await;
+        next.unwrap_or(Err(LinkError::Stopped))
+    }
+}

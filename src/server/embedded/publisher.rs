@@ -1,0 +1,142 @@
+//! Publishing from within the process.
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::engine::{Command, End};
+use super::{AmqpError, LinkError, Message};
+use crate::server::Broker;
+use crate::wire::performative::{DeliveryState, Role};
+
+/// Publishes on their way to the broker that have no credit yet, at most: the next ones wait.
+const WAITING_MAX: usize = 16;
+
+/// What became of a published message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Each queue that it is for has it, as safe as the settings promise: a durable message in a durable
+    /// queue is in the journal.
+    Accepted,
+    /// It was not taken, or not by all: a full queue that refuses, for example.
+    Rejected(Option<AmqpError>),
+    /// No queue is bound for it; nobody has it.
+    Released,
+    /// It comes back changed. This broker does not answer so.
+    Modified {
+        /// The attempt counts as failed.
+        delivery_failed: bool,
+        /// It is not to be sent here again.
+        undeliverable_here: bool,
+    },
+}
+
+impl Outcome {
+    pub(super) fn of(state: &DeliveryState) -> Self {
+        match state {
+            DeliveryState::Accepted => Self::Accepted,
+            DeliveryState::Rejected { error } => {
+                Self::Rejected(error.as_deref().map(AmqpError::of))
+            }
+            DeliveryState::Modified {
+                delivery_failed,
+                undeliverable_here,
+                ..
+            } => Self::Modified {
+                delivery_failed: delivery_failed.unwrap_or(false),
+                undeliverable_here: undeliverable_here.unwrap_or(false),
+            },
+            // The engine settles with terminal outcomes only.
+            _ => Self::Released,
+        }
+    }
+}
+
+/// How a [`Publisher`] is made; see [`Broker::publisher`].
+#[derive(Debug)]
+#[must_use = "a builder does nothing until it is opened"]
+pub struct PublisherBuilder<'a> {
+    broker: &'a Broker,
+    address: Option<String>,
+    vhost: String,
+}
+
+impl Broker {
+    /// Publishes from within the process: to `/queues/NAME`, to `/exchanges/NAME/KEY`, or to any other
+    /// address that AMQP clients may name.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use coroner::{Broker, Message, Outcome};
+    ///
+    /// let broker = Broker::builder().start().await?;
+    /// broker.admin().declare_queue("/", "jobs", &[]).await?;
+    /// let publisher = broker.publisher("/queues/jobs").open().await?;
+    /// let outcome = publisher.publish(Message::new("dig").subject("garden")).await?;
+    /// assert_eq!(outcome, Outcome::Accepted);
+    /// # broker.stop().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn publisher(&self, address: impl Into<String>) -> PublisherBuilder<'_> {
+        PublisherBuilder {
+            broker: self,
+            address: Some(address.into()),
+            vhost: "/".to_owned(),
+        }
+    }
+}
+
+impl PublisherBuilder<'_> {
+    /// In another vhost than `/`.
+    pub fn vhost(mut self, name: impl Into<String>) -> Self {
+        self.vhost = name.into();
+        self
+    }
+
+    /// Without an address: each message says by [`Message::to`] where it goes.
+    pub fn anonymous(mut self) -> Self {
+        self.address = None;
+        self
+    }
+
+    /// Begins to publish. Must be called within the tokio runtime.
+    ///
+    /// # Errors
+    /// When there is no such vhost, queue or exchange.
+    pub async fn open(self) -> Result<Publisher, LinkError> {
+        let (commands, receiver) = mpsc::channel(WAITING_MAX);
+        let end = End {
+            role: Role::Sender,
+            address: self.address,
+            credit: 0,
+        };
+        end.open(self.broker, &self.vhost, receiver, None).await?;
+        Ok(Publisher { commands })
+    }
+}
+
+/// Publishes to one address. Clones share its link; when the last one is dropped, it ends.
+#[derive(Clone, Debug)]
+pub struct Publisher {
+    commands: mpsc::Sender<Command>,
+}
+
+impl Publisher {
+    /// Publishes a message and waits for its outcome, first of all for credit: in an alarm as long as
+    /// that lasts. May be called again meanwhile; messages go in the order of the calls.
+    ///
+    /// # Errors
+    /// When the broker ended the link, or the message is too large. Then nobody knows whether it was
+    /// taken, except with [`LinkError::TooLarge`].
+    pub async fn publish(&self, message: impl Into<Message>) -> Result<Outcome, LinkError> {
+        let (outcome, told) = oneshot::channel();
+        let publish = Command::Publish {
+            message: message.into().encode(),
+            outcome,
+        };
+        let sent = self.commands.send(publish).await;
+        sent.map_err(|_| LinkError::Stopped)?;
+        told.await.unwrap_or(Err(LinkError::Stopped))
+    }
+}
