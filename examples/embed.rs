@@ -1,4 +1,4 @@
-//! How do I run a broker inside my program or my tests?
+//! How do I run a broker inside my program or my tests, and use it without a client?
 //!
 //! ```text
 //! cargo run --example embed
@@ -7,51 +7,49 @@
 
 use std::error::Error;
 
-use coroner::{Broker, Settings};
-use fe2o3_amqp::sasl_profile::SaslProfile;
-use fe2o3_amqp::types::messaging::Message;
-use fe2o3_amqp::{Connection, Receiver, Sender, Session};
+use coroner::{AmqpError, Broker, Message, Outcome, Value};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // Queues named by a bare address that begins with "jobs" are created when they are used.
-    let auto_create = vec!["jobs.#".to_owned()];
-    let settings = Settings {
-        amqp: Vec::new(),
-        auto_create,
-        ..Settings::default()
-    };
     let broker = Broker::builder()
-        .settings(settings)
         .listen("127.0.0.1:0".parse()?)
+        .with(|settings| settings.node_name = "yard".to_owned())
         .start()
         .await?;
     println!("others may connect to {:?}", broker.addresses());
 
-    // We need no socket: the stream leads to the same engine.
-    let guest = SaslProfile::Plain {
-        username: "guest".into(),
-        password: "guest".into(),
-    };
-    let mut connection = Connection::builder()
-        .container_id("embed")
-        .sasl_profile(guest)
-        .open_with_stream(broker.connect())
-        .await?;
-    let mut session = Session::begin(&mut connection).await?;
+    let admin = broker.admin();
+    let dead_letters = [
+        ("x-dead-letter-exchange", Value::string("")),
+        ("x-dead-letter-routing-key", Value::string("morgue")),
+    ];
+    admin.declare_queue("/", "jobs", &dead_letters).await?;
+    admin.declare_queue("/", "morgue", &[]).await?;
 
-    let mut sender = Sender::attach(&mut session, "out", "jobs.new").await?;
-    sender
-        .send(Message::from("dig".to_owned()))
-        .await?
-        .accepted_or("not accepted")?;
-    let mut receiver = Receiver::attach(&mut session, "in", "jobs.new").await?;
-    let delivery = receiver.recv::<String>().await?;
-    println!("received: {}", delivery.body());
-    receiver.accept(&delivery).await?;
+    // We need no socket and no AMQP client.
+    let publisher = broker.publisher("/queues/jobs").open().await?;
+    for job in ["dig", "bury"] {
+        let outcome = publisher.publish(Message::new(job)).await?;
+        assert_eq!(outcome, Outcome::Accepted);
+    }
+    let mut jobs = broker.consumer("/queues/jobs").credit(10).open().await?;
+    let job = jobs.next().await?;
+    println!("received: {}", String::from_utf8_lossy(job.body()));
+    job.accept();
+    let error = AmqpError::new("app:no-spade", "the spade is lost");
+    jobs.next().await?.reject(Some(error));
+
+    let mut morgue = broker.consumer("/queues/morgue").open().await?;
+    let dead = morgue.next().await?;
+    for death in dead.deaths() {
+        println!(
+            "died in {}: {}, {} times",
+            death.queue, death.reason, death.count
+        );
+    }
+    dead.accept();
 
     println!("{}", broker.stats());
-    connection.close().await?;
     broker.stop().await;
     Ok(())
 }

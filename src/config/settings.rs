@@ -30,6 +30,7 @@ pub const ANY_VHOST: &str = "*";
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "cli", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "cli", serde(rename_all = "kebab-case", deny_unknown_fields))]
+#[cfg_attr(not(feature = "internals"), non_exhaustive)]
 #[allow(
     missing_docs,
     reason = "each field is described in config::TABLE, under its own name"

@@ -8,6 +8,7 @@ mod annotations;
 mod death;
 mod evidence;
 mod folded;
+#[cfg(feature = "internals")]
 mod fuzz;
 mod history;
 mod journal;
@@ -17,6 +18,7 @@ pub use annotations::{ANNOTATIONS, AnnotationError, Encoding, decode_deaths};
 pub use death::{Death, Entry, Point, Reason};
 pub use evidence::Evidence;
 pub use folded::{Folded, HistoryFull};
+#[cfg(feature = "internals")]
 pub use fuzz::fuzz_deaths;
 pub use history::History;
 pub use journal::HistoryError;

@@ -10,6 +10,7 @@
 mod connection;
 mod error;
 mod event;
+#[cfg(feature = "internals")]
 mod fuzz;
 mod handles;
 #[allow(clippy::module_inception, reason = "the link of the specification")]
@@ -23,6 +24,7 @@ mod unsettled;
 
 pub use connection::{Connection, Sending, Unsendable};
 pub use event::{Arrived, Counters, Event, Fates};
+#[cfg(feature = "internals")]
 pub use fuzz::{fuzz_connection, fuzz_frame};
 pub use handles::{LinkHandle, SessionHandle};
 pub use options::{ClientOptions, ClientSasl, Identity, LinkOptions};

@@ -6,6 +6,7 @@
 mod annotations;
 mod blob;
 mod error;
+#[cfg(feature = "internals")]
 mod fuzz;
 mod journal;
 mod looking;
@@ -21,6 +22,7 @@ mod view;
 pub use annotations::{KeyRule, Merging};
 pub use blob::BareLengths;
 pub use error::{MessageError, StoredMessageError};
+#[cfg(feature = "internals")]
 pub use fuzz::fuzz_message;
 pub use looking::LookedAt;
 pub use message::{Message, Route};

@@ -14,6 +14,7 @@ mod decode;
 mod elide;
 mod encode;
 mod error;
+#[cfg(feature = "internals")]
 mod fuzz;
 mod kind;
 mod paging;
@@ -29,6 +30,7 @@ pub use decode::{body_of, decode, decode_block};
 pub use elide::{Renamed, append};
 pub use encode::Stored;
 pub use error::RecordError;
+#[cfg(feature = "internals")]
 pub use fuzz::fuzz_record;
 pub use paging::{RecordRead, encode_spill, loaded, records_of};
 

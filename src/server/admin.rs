@@ -42,11 +42,13 @@ impl Admin {
     }
 
     /// Vhosts, users and permissions as they are now.
+    #[doc(hidden)]
     pub fn registry(&self) -> Arc<Registry> {
         self.shared.node.environment.registry()
     }
 
     /// Connections that are open in a vhost.
+    #[doc(hidden)]
     pub fn connections_in(&self, vhost: &str) -> u64 {
         self.shared.node.environment.connections_in(vhost)
     }
@@ -56,6 +58,7 @@ impl Admin {
     ///
     /// # Errors
     /// 400, 404: nothing was changed. 500: the journal failed, and it is not known to be durable.
+    #[doc(hidden)]
     pub async fn change(&self, change: Change) -> Result<bool, Refusal> {
         let (created, lsn) = self.begin_change(change).await?;
         self.shared.wait_until_durable(lsn).await?;
@@ -96,6 +99,7 @@ impl Admin {
     ///
     /// # Errors
     /// What the core refuses. 404: no such vhost. 500: the vhost or the journal failed.
+    #[doc(hidden)]
     pub async fn apply(&self, vhost: &str, command: Command) -> Result<Reply, Refusal> {
         let (reply, lsn) = self.with_core(vhost, |now, core, effects| {
             let reply = core.apply(now, command, effects);
@@ -113,6 +117,7 @@ impl Admin {
     ///
     /// # Errors
     /// 404: no such vhost. 500: it failed.
+    #[doc(hidden)]
     pub fn with_core<T>(
         &self,
         vhost: &str,
@@ -125,6 +130,7 @@ impl Admin {
     ///
     /// # Errors
     /// 500: the journal failed: it is not known to be durable.
+    #[doc(hidden)]
     pub async fn durable(&self, lsn: Lsn) -> Result<(), Refusal> {
         self.shared.wait_until_durable(lsn).await
     }

@@ -46,6 +46,21 @@ impl Builder {
         self
     }
 
+    /// Changes any of the settings.
+    ///
+    /// ```
+    /// use coroner::settings::ByteSize;
+    ///
+    /// let builder = coroner::Broker::builder().with(|settings| {
+    ///     settings.max_message_size = ByteSize(1 << 20);
+    ///     settings.node_name = "yard".to_owned();
+    /// });
+    /// ```
+    pub fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.settings);
+        self
+    }
+
     /// Also listens on this address; port 0 lets the system choose, see [`Broker::addresses`].
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.settings.amqp.push(ListenAddress::from(address));
@@ -53,6 +68,7 @@ impl Builder {
     }
 
     /// Also serves the HTTP API on this address, see [`Broker::http_address`].
+    #[cfg(feature = "http")]
     pub fn http(mut self, address: SocketAddr) -> Self {
         self.settings.http = HttpListen::At(ListenAddress::from(address));
         self

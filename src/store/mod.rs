@@ -20,6 +20,7 @@ mod file_disk;
 mod format;
 mod format_file;
 mod frames;
+#[cfg(feature = "internals")]
 mod fuzz;
 mod group_commit;
 mod index;
@@ -36,6 +37,7 @@ mod recovery;
 mod rewrite;
 mod scan;
 mod segments;
+#[cfg(feature = "internals")]
 pub mod sim_disk;
 mod spill;
 mod stats;
@@ -50,6 +52,7 @@ pub use disk::{Disk, DiskFile};
 pub use error::{DiskError, DiskErrorKind, DiskOperation, ReadError, StoreError};
 pub use examine::{Cut, Damage, Lost};
 pub use file_disk::{FileDisk, Missing, StoreFile, keep_private};
+#[cfg(feature = "internals")]
 pub use fuzz::fuzz_recovery;
 pub use group_commit::{CommitBacklog, Due, GroupCommit};
 pub use inspect::{Depth, Inspection, SegmentReport, StoreReport};

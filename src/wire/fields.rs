@@ -62,11 +62,6 @@ impl<'a> Fields<'a> {
         self.field(Reader::ubyte)
     }
 
-    /// A ushort.
-    pub fn ushort(&mut self) -> Result<Option<u16>, DecodeError> {
-        self.field(Reader::ushort)
-    }
-
     /// A uint.
     pub fn uint(&mut self) -> Result<Option<u32>, DecodeError> {
         self.field(Reader::uint)

@@ -12,6 +12,7 @@ mod error;
 mod fast_path;
 mod fields;
 pub mod frame;
+#[cfg(feature = "internals")]
 mod fuzz;
 mod header;
 pub mod performative;
@@ -28,6 +29,7 @@ pub use decode::decode_value;
 pub use encode::encode_value;
 pub use error::DecodeError;
 pub use fields::{Fields, Pair, Pairs};
+#[cfg(feature = "internals")]
 pub use fuzz::{fuzz_sections, fuzz_value};
 pub use header::{HeaderFields, write_header};
 pub use plain::PlainMessage;

@@ -21,4 +21,5 @@ mod locks;
 mod measures;
 mod sections;
 mod source;
+mod surface;
 mod words;
