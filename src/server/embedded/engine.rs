@@ -254,7 +254,7 @@ impl Engine {
         }
         if progress {
             self.link
-                .set_credit(handle, self.end.credit - self.undecided);
+                .set_credit(handle, self.end.credit.saturating_sub(self.undecided));
         }
         progress
     }
