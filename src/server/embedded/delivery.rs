@@ -62,7 +62,7 @@ fn system_time(time: Timestamp) -> SystemTime {
 /// The decision on a delivery.
 #[derive(Debug)]
 pub(super) struct Settlement {
-    pub(super) delivery_id: Serial,
+    pub(super) id: Serial,
     pub(super) state: DeliveryState,
 }
 
@@ -77,7 +77,7 @@ pub struct Delivery {
     annotations: Vec<(String, Value)>,
     deaths: Vec<Death>,
     body: Bytes,
-    delivery_id: Serial,
+    id: Serial,
     settle: Option<mpsc::UnboundedSender<Settlement>>,
 }
 
@@ -85,7 +85,7 @@ impl Delivery {
     /// Reads a message of the broker; nothing if it is none.
     pub(super) fn read(
         payload: &Bytes,
-        delivery_id: Serial,
+        id: Serial,
         settle: mpsc::UnboundedSender<Settlement>,
     ) -> Option<Self> {
         let index = walk(payload).ok()?;
@@ -97,7 +97,7 @@ impl Delivery {
             annotations,
             deaths,
             message,
-            delivery_id,
+            id,
             settle: Some(settle),
         })
     }
@@ -189,9 +189,9 @@ impl Delivery {
 
     fn settle(&mut self, state: DeliveryState) {
         if let Some(settle) = self.settle.take() {
-            let delivery_id = self.delivery_id;
+            let id = self.id;
             // With its consumer gone it is back in the queue already.
-            let _ = settle.send(Settlement { delivery_id, state });
+            let _ = settle.send(Settlement { id, state });
         }
     }
 }

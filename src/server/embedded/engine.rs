@@ -204,7 +204,7 @@ impl Engine {
         }
         match self.commands.poll_recv(context) {
             Poll::Ready(Some(Command::Publish { message, outcome })) => {
-                self.publish(message, outcome);
+                self.publish(&message, outcome);
             }
             Poll::Ready(None) if self.publishes.is_empty() => {
                 self.link.close(self.shared.clock.now(), None);
@@ -214,7 +214,7 @@ impl Engine {
         true
     }
 
-    fn publish(&mut self, message: Bytes, outcome: oneshot::Sender<Result<Outcome, LinkError>>) {
+    fn publish(&mut self, message: &Bytes, outcome: oneshot::Sender<Result<Outcome, LinkError>>) {
         let Some(handle) = self.handle else { return };
         let token = self.next_token;
         let sending = Sending {
@@ -222,7 +222,7 @@ impl Engine {
             settled: false,
             message_format: 0,
             prefix: &[],
-            bare: &message,
+            bare: message,
         };
         let bytes = message.len() as u64;
         match self.link.send(handle, sending, || message.clone()) {
@@ -247,8 +247,8 @@ impl Engine {
         };
         let mut progress = false;
         while let Poll::Ready(Some(settlement)) = deliveries.settled.poll_recv(context) {
-            let Settlement { delivery_id, state } = settlement;
-            self.link.settle_received(handle, delivery_id, &state);
+            let Settlement { id, state } = settlement;
+            self.link.settle_received(handle, id, &state);
             self.undecided = self.undecided.saturating_sub(1);
             progress = true;
         }
@@ -287,7 +287,7 @@ impl Engine {
                     delivery_id,
                     payload,
                     ..
-                } => self.deliver(delivery_id, payload.joined()),
+                } => self.deliver(delivery_id, &payload.joined()),
                 Event::Settled { tokens, state, .. } => {
                     for token in tokens {
                         self.tell(token, &state);
@@ -303,9 +303,9 @@ impl Engine {
                     self.tell(token, &state);
                 }
                 Event::Detached { error, .. } | Event::SessionEnded { error, .. } => {
-                    self.end_with(error);
+                    self.end_with(error.as_deref());
                 }
-                Event::Closed { error } => self.end_with(error),
+                Event::Closed { error } => self.end_with(error.as_deref()),
                 _ => {}
             }
         }
@@ -321,21 +321,21 @@ impl Engine {
         }
     }
 
-    fn deliver(&mut self, delivery_id: Serial, payload: Bytes) {
+    fn deliver(&mut self, delivery_id: Serial, payload: &Bytes) {
         let Some(deliveries) = &self.deliveries else {
             return;
         };
         self.undecided += 1;
         let settle = deliveries.settle.clone();
-        match Delivery::read(&payload, delivery_id, settle) {
+        if let Some(delivery) = Delivery::read(payload, delivery_id, settle) {
             // There is room for as many as there was credit for. One that nobody takes is dropped, and
             // so given back.
-            Some(delivery) => drop(deliveries.out.try_send(Ok(delivery))),
-            None => {
-                let state = DeliveryState::Rejected { error: None };
-                let settlement = Settlement { delivery_id, state };
-                let _ = deliveries.settle.send(settlement);
-            }
+            drop(deliveries.out.try_send(Ok(delivery)));
+        } else {
+            let state = DeliveryState::Rejected { error: None };
+            let id = delivery_id;
+            let settlement = Settlement { id, state };
+            let _ = deliveries.settle.send(settlement);
         }
     }
 
@@ -347,9 +347,9 @@ impl Engine {
     }
 
     /// The link is gone.
-    fn end_with(&mut self, error: Option<Box<Error>>) {
+    fn end_with(&mut self, error: Option<&Error>) {
         let refused = self.opened.is_some();
-        let why = match error.as_deref().map(AmqpError::of) {
+        let why = match error.map(AmqpError::of) {
             None => LinkError::Stopped,
             Some(error) if refused => LinkError::Refused(error),
             Some(error) => LinkError::Ended(error),

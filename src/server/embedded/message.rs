@@ -14,7 +14,7 @@ use crate::wire::{
 #[must_use = "a message does nothing until it is published"]
 pub struct Message {
     header: HeaderFields,
-    message_id: Option<String>,
+    id: Option<String>,
     to: Option<String>,
     subject: Option<String>,
     reply_to: Option<String>,
@@ -33,7 +33,7 @@ impl Message {
                 durable: Some(true),
                 ..HeaderFields::default()
             },
-            message_id: None,
+            id: None,
             to: None,
             subject: None,
             reply_to: None,
@@ -65,7 +65,7 @@ impl Message {
 
     /// Its id.
     pub fn message_id(mut self, id: impl Into<String>) -> Self {
-        self.message_id = Some(id.into());
+        self.id = Some(id.into());
         self
     }
 
@@ -132,7 +132,7 @@ impl Message {
         }
         let text = |text: &Option<String>| text.as_ref().map_or(Value::Null, Value::string);
         let fields = [
-            text(&self.message_id),
+            text(&self.id),
             Value::Null,
             text(&self.to),
             text(&self.subject),
