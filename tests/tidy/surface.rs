@@ -86,7 +86,7 @@ fn export(statement: &str, within: &str, files: &[SourceFile], items: &mut BTree
     }
 }
 
-/// What a file says of a type: `` where it is defined, `::method()`, `::field`, `::Variant`.
+/// What a file says of a type: nothing where it is defined, `::method()`, `::field`, `::Variant`.
 fn parts(lines: &[Line], name: &str) -> Vec<String> {
     let mut parts = Vec::new();
     let (mut inside, mut hidden) = (None, false);
@@ -105,10 +105,10 @@ fn parts(lines: &[Line], name: &str) -> Vec<String> {
             };
             if member.trim() == "#[doc(hidden)]" || member.trim() == "#[cfg(test)]" {
                 hidden = true;
-            } else if let Some(part) = part(block, member) {
-                if !std::mem::take(&mut hidden) {
-                    parts.push(part);
-                }
+            } else if let Some(part) = part(block, member)
+                && !std::mem::take(&mut hidden)
+            {
+                parts.push(part);
             }
         }
     }
