@@ -7,13 +7,14 @@
 
 use std::error::Error;
 
+use coroner::settings::ByteSize;
 use coroner::{AmqpError, Broker, Message, Outcome, Value};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let broker = Broker::builder()
         .listen("127.0.0.1:0".parse()?)
-        .with(|settings| settings.node_name = "yard".to_owned())
+        .with(|settings| settings.max_message_size = ByteSize(1 << 20))
         .start()
         .await?;
     println!("others may connect to {:?}", broker.addresses());
