@@ -5,7 +5,8 @@ use thiserror::Error;
 
 use crate::base::limits::{
     KEPT_PATTERN_BYTES_MAX, PATTERN_BACKTRACKS_MAX, PATTERN_COMPILED_BYTES_MAX,
-    SEARCH_PATTERN_BACKTRACKS_MAX, SEARCH_PATTERN_BYTES_MAX, SEARCH_PATTERN_COMPILED_BYTES_MAX,
+    POLICY_PATTERN_BACKTRACKS_MAX, SEARCH_PATTERN_BACKTRACKS_MAX, SEARCH_PATTERN_BYTES_MAX,
+    SEARCH_PATTERN_COMPILED_BYTES_MAX,
 };
 
 /// The three rights.
@@ -75,7 +76,7 @@ impl Pattern {
 
     /// Compiles a pattern of names: the empty one matches every name.
     pub fn of_names(pattern: &str) -> Result<Self, PatternError> {
-        Self::compile(pattern, pattern)
+        Self::compile_within(pattern, pattern, POLICY_PATTERN_BACKTRACKS_MAX)
     }
 
     /// Compiles what a request looks for names with: shorter, and with less to do for each name,
@@ -114,6 +115,14 @@ impl Pattern {
     }
 
     fn compile(pattern: &str, source: &str) -> Result<Self, PatternError> {
+        Self::compile_within(pattern, source, PATTERN_BACKTRACKS_MAX)
+    }
+
+    fn compile_within(
+        pattern: &str,
+        source: &str,
+        backtracks_max: usize,
+    ) -> Result<Self, PatternError> {
         if EVERYTHING.contains(&source) {
             return Ok(Self {
                 text: pattern.to_owned(),
@@ -121,7 +130,7 @@ impl Pattern {
             });
         }
         let mut builder = RegexBuilder::new(source);
-        Self::built(pattern, builder.backtrack_limit(PATTERN_BACKTRACKS_MAX))
+        Self::built(pattern, builder.backtrack_limit(backtracks_max))
     }
 
     fn built(pattern: &str, builder: &RegexBuilder) -> Result<Self, PatternError> {
@@ -149,6 +158,37 @@ impl Pattern {
             Matcher::Regex(regex) => regex.is_match(name).unwrap_or(false),
         }
     }
+}
+
+impl Pattern {
+    /// What a match with a name may take, about, in nanoseconds, of a pattern of names.
+    pub fn match_ns(&self, name: &str) -> u64 {
+        match &self.matcher {
+            Matcher::Nothing | Matcher::Everything => 10,
+            Matcher::Regex(_) if !may_backtrack(&self.text) => 200,
+            // Its parts are looked for from each character on.
+            Matcher::Regex(_) => 10_000 + 3 * (name.len() as u64).pow(2) / 2,
+        }
+    }
+}
+
+/// Whether an expression may be one that is tried in more than one way: one with look-around, groups
+/// that are named or atomic, references or possessive repetitions. May say yes of others.
+fn may_backtrack(text: &str) -> bool {
+    let groups = text.matches("(?").count();
+    let possessive = ["++", "*+", "?+", "}+"];
+    if groups > text.matches("(?:").count() || possessive.iter().any(|one| text.contains(one)) {
+        return true;
+    }
+    let mut chars = text.chars();
+    while let Some(char) = chars.next() {
+        // What is escaped is a character as a rule, or a class.
+        let escaped = if char == '\\' { chars.next() } else { None };
+        if escaped.is_some_and(|one| one.is_alphanumeric() && !"dDsSwWbB".contains(one)) {
+            return true;
+        }
+    }
+    false
 }
 
 /// Bounds what is compiled: repetitions of large classes and calls of groups multiply.

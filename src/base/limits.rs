@@ -218,6 +218,8 @@ pub const PATTERN_COMPILED_BYTES_MAX: usize = 512 * 1024;
 pub const SEARCH_PATTERN_COMPILED_BYTES_MAX: usize = 64 * 1024;
 /// Steps back that one match of an expression with look-around may take.
 pub const PATTERN_BACKTRACKS_MAX: usize = 10_000;
+/// The same in policies, which are matched under the core's lock: 20 ns each.
+pub const POLICY_PATTERN_BACKTRACKS_MAX: usize = 1_000;
 /// The same where a request looks for names.
 pub const SEARCH_PATTERN_BACKTRACKS_MAX: usize = 1_000;
 /// Bytes of a password.

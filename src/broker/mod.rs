@@ -22,6 +22,7 @@ mod error;
 pub mod exchange;
 mod fact;
 mod headers;
+mod matching;
 pub mod names;
 pub mod policy;
 pub mod queue;

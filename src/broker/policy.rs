@@ -1,6 +1,7 @@
 //! Policies and operator policies, and the settings a queue ends up with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::access::Pattern;
@@ -251,7 +252,18 @@ impl Policies {
         policies.values().map(|policy| &**policy)
     }
 
-    /// The policy (or operator policy) that applies to a queue.
+    /// Those of one kind from a name on, by name.
+    pub(super) fn range(
+        &self,
+        operator: bool,
+        start: Bound<&Name>,
+    ) -> btree_map::Range<'_, Name, Arc<Policy>> {
+        let policies = if operator { &self.operator } else { &self.user };
+        policies.range::<Name, _>((start, Bound::Unbounded))
+    }
+
+    /// The policy (or operator policy) that applies to a queue. Not for use under a lock: see
+    /// [`Matching`](super::matching::Matching).
     pub fn of_queue(&self, operator: bool, name: &str, queue_type: QueueType) -> Option<&Policy> {
         highest(self.list(operator).filter(|policy| {
             policy.apply_to.covers_queue(queue_type) && policy.pattern.matches(name)
@@ -267,12 +279,6 @@ impl Policies {
         )
     }
 
-    /// The alternate exchange that a policy gives to an exchange; its argument beats it.
-    pub fn alternate_exchange(&self, name: &str) -> Option<&Name> {
-        let policy = self.of_exchange(name)?;
-        policy.definition.alternate_exchange.as_ref()
-    }
-
     /// How many there are, of both kinds.
     pub fn len(&self) -> usize {
         self.user.len() + self.operator.len()
@@ -283,19 +289,29 @@ impl Policies {
         self.len() == 0
     }
 
-    /// What applies to a queue in the end: arguments beat policies, each key on its own; of limits
-    /// and times the smallest counts. A dead-letter key of an operator policy beats both: the
-    /// operator decides where the dead go. [dead-lettering parts 2, 5 and 7]
+    /// What applies to a queue in the end. Not for use under a lock, as [`Policies::of_queue`].
     pub fn settings(&self, name: &str, arguments: &QueueArguments) -> EffectiveSettings {
+        let of = |operator| self.of_queue(operator, name, arguments.queue_type);
+        EffectiveSettings::of(arguments, of(false), of(true))
+    }
+}
+
+impl EffectiveSettings {
+    /// What applies to a queue with these arguments under a policy and an operator policy: arguments
+    /// beat policies, each key on its own; of limits and times the smallest counts. A dead-letter key of
+    /// an operator policy beats both: the operator decides where the dead go. [dead-lettering parts 2,
+    /// 5 and 7]
+    pub fn of(
+        arguments: &QueueArguments,
+        user: Option<&Policy>,
+        operator: Option<&Policy>,
+    ) -> Self {
         let none = Definition::default();
-        let definition = |operator| {
-            let policy = self.of_queue(operator, name, arguments.queue_type);
-            policy.map_or(&none, |policy| &policy.definition)
-        };
-        let (user, operator) = (definition(false), definition(true));
+        let user = user.map_or(&none, |policy| &policy.definition);
+        let operator = operator.map_or(&none, |policy| &policy.definition);
         let smallest = |values: [Option<u64>; 3]| values.into_iter().flatten().min();
         let first = |names: [&Option<Name>; 3]| names.into_iter().flatten().next().cloned();
-        EffectiveSettings {
+        Self {
             queue_type: arguments.queue_type,
             dead_letter_exchange: first([
                 &operator.dead_letter_exchange,

@@ -18,7 +18,6 @@ use super::binding::{Binding, ResolvedDestination};
 use super::exchange::{Exchange, ExchangeKind, ExchangeSpec, Passed};
 use super::headers::{Attributes, NoAttributes, XMatch};
 use super::names::{RESERVED_PREFIX, check_key, check_new_name};
-use super::policy::Policies;
 use super::{Destination, Error, ObjectKind};
 
 /// The default exchange: routes to the queue named by the key. Always there, cannot be bound.
@@ -244,27 +243,15 @@ impl Router {
         ids.filter_map(|(_, id)| self.exchanges.get(id))
     }
 
-    /// Gives up to `count` exchanges behind `after` the alternate exchange of their policy; an
-    /// argument still beats it. How many there were, and the last.
-    pub fn apply_policies(
-        &mut self,
-        policies: &Policies,
-        after: Option<&Name>,
-        count: usize,
-    ) -> (usize, Option<Name>) {
-        let behind = (
-            after.map_or(Bound::Unbounded, Bound::Excluded),
-            Bound::Unbounded,
-        );
-        let (mut done, mut last) = (0, None);
-        for (name, id) in self.names.range::<Name, _>(behind).take(count) {
-            let alternate = policies.alternate_exchange(name).cloned();
-            if let Some(exchange) = self.exchanges.get_mut(id) {
-                self.generation += u64::from(exchange.set_policy_alternate(alternate));
-            }
-            (done, last) = (done + 1, Some(name));
+    /// Gives an exchange the alternate exchange of its policy; an argument still beats it.
+    pub fn set_policy_alternate(&mut self, name: &Name, alternate: Option<Name>) {
+        let exchange = self
+            .names
+            .get(name)
+            .and_then(|id| self.exchanges.get_mut(id));
+        if let Some(exchange) = exchange {
+            self.generation += u64::from(exchange.set_policy_alternate(alternate));
         }
-        (done, last.cloned())
     }
 
     /// Whether any message can come from this exchange to a queue; with a key, whether one with
@@ -286,14 +273,6 @@ impl Router {
             &mut queues,
         );
         !queues.is_empty()
-    }
-
-    /// [`Router::apply_policies`] for one exchange: after its declaration.
-    pub fn apply_policies_to(&mut self, id: ExchangeId, policies: &Policies) {
-        if let Some(exchange) = self.exchanges.get_mut(&id) {
-            let alternate = policies.alternate_exchange(&exchange.spec.name).cloned();
-            self.generation += u64::from(exchange.set_policy_alternate(alternate));
-        }
     }
 
     /// Adds a binding; whether it is new.

@@ -6,6 +6,7 @@ use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::{ConnectionId, Lsn, Millis, Name, Position, QueueId};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
+use crate::broker::matching::Matching;
 use crate::broker::names::{check_form, check_new_name, is_temporary};
 use crate::broker::queue::{MessageState, Queue, Usage};
 use crate::broker::{
@@ -138,7 +139,9 @@ impl Core {
             exclusive,
             auto_delete,
         } = properties;
-        let settings = self.policies.settings(name, &parsed);
+        let mut matching = Matching::of_queue(name.clone(), parsed.queue_type);
+        matching.go_on(&self.policies, &mut turn.effects.meter, u64::MAX);
+        let settings = matching.settings(&parsed);
         let mut queue = Queue::new(
             turn.now,
             id,

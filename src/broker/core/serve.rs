@@ -42,7 +42,7 @@ impl Core {
         assigning.assign(turn, queue, &mut left, &mut dead);
         let (wanted, selecting_ns) = (assigning.wanted, assigning.selecting_ns);
         if selecting_ns > 0 {
-            turn.charge_selecting(selecting_ns);
+            turn.charge_ns(selecting_ns);
         }
         expire(now, queue, &mut left, &mut dead);
         enforce_limit(queue, &mut left, &mut dead);
@@ -167,10 +167,10 @@ impl Core {
 }
 
 impl Turn<'_> {
-    /// Counts what asking selectors took.
+    /// Counts what asking selectors or matching names with policies took.
     #[cold]
     #[inline(never)]
-    fn charge_selecting(&mut self, ns: u64) {
+    pub(super) fn charge_ns(&mut self, ns: u64) {
         self.effects.meter.charge_ns(ns);
         let touched = usize::try_from(ns / Step::Message.ns()).unwrap_or(usize::MAX);
         self.budget = self.budget.saturating_sub(touched);

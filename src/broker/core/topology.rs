@@ -2,9 +2,11 @@
 
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
-use crate::base::{ConnectionId, Lsn, Name, Now, QueueId};
+use crate::base::limits::BATCH_NS_MAX;
+use crate::base::{ConnectionId, Lsn, Meter, Name, Now, QueueId};
 use crate::broker::arguments::QueueType;
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
+use crate::broker::matching::Matching;
 use crate::broker::policy::EffectiveSettings;
 use crate::broker::queue::Growth;
 use crate::broker::{Destination, Error, Fact, ObjectKind, Policy, Reply, TopologyFact};
@@ -16,10 +18,12 @@ pub(super) struct PolicyPass {
     exchanges_done: bool,
     /// The last name done, of exchanges or of queues.
     after: Option<Name>,
+    /// The policies of the name behind it, as far as they were looked at.
+    matching: Option<Matching>,
 }
 
-/// Matches of a name with a policy that one piece of such a pass may make.
-const SLICE_MATCHES: usize = 512;
+/// Estimated time that one piece of such a pass takes for matching names with policies.
+const PIECE_NS: u64 = BATCH_NS_MAX / 2;
 
 /// What removing one binding counts, in messages.
 const BINDING_COST: usize = 2;
@@ -59,7 +63,10 @@ impl Core {
             });
         }
         turn.warn(ObjectKind::Exchange, &spec.name, &warnings);
-        self.router.apply_policies_to(declared.id, &self.policies);
+        let mut matching = Matching::of_exchange(spec.name.clone());
+        matching.go_on(&self.policies, &mut turn.effects.meter, u64::MAX);
+        let alternate = matching.alternate_exchange().cloned();
+        self.router.set_policy_alternate(&spec.name, alternate);
         if spec.durable {
             self.durable_exchanges.insert(spec.name.clone());
             self.recorder
@@ -261,42 +268,75 @@ impl Core {
         }
     }
 
-    /// One piece of the pass: so few names that matching them takes no longer than any other piece.
+    /// One piece of the pass: some names, or some of the policies that one name is matched with.
     pub(super) fn apply_policies_slice(&mut self, turn: &mut Turn<'_>) {
         let Some(mut pass) = self.policy_pass.take() else {
             return;
         };
-        let count = (SLICE_MATCHES / self.policies.len().max(1)).clamp(1, SLICE);
-        let mut left = count;
-        if !pass.exchanges_done {
-            let (done, last) =
-                (self.router).apply_policies(&self.policies, pass.after.as_ref(), left);
-            left -= done;
-            pass.exchanges_done = left > 0;
-            pass.after = last.filter(|_| !pass.exchanges_done);
-        }
-        let names: Vec<(Name, QueueId)> = self
-            .names_after(pass.after.as_ref())
-            .take(if pass.exchanges_done { left } else { 0 })
-            .map(|(name, id)| (name.clone(), *id))
-            .collect();
-        for (_, id) in &names {
-            let Some(queue) = self.queues.get(id) else {
+        let (mut meter, mut names) = (Meter::default(), 0);
+        while names < SLICE && meter.spent_ns() < PIECE_NS {
+            let Some((name, queue)) = self.next_in_pass(&pass) else {
+                if pass.exchanges_done {
+                    turn.charge_ns(meter.spent_ns());
+                    turn.budget = turn.budget.saturating_sub(names);
+                    self.retry_all();
+                    return;
+                }
+                (pass.exchanges_done, pass.after) = (true, None);
                 continue;
             };
-            let settings = self.policies.settings(&queue.name, &queue.arguments);
-            self.adopt(turn.now, *id, settings);
+            if self.apply_policies_to(turn.now, &mut pass, (&name, queue), &mut meter) {
+                pass.after = Some(name);
+                names += 1;
+            }
         }
-        turn.budget = turn.budget.saturating_sub(count - left + names.len());
-        if names.len() < left {
-            self.retry_all();
-            return;
-        }
-        if let Some((last, _)) = names.into_iter().last() {
-            pass.after = Some(last);
-        }
+        turn.charge_ns(meter.spent_ns());
+        turn.budget = turn.budget.saturating_sub(names);
         self.policy_pass = Some(pass);
         self.work.push_back(Work::ApplyPolicies);
+    }
+
+    /// The exchange, or the queue, that is next in a pass.
+    fn next_in_pass(&self, pass: &PolicyPass) -> Option<(Name, Option<QueueId>)> {
+        if pass.exchanges_done {
+            let (name, id) = self.names_after(pass.after.as_ref()).next()?;
+            return Some((name.clone(), Some(*id)));
+        }
+        let exchange = self.router.exchanges_after(pass.after.as_ref()).next()?;
+        Some((exchange.spec.name.clone(), None))
+    }
+
+    /// Gives one exchange or queue what the policies say; false if the piece ends before all policies
+    /// were looked at.
+    fn apply_policies_to(
+        &mut self,
+        now: Now,
+        pass: &mut PolicyPass,
+        (name, queue): (&Name, Option<QueueId>),
+        meter: &mut Meter,
+    ) -> bool {
+        let queue = queue.and_then(|id| self.queues.get(&id));
+        let queue_type = queue.map(|queue| queue.arguments.queue_type);
+        let begun = pass.matching.take();
+        let mut matching = match begun.filter(|begun| begun.is_for(name, queue_type)) {
+            Some(begun) => begun,
+            None => match queue_type {
+                Some(queue_type) => Matching::of_queue(name.clone(), queue_type),
+                None => Matching::of_exchange(name.clone()),
+            },
+        };
+        if !matching.go_on(&self.policies, meter, PIECE_NS) {
+            pass.matching = Some(matching);
+            return false;
+        }
+        if let Some(queue) = queue {
+            let settings = matching.settings(&queue.arguments);
+            self.adopt(now, queue.id, settings);
+        } else {
+            let alternate = matching.alternate_exchange().cloned();
+            self.router.set_policy_alternate(name, alternate);
+        }
+        true
     }
 
     /// Gives a queue new settings: what is in it is timed and limited by them from now on. A new

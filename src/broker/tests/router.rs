@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::broker::policy::{Policy, PolicySpec};
+use crate::base::Meter;
+use crate::broker::matching::Matching;
+use crate::broker::policy::{Policies, Policy, PolicySpec};
 
 /// Application properties only.
 struct Properties(Vec<(&'static str, Value)>);
@@ -196,6 +198,14 @@ fn alternate_exchange_gets_what_nothing_wants() {
     );
 }
 
+fn apply_policies(router: &mut Router, policies: &Policies) {
+    for name in ["lost", "own", "plain"].map(Name::from) {
+        let mut matching = Matching::of_exchange(name.clone());
+        assert!(matching.go_on(policies, &mut Meter::default(), u64::MAX));
+        router.set_policy_alternate(&name, matching.alternate_exchange().cloned());
+    }
+}
+
 #[test]
 fn alternate_exchange_comes_by_policy_too_and_the_argument_beats_it() {
     let mut router = router(&["lost fanout", "plain direct"]);
@@ -215,12 +225,12 @@ fn alternate_exchange_comes_by_policy_too_and_the_argument_beats_it() {
     let mut policies = Policies::default();
     policies.set(false, Policy::new(false, spec).unwrap());
     let before = router.generation();
-    router.apply_policies(&policies, None, usize::MAX);
+    apply_policies(&mut router, &policies);
     assert!(router.generation() > before, "cached routes are old");
     assert_eq!(routed(&router, "plain", &["q1"]), [2]);
     assert_eq!(routed(&router, "own", &["q1"]), [1]);
     policies.delete(false, &Name::from("p"));
-    router.apply_policies(&policies, None, usize::MAX);
+    apply_policies(&mut router, &policies);
     assert!(routed(&router, "plain", &["q1"]).is_empty());
 }
 

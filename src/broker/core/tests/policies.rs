@@ -1,7 +1,8 @@
 //! Policies on queues and exchanges that are there: live, in pieces, with warnings at once.
 
 use super::scenario::{Scenario, draft, number, text};
-use crate::base::{ConsumerId, Name, Now};
+use crate::base::limits::BATCH_NS_MAX;
+use crate::base::{ConsumerId, Meter, Name, Now};
 use crate::broker::policy::PolicySpec;
 use crate::broker::*;
 use crate::wire::Value;
@@ -258,4 +259,42 @@ fn consumers_are_listed_in_pieces_each_once_also_while_others_leave() {
     seen.sort_unstable();
     seen.dedup();
     assert_eq!(seen.len(), 300, "each once");
+}
+
+/// A name was matched with all policies under one hold of the lock, however long each took.
+#[test]
+fn policies_that_take_long_over_a_name_are_matched_with_it_in_pieces() {
+    let mut s = Scenario::new();
+    let name = |letter: &str| letter.repeat(200);
+    s.queue(&name("q"), &[]);
+    s.exchange(&name("x"), "fanout");
+    for index in 0..100_u32 {
+        // Each is better than the one before, so that all are matched.
+        let spec = PolicySpec {
+            name: Name::from(format!("p{index:03}").as_str()),
+            pattern: "(?!y)([qx]+)+$",
+            priority: index.into(),
+            apply_to: "all",
+            definition: vec![
+                (Name::from("message-ttl"), number(1 + u64::from(index))),
+                (Name::from("alternate-exchange"), text("amq.fanout")),
+            ],
+        };
+        let (operator, policy) = (false, Box::new(Policy::new(false, spec).unwrap()));
+        let command = Command::Topology(TopologyCommand::PolicySet { operator, policy });
+        s.core.apply(s.now, command, &mut s.effects);
+    }
+    let mut ticks = 0;
+    while s.core.has_work() {
+        s.effects.meter = Meter::default();
+        s.core.tick(s.now, 1, &mut s.effects);
+        let spent_ns = s.effects.meter.spent_ns();
+        assert!(spent_ns <= BATCH_NS_MAX, "{spent_ns} ns in one tick");
+        ticks += 1;
+    }
+    assert!(ticks > 50, "{ticks}");
+    let queue = s.core.queue(&name("q")).unwrap();
+    assert_eq!(queue.settings.message_ttl_ms, Some(100));
+    let exchange = s.core.router().exchange_named(&name("x")).unwrap();
+    assert_eq!(exchange.alternate().unwrap(), "amq.fanout");
 }
