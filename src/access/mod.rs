@@ -1,4 +1,4 @@
-//! Floor 3: users, passwords, tags, permissions, limits: data and pure checks.
+//! Layer 3: users, passwords, tags, permissions, limits: data and pure checks.
 //!
 //! Promises: checks are functions of data; comparing passwords takes the same time for every wrong
 //! one of a length; what is secret is printed by no `Debug`. Never: no clock, no random number

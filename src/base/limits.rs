@@ -93,9 +93,9 @@ pub const PARTIAL_USER_PERCENT_MAX: usize = 75;
 pub const STREAMING_BYTES_MIN: usize = 256 * 1024;
 /// What stands in front of the body of such a message, in bytes: it is kept in memory.
 pub const STREAMING_HEAD_BYTES_MAX: usize = 64 * 1024;
-/// Messages that are written ahead at the same time in the whole broker; each holds less than 256 KiB.
+/// Messages that are streamed at the same time in the whole broker; each holds less than 256 KiB.
 pub const STREAMING_BODIES_MAX: u32 = 256;
-/// Bytes that a connection may have written ahead that are not durable; it is not read beyond that.
+/// Bytes that a connection may have streamed that are not durable; it is not read beyond that.
 pub const STREAMING_UNWRITTEN_BYTES_MAX: u64 = 512 * 1024;
 /// Bytes of unfinished messages that a connection may hold beside that.
 pub const PARTIAL_FREE_BYTES: u64 = 64 * 1024;

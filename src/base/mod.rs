@@ -1,4 +1,4 @@
-//! Floor 0: ids, time, names, limits and small containers. Imports nothing of ours.
+//! Layer 0: ids, time, names, limits and small containers. Imports nothing of ours.
 //!
 //! Everything here is plain data. Time is never read, only passed: see [`Now`].
 

@@ -269,7 +269,7 @@ pub enum UpkeepCommand {
     },
     /// A block was read back, as [`Effects::loads`](super::Effects::loads) asked.
     PagedIn(PagedIn),
-    /// Messages are to leave memory, the newest first.
+    /// Evict blocks, the newest first.
     PageOut {
         /// About so many bytes of memory.
         bytes: u64,

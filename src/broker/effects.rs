@@ -63,7 +63,7 @@ impl Effects {
     }
 }
 
-/// Messages of one block of a queue that are to come back into memory.
+/// Messages of one block of a queue that are to be paged in.
 #[derive(Clone, Debug)]
 pub struct PageIn {
     /// Of this queue.

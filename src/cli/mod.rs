@@ -1,4 +1,4 @@
-//! Floor 9: the command line. `coroner serve` runs a broker until it is told to stop; the other
+//! Layer 10: the command line. `coroner serve` runs a broker until it is told to stop; the other
 //! commands manage one, talk to one, measure one, or look at what a stopped one left.
 //!
 //! Promises: errors are readable, on standard error, and say what to do; exit codes are those of

@@ -1,4 +1,4 @@
-//! Floor 1: typed settings, their defaults and their checks; the loader that layers file,
+//! Layer 1: typed settings, their defaults and their checks; the loader that layers file,
 //! environment and flags.
 //!
 //! Promises: every setting has one name ([`TABLE`]), one default ([`Settings::default`]) and can

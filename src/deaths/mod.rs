@@ -1,4 +1,4 @@
-//! Floor 2: the history of a message's deaths. The only room that edits a history.
+//! Layer 2: the history of a message's deaths. The only module that edits a history.
 //!
 //! Promises: one entry per (queue, reason), newest first, as many and as large as the limits allow, the
 //! rest folded without a death uncounted or a queue forgotten; times never fall along one message; what

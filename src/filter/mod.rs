@@ -1,4 +1,4 @@
-//! Floor 4: which messages a consumer wants: the JMS message selector. [JMS 2.0 3.8.1]
+//! Layer 4: which messages a consumer wants: the JMS message selector. [JMS 2.0 3.8.1]
 //!
 //! ```text
 //!   text --> tokens --> parser --> program (postfix) --> evaluate(message) --> true, false, unknown

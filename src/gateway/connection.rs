@@ -84,7 +84,7 @@ pub struct Gateway {
     /// Room, in bytes since open: deliveries that were handled, and the limit the core was told.
     pub(super) taken_bytes: u64,
     room_told_bytes: u64,
-    /// Pieces that were written ahead and are not durable, and their bytes.
+    /// Pieces that were streamed and are not durable, and their bytes.
     pub(super) unwritten: VecDeque<(Lsn, u64)>,
     /// Messages that are read back while they are sent.
     pub(super) streams: Streams,
@@ -374,7 +374,7 @@ impl Gateway {
     }
 
     /// The record that is waited for: by the first answer that waits for one, or because too much
-    /// was written ahead.
+    /// was streamed.
     pub fn awaits(&self) -> Option<Lsn> {
         let answer = self.waiting.front().map(|(lsn, _)| *lsn);
         let piece = self.unwritten.front().map(|(lsn, _)| *lsn);

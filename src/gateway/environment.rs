@@ -64,9 +64,9 @@ pub struct Environment {
     pub attempts: RankedMutex<rank::LoginAttempts, Attempts>,
     pub(super) auto_create: NamePatterns,
     pub(super) seats: Arc<Seats>,
-    /// Where large bodies are written ahead; none: nowhere.
+    /// Where large bodies are streamed; none: nowhere.
     pub(super) bodies: Option<Arc<dyn Bodies>>,
-    /// Messages that are being written ahead.
+    /// Messages that are being streamed.
     pub(super) streaming: Arc<AtomicU32>,
     ids: AtomicU64,
 }
@@ -102,7 +102,7 @@ impl Environment {
         }
     }
 
-    /// The same; bodies of large durable messages are written ahead to these.
+    /// The same; bodies of large durable messages are streamed to these.
     #[must_use]
     pub fn with_bodies(self, bodies: Option<Arc<dyn Bodies>>) -> Self {
         Self { bodies, ..self }

@@ -193,7 +193,7 @@ impl Gateway {
     }
 
     /// Returns deliveries that the engine never began to write, and forgets those that it did: the
-    /// core knows what it lent to whom.
+    /// core knows who holds what.
     pub(super) fn forget_sent(&mut self, unsent: &[u64], unsettled: &[u64]) {
         for token in unsent {
             if let Some((consumer, position)) = self.sent.remove(*token) {

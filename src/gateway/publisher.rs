@@ -39,7 +39,7 @@ pub(super) struct Publisher {
     pub(super) topic: Option<Arc<TopicPermissions>>,
     /// It has published to the address of a queue, and ends with it.
     follows: bool,
-    /// A message that is written ahead while it arrives.
+    /// A message that is streamed while it arrives.
     pub(super) streaming: Option<Box<StreamingBody>>,
 }
 

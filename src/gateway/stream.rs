@@ -1,4 +1,4 @@
-//! Messages that were written ahead, on their way to consumers: read back from the journal piece by
+//! Messages that were streamed, on their way to consumers: read back from the journal piece by
 //! piece, as the peer takes them.
 
 use std::sync::Arc;

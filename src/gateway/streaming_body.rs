@@ -7,7 +7,7 @@
 //!  last frame ------------>+--> last piece names the body <------------------+
 //!                               --> Publish with head and name
 //! ```
-//! A body whose publish never comes is let go with the [`StreamingBody`] it was in.
+//! A body whose publish never comes is released with its [`StreamingBody`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::message::{BareLengths, KeyRule, Message, MessageError};
 use crate::store::PIECE_BYTES_MAX;
 use crate::wire::{BodyWalk, DecodeError, SectionIndex, walk_head};
 
-/// Where bodies go that are written ahead of their messages: the journal.
+/// Where bodies go that are streamed before their messages: the journal.
 pub trait Bodies: fmt::Debug + Send + Sync {
     /// Appends a piece that is not the last, of at most [`PIECE_BYTES_MAX`] bytes.
     fn append_piece(&self, bytes: Bytes) -> Lsn;
@@ -42,7 +42,7 @@ pub trait Bodies: fmt::Debug + Send + Sync {
     fn is_short(&self) -> bool;
 }
 
-/// A message that is being written ahead.
+/// A message that is being streamed.
 #[derive(Debug)]
 pub(super) struct StreamingBody {
     bodies: Arc<dyn Bodies>,
@@ -59,13 +59,13 @@ pub(super) struct StreamingBody {
     tail: Vec<u8>,
 }
 
-/// Whether a message is written ahead.
+/// Whether a message is streamed.
 enum Beginning {
     Streaming(Box<StreamingBody>),
     /// It is not known yet that it is large.
     Undecided,
     /// It is kept until it is whole: it is not durable, or its body not made of bytes, or what stands
-    /// in front of that is large, or many others are being written ahead.
+    /// in front of that is large, or many others are being streamed.
     Kept,
 }
 
@@ -282,14 +282,14 @@ impl Gateway {
         }
     }
 
-    /// Whether more was written ahead than the journal has written to the disk: nothing should be
+    /// Whether more was streamed than the journal has written to the disk: nothing should be
     /// read for now.
     pub fn is_streaming_beyond_disk(&self) -> bool {
         let unwritten = self.unwritten.iter().map(|(_, bytes)| *bytes);
         unwritten.sum::<u64>() > STREAMING_UNWRITTEN_BYTES_MAX
     }
 
-    /// Whether messages arrive that are written ahead while an alarm stands.
+    /// Whether messages arrive that are streamed while an alarm stands.
     pub fn is_streaming_in_alarm(&self) -> bool {
         let arrives = |kind: &LinkKind| match kind {
             LinkKind::Publisher(publisher) => publisher.streaming.is_some(),
@@ -298,7 +298,7 @@ impl Gateway {
         self.alarm && self.links.iter().any(|link| arrives(&link.kind))
     }
 
-    /// Gives up what is being written ahead if the disk has no room for it: a connection with
+    /// Gives up what is being streamed if the disk has no room for it: a connection with
     /// consumers has to be read, since what they settle makes room.
     pub(super) fn give_up_streaming(&mut self) {
         let is_short = self

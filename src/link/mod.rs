@@ -1,4 +1,4 @@
-//! Floor 4: the AMQP 1.0 link engine: connection, session, link and delivery machines. [AMQP 2]
+//! Layer 4: the AMQP 1.0 link engine: connection, session, link and delivery machines. [AMQP 2]
 //!
 //! Promises: sans-IO and deterministic: bytes and the time come in as arguments, bytes and events are
 //! asked for; hostile bytes never panic, never take more memory than the limits named in [`LinkOptions`]

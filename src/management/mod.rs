@@ -1,4 +1,4 @@
-//! Floor 6: management of one vhost: typed operations and the AMQP node `/management`; the HTTP
+//! Layer 6: management of one vhost: typed operations and the AMQP node `/management`; the HTTP
 //! API as data.
 //!
 //! Promises: every request that is a message gets one answer, a refusal with a text that says why;

@@ -12,7 +12,7 @@ use super::{KeyRule, Message, MessageError};
 use crate::base::Lsn;
 use crate::wire::SectionIndex;
 
-/// Where a message ends that was written ahead: lengths in bytes, from the beginning of its bare
+/// Where a message ends that was streamed: lengths in bytes, from the beginning of its bare
 /// message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BareLengths {
@@ -73,7 +73,7 @@ impl Message {
         })
     }
 
-    /// What names its bare message in the journal if that was written ahead: then
+    /// What names its bare message in the journal if that was streamed: then
     /// [`Message::bare`] is only what stands in front of the body.
     pub const fn blob(&self) -> Option<&Arc<Lsn>> {
         match &self.storage {

@@ -1,4 +1,4 @@
-//! Floor 3: a message: the bare bytes as received, an index of its sections, the broker's annotations.
+//! Layer 3: a message: the bare bytes as received, an index of its sections, the broker's annotations.
 //!
 //! Promises: bare bytes are never changed; names that are the broker's never come from a client.
 //! Never: no routing decision, no clock. Read first: [`Message`], [`DeliveryView`].
@@ -12,7 +12,7 @@ mod journal;
 mod looking;
 #[allow(
     clippy::module_inception,
-    reason = "the room is named after its main type"
+    reason = "the module is named after its main type"
 )]
 mod message;
 mod parts;

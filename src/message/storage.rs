@@ -18,7 +18,7 @@ pub(super) enum Storage {
     Parts(Arc<Parts>),
     /// Not here: only how many bytes there are elsewhere.
     Absent(u32),
-    /// Written ahead of the message: here is only what stands in front of its body.
+    /// Streamed to the journal before its message: here is only what stands in front of its body.
     Blob {
         /// Annotation pairs, properties, application-properties.
         head: Arc<[u8]>,

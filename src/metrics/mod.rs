@@ -1,4 +1,4 @@
-//! Floor 6: metrics: names, help and text form.
+//! Layer 6: metrics: names, help and text form.
 //!
 //! Promises: one table of names; cardinality is bounded: what is over the bound is summed under
 //! the queue [`OTHER`]; sums over a label never lose anything. Never: no lock, no clock; it reads

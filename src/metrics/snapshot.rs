@@ -1,4 +1,4 @@
-//! What metrics are made from: plain counts, copied out of the other rooms.
+//! What metrics are made from: plain counts, copied out of the other modules.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,11 @@
 //! What its owner does for the journal: commits, and keeps house in it.
 //!
 //! ```text
-//!   records ---> bell ---> poll: join or commit ---> commit: write, sync, durable LSN ---> waiters
+//!   records ---> waker ---> poll: join or commit ---> commit: write, sync, durable LSN ---> waiters
 //! ```
 //!
-//! The server runs it on a thread of its own that sleeps at the bell; the simulator steps it.
+//! The server runs it on a thread of its own that sleeps until the
+//! [`JournalWaker`](super::journal_waker::JournalWaker) wakes it; the simulator steps it.
 
 use std::sync::Arc;
 
@@ -85,7 +86,7 @@ impl<D: Disk> Committer<D> {
         &self.store
     }
 
-    /// How long to wait for the bell at most. For a while after there was something to do, while
+    /// How long to wait to be woken at most. For a while after there was something to do, while
     /// something is to be synced at its time, or while there is no room, that is short: then time
     /// alone makes work.
     pub(crate) fn patience_ms(&self) -> u64 {

@@ -287,7 +287,7 @@ impl<D: Disk> Connection<D> {
         self.gateway.wants_input()
     }
 
-    /// The peer is gone: gives back to the core what it lent to this connection, as far as
+    /// Requeues what the connection holds, since its peer is gone, as far as
     /// [`Connection::go_on_leaving`] does.
     pub(crate) fn disconnect(&mut self, output: &Output) {
         self.gateway.handle_disconnect(output.state());
@@ -385,7 +385,7 @@ impl<D: Disk> Connection<D> {
         self.waits_for_journal = is_behind;
     }
 
-    /// Whether what arrives is written ahead faster than the disk takes it. Not while there are
+    /// Whether what arrives is streamed faster than the disk takes it. Not while there are
     /// consumers: what they settle makes room.
     fn waits_for_disk(&self) -> bool {
         (self.gateway.is_streaming_beyond_disk() || self.gateway.is_streaming_in_alarm())

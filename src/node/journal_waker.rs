@@ -6,7 +6,7 @@ use crate::base::Lsn;
 use crate::base::locks::{RankedCondvar, RankedMutex, rank};
 use crate::store::Wake;
 
-/// Rung by whoever appends a record or waits for one.
+/// Wakes the thread that writes the journal; called by whoever appends a record or waits for one.
 #[derive(Debug, Default)]
 pub(crate) struct JournalWaker {
     state: RankedMutex<rank::JournalWake, WakeState>,

@@ -5,10 +5,10 @@
 //!  connection --> Vhost (core behind one lock) --> Outbox --> other connections
 //!                    |  records                       ^
 //!                    v                                | durable
-//!                  Store (bell) --> Committer: write, sync
+//!                  Store (wake) --> Committer: write, sync
 //! ```
 //! Promises: the core's lock is held for a batch; records get their LSNs under it, and whoever waits
-//! for one is called only once it is durable; who is to be woken is woken after the lock is free.
+//! for one is woken only once it is durable; who is to be woken is woken after the lock is free.
 //! Never: no socket, thread or clock; those are the server's, or the simulator's. Disks come in as
 //! [`crate::store::Disk`].
 //!

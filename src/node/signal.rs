@@ -1,11 +1,11 @@
-//! A call for one task.
+//! Wakes one task.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
 
 use crate::base::locks::{RankedMutex, rank};
 
-/// Wakes one task, and remembers the call while that does not wait.
+/// Wakes one task, and remembers it while that does not wait.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     inner: RankedMutex<rank::Signal, Inner>,
@@ -30,7 +30,7 @@ impl Signal {
         }
     }
 
-    /// Ready once after each call; calls before that are one.
+    /// Ready once after each wake; several before that are one.
     pub(crate) fn poll_woken(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.inner.lock();
         if std::mem::take(&mut inner.woken) {
@@ -40,7 +40,7 @@ impl Signal {
         Poll::Pending
     }
 
-    /// Waits for a call.
+    /// Waits to be woken.
     pub(crate) async fn woken(&self) {
         poll_fn(|context| self.poll_woken(context)).await;
     }

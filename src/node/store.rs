@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   vhost (under its core's lock)            journal thread               connections
-//!   reserve, apply, fill  --- bell --->  write, sync, durable LSN  --- call --->  outboxes
+//!   reserve, apply, fill  --- wake --->  write, sync, durable LSN  --- wake --->  outboxes
 //! ```
 //!
 //! A record that nobody waits for starts no commit by itself: it rides with the next, or goes a
@@ -217,7 +217,7 @@ impl<D: Disk> Store<D> {
         self.journal.durable_lsn()
     }
 
-    /// Calls a connection once an LSN is durable.
+    /// Wakes a connection once an LSN is durable.
     pub(crate) fn wake_when_durable(&self, lsn: Lsn, outbox: &Arc<Outbox>) {
         self.waiters.lock().push((lsn, Arc::clone(outbox)));
         self.journal_waker.wake(Wake::No, lsn);
@@ -317,7 +317,7 @@ impl<D: Disk> Store<D> {
         self.journal.free_bytes().ok()
     }
 
-    /// Reads a piece of a body that was written ahead; none, and a line in the log, if it cannot be
+    /// Reads a piece of a body that was streamed; none, and a line in the log, if it cannot be
     /// read. Blocks.
     pub(crate) fn read_piece(&self, body: Lsn, piece: usize) -> Option<Bytes> {
         match self.journal.read_piece(body, piece) {

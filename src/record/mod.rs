@@ -1,4 +1,4 @@
-//! Floor 6: journal records: the facts of one vhost, or of the registry, as bytes, and back, and
+//! Layer 6: journal records: the facts of one vhost, or of the registry, as bytes, and back, and
 //! without those that need not be written.
 //!
 //! Promises: what was encoded is decoded to the same facts; bytes that no version wrote are an

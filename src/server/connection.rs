@@ -151,7 +151,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         drop_at <= now
     }
 
-    /// Gives back to the core what it lent to this connection; others have their turns meanwhile.
+    /// Requeues what this connection holds, in slices; others have their turns meanwhile.
     async fn disconnect(&mut self) {
         self.connection.disconnect(&self.output);
         while self.connection.go_on_leaving() {
@@ -216,7 +216,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         self.fetch();
     }
 
-    /// Sets the timer when it would ring too late; one that rings early is set again.
+    /// Sets the timer when it would fire too late; one that fires early is set again.
     fn arm(&mut self) {
         let due = self.connection.next_deadline();
         let due = self.drop_at.map_or(due, |at| due.min(at));

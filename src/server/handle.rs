@@ -12,7 +12,7 @@ use crate::base::{ConnectionId, Timestamp};
 use crate::gateway::{ConnectionInfo, SessionInfo};
 use crate::node::Outbox;
 
-/// The desk of one connection.
+/// What others see of one connection, and where they ask it for something.
 #[derive(Debug)]
 pub(super) struct ConnectionHandle {
     pub(super) id: ConnectionId,

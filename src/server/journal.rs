@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::BrokerDisk;
 use crate::node::committer::{Committer, CommitterStep};
 
-/// Starts it. It ends when the bell of its store says so, and what waits is written, or when the
+/// Starts it. It ends when the waker of its store says so, and what waits is written, or when the
 /// store fails.
 pub(super) fn start(committer: Committer<BrokerDisk>) -> io::Result<JoinHandle<()>> {
     let thread = std::thread::Builder::new().name("journal".to_owned());

@@ -255,7 +255,7 @@ pub(super) fn node(
     }
 }
 
-/// Slots of the blocks that leave memory together: fewer if little memory is given to messages.
+/// Slots of the blocks that are evicted together: fewer if little memory is given to messages.
 fn block_shift(settings: &Settings) -> u32 {
     if settings.memory_budget.0 == 0 {
         return BLOCK_SHIFT_MAX;

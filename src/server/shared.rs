@@ -86,12 +86,12 @@ impl Shared {
         }
     }
 
-    /// The desks of all connections.
+    /// The handles of all connections.
     pub(super) fn handles(&self) -> Vec<Arc<ConnectionHandle>> {
         self.handles.lock().values().map(Arc::clone).collect()
     }
 
-    /// The desk of a connection.
+    /// The handle of a connection.
     pub(super) fn handle(&self, id: ConnectionId) -> Option<Arc<ConnectionHandle>> {
         self.handles.lock().get(&id).map(Arc::clone)
     }

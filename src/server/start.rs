@@ -104,7 +104,7 @@ pub(super) async fn stop(shared: &Shared) {
     let Threads { paging, journal } = std::mem::take(&mut *shared.threads.lock());
     shared.node.pager.let_go();
     drop(tokio::task::spawn_blocking(move || join(paging)).await);
-    // Not before: what leaves memory may still be written.
+    // Not before: what is evicted may still be written.
     if let Some(store) = &shared.node.store {
         store.journal_waker().stop();
     }

@@ -83,7 +83,7 @@ struct DurableMessage {
 #[derive(Clone, Debug, Default)]
 pub struct Archive {
     records: BTreeMap<Lsn, Bytes>,
-    /// Bodies that were written ahead in pieces.
+    /// Bodies that were streamed in pieces.
     in_pieces: BTreeSet<Lsn>,
 }
 
@@ -101,7 +101,7 @@ impl Archive {
         self.records.insert(lsn, bytes);
     }
 
-    /// Adds a body that was written ahead.
+    /// Adds a body that was streamed.
     pub fn add_body(&mut self, name: Lsn, bytes: Bytes) {
         self.in_pieces.insert(name);
         self.add_bytes(name, bytes);

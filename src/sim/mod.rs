@@ -1,4 +1,4 @@
-//! Floor 8: a seeded simulator: random topologies and commands against the core, an explicit clock,
+//! Layer 9: a seeded simulator: random topologies and commands against the core, an explicit clock,
 //! a naive model of the same rules, and a core rebuilt from the facts after every step.
 //!
 //! Promises: one seed gives one run; what fails names its seed and its last commands.

@@ -1,4 +1,4 @@
-//! Messages leave memory at random, and come back: a disk of maps.
+//! Messages are evicted at random, and paged in: a disk of maps.
 
 use super::Random;
 use super::durable::Archive;

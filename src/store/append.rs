@@ -395,7 +395,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
     }
 }
 
-/// How many zeros a mark brings along that ends, without them, at `end`, in a commit from `begin` on:
+/// How many zeros a commit record brings along that ends, without them, at `end`, in a commit from `begin` on:
 /// they fill a block that is written anyway, when the next commit of this size would touch two. Never
 /// more than half a block, so that small records do not take twice their space.
 fn padding(begin: usize, end: usize, block: usize) -> usize {

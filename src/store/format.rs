@@ -10,13 +10,13 @@ pub const HEADER_BYTES: usize = 64;
 pub const FRAME_BYTES: usize = 16;
 /// Bytes of a trailer.
 pub const TRAILER_BYTES: usize = 56;
-/// Payload bytes of a mark before its padding.
+/// Payload bytes of a commit record before its padding.
 pub const COMMIT_RECORD_BYTES: usize = 40;
 /// Frames begin at multiples of this.
 pub const ALIGNMENT: usize = 8;
 /// Frame flag: kept until released.
 pub const FLAG_NAMED: u8 = 1;
-/// Frame flag: the last mark of an orderly stop.
+/// Frame flag: the last commit record of an orderly stop.
 pub const FLAG_CLOSED: u8 = 2;
 
 /// Bytes of a frame's head that its half CRC vouches for, behind the whole CRC.
@@ -33,7 +33,7 @@ pub enum RecordKind {
     CommitRecord,
     /// Facts, perhaps with a body.
     Facts,
-    /// A body written ahead, or the last piece of one.
+    /// A streamed body, or the last piece of one.
     Body,
     /// An earlier piece of a body.
     Piece,

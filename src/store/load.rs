@@ -54,13 +54,13 @@ pub(super) struct Loaded<F> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scan {
     pub bad: Vec<Bad>,
-    /// The highest "known durable" of its marks.
+    /// The highest "known durable" of its commit records.
     pub durable: Lsn,
-    /// The last wall time of its marks.
+    /// The last wall time of its commit records.
     pub stamp: Option<Timestamp>,
     pub ends: Vec<Lsn>,
     pub last: Lsn,
-    /// Whether the last record is the mark of an orderly stop.
+    /// Whether the last record is the commit record of an orderly stop.
     pub closed: bool,
     pub records: u64,
     pub named_bytes: u64,

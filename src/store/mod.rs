@@ -1,4 +1,4 @@
-//! Floor 4: the journal of opaque records.
+//! Layer 4: the journal of opaque records.
 //!
 //! Promises: what [`Journal::durable_lsn`] says is on the device (under the default policy), in order,
 //! whole, whatever crashes; a record is given back by its LSN until it is released; start is never

@@ -51,7 +51,7 @@ impl Default for StoreOptions {
     }
 }
 
-/// Bodies above this are written ahead in pieces of at most this size, in bytes.
+/// Bodies above this are streamed in pieces of at most this size, in bytes.
 pub const PIECE_BYTES_MAX: usize = 256 * 1024;
 /// A commit begins when so many bytes wait, unless much more arrives at this moment.
 pub const COMMIT_BYTES: usize = 32 * 1024;

@@ -31,7 +31,7 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         all.pop().unwrap_or(Err(ReadError::Unknown(lsn)))
     }
 
-    /// Whether a body was written ahead in pieces.
+    /// Whether a body was streamed in pieces.
     pub fn is_in_pieces(&self, body: Lsn) -> bool {
         self.pieces_of(body)
             .is_some_and(|pieces| !pieces.is_empty())

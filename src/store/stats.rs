@@ -12,7 +12,7 @@ pub const SYNC_BUCKETS_US: [u64; 11] = [
 pub struct StoreStats {
     /// Bytes of messages taken in, those included that were over before they were written.
     pub payload_bytes: u64,
-    /// Bytes the device wrote for them, in whole blocks: records, frames, marks, indices and
+    /// Bytes the device wrote for them, in whole blocks: records, frames, commit records, indices and
     /// checkpoints.
     pub written_bytes: u64,
     /// Bytes written by rewriting sparse segments.

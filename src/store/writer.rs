@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            write(wall)                    sync()
-//!  waiting -------------> written, a mark ---------> durable LSN moves; maintain() does the rest
+//!  waiting -------------> written, commit rec ------> durable LSN moves; maintain() does the rest
 //!               |
 //!               +- segment full: seal it (index, trailer, cut), open a prepared one
 //! ```
@@ -79,7 +79,7 @@ pub(super) struct Progress {
     pub written_record: Lsn,
     /// Every LSN up to here is on the device or a gap.
     pub synced: Lsn,
-    /// The last record on the device: what marks tell.
+    /// The last record on the device: what commit records tell.
     pub synced_record: Lsn,
 }
 
@@ -133,7 +133,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         self.taken.is_some() || self.shared.buffer.lock().waiting_records > 0
     }
 
-    /// Writes what waits, with a mark that bears `wall`. Under the policies without a sync per
+    /// Writes what waits, with a commit record that bears `wall`. Under the policies without a sync per
     /// commit this also publishes it.
     pub fn write(&mut self, wall: Timestamp) -> Result<Wrote, StoreError> {
         self.check()?;
@@ -174,7 +174,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             Lsn(lsn.0 - 1)
         } else {
             if records > 0 {
-                // Without room for it the mark is left out: the log is read without it too.
+                // Without room for it the commit record is left out: the log is read without it too.
                 self.put_commit_record(batch.commit_record, wall, 0, begin)?;
             }
             self.spare = batch.slots;
@@ -215,7 +215,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         self.shared.counters.observe_sync(duration_us);
     }
 
-    /// An orderly stop: everything written, synced, a last mark that says so, and nothing open.
+    /// An orderly stop: everything written, synced, a last commit record that says so, and nothing open.
     pub fn close(&mut self, wall: Timestamp) -> Result<(), StoreError> {
         self.write(wall)?;
         self.sync()?;

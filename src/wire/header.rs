@@ -46,7 +46,7 @@ pub(super) fn read(message: &[u8], at: usize) -> Result<HeaderFields, DecodeErro
     })
 }
 
-/// A header in its usual form, a short list of the fields that it should have, and how many bytes it
+/// A header in the form of the fast path, a short list of the fields that it should have, and how many bytes it
 /// takes. Nothing if it is written otherwise or wrong: then it is read as any other list is.
 pub(super) fn fast_path(value: &[u8]) -> Option<(HeaderFields, usize)> {
     let (&[code, size, count], rest) = value.split_first_chunk()?;

@@ -1,12 +1,12 @@
 //! Writing encoded values one by one, in the most compact encoding that fits. [AMQP 1.6]
 //!
-//! Compound values are begun with a mark and finished when their elements are written, so that no
+//! Compound values are begun, and finished when their elements are written, so that no
 //! size needs to be known before:
 //!
 //! ```text
-//! let mark = begin_map(out);
+//! let compound = begin_map(out);
 //! write_symbol(out, "x-exchange"); write_string(out, "");
-//! end(out, mark, 2);
+//! end(out, compound, 2);
 //! ```
 
 use super::codes;

@@ -49,14 +49,14 @@ fn every_path_in_a_document_is_in_the_tree() {
     });
 }
 
-/// Whether a word is a path in this tree: it begins with a folder at the top or with a room.
+/// Whether a word is a path in this tree: it begins with a folder at the top or with a module.
 fn is_path(word: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
     let Some((first, rest)) = word.split_once('/') else {
         return false;
     };
-    let is_room = || !["", ".", ".."].contains(&first) && root().join("src").join(first).is_dir();
-    !rest.is_empty() && word.chars().all(plain) && (TOPS.contains(&first) || is_room())
+    let is_module = || !["", ".", ".."].contains(&first) && root().join("src").join(first).is_dir();
+    !rest.is_empty() && word.chars().all(plain) && (TOPS.contains(&first) || is_module())
 }
 
 fn folder_of(document: &str) -> PathBuf {

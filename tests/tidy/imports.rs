@@ -1,11 +1,11 @@
-//! Rooms stand on floors and import strictly downwards.
+//! Modules stand in layers and import strictly downwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::source::{SourceFile, rust_files};
 
-/// The floor of each room, as in docs/ARCHITECTURE.md.
-const FLOORS: &[(&str, u8)] = &[
+/// The layer of each module, as in docs/ARCHITECTURE.md.
+const LAYERS: &[(&str, u8)] = &[
     ("base", 0),
     ("wire", 1),
     ("config", 1),
@@ -26,7 +26,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("cli", 10),
 ];
 
-/// What a room may not import though its floor would allow it: (room, from, reason).
+/// What a module may not import though its layer would allow it: (module, from, reason).
 const STRANGERS: &[(&str, &str, &str)] = &[
     ("access", "wire", "users and permissions are plain data"),
     ("access", "deaths", "users and permissions are plain data"),
@@ -58,7 +58,7 @@ const STRANGERS: &[(&str, &str, &str)] = &[
 /// All the core may know of the protocol: what a value is. Arguments and annotations are values.
 const WIRE_IN_BROKER: &[&str] = &["Symbol", "Value"];
 
-/// Crates and modules with an outside: (path, rooms that may use it).
+/// Crates and modules with an outside: (path, modules that may use it).
 const OUTSIDE: &[(&str, &[&str])] = &[
     ("tokio::", &["server", "cli"]),
     ("std::net::Tcp", &["server", "cli"]),
@@ -74,30 +74,30 @@ const OUTSIDE: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn every_room_imports_from_lower_floors_only() {
+fn every_module_imports_from_lower_layers_only() {
     let mut wrong = Vec::new();
-    for file in rust_files().iter().filter(|file| room(file).is_some()) {
-        let here = room(file).expect("filtered");
-        let Some(floor) = floor(here) else {
+    for file in rust_files().iter().filter(|file| module(file).is_some()) {
+        let here = module(file).expect("filtered");
+        let Some(layer) = layer(here) else {
             wrong.push(format!(
-                "{}: room `{here}` has no floor in {}",
+                "{}: module `{here}` has no layer in {}",
                 file.path,
                 file!()
             ));
             continue;
         };
-        for (line, imported) in imported_rooms(file) {
+        for (line, imported) in imported_modules(file) {
             let place = format!("{}:{line}: `{here}` imports `{imported}`", file.path);
-            match self::floor(&imported) {
+            match self::layer(&imported) {
                 _ if imported == here => {}
-                None => wrong.push(format!("{place}, which has no floor")),
-                Some(other) if other >= floor => {
-                    wrong.push(format!("{place}: floor {floor} may not see floor {other}"));
+                None => wrong.push(format!("{place}, which has no layer")),
+                Some(other) if other >= layer => {
+                    wrong.push(format!("{place}: layer {layer} may not see layer {other}"));
                 }
                 Some(_) => wrong.extend(
                     STRANGERS
                         .iter()
-                        .filter(|(room, from, _)| (*room, *from) == (here, imported.as_str()))
+                        .filter(|(module, from, _)| (*module, *from) == (here, imported.as_str()))
                         .map(|(_, _, reason)| format!("{place}: {reason}")),
                 ),
             }
@@ -111,7 +111,7 @@ fn the_core_knows_values_and_nothing_else_of_the_protocol() {
     let mut wrong = Vec::new();
     for file in rust_files()
         .iter()
-        .filter(|file| room(file) == Some("broker"))
+        .filter(|file| module(file) == Some("broker"))
     {
         for line in file.code() {
             for rest in line.text.split("crate::wire::").skip(1) {
@@ -211,7 +211,7 @@ fn imports_within(here: &str) -> BTreeMap<String, BTreeSet<String>> {
 #[test]
 fn no_path_climbs_out_of_its_room() {
     let mut wrong = Vec::new();
-    for file in rust_files().iter().filter(|file| room(file).is_some()) {
+    for file in rust_files().iter().filter(|file| module(file).is_some()) {
         let depth = file.path.matches('/').count() - usize::from(file.path.ends_with("mod.rs"));
         for line in file.lines.iter().filter(|line| !line.is_comment()) {
             // A test module at the bottom is one step deeper.
@@ -225,15 +225,18 @@ fn no_path_climbs_out_of_its_room() {
 }
 
 #[test]
-fn only_the_outer_rooms_touch_the_outside() {
+fn only_the_outer_modules_touch_the_outside() {
     let mut wrong = Vec::new();
     for file in rust_files() {
-        let Some(here) = room(&file) else { continue };
+        let Some(here) = module(&file) else { continue };
         for line in file.code() {
-            for (path, rooms) in OUTSIDE {
-                if uses(&line.text, path) && !rooms.contains(&here) {
+            for (path, modules) in OUTSIDE {
+                if uses(&line.text, path) && !modules.contains(&here) {
                     let place = format!("{}:{}", file.path, line.number);
-                    wrong.push(format!("{place}: `{path}` belongs to {}", rooms.join(", ")));
+                    wrong.push(format!(
+                        "{place}: `{path}` belongs to {}",
+                        modules.join(", ")
+                    ));
                 }
             }
         }
@@ -244,7 +247,7 @@ fn only_the_outer_rooms_touch_the_outside() {
 #[test]
 fn imports_are_found_in_every_form() {
     let check = |code: &str, expected: &[&str]| {
-        assert_eq!(rooms_in(code), expected, "{code}");
+        assert_eq!(modules_in(code), expected, "{code}");
     };
     check("use crate::base::Millis;", &["base"]);
     check("use crate::{base, wire::Value};", &["base", "wire"]);
@@ -257,22 +260,22 @@ fn imports_are_found_in_every_form() {
     check("pub(crate) struct X;", &[]);
 }
 
-/// The room a file of `src` lies in; `lib.rs` and `main.rs` lie in none.
-fn room(file: &SourceFile) -> Option<&str> {
-    let (room, _) = file.path.strip_prefix("src/")?.split_once('/')?;
-    Some(room)
+/// The module a file of `src` lies in; `lib.rs` and `main.rs` lie in none.
+fn module(file: &SourceFile) -> Option<&str> {
+    let (module, _) = file.path.strip_prefix("src/")?.split_once('/')?;
+    Some(module)
 }
 
-fn floor(room: &str) -> Option<u8> {
-    FLOORS
+fn layer(module: &str) -> Option<u8> {
+    LAYERS
         .iter()
-        .find(|(name, _)| *name == room)
-        .map(|(_, floor)| *floor)
+        .find(|(name, _)| *name == module)
+        .map(|(_, layer)| *layer)
 }
 
-/// The rooms named by `crate::` paths, each with its line. A group over several lines is put
+/// The modules named by `crate::` paths, each with its line. A group over several lines is put
 /// together first.
-fn imported_rooms(file: &SourceFile) -> Vec<(usize, String)> {
+fn imported_modules(file: &SourceFile) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut group: Option<(usize, String)> = None;
     for line in file.lines.iter().filter(|line| !line.is_comment()) {
@@ -287,13 +290,13 @@ fn imported_rooms(file: &SourceFile) -> Vec<(usize, String)> {
         if open {
             group = Some((number, text));
         } else {
-            found.extend(rooms_in(&text).into_iter().map(|room| (number, room)));
+            found.extend(modules_in(&text).into_iter().map(|module| (number, module)));
         }
     }
     found
 }
 
-fn rooms_in(code: &str) -> Vec<String> {
+fn modules_in(code: &str) -> Vec<String> {
     code.split("crate::")
         .skip(1)
         .flat_map(|rest| match rest.strip_prefix('{') {

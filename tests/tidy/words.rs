@@ -1,6 +1,8 @@
 //! What must not stand in the code.
 
-use crate::source::{Line, SourceFile, rust_files, text_files};
+use std::collections::BTreeSet;
+
+use crate::source::{Line, SourceFile, root, rust_files, text_files};
 
 /// Calls that panic on what others sent; tests may use them.
 const PANICKING: &[&str] = &[".unwrap()", ".expect(\""];
@@ -28,6 +30,41 @@ const ELSEWHERE: &[&str] = &[
     concat!("proxy.", "golang.org"),
     concat!("static.", "crates.io"),
 ];
+
+/// Words that older versions had of their own, and what the field says: no identifier has one as a part.
+const PRIVATE: &[(&[&str], &str)] = &[
+    (&["bell"], "journal waker"),
+    (&["burial"], "awaiting page-in"),
+    (&["burials"], "awaiting page-in"),
+    (&["bury"], "await page-in"),
+    (&["card"], "disk ref"),
+    (&["cards"], "disk refs"),
+    (&["come", "back"], "page in, or requeue"),
+    (&["desk"], "connection handle"),
+    (&["desks"], "connection handles"),
+    (&["floor"], "layer"),
+    (&["give", "back"], "requeue"),
+    (&["has", "out"], "has evicted"),
+    (&["is", "out"], "is evicted"),
+    (&["lane"], "subqueue"),
+    (&["lanes"], "subqueues"),
+    (&["lend"], "acquire, or pin"),
+    (&["rooms"], "modules"),
+    (&["rung"], "woken"),
+    (&["shelf"], "checkpointed"),
+    (&["shelved"], "checkpointed"),
+    (&["shelves"], "checkpointed"),
+    (&["trash"], "deferred free"),
+    (&["usual"], "fast path"),
+    (&["write", "ahead"], "stream; write-ahead is the log"),
+    (&["written", "ahead"], "streamed; write-ahead is the log"),
+];
+
+/// An identifier of more words is a sentence.
+const SENTENCE_WORDS: usize = 5;
+
+/// Identifiers that are not ours.
+const OF_OTHERS: &[&str] = &["floor_char_boundary"];
 
 #[test]
 fn nothing_outside_tests_unwraps() {
@@ -83,4 +120,99 @@ fn no_file_names_a_place_of_one_machine() {
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn private_words_do_not_come_back_as_identifiers() {
+    let files = rust_files();
+    let files = files
+        .iter()
+        .filter(|file| file.path != "tests/tidy/words.rs");
+    let mut wrong = Vec::new();
+    for file in files {
+        for line in file.lines.iter().filter(|line| !line.is_comment()) {
+            let names = identifiers(&line.text).filter(|name| !OF_OTHERS.contains(name));
+            for name in names {
+                let parts = parts(name);
+                if parts.len() > SENTENCE_WORDS {
+                    continue; // the name of a test, which is a sentence
+                }
+                wrong.extend(PRIVATE.iter().filter_map(|(word, better)| {
+                    let is_there = parts.windows(word.len()).any(|part| part == *word);
+                    is_there.then(|| format!("`{name}`, better: {better}: {}", file.quote(line)))
+                }));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    assert_eq!(parts("HTTPBody2_of_Lane"), ["http", "body", "of", "lane"]);
+}
+
+#[test]
+fn every_term_of_the_glossary_is_in_the_code() {
+    let glossary = root().join("docs/GLOSSARY.md");
+    let glossary = std::fs::read_to_string(glossary).expect("the glossary");
+    let files = rust_files();
+    let names: BTreeSet<&str> = files
+        .iter()
+        .flat_map(|file| file.lines.iter().filter(|line| !line.is_comment()))
+        .flat_map(|line| identifiers(&line.text))
+        .collect();
+    let mut terms = 0;
+    let mut wrong = Vec::new();
+    for row in glossary.lines().filter(|line| line.starts_with("| ")) {
+        let cells: Vec<&str> = row.trim_matches(['|', ' ']).split(" | ").collect();
+        let [term, _, _, places] = cells[..] else {
+            wrong.push(format!("not a row of four cells: {row}"));
+            continue;
+        };
+        if term == "Term" || term.starts_with("---") {
+            continue;
+        }
+        terms += 1;
+        let mut places = places.split('`').skip(1).step_by(2).peekable();
+        if places.peek().is_none() {
+            wrong.push(format!("{term}: names nothing in the code"));
+        }
+        wrong.extend(places.filter_map(|place| {
+            let is_there = if place.contains('/') {
+                root().join(place).exists()
+            } else {
+                place.split("::").all(|name| names.contains(name))
+            };
+            (!is_there).then(|| format!("{term}: `{place}` is not in the code"))
+        }));
+    }
+    assert!(terms > 50, "the glossary has {terms} terms");
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// The identifiers of a line that are no part of a string.
+fn identifiers(line: &str) -> impl Iterator<Item = &str> {
+    let outside = line.split('"').step_by(2);
+    outside.flat_map(|text| {
+        let ends = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+        text.split(ends).filter(|name| !name.is_empty())
+    })
+}
+
+/// The words of an identifier, in lower case.
+fn parts(name: &str) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    let mut before = '_';
+    let letters: Vec<char> = name.chars().collect();
+    for (index, &letter) in letters.iter().enumerate() {
+        let next_is_lower = letters.get(index + 1).is_some_and(char::is_ascii_lowercase);
+        let begins = letter.is_ascii_uppercase() && (before.is_ascii_lowercase() || next_is_lower);
+        if letter.is_ascii_alphabetic() {
+            match parts.last_mut() {
+                Some(part) if before.is_ascii_alphabetic() && !begins => {
+                    part.push(letter.to_ascii_lowercase());
+                }
+                _ => parts.push(letter.to_ascii_lowercase().to_string()),
+            }
+        }
+        before = letter;
+    }
+    parts
 }

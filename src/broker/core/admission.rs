@@ -138,7 +138,7 @@ impl Core {
         } else {
             Lsn(0)
         };
-        // What was written ahead is in the journal only, whoever wants it.
+        // What was streamed is in the journal only, whoever wants it.
         let has_body = durable || arrival.message.blob().is_some();
         let body = if has_body { arrival.body } else { Lsn(0) };
         let is_shared = body != envelope;

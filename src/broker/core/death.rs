@@ -178,7 +178,7 @@ impl Core {
                 return;
             };
             if queue.awaits_enough_page_ins() {
-                queue.retry_from = Some(position); // goes on when some are buried
+                queue.retry_from = Some(position); // goes on when some were paged in
                 return;
             }
             self.retry(turn, (id, position), None);

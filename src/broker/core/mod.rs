@@ -87,7 +87,7 @@ pub enum More {
     No,
 }
 
-/// One vhost. See the room's story.
+/// One vhost. See the documentation of the module.
 #[derive(Debug)]
 pub struct Core {
     options: CoreOptions,

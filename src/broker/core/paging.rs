@@ -1,4 +1,4 @@
-//! Blocks leave memory and come back in time.
+//! Blocks are evicted, and paged in before they are needed.
 //!
 //! ```text
 //!            PageOut               Spilled
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A block on disk holds no message that a consumer has. What is ready or dead in it is counted,
-//! expires and is dropped as in memory; what needs the bytes waits until the block is back.
+//! expires and is dropped as in memory; what needs the bytes waits until the block is paged in.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::message::{Message, Route};
 const LOADS_MAX: usize = 32;
 /// Blocks in front of the consumers of a queue that are kept in memory or read back early.
 const READ_AHEAD_BLOCKS: usize = 4;
-/// Blocks looked at under one hold of the lock to find some that may leave. More than those that
+/// Blocks looked at under one hold of the lock to find some that can be evicted. More than those that
 /// wait for the journal as a rule: they are the newest, so they are looked at first.
 const EVICTION_ATTEMPTS: usize = 256;
 /// The list of full blocks is searched for those that are no more once it is so long.
@@ -37,7 +37,7 @@ const FULL_MIN: usize = 64;
 pub struct Memory {
     /// In memory.
     pub resident: Usage,
-    /// Out of memory.
+    /// On disk.
     pub evicted: Usage,
     /// Annotations, histories and evidence that messages in memory have or share, in bytes.
     pub shared_bytes: u64,
@@ -70,14 +70,14 @@ fn resident_bytes_of(message: &Message) -> u64 {
 /// Memory of a message that is on disk, in bytes.
 const DISK_REF_BYTES: u64 = 24;
 
-/// Which blocks may leave, and which come back.
+/// Which blocks can be evicted, and which are being paged in.
 #[derive(Debug, Default)]
 pub(super) struct Paging {
     pub(super) resident: Usage,
     evicted: Usage,
     /// What messages share that is not their bytes.
     pub(super) shared: Gauge,
-    /// Blocks that take no more messages and may leave: queue and a place in it, newest last.
+    /// Blocks that take no more messages and can be evicted: queue and a place in it, newest last.
     full: VecDeque<(QueueId, Position)>,
     /// When to look for those that are no more.
     prune_at: usize,
@@ -125,7 +125,7 @@ impl Core {
         self.memory.shared.clone()
     }
 
-    /// The block of this place may leave memory from now on.
+    /// Notes that the block of this place can be evicted from now on.
     pub(super) fn mark_evictable(&mut self, id: QueueId, place: Position) {
         let queue = self.queues.get_mut(&id);
         let Some(block) = queue.and_then(|queue| queue.messages.list(place)) else {
@@ -144,7 +144,7 @@ impl Core {
         self.memory.prune_at = 2 * self.memory.full.len();
     }
 
-    /// Lets blocks leave until about so many bytes are free, the newest first: whoever consumes comes
+    /// Evicts blocks until about so many bytes are free, the newest first: whoever consumes comes
     /// to them last, and their memory is still in the processor's cache for the messages that follow.
     pub(super) fn page_out(&mut self, turn: &mut Turn<'_>, bytes: u64, written: Lsn, spill: bool) {
         let mut freed = 0;
@@ -172,7 +172,7 @@ impl Core {
         }
     }
 
-    /// Asks one block to leave: the bytes that are free or will be, none if it may not now.
+    /// Evicts one block: the bytes that are free or will be, none if it cannot be evicted now.
     fn evict(
         &mut self,
         turn: &mut Turn<'_>,
@@ -414,7 +414,7 @@ impl Core {
         self.die(turn, dying);
     }
 
-    /// Puts a dead message behind the others whose bytes must come back first.
+    /// Puts a dead message behind the others whose bytes must be paged in first.
     pub(super) fn await_page_in(
         &mut self,
         turn: &mut Turn<'_>,
@@ -434,13 +434,13 @@ impl Core {
         }
     }
 
-    /// Whether this dead message waits to come back from disk.
+    /// Whether this dead message waits to be paged in.
     pub(super) fn is_awaiting_page_in(&self, (id, position): (QueueId, Position)) -> bool {
         let queue = self.queues.get(&id);
         queue.is_some_and(|queue| queue.messages.is_evicted(position))
     }
 
-    /// Brings dead messages that came back to where they go, as far as they did.
+    /// Brings dead messages that were paged in to where they go, as far as they did.
     pub(super) fn after_page_in_slice(&mut self, turn: &mut Turn<'_>, id: QueueId) {
         if let Some(queue) = self.queues.get_mut(&id) {
             queue.is_awaiting_page_in = false;

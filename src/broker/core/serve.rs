@@ -273,7 +273,7 @@ impl Assigning<'_> {
                 Next::Stop => return,
             };
             let Some(slot) = queue.messages.slot(position) else {
-                return; // it is on disk; comes back when it is read
+                return; // it is on disk; served again once it is paged in
             };
             if is_late(turn.now, slot, queue.deadline_of(slot)) {
                 queue.messages.kill(position, MessageState::Ready);
@@ -305,7 +305,7 @@ impl Assigning<'_> {
 #[inline]
 fn register(deadlines: &mut BTreeSet<(Millis, QueueId)>, id: QueueId, queue: &mut Queue) {
     if queue.awaits_enough_page_ins() {
-        return; // goes on when some are buried
+        return; // goes on when some were paged in
     }
     let next = queue.next_deadline();
     if next < queue.registered {

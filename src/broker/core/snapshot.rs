@@ -27,7 +27,7 @@ pub struct Snapshot {
     queues: Vec<QueueId>,
     /// Where in that queue it goes on.
     from: Position,
-    /// Where the lanes of that queue ended when its copying began: what came later is in the log.
+    /// Where the subqueues of that queue ended when its copying began: what came later is in the log.
     ends: Vec<Position>,
     /// Copies with lower names do not count.
     trusted: Lsn,

@@ -19,7 +19,7 @@ pub(super) enum Work {
         /// Why.
         reason: Reason,
     },
-    /// Bring dead messages of a queue that came back from disk to where they go.
+    /// Bring dead messages of a queue that were paged in to where they go.
     AfterPageIn(QueueId),
     /// Try the dead letters of a queue again, from [`crate::broker::queue::Queue::retry_from`] on.
     Retry(QueueId),

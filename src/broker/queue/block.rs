@@ -184,7 +184,7 @@ impl Block {
         apart_bytes
     }
 
-    /// Puts the card of a message that is on disk at a place behind all others of this block.
+    /// Puts the disk ref of a message that is on disk at a place behind all others of this block.
     pub(super) fn put_disk_ref(&mut self, at: usize, disk_ref: DiskRef, state: MessageState) {
         if !self.is_evicted() && self.live() == 0 {
             self.slots = Slots::Evicted(DiskRefs::default());

@@ -26,7 +26,7 @@ pub struct DiskRef {
     pub durable: bool,
 }
 
-/// The cards of one block, column by column, as differences to what its first card has. Cards that
+/// The disk refs of one block, column by column, as differences to what its first disk ref has. Disk refs that
 /// do not fit are kept apart.
 #[derive(Debug, Default)]
 pub(super) struct DiskRefs {
@@ -55,7 +55,7 @@ pub(super) struct DiskRefs {
 
 /// Nothing is at this place.
 const BLANK: u32 = 0;
-/// The card does not fit: it is among the odd ones.
+/// The disk ref does not fit: it is among the uncompressed ones.
 const UNCOMPRESSED: u32 = 1;
 /// The envelope is in the piece that was spilled for the block.
 const SPILLED: u32 = 2;
@@ -69,7 +69,7 @@ const ENVELOPE: u32 = 1;
 const FIRST_BODY: u32 = 2;
 const FOREVER: u32 = 0;
 
-/// One card as its columns have it.
+/// One disk ref as its columns have it.
 #[derive(Clone, Copy)]
 struct Packed {
     envelope: u32,
@@ -111,7 +111,7 @@ impl DiskRefs {
         }
     }
 
-    /// Puts a card at a place; those skipped are blank.
+    /// Puts a disk ref at a place; those skipped are blank.
     pub(super) fn put(&mut self, index: usize, disk_ref: DiskRef) {
         if self.envelope == Lsn(0) && disk_ref.durable {
             self.envelope = disk_ref.envelope;

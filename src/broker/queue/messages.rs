@@ -17,9 +17,9 @@ use super::subqueue::{Subqueue, Usage};
 
 pub use paging::Eviction;
 
-/// Messages of one queue, with a lane for each priority.
+/// Messages of one queue, with a subqueue for each priority.
 ///
-/// The queue's own ttl needs no index: in a lane the oldest ready message is the first to go. Only
+/// The queue's own ttl needs no index: in a subqueue the oldest ready message is the first to go. Only
 /// a deadline of the message's own is kept in `timers`; the index is exact: what leaves is removed.
 #[derive(Debug)]
 pub struct Messages {
@@ -35,12 +35,12 @@ pub struct Messages {
     timers: BTreeSet<(Millis, Position)>,
 }
 
-/// Which lane is served when several have something ready.
+/// Which subqueue is served when several have something ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Order {
     /// The highest.
     Highest,
-    /// Two of the second lane for one of the first; how many of the second went in a row.
+    /// Two of the second subqueue for one of the first; how many of the second went in a row.
     TwoToOne(u8),
 }
 
@@ -161,7 +161,7 @@ impl Messages {
         }
     }
 
-    /// The message at a place, if it is in memory.
+    /// Returns the message at a place, if it is in memory.
     pub fn slot(&self, position: Position) -> Option<&Slot> {
         let (subqueue, place) = unpack(position);
         self.subqueues.get(subqueue)?.slot(place)
@@ -212,14 +212,14 @@ impl Messages {
         ))
     }
 
-    /// The beginning of each lane, from the lowest priority on.
+    /// The beginning of each subqueue, from the lowest priority on.
     pub fn beginnings(&self) -> Vec<Position> {
         (0..self.subqueues.len())
             .map(|subqueue| pack(subqueue, 0))
             .collect()
     }
 
-    /// The next ready message of the same lane at or behind a place.
+    /// The next ready message of the same subqueue at or behind a place.
     pub fn find_ready(&self, from: Position) -> Option<Position> {
         let (index, place) = unpack(from);
         let found = self
@@ -254,7 +254,7 @@ impl Messages {
         true
     }
 
-    /// Takes a held message back to its place.
+    /// Requeues a held message: it is ready again, at its place.
     pub fn requeue(&mut self, position: Position) -> bool {
         if !self.turn(position, MessageState::Held, MessageState::Ready) {
             return false;
@@ -272,7 +272,7 @@ impl Messages {
         self.turn(position, from, MessageState::Dying)
     }
 
-    /// Takes a message out that this holder has; none if it has not. A large one goes to the trash.
+    /// Takes a message out that this holder has; none if it has not. A large one is freed later.
     pub fn take_held(
         &mut self,
         position: Position,
@@ -433,7 +433,7 @@ impl Messages {
         None
     }
 
-    /// The place the next message of each lane will have.
+    /// The place the next message of each subqueue will have.
     pub fn ends(&self) -> Vec<Position> {
         self.subqueues
             .iter()
@@ -555,12 +555,12 @@ fn pack(subqueue: usize, place: u64) -> Position {
     Position(((subqueue as u64) << SUBQUEUE_SHIFT) | place)
 }
 
-/// The first place of the lane behind that of a place.
+/// The first place of the subqueue behind that of a place.
 pub fn next_subqueue(position: Position) -> Position {
     pack(subqueue(position) + 1, 0)
 }
 
-/// The lane of a place: its priority.
+/// The subqueue of a place: its priority.
 pub fn subqueue(position: Position) -> usize {
     unpack(position).0
 }

@@ -36,7 +36,7 @@ pub use selecting::{Choice, Selecting};
 pub use slot::{Gone, MessageState, Slot, names};
 pub use subqueue::Usage;
 
-/// Dead messages of a queue that wait to come back from disk, at most: memory stays bounded
+/// Dead messages of a queue that wait to be paged in, at most: memory stays bounded
 /// however many die at once.
 const AWAITING_PAGE_IN_MAX: usize = 4 * BLOCK_SLOTS;
 
@@ -81,7 +81,7 @@ pub struct Queue {
     pub pending: PendingSet,
     /// Dead letters, of this and other queues, that wait for room here.
     pub waiters: BTreeSet<Waiter>,
-    /// Dead messages whose bytes are on disk and must come back first, in the order they died.
+    /// Dead messages whose bytes are on disk and must be paged in first, in the order they died.
     pub awaiting_page_in: VecDeque<(Position, AfterPageIn)>,
     /// Some of them are being brought to where they go.
     pub is_awaiting_page_in: bool,
@@ -200,7 +200,7 @@ impl Queue {
                 .is_some_and(|max| bytes > max)
     }
 
-    /// Whether so many dead messages wait to come back from disk that no more may die for now.
+    /// Whether so many dead messages wait to be paged in that no more may die for now.
     #[inline]
     pub fn awaits_enough_page_ins(&self) -> bool {
         self.awaiting_page_in.len() >= AWAITING_PAGE_IN_MAX

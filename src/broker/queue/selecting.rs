@@ -10,7 +10,7 @@ use crate::filter::Selector;
 /// Who selects, and where each goes on looking.
 ///
 /// ```text
-///   each lane    0 ............ next ............ end
+///   each subqueue    0 ............ next ............ end
 ///                nothing ready   not looked at yet
 ///                that it wants
 /// ```
@@ -23,14 +23,14 @@ pub struct Selecting {
     entered: u64,
     /// Something came back, in memory or to its place.
     is_news: bool,
-    /// The first place of each lane that a message came back to since there was news last.
+    /// The first place of each subqueue that a message came back to since there was news last.
     returned: BTreeMap<usize, Position>,
 }
 
 #[derive(Debug)]
 struct One {
     selector: Arc<Selector>,
-    /// In each lane, from the lowest priority on: in front of it nothing ready is wanted.
+    /// In each subqueue, from the lowest priority on: in front of it nothing ready is wanted.
     next: Vec<Position>,
     /// Why it looks no further, if it does not.
     rest: Rest,
@@ -128,7 +128,7 @@ impl Selecting {
         *first = position.min(*first);
     }
 
-    /// Messages came back into memory: who waits for one goes on.
+    /// Messages were paged in: who waits for one goes on.
     pub fn paged_in(&mut self) {
         self.is_news = !self.all.is_empty();
     }

@@ -83,7 +83,7 @@ struct Cell {
     is_loading: bool,
     /// Its messages are being spilled, and none was touched since.
     is_spilling: bool,
-    /// It is among those that may leave.
+    /// It is among those that can be evicted.
     is_listed: bool,
     /// What names the copy of its messages in a checkpoint; 0: there is none, or something was
     /// changed since.
@@ -111,7 +111,7 @@ const fn next_block(place: u64, shift: u32) -> u64 {
 }
 
 impl Subqueue {
-    /// A lane without messages, with blocks of `1 << shift` slots.
+    /// A subqueue without messages, with blocks of `1 << shift` slots.
     pub fn new(shift: u32) -> Self {
         Self {
             shift,
@@ -232,7 +232,7 @@ impl Subqueue {
         Some((self.blocks.get(cell)?.block.as_deref()?, at))
     }
 
-    /// The message at a place, if it is in memory.
+    /// Returns the message at a place, if it is in memory.
     pub fn slot(&self, place: u64) -> Option<&Slot> {
         let (block, at) = self.block(place)?;
         block.slot(at)

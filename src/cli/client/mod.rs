@@ -31,7 +31,7 @@ use super::manage::described;
 use super::output::Output;
 use connect::Login;
 
-/// The commands of this room.
+/// The commands of this module.
 pub(super) fn commands() -> Vec<Command> {
     let publish = publish::Publish::augment_args(Command::new("publish"));
     let consume = consume::Consume::augment_args(Command::new("consume"));
@@ -51,7 +51,7 @@ pub(super) fn commands() -> Vec<Command> {
     all.map(Flags::of).to_vec()
 }
 
-/// Runs a command of this room; nothing if it is none.
+/// Runs a command of this module; nothing if it is none.
 pub(super) fn run(
     name: &str,
     before: &ArgMatches,

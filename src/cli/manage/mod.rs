@@ -106,7 +106,7 @@ const ENTRIES: &[CommandEntry] = &[
     entry::<status::CheckVirtualHosts>(),
 ];
 
-/// All commands of this room.
+/// All commands of this module.
 pub(super) fn commands() -> Vec<Command> {
     let plain = ENTRIES.iter().map(|entry| (entry.command)());
     let lists = listings::LISTINGS.iter().map(listings::command);
@@ -121,7 +121,7 @@ pub(super) fn commands() -> Vec<Command> {
     all.map(with_flags).map(with_other_spelling).collect()
 }
 
-/// Runs a command of this room; nothing if it is none.
+/// Runs a command of this module; nothing if it is none.
 pub(super) fn run(
     name: &str,
     before: &ArgMatches,

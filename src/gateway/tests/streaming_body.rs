@@ -1,4 +1,4 @@
-//! Large durable messages: written ahead, named by their publish, read back in pieces.
+//! Large durable messages: streamed to the journal, named by their publish, read back in pieces.
 
 use std::sync::Arc;
 

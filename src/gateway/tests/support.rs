@@ -33,7 +33,7 @@ pub(super) struct Scene {
     pub(super) now: Now,
     /// What is durable.
     pub(super) durable: Lsn,
-    /// Where bodies are written ahead, if they are.
+    /// Where bodies are streamed, if they are.
     pub(super) body_store: Option<Arc<BodyStore>>,
     /// What the core let go.
     pub(super) released: Vec<Lsn>,
@@ -205,7 +205,7 @@ impl Scene {
         }
     }
 
-    /// The same, with a journal that bodies are written ahead to.
+    /// The same, with a journal that bodies are streamed to.
     pub(super) fn with_body_store() -> (Self, Arc<BodyStore>) {
         let body_store = Arc::new(BodyStore::default());
         let bodies: Arc<dyn Bodies> = Arc::<BodyStore>::clone(&body_store);

@@ -1,4 +1,4 @@
-//! Messages whose bodies were written ahead.
+//! Messages whose bodies were streamed.
 
 use std::sync::Arc;
 

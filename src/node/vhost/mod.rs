@@ -130,7 +130,7 @@ impl<D: Disk> Vhost<D> {
         store.map_or(Lsn(u64::MAX), |store| store.durable())
     }
 
-    /// Calls a connection once an LSN is durable.
+    /// Wakes a connection once an LSN is durable.
     pub(crate) fn wake_when_durable(&self, lsn: Lsn, outbox: &Arc<Outbox>) {
         match &self.store {
             Some(store) => store.wake_when_durable(lsn, outbox),
@@ -298,7 +298,7 @@ impl<D: Disk> Vhost<D> {
         &self.pager
     }
 
-    /// Tells the pager what messages take. Who waited for room is called once the lock is free.
+    /// Tells the pager what messages take. Who waited for room is woken once the lock is free.
     fn note_memory(&self, state: &mut VhostState) -> UnblockedPublishers {
         let memory = state.core.memory();
         let before = std::mem::replace(&mut state.memory, memory);

@@ -256,7 +256,7 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Reply, Failure> {
     Ok(Reply::Roomy(messages))
 }
 
-/// A message with its bare bytes, read back if they were written ahead.
+/// A message with its bare bytes, read back if they were streamed.
 fn whole(store: Option<&Store>, message: &Arc<Message>) -> Result<Arc<Message>, Failure> {
     let Some(body) = message.blob() else {
         return Ok(Arc::clone(message));

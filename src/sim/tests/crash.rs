@@ -40,7 +40,7 @@ fn restoring() -> Restoring {
 
 /// A history of the simulator: records, and the bodies let go with each.
 fn history(seed: u64, steps: u64) -> Vec<(Record, Vec<Lsn>)> {
-    // Bodies are written ahead where the records are: see `Life::write_blob`.
+    // Bodies are streamed where the records are: see `Life::write_blob`.
     let mut world = World::without_blobs(seed);
     for _ in 0..steps {
         world.step().unwrap();
@@ -58,7 +58,7 @@ pub(super) struct Life {
     archive: Archive,
     /// The journal's name of each record of the simulator.
     names: BTreeMap<Lsn, Lsn>,
-    /// The journal's names of bodies that were written ahead, by the record of the simulator that
+    /// The journal's names of bodies that were streamed, by the record of the simulator that
     /// carries them.
     blobs: BTreeMap<Lsn, Lsn>,
     /// Deaths that carry the body of a message that was not written yet.
@@ -69,7 +69,7 @@ pub(super) struct Life {
     leisure: u64,
     snapshot: Option<Snapshot>,
     random: Random,
-    /// Of its own, so that the rest goes as it would without bodies written ahead.
+    /// Of its own, so that the rest goes as it would without bodies streamed.
     blob_random: Random,
 }
 

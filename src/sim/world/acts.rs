@@ -12,9 +12,9 @@ use crate::broker::{
 use crate::sim::model::{ModelConsumer, ModelQueue, Scene};
 use crate::sim::plan::PlannedStep;
 
-/// Names of bodies that were written ahead: none of a record, none of a spilled piece.
+/// Names of bodies that were streamed: none of a record, none of a spilled piece.
 const FIRST_BLOB: u64 = 1 << 62;
-/// One message in so many comes with its body written ahead.
+/// One message in so many comes with its body streamed.
 const BLOB_ONE_IN: u64 = 6;
 
 impl World {

@@ -58,7 +58,7 @@ pub struct World {
     pub(super) records: Vec<(Record, Vec<Lsn>)>,
     /// The same to read messages back from, and what was spilled.
     pub(super) archive: Archive,
-    /// How messages leave memory and come back.
+    /// How messages are evicted and paged in.
     paging: Paging,
     is_paged: bool,
     /// All that is asked for comes at once.
@@ -67,7 +67,7 @@ pub struct World {
     archived: usize,
     /// Where each consumer reads.
     reads: BTreeMap<ConsumerId, QueueId>,
-    /// Which messages come with their bodies written ahead; none: not one does.
+    /// Which messages come with their bodies streamed; none: not one does.
     blob_random: Option<Random>,
     /// How many did.
     blob_count: u64,

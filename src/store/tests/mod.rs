@@ -221,7 +221,7 @@ impl World {
         key
     }
 
-    /// A body written ahead in pieces, then the facts that name it.
+    /// A streamed body in pieces, then the facts that name it.
     fn publish_large(&mut self, pieces: usize, length: usize) -> u32 {
         let key = self.new_key();
         let body = body_bytes(key, length * (pieces + 1));

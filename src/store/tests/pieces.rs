@@ -1,4 +1,4 @@
-//! Bodies that are written ahead in pieces.
+//! Bodies that are streamed in pieces.
 
 use std::sync::Arc;
 

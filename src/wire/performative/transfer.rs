@@ -40,7 +40,7 @@ impl Transfer {
         }
     }
 
-    /// Reads one that says no more than is needed as a rule, in the usual form.
+    /// Reads one that says no more than is needed as a rule, in the form of the fast path.
     #[inline]
     fn fast_path(mut list: FastFields<'_>) -> Result<Self, NotFast> {
         let handle = list.uint()?.ok_or(NotFast)?;

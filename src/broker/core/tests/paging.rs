@@ -1,4 +1,4 @@
-//! Which blocks leave memory.
+//! Which blocks are evicted.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How blocks of a queue leave memory and come back, and what names their copies in a checkpoint.
+//! How blocks of a queue are evicted and paged in, and what names their copies in a checkpoint.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::broker::queue::slot::Slot;
 use crate::broker::queue::subqueue::{BlockEviction, Usage};
 use crate::message::{Message, Route};
 
-/// Whether a block may leave memory.
+/// Whether a block can be evicted.
 #[derive(Debug)]
 pub enum Eviction<'a> {
     /// There is nothing to leave.
@@ -61,7 +61,7 @@ impl Messages {
         (resident, evicted)
     }
 
-    /// Blocks on disk that are to be read back: the next `count` of each lane, from its oldest
+    /// Blocks on disk that are to be read back: the next `count` of each subqueue, from its oldest
     /// ready message on. Each is named once.
     pub fn begin_loads(&mut self, count: usize) -> Vec<Position> {
         let mut blocks = Vec::new();
@@ -102,7 +102,7 @@ impl Messages {
         }
     }
 
-    /// Asks the block of a place to leave memory, unless it is one of the next `read_ahead_blocks` or names
+    /// Evicts the block of a place, unless it is one of the next `read_ahead_blocks` or names
     /// records above `written`. `spilled`: its transient messages are in this piece; 0: not yet.
     pub fn evict(
         &mut self,
@@ -134,7 +134,7 @@ impl Messages {
         Some(pack(index, before))
     }
 
-    /// Notes that the block of a place may leave memory from now on: its first place, unless that
+    /// Notes that the block of a place can be evicted from now on: its first place, unless that
     /// was noted before, or it is not in memory, or takes more messages.
     pub fn list(&mut self, position: Position) -> Option<Position> {
         let (index, place) = unpack(position);

@@ -1,4 +1,4 @@
-//! How the blocks of a lane leave memory and come back, and what names their copies in a checkpoint.
+//! How the blocks of a subqueue are evicted and paged in, and what names their copies in a checkpoint.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::broker::queue::disk_refs::DiskRef;
 use crate::broker::queue::slot::{MessageState, Slot};
 use crate::message::{Message, Route};
 
-/// Whether a block may leave memory.
+/// Whether a block can be evicted.
 #[derive(Debug)]
 pub(in crate::broker::queue) enum BlockEviction {
     /// There is nothing to leave.
@@ -85,7 +85,7 @@ impl Subqueue {
         self.evicted.bytes -= bytes;
     }
 
-    /// Asks a block to leave memory, unless it is among the next `read_ahead_blocks` blocks from the oldest
+    /// Evicts a block, unless it is among the next `read_ahead_blocks` blocks from the oldest
     /// ready message on, or the one that takes new messages, or names records above `written`.
     /// `spilled`: its transient messages are in this piece; 0: not yet.
     pub fn evict(

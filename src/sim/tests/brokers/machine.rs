@@ -97,7 +97,7 @@ pub(super) struct Machine {
     checkpointer: Checkpointer<SimDisk>,
     checkpoint_after: Lsn,
     watch: Watch<SimDisk>,
-    /// When the timer of each vhost rings.
+    /// When the timer of each vhost fires.
     timers: BTreeMap<Name, Millis>,
     /// Messages cannot leave before this.
     leave_again: Millis,
@@ -407,7 +407,7 @@ impl Machine {
         });
     }
 
-    /// Fires what is due, where a timer rings or an earlier one is called for.
+    /// Fires what is due, where a timer fires or an earlier one is called for.
     pub(super) fn tick(&mut self) -> Result<bool, String> {
         let now = self.now().mono;
         let mut any = false;
