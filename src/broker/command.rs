@@ -38,14 +38,14 @@ pub enum Command {
     },
     /// More (or less) bytes may be assigned to the connection: bytes written + outbox bound.
     ConnectionRoom {
-        /// Which.
+        /// The connection that it concerns.
         connection: ConnectionId,
         /// Cumulative bytes since open.
         limit_bytes: u64,
     },
     /// The client is gone: all its deliveries come back as failed, its exclusive queues go.
     ConnectionClose {
-        /// Which.
+        /// The connection that it concerns.
         connection: ConnectionId,
     },
     /// A session began.
@@ -59,14 +59,14 @@ pub enum Command {
     },
     /// The peer's incoming window changed.
     SessionFlow {
-        /// Which.
+        /// The session that it concerns.
         session: SessionId,
         /// Cumulative messages since begin.
         limit: u64,
     },
     /// The session ended: its deliveries come back as failed.
     SessionEnd {
-        /// Which.
+        /// The session that it concerns.
         session: SessionId,
     },
     /// A message arrived. Answered by [`super::Effect::Published`] unless settled.
@@ -75,7 +75,7 @@ pub enum Command {
     Consume(Consume),
     /// A consumer's credit changed.
     ConsumerFlow {
-        /// Which.
+        /// The consumer that it concerns.
         consumer: ConsumerId,
         /// Cumulative messages since attach.
         limit: u64,
@@ -90,30 +90,30 @@ pub enum Command {
     /// consumer's and the session's counters step back. (The connection's does not: the gateway
     /// counts every assignment it has done with as written.)
     ReturnUnsent {
-        /// Whose.
+        /// The consumer that it concerns.
         consumer: ConsumerId,
-        /// Which.
+        /// The place of the message in its queue.
         position: Position,
     },
     /// A delivery cannot be sent and not be given back: it is dropped.
     Discard {
-        /// Whose.
+        /// The consumer that it concerns.
         consumer: ConsumerId,
-        /// Which.
+        /// The place of the message in its queue.
         position: Position,
-        /// Why.
+        /// The cause, as it is counted.
         cause: DropCause,
     },
     /// The consumer's link is gone: its deliveries come back, acquired-count raised only.
     ConsumerDetach {
-        /// Which.
+        /// The consumer that it concerns.
         consumer: ConsumerId,
     },
     /// A publisher to the address of a queue has published: it is told when that queue goes.
     PublisherFollow {
         /// Its connection.
         connection: ConnectionId,
-        /// Which.
+        /// The publisher that it concerns.
         publisher: PublisherId,
         /// The queue.
         queue: Name,
@@ -122,7 +122,7 @@ pub enum Command {
     PublisherLeave {
         /// Its connection.
         connection: ConnectionId,
-        /// Which.
+        /// The publisher that it concerns.
         publisher: PublisherId,
     },
     /// Of a queue.
@@ -236,7 +236,7 @@ pub enum TopologyCommand {
     },
     /// Lists some bindings. Reply: `Bindings`. Boxed, as it would be most of the size of every command.
     BindingsGet {
-        /// Which.
+        /// What the bindings belong to.
         of: Box<BindingsOf>,
         /// Those behind this one.
         after: Option<Box<Binding>>,
@@ -299,7 +299,7 @@ pub enum UpkeepCommand {
 /// A message to route.
 #[derive(Debug)]
 pub struct Publish {
-    /// Who.
+    /// The connection that it concerns.
     pub connection: ConnectionId,
     /// Through which link.
     pub publisher: PublisherId,
@@ -309,7 +309,7 @@ pub struct Publish {
     pub target: Target,
     /// Exchange and routing keys (first key, then CC).
     pub route: Arc<Route>,
-    /// What.
+    /// The message itself.
     pub message: Arc<Message>,
     /// The publisher wants no outcome.
     pub settled: bool,
@@ -353,7 +353,7 @@ pub struct Consume {
 /// A consumer's verdict on a delivery.
 #[derive(Debug)]
 pub struct Settle {
-    /// Who.
+    /// The consumer that it concerns.
     pub consumer: ConsumerId,
     /// Which delivery.
     pub position: Position,
@@ -366,7 +366,7 @@ pub struct Settle {
 /// A consumer's verdict on several deliveries, without an answer.
 #[derive(Debug)]
 pub struct SettleRun {
-    /// Who.
+    /// The consumer that it concerns.
     pub consumer: ConsumerId,
     /// Which deliveries, in this order; at most [`SETTLE_RUN_MAX`](crate::base::limits::SETTLE_RUN_MAX).
     pub positions: Vec<Position>,
@@ -377,11 +377,11 @@ pub struct SettleRun {
 /// Outcome of a delivery. [AMQP 3.4]
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// Done.
+    /// The message was processed; it is removed.
     Accepted,
     /// Back to its place.
     Released,
-    /// Dead.
+    /// The message cannot be processed; it is dead-lettered or dropped.
     Rejected {
         /// Error and consumer, if any.
         evidence: Option<Arc<Evidence>>,

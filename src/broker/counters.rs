@@ -80,11 +80,11 @@ impl QueueChurn {
 /// What consumers said of their deliveries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Settled {
-    /// Accepted.
+    /// Deliveries that were accepted.
     pub accepted: u64,
-    /// Released.
+    /// Deliveries that were released.
     pub released: u64,
-    /// Rejected.
+    /// Deliveries that were rejected.
     pub rejected: u64,
     /// Modified, with whatever fields.
     pub modified: u64,

@@ -50,9 +50,9 @@ pub struct PolicyKey {
 /// What a policy key is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Subject {
-    /// Queues.
+    /// It applies to queues.
     Queues,
-    /// Exchanges.
+    /// It applies to exchanges.
     Exchanges,
     /// Nothing: RabbitMQ's policies carry it, and it is checked and kept, but there is nothing here
     /// that it could change.

@@ -13,21 +13,21 @@ pub enum Effect {
     Deliver(Delivery),
     /// All that was there under the drained credit was delivered; the rest of the credit is used up.
     Drained {
-        /// Which.
+        /// The consumer that it concerns.
         consumer: ConsumerId,
         /// Up to here, as messages since attach: credit that came since is not concerned.
         limit: u64,
     },
     /// A consumer was closed by the broker.
     ConsumerEnded {
-        /// Which.
+        /// The consumer that it concerns.
         consumer: ConsumerId,
-        /// Why.
+        /// The cause, as it is counted.
         cause: ConsumerEnd,
     },
     /// The queue is gone whose address a publisher publishes to.
     PublisherEnded {
-        /// Which.
+        /// The publisher that it concerns.
         publisher: PublisherId,
         /// Tell the publisher once this is durable (0: at once).
         lsn: Lsn,
@@ -45,7 +45,7 @@ pub enum Effect {
     },
     /// A settlement that asked for confirmation took effect.
     Settled {
-        /// Whose.
+        /// The consumer that it concerns.
         consumer: ConsumerId,
         /// The token of the settlement.
         token: u64,
@@ -66,7 +66,7 @@ pub struct Delivery {
     pub consumer: ConsumerId,
     /// Its place, for settling.
     pub position: Position,
-    /// What.
+    /// The message itself.
     pub message: Arc<Message>,
     /// Exchange and keys it came by.
     pub route: Arc<Route>,

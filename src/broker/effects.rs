@@ -112,7 +112,7 @@ pub struct Spill {
 pub enum LogEvent {
     /// Messages were dropped in a queue.
     Dropped {
-        /// Where.
+        /// The queue that it concerns.
         queue: Name,
         /// Why they died, if they did.
         reason: Option<Reason>,

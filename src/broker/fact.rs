@@ -39,7 +39,7 @@ pub type Facts = SmallVec<[Fact; 1]>;
 pub enum Fact {
     /// A message entered queues.
     Inserted {
-        /// What.
+        /// The message itself.
         message: Arc<Message>,
         /// Exchange and keys it came by.
         route: Arc<Route>,
@@ -52,7 +52,7 @@ pub enum Fact {
     Removed {
         /// From where.
         queue: QueueId,
-        /// Which.
+        /// The place of the message in its queue.
         position: Position,
         /// What named its bytes, while the journal may still forget that it ever was; else 0. It is
         /// not written.
@@ -60,9 +60,9 @@ pub enum Fact {
     },
     /// A message came back to its place.
     Returned {
-        /// Where.
+        /// The queue that it concerns.
         queue: QueueId,
-        /// Which.
+        /// The place of the message in its queue.
         position: Position,
         /// Failed deliveries in this queue.
         failures: u32,
@@ -71,9 +71,9 @@ pub enum Fact {
     },
     /// A message is another one from now on: annotations were merged, or it died and waits.
     Changed {
-        /// Where.
+        /// The queue that it concerns.
         queue: QueueId,
-        /// Which.
+        /// The place of the message in its queue.
         position: Position,
         /// What it is now.
         message: Arc<Message>,
@@ -84,9 +84,9 @@ pub enum Fact {
     },
     /// A dead letter waits in its queue for a target.
     DeadPending {
-        /// Where.
+        /// The queue that it concerns.
         queue: QueueId,
-        /// Which.
+        /// The place of the message in its queue.
         position: Position,
         /// Why it died.
         reason: Reason,
@@ -95,14 +95,14 @@ pub enum Fact {
     },
     /// Messages wait, as other records say: a piece of a checkpoint.
     Checkpointed {
-        /// Where.
+        /// The queue that it concerns.
         queue: QueueId,
         /// Which, by rising position.
         messages: Vec<CheckpointedMessage>,
     },
     /// Everything in front of a place is gone, but for some.
     Purged {
-        /// Where.
+        /// The queue that it concerns.
         queue: QueueId,
         /// First position of each priority that stays, lowest priority first.
         below: Vec<Position>,
@@ -131,7 +131,7 @@ pub enum TopologyFact {
     },
     /// A durable queue is gone, with all in it.
     QueueDeleted {
-        /// Which.
+        /// The queue that it concerns.
         queue: QueueId,
     },
     /// A durable exchange was declared.

@@ -24,7 +24,7 @@ pub enum ApplyTo {
     QuorumQueues,
     /// Streams, which are not here: such a policy never matches.
     Streams,
-    /// Exchanges.
+    /// It applies to exchanges.
     Exchanges,
     /// Queues and exchanges.
     #[default]

@@ -23,7 +23,7 @@ pub enum Reason {
 pub struct Death {
     /// Queue it died in.
     pub queue: Name,
-    /// Why.
+    /// The reason of the death.
     pub reason: Reason,
     /// When, on the wall clock.
     pub time: Timestamp,
@@ -42,7 +42,7 @@ pub struct Death {
 pub struct Entry {
     /// Queue it died in.
     pub queue: Name,
-    /// Why.
+    /// The reason of the death.
     pub reason: Reason,
     /// How often, at least 1.
     pub count: u64,
@@ -65,7 +65,7 @@ pub struct Entry {
 pub struct Point<'a> {
     /// Queue it died in.
     pub queue: &'a Name,
-    /// Why.
+    /// The reason of the death.
     pub reason: Reason,
     /// Exchange it had been published to before that death.
     pub exchange: &'a Name,

@@ -10,7 +10,7 @@ use crate::base::{Name, Timestamp};
 pub struct Dying<'a> {
     /// Queue it dies in.
     pub queue: &'a Name,
-    /// Why.
+    /// The reason of the death.
     pub reason: Reason,
     /// When, on the wall clock.
     pub time: Timestamp,

@@ -107,7 +107,7 @@ pub(super) enum AwaitedAnswer {
     Response(LinkId, Vec<u8>),
 }
 
-/// Beginning.
+/// How a gateway begins.
 impl Gateway {
     /// The gateway of a new connection.
     pub fn new(now: Now, id: ConnectionId, peer: Peer, environment: Arc<Environment>) -> Self {
@@ -160,7 +160,7 @@ impl Gateway {
     }
 }
 
-/// Input.
+/// What a gateway is given.
 impl Gateway {
     /// Takes the whole frames at the front of `input`; the rest stays for the next call.
     pub fn handle_bytes(&mut self, now: Now, input: &mut BytesMut) {
@@ -289,7 +289,7 @@ impl Gateway {
     }
 }
 
-/// Output.
+/// What a gateway hands out.
 impl Gateway {
     /// Appends frames to `out`; whether there were any.
     /// Call it when all that it gave before is written.

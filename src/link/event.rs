@@ -31,18 +31,18 @@ pub enum Event {
     Opened(Box<Open>),
     /// The peer began a session and the engine answered it (client: the server answered ours).
     SessionBegun {
-        /// Which.
+        /// The session that it concerns.
         session: SessionHandle,
     },
     /// The peer's incoming window changed: ask [`super::Connection::session_limit`].
     SessionFlow {
-        /// Which.
+        /// The session that it concerns.
         session: SessionHandle,
     },
     /// A session is gone, with all its links (no [`Event::Detached`] for them). By the peer's `end`,
     /// by our own [`super::Connection::end`], by an error of the peer, or with its connection.
     SessionEnded {
-        /// Which.
+        /// The session that it concerns.
         session: SessionHandle,
         /// The peer's error, or the error we ended it with.
         error: Option<Box<Error>>,
@@ -52,7 +52,7 @@ pub enum Event {
     /// The peer attached a link. Answer with [`super::Connection::accept_attach`] or
     /// [`super::Connection::refuse_attach`]; its flows are kept until then.
     Attached {
-        /// Which.
+        /// The link that it concerns.
         link: LinkHandle,
         /// Of which session.
         session: SessionHandle,
@@ -64,14 +64,14 @@ pub enum Event {
     /// Client: the server answered our attach. A null target (we send) or source (we receive) means
     /// that it refuses and that [`Event::Detached`] follows.
     AttachAnswered {
-        /// Which.
+        /// The link that it concerns.
         link: LinkHandle,
         /// The answer.
         attach: Box<Attach>,
     },
     /// We send: the credit changed.
     LinkFlow {
-        /// Which.
+        /// The link that it concerns.
         link: LinkHandle,
         /// Messages that may have been given to [`super::Connection::send`] since the attach.
         limit: u64,
@@ -82,7 +82,7 @@ pub enum Event {
     },
     /// We receive: the sender's credit was used up by its drain, or its `available` changed.
     SenderFlow {
-        /// Which.
+        /// The link that it concerns.
         link: LinkHandle,
         /// Messages the sender has and could not send for want of credit.
         available: Option<u32>,
@@ -92,7 +92,7 @@ pub enum Event {
     /// A link is gone: detached by the peer (and answered by the engine), by our own
     /// [`super::Connection::detach`], or by an error of the peer.
     Detached {
-        /// Which.
+        /// The link that it concerns.
         link: LinkHandle,
         /// Whether it was closed rather than suspended.
         closed: bool,

@@ -157,7 +157,7 @@ impl Session {
     }
 }
 
-/// Links.
+/// The links of a session.
 impl Session {
     pub(super) fn link(&self, handle: u32) -> Option<&Link> {
         self.links.get(handle as usize)?.as_deref()

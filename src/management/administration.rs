@@ -65,25 +65,25 @@ pub enum Change {
     },
     /// Lets a user into a vhost with these rights.
     PermissionsPut {
-        /// Where.
+        /// The vhost that it concerns.
         vhost: Name,
-        /// Who.
+        /// The user that it concerns.
         user: Name,
         /// Regular expressions: configure, write, read.
         patterns: [String; 3],
     },
     /// Takes a user's permissions in a vhost away.
     PermissionsDelete {
-        /// Where.
+        /// The vhost that it concerns.
         vhost: Name,
-        /// Who.
+        /// The user that it concerns.
         user: Name,
     },
     /// Restricts a user's routing keys on a topic exchange.
     TopicPermissionsPut {
-        /// Where.
+        /// The vhost that it concerns.
         vhost: Name,
-        /// Who.
+        /// The user that it concerns.
         user: Name,
         /// Which exchange.
         exchange: Name,
@@ -92,9 +92,9 @@ pub enum Change {
     },
     /// Lifts such restrictions.
     TopicPermissionsDelete {
-        /// Where.
+        /// The vhost that it concerns.
         vhost: Name,
-        /// Who.
+        /// The user that it concerns.
         user: Name,
         /// Which exchange; none: all.
         exchange: Option<Name>,

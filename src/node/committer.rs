@@ -49,7 +49,7 @@ pub(crate) struct Committer<D: Disk> {
 /// What to do next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CommitterStep {
-    /// Commit.
+    /// Write and sync what waits.
     Commit,
     /// Let more join the commit: at most so long, until it is full or until somebody waits for a
     /// record above `awaited`.

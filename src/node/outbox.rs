@@ -13,7 +13,7 @@ use crate::broker::Effect;
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     inner: RankedMutex<rank::Outbox, Inner>,
-    /// The pager is to call it when there is room in memory.
+    /// The pager is to wake it when there is room in memory.
     pub(crate) waits_for_room: AtomicBool,
 }
 
@@ -54,7 +54,7 @@ impl Outbox {
         }
     }
 
-    /// Ready when there are effects or a call.
+    /// Ready when there are effects, or when it was woken.
     pub(crate) fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.inner.lock();
         if inner.woken || !inner.effects.is_empty() {

@@ -1,4 +1,4 @@
-//! Messages leave memory beyond the budget, and come back when it is their turn. Two threads, which
+//! Messages beyond the budget are evicted, and paged in when it is their turn. Two threads, which
 //! may block on the disk; neither touches it under a core's lock.
 //!
 //! ```text
@@ -68,7 +68,7 @@ pub(crate) struct Pager<D: Disk> {
     is_stuck: AtomicBool,
     /// More arrives than leaves: publishers wait.
     is_crowded: AtomicBool,
-    /// Connections to call when that is over.
+    /// Connections to wake when that is over.
     waiters: RankedMutex<rank::PagerWaiters, Vec<Arc<Outbox>>>,
     /// Something was spilled: what is let go may be a piece of it.
     has_spilled: AtomicBool,
@@ -91,7 +91,7 @@ const JOURNAL_BUSY_PART: u64 = 4;
 pub(crate) struct UnblockedPublishers(Vec<Arc<Outbox>>);
 
 impl UnblockedPublishers {
-    /// Calls them. Not under the lock of a core.
+    /// Wakes them. Not under the lock of a core.
     pub(crate) fn wake(self) {
         for outbox in self.0 {
             outbox.waits_for_room.store(false, Ordering::Relaxed);
@@ -144,7 +144,7 @@ impl<D: Disk> Pager<D> {
         self.evictions.stop();
     }
 
-    /// Whether messages can leave memory at all.
+    /// Whether messages can be evicted at all.
     pub(crate) const fn has_place(&self) -> bool {
         !matches!(self.place, SpillTarget::Nowhere)
     }
@@ -280,7 +280,7 @@ impl<D: Disk> Pager<D> {
     }
 
     /// Ends it, and has another one follow if there is still too much. Whether nothing can leave at
-    /// this moment; who waited for room is to be called.
+    /// this moment; who waited for room is to be woken.
     pub(super) fn end_look(&self, left: bool) -> (bool, UnblockedPublishers) {
         let is_over = self.over_bytes() > 0;
         let most = self.part_of_budget(JOURNAL_PART, JOURNAL_BYTES);

@@ -31,7 +31,7 @@ pub enum StartError {
     /// A setting that is wrong by itself or beside another.
     #[error("setting '{name}': {why}")]
     Setting {
-        /// Which.
+        /// The name of the object.
         name: &'static str,
         /// What is wrong.
         why: String,

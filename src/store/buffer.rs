@@ -1,7 +1,7 @@
 //! What waits to be written: structured records in LSN order, behind a short lock.
 //!
 //! ```text
-//!  append -> | facts | gone | piece | mark's | reserved ...... | facts | -> next
+//!  append -> | facts | gone | piece | commit | reserved ...... | facts | -> next
 //!              ^ take (the writer) stops here -+ until it is filled
 //!              + amend: settled before it was written
 //! ```
@@ -112,7 +112,7 @@ pub(super) struct Filled {
 /// One record that waits.
 #[derive(Debug)]
 pub(super) enum Slot<P> {
-    /// Withdrawn.
+    /// The record was withdrawn before it was written.
     Gone,
     Facts(P),
     Piece(Bytes),
@@ -198,7 +198,7 @@ pub(super) struct Buffer<P> {
 #[derive(Debug)]
 pub(super) struct Batch<P> {
     pub slots: VecDeque<(Lsn, Slot<P>)>,
-    /// An LSN for the mark that closes it; with this one written, everything up to it is.
+    /// An LSN for the commit record that closes it; with this one written, everything up to it is.
     pub commit_record: Lsn,
 }
 
@@ -254,7 +254,7 @@ impl<P: Payload> Buffer<P> {
         shared.carried_bytes.store(carried_bytes, Ordering::Relaxed);
     }
 
-    /// Reserves LSNs, and one before them for a mark.
+    /// Reserves LSNs, and one before them for a commit record.
     pub fn reserve(&mut self) -> Reservation {
         let first = Lsn(self.next.0 + 1);
         self.next = Lsn(first.0 + RESERVED_LSNS);
@@ -594,7 +594,7 @@ mod tests {
         fill(&mut buffer, &used, "a");
         assert_eq!(buffer.next, Lsn(3));
         let open = buffer.reserve();
-        // The writer uses the LSN before it for its mark.
+        // The writer uses the LSN before it for its commit record.
         assert_eq!(taken(&mut buffer), (vec!["a"], 3));
         buffer.fill(&open, |_| ());
         assert_eq!(buffer.next, Lsn(4));

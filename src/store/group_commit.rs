@@ -56,7 +56,7 @@ pub struct CommitBacklog {
 pub enum Due {
     /// Nothing waits.
     Idle,
-    /// Now.
+    /// The commit begins now.
     Now,
     /// At this moment, or when woken with [`super::Wake::Full`].
     At(u64),

@@ -16,7 +16,7 @@ pub(super) enum Work {
         queue: QueueId,
         /// Its place.
         position: Position,
-        /// Why.
+        /// The reason of the death.
         reason: Reason,
     },
     /// Bring dead messages of a queue that were paged in to where they go.
@@ -41,9 +41,9 @@ pub(super) enum Work {
     },
     /// Return what a consumer held that is gone.
     Requeue {
-        /// Where.
+        /// The queue that it concerns.
         queue: QueueId,
-        /// Whose.
+        /// The holder whose deliveries return.
         holder: HolderId,
         /// The first that may be.
         from: Position,

@@ -48,7 +48,7 @@ pub struct Subqueue {
 /// How many messages, and bytes of their bare messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
-    /// Messages.
+    /// The number of messages.
     pub messages: u64,
     /// Bytes of their bare messages.
     pub bytes: u64,

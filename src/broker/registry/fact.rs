@@ -30,36 +30,36 @@ pub enum RegistryFact {
     },
     /// A user has these permissions in a vhost.
     PermissionsSet {
-        /// Where.
+        /// The vhost that it concerns.
         vhost: Name,
-        /// Who.
+        /// The user that it concerns.
         user: Name,
-        /// Which.
+        /// The permissions that the user has there.
         permissions: Permissions,
     },
     /// A user may not enter a vhost any more.
     PermissionsCleared {
-        /// Where.
+        /// The vhost that it concerns.
         vhost: Name,
-        /// Who.
+        /// The user that it concerns.
         user: Name,
     },
     /// A user has these permissions on the keys of a topic exchange.
     TopicPermissionsSet {
-        /// Where.
+        /// The vhost that it concerns.
         vhost: Name,
-        /// Who.
+        /// The user that it concerns.
         user: Name,
         /// Which exchange.
         exchange: Name,
-        /// Which.
+        /// The permissions that the user has there.
         permissions: TopicPermissions,
     },
     /// A topic exchange is like any other for this user again.
     TopicPermissionsCleared {
-        /// Where.
+        /// The vhost that it concerns.
         vhost: Name,
-        /// Who.
+        /// The user that it concerns.
         user: Name,
         /// Which exchange.
         exchange: Name,

@@ -43,7 +43,7 @@ pub struct VhostSpec {
     pub tags: Vec<Name>,
     /// Type of queues that are declared without one; none: the broker's.
     pub default_queue_type: Option<Name>,
-    /// Limits.
+    /// The limits of the vhost.
     pub limits: VhostLimits,
 }
 

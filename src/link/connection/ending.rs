@@ -163,7 +163,7 @@ impl Connection {
     }
 }
 
-/// Commands.
+/// How the caller ends a connection.
 impl Connection {
     /// Ends a session: its deliveries are undone, [`Event::SessionEnded`] follows.
     pub fn end(&mut self, session: SessionHandle, error: Option<Error>) {

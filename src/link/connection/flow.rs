@@ -141,7 +141,7 @@ impl Connection {
     }
 }
 
-/// Commands.
+/// What the caller does to credit.
 impl Connection {
     /// We receive: lets the sender send `credit` messages from now on. [AMQP 2.6.7]
     pub fn set_credit(&mut self, link: LinkHandle, credit: u32) {

@@ -10,7 +10,7 @@ use crate::link::trace;
 use crate::wire::frame::{FrameHeader, FrameKind};
 use crate::wire::performative::{Performative, decode};
 
-/// Input.
+/// What a connection is given.
 impl Connection {
     /// Takes the whole frames at the front of `input` that may be read now; the rest stays. Call it
     /// again with the rest after answers (see [`wants_input`](Self::wants_input)).

@@ -272,7 +272,7 @@ impl Connection {
     }
 }
 
-/// Commands.
+/// What the caller does to links.
 impl Connection {
     /// Client: attaches a link. Handle and initial delivery-count are the engine's.
     pub fn attach(&mut self, session: SessionHandle, mut attach: Attach) -> Option<LinkHandle> {

@@ -75,7 +75,7 @@ pub struct Connection {
     counters: Counters,
 }
 
-/// Beginnings.
+/// How a connection begins.
 impl Connection {
     /// A connection that a client made to us. The handshake timeout runs from `now`.
     pub fn server(now: Now, options: LinkOptions) -> Self {
@@ -199,7 +199,7 @@ impl Connection {
     }
 }
 
-/// Output.
+/// What a connection reports and writes.
 impl Connection {
     /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {

@@ -34,7 +34,7 @@ pub struct Showing {
 /// A message in a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
-    /// What.
+    /// The message itself.
     pub message: &'a Message,
     /// Exchange and keys it came by.
     pub route: &'a Arc<Route>,
