@@ -18,7 +18,7 @@ pub struct Effects {
     /// Records of the journal (and spilled pieces) that no message names any more, once these records
     /// are durable.
     pub released: Vec<Lsn>,
-    /// Blocks to read back; each is answered by [`UpkeepCommand::PagedIn`](super::UpkeepCommand::Loaded).
+    /// Blocks to read back; each is answered by [`UpkeepCommand::PagedIn`](super::UpkeepCommand::PagedIn).
     pub loads: Vec<PageIn>,
     /// Blocks to spill; each is answered by [`UpkeepCommand::Spilled`](super::UpkeepCommand::Spilled).
     pub spills: Vec<Spill>,

@@ -26,7 +26,7 @@ const AMQPS_PORT: u16 = 5671;
 pub const ANY_VHOST: &str = "*";
 
 /// Everything that can be set. [`Settings::default`] is the one source of defaults; what each
-/// setting means is said once, in [`super::TABLE`].
+/// setting means is said once, in `config::TABLE`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "cli", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "cli", serde(rename_all = "kebab-case", deny_unknown_fields))]

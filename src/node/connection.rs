@@ -65,7 +65,7 @@ impl Output {
 }
 
 /// One connection. Its owner moves the bytes: it calls [`turn`](Connection::turn) with what has come
-/// and writes the output, until [`is_over`](Connection::is_over); then [`disconnect`](Connection::leave).
+/// and writes the output, until [`is_over`](Connection::is_over); then [`disconnect`](Connection::disconnect).
 #[derive(Debug)]
 pub(crate) struct Connection<D: Disk> {
     node: Arc<Node<D>>,

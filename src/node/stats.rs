@@ -3,7 +3,7 @@
 use crate::metrics::LOCK_HOLD_BOUNDS_NS;
 
 /// How long the core's lock was held, in buckets: bucket `n` counts holds of at most
-/// [`LOCK_HOLD_BOUNDS_NS`]`[n]` that are in no lower bucket, the last one all that were longer.
+/// `LOCK_HOLD_BOUNDS_NS[n]` that are in no lower bucket, the last one all that were longer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LockHolds {
     /// Holds by length.

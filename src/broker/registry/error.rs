@@ -20,7 +20,7 @@ pub enum RegistryError {
         /// The name.
         name: Name,
     },
-    /// Empty, or longer than [`NAME_BYTES_MAX`] bytes.
+    /// Empty, or longer than 256 bytes.
     #[error("a name needs 1 to {NAME_BYTES_MAX} bytes, '{name}' has {bytes}")]
     BadName {
         /// The name.
