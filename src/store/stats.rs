@@ -25,7 +25,7 @@ pub struct StoreStats {
     pub commits: u64,
     /// Syncs of data.
     pub syncs: u64,
-    /// How long they took: counts per bucket of [`SYNC_BUCKETS_US`], the last for longer ones.
+    /// How long they took: counts per bucket of `SYNC_BUCKETS_US`, the last for longer ones.
     pub sync_buckets: [u64; SYNC_BUCKETS_US.len() + 1],
     /// All their microseconds.
     pub sync_us: u64,
