@@ -17,6 +17,8 @@ impl Shared {
         let vhosts = vhosts
             .iter()
             .map(|vhost| vhost_figures(vhost, named_max, detail));
+        // Not held while the vhosts are looked at: who logs in would wait.
+        let logins = self.node.environment.guard.lock().counts().collect();
         let snapshot = Snapshot {
             version: env!("CARGO_PKG_VERSION"),
             uptime_ms: self.clock.uptime_ms(),
@@ -24,7 +26,7 @@ impl Shared {
             connections: counts.open,
             connections_opened: counts.taken,
             connections_refused: counts.refused,
-            logins: self.node.environment.guard.lock().counts().collect(),
+            logins,
             passwords_hashed: self.logins.hashed(),
             links: Links {
                 publishers,

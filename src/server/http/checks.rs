@@ -178,8 +178,8 @@ pub(super) fn node(call: &Call<'_>) -> Result<Reply, Failure> {
 
 fn node_json(call: &Call<'_>) -> Value {
     let shared = call.shared;
-    let (settings, live) = (&shared.settings, shared.live.read());
     let alarms = shared.node.alarms.alarms();
+    let (settings, live) = (&shared.settings, shared.live.read());
     let data = settings.data_directory();
     let data = data.map_or_else(String::new, |data| data.display().to_string());
     json!({
