@@ -47,6 +47,10 @@ enum Matcher {
     Regex(Regex),
 }
 
+/// Memory of a compiled expression, about, in bytes: of any, and so many times its text.
+const COMPILED_BYTES: usize = 12 * 1024;
+const COMPILED_PARTS: usize = 128;
+
 /// A pattern that is no regular expression.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("'{pattern}' is not a regular expression: {why}")]
@@ -147,6 +151,15 @@ impl Pattern {
     /// As given.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// Memory that it takes beside itself, about, in bytes.
+    pub fn kept_bytes(&self) -> u64 {
+        let compiled = match self.matcher {
+            Matcher::Nothing | Matcher::Everything => 0,
+            Matcher::Regex(_) => COMPILED_BYTES + self.text.len() * COMPILED_PARTS,
+        };
+        (self.text.len() + compiled) as u64
     }
 
     /// Whether the name matches. A pattern that backtracks too long over it does not: what cannot

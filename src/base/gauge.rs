@@ -1,8 +1,9 @@
 //! Sums of bytes that things add to for as long as they are there.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering as Memory};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
@@ -45,7 +46,7 @@ pub struct Account(OnceLock<Charge>);
 impl Gauge {
     /// The sum now.
     pub fn bytes(&self) -> u64 {
-        self.0.bytes.load(Ordering::Relaxed)
+        self.0.bytes.load(Memory::Relaxed)
     }
 
     /// Adds so many bytes for as long as the charge is kept.
@@ -60,25 +61,30 @@ impl Gauge {
     /// Ready once the sum is more than this. One task may wait.
     pub fn poll_above(&self, context: &mut Context<'_>, bytes: u64) -> Poll<()> {
         *self.0.waiting.lock() = Some(context.waker().clone());
-        self.0.wake_above_bytes.store(bytes, Ordering::SeqCst);
+        self.0.wake_above_bytes.store(bytes, Memory::SeqCst);
         // It may have grown in between: in one order of all, either that is seen here or the bound there.
-        if self.0.bytes.load(Ordering::SeqCst) <= bytes {
+        if self.0.bytes.load(Memory::SeqCst) <= bytes {
             return Poll::Pending;
         }
-        self.0.wake_above_bytes.store(u64::MAX, Ordering::SeqCst);
+        self.0.wake_above_bytes.store(u64::MAX, Memory::SeqCst);
         Poll::Ready(())
     }
 
+    /// Counts `after` bytes where `before` were counted, of what lasts as long as the sum.
+    pub fn change(&self, before: u64, after: u64) {
+        self.add(after.wrapping_sub(before));
+    }
+
     fn add(&self, bytes: u64) {
-        let before = self.0.bytes.fetch_add(bytes, Ordering::SeqCst);
-        if before.wrapping_add(bytes) > self.0.wake_above_bytes.load(Ordering::SeqCst) {
+        let before = self.0.bytes.fetch_add(bytes, Memory::SeqCst);
+        if before.wrapping_add(bytes) > self.0.wake_above_bytes.load(Memory::SeqCst) {
             self.wake();
         }
     }
 
     #[cold]
     fn wake(&self) {
-        self.0.wake_above_bytes.store(u64::MAX, Ordering::SeqCst);
+        self.0.wake_above_bytes.store(u64::MAX, Memory::SeqCst);
         let waiting = self.0.waiting.lock().take();
         if let Some(waiting) = waiting {
             waiting.wake();
@@ -97,9 +103,26 @@ impl Charge {
     }
 }
 
+impl Charge {
+    /// What it is a part of.
+    pub const fn gauge(&self) -> &Gauge {
+        &self.gauge
+    }
+
+    /// Adds so many bytes.
+    pub fn grow(&mut self, bytes: u64) {
+        self.set(self.bytes.saturating_add(bytes));
+    }
+
+    /// Takes so many bytes away.
+    pub fn shrink(&mut self, bytes: u64) {
+        self.set(self.bytes.saturating_sub(bytes));
+    }
+}
+
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.gauge.0.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.gauge.0.bytes.fetch_sub(self.bytes, Memory::Relaxed);
     }
 }
 
@@ -121,6 +144,12 @@ impl Clone for Account {
     }
 }
 
+/// What a text of so many bytes takes that is shared, in bytes: it has two counters in front of it, and the
+/// allocator gives whole blocks.
+pub const fn shared_text_bytes(length: usize) -> u64 {
+    (length + 16).next_multiple_of(16) as u64
+}
+
 /// What is charged is no part of what a thing says.
 impl PartialEq for Account {
     fn eq(&self, _: &Self) -> bool {
@@ -129,6 +158,18 @@ impl PartialEq for Account {
 }
 
 impl Eq for Account {}
+
+impl PartialOrd for Account {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Account {
+    fn cmp(&self, _: &Self) -> Ordering {
+        Ordering::Equal
+    }
+}
 
 impl Hash for Account {
     fn hash<H: Hasher>(&self, _: &mut H) {}
@@ -153,7 +194,7 @@ mod tests {
 
     impl Wake for Woken {
         fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
+            self.0.fetch_add(1, Memory::Relaxed);
         }
     }
 
@@ -166,13 +207,13 @@ mod tests {
         let mut charge = gauge.charge(50);
         assert!(gauge.poll_above(&mut context, 100).is_pending());
         charge.set(100);
-        assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+        assert_eq!(woken.0.load(Memory::Relaxed), 0);
         charge.set(20);
         let other = gauge.charge(81);
-        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        assert_eq!(woken.0.load(Memory::Relaxed), 1);
         assert!(gauge.poll_above(&mut context, 100).is_ready());
         charge.set(200);
-        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        assert_eq!(woken.0.load(Memory::Relaxed), 1);
         drop(other);
     }
 

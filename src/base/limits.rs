@@ -32,6 +32,8 @@ pub const ATTACH_IGNORED_BYTES_MAX: usize = 4 * 1024;
 /// What the attaches of one connection make us keep as long as their links live, in bytes: names,
 /// addresses and, four times since they are kept compiled, selectors.
 pub const LINKS_KEPT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Memory of a connection beside its buffers, links and names, about, in bytes.
+pub const CONNECTION_OVERHEAD_BYTES: u64 = 8 * 1024;
 /// Memory of a link beside that, about, in bytes.
 pub const LINK_OVERHEAD_BYTES: u64 = 1024;
 /// Longest delivery-tag, in bytes. [AMQP 2.8.7]
@@ -108,6 +110,9 @@ pub const ROUTING_KEY_BYTES_MAX: usize = 1024;
 /// Dots in a routing key or binding key: as many as a key of 256 bytes can have, which is more than
 /// any key in RabbitMQ. A topic exchange looks at each word with all patterns that match so far.
 pub const ROUTING_KEY_DOTS_MAX: usize = 256;
+/// Queues that one message is routed to: it enters all of them in one step, which takes about 0.3 us for
+/// each. Also for a dead letter, which is unroutable beyond it.
+pub const ROUTED_QUEUES_MAX: usize = 16_384;
 /// Longest address, in bytes: one of an exchange with the longest name and the longest key fits when
 /// each byte is percent-encoded.
 pub const ADDRESS_BYTES_MAX: usize = 4 * 1024;
@@ -128,8 +133,9 @@ pub const TRANSMIT_BYTES_MAX: usize = 256 * 1024;
 pub const CONTROL_BYTES_MAX: usize = 256 * 1024;
 /// Messages up to this size are encoded when they are sent, larger ones when the socket takes them.
 pub const SEND_AT_ONCE_BYTES_MAX: usize = 16 * 1024;
-/// Fragments of messages below this size are gathered, so that they do not keep a read buffer alive.
-pub const FRAGMENT_KEEP_BYTES_MIN: usize = 32 * 1024;
+/// Fragments of messages below this size are gathered, so that they do not keep a read buffer alive: it
+/// holds other frames, too, where they are no larger than a read.
+pub const FRAGMENT_KEEP_BYTES_MIN: usize = 64 * 1024;
 /// Bytes of fragments that are gathered in one piece.
 pub const FRAGMENTS_GATHERED_BYTES: usize = 64 * 1024;
 /// Messages that arrive in fragments are joined up to this size, in bytes; larger ones stay in parts,
@@ -146,9 +152,22 @@ pub const SOCKET_DROP_MS: u64 = 6_000;
 pub const DISCARD_MS: u64 = 500;
 /// Memory of a waiting message beside its bare bytes, about, in bytes: its slot, its allocation, its
 /// index of sections.
-pub const MESSAGE_OVERHEAD_BYTES: u64 = 288;
-/// Bare bytes lie in blocks of the allocator that are larger by one part in so many at most.
-pub const ALLOCATOR_WASTE_PARTS: u64 = 4;
+pub const MESSAGE_OVERHEAD_BYTES: u64 = 224;
+/// Bare bytes lie in blocks of the allocator that are larger, about by one part in so many: by up to a
+/// quarter where they are little more than a block, by 5 % where they are large.
+pub const ALLOCATOR_WASTE_PARTS: u64 = 8;
+/// Memory of a binding beside its key and arguments, about, in bytes: it stands in two trees.
+pub const BINDING_OVERHEAD_BYTES: u64 = 256;
+/// Memory of an exchange beside its name, arguments and bindings, about, in bytes.
+pub const EXCHANGE_OVERHEAD_BYTES: u64 = 528;
+/// Memory of an empty queue beside its name and arguments, about, in bytes.
+pub const QUEUE_OVERHEAD_BYTES: u64 = 1_408;
+/// Memory of a policy beside its name, pattern and definition, about, in bytes.
+pub const POLICY_OVERHEAD_BYTES: u64 = 768;
+/// Memory of an empty vhost, about, in bytes.
+pub const VHOST_OVERHEAD_BYTES: u64 = 7_680;
+/// Memory of a user, of permissions and of a parameter beside their texts, about, in bytes.
+pub const REGISTRY_OVERHEAD_BYTES: u64 = 448;
 /// Queues looked at under one hold of the core's lock when objects are listed or counted.
 pub const LISTING_SLICE: usize = 256;
 /// Entries of one message's death history; the oldest beyond these, but the first death's, are folded

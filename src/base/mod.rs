@@ -17,7 +17,7 @@ mod serial;
 mod table;
 mod time;
 
-pub use gauge::{Account, Charge, Gauge};
+pub use gauge::{Account, Charge, Gauge, shared_text_bytes};
 pub use ids::{
     ConnectionId, ConsumerId, ExchangeId, HolderId, Lsn, Position, PublisherId, QueueId, SessionId,
 };

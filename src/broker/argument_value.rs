@@ -3,8 +3,8 @@
 //! Recursion goes along values whose depth decoding has bounded (`limits::VALUE_DEPTH_MAX`).
 
 use super::Error;
-use crate::base::Name;
 use crate::base::limits::ARGUMENTS_BYTES_MAX;
+use crate::base::{Name, shared_text_bytes};
 use crate::wire::Value;
 
 /// The text of a string or symbol.
@@ -108,6 +108,35 @@ pub fn weight(arguments: &[(Name, Value)]) -> usize {
         }
     }
     bytes
+}
+
+/// Memory that arguments take while they are kept, about, in bytes.
+pub fn kept_bytes(arguments: &[(Name, Value)]) -> u64 {
+    let pair = size_of::<(Name, Value)>() as u64;
+    let each = arguments.iter().map(|(name, value)| {
+        pair + shared_text_bytes(name.len()) + value_bytes(value).next_multiple_of(16)
+    });
+    each.sum()
+}
+
+/// Memory of a value beside itself, about, in bytes.
+pub fn value_bytes(value: &Value) -> u64 {
+    let item = size_of::<Value>() as u64;
+    match value {
+        Value::String(text) | Value::Symbol(text) => text.len() as u64,
+        Value::Binary(binary) => binary.len() as u64,
+        Value::List(items) => items.iter().map(|it| item + value_bytes(it)).sum(),
+        Value::Array(array) => {
+            let elements = array.elements().iter();
+            elements.map(|it| item + value_bytes(it)).sum()
+        }
+        Value::Map(pairs) => {
+            let pairs = pairs.iter();
+            let each = pairs.map(|(key, it)| 2 * item + value_bytes(key) + value_bytes(it));
+            each.sum()
+        }
+        _ => 0,
+    }
 }
 
 /// Checks that arguments are small enough to be copied often.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::{ExchangeId, Name, QueueId};
+use crate::base::limits::BINDING_OVERHEAD_BYTES;
+use crate::base::{Account, ExchangeId, Gauge, Name, QueueId, shared_text_bytes};
 use crate::wire::Value;
 
 use super::Destination;
-use super::argument_value::echoed_arguments;
+use super::argument_value::{echoed_arguments, kept_bytes};
 
 /// A binding; two with different arguments are two bindings.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -19,6 +20,8 @@ pub struct Binding {
     pub key: Name,
     /// Arguments in the types that are echoed back, sorted by name.
     pub arguments: Vec<(Name, Value)>,
+    /// Where its memory is counted, once an exchange has it.
+    pub account: Account,
 }
 
 impl Binding {
@@ -36,7 +39,15 @@ impl Binding {
             destination: destination.clone(),
             key: key.clone(),
             arguments,
+            account: Account::default(),
         }
+    }
+
+    /// Counts its memory for as long as anything has it.
+    pub fn charge(&self, gauge: &Gauge) {
+        self.account.open(gauge, || {
+            BINDING_OVERHEAD_BYTES + shared_text_bytes(self.key.len()) + kept_bytes(&self.arguments)
+        });
     }
 
     /// The one that the default exchange has to this queue.

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+#[cfg(doc)]
+use crate::base::limits::ROUTED_QUEUES_MAX;
 use crate::base::{ConsumerId, Lsn, Name, Position, PublisherId};
 use crate::message::{Message, Route};
 
@@ -110,6 +112,11 @@ pub enum PublishOutcome {
     QueueFull {
         /// The first such queue.
         queue: Name,
+    },
+    /// It would go to more than [`ROUTED_QUEUES_MAX`] queues: it went to none.
+    TooManyQueues {
+        /// To how many.
+        count: usize,
     },
     /// The exchange is not there (any more).
     NoExchange {

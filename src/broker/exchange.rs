@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::base::{ExchangeId, Map, Name, Seed, Step};
+use crate::base::limits::EXCHANGE_OVERHEAD_BYTES;
+use crate::base::{Charge, ExchangeId, Gauge, Map, Name, Seed, Step, shared_text_bytes};
 use crate::wire::Value;
 
-use super::argument_value::{find, show};
+use super::argument_value::{find, kept_bytes, show};
 use super::arguments::read_name;
 use super::binding::{Binding, Places, ResolvedDestination};
 use super::headers::{Attributes, HeadersTable};
@@ -173,6 +174,8 @@ pub struct Exchange {
     table: Table,
     /// What went through it.
     pub(super) passed: Passed,
+    /// Its memory, without its bindings.
+    kept: Charge,
 }
 
 #[derive(Debug)]
@@ -189,8 +192,14 @@ impl Exchange {
     /// An exchange without bindings.
     ///
     /// Errors: those of [`ExchangeSpec::alternate_exchange`].
-    pub fn new(id: ExchangeId, spec: ExchangeSpec, seed: Seed) -> Result<Self, Error> {
+    pub fn new(
+        id: ExchangeId,
+        spec: ExchangeSpec,
+        (seed, gauge): (Seed, &Gauge),
+    ) -> Result<Self, Error> {
+        let texts = 2 * shared_text_bytes(spec.name.len()) + kept_bytes(&spec.arguments);
         Ok(Self {
+            kept: gauge.charge(EXCHANGE_OVERHEAD_BYTES + texts),
             id,
             alternate: spec.alternate_exchange()?,
             policy_alternate: None,
@@ -238,10 +247,16 @@ impl Exchange {
             self.bindings_to_exchanges += 1;
         }
         match &mut self.table {
-            Table::Direct(keys) => keys.entry(binding.key.clone()).or_default().add(place),
+            Table::Direct(keys) => {
+                let places = keys.entry(binding.key.clone()).or_default();
+                if places.is_empty() {
+                    self.kept.grow(DIRECT_KEY_BYTES);
+                }
+                places.add(place);
+            }
             Table::Fanout(places) => places.add(place),
-            Table::Topic(tree) => tree.add(&binding.key, place),
-            Table::Headers(table) => table.add(binding, place),
+            Table::Topic(tree) => self.kept.grow(tree.add(&binding.key, place)),
+            Table::Headers(table) => self.kept.grow(table.add(binding, place)),
             Table::LocalRandom(places) => places.push(place),
         }
     }
@@ -260,13 +275,14 @@ impl Exchange {
                 let left_empty = keys.get_mut(&binding.key).is_some_and(|p| p.remove(place));
                 if left_empty {
                     keys.remove(&binding.key);
+                    self.kept.shrink(DIRECT_KEY_BYTES);
                 }
             }
             Table::Fanout(places) => {
                 places.remove(place);
             }
-            Table::Topic(tree) => tree.remove(&binding.key, place),
-            Table::Headers(table) => table.remove(binding),
+            Table::Topic(tree) => self.kept.shrink(tree.remove(&binding.key, place)),
+            Table::Headers(table) => self.kept.shrink(table.remove(binding)),
             Table::LocalRandom(places) => {
                 if let Some(at) = places.iter().position(|known| *known == place) {
                     places.swap_remove(at);
@@ -323,5 +339,8 @@ impl Exchange {
         }
     }
 }
+
+/// Memory of a key in the table of a direct exchange, about, in bytes.
+const DIRECT_KEY_BYTES: u64 = 80;
 
 const ALTERNATE_EXCHANGE: &str = "alternate-exchange";

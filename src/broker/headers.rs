@@ -148,8 +148,8 @@ impl HeadersTable {
         }
     }
 
-    /// Adds a binding that is not there yet.
-    pub fn add(&mut self, binding: &Arc<Binding>, place: ResolvedDestination) {
+    /// Adds a binding that is not there yet; the memory that this took, about, in bytes.
+    pub fn add(&mut self, binding: &Arc<Binding>, place: ResolvedDestination) -> u64 {
         // Bindings are checked before they come here; a word that is none would be the default.
         let x_match = XMatch::read(&binding.arguments).unwrap_or(XMatch::All);
         self.with_x += usize::from(x_match.with_x());
@@ -171,10 +171,11 @@ impl HeadersTable {
             let candidates = self.by_pair.entry(hash).or_default();
             candidates.add(binding, x_match, place);
         }
+        table_bytes(x_match, binding)
     }
 
-    /// Removes a binding that is there.
-    pub fn remove(&mut self, binding: &Binding) {
+    /// Removes a binding that is there; the memory that this freed, about, in bytes.
+    pub fn remove(&mut self, binding: &Binding) -> u64 {
         let x_match = XMatch::read(&binding.arguments).unwrap_or(XMatch::All);
         self.with_x -= usize::from(x_match.with_x());
         self.always.remove(binding);
@@ -193,6 +194,7 @@ impl HeadersTable {
                 }
             }
         }
+        table_bytes(x_match, binding)
     }
 
     /// Every place whose binding matches; a place may come more than once. Returns how many properties
@@ -226,6 +228,16 @@ impl HeadersTable {
         self.seed.hasher().hash_one((name, meaning))
     }
 }
+
+/// Memory of a binding in the table, about, in bytes: one of `any` is there for each of its pairs.
+fn table_bytes(x_match: XMatch, binding: &Binding) -> u64 {
+    let pairs = relevant(x_match, &binding.arguments).count();
+    let places = if x_match.any() { pairs.max(1) } else { 1 };
+    (places * CANDIDATE_BYTES) as u64
+}
+
+/// Memory of one place in the table, about, in bytes.
+const CANDIDATE_BYTES: usize = 80;
 
 /// Bindings that share a pair. Nearly always there is one, so that one costs no allocation.
 #[derive(Debug)]

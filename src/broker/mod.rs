@@ -33,6 +33,7 @@ mod topic;
 mod warning;
 
 pub use self::core::{Core, CoreOptions, Memory, More, Restoring, Snapshot, SnapshotSlice};
+pub use argument_value::value_bytes;
 pub use command::{
     Command, Consume, Destination, Outcome, Publish, QueueCommand, Settle, SettleRun, Target,
     TopologyCommand, UpkeepCommand,

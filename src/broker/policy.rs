@@ -5,10 +5,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::access::Pattern;
-use crate::base::Name;
-use crate::base::limits::{NAME_BYTES_MAX, POLICY_BYTES_MAX};
+use crate::base::limits::{NAME_BYTES_MAX, POLICY_BYTES_MAX, POLICY_OVERHEAD_BYTES};
+use crate::base::{Account, Gauge, Name, shared_text_bytes};
 use crate::wire::Value;
 
+use super::argument_value::kept_bytes;
 use super::arguments::{DeadLetterStrategy, Overflow, QueueArguments, QueueType};
 use super::definition::Definition;
 use super::{Error, ObjectKind};
@@ -46,6 +47,8 @@ pub struct Policy {
     pub definition: Definition,
     /// The definition as given.
     pub given: Vec<(Name, Value)>,
+    /// Where its memory is counted, once it stands.
+    pub account: Account,
 }
 
 impl ApplyTo {
@@ -168,7 +171,16 @@ impl Policy {
             apply_to,
             definition,
             given: spec.definition,
+            account: Account::default(),
         })
+    }
+
+    /// Counts its memory for as long as it stands.
+    pub fn charge(&self, gauge: &Gauge) {
+        self.account.open(gauge, || {
+            let texts = shared_text_bytes(self.name.len()) + self.pattern.kept_bytes();
+            POLICY_OVERHEAD_BYTES + texts + kept_bytes(&self.given)
+        });
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::base::{ExchangeId, Map, Name, QueueId, Seed, Set, Step};
+use crate::base::{ExchangeId, Gauge, Map, Name, QueueId, Seed, Set, Step};
 use crate::message::{Message, Route};
 use crate::wire::Value;
 
@@ -61,12 +61,20 @@ pub struct Router {
     /// What went through the default exchange: most messages do, and need no look at the others.
     passed_default: Passed,
     seed: Seed,
+    /// Where the memory of exchanges and bindings is counted.
+    kept: Gauge,
 }
 
 impl Router {
     /// A vhost's router with its predeclared exchanges.
     pub fn new(seed: Seed) -> Self {
+        Self::counted(seed, Gauge::default())
+    }
+
+    /// The same; what its exchanges and bindings take is counted there.
+    pub fn counted(seed: Seed, kept: Gauge) -> Self {
         let mut router = Self {
+            kept,
             generation: 0,
             keep_unused: false,
             next_exchange: DEFAULT_EXCHANGE.0,
@@ -157,7 +165,7 @@ impl Router {
         let id = ExchangeId(self.next_exchange);
         let name = spec.name.clone();
         self.exchanges
-            .insert(id, Exchange::new(id, spec, self.seed)?);
+            .insert(id, Exchange::new(id, spec, (self.seed, &self.kept))?);
         self.names.insert(name, id);
         self.next_exchange += 1;
         self.generation += 1;
@@ -293,7 +301,9 @@ impl Router {
             return Err(not_found(ObjectKind::Exchange, source));
         };
         let (id, kind) = (exchange.id, exchange.spec.kind);
-        let binding = Arc::new(Binding::new(source, destination, key, arguments));
+        let own = self.own_name(destination);
+        let binding = Binding::new(&exchange.spec.name, &own, key, arguments);
+        let binding = Arc::new(binding);
         if kind == ExchangeKind::Headers {
             XMatch::read(&binding.arguments).map_err(|why| Error::BadArgument {
                 kind: ObjectKind::Exchange,
@@ -310,11 +320,12 @@ impl Router {
             }
             None => {}
         }
+        binding.charge(&self.kept);
         if let Some(exchange) = self.exchanges.get_mut(&id) {
             exchange.add(&binding, place);
         }
         self.varying_bindings += usize::from(kind.varies());
-        let bound = self.by_destination.entry(destination.clone());
+        let bound = self.by_destination.entry(own);
         bound.or_default().insert(binding, id);
         self.generation += 1;
         Ok(true)
@@ -422,6 +433,20 @@ impl Router {
         let (before, from) = places.split_at_checked(usize::try_from(first).ok()?)?;
         let mut places = from.iter().chain(before);
         places.find(|place| self.is_live(**place)).copied()
+    }
+
+    /// A destination that is there, by the name that is kept of it anyway: many bindings share that.
+    fn own_name(&self, destination: &Destination) -> Destination {
+        match destination {
+            Destination::Queue(name) => {
+                let known = self.queues.get_key_value(name);
+                Destination::Queue(known.map_or(name, |(known, _)| known).clone())
+            }
+            Destination::Exchange(name) => {
+                let known = self.names.get_key_value(name);
+                Destination::Exchange(known.map_or(name, |(known, _)| known).clone())
+            }
+        }
     }
 
     fn place(&self, destination: &Destination) -> Result<ResolvedDestination, Error> {

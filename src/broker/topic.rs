@@ -84,25 +84,29 @@ impl TopicTree {
         }
     }
 
-    /// Adds a binding.
-    pub fn add(&mut self, pattern: &str, place: ResolvedDestination) {
-        let mut at = ROOT;
+    /// Adds a binding; the memory of the nodes that this made, about, in bytes.
+    pub fn add(&mut self, pattern: &str, place: ResolvedDestination) -> u64 {
+        let (mut at, mut bytes) = (ROOT, 0);
         for word in words(pattern) {
             let known = self.nodes.get(at).and_then(|node| node.child(word));
-            at = known.unwrap_or_else(|| self.grow(at, word));
+            at = known.unwrap_or_else(|| {
+                bytes += node_bytes(word);
+                self.grow(at, word)
+            });
         }
         if let Some(node) = self.nodes.get_mut(at) {
             node.places.add(place);
         }
+        bytes
     }
 
-    /// Removes a binding and the nodes that only it used.
-    pub fn remove(&mut self, pattern: &str, place: ResolvedDestination) {
-        let mut path = Vec::new();
+    /// Removes a binding and the nodes that only it used; the memory of these, about, in bytes.
+    pub fn remove(&mut self, pattern: &str, place: ResolvedDestination) -> u64 {
+        let (mut path, mut bytes) = (Vec::new(), 0);
         let mut at = ROOT;
         for word in words(pattern) {
             let Some(next) = self.nodes.get(at).and_then(|node| node.child(word)) else {
-                return;
+                return 0;
             };
             path.push((at, word));
             at = next;
@@ -112,14 +116,16 @@ impl TopicTree {
         }
         for (parent, word) in path.into_iter().rev() {
             if self.nodes.get(at).is_none_or(|node| !node.is_unused()) {
-                return;
+                return bytes;
             }
+            bytes += node_bytes(word);
             self.free.push(at);
             if let Some(node) = self.nodes.get_mut(parent) {
                 node.set_child(word, None);
             }
             at = parent;
         }
+        bytes
     }
 
     /// Every place whose pattern matches one of the keys; a place may come more than once, but not
@@ -197,6 +203,16 @@ impl TopicTree {
         index
     }
 }
+
+/// Memory of a node and of the word that leads to it, about, in bytes: a place in a table that is half
+/// full and grows at once, and one in the table of the node before.
+const fn node_bytes(word: &str) -> u64 {
+    let node = size_of::<Node>() + size_of::<Node>() / 4;
+    (node + NODE_PLACE_BYTES + word.len()) as u64
+}
+
+/// Of these, what leads to a node, beside its word.
+const NODE_PLACE_BYTES: usize = 64;
 
 /// The words of a key or pattern. The empty text has none (as RabbitMQ), so `*` does not match it.
 fn words(text: &str) -> impl Iterator<Item = &str> {

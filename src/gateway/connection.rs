@@ -16,7 +16,10 @@ use super::sasl::Sasl;
 use super::stream::Streams;
 use super::work::{Answered, Batch, Work};
 use crate::access::{Credentials, Peer};
-use crate::base::limits::{PARTIAL_FREE_BYTES, STREAMING_HEAD_BYTES_MAX};
+use crate::base::limits::{
+    ALLOCATOR_WASTE_PARTS, CONNECTION_OVERHEAD_BYTES, CONTROL_BYTES_MAX, PARTIAL_FREE_BYTES,
+    STREAMING_HEAD_BYTES_MAX,
+};
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{ConnectionId, Lsn, Map, Millis, Name, Now, SessionId};
@@ -75,6 +78,10 @@ pub struct Gateway {
     pub(super) batch: Batch,
     /// Answers that wait until their record is durable, in the order of LSNs.
     pub(super) waiting: VecDeque<(Lsn, AwaitedAnswer)>,
+    /// Bytes of management answers among them.
+    pub(super) answers_bytes: u64,
+    /// Bytes of itself, of its names and of what its peer said in `open`.
+    pub(super) own_bytes: u64,
     /// What is durable, as far as we know.
     pub(super) durable: Lsn,
     /// No credit for publishers.
@@ -144,6 +151,8 @@ impl Gateway {
             sessions: Map::with_hasher(seed.hasher()),
             batch: Batch::new(id),
             waiting: VecDeque::new(),
+            answers_bytes: 0,
+            own_bytes: CONNECTION_OVERHEAD_BYTES,
             durable: Lsn(0),
             alarm: false,
             crowded: false,
@@ -222,12 +231,15 @@ impl Gateway {
         {
             match self.waiting.pop_front() {
                 Some((_, AwaitedAnswer::Effect(effect))) => self.on_outcome(effect),
-                Some((_, AwaitedAnswer::Response(link, bare))) => self.send_response(link, &bare),
+                Some((_, AwaitedAnswer::Response(link, bare))) => {
+                    self.answers_bytes -= bare.len() as u64;
+                    self.send_response(link, &bare);
+                }
                 None => break,
             }
         }
         self.handle_next_effects(unwritten_bytes);
-        if self.can_encode(unwritten_bytes) {
+        if self.may_ask(unwritten_bytes) {
             for handle in std::mem::take(&mut self.starved) {
                 self.give_request_credit(handle);
             }
@@ -254,6 +266,12 @@ impl Gateway {
     /// Whether so little waits to be written that more may be encoded.
     pub(super) fn can_encode(&self, unwritten_bytes: u64) -> bool {
         self.link.bytes_pending() + unwritten_bytes < ENCODED_BYTES_MAX
+    }
+
+    /// Whether a peer may ask more of management: it reads its answers, and not much of them waits for the
+    /// journal.
+    pub(super) fn may_ask(&self, unwritten_bytes: u64) -> bool {
+        self.can_encode(unwritten_bytes) && self.answers_bytes < CONTROL_BYTES_MAX as u64
     }
 
     /// The peer's socket is gone; `written` is what it took of the last output.
@@ -285,6 +303,7 @@ impl Gateway {
         self.forget_work();
         self.batch.effects.clear();
         self.waiting.clear();
+        self.answers_bytes = 0;
         self.close(now, Some(error));
     }
 }
@@ -387,10 +406,22 @@ impl Gateway {
         self.link.partial_bytes()
     }
 
-    /// Bytes that the connection keeps: links, unfinished messages and what waits to be written, but for
-    /// messages, which are counted where they wait.
+    /// Bytes that the connection keeps: itself, its names, links, unfinished messages, deliveries that are
+    /// not settled, answers that wait and what waits to be written, but for messages, which are counted
+    /// where they wait.
     pub fn kept_bytes(&self) -> u64 {
-        self.link.partial_bytes() + self.link.staged_bytes() + self.links.kept_bytes()
+        let tables = self.sent.table_bytes()
+            + self.batch.effects.capacity() * size_of::<Effect>()
+            + self.waiting.capacity() * size_of::<(Lsn, AwaitedAnswer)>();
+        let partial_bytes = self.link.partial_bytes();
+        partial_bytes
+            + partial_bytes / ALLOCATOR_WASTE_PARTS
+            + self.link.staged_bytes()
+            + self.link.tables_bytes()
+            + self.links.kept_bytes()
+            + self.own_bytes
+            + self.answers_bytes
+            + tables as u64
     }
 
     /// Gives unfinished messages up, the largest first, until there is little of them: their links are

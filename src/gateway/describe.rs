@@ -3,7 +3,8 @@
 use super::Gateway;
 use super::links::LinkKind;
 use super::publisher::Destination;
-use crate::base::{ConsumerId, Name};
+use crate::base::{ConsumerId, Name, shared_text_bytes};
+use crate::broker::value_bytes;
 use crate::wire::Value;
 use crate::wire::performative::Open;
 
@@ -29,6 +30,12 @@ pub struct ConnectionInfo {
 }
 
 impl ConnectionInfo {
+    /// Memory that it takes, about, in bytes: it is here, and where connections are listed.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        let container = 2 * shared_text_bytes(self.container.len());
+        container + 2 * (size_of::<Self>() as u64 + value_bytes(&self.properties))
+    }
+
     /// What the peer says of itself, and who it is to us.
     pub(super) fn new(open: &Open, (user, vhost): (&Name, &Name), mechanism: &Name) -> Self {
         let properties = open.properties.clone().unwrap_or_default().to_value();

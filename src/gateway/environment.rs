@@ -9,7 +9,7 @@ use super::seats::Seats;
 use super::streaming_body::Bodies;
 use crate::access::{Attempts, LoginError, LoginGuard, LoginWay, Mechanisms, Peer, Secret};
 use crate::base::locks::{RankedMutex, RankedRwLock, rank};
-use crate::base::{Millis, Name, Seed};
+use crate::base::{Gauge, Millis, Name, Seed};
 use crate::broker::registry::{Registry, RegistryFact};
 use crate::link::LinkOptions;
 use crate::message::KeyRule;
@@ -49,6 +49,8 @@ pub struct GatewayOptions {
 pub struct Environment {
     /// Held for a look only.
     registry: RankedRwLock<rank::Registry, Arc<Registry>>,
+    /// Where its memory is counted, and what was counted last: written under its lock.
+    registry_kept: (Gauge, AtomicU64),
     /// Rises with each change of the registry.
     generation: AtomicU64,
     /// How gateways behave.
@@ -88,6 +90,7 @@ impl Environment {
         let auto_create = NamePatterns::new(&options.auto_create);
         Self {
             registry: RankedRwLock::new(Arc::new(registry)),
+            registry_kept: (Gauge::default(), AtomicU64::new(0)),
             generation: AtomicU64::new(1),
             guard: RankedMutex::new(LoginGuard::new(options.seed, options.secret.clone())),
             idle_time_out_ms: AtomicU32::new(options.link.idle_time_out_ms.unwrap_or(0)),
@@ -99,6 +102,17 @@ impl Environment {
             bodies: None,
             streaming: Arc::default(),
             ids: AtomicU64::new(1),
+        }
+    }
+
+    /// The same; what its registry takes is counted there.
+    #[must_use]
+    pub fn counted_by(self, gauge: &Gauge) -> Self {
+        let bytes = self.registry().kept_bytes();
+        gauge.change(0, bytes);
+        Self {
+            registry_kept: (gauge.clone(), AtomicU64::new(bytes)),
+            ..self
         }
     }
 
@@ -121,6 +135,9 @@ impl Environment {
         for fact in facts {
             changed.apply(fact);
         }
+        let (gauge, counted) = &self.registry_kept;
+        let bytes = changed.kept_bytes();
+        gauge.change(counted.swap(bytes, Ordering::Relaxed), bytes);
         self.generation.fetch_add(1, Ordering::Release);
     }
 

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use super::seats::NoSeat;
+use crate::base::limits::ROUTED_QUEUES_MAX;
 use crate::broker::Error as CoreError;
 use crate::management::RequestError;
 use crate::message::MessageError;
@@ -132,6 +133,13 @@ pub(super) fn user_id(given: &[u8]) -> Error {
 /// A queue that was deleted under its consumer or publisher; without a description, as RabbitMQ.
 pub(super) fn queue_deleted() -> Error {
     Error::new(AmqpError::ResourceDeleted, None, None)
+}
+
+/// A message is routed to more queues than it may enter in one step.
+pub(super) fn too_many_queues(count: usize) -> Error {
+    let what =
+        format!("the message is routed to {count} queues, at most {ROUTED_QUEUES_MAX} are allowed");
+    error(AmqpError::ResourceLimitExceeded, what)
 }
 
 /// A full queue under `reject-publish`: names the queue and the reason. [dead-lettering part 7]

@@ -107,11 +107,9 @@ impl Gateway {
                     limit_bytes: self.environment.options.outbox_bytes,
                 }));
                 self.container = Name::from(open.container_id.as_str());
-                self.info = Some(Box::new(ConnectionInfo::new(
-                    open,
-                    (&login.user, &vhost),
-                    &self.mechanism,
-                )));
+                let info = ConnectionInfo::new(open, (&login.user, &vhost), &self.mechanism);
+                self.own_bytes += info.kept_bytes();
+                self.info = Some(Box::new(info));
                 self.vhost = Some(vhost);
                 self.login = Some(login);
                 self.note_asker();

@@ -274,6 +274,11 @@ impl SentDeliveries {
     /// The token of deliveries that are settled when sent.
     pub(super) const SETTLED: u64 = u64::MAX;
 
+    /// Bytes that the entries take.
+    pub(super) fn table_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<SentEntry>() + self.free.capacity() * size_of::<u32>()
+    }
+
     /// Notes a delivery; the engine holds far less than 2^32 of them.
     pub(super) fn insert(&mut self, consumer: ConsumerId, position: Position) -> u64 {
         if let Some(slot) = self.free.pop()

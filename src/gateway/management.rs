@@ -86,7 +86,7 @@ impl Gateway {
         };
         let address = half.address.clone();
         half.credit = half.credit.saturating_sub(1);
-        if self.can_encode(0) {
+        if self.may_ask(0) {
             self.give_request_credit(handle);
         } else {
             self.starved.push(handle);
@@ -150,6 +150,7 @@ impl Gateway {
         if answer.lsn <= self.durable {
             self.send_response(response, &answer.message);
         } else {
+            self.answers_bytes += answer.message.len() as u64;
             self.waiting.push_back((
                 answer.lsn,
                 AwaitedAnswer::Response(response, answer.message),

@@ -258,6 +258,10 @@ fn verdict(to: &Destination, outcome: &PublishOutcome) -> (Option<DeliveryState>
         PublishOutcome::QueueFull { queue } => {
             (Some(errors::rejected(errors::queue_full(queue))), None)
         }
+        PublishOutcome::TooManyQueues { count } => (
+            Some(errors::rejected(errors::too_many_queues(*count))),
+            None,
+        ),
         PublishOutcome::NoExchange { exchange } => {
             let error = errors::no_exchange(exchange);
             match to {

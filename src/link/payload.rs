@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn what_is_told_of_is_all_that_came() {
         let mut gathered = Gathered::default();
-        let came = fragments(&[1, 40 * KIB, 2]);
+        let came = fragments(&[1, 80 * KIB, 2]);
         for fragment in &came {
             gathered.push(fragment.clone());
         }

@@ -147,6 +147,14 @@ impl Session {
         }
     }
 
+    /// Bytes of its tables, about, its own included.
+    pub(super) fn tables_bytes(&self) -> usize {
+        let links = self.links.capacity() * size_of::<Option<Box<Link>>>();
+        let dispositions = self.dispositions.capacity() * size_of::<Disposition>();
+        let unsettled = self.sent.table_bytes() + self.received.table_bytes();
+        size_of::<Self>() + links + dispositions + unsettled
+    }
+
     /// Messages that may have been taken since begin: those taken, and room in the peer's window that
     /// no waiting message will use. Deliveries whose ids are half the number space apart could not
     /// be told from each other, so nothing is sent then.

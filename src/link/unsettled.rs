@@ -46,6 +46,11 @@ impl<T> Unsettled<T> {
         self.live
     }
 
+    /// Bytes that the entries take.
+    pub(super) fn table_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<(Serial, Option<T>)>()
+    }
+
     /// Adds a delivery, whose id comes after all others.
     pub(super) fn push(&mut self, id: Serial, delivery: T) {
         self.entries.push_back((id, Some(delivery)));

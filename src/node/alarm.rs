@@ -49,12 +49,20 @@ pub(crate) struct Board {
 }
 
 impl Board {
+    /// Alarms that count here what is no message.
+    pub(crate) fn counting(connections: Gauge) -> Self {
+        Self {
+            alarms: RankedMutex::default(),
+            connections,
+        }
+    }
+
     pub(crate) fn alarms(&self) -> Alarms {
         *self.alarms.lock()
     }
 
-    /// What connections keep: unfinished messages, buffers, what waits to be written; and what requests
-    /// over HTTP bring and are answered.
+    /// What connections keep: unfinished messages, buffers, what waits to be written; what requests over
+    /// HTTP bring and are answered; queues, exchanges, bindings, policies and users.
     pub(crate) const fn connections(&self) -> &Gauge {
         &self.connections
     }

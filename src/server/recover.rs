@@ -8,7 +8,7 @@ use super::Store;
 use super::clock::SystemClock;
 use super::errors::StartError;
 use super::setup;
-use crate::base::{Name, Seed};
+use crate::base::{Gauge, Name, Seed};
 use crate::broker::Core;
 use crate::broker::registry::{Registry, RegistryFact};
 use crate::config::Settings;
@@ -32,9 +32,9 @@ pub(super) fn recover(
     settings: &Settings,
     brings_users: bool,
     seed: Seed,
-    clock: SystemClock,
+    (clock, kept): (SystemClock, &Gauge),
 ) -> Result<Recovered, StartError> {
-    let options = |name: &Name| setup::core_options(settings, name, seed);
+    let options = |name: &Name| setup::core_options(settings, name, (seed, kept));
     let registry = setup::registry(settings);
     let Some(directory) = settings.data_directory() else {
         let (registry, _) = complete(settings, brings_users, registry, true)?;

@@ -7,7 +7,7 @@ use crate::access::{
     Mechanisms, Password, Permissions, SECRET_BYTES, Salts, Secret, Tag, User, UserLimits,
 };
 use crate::base::locks::RankedMutex;
-use crate::base::{Name, Seed};
+use crate::base::{Gauge, Name, Seed};
 use crate::broker;
 use crate::broker::names::TEMPORARY_PREFIX;
 use crate::broker::queue::BLOCK_SHIFT_MAX;
@@ -17,6 +17,7 @@ use crate::gateway::{Bodies, Environment, GatewayOptions};
 use crate::link::{Identity, LinkOptions};
 use crate::message::KeyRule;
 use crate::node::Node;
+use crate::node::alarm::Board;
 use crate::node::partials::Partials;
 use crate::store::{self, GroupCommit, SyncPolicy};
 use crate::wire::performative::{Symbol, Value, fields};
@@ -234,11 +235,12 @@ pub(super) fn node(
     settings: &Settings,
     registry: Registry,
     store: Option<Arc<Store>>,
-    (seed, clock): (Seed, SystemClock),
+    (seed, clock, kept): (Seed, SystemClock, Gauge),
 ) -> Node<BrokerDisk> {
     let options = options(settings, &registry, seed);
     let bodies = store.clone().map(|store| store as Arc<dyn Bodies>);
     let environment = Environment::new(registry, options).with_bodies(bodies);
+    let environment = environment.counted_by(&kept);
     let place = paging_place(settings, store.clone());
     Node {
         clock: Arc::new(clock),
@@ -247,9 +249,9 @@ pub(super) fn node(
         store,
         pager: Arc::new(Pager::new(place, settings.memory_budget.0)),
         partials: Arc::new(Partials::new(settings.max_message_size.0)),
-        alarms: Arc::default(),
         failure: Arc::default(),
-        core_options: core_options(settings, &Name::default(), seed),
+        core_options: core_options(settings, &Name::default(), (seed, &kept)),
+        alarms: Arc::new(Board::counting(kept)),
         default_queue_type: Name::from(settings.default_queue_type.to_string()),
         changes: RankedMutex::default(),
     }
@@ -275,11 +277,16 @@ fn temporary_prefix() -> String {
 }
 
 /// How the core of a vhost is made.
-pub(super) fn core_options(settings: &Settings, vhost: &Name, seed: Seed) -> broker::CoreOptions {
+pub(super) fn core_options(
+    settings: &Settings,
+    vhost: &Name,
+    (seed, kept): (Seed, &Gauge),
+) -> broker::CoreOptions {
     broker::CoreOptions {
         unsettled_max: settings.unsettled_max,
         journal: settings.data_directory().is_some(),
         block_shift: block_shift(settings),
+        kept: kept.clone(),
         ..broker::CoreOptions::new(vhost.clone(), seed)
     }
 }

@@ -14,6 +14,7 @@ use super::recover::{self, Recovered};
 use super::shared::{ConnectionRates, Shared, Threads};
 use super::sockets::Listeners;
 use super::{alarm, checkpoint, journal, paging, setup};
+use crate::base::Gauge;
 use crate::base::locks::{RankedMutex, RankedRwLock};
 use crate::config::Settings;
 use crate::node::alarm::Limits;
@@ -26,15 +27,15 @@ pub(super) async fn start(
     brings_users: bool,
 ) -> Result<(Arc<Shared>, Listeners), StartError> {
     let seed = setup::seed();
-    let clock = SystemClock::start();
+    let (clock, kept) = (SystemClock::start(), Gauge::default());
     let listeners = Listeners::bind(&settings).await?;
     let Recovered {
         cores,
         registry,
         store,
         committer,
-    } = recover::recover(&settings, brings_users, seed, clock)?;
-    let node = Arc::new(setup::node(&settings, registry, store, (seed, clock)));
+    } = recover::recover(&settings, brings_users, seed, (clock, &kept))?;
+    let node = Arc::new(setup::node(&settings, registry, store, (seed, clock, kept)));
     let fail = |error: std::io::Error| StartError::Runtime {
         why: error.to_string(),
     };

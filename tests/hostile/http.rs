@@ -14,6 +14,8 @@ use crate::under_attack;
 
 /// Longest wait for an answer that must come.
 const ANSWER_MAX: Duration = Duration::from_mins(1);
+/// How far `mem_used` may be from the growth of resident memory.
+const COUNTED_PERCENT: u64 = if cfg!(debug_assertions) { 30 } else { 10 };
 /// What unoptimised code takes by itself is in this.
 const MEMORY_MAX_MIB: u64 = 200;
 
@@ -111,6 +113,7 @@ fn json_of_who_may_send_it_hurts_nobody() {
     });
     // Twice the values that definitions may have, and the bodies.
     assert!(cost.peak_mib < 900, "{cost:?}");
+    cost.check_counted_within(COUNTED_PERCENT);
 }
 
 /// 256 connections that never read locked out `/health` for good, without a login.
@@ -132,12 +135,18 @@ fn connections_that_never_read_do_not_lock_out_health() {
         };
         let deaf: Vec<TcpStream> = (0..300).filter_map(|_| connect()).collect();
         let mut slowest = Duration::ZERO;
+        // A machine with much else to do lets a connection wait longer than these last: who asks again is
+        // answered.
+        let mut refused = 0;
         for _ in 0..20 {
             let begun = Instant::now();
-            assert!(is_healthy(broker));
+            while !is_healthy(broker) {
+                refused += 1;
+                assert!(begun.elapsed() < ANSWER_MAX, "/health is locked out");
+            }
             slowest = slowest.max(begun.elapsed());
         }
-        println!("/health beside them: {slowest:?}");
+        println!("/health beside them: {slowest:?}, {refused} times not at once");
         // They are let go, and others are served again.
         let end = Instant::now() + ANSWER_MAX;
         while send(broker.http_port, "guest", "GET /api/whoami", b"") != Some(200) {

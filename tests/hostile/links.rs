@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::http::add_user;
 use crate::slow::fill;
 use crate::support::raw::{self, Raw};
 use crate::under_attack;
@@ -60,11 +61,13 @@ fn a_peer_that_never_reads_is_gone_seconds_after_it_was_deleted() {
     assert!(cost.peak_mib < 250);
 }
 
-/// 1,500 names as long as a frame: none is kept, and the session of the first ends.
+/// 1,500 names as long as a frame, of a user that may do nothing: none is kept, and the session of the
+/// first ends.
 #[test]
 fn long_names_of_links_are_not_kept() {
     let cost = under_attack(&[], |broker| {
-        let mut raws: Vec<Raw> = (0..10).map(|_| Raw::begun(broker.port)).collect();
+        add_user(broker, "eve", "^$");
+        let mut raws: Vec<Raw> = (0..10).map(|_| Raw::begun_as(broker.port, "eve")).collect();
         let name = "n".repeat(120_000);
         for raw in &mut raws {
             for round in 0..150 {
@@ -80,4 +83,124 @@ fn long_names_of_links_are_not_kept() {
         }
     });
     assert!(cost.peak_mib < 200);
+}
+
+/// A map of so many bytes, about, of symbols and what they say.
+fn large_map(bytes: usize, value: &[u8]) -> Vec<u8> {
+    let pairs = (0..bytes / (value.len() + 12)).flat_map(|number| {
+        let key = format!("k{number:05}");
+        [raw::symbol(&key), value.to_vec()]
+    });
+    raw::map(&pairs.collect::<Vec<_>>())
+}
+
+/// [AMQP 2.7.1] [AMQP 2.7.2] [AMQP 2.7.3] Properties and unsettled maps as large as a frame, of a user that may do
+/// nothing: what is kept of them is small and counts.
+#[test]
+fn large_maps_in_begin_and_attach_are_not_kept() {
+    let cost = under_attack(&[], |broker| {
+        add_user(broker, "eve", "^$");
+        let properties = large_map(120_000, &raw::null());
+        let unsettled = {
+            let tags = (0..6_000_u32).flat_map(|tag| {
+                let state = raw::performative(0x24, &[]);
+                [raw::binary(&tag.to_be_bytes()), state]
+            });
+            raw::map(&tags.collect::<Vec<_>>())
+        };
+        let _kept: Vec<Raw> = (0..40)
+            .map(|_| {
+                let mut raw = Raw::authenticated_as(broker.port, "eve");
+                raw.perform(raw::OPEN, &[raw::text("raw"), raw::text("localhost")]);
+                raw.wait_for(raw::OPEN);
+                for channel in 0..10 {
+                    let window = raw::uint(0x7fff_ffff);
+                    let mut begin = vec![raw::null(), raw::uint(0), window.clone(), window];
+                    begin.extend([raw::uint(255), raw::null(), raw::null()]);
+                    begin.push(properties.clone());
+                    let begin = raw::performative(raw::BEGIN, &begin);
+                    raw.send(&raw::frame(0, channel, &begin));
+                    raw.wait_for(raw::BEGIN);
+                }
+                let mut attach = raw::attach(0, false, "/queues/none");
+                attach[7].clone_from(&unsettled);
+                raw.perform(raw::ATTACH, &attach);
+                assert_ne!(raw.wait_for(raw::DETACH).code, 0);
+                raw
+            })
+            .collect();
+        thread::sleep(Duration::from_secs(1));
+    });
+    assert!(cost.growth_mib < 32, "{cost}");
+    cost.check_counted_within(10);
+}
+
+/// [AMQP 2.7.3] Who resumes with a large unsettled map and sends deliveries as resumed again and again: none is stored,
+/// and nothing is kept.
+#[test]
+fn resumed_deliveries_that_nobody_knows_leave_nothing() {
+    let cost = under_attack(&[], |broker| {
+        Raw::declare(broker.port, "resumed");
+        let mut raw = Raw::begun(broker.port);
+        raw.attach_sender(0, "resumed");
+        raw.wait_for(raw::FLOW);
+        for id in 0..300 {
+            let fields = [
+                raw::uint(0),
+                raw::uint(id),
+                raw::binary(&id.to_be_bytes()),
+                raw::uint(0),
+                raw::truth(false),
+                raw::truth(false),
+                raw::null(),
+                raw::null(),
+                raw::truth(true),
+            ];
+            let body = raw::described(0x75, &raw::binary(&vec![b'.'; 100_000]));
+            let transfer = raw::performative(raw::TRANSFER, &fields);
+            raw.send(&raw::frame(0, 0, &[transfer, body].concat()));
+        }
+        raw.publish(0, 300, false, b"last");
+        raw.wait_for(raw::DISPOSITION);
+        let path = "/api/queues/%2F/resumed?columns=messages";
+        let answer = ask(broker.http_port, "GET", path);
+        assert!(answer.contains("\"messages\":1"), "{answer}");
+    });
+    assert!(cost.growth_mib < 32, "{cost}");
+}
+
+/// [AMQP 2.4.5] A peer that neither reads nor writes: `closing` after its idle time, and gone 6 s later.
+#[test]
+fn a_deaf_peer_is_gone_seconds_after_its_idle_time_or_the_deletion_of_its_user() {
+    under_attack(&["--idle-timeout=2s"], |broker| {
+        fill(broker.port, 3_000, "10000");
+        add_user(broker, "eve", ".*");
+        let mut raws = [("guest", false), ("eve", true)].map(|(user, is_deleted)| {
+            let mut raw = Raw::begun_as(broker.port, user);
+            raw.attach_receiver(0, "hostile-0");
+            raw.credit(0, 0xffff_fffb, 0x7fff_ffff);
+            raw.wait_for(raw::TRANSFER);
+            (raw, is_deleted)
+        });
+        let paths = raws.each_mut().map(|(raw, _)| {
+            let local = raw.stream.local_addr().expect("a socket").port();
+            let port = broker.port;
+            format!("/api/connections/127.0.0.1%3A{local}%20-%3E%20127.0.0.1%3A{port}")
+        });
+        let answer = ask(broker.http_port, "DELETE", "/api/users/eve");
+        assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+        let begun = Instant::now();
+        let mut was_closing = [false; 2];
+        let mut is_gone = [false; 2];
+        while is_gone != [true; 2] {
+            for (index, path) in paths.iter().enumerate() {
+                let answer = ask(broker.http_port, "GET", path);
+                is_gone[index] |= answer.starts_with("HTTP/1.1 404");
+                was_closing[index] |= answer.contains("\"closing\"");
+            }
+            assert!(begun.elapsed() < 3 * GONE_MAX, "gone: {is_gone:?}");
+            thread::sleep(Duration::from_millis(100));
+        }
+        assert_eq!(was_closing, [true; 2], "said to be closing meanwhile");
+    });
 }

@@ -65,8 +65,38 @@ fn messages_of_annotations_count_and_stop_publishers() {
     println!("{cost}");
     assert!(cost.peak_mib < 400, "{cost}");
     assert!(cost.mem_used_mib >= 100, "{cost}");
-    // Up to 13 % too much was seen to be counted here, never too little.
-    cost.check_counted_within(2 * OFF_PERCENT);
+    // A quarter was counted for the allocator, which large messages do not take.
+    cost.check_counted_within(OFF_PERCENT);
+}
+
+/// Peers of guest that each begin a message of 10 MB and never go on.
+fn never_ending(broker: &RunningBroker, count: usize) -> Vec<Raw> {
+    let part = vec![b'.'; PART_BYTES];
+    let section = [0x00, 0x53, 0x75, 0xb0, 0x00, 0x98, 0x96, 0x80];
+    let first = [&transfer(0, 0, false, true), &section[..], &part].concat();
+    let begun = (0..count).map(|_| {
+        let mut raw = Raw::begun(broker.port);
+        raw.attach_sender(0, "unfinished");
+        raw.wait_for(raw::FLOW);
+        raw.send(&raw::frame(0, 0, &first));
+        raw
+    });
+    begun.collect()
+}
+
+/// How long a user waits until so many messages of this size, and one more, were taken.
+fn publish_large(broker: &RunningBroker, user: &str, count: u32, bytes: usize) -> Duration {
+    let mut raw = Raw::begun_as(broker.port, user);
+    raw.attach_sender(0, "unfinished");
+    raw.wait_for(raw::FLOW);
+    let start = Instant::now();
+    let body = raw::described(0x75, &raw::binary(&vec![b'.'; bytes]));
+    for id in 0..count {
+        assert!(publish_parts(&mut raw, id, &body));
+    }
+    raw.publish(0, count, false, b"last");
+    raw.wait_for(raw::DISPOSITION);
+    start.elapsed()
 }
 
 /// 16 unfinished messages made those of others wait for 28 s.
@@ -75,30 +105,13 @@ fn messages_of_annotations_count_and_stop_publishers() {
 fn others_do_not_wait_for_messages_that_never_end() {
     under_attack(&[], |broker| {
         Raw::declare(broker.port, "unfinished");
-        let part = vec![b'.'; PART_BYTES];
-        let section = [0x00, 0x53, 0x75, 0xb0, 0x00, 0x98, 0x96, 0x80];
-        let _stalled: Vec<Raw> = (0..16)
-            .map(|_| {
-                let mut raw = Raw::begun(broker.port);
-                raw.attach_sender(0, "unfinished");
-                raw.wait_for(raw::FLOW);
-                let first = [&transfer(0, 0, false, true), &section[..], &part].concat();
-                raw.send(&raw::frame(0, 0, &first));
-                raw
-            })
-            .collect();
-        let mut raw = Raw::begun(broker.port);
-        raw.attach_sender(0, "unfinished");
-        raw.wait_for(raw::FLOW);
-        let start = Instant::now();
-        let body = raw::described(0x75, &raw::binary(&vec![b'.'; 5_000_000]));
-        for id in 0..2 {
-            assert!(publish_parts(&mut raw, id, &body));
-        }
-        raw.publish(0, 2, false, b"last");
-        raw.wait_for(raw::DISPOSITION);
-        let waited = start.elapsed();
-        assert!(waited < Duration::from_secs(6), "waited {waited:?}");
+        // A machine with much else to do takes longer for this without them, too.
+        let alone = publish_large(broker, "guest", 2, 5_000_000);
+        let _stalled = never_ending(broker, 16);
+        let waited = publish_large(broker, "guest", 2, 5_000_000);
+        println!("beside them: {waited:?}, alone {alone:?}");
+        let wait_max = Duration::from_secs(6).max(20 * alone);
+        assert!(waited < wait_max, "waited {waited:?}");
     });
 }
 
@@ -109,29 +122,12 @@ fn peers_of_one_user_that_never_end_messages_leave_room_to_others() {
     under_attack(&[], |broker| {
         add_user(broker, "ada", ".*");
         Raw::declare(broker.port, "unfinished");
-        let part = vec![b'.'; PART_BYTES];
-        let section = [0x00, 0x53, 0x75, 0xb0, 0x00, 0x98, 0x96, 0x80];
-        let _stalled: Vec<Raw> = (0..64)
-            .map(|_| {
-                let mut raw = Raw::begun(broker.port);
-                raw.attach_sender(0, "unfinished");
-                raw.wait_for(raw::FLOW);
-                let first = [&transfer(0, 0, false, true), &section[..], &part].concat();
-                raw.send(&raw::frame(0, 0, &first));
-                raw
-            })
-            .collect();
-        let mut raw = Raw::begun_as(broker.port, "ada");
-        raw.attach_sender(0, "unfinished");
-        raw.wait_for(raw::FLOW);
-        let start = Instant::now();
-        let body = raw::described(0x75, &raw::binary(&vec![b'.'; 1_000_000]));
-        assert!(publish_parts(&mut raw, 0, &body));
-        raw.publish(0, 1, false, b"last");
-        raw.wait_for(raw::DISPOSITION);
-        let waited = start.elapsed();
-        println!("another user beside them: {waited:?}");
-        assert!(waited < OTHERS_WAIT_MAX, "waited {waited:?}");
+        let alone = publish_large(broker, "ada", 1, 1_000_000);
+        let _stalled = never_ending(broker, 64);
+        let waited = publish_large(broker, "ada", 1, 1_000_000);
+        println!("another user beside them: {waited:?}, alone {alone:?}");
+        let wait_max = OTHERS_WAIT_MAX.max(20 * alone);
+        assert!(waited < wait_max, "waited {waited:?}");
     });
 }
 

@@ -127,6 +127,7 @@ fn partial_publishers(publishers: usize, part_bytes: usize) -> u64 {
         thread::sleep(WATCHED);
         drop(stalled);
     });
+    cost.check_counted_within(if cfg!(debug_assertions) { 30 } else { 10 });
     cost.peak_mib
 }
 

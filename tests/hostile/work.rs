@@ -217,7 +217,7 @@ const BINDINGS: u32 = if cfg!(debug_assertions) {
 /// All bindings of an exchange were copied in one hold of the lock: 0.9 seconds at 100,000.
 #[test]
 fn bindings_of_an_exchange_are_listed_and_found_in_slices() {
-    under_attack(&[], |broker| {
+    let cost = under_attack(&[], |broker| {
         Raw::declare(broker.port, "bound");
         let mut raw = manage(broker.port);
         let (mut asked, mut answered) = (0, 0);
@@ -256,4 +256,5 @@ fn bindings_of_an_exchange_are_listed_and_found_in_slices() {
         }
         println!("listed five times in {:?}", start.elapsed());
     });
+    cost.check_counted_within(10);
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use coroner::config::{TABLE, default_texts};
 
-use crate::source::root;
+use crate::source::{root, rust_files};
 
 const PAGE: &str = "docs/LIMITS.md";
 /// Whose public constants must all stand on the page.
@@ -20,6 +20,8 @@ struct Row {
     file: String,
     value: String,
     setting: String,
+    /// What the peer is told.
+    told: String,
 }
 
 #[test]
@@ -81,6 +83,45 @@ fn the_page_of_limits_has_the_values_of_the_code() {
     assert!(wrong.is_empty(), "{PAGE}:\n{}", wrong.join("\n"));
 }
 
+/// A bound that nothing asks for is none, and a condition that nothing can send is told to nobody.
+#[test]
+fn every_bound_is_asked_for_and_what_is_told_can_be_sent() {
+    let files = rust_files();
+    let code: Vec<(&str, String)> = files
+        .iter()
+        .filter(|file| file.path.starts_with("src/"))
+        .map(|file| {
+            let lines = file.code().map(|line| line.text.as_str());
+            (file.path.as_str(), lines.collect::<Vec<_>>().join("\n"))
+        })
+        .collect();
+    let conditions: String = code
+        .iter()
+        .filter(|(path, _)| path.starts_with("src/wire/performative"))
+        .map(|(_, text)| text.as_str())
+        .collect();
+    let mut wrong = Vec::new();
+    for Row {
+        name, file, told, ..
+    } in rows()
+    {
+        let is_constant = !name.starts_with("--");
+        let uses = |(path, text): &(&str, String)| {
+            let count = text.matches(&*name).count();
+            count > usize::from(*path == file)
+        };
+        if is_constant && !code.iter().any(uses) {
+            wrong.push(format!("nothing asks for `{name}`"));
+        }
+        let quoted = told.split('`').skip(1).step_by(2);
+        let conditioned = quoted.filter(|text| text.starts_with("amqp:"));
+        for condition in conditioned.filter(|text| !conditions.contains(&format!("\"{text}\""))) {
+            wrong.push(format!("`{name}`: there is no condition {condition}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{PAGE}:\n{}", wrong.join("\n"));
+}
+
 /// The rows of all tables, without their headings.
 fn rows() -> Vec<Row> {
     let page = fs::read_to_string(root().join(PAGE)).expect("the page is there");
@@ -96,6 +137,7 @@ fn rows() -> Vec<Row> {
                 file: names.next().unwrap_or_else(|| LIMITS.to_owned()),
                 value: cells[2].to_owned(),
                 setting: cells[3].trim_matches('`').to_owned(),
+                told: cells[4].to_owned(),
             }
         })
         .collect()

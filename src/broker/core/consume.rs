@@ -102,7 +102,7 @@ impl Core {
             return;
         }
         consumer.waiting = true;
-        queue.consumers.wait(id, consumer.priority);
+        queue.consumers.wait(id);
         self.schedule(queue_id);
     }
 

@@ -6,6 +6,7 @@ use super::admission::{Admission, Arrival, size_bytes};
 use super::routed::Routed;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
+use crate::base::limits::ROUTED_QUEUES_MAX;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{Lsn, Millis, Position, QueueId};
@@ -319,7 +320,11 @@ impl Core {
             return &[];
         };
         let letter = (&letter.route, &*letter.message);
-        routed.find(&self.router, exchange, letter, &mut turn.effects.meter)
+        let targets = routed.find(&self.router, exchange, letter, &mut turn.effects.meter);
+        if targets.len() > ROUTED_QUEUES_MAX {
+            return &[];
+        }
+        targets
     }
 
     /// Whether the loop turned by itself; told in the log once for each distinct loop.

@@ -199,7 +199,7 @@ impl Core {
                 Ok(Reply::Bindings(Box::new(slice)))
             }
             TopologyCommand::PolicySet { operator, policy } => {
-                Ok(self.policy_set(turn, operator, policy))
+                self.policy_set(turn, operator, policy)
             }
             TopologyCommand::PolicyDelete { operator, name } => self.policy_delete(operator, name),
         }

@@ -47,7 +47,9 @@ use super::queue::{BLOCK_SHIFT_MAX, DeferredFree, Queue};
 use super::reply::QueueInfo;
 use super::router::Router;
 use super::{Command, DropCause, Effects, Reply};
-use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Seed, Step, Table, limits};
+use crate::base::{
+    Charge, Gauge, Lsn, Millis, Name, Now, Position, QueueId, Seed, Step, Table, limits,
+};
 use crate::message::Merging;
 
 /// How a core is made.
@@ -63,6 +65,8 @@ pub struct CoreOptions {
     pub journal: bool,
     /// Slots of the blocks of a queue, as a power of 2; default and at most [`BLOCK_SHIFT_MAX`].
     pub block_shift: u32,
+    /// Where the memory of queues, exchanges, bindings and policies is counted.
+    pub kept: Gauge,
 }
 
 impl CoreOptions {
@@ -74,6 +78,7 @@ impl CoreOptions {
             unsettled_max: limits::UNSETTLED_MAX,
             journal: true,
             block_shift: BLOCK_SHIFT_MAX,
+            kept: Gauge::default(),
         }
     }
 }
@@ -124,6 +129,8 @@ pub struct Core {
     routed: Routed,
     /// Where the last dead letter went.
     routed_dead: Routed,
+    /// Its memory when it is empty.
+    _kept: Charge,
 }
 
 /// What one command or tick works with.
@@ -143,7 +150,8 @@ impl Core {
     /// An empty vhost with its predeclared exchanges.
     pub fn new(options: CoreOptions) -> Self {
         Self {
-            router: Router::new(options.seed),
+            router: Router::counted(options.seed, options.kept.clone()),
+            _kept: options.kept.charge(limits::VHOST_OVERHEAD_BYTES),
             policies: Policies::default(),
             queues: Table::new(options.seed),
             names: BTreeMap::new(),

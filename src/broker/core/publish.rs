@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::admission::{Admission, Arrival, Entered, size_bytes};
 use super::death::Dying;
 use super::{Core, Turn};
+use crate::base::limits::ROUTED_QUEUES_MAX;
 use crate::base::{ExchangeId, Lsn, Name, Now, Position, QueueId, Step};
 use crate::broker::exchange::{Exchange, ExchangeKind};
 use crate::broker::queue::MessageState;
@@ -37,7 +38,9 @@ impl Core {
         }
         match &outcome {
             PublishOutcome::Accepted => self.counters.accepted += 1,
-            PublishOutcome::QueueFull { .. } => self.counters.refused += 1,
+            PublishOutcome::QueueFull { .. } | PublishOutcome::TooManyQueues { .. } => {
+                self.counters.refused += 1;
+            }
             _ => self.counters.unroutable += 1,
         }
         if !settled {
@@ -92,6 +95,9 @@ impl Core {
         if count == 1 && self.has_room(first, size_bytes(&message)) {
             self.publish_to(turn.now, first, message, route);
             return PublishOutcome::Accepted;
+        }
+        if count > ROUTED_QUEUES_MAX {
+            return PublishOutcome::TooManyQueues { count };
         }
         turn.effects.meter.charge(Step::Entry, count - 1);
         let routed = std::mem::take(&mut self.routed);

@@ -175,7 +175,8 @@ impl Core {
     }
 
     /// Makes a queue part of the vhost.
-    pub(super) fn install(&mut self, queue: Queue) {
+    pub(super) fn install(&mut self, mut queue: Queue) {
+        queue.charge(&self.options.kept);
         let (id, name) = (queue.id, queue.name.clone());
         self.router.queue_added(name.clone(), id);
         self.names.insert(name, id);

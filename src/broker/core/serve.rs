@@ -186,7 +186,7 @@ impl Clients {
             && queue.consumers.is_fed(consumer)
         {
             state.waiting = true;
-            queue.consumers.wait(consumer, state.priority);
+            queue.consumers.wait(consumer);
         }
     }
 

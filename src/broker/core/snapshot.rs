@@ -226,6 +226,7 @@ fn bound(binding: Binding) -> Fact {
         destination,
         key,
         arguments,
+        ..
     } = binding;
     Fact::Topology(TopologyFact::Bound {
         source,

@@ -2,7 +2,7 @@
 
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
-use crate::base::limits::BATCH_NS_MAX;
+use crate::base::limits::{BATCH_NS_MAX, POLICIES_MAX};
 use crate::base::{ConnectionId, Lsn, Meter, Name, Now, QueueId};
 use crate::broker::arguments::QueueType;
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
@@ -228,20 +228,26 @@ impl Core {
         turn: &mut Turn<'_>,
         operator: bool,
         policy: Box<Policy>,
-    ) -> Reply {
+    ) -> Result<Reply, Error> {
+        let is_known = self.policies.get(operator, &policy.name).is_some();
+        if !is_known && self.policies.count(operator) >= POLICIES_MAX {
+            let why = format!("a vhost has at most {POLICIES_MAX} policies of a kind");
+            return Err(Error::BadRequest { why });
+        }
         let warnings = self.policy_warnings(&policy);
         turn.warn(ObjectKind::Policy, &policy.name, &warnings);
         self.recorder.push(Fact::Topology(TopologyFact::PolicySet {
             operator,
             policy: policy.clone(),
         }));
+        policy.charge(&self.options.kept);
         let created = self.policies.set(operator, *policy);
         self.policies_changed();
-        Reply::PolicySet {
+        Ok(Reply::PolicySet {
             created,
             lsn: self.recorder.lsn(),
             warnings,
-        }
+        })
     }
 
     pub(super) fn policy_delete(&mut self, operator: bool, name: Name) -> Result<Reply, Error> {

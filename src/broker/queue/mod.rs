@@ -18,7 +18,11 @@ mod subqueue;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::base::{ConnectionId, Millis, Name, Now, Position, QueueId};
+use crate::base::limits::QUEUE_OVERHEAD_BYTES;
+use crate::base::{
+    Charge, ConnectionId, Gauge, Millis, Name, Now, Position, QueueId, shared_text_bytes,
+};
+use crate::broker::argument_value::kept_bytes;
 use crate::broker::arguments::{Overflow, QueueArguments, QueueProperties, QueueType};
 use crate::broker::counters::QueueCounters;
 use crate::broker::policy::EffectiveSettings;
@@ -101,6 +105,8 @@ pub struct Queue {
     pub last_way: Option<Arc<Route>>,
     /// The history its last death gave.
     pub last_death: Recent,
+    /// Its memory, without what is in it.
+    kept: Option<Charge>,
 }
 
 impl Queue {
@@ -135,9 +141,16 @@ impl Queue {
             retry_from: None,
             last_way: None,
             last_death: Recent::default(),
+            kept: None,
             arguments,
             settings,
         }
+    }
+
+    /// Counts its memory, without what is in it, for as long as it is there.
+    pub fn charge(&mut self, gauge: &Gauge) {
+        let texts = shared_text_bytes(self.name.len()) + kept_bytes(self.arguments.echoed());
+        self.kept = Some(gauge.charge(QUEUE_OVERHEAD_BYTES + texts));
     }
 
     /// As declared, beside the arguments.

@@ -17,7 +17,7 @@ use crate::filter::Selector;
 #[derive(Debug, Default)]
 pub struct Selecting {
     all: BTreeMap<ConsumerId, One>,
-    /// Those that look no further until there is news.
+    /// Those that look no further until there is news, and some that are gone.
     resting: Vec<ConsumerId>,
     /// Messages that had entered when there was news last.
     entered: u64,
@@ -76,8 +76,11 @@ impl Selecting {
 
     /// Forgets a consumer.
     pub fn remove(&mut self, consumer: ConsumerId) {
-        if self.all.remove(&consumer).is_some() {
-            self.resting.retain(|resting| *resting != consumer);
+        self.all.remove(&consumer);
+        // Some at a time: a connection may leave with thousands.
+        if self.resting.len() > 2 * self.all.len() {
+            self.resting
+                .retain(|resting| self.all.contains_key(resting));
         }
     }
 
@@ -109,12 +112,11 @@ impl Selecting {
                 }
             }
         }
-        let awake = std::mem::take(&mut self.resting);
-        for consumer in &awake {
-            if let Some(one) = self.all.get_mut(consumer) {
-                one.rest = Rest::No;
-            }
-        }
+        let mut awake = std::mem::take(&mut self.resting);
+        awake.retain(|consumer| {
+            let one = self.all.get_mut(consumer);
+            one.map(|one| one.rest = Rest::No).is_some()
+        });
         awake
     }
 

@@ -44,6 +44,12 @@ pub(super) struct Importing {
 }
 
 impl Importing {
+    /// Bytes of its text, as far as they are here.
+    pub(super) fn bytes(&self) -> u64 {
+        let begun = self.begun.as_ref().map_or(0, |import| import.text.len());
+        (self.parts.len() + begun) as u64
+    }
+
     pub(super) const fn begun(&self) -> Option<&Import> {
         self.begun.as_ref()
     }

@@ -4,6 +4,7 @@
 mod error;
 mod fact;
 mod import;
+mod memory;
 mod restoring;
 #[cfg(test)]
 mod tests;
@@ -93,6 +94,8 @@ pub struct Registry {
     loopback_users: BTreeSet<Name>,
     serial: u64,
     importing: import::Importing,
+    /// What all of it takes, about, in bytes, but for an import.
+    kept_bytes: u64,
 }
 
 impl Registry {
@@ -178,7 +181,9 @@ impl Registry {
         match fact {
             RegistryFact::VhostSet { name, spec } => self.set_vhost(name, spec),
             RegistryFact::VhostDeleted { name } => {
-                self.vhosts.remove(&name);
+                if let Some(vhost) = self.vhosts.remove(&name) {
+                    self.kept_bytes -= memory::vhost(&name, &vhost);
+                }
             }
             RegistryFact::UserSet(user) => self.set_user(*user),
             RegistryFact::UserDeleted { name } => self.delete_user(&name),
@@ -187,13 +192,20 @@ impl Registry {
                 user,
                 permissions,
             } => {
-                if let Some(vhost) = self.entered(&vhost, &user) {
-                    vhost.permissions.insert(user, Arc::new(permissions));
+                if let Some(vhost) = Self::entered((&mut self.vhosts, &self.users), &vhost, &user) {
+                    let bytes = memory::permissions(&user, &permissions);
+                    let before = vhost
+                        .permissions
+                        .insert(user.clone(), Arc::new(permissions));
+                    let before = before.map_or(0, |set| memory::permissions(&user, &set));
+                    self.kept_bytes = self.kept_bytes + bytes - before;
                 }
             }
             RegistryFact::PermissionsCleared { vhost, user } => {
-                if let Some(vhost) = self.vhosts.get_mut(&vhost) {
-                    vhost.permissions.remove(&user);
+                if let Some(vhost) = self.vhosts.get_mut(&vhost)
+                    && let Some(set) = vhost.permissions.remove(&user)
+                {
+                    self.kept_bytes -= memory::permissions(&user, &set);
                 }
             }
             RegistryFact::TopicPermissionsSet {
@@ -202,9 +214,13 @@ impl Registry {
                 exchange,
                 permissions,
             } => {
-                if let Some(vhost) = self.entered(&vhost, &user) {
+                if let Some(vhost) = Self::entered((&mut self.vhosts, &self.users), &vhost, &user) {
                     let of_user = vhost.topic_permissions.entry(user).or_default();
-                    Arc::make_mut(of_user).insert(exchange, Arc::new(permissions));
+                    let bytes = memory::topic(&exchange, &permissions);
+                    let of_user = Arc::make_mut(of_user);
+                    let before = of_user.insert(exchange.clone(), Arc::new(permissions));
+                    let before = before.map_or(0, |set| memory::topic(&exchange, &set));
+                    self.kept_bytes = self.kept_bytes + bytes - before;
                 }
             }
             RegistryFact::TopicPermissionsCleared {
@@ -213,10 +229,15 @@ impl Registry {
                 exchange,
             } => self.clear_topic(&vhost, &user, &exchange),
             RegistryFact::GlobalParameterSet { name, value } => {
-                self.global_parameters.insert(name, value);
+                self.kept_bytes += memory::parameter(&name, &value);
+                if let Some(before) = self.global_parameters.insert(name.clone(), value) {
+                    self.kept_bytes -= memory::parameter(&name, &before);
+                }
             }
             RegistryFact::GlobalParameterCleared { name } => {
-                self.global_parameters.remove(&name);
+                if let Some(value) = self.global_parameters.remove(&name) {
+                    self.kept_bytes -= memory::parameter(&name, &value);
+                }
             }
             RegistryFact::ImportPart { at, bytes } => self.importing.part(at, &bytes),
             RegistryFact::ImportBegun { vhost, bytes } => self.importing.begin(vhost, bytes),
@@ -263,7 +284,9 @@ impl Registry {
     }
 
     fn set_vhost(&mut self, name: Name, spec: VhostSpec) {
+        self.kept_bytes += memory::spec(&name, &spec);
         if let Some(vhost) = self.vhosts.get_mut(&name) {
+            self.kept_bytes -= memory::spec(&name, &vhost.spec);
             vhost.spec = spec;
             return;
         }
@@ -280,7 +303,9 @@ impl Registry {
         user.tags.sort();
         user.tags.dedup();
         user.loopback_only = self.loopback_users.contains(&user.name);
+        self.kept_bytes += memory::user(&user);
         if let Some(held) = self.users.get_mut(&user.name) {
+            self.kept_bytes -= memory::user(&held.user);
             held.user = user;
             return;
         }
@@ -291,17 +316,27 @@ impl Registry {
     }
 
     fn delete_user(&mut self, name: &Name) {
-        self.users.remove(name);
+        if let Some(held) = self.users.remove(name) {
+            self.kept_bytes -= memory::user(&held.user);
+        }
         for vhost in self.vhosts.values_mut() {
-            vhost.permissions.remove(name);
-            vhost.topic_permissions.remove(name);
+            if let Some(set) = vhost.permissions.remove(name) {
+                self.kept_bytes -= memory::permissions(name, &set);
+            }
+            if let Some(of_user) = vhost.topic_permissions.remove(name) {
+                self.kept_bytes -= memory::topics_of(&of_user);
+            }
         }
     }
 
     /// The vhost, if it and the user are there.
-    fn entered(&mut self, vhost: &Name, user: &Name) -> Option<&mut Vhost> {
-        let known = self.users.contains_key(user);
-        self.vhosts.get_mut(vhost).filter(|_| known)
+    fn entered<'a>(
+        (vhosts, users): (&'a mut BTreeMap<Name, Vhost>, &BTreeMap<Name, HeldVhost>),
+        vhost: &Name,
+        user: &Name,
+    ) -> Option<&'a mut Vhost> {
+        let known = users.contains_key(user);
+        vhosts.get_mut(vhost).filter(|_| known)
     }
 
     fn clear_topic(&mut self, vhost: &Name, user: &Name, exchange: &Name) {
@@ -309,7 +344,9 @@ impl Registry {
             return;
         };
         if let Some(of_user) = vhost.topic_permissions.get_mut(user) {
-            Arc::make_mut(of_user).remove(exchange);
+            if let Some(set) = Arc::make_mut(of_user).remove(exchange) {
+                self.kept_bytes -= memory::topic(exchange, &set);
+            }
             if of_user.is_empty() {
                 vhost.topic_permissions.remove(user);
             }

@@ -4,8 +4,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::Router;
-use crate::base::Name;
 use crate::base::limits::{LISTING_SLICE, LISTING_SLICE_BYTES};
+use crate::base::{Account, Name};
 use crate::broker::Destination;
 use crate::broker::argument_value::weight;
 use crate::broker::binding::Binding;
@@ -50,6 +50,7 @@ impl BindingsOf {
             destination: destination.unwrap_or_else(|| Destination::Queue(Name::default())),
             key: self.key.clone().unwrap_or_default(),
             arguments: Vec::new(),
+            account: Account::default(),
         }
     }
 

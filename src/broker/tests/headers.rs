@@ -119,6 +119,7 @@ fn what_is_wanted_is_compared_by_its_meaning(
 fn binding(number: usize, arguments: &[(&'static str, Value)]) -> Arc<Binding> {
     let named = arguments.iter();
     Arc::new(Binding {
+        account: crate::base::Account::default(),
         source: Name::from("hx"),
         destination: Destination::Queue(Name::from(format!("q{number}"))),
         key: Name::default(),

@@ -152,6 +152,14 @@ impl Connection {
         self.output.staged.capacity() as u64
     }
 
+    /// Bytes of the tables that sessions keep: of deliveries that are not settled, above all.
+    pub fn tables_bytes(&self) -> u64 {
+        let sessions = self.sessions.iter().flatten();
+        let events = self.events.capacity() * size_of::<Event>();
+        let tables: usize = sessions.map(|session| session.tables_bytes()).sum();
+        (tables + events) as u64
+    }
+
     /// Bytes of deliveries from the peer that have begun and not ended.
     pub const fn partial_bytes(&self) -> u64 {
         self.partial_bytes

@@ -6,16 +6,20 @@ use serde_json::{Map, Value as Json};
 use super::failure::Failure;
 use super::json::reading;
 use super::json::value::from_json;
-use crate::base::Name;
 use crate::base::limits::HTTP_JSON_VALUES_MAX;
+use crate::base::{Charge, Gauge, Name};
 use crate::wire::Value;
 
-/// Reads a body that may have so many values; none if it is empty.
-pub fn read_body(body: &[u8], values_max: usize) -> Result<Option<(Json, u64)>, Failure> {
+/// Reads a body that may have so many values; none if it is empty. What it takes is added to the charge.
+pub fn read_body(
+    body: &[u8],
+    values_max: usize,
+    kept: &mut Charge,
+) -> Result<Option<Json>, Failure> {
     if body.is_empty() {
         return Ok(None);
     }
-    let read = reading::read(body, values_max).map_err(|error| match error.classify() {
+    let read = reading::read(body, values_max, kept).map_err(|error| match error.classify() {
         Category::Data => Failure::bad_request(error.to_string()),
         _ => Failure::bad_request("not_json"),
     });
@@ -29,8 +33,8 @@ pub struct Fields(Map<String, Json>);
 impl Fields {
     /// Reads a body; an empty one has no fields.
     pub fn parse(body: &[u8]) -> Result<Self, Failure> {
-        let read = read_body(body, HTTP_JSON_VALUES_MAX)?;
-        Self::of_body(read.map(|(json, _)| json))
+        let mut kept = Gauge::default().charge(0);
+        Self::of_body(read_body(body, HTTP_JSON_VALUES_MAX, &mut kept)?)
     }
 
     /// The fields of a body; none is no fields.

@@ -109,6 +109,11 @@ impl Listing {
         })
     }
 
+    /// Whether it wants all objects in the order in which they come.
+    pub const fn takes_all_in_order(&self) -> bool {
+        self.page.is_none() && self.sort.is_none() && !self.descending
+    }
+
     /// Whether an object of this name is wanted.
     pub fn wants(&self, name: &str) -> bool {
         match &self.name {

@@ -45,12 +45,22 @@ impl Answer {
         }
     }
 
-    /// Writes more, if there is room for it. The first [`HTTP_BODY_BYTES_MAX`] need none.
-    pub(super) fn write(&mut self, piece: &impl fmt::Display) -> Result<(), Failure> {
+    /// Whether nothing is written yet.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// Writes more, which has bounds of its own.
+    pub(super) fn append(&mut self, piece: &impl fmt::Display) {
         use fmt::Write;
         // A string takes everything.
         let _ = write!(self.text, "{piece}");
-        self.kept.set(self.text.capacity() as u64);
+        self.kept.set(self.text.len() as u64);
+    }
+
+    /// Writes more, if there is room for it. The first [`HTTP_BODY_BYTES_MAX`] need none.
+    pub(super) fn write(&mut self, piece: &impl fmt::Display) -> Result<(), Failure> {
+        self.append(piece);
         let wanted = self.text.len().saturating_sub(HTTP_BODY_BYTES_MAX);
         let has = self.room.as_ref().map_or(0, SemaphorePermit::num_permits);
         let more = u32::try_from(wanted.saturating_sub(has)).unwrap_or(u32::MAX);

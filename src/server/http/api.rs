@@ -148,13 +148,15 @@ impl Api {
         }
         let bytes = std::mem::take(&mut held.bytes);
         let values_max = endpoint.body_values_max();
-        let said = if bytes.len() <= HTTP_READ_AT_ONCE_BYTES_MAX {
-            read_body(&bytes, values_max)?
+        let mut kept = held.charge();
+        let (said, kept) = if bytes.len() <= HTTP_READ_AT_ONCE_BYTES_MAX {
+            (read_body(&bytes, values_max, &mut kept)?, kept)
         } else {
-            aside(move || read_body(&bytes, values_max)).await?
+            // What was read of one that is refused counts until it is freed, which takes its time.
+            let read = move || Ok((read_body(&bytes, values_max, &mut kept)?, kept));
+            aside(read).await?
         };
-        let (said, takes_bytes) = said.unzip();
-        held.takes(takes_bytes.unwrap_or(0));
+        held.says(kept);
         *call.body.lock() = said;
         Ok(held)
     }

@@ -35,9 +35,14 @@ pub(super) struct HeldBody<'a> {
 }
 
 impl HeldBody<'_> {
-    /// What came takes so many bytes now.
-    pub(super) fn takes(&mut self, bytes: u64) {
-        self.kept.set(bytes);
+    /// A charge for what is read out of it.
+    pub(super) fn charge(&self) -> Charge {
+        self.kept.gauge().charge(0)
+    }
+
+    /// The bytes are gone, what was read out of them is here.
+    pub(super) fn says(&mut self, kept: Charge) {
+        self.kept = kept;
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::api::Call;
 use super::aside::aside;
-use super::listings::listed;
+use super::listings::{Objects, listed};
 use super::reply::Reply;
 use super::work::failed;
 use crate::base::limits::LISTING_SLICE;
@@ -114,6 +114,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Reply, Failure> {
     let listing = Listing::parse(&call.query)?;
     let (vhost, user) = (call.params.get("vhost"), call.params.get("user"));
     let (handles, shared) = (call.visible_connections(), Arc::clone(call.shared));
+    let kept = call.kept();
     aside(move || {
         let handles = handles.iter().filter(|handle| {
             let info = handle.info();
@@ -122,7 +123,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Reply, Failure> {
             (vhost.is_empty() || in_vhost) && (user.is_empty() || of_user)
         });
         let described = handles.map(|handle| describe(&shared, handle));
-        listed(&listing, described.collect())
+        listed(&listing, &kept, described)
     })
     .await
 }
@@ -242,9 +243,9 @@ fn describe_outgoing(link: &LinkInfo, vhost: Option<&Vhost>) -> Option<Value> {
 /// `GET /api/consumers` and `GET /api/consumers/VHOST`.
 pub(super) async fn consumers(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Result<Reply, Failure> {
     let listing = Listing::parse(&call.query)?;
-    let sight = call.consumer_sight();
+    let (sight, kept) = (call.consumer_sight(), call.kept());
     aside(move || {
-        let mut all = Vec::new();
+        let mut all = Objects::new(&listing, &kept);
         for vhost in vhosts {
             let mut after: Option<ConsumerPlace> = None;
             loop {
@@ -259,7 +260,7 @@ pub(super) async fn consumers(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Resul
                 give_way();
             }
         }
-        listed(&listing, all)
+        all.reply()
     })
     .await
 }

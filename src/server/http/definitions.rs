@@ -1,17 +1,20 @@
 //! Definitions: everything declared, as one file.
 
+use super::answer::Answer;
 use super::api::Call;
 use super::aside::aside;
 use super::reply::Reply;
 use crate::base::Name;
 use crate::management::http::Failure;
+use crate::management::http::json::reading::memory_bytes;
 
 /// `GET /api/definitions` and `GET /api/definitions/VHOST`.
 pub(super) async fn export(call: &Call<'_>, vhost: Option<Name>) -> Result<Reply, Failure> {
-    let admin = call.admin();
+    let (admin, kept) = (call.admin(), call.kept());
     aside(move || {
-        let exported = admin.export_definitions(vhost.as_deref());
-        Ok(Reply::Written(exported?.to_string()))
+        let exported = admin.export_definitions(vhost.as_deref())?;
+        let _counted = kept.charge(memory_bytes(&exported));
+        Ok(Reply::Roomy(Answer::written(exported.to_string(), &kept)))
     })
     .await
 }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::answer::Answer;
 use super::api::Call;
 use super::aside::aside;
 use super::connections::ConsumerSight;
 use super::reply::{Chunks, Items, Reply};
 use super::work::failed;
-use crate::base::Name;
 use crate::base::limits::LISTING_SLICE;
+use crate::base::{Charge, Gauge, Name};
 use crate::broker::QueueDetails;
 use crate::broker::binding::Binding;
 use crate::broker::policy::Policies;
@@ -18,6 +19,7 @@ use crate::broker::queue::Queue;
 use crate::broker::router::BindingsOf;
 use crate::management::http::json::overview::{ObjectTotals, Overview, QueueTotals};
 use crate::management::http::json::queue::{self, QueueContext};
+use crate::management::http::json::reading::memory_bytes;
 use crate::management::http::json::stats::{Churn, ExchangeCounts, VhostCounts};
 use crate::management::http::json::topology;
 use crate::management::http::{Failure, Frame, Listing};
@@ -32,10 +34,64 @@ const DETAILS_SLICE: usize = 64;
 /// Queues of a long listing that are described before they are handed to the client.
 const PIECE: usize = 4 * DETAILS_SLICE;
 
-/// A listing of objects that are all there, written: call it where nobody waits.
-pub(super) fn listed(listing: &Listing, objects: Vec<Value>) -> Result<Reply, Failure> {
-    let answer = listing.answer(objects)?;
-    Ok(Reply::Written(answer.to_string()))
+/// A listing of objects, written one by one where it wants all of them as they come; else they are
+/// gathered first. Both count as memory. Make it where nobody waits.
+pub(super) struct Objects<'l> {
+    listing: &'l Listing,
+    written: Answer,
+    gathered: Vec<Value>,
+    kept: Charge,
+}
+
+impl<'l> Objects<'l> {
+    pub(super) fn new(listing: &'l Listing, kept: &Gauge) -> Self {
+        Self {
+            listing,
+            written: Answer::written(String::new(), kept),
+            gathered: Vec::new(),
+            kept: kept.charge(0),
+        }
+    }
+
+    /// One more.
+    pub(super) fn push(&mut self, object: Value) {
+        if self.listing.takes_all_in_order() {
+            let separator = if self.written.is_empty() { '[' } else { ',' };
+            let object = self.listing.project(object);
+            self.written.append(&format_args!("{separator}{object}"));
+        } else {
+            self.kept.grow(memory_bytes(&object));
+            self.gathered.push(object);
+        }
+    }
+
+    /// More.
+    pub(super) fn extend(&mut self, objects: impl IntoIterator<Item = Value>) {
+        objects.into_iter().for_each(|object| self.push(object));
+    }
+
+    /// The listing.
+    pub(super) fn reply(mut self) -> Result<Reply, Failure> {
+        if self.listing.takes_all_in_order() {
+            let end = if self.written.is_empty() { "[]" } else { "]" };
+            self.written.append(&end);
+        } else {
+            let answer = self.listing.answer(self.gathered)?;
+            self.written.append(&answer);
+        }
+        Ok(Reply::Roomy(self.written))
+    }
+}
+
+/// The listing of these.
+pub(super) fn listed(
+    listing: &Listing,
+    kept: &Gauge,
+    objects: impl IntoIterator<Item = Value>,
+) -> Result<Reply, Failure> {
+    let mut all = Objects::new(listing, kept);
+    all.extend(objects);
+    all.reply()
 }
 
 /// What is counted over the queues of a vhost.
@@ -362,8 +418,9 @@ fn consumers_of(vhost: &Vhost, name: &Name, sight: &ConsumerSight) -> Result<Vec
 /// `GET /api/exchanges` and `GET /api/exchanges/VHOST`.
 pub(super) async fn exchanges(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Result<Reply, Failure> {
     let listing = Listing::parse(&call.query)?;
+    let kept = call.kept();
     aside(move || {
-        let mut all = Vec::new();
+        let mut all = Objects::new(&listing, &kept);
         for listed in Listed::all(vhosts).map_err(failed)? {
             let mut after: Option<Name> = None;
             loop {
@@ -393,7 +450,7 @@ pub(super) async fn exchanges(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Resul
                 after = slice.into_iter().last().map(|(_, spec, _)| spec.name);
             }
         }
-        listed(&listing, all)
+        all.reply()
     })
     .await
 }
@@ -401,8 +458,9 @@ pub(super) async fn exchanges(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Resul
 /// `GET /api/bindings` and `GET /api/bindings/VHOST`; those of the default exchange first.
 pub(super) async fn bindings(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Result<Reply, Failure> {
     let listing = Listing::parse(&call.query)?;
+    let kept = call.kept();
     aside(move || {
-        let mut all = Vec::new();
+        let mut all = Objects::new(&listing, &kept);
         for vhost in vhosts {
             each_implied(&vhost, |binding| {
                 all.push(topology::binding(vhost.name(), binding));
@@ -413,7 +471,7 @@ pub(super) async fn bindings(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Result
             })
             .map_err(failed)?;
         }
-        listed(&listing, all)
+        all.reply()
     })
     .await
 }

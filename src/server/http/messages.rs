@@ -13,6 +13,7 @@ use super::rights::require;
 use super::visitor::Visitor;
 use super::work::failed;
 use crate::access::{DEFAULT_EXCHANGE_NAME, Right};
+use crate::base::limits::ROUTED_QUEUES_MAX;
 use crate::base::{Name, Position};
 use crate::broker::queue::MessageState;
 use crate::broker::{Error, ObjectKind, Outcome, PublishOutcome};
@@ -75,6 +76,9 @@ pub(super) async fn publish(call: &Call<'_>) -> Result<Reply, Failure> {
         PublishOutcome::Internal { .. } => Err(Failure::bad_request(
             "403 ACCESS_REFUSED - the exchange is internal",
         )),
+        PublishOutcome::TooManyQueues { count } => Err(Failure::bad_request(format!(
+            "the message is routed to {count} queues, at most {ROUTED_QUEUES_MAX} are allowed"
+        ))),
         PublishOutcome::QueueFull { queue } => Err(Failure::bad_request(format!(
             "queue '{queue}' is full and refused the message"
         ))),

@@ -195,11 +195,11 @@ async fn list(
         key: None,
     };
     let found = find_bindings(call, of).await?;
-    let vhost = call.params.get("vhost");
+    let (vhost, kept) = (call.params.get("vhost"), call.kept());
     aside(move || {
         let found = found.iter();
         let found = found.map(|binding| topology::binding(&vhost, binding));
-        listed(&listing, found.collect())
+        listed(&listing, &kept, found)
     })
     .await
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::api::Call;
 use super::aside::aside;
-use super::listings::listed;
+use super::listings::{Objects, listed};
 use super::objects::resource_gone;
 use super::policies;
 use super::reply::Reply;
@@ -68,15 +68,15 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Reply, Failure> {
     let mut vhosts = call.visible_vhosts();
     vhosts.retain(|vhost| wanted.is_empty() || *vhost.name() == wanted);
     let listing = Listing::parse(&call.query)?;
-    let shared = Arc::clone(call.shared);
+    let (shared, kept) = (Arc::clone(call.shared), call.kept());
     aside(move || {
-        let mut all = Vec::new();
+        let mut all = Objects::new(&listing, &kept);
         for component in components {
             for vhost in &vhosts {
                 all.extend(of_vhost(&shared, component, vhost)?);
             }
         }
-        listed(&listing, all)
+        all.reply()
     })
     .await
 }
@@ -214,11 +214,11 @@ async fn put_limits(call: &Call<'_>, value: &Fields) -> Result<Reply, Failure> {
 /// `GET /api/global-parameters`.
 pub(super) async fn global_list(call: &Call<'_>) -> Result<Reply, Failure> {
     let registry = call.shared.node.environment.registry();
-    let listing = Listing::parse(&call.query)?;
+    let (listing, kept) = (Listing::parse(&call.query)?, call.kept());
     aside(move || {
         let all = registry.global_parameters();
         let all = all.map(|(name, value)| global_json(name, value));
-        listed(&listing, all.collect())
+        listed(&listing, &kept, all)
     })
     .await
 }

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use super::api::Call;
 use super::aside::aside;
-use super::listings::listed;
+use super::listings::Objects;
 use super::objects::resource_gone;
 use super::reply::Reply;
 use super::work::failed;
-use crate::base::limits::POLICIES_MAX;
-use crate::base::{Lsn, Name};
+use crate::base::Lsn;
 use crate::broker::policy::PolicySpec;
 use crate::broker::{Command, Policy, Reply as Answer, TopologyCommand};
 use crate::management::http::json::topology;
@@ -24,14 +23,15 @@ pub(super) async fn list(
     vhosts: Vec<Arc<Vhost>>,
 ) -> Result<Reply, Failure> {
     let listing = Listing::parse(&call.query)?;
+    let kept = call.kept();
     aside(move || {
-        let mut all = Vec::new();
+        let mut all = Objects::new(&listing, &kept);
         for vhost in vhosts {
             let policies = vhost.look(|core| core.policies().clone()).map_err(failed)?;
             let listed = policies.list(operator);
             all.extend(listed.map(|policy| topology::policy(vhost.name(), policy)));
         }
-        listed(&listing, all)
+        all.reply()
     })
     .await
 }
@@ -58,7 +58,6 @@ pub(super) async fn put_fields(
 ) -> Result<Reply, Failure> {
     fields.require(&["pattern", "definition"])?;
     let name = call.params.get("name");
-    check_count(call, operator, &name)?;
     let pattern = fields.text("pattern")?.unwrap_or_default().to_owned();
     let priority = fields.integer("priority")?.unwrap_or_default();
     let apply_to = fields.text("apply-to")?.unwrap_or("all").to_owned();
@@ -93,24 +92,6 @@ pub(super) async fn put_fields(
         })
         .await?;
     Ok(Reply::Stored { created, warnings })
-}
-
-/// Refuses one more policy than a vhost may have.
-fn check_count(call: &Call<'_>, operator: bool, name: &Name) -> Result<(), Failure> {
-    let (known, count) = call
-        .vhost()?
-        .look(|core| {
-            let policies = core.policies();
-            let known = policies.get(operator, name).is_some();
-            (known, policies.count(operator))
-        })
-        .map_err(failed)?;
-    if known || count < POLICIES_MAX {
-        return Ok(());
-    }
-    Err(Failure::bad_request(format!(
-        "a vhost has at most {POLICIES_MAX} policies of a kind"
-    )))
 }
 
 /// `DELETE /api/policies/VHOST/NAME`.

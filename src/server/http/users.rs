@@ -21,7 +21,8 @@ pub(super) async fn vhosts(call: &Call<'_>) -> Result<Reply, Failure> {
     let vhosts = call.visible_vhosts();
     let names: Vec<Name> = vhosts.iter().map(|vhost| vhost.name().clone()).collect();
     let described = describe(call, names).await?;
-    aside(move || list(&listing, described)).await
+    let kept = call.kept();
+    aside(move || list(&listing, &kept, described)).await
 }
 
 /// `GET /api/vhosts/VHOST`.
@@ -94,7 +95,7 @@ pub(super) async fn delete_vhost(call: &Call<'_>) -> Result<Reply, Failure> {
 /// `GET /api/users`, and those without permissions anywhere.
 pub(super) async fn users(call: &Call<'_>, without_permissions: bool) -> Result<Reply, Failure> {
     let registry = call.shared.node.environment.registry();
-    let listing = Listing::parse(&call.query)?;
+    let (listing, kept) = (Listing::parse(&call.query)?, call.kept());
     aside(move || {
         let enters = |user: &str| {
             let mut vhosts = registry.vhosts();
@@ -103,7 +104,7 @@ pub(super) async fn users(call: &Call<'_>, without_permissions: bool) -> Result<
         let listed = registry
             .users()
             .filter(|user| !without_permissions || !enters(&user.name));
-        list(&listing, listed.map(users::user).collect())
+        list(&listing, &kept, listed.map(users::user))
     })
     .await
 }
@@ -174,35 +175,35 @@ pub(super) async fn delete_users(call: &Call<'_>) -> Result<Reply, Failure> {
 }
 
 /// All permissions in these vhosts, of this user or of all.
-fn permissions_of(registry: &Registry, vhost: Option<&str>, user: Option<&str>) -> Vec<Value> {
+fn permissions_of<'a>(
+    registry: &'a Registry,
+    vhost: Option<&'a str>,
+    user: Option<&'a str>,
+) -> impl Iterator<Item = Value> + 'a {
     let vhosts = registry.vhosts();
-    let vhosts = vhosts.filter(|(name, _)| vhost.is_none_or(|vhost| vhost == &***name));
-    let of = |name: &Name, one: &crate::broker::registry::Vhost| {
+    let vhosts = vhosts.filter(move |(name, _)| vhost.is_none_or(|vhost| vhost == &***name));
+    vhosts.flat_map(move |(name, one)| {
         let permissions = one.permissions();
-        let permissions = permissions.filter(|(who, _)| user.is_none_or(|user| user == &***who));
-        let described = permissions.map(|(who, what)| users::permissions(who, name, what));
-        described.collect::<Vec<_>>()
-    };
-    vhosts.flat_map(|(name, vhost)| of(name, vhost)).collect()
+        let permissions = permissions.filter(move |(who, _)| user.is_none_or(|it| it == &***who));
+        permissions.map(move |(who, what)| users::permissions(who, name, what))
+    })
 }
 
-fn topic_permissions_of(
-    registry: &Registry,
-    vhost: Option<&str>,
-    user: Option<&str>,
-) -> Vec<Value> {
-    let mut all = Vec::new();
+fn topic_permissions_of<'a>(
+    registry: &'a Registry,
+    vhost: Option<&'a str>,
+    user: Option<&'a str>,
+) -> impl Iterator<Item = Value> + 'a {
     let vhosts = registry.vhosts();
-    for (name, one) in vhosts.filter(|(name, _)| vhost.is_none_or(|vhost| vhost == &***name)) {
+    let vhosts = vhosts.filter(move |(name, _)| vhost.is_none_or(|vhost| vhost == &***name));
+    vhosts.flat_map(move |(name, one)| {
         let users = one.topic_permissions();
-        for (who, map) in users.filter(|(who, _)| user.is_none_or(|user| user == &***who)) {
-            let described = map
-                .iter()
-                .map(|(exchange, what)| users::topic_permissions((who, name), exchange, what));
-            all.extend(described);
-        }
-    }
-    all
+        let users = users.filter(move |(who, _)| user.is_none_or(|it| it == &***who));
+        users.flat_map(move |(who, map)| {
+            let each = map.iter();
+            each.map(move |(exchange, what)| users::topic_permissions((who, name), exchange, what))
+        })
+    })
 }
 
 /// Which permissions are listed.
@@ -222,14 +223,16 @@ pub(super) enum Of {
 pub(super) async fn permissions(call: &Call<'_>, of: Of) -> Result<Reply, Failure> {
     let registry = call.shared.node.environment.registry();
     let (vhost, user) = known(call, &registry, of)?;
-    let listing = Listing::parse(&call.query)?;
+    let (listing, kept) = (Listing::parse(&call.query)?, call.kept());
     aside(move || {
-        let listed = permissions_of(&registry, vhost.as_deref(), user.as_deref());
+        let mut listed = permissions_of(&registry, vhost.as_deref(), user.as_deref());
         if matches!(of, Of::UserInVhost) {
-            let found = listed.into_iter().next();
-            return found.map(Reply::Json).ok_or_else(Failure::not_found);
+            return listed
+                .next()
+                .map(Reply::Json)
+                .ok_or_else(Failure::not_found);
         }
-        list(&listing, listed)
+        list(&listing, &kept, listed)
     })
     .await
 }
@@ -238,13 +241,14 @@ pub(super) async fn permissions(call: &Call<'_>, of: Of) -> Result<Reply, Failur
 pub(super) async fn topic_permissions(call: &Call<'_>, of: Of) -> Result<Reply, Failure> {
     let registry = call.shared.node.environment.registry();
     let (vhost, user) = known(call, &registry, of)?;
-    let listing = Listing::parse(&call.query)?;
+    let (listing, kept) = (Listing::parse(&call.query)?, call.kept());
     aside(move || {
         let listed = topic_permissions_of(&registry, vhost.as_deref(), user.as_deref());
-        if matches!(of, Of::UserInVhost) && listed.is_empty() {
+        let mut listed = listed.peekable();
+        if matches!(of, Of::UserInVhost) && listed.peek().is_none() {
             return Err(Failure::not_found());
         }
-        list(&listing, listed)
+        list(&listing, &kept, listed)
     })
     .await
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::api::Call;
 use crate::access::Permissions;
-use crate::base::{ConnectionId, Lsn};
+use crate::base::{ConnectionId, Gauge, Lsn};
 use crate::broker::registry::TopicMap;
 use crate::management::http::Failure;
 use crate::management::{Caller, Operations, Refusal};
@@ -16,6 +16,11 @@ use crate::server::admin::Admin;
 const NO_CONNECTION: ConnectionId = ConnectionId(0);
 
 impl Call<'_> {
+    /// Where the memory of answers is counted.
+    pub(super) fn kept(&self) -> Gauge {
+        self.shared.node.alarms.connections().clone()
+    }
+
     /// The vhost in the path.
     pub(super) fn vhost(&self) -> Result<Arc<Vhost>, Failure> {
         let vhost = self.shared.node.vhosts.get(&self.params.get("vhost"));

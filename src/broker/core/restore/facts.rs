@@ -5,7 +5,7 @@ use crate::base::{Lsn, Millis, Name, Position, QueueId, Timestamp};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
 use crate::broker::core::admission::size_bytes;
 use crate::broker::queue::{DiskRef, MessageState, Pending, Queue, subqueue};
-use crate::broker::{Body, CheckpointedMessage, Entry, Fact, TopologyFact};
+use crate::broker::{Body, CheckpointedMessage, Entry, Fact, Policy, TopologyFact};
 use crate::deaths::Reason;
 use crate::message::Message;
 use crate::wire::Value;
@@ -122,7 +122,9 @@ impl Restoring {
                 drop(core.router.unbind(source, destination, key, arguments));
             }
             TopologyFact::PolicySet { operator, policy } => {
-                core.policies.set(*operator, (**policy).clone());
+                let policy = Policy::clone(policy);
+                policy.charge(&core.options.kept);
+                core.policies.set(*operator, policy);
             }
             TopologyFact::PolicyDeleted { operator, name } => {
                 core.policies.delete(*operator, name);

@@ -13,4 +13,5 @@ mod policies;
 pub(crate) mod scenario;
 mod selecting;
 mod times;
+mod topology;
 mod waiting;

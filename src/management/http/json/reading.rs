@@ -1,43 +1,117 @@
 //! JSON from outside: as many values as are expected, and no more. A short text may stand for much:
 //! a null of five bytes takes 32, an object some hundreds.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// What an object counts beyond a value: about what it takes.
-const OBJECT_COUNTS: usize = 8;
-/// What a value takes beside its text.
-const VALUE_BYTES: usize = size_of::<Value>();
+use crate::base::Charge;
 
-/// Reads a text that may have `values_max` values, where an object counts for more than one. Gives the
-/// value and the bytes that it takes, about.
+/// What an object counts beyond a value.
+const OBJECT_COUNTS: usize = 8;
+/// What a value takes in an array, in bytes: half of it more while that grows.
+const ITEM_BYTES: usize = size_of::<Value>() + size_of::<Value>() / 4;
+/// What the first names of an object take, in bytes, and so many they are: a node of its tree.
+const NODE_BYTES: usize = 640;
+const NODE_NAMES: usize = 11;
+/// What each more takes.
+const NAME_BYTES: usize = NODE_BYTES / 6;
+/// Bytes that are noted together: less often than each value.
+const NOTED_BYTES: usize = 64 * 1024;
+
+/// Reads a text that may have `values_max` values, where an object counts for more than one. What they
+/// take in memory, about, is added to the charge while they are read.
 ///
 /// # Errors
 /// It is no JSON, is nested too deeply (128), or has more values.
-pub fn read(text: &[u8], values_max: usize) -> Result<(Value, u64), serde_json::Error> {
+pub fn read(text: &[u8], values_max: usize, kept: &mut Charge) -> Result<Value, serde_json::Error> {
     let left = Cell::new(values_max);
+    let taken = RefCell::new(Taken { kept, bytes: 0 });
     let counted = Counted {
         left: &left,
+        taken: &taken,
         values_max,
     };
     let mut reader = serde_json::Deserializer::from_slice(text);
     let value = counted.deserialize(&mut reader)?;
     reader.end()?;
-    let values = values_max - left.get();
-    Ok((value, (text.len() + values * VALUE_BYTES) as u64))
+    taken.borrow_mut().note();
+    Ok(value)
+}
+
+/// What was read takes so much.
+struct Taken<'c> {
+    kept: &'c mut Charge,
+    /// Not noted yet.
+    bytes: usize,
+}
+
+impl Taken<'_> {
+    fn add(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        if self.bytes >= NOTED_BYTES {
+            self.note();
+        }
+    }
+
+    fn note(&mut self) {
+        self.kept.grow(std::mem::take(&mut self.bytes) as u64);
+    }
+}
+
+/// Memory that a value takes which is in a list, about, in bytes.
+pub fn memory_bytes(value: &Value) -> u64 {
+    (ITEM_BYTES + apart_bytes(value)) as u64
+}
+
+/// Memory that a value takes beside itself. Goes as deep as what we make ourselves.
+fn apart_bytes(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text_bytes(text.len()),
+        Value::Array(items) => {
+            let items = items.iter();
+            items.map(|item| ITEM_BYTES + apart_bytes(item)).sum()
+        }
+        Value::Object(pairs) => {
+            let pairs = pairs.iter().enumerate();
+            let each = pairs.map(|(before, (name, value))| {
+                name_bytes(before) + text_bytes(name.len()) + apart_bytes(value)
+            });
+            each.sum()
+        }
+    }
+}
+
+/// Memory of one more name in an object.
+const fn name_bytes(before: usize) -> usize {
+    match before {
+        0 => NODE_BYTES,
+        1..NODE_NAMES => 0,
+        _ => NAME_BYTES,
+    }
 }
 
 /// Reads a value while there is room for it.
 #[derive(Clone, Copy)]
-struct Counted<'a> {
+struct Counted<'a, 'c> {
     left: &'a Cell<usize>,
+    taken: &'a RefCell<Taken<'c>>,
     values_max: usize,
 }
 
-impl Counted<'_> {
+/// Memory of a text that is not shared, in bytes.
+const fn text_bytes(length: usize) -> usize {
+    length.next_multiple_of(16)
+}
+
+impl Counted<'_, '_> {
+    fn take(&self, bytes: usize) {
+        self.taken.borrow_mut().add(bytes);
+    }
+
     fn count<E: Error>(&self, values: usize) -> Result<(), E> {
         let Some(left) = self.left.get().checked_sub(values) else {
             let max = self.values_max;
@@ -50,7 +124,7 @@ impl Counted<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Counted<'_> {
+impl<'de> DeserializeSeed<'de> for Counted<'_, '_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -59,7 +133,7 @@ impl<'de> DeserializeSeed<'de> for Counted<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Counted<'_> {
+impl<'de> Visitor<'de> for Counted<'_, '_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -83,10 +157,12 @@ impl<'de> Visitor<'de> for Counted<'_> {
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        self.take(text_bytes(value.len()));
         Ok(Value::String(value.to_owned()))
     }
 
     fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        self.take(text_bytes(value.capacity()));
         Ok(Value::String(value))
     }
 
@@ -97,6 +173,7 @@ impl<'de> Visitor<'de> for Counted<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut read = Vec::new();
         while let Some(item) = items.next_element_seed(self)? {
+            self.take(ITEM_BYTES);
             read.push(item);
         }
         Ok(Value::Array(read))
@@ -106,6 +183,7 @@ impl<'de> Visitor<'de> for Counted<'_> {
         self.count(OBJECT_COUNTS)?;
         let mut read = Map::new();
         while let Some(name) = pairs.next_key::<String>()? {
+            self.take(name_bytes(read.len()) + text_bytes(name.capacity()));
             read.insert(name, pairs.next_value_seed(self)?);
         }
         Ok(Value::Object(read))
@@ -117,12 +195,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::base::Gauge;
+
+    fn read(text: &[u8], values_max: usize) -> Result<Value, serde_json::Error> {
+        super::read(text, values_max, &mut Gauge::default().charge(0))
+    }
 
     #[test]
     fn what_is_read_is_what_the_library_reads() {
         let text = r#"{"a":[1,-1,0.5,1e300,18446744073709551615,"\u00e9",true,null,{}],"a b":"x"}"#;
         let expect: Value = serde_json::from_str(text).unwrap();
-        assert_eq!(read(text.as_bytes(), 100).unwrap().0, expect);
+        assert_eq!(read(text.as_bytes(), 100).unwrap(), expect);
         for bad in ["", "{", "[1,]", "1 2", "{\"a\"}", "\"\\ud800\""] {
             assert!(read(bad.as_bytes(), 100).is_err(), "{bad}");
         }
@@ -131,10 +214,25 @@ mod tests {
 
     #[test]
     fn values_beyond_the_bound_are_refused_and_the_bound_is_told() {
-        assert_eq!(read(b"[1,2]", 3).unwrap().0, json!([1, 2]));
+        assert_eq!(read(b"[1,2]", 3).unwrap(), json!([1, 2]));
         let told = read(b"[1,2,3]", 3).unwrap_err().to_string();
         assert!(told.contains("more than 3 values"), "{told}");
         assert!(read(b"{}", OBJECT_COUNTS).is_err());
         assert!(read(b"{}", OBJECT_COUNTS + 1).is_ok());
+    }
+
+    /// What was parsed counted once all of it was there, at half of what it took; what was refused in
+    /// the middle, 280 MB of it, never did.
+    #[test]
+    fn values_count_while_they_are_read_and_until_they_are_gone() {
+        let gauge = Gauge::default();
+        let mut kept = gauge.charge(0);
+        let text = format!("[{}", "{\"\":0},".repeat(10_000));
+        let refused = super::read(text.as_bytes(), 1_000_000, &mut kept);
+        assert!(refused.is_err(), "it has no end");
+        let bytes = gauge.bytes();
+        assert!((6_400_000..7_500_000).contains(&bytes), "{bytes} bytes");
+        drop(kept);
+        assert_eq!(gauge.bytes(), 0);
     }
 }

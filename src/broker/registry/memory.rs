@@ -1,0 +1,70 @@
+//! What the registry takes in memory, about: counted with each change of it.
+
+use std::sync::Arc;
+
+use super::{Registry, TopicMap, Vhost, VhostSpec};
+use crate::access::{Pattern, Permissions, TopicPermissions, User};
+use crate::base::limits::REGISTRY_OVERHEAD_BYTES;
+use crate::base::{Name, shared_text_bytes};
+
+impl Registry {
+    /// What users, permissions, parameters and what is said of vhosts take, about, in bytes, and an import
+    /// that is under way.
+    pub fn kept_bytes(&self) -> u64 {
+        self.kept_bytes + self.importing.bytes()
+    }
+}
+
+/// A user beside its permissions.
+pub(super) fn user(user: &User) -> u64 {
+    let own = size_of::<User>() + size_of_val(user.tags.as_slice());
+    named(&user.name) + own as u64
+}
+
+/// What is said of a vhost.
+pub(super) fn spec(name: &Name, spec: &VhostSpec) -> u64 {
+    let tags: u64 = spec
+        .tags
+        .iter()
+        .map(|tag| shared_text_bytes(tag.len()))
+        .sum();
+    named(name) + spec.description.len() as u64 + tags
+}
+
+/// All that goes with a vhost.
+pub(super) fn vhost(name: &Name, vhost: &Vhost) -> u64 {
+    let permissions = vhost
+        .permissions()
+        .map(|(user, set)| permissions(user, set));
+    let topics = vhost.topic_permissions();
+    let topics = topics.map(|(_, of_user)| topics_of(of_user));
+    spec(name, &vhost.spec) + permissions.sum::<u64>() + topics.sum::<u64>()
+}
+
+/// The permissions of a user in a vhost.
+pub(super) fn permissions(user: &Name, set: &Permissions) -> u64 {
+    let patterns = [&set.configure, &set.write, &set.read];
+    named(user) + patterns.map(Pattern::kept_bytes).iter().sum::<u64>()
+}
+
+/// All topic permissions of a user in a vhost.
+pub(super) fn topics_of(of_user: &Arc<TopicMap>) -> u64 {
+    of_user
+        .iter()
+        .map(|(exchange, set)| topic(exchange, set))
+        .sum()
+}
+
+/// Those for one exchange.
+pub(super) fn topic(exchange: &Name, set: &TopicPermissions) -> u64 {
+    named(exchange) + set.write.kept_bytes() + set.read.kept_bytes()
+}
+
+/// A global parameter.
+pub(super) fn parameter(name: &Name, value: &str) -> u64 {
+    named(name) + value.len() as u64
+}
+
+fn named(name: &Name) -> u64 {
+    REGISTRY_OVERHEAD_BYTES + shared_text_bytes(name.len())
+}
