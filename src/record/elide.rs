@@ -63,10 +63,12 @@ pub fn append(
     }
     elision.push_removed();
     elision.gone.sort_unstable();
-    for body in released {
-        let body = elision.name(body);
-        if elision.gone.binary_search(&body).is_err() {
-            elision.appending.release(body, last);
+    for name in released {
+        // A record that a death of this batch took a body over into has the envelope of that letter, too:
+        // who names it will let it go. What is still called so is not over, whoever had its envelope there.
+        let is_kept = elision.renamed.iter().any(|renamed| renamed.to == name);
+        if !is_kept && elision.gone.binary_search(&name).is_err() {
+            elision.appending.release(name, last);
         }
     }
     elision.renamed

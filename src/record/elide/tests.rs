@@ -169,3 +169,43 @@ fn what_overflows_goes_without_what_made_room_for() {
     ];
     check(records, &[2], &[&["in [2] Named"]], &[]);
 }
+
+/// A record in which a dead letter had its envelope for a moment was let go under the name that its body
+/// has now: that of a record with the envelope of another message, which was damaged once its segment was
+/// rewritten. The simulation of whole brokers found it after a power cut (world 125167,1582,1,254).
+#[test]
+fn a_record_that_is_let_go_takes_no_other_with_it_that_has_its_body_by_now() {
+    let live_bytes = |released: &[u64]| {
+        let options = store::StoreOptions::default();
+        let opened = store::open(SimDisk::default(), options, 1, |_| ()).unwrap();
+        let (journal, mut writer) = opened.start();
+        let records = vec![
+            vec![inserted(&[Q], Body::Named)],
+            vec![inserted(&[OTHER], Body::At(Lsn(2))), removed(Q, 2)],
+            vec![
+                inserted(&[DEAD], Body::At(Lsn(2))),
+                removed(OTHER, 2),
+                inserted(&[Q], Body::Carried),
+            ],
+        ];
+        let last = Lsn(4);
+        let records = (2..).zip(records).map(|(lsn, facts)| Record {
+            lsn: Lsn(lsn),
+            wall: Timestamp(1),
+            facts: facts.into(),
+            named: true,
+        });
+        journal.fill_with(journal.reserve(), |appending| {
+            let released = released.iter().map(|name| Lsn(*name));
+            let renamed = append(appending, &Name::from("v"), records, released, last);
+            assert_eq!(renamed.last().map(|name| name.to), Some(last));
+        });
+        writer.write(Timestamp(1)).unwrap();
+        writer.sync().unwrap();
+        writer.maintain(0).unwrap();
+        journal.stats().live_bytes
+    };
+    let kept = live_bytes(&[]);
+    assert!(kept > 0);
+    assert_eq!(live_bytes(&[3]), kept);
+}
