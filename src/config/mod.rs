@@ -22,6 +22,7 @@ pub use load::{
     Given, changed, default_texts, from_environment, from_file, from_flag, from_state_directory,
     load,
 };
+pub(crate) use settings::GUEST;
 pub use settings::{ANY_VHOST, Settings};
 pub use table::{Key, SettingSyntax, TABLE, find};
 pub use values::{

@@ -13,7 +13,7 @@ use super::values::{
 /// The largest message that the journal takes, in bytes: a segment must have room for it.
 const STORED_MESSAGE_BYTES_MAX: u64 = 1 << 30;
 /// The user of a fresh broker, and its password, where no user is named.
-const GUEST: &str = "guest";
+pub(crate) const GUEST: &str = "guest";
 /// The tag of the first user.
 const ADMINISTRATOR: &str = "administrator";
 /// The longest time that a commit may wait for more to join it.

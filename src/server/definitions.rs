@@ -15,6 +15,7 @@ use crate::broker::Reply;
 use crate::broker::binding::Binding;
 use crate::broker::registry::{Import, RegistryFact};
 use crate::broker::router::BindingsOf;
+use crate::config::GUEST;
 use crate::management::definitions::{self, Broker, ImportStep, Problem, VhostParts};
 use crate::management::{Refusal, Status};
 
@@ -308,10 +309,17 @@ impl DefinitionsFile {
         Ok(Self { file, json })
     }
 
-    /// It names users: then nobody expects another one beside them.
+    /// It names users: then nobody expects another one beside them, unless it says what `guest` may do.
     pub(super) fn has_users(&self) -> bool {
-        let users = self.json.get("users").and_then(Json::as_array);
-        users.is_some_and(|users| !users.is_empty())
+        let entries = |list| {
+            self.json
+                .get(list)
+                .and_then(Json::as_array)
+                .into_iter()
+                .flatten()
+        };
+        let is_guest = |entry: &Json| entry.get("user").is_some_and(|user| user == GUEST);
+        entries("users").next().is_some() && !entries("permissions").any(is_guest)
     }
 
     /// Imports it.

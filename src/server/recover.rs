@@ -51,7 +51,6 @@ pub(super) fn recover(
         why: why.to_string(),
     };
     let disk = BrokerDisk::enter(directory, Missing::Create).map_err(|error| fail(&error))?;
-    keep_private(directory);
     let entry = RecoveryPlan {
         registry,
         core_options: options,
@@ -65,6 +64,8 @@ pub(super) fn recover(
         NotRecovered::Data(why) => fail(&why),
         NotRecovered::Registry(error) => error,
     })?;
+    // What cannot be used is left as it is.
+    keep_private(directory);
     let (segments, facts) = recovered.read;
     tracing::info!(directory = %directory.display(), segments, facts, "journal opened");
     Ok(Recovered {

@@ -74,7 +74,7 @@ fn scram(broker: &RunningBroker, user: &str) -> bool {
 }
 
 fn broker() -> RunningBroker {
-    let broker = RunningBroker::start(&["--user", "ada:lovelace", "--user", "guest:guest"]);
+    let broker = RunningBroker::start(&["--user", "guest:guest", "--user", "ada:lovelace"]);
     let (status, answer) = http(
         broker.http_port,
         "PUT /api/users/imported",

@@ -273,6 +273,7 @@ async fn the_http_api_is_served_over_tls() {
     let authority = Authority::new();
     let broker = start(Settings {
         https: vec!["127.0.0.1:0".parse().unwrap()],
+        user_tags: vec!["ada=management".parse().unwrap()],
         ..authority.settings()
     })
     .await;
