@@ -26,11 +26,19 @@ pub(crate) enum Plant {
     TokenReused,
     /// Where a spilled block lies is forgotten.
     SpilledForgotten,
+    /// The last of several queues that a message is published to gets no copy.
+    CopyForgotten,
+    /// A death by age is not counted where it happened.
+    ExpiryNotCounted,
+    /// What is written counts as durable before it is synced.
+    DurableBeforeSync,
+    /// The pieces of a body that was written while it arrived are let go with its publisher.
+    PiecesReleased,
 }
 
 impl Plant {
     /// All there are.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::OutcomeTwice,
         Self::WakeBeforeDurable,
         Self::CheckpointForgetsHeld,
@@ -41,6 +49,10 @@ impl Plant {
         Self::FailureNotCounted,
         Self::TokenReused,
         Self::SpilledForgotten,
+        Self::CopyForgotten,
+        Self::ExpiryNotCounted,
+        Self::DurableBeforeSync,
+        Self::PiecesReleased,
     ];
 }
 

@@ -1,6 +1,8 @@
 //! What happened, as plain counts. Others read snapshots.
 
 use crate::base::Millis;
+#[cfg(test)]
+use crate::base::plant::{Plant, is_planted};
 use crate::broker::DropCause;
 use crate::deaths::Reason;
 
@@ -108,6 +110,10 @@ pub struct ByReason {
 impl ByReason {
     /// Counts one death.
     pub fn add(&mut self, reason: Reason) {
+        #[cfg(test)]
+        if reason == Reason::Expired && is_planted(Plant::ExpiryNotCounted) {
+            return;
+        }
         match reason {
             Reason::Rejected => self.rejected += 1,
             Reason::Expired => self.expired += 1,

@@ -24,6 +24,8 @@ use crate::base::limits::{
     STREAMING_BODIES_MAX, STREAMING_BYTES_MIN, STREAMING_HEAD_BYTES_MAX,
     STREAMING_UNWRITTEN_BYTES_MAX,
 };
+#[cfg(test)]
+use crate::base::plant::{Plant, is_planted};
 use crate::broker::Command;
 use crate::link::{LinkHandle, Payload};
 use crate::message::{BareLengths, KeyRule, Message, MessageError};
@@ -152,7 +154,12 @@ impl StreamingBody {
             body: u32::try_from(self.walk.finish()? + self.head_bare_bytes()).map_err(long)?,
             whole: u32::try_from(self.bare_bytes).map_err(long)?,
         };
-        let pieces = std::mem::take(&mut self.pieces).into_boxed_slice();
+        let pieces = std::mem::take(&mut self.pieces);
+        #[cfg(test)]
+        if is_planted(Plant::PiecesReleased) {
+            self.pieces.clone_from(&pieces);
+        }
+        let pieces = pieces.into_boxed_slice();
         let tail = std::mem::take(&mut self.tail);
         let body = self.bodies.append_body(pieces, tail.into());
         let name = *body;

@@ -28,6 +28,8 @@ use super::prepare::{Prepared, Recycled};
 use super::random::Random;
 use super::rewrite::Rewrite;
 use super::stats::Counters;
+#[cfg(test)]
+use crate::base::plant::{Plant, is_planted};
 use crate::base::{Lsn, Timestamp};
 
 /// Room for so many waiting records is kept when a burst made more.
@@ -279,6 +281,12 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         let durable = match self.options.sync {
             SyncPolicy::Always => self.progress.synced,
             SyncPolicy::Interval { .. } | SyncPolicy::Never => self.progress.written,
+        };
+        #[cfg(test)]
+        let durable = if is_planted(Plant::DurableBeforeSync) {
+            self.progress.written
+        } else {
+            durable
         };
         self.shared.durable.fetch_max(durable.0, Ordering::AcqRel);
     }

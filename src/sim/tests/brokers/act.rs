@@ -2,7 +2,7 @@
 
 use super::client::{Phase, Role, Session};
 use super::codec::{self, Outcome};
-use super::topology;
+use super::topology::{self, FANOUT};
 use super::world::{Fault, World};
 use crate::base::Name;
 use crate::broker::{Command, QueueCommand, TopologyCommand};
@@ -12,6 +12,8 @@ use crate::wire::HeaderFields;
 const LINKS: usize = 3;
 /// Messages of one world at most.
 const MESSAGES: u64 = 500;
+/// Large ones among them.
+const LARGE_MESSAGES: u64 = 12;
 
 impl World {
     /// A client does something.
@@ -85,7 +87,7 @@ impl World {
 
     fn attach(&mut self, client: usize) {
         let publishes = self.random.one_in(3);
-        let role = |role: &Role| (*role == Role::Publisher) == publishes;
+        let role = |role: &Role| matches!(role, Role::Publisher { .. }) == publishes;
         if self.handles(client, role).len() >= LINKS {
             return;
         }
@@ -95,11 +97,17 @@ impl World {
     }
 
     pub(super) fn attach_to(&mut self, client: usize, publishes: bool, queue: String) {
-        let address = format!("/queues/{queue}");
+        let copies = publishes && self.random.one_in(4);
+        let address = if copies {
+            format!("/exchanges/{FANOUT}")
+        } else {
+            format!("/queues/{queue}")
+        };
         let settled =
             !publishes && !self.quiet && self.trial.has(Fault::Settled) && self.random.one_in(4);
         let role = if publishes {
-            Role::Publisher
+            let copies = if copies { self.topology.copies } else { 1 };
+            Role::Publisher { copies }
         } else {
             let second = !settled && self.random.one_in(3);
             Role::Consumer { queue, second }
@@ -108,11 +116,18 @@ impl World {
     }
 
     pub(super) fn publish(&mut self, client: usize) {
-        let handles = self.handles(client, |role| *role == Role::Publisher);
+        let handles = self.handles(client, |role| matches!(role, Role::Publisher { .. }));
         let Some(handle) = self.random.pick(&handles).copied() else {
             return;
         };
+        let Some((_, Role::Publisher { copies })) = self.link(client, handle) else {
+            return;
+        };
+        let is_large = self.trial.has(Fault::Large)
+            && self.random.one_in(10)
+            && self.ledger.large < LARGE_MESSAGES;
         let bytes = match self.random.below(8) {
+            _ if is_large => 200_000 + usize::try_from(self.random.below(400_000)).unwrap(),
             0 => 700 + usize::try_from(self.random.below(1_500)).unwrap(),
             _ => usize::try_from(self.random.below(400)).unwrap(),
         };
@@ -128,14 +143,16 @@ impl World {
             ttl_ms: ttl.then(|| 1 + u32::try_from(self.random.below(40)).unwrap()),
             ..HeaderFields::default()
         };
-        let id = self.ledger.send(durable);
+        let all_enter = copies == 1 || !self.trial.has(Fault::Queues);
+        let id = self.ledger.send(durable, copies, all_enter);
+        self.ledger.large += u64::from(is_large);
         let payload = codec::message(id, bytes, &header);
         let settled = self.random.one_in(15);
         self.clients[client].send(handle, id, &payload, settled);
     }
 
     fn give_credit(&mut self, client: usize) {
-        let handles = self.handles(client, |role| *role != Role::Publisher);
+        let handles = self.handles(client, |role| !matches!(role, Role::Publisher { .. }));
         let Some(handle) = self.random.pick(&handles).copied() else {
             return;
         };
@@ -172,7 +189,7 @@ impl World {
         let last = (first..=first + most).take_while(same).last().unwrap();
         let second = match &session.links[&handle].role {
             Role::Consumer { second, .. } => *second,
-            Role::Publisher => false,
+            Role::Publisher { .. } => false,
         };
         let outcome = self.outcome();
         let settled: Vec<(u64, String)> = self.clients[client]

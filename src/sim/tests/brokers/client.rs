@@ -11,6 +11,8 @@ use super::codec::{self, Frame, Outcome};
 const WINDOW: u32 = 12;
 /// The largest frame that a client takes and sends, in bytes.
 pub(super) const FRAME_BYTES: usize = 600;
+/// The same where messages are large.
+pub(super) const LARGE_FRAME_BYTES: usize = 32 * 1024;
 
 /// How far a connection is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +42,8 @@ pub(super) enum Event {
         handle: u32,
         id: u32,
         settled: bool,
+        /// This client had let go of the link before: it may be somebody else's by now.
+        stale: bool,
         payload: Vec<u8>,
     },
     /// The broker settled what this client had accepted.
@@ -51,8 +55,8 @@ pub(super) enum Event {
 /// What one end of a link is.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Role {
-    /// To this queue, or by this key.
-    Publisher,
+    /// To this queue, or to all that are copied to.
+    Publisher { copies: usize },
     Consumer {
         queue: String,
         /// Settlements wait for an answer.
@@ -122,6 +126,7 @@ pub(super) struct Client {
     input: BytesMut,
     pub(super) output: Vec<u8>,
     plain: bool,
+    pub(super) frame_bytes: usize,
     links: u32,
 }
 
@@ -130,7 +135,7 @@ pub(super) fn before(a: u32, b: u32) -> bool {
 }
 
 impl Client {
-    pub(super) fn new(plain: bool) -> Self {
+    pub(super) fn new(plain: bool, frame_bytes: usize) -> Self {
         Self {
             phase: Phase::Down,
             session: None,
@@ -138,6 +143,7 @@ impl Client {
             input: BytesMut::new(),
             output: Vec::new(),
             plain,
+            frame_bytes,
             links: 0,
         }
     }
@@ -243,7 +249,7 @@ impl Client {
         let Some(session) = &self.session else {
             return false;
         };
-        let frames = u32::try_from(codec::frames_of(bytes)).unwrap();
+        let frames = u32::try_from(codec::frames_of(bytes, self.frame_bytes)).unwrap();
         let end = session.next_outgoing.wrapping_add(frames);
         session
             .links
@@ -261,7 +267,13 @@ impl Client {
         if !settled {
             session.sent.insert(id, (handle, message));
         }
-        let frames = codec::transfer(&mut self.output, handle, id, payload, settled);
+        let frames = codec::transfer(
+            &mut self.output,
+            (handle, id),
+            payload,
+            settled,
+            self.frame_bytes,
+        );
         session.next_outgoing = session.next_outgoing.wrapping_add(frames);
     }
 
@@ -290,7 +302,7 @@ impl Client {
                 self.on_header()?;
                 continue;
             }
-            let Some(frame) = codec::next_frame(&mut self.input)? else {
+            let Some(frame) = codec::next_frame(&mut self.input, self.frame_bytes)? else {
                 return Ok(());
             };
             let what = format!("{frame:?}");
@@ -305,7 +317,7 @@ impl Client {
             (Phase::Sasl, Some(3)) => Ok(()),
             (Phase::Header, Some(0)) => {
                 self.phase = Phase::Opening;
-                codec::open(&mut self.output);
+                codec::open(&mut self.output, self.frame_bytes);
                 Ok(())
             }
             _ => Err(format!("header {header:?} in {:?}", self.phase)),
@@ -365,7 +377,8 @@ impl Client {
             } => session.on_attach(&name, handle, count),
             Frame::Flow(flow) => session.on_flow(flow),
             Frame::Transfer(transfer) => {
-                let event = session.on_transfer(transfer)?;
+                let is_closing = self.phase != Phase::Up;
+                let event = session.on_transfer(transfer, is_closing)?;
                 self.events.extend(event);
                 self.open_window();
                 Ok(())

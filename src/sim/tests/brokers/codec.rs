@@ -3,7 +3,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::client::{FRAME_BYTES, Role};
+use super::client::Role;
 use crate::wire::frame::{FrameHeader, FrameKind, begin_frame, end_frame};
 use crate::wire::{self, Descriptor, Fields, HeaderFields, Reader, Value};
 
@@ -97,11 +97,11 @@ pub(super) fn sasl_init(out: &mut Vec<u8>, plain: bool) {
     });
 }
 
-pub(super) fn open(out: &mut Vec<u8>) {
+pub(super) fn open(out: &mut Vec<u8>, frame_bytes: usize) {
     write(out, FrameKind::Amqp, 0x10, |out| {
         wire::write_string(out, "simulated");
         wire::write_null(out);
-        wire::write_uint(out, u32::try_from(FRAME_BYTES).unwrap());
+        wire::write_uint(out, u32::try_from(frame_bytes).unwrap());
         3
     });
 }
@@ -194,23 +194,23 @@ pub(super) fn flow(
     });
 }
 
-/// Payload of one frame, in bytes: what a frame may have without what stands before.
-const CHUNK_BYTES: usize = FRAME_BYTES - 60;
+/// What a frame may have in front of its payload, in bytes.
+const FRONT_BYTES: usize = 60;
 
 /// Frames of a message of so many bytes.
-pub(super) fn frames_of(bytes: usize) -> usize {
-    bytes.div_ceil(CHUNK_BYTES).max(1)
+pub(super) fn frames_of(bytes: usize, frame_bytes: usize) -> usize {
+    bytes.div_ceil(frame_bytes - FRONT_BYTES).max(1)
 }
 
 /// Writes a delivery in as many frames as it takes, and tells how many.
 pub(super) fn transfer(
     out: &mut Vec<u8>,
-    handle: u32,
-    id: u32,
+    (handle, id): (u32, u32),
     payload: &[u8],
     settled: bool,
+    frame_bytes: usize,
 ) -> u32 {
-    let chunks: Vec<&[u8]> = payload.chunks(CHUNK_BYTES).collect();
+    let chunks: Vec<&[u8]> = payload.chunks(frame_bytes - FRONT_BYTES).collect();
     for (number, chunk) in chunks.iter().enumerate() {
         let frame_start = begin_frame(out, FrameKind::Amqp, 0);
         list(out, 0x14, |out| {
@@ -265,8 +265,11 @@ pub(super) fn disposition(
 }
 
 /// The next whole frame.
-pub(super) fn next_frame(input: &mut BytesMut) -> Result<Option<Frame>, String> {
-    let header = FrameHeader::parse(input, FRAME_BYTES).map_err(|error| error.to_string())?;
+pub(super) fn next_frame(
+    input: &mut BytesMut,
+    frame_bytes: usize,
+) -> Result<Option<Frame>, String> {
+    let header = FrameHeader::parse(input, frame_bytes).map_err(|error| error.to_string())?;
     let Some(header) = header.filter(|header| header.size <= input.len()) else {
         return Ok(None);
     };
@@ -388,10 +391,20 @@ pub(super) struct SeenMessage {
     pub(super) deaths: Vec<(String, String, u64)>,
 }
 
+/// Messages with so many bytes bear their number in front of their body, too: of a body that the broker
+/// writes while it arrives no more is in memory.
+pub(super) const LARGE_BYTES: usize = 100_000;
+
 /// A message of the simulation: its number, and bytes that follow from it.
 pub(super) fn message(id: u64, bytes: usize, header: &HeaderFields) -> Vec<u8> {
     let mut out = Vec::new();
     wire::write_header(&mut out, header);
+    if bytes >= LARGE_BYTES {
+        list(&mut out, 0x73, |out| {
+            wire::write_ulong(out, id);
+            1
+        });
+    }
     wire::write_descriptor(&mut out, 0x75);
     wire::write_binary(&mut out, &body(id, bytes));
     out
@@ -400,11 +413,18 @@ pub(super) fn message(id: u64, bytes: usize, header: &HeaderFields) -> Vec<u8> {
 fn body(id: u64, bytes: usize) -> Vec<u8> {
     let mut body = id.to_be_bytes().to_vec();
     let salt = id.to_le_bytes()[0];
-    body.extend((0..bytes).map(|at| at.to_le_bytes()[0].wrapping_mul(31).wrapping_add(salt)));
+    let pattern: Vec<u8> = (0..=u8::MAX)
+        .map(|at| at.wrapping_mul(31).wrapping_add(salt))
+        .collect();
+    while body.len() < bytes + 8 {
+        let rest = bytes + 8 - body.len();
+        body.extend_from_slice(&pattern[..rest.min(pattern.len())]);
+    }
     body
 }
 
-/// The number of the message with this bare message, if it is one of the simulation and whole.
+/// The number of the message with this bare message, if it is one of the simulation and whole; of a large
+/// one the front alone will do.
 pub(super) fn id_of(bare: &[u8]) -> Result<u64, String> {
     let wrong = |_| {
         format!(
@@ -412,11 +432,22 @@ pub(super) fn id_of(bare: &[u8]) -> Result<u64, String> {
             &bare[..bare.len().min(40)]
         )
     };
-    let mut described = Reader::new(bare).described().map_err(wrong)?;
+    let mut reader = Reader::new(bare);
+    let mut described = reader.described().map_err(wrong)?;
+    let mut front = None;
+    if described.descriptor == Descriptor::Code(0x73) {
+        let mut fields = described.value.list().map_err(wrong)?;
+        front = fields.ulong().map_err(wrong)?;
+        let rest = reader.rest();
+        if let (Some(id), true) = (front, rest.is_empty()) {
+            return Ok(id);
+        }
+        described = Reader::new(rest).described().map_err(wrong)?;
+    }
     let data = described.value.binary().map_err(wrong)?;
     let id = data.first_chunk().ok_or("a body without a number")?;
     let id = u64::from_be_bytes(*id);
-    if data != body(id, data.len() - 8) {
+    if data != body(id, data.len() - 8) || front.is_some_and(|front| front != id) {
         return Err(format!("the body of message {id} is damaged"));
     }
     Ok(id)

@@ -1,4 +1,5 @@
-//! What the world knows of each message that it sent, and what must be true of it.
+//! What the world knows of each message that it sent, and what must be true of it. A message that is
+//! published to several queues has a copy in each; copies cannot be told apart.
 
 use std::collections::BTreeMap;
 
@@ -30,12 +31,16 @@ pub(super) type Present = BTreeMap<u64, Vec<MessagePlace>>;
 pub(super) struct Known {
     durable: bool,
     told: Option<Outcome>,
-    /// A consumer accepted it, or got it settled.
-    may_go: bool,
-    /// The broker confirmed that it is settled.
-    confirmed: bool,
-    /// It was not there when the node started that runs now.
-    gone_before: bool,
+    /// Copies that can be there: one for each queue that it was published to.
+    copies: usize,
+    /// All of them enter, or it is not accepted.
+    all_enter: bool,
+    /// Times that a consumer accepted it, or got it settled.
+    may_go: usize,
+    /// Times that the broker confirmed that it is settled.
+    confirmed: usize,
+    /// Copies that were there when the node started that runs now, if it was sent before.
+    at_start: Option<usize>,
     /// Times it certainly failed since the node started.
     failures: u32,
     /// Times a consumer may have rejected it, by queue.
@@ -58,6 +63,8 @@ pub(super) struct Ledger {
     /// What was counted before the first look at the node that runs now.
     pub(super) base: Counted,
     pub(super) told_accepted: u64,
+    /// Messages sent that are written while they arrive, if they are durable.
+    pub(super) large: u64,
     /// The message that a replay tells about on stderr.
     pub(super) watched: Option<u64>,
     pub(super) deliveries: u64,
@@ -83,10 +90,14 @@ pub(super) fn story(history: &History) -> Result<Story, String> {
 }
 
 impl Ledger {
-    pub(super) fn send(&mut self, durable: bool) -> u64 {
+    /// A message is published to so many queues, of which none can be gone when it comes if
+    /// `all_enter`.
+    pub(super) fn send(&mut self, durable: bool, copies: usize, all_enter: bool) -> u64 {
         let id = self.messages.len() as u64 + 1;
         let known = Known {
             durable,
+            copies,
+            all_enter,
             ..Known::default()
         };
         self.messages.insert(id, known);
@@ -118,18 +129,27 @@ impl Ledger {
         known.ok_or_else(|| format!("message {id} was never sent"))
     }
 
-    /// A consumer got a message.
-    pub(super) fn deliver(&mut self, seen: &SeenMessage, settled: bool) -> Result<(), String> {
+    /// A consumer got a message. One that had let go of it (`stale`) may get it late, after others had it.
+    pub(super) fn deliver(
+        &mut self,
+        seen: &SeenMessage,
+        settled: bool,
+        stale: bool,
+    ) -> Result<(), String> {
         self.deliveries += 1;
         self.tell_of(seen.id, seen);
         let known = self.known(seen.id)?;
-        if known.confirmed {
+        if stale {
+            known.may_go += usize::from(settled);
+            return Ok(());
+        }
+        if known.confirmed >= known.copies {
             return Err(format!(
                 "message {} is settled, and came once more",
                 seen.id
             ));
         }
-        if seen.delivery_count < known.failures {
+        if known.copies == 1 && seen.delivery_count < known.failures {
             return Err(format!(
                 "message {} failed {} times, and its delivery-count is {}",
                 seen.id, known.failures, seen.delivery_count
@@ -144,7 +164,7 @@ impl Ledger {
                 ));
             }
         }
-        known.may_go |= settled;
+        known.may_go += usize::from(settled);
         let again = seen.delivery_count > 0;
         self.redeliveries += u64::from(again);
         Ok(())
@@ -158,7 +178,7 @@ impl Ledger {
             *known.rejected.entry(queue.to_owned()).or_default() += 1;
         };
         match outcome {
-            Outcome::Accepted => known.may_go = true,
+            Outcome::Accepted => known.may_go += 1,
             Outcome::Released => {}
             Outcome::Rejected => {
                 reject(known);
@@ -183,7 +203,7 @@ impl Ledger {
     pub(super) fn confirm(&mut self, id: u64) {
         self.tell_of(id, &"confirmed");
         if let Ok(known) = self.known(id) {
-            known.confirmed = true;
+            known.confirmed += 1;
         }
     }
 
@@ -193,17 +213,16 @@ impl Ledger {
             self.tell_of(id, &present.get(&id));
         }
         self.check_places(present)?;
-        let absent = |(id, known): &(&u64, &Known)| !known.gone_before && !present.contains_key(id);
-        let (mut missing, mut unexplained, mut unknown) = (0, 0, 0);
+        let (mut missing, mut most, mut unexplained) = (0, 0, 0);
         let mut examples = Vec::new();
-        for (id, known) in self.messages.iter().filter(absent) {
-            if known.told != Some(Outcome::Accepted) {
-                unknown += 1;
-                continue;
-            }
-            missing += 1;
-            if !known.may_go {
-                unexplained += 1;
+        for (id, known) in &self.messages {
+            let here = present.get(id).map_or(0, Vec::len);
+            let (least, at_most) = known.entered();
+            let gone = least.saturating_sub(here);
+            missing += gone as u64;
+            most += at_most.saturating_sub(here) as u64;
+            if gone > known.may_go {
+                unexplained += (gone - known.may_go) as u64;
                 examples.push(*id);
             }
         }
@@ -218,9 +237,9 @@ impl Ledger {
                 "{unexplained} messages are missing that nobody settled, {counted:?}: {examples:?}"
             ));
         }
-        if gone < missing || gone > missing + unknown {
+        if gone < missing || gone > most {
             return Err(format!(
-                "{missing} messages are missing, and {unknown} that were not accepted; {counted:?}"
+                "{missing} to {most} messages are missing, {counted:?}"
             ));
         }
         Ok(())
@@ -228,11 +247,12 @@ impl Ledger {
 
     fn check_places(&mut self, present: &Present) -> Result<(), String> {
         for (id, places) in present {
-            if places.len() > 1 {
+            let known = self.known(*id)?;
+            let (copies, confirmed) = (known.copies, known.confirmed);
+            if places.len() > copies {
                 return Err(format!("message {id} is there twice: {places:?}"));
             }
-            let known = self.known(*id)?;
-            if known.confirmed {
+            if places.len() + confirmed > copies {
                 return Err(format!("message {id} is settled, and is there: {places:?}"));
             }
             for place in places {
@@ -256,20 +276,23 @@ impl Ledger {
         if let Some(id) = self.watched {
             self.tell_of(id, &("restart", before.get(&id), after.get(&id)));
         }
-        let mut lost = Vec::new();
+        let (mut lost, mut lost_count) = (Vec::new(), 0);
         for (id, known) in &mut self.messages {
-            let must_be = known.durable
-                && known.told == Some(Outcome::Accepted)
-                && !known.may_go
-                && before.contains_key(id);
-            if must_be && !after.contains_key(id) {
+            let [before, after] = [before, after].map(|all| all.get(id).map_or(0, Vec::len));
+            let must_be = known.durable && known.told == Some(Outcome::Accepted);
+            // Of what consumers accepted, some may have been gone before: these are not there twice.
+            let may_go = known
+                .may_go
+                .saturating_sub(known.copies - before.min(known.copies));
+            if must_be && after + may_go < before {
                 lost.push(*id);
+                lost_count += (before - after - may_go) as u64;
             }
-            known.gone_before = !after.contains_key(id);
+            known.at_start = Some(after);
             known.failures = 0;
             known.story = None;
         }
-        if lost.len() as u64 > presettled + base.drops {
+        if lost_count > presettled + base.drops {
             return Err(format!("a start lost accepted messages: {lost:?}"));
         }
         self.check_places(after)
@@ -282,10 +305,23 @@ impl Ledger {
 }
 
 impl Known {
+    /// How many copies were in queues since the node started that runs now: at least, and at most.
+    fn entered(&self) -> (usize, usize) {
+        if let Some(at_start) = self.at_start {
+            return (at_start, at_start);
+        }
+        let least = match (&self.told, self.all_enter) {
+            (Some(Outcome::Accepted), true) => self.copies,
+            (Some(Outcome::Accepted), false) => 1,
+            _ => 0,
+        };
+        (least, self.copies)
+    }
+
     /// What a history says only ever grows, and is not more than what can have been.
     fn follow(&mut self, id: u64, place: &MessagePlace) -> Result<(), String> {
         let Some(story) = &place.history else {
-            if self.story.is_some() {
+            if self.story.is_some() && self.copies == 1 {
                 return Err(format!("message {id} has no history any more: {place:?}"));
             }
             return Ok(());
@@ -298,7 +334,7 @@ impl Known {
                 ));
             }
         }
-        if let Some(before) = &self.story {
+        if let Some(before) = self.story.as_ref().filter(|_| self.copies == 1) {
             let fell = before.deaths.iter().any(|(key, count)| {
                 let now = story.deaths.get(key);
                 now.is_none_or(|now| now < count)

@@ -31,6 +31,8 @@ use crate::store::{self, GroupCommit, StoreState};
 
 /// Messages of up to so many bytes are taken.
 const MESSAGE_BYTES_MAX: u64 = 4 * 1024;
+/// The same where messages are large.
+const LARGE_MESSAGE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// How long memory is not looked at when nothing is to leave it, in milliseconds.
 const LOOK_MS: u64 = 1_000;
@@ -82,6 +84,18 @@ pub(super) struct MachineShape {
     pub(super) memory_budget: u64,
     pub(super) checkpoint_bytes: u64,
     pub(super) block_shift: u32,
+    /// Some messages are so large that they are written while they arrive.
+    pub(super) large: bool,
+}
+
+impl MachineShape {
+    const fn message_bytes_max(self) -> u64 {
+        if self.large {
+            LARGE_MESSAGE_BYTES_MAX
+        } else {
+            MESSAGE_BYTES_MAX
+        }
+    }
 }
 
 pub(super) type SimVhost = Vhost<SimDisk>;
@@ -116,10 +130,10 @@ pub(super) struct Done {
     pub(super) spills: u64,
 }
 
-fn store_options() -> store::StoreOptions {
+fn store_options(shape: MachineShape) -> store::StoreOptions {
     store::StoreOptions {
         device_block_bytes: 512,
-        segment_bytes: 16 * 1024,
+        segment_bytes: if shape.large { 640 } else { 16 } * 1024,
         rewrite_below_percent: 60,
         ..store::StoreOptions::default()
     }
@@ -156,7 +170,7 @@ fn first_facts() -> Vec<RegistryFact> {
     ]
 }
 
-fn gateway_options() -> GatewayOptions {
+fn gateway_options(shape: MachineShape) -> GatewayOptions {
     GatewayOptions {
         link: LinkOptions {
             identity: Identity {
@@ -174,7 +188,7 @@ fn gateway_options() -> GatewayOptions {
             has_anonymous: true,
         },
         secret: Secret([9; SECRET_BYTES]),
-        message_bytes_max: MESSAGE_BYTES_MAX,
+        message_bytes_max: shape.message_bytes_max(),
         key_rule: KeyRule::Specification,
         auto_create: Vec::new(),
         temporary_prefix: "amq.gen-".to_owned(),
@@ -193,7 +207,7 @@ impl Machine {
         let entry = RecoveryPlan {
             registry: Registry::new(Name::from(DEFAULT_VHOST), []),
             core_options: core_options(shape),
-            store_options: store_options(),
+            store_options: store_options(shape),
             group_commit: GroupCommit::new(GroupCommit::DELAY_US_DEFAULT),
             seed: 7,
             clock: clock.clone(),
@@ -212,7 +226,7 @@ impl Machine {
         })?;
         let store = recovered.store;
         let bodies: Arc<dyn Bodies> = Arc::<Store<SimDisk>>::clone(&store);
-        let environment = Environment::new(recovered.registry, gateway_options());
+        let environment = Environment::new(recovered.registry, gateway_options(shape));
         let place = SpillTarget::Journal(Arc::clone(&store));
         let node = Arc::new(Node {
             clock: clock.clone(),
@@ -220,7 +234,7 @@ impl Machine {
             vhosts: Arc::default(),
             store: Some(Arc::clone(&store)),
             pager: Arc::new(Pager::new(place, shape.memory_budget)),
-            partials: Arc::new(Partials::new(MESSAGE_BYTES_MAX)),
+            partials: Arc::new(Partials::new(shape.message_bytes_max())),
             alarms: Arc::default(),
             failure: Arc::default(),
             core_options: core_options(shape)(&Name::default()),
@@ -249,6 +263,10 @@ impl Machine {
             look_at: Millis(0),
             done: Done::default(),
         })
+    }
+
+    pub(super) const fn has_large(&self) -> bool {
+        self.shape.large
     }
 
     pub(super) fn now(&self) -> Now {
@@ -401,8 +419,10 @@ impl Machine {
     }
 
     pub(super) fn alarm(&mut self) {
+        // What arrives of large messages alone must not raise it: then nothing of them is read.
+        let arriving_bytes = if self.shape.large { 16 << 20 } else { 0 };
         let _ = self.watch.look(Limits {
-            memory_bytes: self.shape.memory_budget * 4,
+            memory_bytes: self.shape.memory_budget * 4 + arriving_bytes,
             disk_free_bytes: 0,
         });
     }

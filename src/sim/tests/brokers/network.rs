@@ -15,6 +15,9 @@ use crate::store::sim_disk::SimDisk;
 /// What the system keeps of what a peer does not read, in bytes.
 const SOCKET_BYTES: usize = 6_000;
 
+/// See [`Socket::scale`].
+const LARGE_SCALE: usize = 16;
+
 /// One direction of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Pipe {
@@ -24,8 +27,8 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    fn room(&self) -> usize {
-        SOCKET_BYTES.saturating_sub(self.bytes)
+    fn room(&self, scale: usize) -> usize {
+        (SOCKET_BYTES * scale).saturating_sub(self.bytes)
     }
 
     pub(super) fn push(&mut self, at: Millis, bytes: &[u8]) {
@@ -82,6 +85,8 @@ pub(super) struct Socket {
     woken: bool,
     /// The broker has left it.
     pub(super) over: bool,
+    /// How much more moves at a time than where messages are small.
+    scale: usize,
 }
 
 impl Socket {
@@ -101,6 +106,7 @@ impl Socket {
             timer: Millis(0),
             woken: true,
             over: false,
+            scale: if machine.has_large() { LARGE_SCALE } else { 1 },
         }
     }
 
@@ -122,7 +128,7 @@ impl Socket {
     fn can_write(&self, now: Millis) -> bool {
         self.output.unwritten() > 0
             && self.stalled <= now
-            && (self.down.room() > 0 || self.cut.is_some())
+            && (self.down.room(self.scale) > 0 || self.cut.is_some())
     }
 
     fn can_read(&self, now: Millis) -> bool {
@@ -161,9 +167,9 @@ impl Socket {
             let room = if self.cut.is_some() {
                 rest.len()
             } else {
-                self.down.room()
+                self.down.room(self.scale)
             };
-            let most = rest.len().min(room).min(fragment(random));
+            let most = rest.len().min(room).min(self.scale * fragment(random));
             if self.cut.is_none() {
                 let at = now.mono.plus(random.below(4));
                 self.down.push(at, &rest[..most]);
@@ -175,7 +181,7 @@ impl Socket {
         }
         let may_read = self.can_read(now.mono) && !self.connection.is_heavy();
         if may_read && self.connection.wants_input() {
-            let bytes = self.up.pull(now.mono, fragment(random));
+            let bytes = self.up.pull(now.mono, self.scale * fragment(random));
             self.input.extend_from_slice(&bytes);
         }
         if self.timer <= now.mono {

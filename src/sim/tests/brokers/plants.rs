@@ -1,4 +1,4 @@
-//! Ten faults, planted one by one: the simulator finds each of them.
+//! Faults, planted one by one: the simulator finds each of them.
 
 use super::run::run;
 use super::world::Trial;

@@ -56,7 +56,7 @@ impl Session {
             return Ok(());
         };
         match link.role {
-            Role::Publisher => {
+            Role::Publisher { .. } => {
                 let count = count.unwrap_or(0);
                 link.limit = count.wrapping_add(credit.unwrap_or(0));
             }
@@ -75,7 +75,11 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn on_transfer(&mut self, transfer: Incoming) -> Result<Option<Event>, String> {
+    pub(super) fn on_transfer(
+        &mut self,
+        transfer: Incoming,
+        is_closing: bool,
+    ) -> Result<Option<Event>, String> {
         if self.next_incoming == self.incoming_end {
             return Err("[AMQP 2.5.6] a transfer beyond the session's window".to_owned());
         }
@@ -119,7 +123,8 @@ impl Session {
             return Ok(None);
         }
         let message = codec::read_message(&payload)?.id;
-        if !settled && !link.detaching && !self.ending {
+        let stale = is_closing || link.detaching || self.ending;
+        if !settled && !stale {
             let mut held = self.held.values();
             if held.any(|held| held.handle == own && held.tag == tag) {
                 return Err("a delivery-tag is used twice".to_owned());
@@ -140,6 +145,7 @@ impl Session {
             handle: own,
             id,
             settled,
+            stale,
             payload,
         }))
     }

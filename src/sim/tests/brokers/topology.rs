@@ -1,5 +1,5 @@
 //! What is declared in a simulated world: queues of all kinds, each with at most one way out for what
-//! dies in it, so that a message is in one place at a time.
+//! dies in it, so that a copy of a message is in one place at a time; and an exchange that copies to some.
 
 use super::machine::Machine;
 use crate::base::{Name, Random};
@@ -10,10 +10,15 @@ use crate::wire::Value;
 /// The direct exchange of dead letters; each queue is bound to it by its own name.
 const EXCHANGE: &str = "dead";
 
+/// The exchange that gives each of the first queues a copy.
+pub(super) const FANOUT: &str = "copies";
+
 /// Queues of one world.
 #[derive(Clone, Debug)]
 pub(super) struct Topology {
     pub(super) queues: Vec<Declared>,
+    /// How many of them [`FANOUT`] copies to.
+    pub(super) copies: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -34,23 +39,25 @@ impl Topology {
             name: name.clone(),
             arguments: arguments(random, &names, number),
         });
-        Self {
-            queues: queues.collect(),
-        }
+        let queues = queues.collect();
+        let copies = 2 + usize::try_from(random.below(2)).unwrap();
+        Self { queues, copies }
     }
 
     /// Declares what is missing of it.
     pub(super) fn declare(&self, machine: &Machine) -> Result<(), String> {
-        let reply = machine.ask(Command::Topology(TopologyCommand::ExchangeDeclare {
-            name: Name::from(EXCHANGE),
-            kind: Name::from("direct"),
-            durable: true,
-            auto_delete: false,
-            internal: false,
-            arguments: Vec::new(),
-        }))?;
-        expect(&reply, matches!(reply, Reply::ExchangeDeclared { .. }))?;
-        for queue in &self.queues {
+        for (name, kind) in [(EXCHANGE, "direct"), (FANOUT, "fanout")] {
+            let reply = machine.ask(Command::Topology(TopologyCommand::ExchangeDeclare {
+                name: Name::from(name),
+                kind: Name::from(kind),
+                durable: true,
+                auto_delete: false,
+                internal: false,
+                arguments: Vec::new(),
+            }))?;
+            expect(&reply, matches!(reply, Reply::ExchangeDeclared { .. }))?;
+        }
+        for (number, queue) in self.queues.iter().enumerate() {
             let reply = machine.ask(Command::Queue(QueueCommand::Declare {
                 connection: None,
                 name: Name::from(&*queue.name),
@@ -60,14 +67,21 @@ impl Topology {
                 arguments: queue.arguments.clone(),
             }))?;
             expect(&reply, matches!(reply, Reply::QueueDeclared { .. }))?;
-            let reply = machine.ask(Command::Topology(TopologyCommand::Bind {
-                connection: None,
-                source: Name::from(EXCHANGE),
-                destination: Destination::Queue(Name::from(&*queue.name)),
-                key: Name::from(&*queue.name),
-                arguments: Vec::new(),
-            }))?;
-            expect(&reply, matches!(reply, Reply::Done { .. }))?;
+            let sources: &[&str] = if number < self.copies {
+                &[EXCHANGE, FANOUT]
+            } else {
+                &[EXCHANGE]
+            };
+            for source in sources {
+                let reply = machine.ask(Command::Topology(TopologyCommand::Bind {
+                    connection: None,
+                    source: Name::from(*source),
+                    destination: Destination::Queue(Name::from(&*queue.name)),
+                    key: Name::from(&*queue.name),
+                    arguments: Vec::new(),
+                }))?;
+                expect(&reply, matches!(reply, Reply::Done { .. }))?;
+            }
         }
         Ok(())
     }

@@ -1,20 +1,21 @@
 //! The world of one seed: a machine, its clients, the network between them, and what goes wrong.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-use super::client::{Client, Event};
+use super::client::{Client, Event, FRAME_BYTES, LARGE_FRAME_BYTES};
 use super::codec;
 use super::ledger::{Counted, Ledger, MessagePlace, Present, story};
 use super::machine::{Done, Machine, MachineShape, SimClock};
 use super::network::Socket;
 use super::topology::Topology;
-use crate::base::{Position, Random};
-use crate::broker::queue::MessageState;
+use crate::base::{Position, QueueId, Random};
+use crate::broker::queue::{MessageState, Queue};
 use crate::broker::{Core, DropCause};
+use crate::message::Message;
 use crate::store::sim_disk::{Crash, Faults, SimDisk};
-use crate::store::{self, DiskErrorKind, StoreState};
+use crate::store::{self, DiskErrorKind, Journal, ReadError, StoreState};
 
 /// Steps whose descriptions are kept for the report of a failure.
 const TRACED: usize = 30;
@@ -42,10 +43,12 @@ pub(super) enum Fault {
     Queues,
     /// Consumers whose deliveries are sent settled.
     Settled,
+    /// Some messages are so large that they are written while they arrive.
+    Large,
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Cut,
         Self::Crash,
         Self::Disk,
@@ -55,6 +58,7 @@ impl Fault {
         Self::Policy,
         Self::Queues,
         Self::Settled,
+        Self::Large,
     ];
 
     const fn bit(self) -> u32 {
@@ -78,7 +82,12 @@ impl Trial {
         let mut random = Random::new(seed ^ 0x0007_41a1);
         let mut faults = 0;
         for fault in Fault::ALL {
-            if !random.one_in(3) {
+            let has = if fault == Fault::Large {
+                random.one_in(5) // it takes long
+            } else {
+                !random.one_in(3)
+            };
+            if has {
                 faults |= fault.bit();
             }
         }
@@ -132,6 +141,8 @@ pub(super) struct World {
     /// The faults are over: everything is to drain.
     pub(super) quiet: bool,
     pub(super) crashes: u64,
+    /// What [`sums`] said of each queue when the node started that runs now.
+    sums: BTreeMap<QueueId, i64>,
     done: Done,
 }
 
@@ -178,11 +189,19 @@ impl World {
             },
             checkpoint_bytes: 1_000 + random.below(20_000),
             block_shift: 1 + u32::try_from(random.below(5)).unwrap(),
+            large: trial.has(Fault::Large),
         };
         let topology = Topology::random(&mut random);
         let machine = Machine::start(SimDisk::default(), shape, Arc::clone(&clock))?;
         topology.declare(&machine)?;
-        let clients = (0..trial.clients).map(|_| Client::new(random.one_in(2)));
+        let clients = (0..trial.clients).map(|_| {
+            let frame_bytes = if shape.large {
+                LARGE_FRAME_BYTES
+            } else {
+                FRAME_BYTES
+            };
+            Client::new(random.one_in(2), frame_bytes)
+        });
         let clients = clients.collect();
         Ok(Self {
             trial,
@@ -204,6 +223,7 @@ impl World {
             trace: VecDeque::new(),
             quiet: false,
             crashes: 0,
+            sums: BTreeMap::new(),
             done: Done::default(),
             random,
         })
@@ -365,10 +385,13 @@ impl World {
             match event {
                 Event::Told { message, outcome } => self.ledger.tell(message, outcome)?,
                 Event::Delivery {
-                    settled, payload, ..
+                    settled,
+                    stale,
+                    payload,
+                    ..
                 } => {
                     let seen = codec::read_message(&payload)?;
-                    self.ledger.deliver(&seen, settled)?;
+                    self.ledger.deliver(&seen, settled, stale)?;
                 }
                 Event::Confirmed { message } => {
                     self.ledger.confirm(message);
@@ -425,7 +448,7 @@ impl World {
                 self.note(&format!("the wall clock jumps by {hours} hours"));
                 self.clock.jump_ms(hours * 3_600_000);
             }
-            Fault::Memory | Fault::Settled => {}
+            Fault::Memory | Fault::Settled | Fault::Large => {}
             Fault::Policy => self.change_policy()?,
             Fault::Queues => self.change_queue()?,
         }
@@ -458,7 +481,10 @@ impl World {
     /// The node dies, and another one starts on what its disk holds.
     pub(super) fn crash(&mut self) -> Result<(), String> {
         self.crashes += 1;
-        let before = present(&self.machine)?;
+        if self.random.one_in(3) {
+            self.break_off()?;
+        }
+        let before = present(&self.machine, false)?;
         let counted = self.counted()?;
         let kind = if self.random.one_in(2) {
             Crash::Process
@@ -474,11 +500,35 @@ impl World {
         self.add_done();
         let started = Machine::start(disk, self.shape, Arc::clone(&self.clock));
         self.machine = started.map_err(|why| format!("no start: {why}"))?;
-        let after = present(&self.machine)?;
+        self.sums = self.machine.look(sums)?;
+        let after = present(&self.machine, true)?;
         let base = self.counted()?;
         let presettled = counted.presettled;
         self.ledger.restart(&before, &after, presettled, base)?;
         self.topology.declare(&self.machine)
+    }
+
+    /// The disk is gone in the middle of a commit, or of what else it is asked for; clients hear what
+    /// they are told then.
+    fn break_off(&mut self) -> Result<(), String> {
+        let at = 1 + self.random.below(8);
+        self.note(&format!("it breaks off at operation {at} of the disk"));
+        self.machine.disk.set_faults(Faults {
+            off_at_operation: Some(at),
+            ..Faults::default()
+        });
+        self.machine.evict();
+        self.machine.checkpoint();
+        self.machine.commit();
+        self.clock.advance_us(5_000);
+        for at in (0..self.sockets.len()).rev() {
+            if self.sockets[at].is_ready(self.machine.now().mono) {
+                self.turn(at);
+            }
+            self.clock.advance_us(5_000);
+            self.read(at)?;
+        }
+        Ok(())
     }
 
     fn add_done(&mut self) {
@@ -524,7 +574,7 @@ impl World {
 
     /// Looks at everything.
     pub(super) fn check(&mut self) -> Result<(), String> {
-        let present = present(&self.machine)?;
+        let present = present(&self.machine, self.step.is_multiple_of(4 * LOOK_STEPS))?;
         let counted = self.counted()?;
         if self.ledger.watched.is_some() {
             let store = &self.machine.store;
@@ -536,6 +586,15 @@ impl World {
             );
         }
         self.ledger.check(&present, counted)?;
+        for (queue, sum) in self.machine.look(sums)? {
+            let before = self.sums.get(&queue).copied().unwrap_or(0);
+            if sum != before {
+                return Err(format!(
+                    "of {queue:?} {} more messages are counted as gone or are there than entered",
+                    sum - before
+                ));
+            }
+        }
         if self.random.one_in(5) {
             self.check_start()?;
         }
@@ -547,8 +606,41 @@ impl World {
     }
 }
 
+/// By queue: messages that are there, were accepted, died or were dropped, less those that entered. A node
+/// counts from its start on.
+fn sums(core: &Core) -> BTreeMap<QueueId, i64> {
+    let sum = |queue: &Queue| {
+        let counters = &queue.counters;
+        let kinds = counters.drops.kinds().iter();
+        let dropped = kinds.filter(|kind| kind.reason.is_none());
+        let dropped: u64 = dropped.map(|kind| kind.count).sum();
+        // Those that wait have died, and are there.
+        let gone = counters.accepted + counters.dead.total() + dropped;
+        let gone = gone.cast_signed() - queue.pending.len().cast_signed();
+        queue.messages.live().cast_signed() + gone - counters.entered.cast_signed()
+    };
+    core.queues().map(|queue| (queue.id, sum(queue))).collect()
+}
+
+/// The number of a message; `is_deep` reads its body, too, if that is on disk alone.
+fn number_of(machine: &Machine, message: &Message, is_deep: bool) -> Result<u64, String> {
+    let Some(body) = message.blob() else {
+        return codec::id_of(&message.whole());
+    };
+    let id = codec::id_of(message.bare())?;
+    if is_deep {
+        match machine.store.journal().read(**body) {
+            Ok(bare) => codec::id_of(&bare)?,
+            // Nobody was told that it is there.
+            Err(ReadError::NotWritten(_)) => id,
+            Err(error) => return Err(format!("the body of message {id} is not there: {error}")),
+        };
+    }
+    Ok(id)
+}
+
 /// Every message of every queue.
-pub(super) fn present(machine: &Machine) -> Result<Present, String> {
+pub(super) fn present(machine: &Machine, is_deep: bool) -> Result<Present, String> {
     let mut present = Present::new();
     let queues: Vec<(String, u64)> = machine.look(|core| {
         let queues = core.queues();
@@ -564,7 +656,7 @@ pub(super) fn present(machine: &Machine) -> Result<Present, String> {
             let piece = piece.map_err(|_| "the vhost failed")?;
             found += piece.messages.len() as u64;
             for seen in piece.messages {
-                let id = codec::id_of(seen.message.bare())?;
+                let id = number_of(machine, &seen.message, is_deep)?;
                 let history = seen.message.history().map(|history| story(history));
                 present.entry(id).or_default().push(MessagePlace {
                     queue: queue.clone(),
