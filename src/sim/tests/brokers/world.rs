@@ -15,7 +15,7 @@ use crate::broker::queue::{MessageState, Queue};
 use crate::broker::{Core, DropCause};
 use crate::message::Message;
 use crate::store::sim_disk::{Crash, Faults, SimDisk};
-use crate::store::{self, DiskErrorKind, Journal, ReadError, StoreState};
+use crate::store::{self, DiskErrorKind, ReadError, StoreState};
 
 /// Steps whose descriptions are kept for the report of a failure.
 const TRACED: usize = 30;
