@@ -2,8 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use super::client::{Event, HeldDelivery, Role, Session, before};
+use super::client::{Event, HeldDelivery, Link, Role, Session, before};
 use super::codec::{self, FlowState, Incoming, Outcome};
+
+impl Link {
+    /// A delivery uses one credit.
+    fn begin_delivery(&mut self) -> Result<(), String> {
+        if self.count == self.limit {
+            return Err("[AMQP 2.6.7] a delivery beyond the link's credit".to_owned());
+        }
+        self.count = self.count.wrapping_add(1);
+        self.draining &= self.count != self.limit;
+        Ok(())
+    }
+}
 
 impl Session {
     /// The messages that come back as failed when the session goes now. Those of links that detach
@@ -104,11 +116,7 @@ impl Session {
                 (id, settled, tag, payload)
             } else {
                 let id = transfer.id.ok_or("a delivery without delivery-id")?;
-                if link.count == link.limit {
-                    return Err("[AMQP 2.6.7] a delivery beyond the link's credit".to_owned());
-                }
-                link.count = link.count.wrapping_add(1);
-                link.draining &= link.count != link.limit;
+                link.begin_delivery()?;
                 if self
                     .expected_delivery
                     .is_some_and(|expected| expected != id)
