@@ -24,6 +24,7 @@ macro_rules! ranks {
         enum Order { $($name,)* }
 
         /// The names of all ranks, the first that may be taken first.
+        #[cfg(any(debug_assertions, test))]
         pub(super) const NAMES: &[&str] = &[$(stringify!($name)),*];
 
         $(

@@ -1,6 +1,7 @@
 //! One binding, and the places that equal bindings lead to.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::base::limits::BINDING_OVERHEAD_BYTES;
 use crate::base::{Account, ExchangeId, Gauge, Name, QueueId, shared_text_bytes};
@@ -10,7 +11,7 @@ use super::Destination;
 use super::argument_value::{echoed_arguments, kept_bytes};
 
 /// A binding; two with different arguments are two bindings.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Binding {
     /// The exchange that messages come from.
     pub source: Name,
@@ -22,6 +23,25 @@ pub struct Binding {
     pub arguments: Vec<(Name, Value)>,
     /// Where its memory is counted, once an exchange has it.
     pub account: Account,
+}
+
+/// What the binding is; where its memory is counted is no part of that.
+impl fmt::Debug for Binding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            source,
+            destination,
+            key,
+            arguments,
+            account: _,
+        } = self;
+        f.debug_struct("Binding")
+            .field("source", source)
+            .field("destination", destination)
+            .field("key", key)
+            .field("arguments", arguments)
+            .finish()
+    }
 }
 
 impl Binding {
