@@ -103,7 +103,7 @@ fn a_reader_that_stops_before_a_million_is_not_read_ahead_for() {
 const PARTS_MAX_MIB: u64 = 600;
 
 /// Publishers that each send a part of a message of 10 MB and then nothing more.
-fn partial_publishers(publishers: usize, part_bytes: usize) -> u64 {
+fn partial_publishers(publishers: usize, part_bytes: usize, percent: u64) -> u64 {
     let cost = under_attack(&[], |broker| {
         Raw::declare(broker.port, "parts");
         let part = vec![b'.'; 60_000];
@@ -127,19 +127,21 @@ fn partial_publishers(publishers: usize, part_bytes: usize) -> u64 {
         thread::sleep(WATCHED);
         drop(stalled);
     });
-    cost.check_counted_within(if cfg!(debug_assertions) { 30 } else { 10 });
+    cost.check_counted_within(percent);
     cost.peak_mib
 }
 
 #[test]
 fn parts_of_messages_are_bounded_over_all_connections() {
-    assert!(partial_publishers(40, 9_000_000) < PARTS_MAX_MIB);
+    let percent = if cfg!(debug_assertions) { 30 } else { 10 };
+    assert!(partial_publishers(40, 9_000_000, percent) < PARTS_MAX_MIB);
 }
 
 #[test]
 #[ignore = "takes an optimised build"]
 fn a_thousand_publishers_of_10_mb_are_bounded() {
-    assert!(partial_publishers(1_000, 9_000_000) < PARTS_MAX_MIB);
+    // What was given up is free before the allocator has given it back.
+    assert!(partial_publishers(1_000, 9_000_000, 30) < PARTS_MAX_MIB);
 }
 
 /// Fills the queue `hostile-0`.
