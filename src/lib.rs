@@ -3,8 +3,8 @@
 //! To embed it, begin with [`Broker::builder`]; [`Broker::publisher`] and [`Broker::consumer`] need no AMQP
 //! client. The features `http`, `tls`, `cli` and `client` are all on by default.
 //!
-//! The crate is laid out in rooms on floors; imports go strictly to lower floors:
-//! see `docs/ARCHITECTURE.md`.
+//! The crate is laid out in modules on layers; imports go strictly to lower layers: see
+//! `docs/ARCHITECTURE.md`.
 #![cfg_attr(
     not(all(feature = "internals", feature = "client")),
     allow(
