@@ -14,6 +14,7 @@
     )
 )]
 
+// Each module twice, since rustfmt does not look into those that a macro declares.
 #[cfg(not(feature = "internals"))]
 mod access;
 #[cfg(feature = "internals")]
