@@ -1,6 +1,7 @@
 //! Snapshots for metrics: copied out of the broker a slice at a time.
 
 use super::Vhost;
+use super::memory::resident_bytes;
 use super::shared::Shared;
 use super::yielding::give_way;
 use crate::base::Name;
@@ -68,20 +69,6 @@ fn vhost_figures(vhost: &Vhost, named_max: usize, detail: Detail) -> metrics::Vh
             return figures;
         }
     }
-}
-
-/// Memory of this process that is in use, where the system says so.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the system tells it in a file only"
-)]
-fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kib * 1024)
 }
 
 #[cfg(test)]

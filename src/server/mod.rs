@@ -38,6 +38,7 @@ mod live;
 #[cfg(feature = "cli")]
 mod log;
 mod login;
+mod memory;
 mod metrics;
 mod paging;
 #[cfg(feature = "cli")]

@@ -14,9 +14,9 @@ use crate::under_attack;
 
 /// Longest wait for an answer that must come.
 const ANSWER_MAX: Duration = Duration::from_mins(1);
-/// How far `mem_used` may be from the growth of resident memory, in percent: values live for a fraction of a
+/// How far what the broker counts may be from the growth of resident memory, in percent: values live for a fraction of a
 /// second, and the allocator keeps what they took for longer than that.
-const COUNTED_PERCENT: u64 = 40;
+const COUNTED_PERCENT: u64 = 50;
 /// What unoptimised code takes by itself is in this.
 const MEMORY_MAX_MIB: u64 = 200;
 

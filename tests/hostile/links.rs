@@ -132,7 +132,7 @@ fn large_maps_in_begin_and_attach_are_not_kept() {
         thread::sleep(Duration::from_secs(1));
     });
     assert!(cost.growth_mib < 32, "{cost}");
-    cost.check_counted_within(10);
+    cost.check_counted_within(30);
 }
 
 /// [AMQP 2.7.3] Who resumes with a large unsettled map and sends deliveries as resumed again and again: none is stored,

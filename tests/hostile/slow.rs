@@ -101,6 +101,8 @@ fn a_reader_that_stops_before_a_million_is_not_read_ahead_for() {
 
 /// Twice `limits::PARTIAL_BYTES_MAX`, since a part keeps the read buffer it came in, and a little.
 const PARTS_MAX_MIB: u64 = 600;
+/// How far what the broker counts may be from the growth of resident memory, in percent.
+const PARTS_PERCENT: u64 = 30;
 
 /// Publishers that each send a part of a message of 10 MB and then nothing more.
 fn partial_publishers(publishers: usize, part_bytes: usize, percent: u64) -> u64 {
@@ -133,15 +135,14 @@ fn partial_publishers(publishers: usize, part_bytes: usize, percent: u64) -> u64
 
 #[test]
 fn parts_of_messages_are_bounded_over_all_connections() {
-    let percent = if cfg!(debug_assertions) { 30 } else { 10 };
-    assert!(partial_publishers(40, 9_000_000, percent) < PARTS_MAX_MIB);
+    assert!(partial_publishers(40, 9_000_000, PARTS_PERCENT) < PARTS_MAX_MIB);
 }
 
 #[test]
 #[ignore = "takes an optimised build"]
 fn a_thousand_publishers_of_10_mb_are_bounded() {
     // What was given up is free before the allocator has given it back.
-    assert!(partial_publishers(1_000, 9_000_000, 30) < PARTS_MAX_MIB);
+    assert!(partial_publishers(1_000, 9_000_000, 45) < PARTS_MAX_MIB);
 }
 
 /// Fills the queue `hostile-0`.

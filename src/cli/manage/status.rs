@@ -86,6 +86,7 @@ const OF_NODE: &[(&str, &str)] = &[
     ("process_id", "os_pid"),
     ("uptime_ms", "uptime"),
     ("memory_bytes", "mem_used"),
+    ("memory_counted_bytes", "mem_counted"),
     ("memory_alarm", "mem_alarm"),
     ("disk_free_bytes", "disk_free"),
     ("disk_alarm", "disk_free_alarm"),

@@ -189,6 +189,7 @@ const NODE: &[Field] = &[
     ("running", "boolean"),
     ("uptime", "integer"),
     ("mem_used", "integer"),
+    ("mem_counted", "integer"),
     ("mem_limit", "integer"),
     ("mem_alarm", "boolean"),
     ("disk_free_alarm", "boolean"),

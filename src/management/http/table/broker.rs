@@ -18,7 +18,7 @@ pub(super) const ROUTES: &[Route] = &[
         "/api/nodes",
         Endpoint::Nodes,
         Access::Monitoring,
-        "The one node",
+        "The one node: `mem_used` by the process, `mem_counted` against the limit",
     ),
     route(
         Method::Get,
