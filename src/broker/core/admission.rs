@@ -1,4 +1,5 @@
-//! Whether a message may enter a queue, and its entering.
+//! Whether a message may enter a queue, its entering, and the fact of it: for all that is published or
+//! dead-lettered.
 
 use std::sync::Arc;
 
@@ -6,15 +7,15 @@ use super::work::Work;
 use super::{Core, Turn};
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{HolderId, Lsn, Millis, Now, QueueId};
-use crate::broker::Entry;
+use crate::base::{HolderId, Lsn, Millis, Now, Position, QueueId};
 use crate::broker::arguments::Overflow;
 use crate::broker::queue::{Growth, MessageState, Slot};
+use crate::broker::{Body, Entries, Entry, Fact};
 use crate::message::{Message, Route};
 
 /// What a queue says to one more message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Admission {
+enum Admission {
     /// It may enter (and may cost another its place).
     Enter,
     /// The queue is full.
@@ -32,40 +33,65 @@ pub(super) struct Arrival {
     pub(super) ttl_ms: Option<u64>,
     /// Bytes of its bare message.
     pub(super) size_bytes: u32,
-    /// What names its bare bytes in the journal; 0: nothing.
-    pub(super) body: Lsn,
 }
 
 impl Arrival {
-    /// What is published. `body`: what names its bare bytes.
+    /// What is published.
     #[inline]
-    pub(super) fn new(now: Now, message: Arc<Message>, route: Arc<Route>, body: Lsn) -> Self {
+    pub(super) fn new(now: Now, message: Arc<Message>, route: Arc<Route>) -> Self {
         Self {
             ttl_ms: own_ttl_ms(now, &message),
-            ..Self::dead(message, route, body)
+            ..Self::dead(message, route)
         }
     }
 
     /// A dead letter: it brings no life of its own along, or what expired would expire again wherever
     /// it goes. [dead-lettering part 3]
     #[inline]
-    pub(super) fn dead(message: Arc<Message>, route: Arc<Route>, body: Lsn) -> Self {
+    pub(super) fn dead(message: Arc<Message>, route: Arc<Route>) -> Self {
         Self {
             ttl_ms: None,
             size_bytes: size_bytes(&message),
             message,
             route,
-            body,
         }
     }
 }
 
-/// A message that entered a queue.
+/// The fact that a message entered queues, while it is offered to one after the other.
 #[derive(Debug)]
-pub(super) struct Entered {
-    pub(super) entry: Entry,
+pub(super) struct Insertion {
+    /// Where it will stand among the facts: in front of what follows from it.
+    at: usize,
+    /// What names the bare bytes in the journal; 0: nothing.
+    name: Lsn,
+    /// How the fact says where they are.
+    body: Body,
+    /// Where the message is by now, of what the journal is to know.
+    entries: Entries,
     /// What the journal is to know, if it is to know it.
-    pub(super) known: Option<(Arc<Message>, Arc<Route>)>,
+    known: Option<(Arc<Message>, Arc<Route>)>,
+}
+
+/// What a queue made of a message that was offered to it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Offered {
+    /// It has it now.
+    Taken {
+        /// The journal is to know it.
+        durable: bool,
+    },
+    /// The queue is full and has it only to dead-letter it.
+    TakenToDie {
+        /// Where it is until then.
+        position: Position,
+        /// The journal is to know it.
+        durable: bool,
+    },
+    /// The queue is full.
+    Refused,
+    /// There is no such queue any more.
+    Gone,
 }
 
 /// Bytes of the bare message, as limits count them.
@@ -91,9 +117,73 @@ fn own_ttl_ms(now: Now, message: &Message) -> Option<u64> {
 }
 
 impl Core {
+    /// Begins to offer a message to queues. `body` is what names its bare bytes already; if nothing
+    /// does, the record being made will, unless it names others.
+    #[inline]
+    pub(super) fn insertion(&mut self, body: Lsn) -> Insertion {
+        let (name, body) = match body {
+            Lsn(0) => self.recorder.name_body(),
+            body => (body, Body::At(body)),
+        };
+        Insertion {
+            at: self.recorder.len(),
+            name,
+            body,
+            entries: Entries::new(),
+            known: None,
+        }
+    }
+
+    /// Offers a message to a queue, which it enters if that takes it.
+    #[inline]
+    pub(super) fn offer(
+        &mut self,
+        turn: &mut Turn<'_>,
+        target: QueueId,
+        arrival: Arrival,
+        insertion: &mut Insertion,
+    ) -> Offered {
+        let admission = self.admit(turn, target, arrival.size_bytes);
+        let state = match admission {
+            Admission::Enter => MessageState::Ready,
+            Admission::RefuseAndDie => MessageState::Dying,
+            Admission::Refuse => return Offered::Refused,
+        };
+        let Some((position, durable)) = self.enter(turn.now, target, arrival, state, insertion)
+        else {
+            return Offered::Gone;
+        };
+        if state == MessageState::Dying {
+            Offered::TakenToDie { position, durable }
+        } else {
+            Offered::Taken { durable }
+        }
+    }
+
+    /// Records the fact, now that the message was offered to all its queues.
+    #[inline]
+    pub(super) fn record(&mut self, insertion: Insertion) {
+        let Insertion {
+            at,
+            body,
+            entries,
+            known,
+            ..
+        } = insertion;
+        if let Some((message, route)) = known {
+            let fact = Fact::Inserted {
+                message,
+                route,
+                body,
+                entries,
+            };
+            self.recorder.push_insertion(at, fact);
+        }
+    }
+
     /// Asks a queue whether a message of this size may enter.
     #[inline]
-    pub(super) fn admit(&mut self, turn: &mut Turn<'_>, id: QueueId, size_bytes: u32) -> Admission {
+    fn admit(&mut self, turn: &mut Turn<'_>, id: QueueId, size_bytes: u32) -> Admission {
         if self.has_room(id, size_bytes) {
             return Admission::Enter;
         }
@@ -117,20 +207,22 @@ impl Core {
 
     /// Whether a queue takes one more message of this size, be it because a consumer waits for it.
     #[inline]
-    pub(super) fn has_room(&mut self, id: QueueId, size_bytes: u32) -> bool {
+    fn has_room(&mut self, id: QueueId, size_bytes: u32) -> bool {
         let queue = self.queues.get(&id);
         !queue.is_some_and(|queue| queue.refuses(size_bytes)) || self.has_taker(id)
     }
 
-    /// Puts a message into a queue; none if the queue is gone.
+    /// Puts a message into a queue; where, and whether the journal is to know it. None if the queue is
+    /// gone.
     #[inline]
-    pub(super) fn enter(
+    fn enter(
         &mut self,
         now: Now,
         id: QueueId,
         arrival: Arrival,
         state: MessageState,
-    ) -> Option<Entered> {
+        insertion: &mut Insertion,
+    ) -> Option<(Position, bool)> {
         let queue = self.queues.get_mut(&id)?;
         let durable = self.options.journal && queue.keeps(arrival.message.durable());
         let envelope = if durable {
@@ -140,14 +232,16 @@ impl Core {
         };
         // What was streamed is in the journal only, whoever wants it.
         let has_body = durable || arrival.message.blob().is_some();
-        let body = if has_body { arrival.body } else { Lsn(0) };
+        let body = if has_body { insertion.name } else { Lsn(0) };
         let is_shared = body != envelope;
         #[cfg(test)]
         let is_shared = is_shared && !is_planted(Plant::NamedBodyReleased);
         if is_shared {
             self.recorder.share(body, 1);
         }
-        let known = durable.then(|| (arrival.message.clone(), arrival.route.clone()));
+        if durable && insertion.known.is_none() {
+            insertion.known = Some((arrival.message.clone(), arrival.route.clone()));
+        }
         let slot = Slot {
             message: arrival.message,
             route: arrival.route,
@@ -176,12 +270,14 @@ impl Core {
         if let Some(full) = full {
             self.mark_evictable(id, full);
         }
-        let entry = Entry {
-            queue: id,
-            position,
-            arrived: now.wall,
-            ttl_ms: arrival.ttl_ms,
-        };
-        Some(Entered { entry, known })
+        if durable {
+            insertion.entries.push(Entry {
+                queue: id,
+                position,
+                arrived: now.wall,
+                ttl_ms: arrival.ttl_ms,
+            });
+        }
+        Some((position, durable))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::admission::{Admission, Arrival, size_bytes};
+use super::admission::{Arrival, Offered, size_bytes};
 use super::routed::Routed;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
@@ -13,7 +13,7 @@ use crate::base::{Lsn, Millis, Position, QueueId};
 use crate::broker::arguments::DeadLetterStrategy;
 use crate::broker::dead_letter::{SendResult, Verdict, plan, verdict};
 use crate::broker::queue::{AfterPageIn, MessageState, Pending, Waiter};
-use crate::broker::{Body, DropCause, Entries, Fact, LogEvent};
+use crate::broker::{DropCause, Fact, LogEvent};
 use crate::deaths::{self, Evidence, Reason};
 use crate::message::{Message, Route};
 
@@ -245,14 +245,8 @@ impl Core {
             Some(waited) => waited,
             None => self.find_targets(turn, letter, &mut routed, &mut sent),
         };
-        let body = match letter.body {
-            Lsn(0) => self.recorder.name_body(),
-            body => body,
-        };
-        let arrival = Arrival::dead(letter.message.clone(), letter.route.clone(), body);
-        let size_bytes = arrival.size_bytes;
-        let insertion_at = self.recorder.len();
-        let (mut entries, mut known) = (Entries::new(), None);
+        let mut insertion = self.insertion(letter.body);
+        let arrival = Arrival::dead(letter.message.clone(), letter.route.clone());
         let copies = std::iter::repeat_n(arrival, targets.len());
         for (&target, arrival) in targets.iter().zip(copies) {
             if waited.is_some() && !self.queues.contains_key(&target) {
@@ -263,47 +257,29 @@ impl Core {
                 sent.cycled += 1;
                 continue;
             }
-            let state = match self.admit(turn, target, size_bytes) {
-                Admission::Enter => MessageState::Ready,
-                Admission::RefuseAndDie => MessageState::Dying,
-                Admission::Refuse => {
+            let durable = match self.offer(turn, target, arrival, &mut insertion) {
+                Offered::Taken { durable } => durable,
+                Offered::TakenToDie { position, durable } => {
+                    self.work.push_back(Work::Die {
+                        queue: target,
+                        position,
+                        reason: Reason::Maxlen,
+                    });
+                    durable
+                }
+                Offered::Refused => {
                     sent.refused.push(target);
                     continue;
                 }
-            };
-            let Some(entered) = self.enter(turn.now, target, arrival, state) else {
-                continue;
+                Offered::Gone => continue,
             };
             sent.accepted += 1;
-            if entered.known.is_some() {
-                entries.push(entered.entry);
-                known = entered.known;
-            } else if letter.durable {
+            if letter.durable && !durable {
                 self.recorder.note_unkept();
-            }
-            if state == MessageState::Dying {
-                let (queue, position) = (target, entered.entry.position);
-                self.work.push_back(Work::Die {
-                    queue,
-                    position,
-                    reason: Reason::Maxlen,
-                });
             }
         }
         self.routed_dead = routed;
-        if let Some((message, route)) = known {
-            let body = match letter.body {
-                Lsn(0) => self.recorder.body(body),
-                body => Body::At(body),
-            };
-            let insertion = Fact::Inserted {
-                message,
-                route,
-                body,
-                entries,
-            };
-            self.recorder.push_insertion(insertion_at, insertion);
-        }
+        self.record(insertion);
         sent
     }
 

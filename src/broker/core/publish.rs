@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use super::admission::{Admission, Arrival, Entered, size_bytes};
+use super::admission::{Arrival, Offered};
 use super::death::Dying;
 use super::{Core, Turn};
 use crate::base::limits::ROUTED_QUEUES_MAX;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{ExchangeId, Lsn, Name, Now, Position, QueueId, Step};
+use crate::base::{ExchangeId, Lsn, Name, Position, QueueId, Step};
 use crate::broker::exchange::{Exchange, ExchangeKind};
 use crate::broker::queue::MessageState;
 use crate::broker::router::DEFAULT_EXCHANGE;
-use crate::broker::{Effect, Entries, Fact, Publish, PublishOutcome, Target};
+use crate::broker::{Effect, Publish, PublishOutcome, Target};
 use crate::deaths::Reason;
 use crate::message::{Message, Route};
 
@@ -94,9 +94,8 @@ impl Core {
         let Some(first) = first else {
             return PublishOutcome::Unroutable;
         };
-        if count == 1 && self.has_room(first, size_bytes(&message)) {
-            self.publish_to(turn.now, first, message, route);
-            return PublishOutcome::Accepted;
+        if count == 1 {
+            return self.publish_into(turn, first, &[], message, route);
         }
         if count > ROUTED_QUEUES_MAX {
             return PublishOutcome::TooManyQueues { count };
@@ -109,74 +108,61 @@ impl Core {
             Some((_, targets)) if is_planted(Plant::CopyForgotten) && count > 1 => targets,
             _ => targets,
         };
-        let outcome = self.publish_into(turn, targets, message, route);
+        let outcome = match targets.split_first() {
+            Some((first, others)) => self.publish_into(turn, *first, others, message, route),
+            None => PublishOutcome::Unroutable,
+        };
         self.routed = routed;
         outcome
     }
 
-    /// The usual case: a message for one queue, which has room for it.
+    /// Gives a message to its targets.
     #[inline]
-    fn publish_to(&mut self, now: Now, target: QueueId, message: Arc<Message>, route: Arc<Route>) {
-        let body = self.name_body(&message);
-        let arrival = Arrival::new(now, message, route, body);
-        let at = self.recorder.len();
-        let entered = self.enter(now, target, arrival, MessageState::Ready);
-        let Some(Entered { entry, known }) = entered else {
-            return;
-        };
-        if let Some((message, route)) = known {
-            let insertion = Fact::Inserted {
-                message,
-                route,
-                body: self.recorder.body(body),
-                entries: Entries::from_elem(entry, 1),
-            };
-            self.recorder.push_insertion(at, insertion);
-        }
-    }
-
-    /// What names the bare bytes of a message that arrives.
-    fn name_body(&mut self, message: &Message) -> Lsn {
-        match message.blob() {
-            Some(body) => **body,
-            None => self.recorder.name_body(),
-        }
-    }
-
     fn publish_into(
         &mut self,
         turn: &mut Turn<'_>,
-        targets: &[QueueId],
+        first: QueueId,
+        others: &[QueueId],
         message: Arc<Message>,
         route: Arc<Route>,
     ) -> PublishOutcome {
-        let Some((last, others)) = targets.split_last() else {
-            return PublishOutcome::Unroutable;
-        };
-        let body = self.name_body(&message);
-        let arrival = Arrival::new(turn.now, message, route, body);
-        let insertion_at = self.recorder.len();
-        let mut offered = Offered::default();
-        for target in others {
-            self.offer(turn, *target, arrival.clone(), &mut offered);
+        let body = message.blob().map_or(Lsn(0), |body| **body);
+        let mut insertion = self.insertion(body);
+        let arrival = Arrival::new(turn.now, message, route);
+        let mut refused = Refused::default();
+        let mut target = first;
+        for next in others {
+            let offered = self.offer(turn, target, arrival.clone(), &mut insertion);
+            self.note_refusal(&mut refused, target, offered);
+            target = *next;
         }
-        self.offer(turn, *last, arrival, &mut offered);
-        let Offered {
-            entries,
-            known,
-            full,
-            dead,
-        } = offered;
-        if let Some((message, route)) = known {
-            let body = self.recorder.body(body);
-            let insertion = Fact::Inserted {
-                message,
-                route,
-                body,
-                entries,
-            };
-            self.recorder.push_insertion(insertion_at, insertion);
+        let offered = self.offer(turn, target, arrival, &mut insertion);
+        self.note_refusal(&mut refused, target, offered);
+        self.record(insertion);
+        match refused.full {
+            None => PublishOutcome::Accepted,
+            Some(queue) => {
+                self.die_of_overflow(turn, refused.dead);
+                PublishOutcome::QueueFull { queue }
+            }
         }
+    }
+
+    #[inline]
+    fn note_refusal(&self, refused: &mut Refused, target: QueueId, offered: Offered) {
+        match offered {
+            Offered::Taken { .. } | Offered::Gone => return,
+            Offered::TakenToDie { position, .. } => refused.dead.push((target, position)),
+            Offered::Refused => {}
+        }
+        if refused.full.is_none() {
+            refused.full = self.queues.get(&target).map(|queue| queue.name.clone());
+        }
+    }
+
+    /// Dead-letters what full queues took for that.
+    #[cold]
+    fn die_of_overflow(&mut self, turn: &mut Turn<'_>, dead: Vec<(QueueId, Position)>) {
         for (queue, position) in dead {
             let (from, reason) = (MessageState::Dying, Reason::Maxlen);
             self.die(
@@ -190,51 +176,15 @@ impl Core {
                 },
             );
         }
-        full.map_or(PublishOutcome::Accepted, |queue| {
-            PublishOutcome::QueueFull { queue }
-        })
-    }
-
-    /// Gives a message to a queue, if that takes it.
-    fn offer(
-        &mut self,
-        turn: &mut Turn<'_>,
-        target: QueueId,
-        arrival: Arrival,
-        offered: &mut Offered,
-    ) {
-        let admission = self.admit(turn, target, arrival.size_bytes);
-        if admission != Admission::Enter && offered.full.is_none() {
-            offered.full = self.queues.get(&target).map(|queue| queue.name.clone());
-        }
-        let state = match admission {
-            Admission::Enter => MessageState::Ready,
-            Admission::RefuseAndDie => MessageState::Dying,
-            Admission::Refuse => return,
-        };
-        let Some(entered) = self.enter(turn.now, target, arrival, state) else {
-            return;
-        };
-        if entered.known.is_some() {
-            offered.entries.push(entered.entry);
-            offered.known = entered.known;
-        }
-        if state == MessageState::Dying {
-            offered.dead.push((target, entered.entry.position));
-        }
     }
 }
 
-/// What came of giving a message to its queues.
+/// Queues that were full.
 #[derive(Default)]
-struct Offered {
-    /// Where it is, of what the journal is to know.
-    entries: Entries,
-    /// What the journal is to know, if it is to know it.
-    known: Option<(Arc<Message>, Arc<Route>)>,
-    /// The first queue that was full.
+struct Refused {
+    /// The first of them.
     full: Option<Name>,
-    /// Where it entered only to die.
+    /// Where the message entered only to die.
     dead: Vec<(QueueId, Position)>,
 }
 

@@ -63,13 +63,13 @@ impl Recorder {
         Lsn(self.next.0 - 1)
     }
 
-    /// The LSN that names the body of a message that is about to enter with it, 0 if the record
-    /// being made names another one.
-    pub(super) fn name_body(&mut self) -> Lsn {
+    /// The LSN that names the body of a message that is about to enter with it, and how the record says
+    /// so; 0 if the record being made names another one, and carries this one as well.
+    pub(super) const fn name_body(&mut self) -> (Lsn, Body) {
         if std::mem::replace(&mut self.names_body, true) {
-            Lsn(0)
+            (Lsn(0), Body::Carried)
         } else {
-            self.next
+            (self.next, Body::Named)
         }
     }
 
@@ -77,15 +77,6 @@ impl Recorder {
     pub(super) const fn name_envelope(&mut self) -> Lsn {
         self.named += 1;
         self.next
-    }
-
-    /// How the record being made says where the body of that name is.
-    pub(super) fn body(&self, name: Lsn) -> Body {
-        match name {
-            Lsn(0) => Body::Carried,
-            name if name == self.next => Body::Named,
-            name => Body::At(name),
-        }
     }
 
     /// How many facts there are: where an insertion will stand that is not complete yet.
