@@ -59,8 +59,6 @@ pub(super) struct Link {
     pub(super) drain: bool,
     /// The next flow of ours asks for an answer or says that it drains.
     pub(super) flow_due: bool,
-    /// Unsettled deliveries in the session's window.
-    pub(super) unsettled: u32,
     /// We receive.
     pub(super) partial: Option<Partial>,
     /// We send.
@@ -139,7 +137,6 @@ impl Link {
             revoked: 0,
             drain: false,
             flow_due: false,
-            unsettled: 0,
             partial: None,
             sender: Sender::default(),
         }

@@ -18,6 +18,7 @@ mod link;
 mod options;
 mod output;
 mod payload;
+mod receiving;
 mod session;
 mod trace;
 mod unsettled;

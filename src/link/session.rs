@@ -3,7 +3,8 @@
 use super::error::Violation;
 use super::link::{Link, LinkState, Partial};
 use super::output::Output;
-use super::unsettled::Unsettled;
+use super::receiving::Receiving;
+use super::unsettled::{OfLink, Unsettled};
 use super::{Fates, LinkHandle, SessionHandle};
 use crate::base::{Serial, limits};
 use crate::wire::frame::FrameKind;
@@ -89,6 +90,18 @@ pub(super) struct Received {
     pub(super) second: bool,
     /// We answered.
     pub(super) decided: bool,
+}
+
+impl OfLink for SentDelivery {
+    fn handle(&self) -> u32 {
+        self.handle
+    }
+}
+
+impl OfLink for Received {
+    fn handle(&self) -> u32 {
+        self.handle
+    }
 }
 
 /// First ids and the incoming window of a session.
@@ -254,19 +267,16 @@ impl Session {
         };
         let partial_bytes = link.partial.as_ref().map_or(0, Partial::cost);
         let (unsent, waiting_bytes) = link.clear();
-        let had_unsettled = std::mem::take(&mut link.unsettled) > 0;
         let role = link.role.clone();
         self.waiting = self
             .waiting
             .saturating_sub(u32::try_from(unsent.len()).unwrap_or(u32::MAX));
-        let mut unsettled = Vec::new();
-        if had_unsettled && role == Role::Sender {
-            let sent = self.sent.remove_all(|sent| sent.handle == handle);
-            unsettled = undecided(sent);
-        } else if had_unsettled {
-            self.received
-                .remove_all(|received| received.handle == handle);
-        }
+        let unsettled = if role == Role::Sender {
+            undecided(self.sent.remove_link(handle))
+        } else {
+            self.received.remove_link(handle);
+            Vec::new()
+        };
         (Fates { unsettled, unsent }, waiting_bytes, partial_bytes)
     }
 }
@@ -308,22 +318,31 @@ impl Session {
         }
     }
 
-    /// Counts a transfer frame of the peer against the incoming window. [AMQP 2.5.6]
-    pub(super) fn count_incoming(&mut self) -> Result<(), Violation> {
-        let Some(left) = self.incoming_window.checked_sub(1) else {
+    /// Counts transfer frames of the peer against the incoming window. [AMQP 2.5.6]
+    pub(super) fn count_incoming(&mut self, frames: u32) -> Result<(), Violation> {
+        let Some(left) = self.incoming_window.checked_sub(frames) else {
             return Err(Violation::WindowExceeded);
         };
         self.incoming_window = left;
-        self.next_incoming_id = self.next_incoming_id.plus(1);
+        self.next_incoming_id = self.next_incoming_id.plus(frames);
         self.flow_due |= left <= self.incoming_window_max / 2;
         Ok(())
     }
 
-    /// Counts so many transfer frames of the peer, no more than the window has.
-    pub(super) fn count_incoming_run(&mut self, frames: u32) {
-        self.incoming_window = self.incoming_window.saturating_sub(frames);
-        self.next_incoming_id = self.next_incoming_id.plus(frames);
-        self.flow_due |= self.incoming_window <= self.incoming_window_max / 2;
+    /// What deliveries of the peer on this link are counted in.
+    pub(super) fn receiving(&mut self, handle: u32) -> Option<Receiving<'_>> {
+        let Self {
+            links,
+            received,
+            last_received_id,
+            ..
+        } = self;
+        Some(Receiving {
+            link: links.get_mut(handle as usize)?.as_deref_mut()?,
+            handle,
+            received,
+            last_received_id,
+        })
     }
 
     /// Counts a transfer frame of ours against the peer's window.

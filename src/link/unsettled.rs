@@ -20,6 +20,14 @@ use crate::base::Serial;
 pub(super) struct Unsettled<T> {
     entries: VecDeque<(Serial, Option<T>)>,
     live: usize,
+    /// How many of those are of each link, by our handles: nobody else counts them.
+    by_link: Vec<u32>,
+}
+
+/// What is of a link.
+pub(super) trait OfLink {
+    /// Our handle of it.
+    fn handle(&self) -> u32;
 }
 
 /// What becomes of a delivery that was shown.
@@ -32,11 +40,12 @@ pub(super) enum Fate {
     Beyond,
 }
 
-impl<T> Unsettled<T> {
+impl<T: OfLink> Unsettled<T> {
     pub(super) const fn new() -> Self {
         Self {
             entries: VecDeque::new(),
             live: 0,
+            by_link: Vec::new(),
         }
     }
 
@@ -49,12 +58,41 @@ impl<T> Unsettled<T> {
     /// Bytes that the entries take.
     pub(super) fn table_bytes(&self) -> usize {
         self.entries.capacity() * size_of::<(Serial, Option<T>)>()
+            + self.by_link.capacity() * size_of::<u32>()
     }
 
     /// Adds a delivery, whose id comes after all others.
     pub(super) fn push(&mut self, id: Serial, delivery: T) {
+        let handle = delivery.handle() as usize;
+        match self.by_link.get_mut(handle) {
+            Some(count) => *count += 1,
+            None => self.count_first(handle),
+        }
         self.entries.push_back((id, Some(delivery)));
         self.live += 1;
+    }
+
+    /// Counts the first one of a link beyond those that had any.
+    #[cold]
+    fn count_first(&mut self, handle: usize) {
+        self.by_link.resize(handle + 1, 0);
+        if let Some(count) = self.by_link.get_mut(handle) {
+            *count = 1;
+        }
+    }
+
+    /// Counts one as settled.
+    #[inline]
+    fn uncount(live: &mut usize, by_link: &mut [u32], delivery: &T) {
+        *live -= 1;
+        if let Some(count) = by_link.get_mut(delivery.handle() as usize) {
+            *count -= 1;
+        }
+    }
+
+    /// How many are of this link.
+    pub(super) fn of_link(&self, handle: u32) -> u32 {
+        self.by_link.get(handle as usize).copied().unwrap_or(0)
     }
 
     /// How far `id` is from the oldest unsettled one.
@@ -115,9 +153,9 @@ impl<T> Unsettled<T> {
 
     /// Takes the delivery at an index out; call [`tidy`](Self::tidy) after the last one.
     pub(super) fn take(&mut self, index: usize) -> Option<T> {
-        let delivery = self.entries.get_mut(index)?.1.take();
-        self.live -= usize::from(delivery.is_some());
-        delivery
+        let delivery = self.entries.get_mut(index)?.1.take()?;
+        Self::uncount(&mut self.live, &mut self.by_link, &delivery);
+        Some(delivery)
     }
 
     /// Shows the unsettled deliveries at these indexes of a [`range`](Self::range), in order, as far as
@@ -133,8 +171,9 @@ impl<T> Unsettled<T> {
             match entry.as_mut().map_or(Fate::Kept, |entry| visit(*id, entry)) {
                 Fate::Kept => {}
                 Fate::Taken => {
-                    *entry = None;
-                    self.live -= 1;
+                    if let Some(delivery) = entry.take() {
+                        Self::uncount(&mut self.live, &mut self.by_link, &delivery);
+                    }
                 }
                 Fate::Beyond => break,
             }
@@ -151,15 +190,26 @@ impl<T> Unsettled<T> {
         delivery
     }
 
-    /// Takes all deliveries out that `which` picks, in order.
-    pub(super) fn remove_all(&mut self, mut which: impl FnMut(&T) -> bool) -> Vec<T> {
+    /// Takes all deliveries out, in order.
+    pub(super) fn remove_all(&mut self) -> Vec<T> {
+        (self.live, self.by_link) = (0, Vec::new());
+        self.entries.drain(..).filter_map(|(_, it)| it).collect()
+    }
+
+    /// Takes the deliveries of a link out, in order. If there are none, nobody else's are looked at.
+    pub(super) fn remove_link(&mut self, handle: u32) -> Vec<T> {
         let mut removed = Vec::new();
+        if self.of_link(handle) == 0 {
+            return removed;
+        }
         for (_, entry) in &mut self.entries {
-            if entry.as_ref().is_some_and(&mut which) {
-                removed.extend(entry.take());
+            if entry.as_ref().is_some_and(|it| it.handle() == handle)
+                && let Some(delivery) = entry.take()
+            {
+                Self::uncount(&mut self.live, &mut self.by_link, &delivery);
+                removed.push(delivery);
             }
         }
-        self.live -= removed.len();
         self.tidy();
         removed
     }
@@ -178,6 +228,12 @@ impl<T> Unsettled<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl OfLink for u32 {
+        fn handle(&self) -> u32 {
+            *self % 2
+        }
+    }
 
     fn filled(first: u32, count: u32) -> Unsettled<u32> {
         let mut unsettled = Unsettled::new();
@@ -232,5 +288,22 @@ mod tests {
         assert_eq!(unsettled.len(), 1);
         assert!(unsettled.entries.len() <= 65);
         assert_eq!(unsettled.get_mut(Serial(0)), Some(&mut 0));
+    }
+
+    #[test]
+    fn deliveries_are_counted_by_link_whichever_way_they_go() {
+        let mut unsettled = filled(0, 10);
+        let counts = |unsettled: &Unsettled<u32>| [0, 1, 7].map(|link| unsettled.of_link(link));
+        assert_eq!(counts(&unsettled), [5, 5, 0]);
+        unsettled.remove(Serial(3));
+        unsettled.take(4);
+        unsettled.visit(6..8, |_, _| Fate::Taken);
+        unsettled.tidy();
+        assert_eq!(counts(&unsettled), [3, 3, 0]);
+        assert_eq!(unsettled.remove_link(1), [1, 5, 9]);
+        assert_eq!(unsettled.remove_link(1), [0_u32; 0]);
+        assert_eq!((counts(&unsettled), unsettled.len()), ([3, 0, 0], 3));
+        assert_eq!(unsettled.remove_all(), [0, 2, 8]);
+        assert_eq!((counts(&unsettled), unsettled.len()), ([0, 0, 0], 0));
     }
 }

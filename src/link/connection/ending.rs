@@ -138,8 +138,8 @@ impl Connection {
             output.waiting_bytes = output.waiting_bytes.saturating_sub(waiting_bytes);
             self.partial_bytes = self.partial_bytes.saturating_sub(partial_bytes);
         }
-        fates.unsettled = undecided(session.sent.remove_all(|_| true));
-        session.received.remove_all(|_| true);
+        fates.unsettled = undecided(session.sent.remove_all());
+        session.received.remove_all();
         session.state = SessionState::Ending;
         let error = error.map(Box::new);
         Some(Event::SessionEnded {

@@ -3,13 +3,12 @@
 use bytes::Bytes;
 
 use super::{Connection, LinkContext};
-use crate::base::Serial;
 use crate::base::limits::DELIVERY_TAG_BYTES_MAX;
 use crate::link::error::{Scope, Violation};
 use crate::link::link::{Link, LinkState, Partial};
-use crate::link::session::{Received, Session};
+use crate::link::session::Session;
 use crate::link::{Event, LinkHandle};
-use crate::wire::performative::{ReceiverSettleMode, Role, SenderSettleMode, Transfer};
+use crate::wire::performative::{Role, Transfer};
 
 impl Connection {
     pub(super) fn handle_transfer(
@@ -22,7 +21,7 @@ impl Connection {
         let Some(session) = self.session_in(channel_in)? else {
             return Ok(());
         };
-        session.count_incoming()?;
+        session.count_incoming(1)?;
         let channel = session.channel;
         let handle = receiving(session, transfer.handle)?;
         self.mark_channel(channel);
@@ -83,17 +82,11 @@ impl Connection {
             link.partial = Some(partial);
             return check_budget(*partial_bytes, budget, link.message_bytes_max);
         }
-        check_settled(&link.snd_settle_mode, partial.settled)?;
+        link.check_settled(partial.settled)?;
         let (delivery_id, settled) = (partial.delivery_id, partial.settled);
         let message_format = partial.message_format;
-        if !settled {
-            link.unsettled += 1;
-            let received = Received {
-                handle: handle.handle,
-                second: partial.second,
-                decided: false,
-            };
-            session.received.push(delivery_id, received);
+        if let Some(mut receiving) = session.receiving(handle.handle) {
+            receiving.finish(delivery_id, settled, partial.second);
         }
         let payload = partial.finish(payload);
         let link = handle;
@@ -126,11 +119,7 @@ fn check_fragment(
         return Err(Violation::DeliveryTag { bytes });
     }
     partial.settled |= transfer.settled.unwrap_or(false);
-    let max_bytes = link.message_bytes_max;
-    if max_bytes > 0 && partial.bytes + payload_bytes as u64 > max_bytes {
-        return Err(Violation::MessageSize { max_bytes });
-    }
-    Ok(())
+    link.check_size(partial.bytes + payload_bytes as u64)
 }
 
 /// The link of a transfer, unless it is detaching, when all is ignored.
@@ -156,18 +145,20 @@ fn begin_delivery(
     transfer: &Transfer,
 ) -> Result<Partial, Violation> {
     let delivery_id = transfer.delivery_id.ok_or(Violation::DeliveryIdMissing)?;
-    let last = session.last_received_id.replace(delivery_id);
-    if last.is_some_and(|last: Serial| !last.before(delivery_id)) {
-        return Err(Violation::DeliveryIdOrder { id: delivery_id.0 });
+    let Some(mut receiving) = session.receiving(handle) else {
+        return Err(Violation::TransferLimit);
+    };
+    if let Err(violation) = receiving.begin(delivery_id) {
+        // Only the link fails, perhaps: the id is used all the same.
+        *receiving.last_received_id = Some(delivery_id);
+        return Err(violation);
     }
-    let link = session.link_mut(handle);
-    let link = link.filter(|link| link.credit > 0 || link.revoked > 0);
-    let link = link.ok_or(Violation::TransferLimit)?;
     if transfer.tag_bytes.is_none() {
         return Err(Violation::DeliveryTagMissing);
     }
-    let second = second(link, transfer)?;
-    link.count_delivery();
+    let second = receiving
+        .link
+        .is_second(transfer.rcv_settle_mode.as_ref())?;
     Ok(Partial::new(transfer, delivery_id, second))
 }
 
@@ -179,28 +170,4 @@ fn check_budget(partial_bytes: u64, budget: u64, message_bytes: u64) -> Result<(
         return Err(Violation::PartialBytes { max_bytes });
     }
     Ok(())
-}
-
-/// Whether the sender settles this delivery after us. [AMQP 2.7.5]
-///
-/// "If the negotiated link value is first, then it is illegal to set this field to second."
-fn second(link: &Link, transfer: &Transfer) -> Result<bool, Violation> {
-    match (&link.rcv_settle_mode, &transfer.rcv_settle_mode) {
-        (ReceiverSettleMode::First, Some(ReceiverSettleMode::Second)) => {
-            Err(Violation::SecondOnFirst)
-        }
-        (ReceiverSettleMode::Second, Some(ReceiverSettleMode::First))
-        | (ReceiverSettleMode::First, _) => Ok(false),
-        (ReceiverSettleMode::Second, _) => Ok(true),
-    }
-}
-
-/// Whether the link's mode allows a delivery to be settled, or not. [AMQP 2.8.2]
-fn check_settled(mode: &SenderSettleMode, settled: bool) -> Result<(), Violation> {
-    match (mode, settled) {
-        (SenderSettleMode::Unsettled, true) | (SenderSettleMode::Settled, false) => {
-            Err(Violation::SettleMode)
-        }
-        _ => Ok(()),
-    }
 }

@@ -4,19 +4,16 @@ use bytes::{Buf, BytesMut};
 
 use super::handshake::Phase;
 use super::{Connection, mark_dirty};
-use crate::base::{Serial, limits};
-use crate::link::link::{Link, LinkState};
-use crate::link::session::{Received, Session, SessionState};
-use crate::link::unsettled::Unsettled;
+use crate::base::limits;
+use crate::link::link::LinkState;
+use crate::link::receiving::Receiving;
+use crate::link::session::{Session, SessionState};
 use crate::link::{Event, LinkHandle, Payload, trace};
-use crate::wire::performative::{ReceiverSettleMode, Role, SenderSettleMode, WholeTransfer};
+use crate::wire::performative::{Role, WholeTransfer};
 
-/// A link on which whole deliveries arrive, and what of its session each of them changes.
+/// A link on which whole deliveries arrive.
 struct Run<'a> {
-    link: &'a mut Link,
-    handle: u32,
-    received: &'a mut Unsettled<Received>,
-    last_received_id: &'a mut Option<Serial>,
+    receiving: Receiving<'a>,
     /// Transfer frames that the peer may still send.
     window: u32,
     /// Frames taken.
@@ -65,7 +62,8 @@ impl Connection {
         if frames == 0 {
             return false;
         }
-        session.count_incoming_run(frames);
+        let counted = session.count_incoming(frames);
+        debug_assert!(counted.is_ok(), "no more were taken than the window has");
         mark_dirty(&mut self.dirty, session);
         self.counters.frames_in += u64::from(frames);
         self.counters.transfers_in += u64::from(frames);
@@ -83,19 +81,11 @@ impl<'a> Run<'a> {
         let handle = session.handle_for(handle_in)?;
         let named = session.named_link(handle)?;
         let window = session.incoming_window;
-        let Session {
-            links,
-            received,
-            last_received_id,
-            ..
-        } = session;
-        let link = links.get_mut(handle as usize)?.as_deref_mut()?;
+        let receiving = session.receiving(handle)?;
+        let link = &receiving.link;
         let takes = link.state == LinkState::Attached && link.role == Role::Receiver;
         let run = (takes && link.partial.is_none()).then_some(Self {
-            link,
-            handle,
-            received,
-            last_received_id,
+            receiving,
             window,
             frames: 0,
         });
@@ -105,33 +95,24 @@ impl<'a> Run<'a> {
     /// Takes a delivery, unless it has to be looked into.
     #[inline]
     fn take(&mut self, transfer: &WholeTransfer, payload_bytes: usize) -> bool {
-        let id = transfer.delivery_id;
-        let link = &mut *self.link;
-        let max_bytes = link.message_bytes_max;
-        let in_order = self.last_received_id.is_none_or(|last| last.before(id));
-        let as_agreed = match link.snd_settle_mode {
-            SenderSettleMode::Mixed => true,
-            SenderSettleMode::Unsettled => !transfer.settled,
-            SenderSettleMode::Settled => transfer.settled,
+        let Self {
+            receiving, window, ..
+        } = self;
+        let link = &receiving.link;
+        let Ok(second) = link.is_second(None) else {
+            return false;
         };
-        let fits = payload_bytes <= limits::MESSAGE_COPY_BYTES_MAX
-            && (max_bytes == 0 || payload_bytes as u64 <= max_bytes);
-        if self.window == 0 || link.credit == 0 || !in_order || !as_agreed || !fits {
+        if *window == 0
+            || payload_bytes > limits::MESSAGE_COPY_BYTES_MAX
+            || link.check_size(payload_bytes as u64).is_err()
+            || link.check_settled(transfer.settled).is_err()
+            || receiving.begin(transfer.delivery_id).is_err()
+        {
             return false;
         }
-        self.window -= 1;
+        receiving.finish(transfer.delivery_id, transfer.settled, second);
+        *window -= 1;
         self.frames += 1;
-        *self.last_received_id = Some(id);
-        link.count_delivery();
-        if !transfer.settled {
-            link.unsettled += 1;
-            let received = Received {
-                handle: self.handle,
-                second: link.rcv_settle_mode == ReceiverSettleMode::Second,
-                decided: false,
-            };
-            self.received.push(id, received);
-        }
         true
     }
 }

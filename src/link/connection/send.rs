@@ -75,7 +75,6 @@ impl Connection {
         link.sender.taken += 1;
         let in_turn = link.sender.waiting.is_empty();
         if window_open && in_turn && goes_at_once(bytes, output.frame_bytes_max) {
-            link.unsettled += u32::from(!settled);
             session.taken += 1;
             let Sending {
                 token,
@@ -140,7 +139,6 @@ impl Connection {
         }
         let mut first = None;
         if waiting.delivery_id.is_none() {
-            link.unsettled += u32::from(!waiting.settled);
             session.waiting = session.waiting.saturating_sub(1);
             let QueuedMessage {
                 token,
@@ -235,7 +233,7 @@ pub(super) fn admit(link: &Link, sending: &Sending<'_>, bytes: u64) -> Result<bo
     })
 }
 
-/// Gives a delivery its id and notes it as unsettled; the caller counts it in its link.
+/// Gives a delivery its id and notes it as unsettled.
 fn begin_delivery(
     session: &mut Session,
     handle: u32,

@@ -95,7 +95,6 @@ impl Connection {
             let Some(received) = session.received.take(index) else {
                 continue;
             };
-            forget(session, received.handle, 1);
             if let Some(link) = session.named_link(received.handle) {
                 self.events
                     .push_back(Event::SenderSettled { link, delivery_id });
@@ -132,7 +131,6 @@ impl Connection {
             dispositions,
             ..
         } = session;
-        let mut settled_count = 0;
         let mut run: Option<(Serial, Serial, bool)> = None;
         let mut queue = |run: Option<(Serial, Serial, bool)>| {
             if let Some((first, last, settled)) = run {
@@ -153,15 +151,9 @@ impl Connection {
                 Some((_, last, same)) if last.plus(1) == id && *same == settled => *last = id,
                 other => queue(other.replace((id, id, settled))),
             }
-            if settled {
-                settled_count += 1;
-                Fate::Taken
-            } else {
-                Fate::Kept
-            }
+            if settled { Fate::Taken } else { Fate::Kept }
         });
         queue(run);
-        forget(session, handle.handle, settled_count);
         session.received.tidy();
         mark_dirty(dirty, session);
     }
@@ -176,7 +168,6 @@ impl Connection {
             return;
         }
         session.sent.remove(delivery_id);
-        forget(session, handle.handle, 1);
         session.queue_disposition(Role::Sender, delivery_id, true, state);
         mark_dirty(dirty, session);
     }
@@ -227,20 +218,17 @@ fn settle_outcomes(
     let mut range = session.sent.range(first, last);
     while !range.is_empty() {
         let mut handle = None;
-        let mut settled_count = 0;
         let mut tokens = Vec::with_capacity(range.len().min(TOKENS_AT_ONCE));
         range.start = session.sent.visit(range.clone(), |_, sent| {
             if *handle.get_or_insert(sent.handle) != sent.handle {
                 return Fate::Beyond;
             }
-            settled_count += 1;
             if !sent.decided {
                 tokens.push(sent.token);
             }
             Fate::Taken
         });
         if let Some(handle) = handle {
-            forget(session, handle, settled_count);
             tell_settled(session, events, handle, tokens, state);
         }
     }
@@ -264,12 +252,5 @@ fn tell_settled(
             tokens,
             state,
         });
-    }
-}
-
-/// Counts deliveries of a link as settled.
-fn forget(session: &mut Session, handle: u32, count: u32) {
-    if let Some(link) = session.link_mut(handle) {
-        link.unsettled = link.unsettled.saturating_sub(count);
     }
 }
