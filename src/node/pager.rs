@@ -61,7 +61,7 @@ pub(crate) struct Pager<D: Disk> {
     disk_ref_bytes: AtomicU64,
     /// Who sleeps is woken when messages in memory take more than this.
     wake_above_bytes: AtomicU64,
-    grown: Signal,
+    grown: Arc<Signal>,
     /// Somebody has said that it is too much.
     is_over: AtomicBool,
     /// Nothing could leave when it was tried last.
@@ -85,17 +85,25 @@ const SPILL_AGAIN_NS: u64 = 5_000_000_000;
 /// While this part of that waits for the journal, as a divisor, what cannot leave will.
 const JOURNAL_BUSY_PART: u64 = 4;
 
-/// Connections that waited for room in memory, of which there is some.
+/// Who waited for what messages take in memory, and need not any more.
 #[derive(Debug, Default)]
 #[must_use]
-pub(crate) struct UnblockedPublishers(Vec<Arc<Outbox>>);
+pub(crate) struct MemoryWakes {
+    /// Connections that waited for room, of which there is some.
+    publishers: Vec<Arc<Outbox>>,
+    /// The task that sleeps until messages take more.
+    grown: Option<Arc<Signal>>,
+}
 
-impl UnblockedPublishers {
+impl MemoryWakes {
     /// Wakes them. Not under the lock of a core.
     pub(crate) fn wake(self) {
-        for outbox in self.0 {
+        for outbox in self.publishers {
             outbox.waits_for_room.store(false, Ordering::Relaxed);
             outbox.wake();
+        }
+        if let Some(grown) = self.grown {
+            grown.wake();
         }
     }
 }
@@ -120,7 +128,7 @@ impl<D: Disk> Pager<D> {
             used_bytes: AtomicU64::new(0),
             disk_ref_bytes: AtomicU64::new(0),
             wake_above_bytes: AtomicU64::new(u64::MAX),
-            grown: Signal::default(),
+            grown: Arc::default(),
             is_over: AtomicBool::new(false),
             is_stuck: AtomicBool::new(false),
             is_crowded: AtomicBool::new(false),
@@ -150,15 +158,16 @@ impl<D: Disk> Pager<D> {
     }
 
     /// The memory of a vhost's messages changed: of those that are here and of those that are not.
-    /// Gives who waited for room and need not any more, to be called without a lock.
-    pub(crate) fn used(&self, before: Memory, after: Memory) -> UnblockedPublishers {
+    /// Gives who waited for that and need not any more, to be called without a lock.
+    pub(crate) fn used(&self, before: Memory, after: Memory) -> MemoryWakes {
         let disk_refs = after.disk_ref_bytes().wrapping_sub(before.disk_ref_bytes());
         self.disk_ref_bytes.fetch_add(disk_refs, Ordering::Relaxed);
         let change = after.resident_bytes().wrapping_sub(before.resident_bytes());
         let used = self.used_bytes.fetch_add(change, Ordering::Relaxed);
+        let mut grown = None;
         if used.wrapping_add(change) > self.wake_above_bytes.load(Ordering::Relaxed) {
             self.wake_above_bytes.store(u64::MAX, Ordering::Relaxed);
-            self.grown.wake();
+            grown = Some(Arc::clone(&self.grown));
         }
         if self.over_bytes() > self.budget_bytes.load(Ordering::Relaxed) / LUMP_PART
             && !matches!(self.place, SpillTarget::Nowhere)
@@ -166,7 +175,8 @@ impl<D: Disk> Pager<D> {
         {
             self.evictions.push([EvictionJob::Look]);
         }
-        self.note_crowd()
+        let publishers = self.note_crowd();
+        MemoryWakes { publishers, grown }
     }
 
     /// Ready once messages in memory take so many bytes more than now. One task may wait.
@@ -181,16 +191,16 @@ impl<D: Disk> Pager<D> {
     }
 
     /// Notes whether publishers should wait, and gives those that did when it is over.
-    fn note_crowd(&self) -> UnblockedPublishers {
+    fn note_crowd(&self) -> Vec<Arc<Outbox>> {
         let is_crowded = !matches!(self.place, SpillTarget::Nowhere) && self.is_full();
         if self.is_crowded.load(Ordering::Relaxed) == is_crowded {
-            return UnblockedPublishers::default();
+            return Vec::new();
         }
         self.is_crowded.store(is_crowded, Ordering::Relaxed);
         if is_crowded {
-            return UnblockedPublishers::default();
+            return Vec::new();
         }
-        UnblockedPublishers(std::mem::take(&mut *self.waiters.lock()))
+        std::mem::take(&mut *self.waiters.lock())
     }
 
     /// Whether publishers should wait; this connection is called when they need not any more.
@@ -281,13 +291,16 @@ impl<D: Disk> Pager<D> {
 
     /// Ends it, and has another one follow if there is still too much. Whether nothing can leave at
     /// this moment; who waited for room is to be woken.
-    pub(super) fn end_look(&self, left: bool) -> (bool, UnblockedPublishers) {
+    pub(super) fn end_look(&self, left: bool) -> (bool, MemoryWakes) {
         let is_over = self.over_bytes() > 0;
         let most = self.part_of_budget(JOURNAL_PART, JOURNAL_BYTES);
         let is_busy = self.waiting_bytes().1 > most / JOURNAL_BUSY_PART;
         self.is_stuck
             .store(is_over && !left && !is_busy, Ordering::Relaxed);
-        let unblocked = self.note_crowd();
+        let unblocked = MemoryWakes {
+            publishers: self.note_crowd(),
+            grown: None,
+        };
         let again = is_over && !self.is_over.swap(true, Ordering::Relaxed);
         if again {
             self.evictions.push([EvictionJob::Look]);

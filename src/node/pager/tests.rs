@@ -1,5 +1,7 @@
 //! When messages leave, and when publishers wait for it.
 
+use std::future::Future;
+use std::pin::pin;
 use std::task::{Context, Waker};
 
 use super::*;
@@ -69,4 +71,17 @@ fn what_is_kept_of_messages_on_disk_counts_up_to_a_part_of_the_budget() {
     assert_eq!(pager.limit_bytes(), budget - memory(0, 10).bytes());
     pager.used(memory(0, 10), memory(0, 1_000_000)).wake();
     assert_eq!(pager.limit_bytes(), budget / LEAST_PART);
+}
+
+#[test]
+fn who_waits_for_growth_is_not_woken_under_the_lock_of_the_core_that_grew() {
+    // `used` is called with the core locked: a task that is woken there may run at once and wait for it.
+    let pager = pager(memory(100, 0).bytes());
+    let mut context = Context::from_waker(Waker::noop());
+    let mut grown = pin!(pager.grown_by(1_000));
+    assert!(grown.as_mut().poll(&mut context).is_pending());
+    let wakes = pager.used(Memory::default(), memory(50, 0));
+    assert!(grown.as_mut().poll(&mut context).is_pending());
+    wakes.wake();
+    assert!(grown.as_mut().poll(&mut context).is_ready());
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use self::state::{AttachedConnection, VhostState, log};
 use super::clock::SharedClock;
 use super::outbox::Outbox;
-use super::pager::{Pager, UnblockedPublishers};
+use super::pager::{MemoryWakes, Pager};
 use super::sampled::Sampled;
 use super::signal::Signal;
 use super::stats::{LockHolds, VhostStats};
@@ -286,10 +286,10 @@ impl<D: Disk> Vhost<D> {
         let mut state = self.lock()?;
         let begun_ns = self.clock.elapsed_ns();
         let seen = look(&state.core);
-        let unblocked = self.note_memory(&mut state);
+        let wakes = self.note_memory(&mut state);
         state.holds.record(self.clock.elapsed_ns() - begun_ns);
         RankedGuard::unlock_fair(state);
-        unblocked.wake();
+        wakes.wake();
         Ok(seen)
     }
 
@@ -298,12 +298,12 @@ impl<D: Disk> Vhost<D> {
         &self.pager
     }
 
-    /// Tells the pager what messages take. Who waited for room is woken once the lock is free.
-    fn note_memory(&self, state: &mut VhostState) -> UnblockedPublishers {
+    /// Tells the pager what messages take. Who waited for that is woken once the lock is free.
+    fn note_memory(&self, state: &mut VhostState) -> MemoryWakes {
         let memory = state.core.memory();
         let before = std::mem::replace(&mut state.memory, memory);
         if before == memory {
-            return UnblockedPublishers::default();
+            return MemoryWakes::default();
         }
         let own_bytes = memory.bytes() - memory.shared_bytes;
         self.memory_bytes.store(own_bytes, Ordering::Relaxed);
@@ -342,7 +342,7 @@ impl<D: Disk> Vhost<D> {
         } else {
             state.core.next_deadline().unwrap_or(Millis::NEVER)
         };
-        let unblocked = self.note_memory(&mut state);
+        let wakes = self.note_memory(&mut state);
         state.holds.record(self.clock.elapsed_ns() - begun_ns);
         let wakers = std::mem::take(&mut state.wakers);
         let garbage = std::mem::take(&mut state.effects.garbage);
@@ -350,7 +350,7 @@ impl<D: Disk> Vhost<D> {
         for waker in wakers {
             waker.wake();
         }
-        unblocked.wake();
+        wakes.wake();
         if self.timer_due.fetch_min(due.0, Ordering::Relaxed) > due.0 {
             self.timer.wake();
         }
