@@ -135,24 +135,8 @@ impl Clients {
     }
 
     /// Whether a message may be assigned to a consumer now.
-    pub(super) fn room(&self, id: ConsumerId) -> Result<(), NoRoom> {
-        let consumer = self.consumers.get(&id).ok_or(NoRoom::Credit)?;
-        if !consumer.has_credit() {
-            return Err(NoRoom::Credit);
-        }
-        let session = self.sessions.get(&consumer.session).ok_or(NoRoom::Credit)?;
-        if !session.has_room(self.unsettled_max) {
-            return Err(NoRoom::Session);
-        }
-        let connection = self
-            .connections
-            .get(&consumer.connection)
-            .ok_or(NoRoom::Credit)?;
-        if connection.has_room() {
-            Ok(())
-        } else {
-            Err(NoRoom::Connection)
-        }
+    pub(super) fn room(&mut self, id: ConsumerId) -> Result<(), NoRoom> {
+        self.find_room(id).map(|_| ())
     }
 
     /// Counts a message of this size against a consumer, its session and its connection, if all of
@@ -162,6 +146,21 @@ impl Clients {
         id: ConsumerId,
         size_bytes: u32,
     ) -> Result<&mut Consumer, NoRoom> {
+        let (consumer, session, connection) = self.find_room(id)?;
+        connection.assigned_bytes += u64::from(size_bytes);
+        session.assigned += 1;
+        consumer.assigned += 1;
+        session.unsettled += 1;
+        consumer.held += 1;
+        Ok(consumer)
+    }
+
+    /// A consumer, its session and its connection, if all of them have room.
+    #[inline]
+    fn find_room(
+        &mut self,
+        id: ConsumerId,
+    ) -> Result<(&mut Consumer, &mut Session, &mut Connection), NoRoom> {
         let consumer = self.consumers.get_mut(&id).ok_or(NoRoom::Credit)?;
         if !consumer.has_credit() {
             return Err(NoRoom::Credit);
@@ -177,15 +176,11 @@ impl Clients {
             .connections
             .get_mut(&consumer.connection)
             .ok_or(NoRoom::Credit)?;
-        if !connection.has_room() {
-            return Err(NoRoom::Connection);
+        if connection.has_room() {
+            Ok((consumer, session, connection))
+        } else {
+            Err(NoRoom::Connection)
         }
-        connection.assigned_bytes += u64::from(size_bytes);
-        session.assigned += 1;
-        consumer.assigned += 1;
-        session.unsettled += 1;
-        consumer.held += 1;
-        Ok(consumer)
     }
 
     /// Takes an assignment back that never left: as if it had not been. Its connection's room stays

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::base::{HolderId, Lsn};
+use crate::base::{HolderId, Lsn, Millis};
 use crate::message::{Message, Route};
 
 use super::disk_refs::{DiskRef, DiskRefs};
@@ -146,6 +146,14 @@ impl Block {
         match &self.slots {
             Slots::Resident(_) => self.slot(at).map_or(0, |slot| slot.size_bytes),
             Slots::Evicted(_) => self.disk_ref(at).map_or(0, |disk_ref| disk_ref.size_bytes),
+        }
+    }
+
+    /// When the message at a place arrived.
+    pub(super) fn arrived(&self, at: usize) -> Option<Millis> {
+        match &self.slots {
+            Slots::Resident(_) => self.slot(at).map(|slot| slot.arrived),
+            Slots::Evicted(_) => self.disk_ref(at).map(|disk_ref| disk_ref.arrived),
         }
     }
 

@@ -10,10 +10,11 @@ use crate::base::{HolderId, Millis, Position};
 use crate::broker::arguments::QueueType;
 use crate::message::Message;
 
+use super::block::Block;
 use super::deferred_free::DeferredFree;
 use super::disk_refs::DiskRef;
 use super::slot::{Gone, MessageState, Slot};
-use super::subqueue::{Subqueue, Usage};
+use super::subqueue::{Cell, Subqueue, Usage};
 
 pub use paging::Eviction;
 
@@ -161,43 +162,55 @@ impl Messages {
         }
     }
 
+    /// The block of a place, and the place in it. What asks one message asks its block.
+    #[inline]
+    fn block(&self, position: Position) -> Option<(&Block, usize)> {
+        let (subqueue, place) = unpack(position);
+        self.subqueues.get(subqueue)?.block(place)
+    }
+
+    #[inline]
+    fn cell_mut(&mut self, position: Position) -> Option<(&mut Cell, usize)> {
+        let (subqueue, place) = unpack(position);
+        self.subqueues.get_mut(subqueue)?.cell_mut(place)
+    }
+
     /// Returns the message at a place, if it is in memory.
     pub fn slot(&self, position: Position) -> Option<&Slot> {
-        let (subqueue, place) = unpack(position);
-        self.subqueues.get(subqueue)?.slot(place)
+        let (block, at) = self.block(position)?;
+        block.slot(at)
     }
 
     /// The message at a place, to change, if it is in memory.
     pub fn slot_mut(&mut self, position: Position) -> Option<&mut Slot> {
-        let (subqueue, place) = unpack(position);
-        self.subqueues.get_mut(subqueue)?.slot_mut(place)
+        let (cell, at) = self.cell_mut(position)?;
+        cell.change()?.slot_mut(at)
     }
 
     /// What is known of the message at a place, wherever it is.
     pub fn disk_ref(&self, position: Position) -> Option<DiskRef> {
-        let (subqueue, place) = unpack(position);
-        self.subqueues.get(subqueue)?.disk_ref(place)
+        let (block, at) = self.block(position)?;
+        block.disk_ref(at)
     }
 
     /// Changes what is known of a message on disk; false if it is not.
     pub fn change(&mut self, position: Position, change: impl FnOnce(&mut DiskRef)) -> bool {
-        let (subqueue, place) = unpack(position);
-        let subqueue = self.subqueues.get_mut(subqueue);
-        subqueue.is_some_and(|subqueue| subqueue.change(place, change))
+        let Some((cell, at)) = self.cell_mut(position) else {
+            return false;
+        };
+        cell.change().is_some_and(|block| block.change(at, change))
     }
 
     /// Whether a message is there, in that state.
     pub fn is(&self, position: Position, state: MessageState) -> bool {
-        let (subqueue, place) = unpack(position);
-        let subqueue = self.subqueues.get(subqueue);
-        subqueue.is_some_and(|subqueue| subqueue.is(place, state))
+        let block = self.block(position);
+        block.is_some_and(|(block, at)| block.is(at, state))
     }
 
     /// The message at a place if it is in that state and in memory.
     pub fn slot_if(&self, position: Position, state: MessageState) -> Option<&Slot> {
-        let (subqueue, place) = unpack(position);
-        let subqueue = self.subqueues.get(subqueue)?;
-        subqueue.is(place, state).then(|| subqueue.slot(place))?
+        let (block, at) = self.block(position)?;
+        block.is(at, state).then(|| block.slot(at))?
     }
 
     /// The message to deliver next.
@@ -341,10 +354,8 @@ impl Messages {
                 let Some(subqueue) = self.subqueues.get_mut(index) else {
                     break;
                 };
-                if let Some(place) = subqueue.first_ready()
-                    && subqueue
-                        .arrived(place)
-                        .is_some_and(|arrived| arrived.plus(ttl_ms) <= now)
+                if let Some((place, arrived)) = subqueue.oldest()
+                    && arrived.plus(ttl_ms) <= now
                 {
                     return Some(pack(index, place));
                 }
@@ -380,9 +391,7 @@ impl Messages {
             && self.ready > 0
         {
             for subqueue in &mut self.subqueues {
-                if let Some(place) = subqueue.first_ready()
-                    && let Some(arrived) = subqueue.arrived(place)
-                {
+                if let Some((_, arrived)) = subqueue.oldest() {
                     next = next.min(arrived.plus(ttl_ms));
                 }
             }
@@ -392,10 +401,8 @@ impl Messages {
 
     /// The next message of a holder at or behind a place.
     pub fn held_by(&self, holder: HolderId, from: Position) -> Option<Position> {
-        self.search(MessageState::Held, from, |subqueue, place| {
-            subqueue
-                .slot(place)
-                .is_some_and(|slot| slot.holder == holder)
+        self.search(MessageState::Held, from, |block, at| {
+            block.slot(at).is_some_and(|slot| slot.holder == holder)
         })
     }
 
@@ -406,11 +413,9 @@ impl Messages {
 
     /// The same, of those that the journal knows.
     pub fn find_durable(&self, state: MessageState, from: Position) -> Option<Position> {
-        self.search(state, from, |subqueue, place| match subqueue.slot(place) {
+        self.search(state, from, |block, at| match block.slot(at) {
             Some(slot) => slot.durable,
-            None => subqueue
-                .disk_ref(place)
-                .is_some_and(|disk_ref| disk_ref.durable),
+            None => block.disk_ref(at).is_some_and(|disk_ref| disk_ref.durable),
         })
     }
 
@@ -418,13 +423,14 @@ impl Messages {
         &self,
         state: MessageState,
         from: Position,
-        wanted: impl Fn(&Subqueue, u64) -> bool,
+        wanted: impl Fn(&Block, usize) -> bool,
     ) -> Option<Position> {
         let (first, start) = unpack(from);
         for (index, subqueue) in self.subqueues.iter().enumerate().skip(first) {
             let mut place = if index == first { start } else { 0 };
             while let Some(found) = subqueue.find(state, place) {
-                if wanted(subqueue, found) {
+                let block = subqueue.block(found);
+                if block.is_some_and(|(block, at)| wanted(block, at)) {
                     return Some(pack(index, found));
                 }
                 place = found + 1;
@@ -487,10 +493,9 @@ impl Messages {
         let Some(subqueue) = self.subqueues.get_mut(index) else {
             return false;
         };
-        if !subqueue.turn(place, from, to) {
+        let Some(size_bytes) = subqueue.turn(place, from, to) else {
             return false;
-        }
-        let size_bytes = subqueue.size_bytes(place);
+        };
         self.uncount(from, size_bytes);
         match to {
             MessageState::Ready => {

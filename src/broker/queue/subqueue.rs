@@ -73,29 +73,36 @@ impl Usage {
     }
 }
 
-/// A block, with its counts beside it so that looking for a state walks this array only.
+/// A block, and beside it how many of its messages are ready, so that looking for the next one walks this
+/// array only. (Other states are counted in the block.)
 #[derive(Debug)]
-struct Cell {
+pub(super) struct Cell {
     block: Option<Box<Block>>,
     ready: u16,
-    held: u16,
     /// Its messages are being read back.
     is_loading: bool,
     /// Its messages are being spilled, and none was touched since.
-    is_spilling: bool,
+    pub(super) is_spilling: bool,
     /// It is among those that can be evicted.
     is_listed: bool,
     /// What names the copy of its messages in a checkpoint; 0: there is none, or something was
     /// changed since.
-    copied: Lsn,
+    pub(super) copied: Lsn,
 }
 
 impl Cell {
+    /// Its block, whose messages are about to change: what was spilled or copied of them does not hold
+    /// any more.
+    #[inline]
+    pub(super) fn change(&mut self) -> Option<&mut Block> {
+        (self.is_spilling, self.copied) = (false, Lsn(0));
+        self.block.as_deref_mut()
+    }
+
     const fn empty() -> Self {
         Self {
             block: None,
             ready: 0,
-            held: 0,
             is_loading: false,
             is_spilling: false,
             is_listed: false,
@@ -185,8 +192,8 @@ impl Subqueue {
         self.evicted.messages += 1;
         self.evicted.bytes += u64::from(disk_ref.size_bytes);
         let at = self.make_place(place, state);
-        if let Some(entry) = self.cell_mut(place) {
-            let block = entry
+        if let Some((cell, _)) = self.cell_mut(place) {
+            let block = cell
                 .block
                 .get_or_insert_with(|| Box::new(Block::new_evicted()));
             block.put_disk_ref(at, disk_ref, state);
@@ -206,84 +213,37 @@ impl Subqueue {
         }
         if let Some(entry) = self.blocks.get_mut(cell) {
             entry.copied = Lsn(0);
-            match state {
-                MessageState::Ready => {
-                    entry.ready += 1;
-                    self.ready += 1;
-                    if self.ready == 1 {
-                        self.cursor = place;
-                    }
+            if state == MessageState::Ready {
+                entry.ready += 1;
+                self.ready += 1;
+                if self.ready == 1 {
+                    self.cursor = place;
                 }
-                MessageState::Held => entry.held += 1,
-                MessageState::Dying | MessageState::Delayed => {}
             }
         }
         self.next = place + 1;
         at
     }
 
-    fn cell_mut(&mut self, place: u64) -> Option<&mut Cell> {
-        let (cell, _) = self.split(place.checked_sub(self.first)?);
-        self.blocks.get_mut(cell)
-    }
-
-    fn block(&self, place: u64) -> Option<(&Block, usize)> {
+    /// The cell of a place, and the place in its block.
+    #[inline]
+    pub(super) fn cell(&self, place: u64) -> Option<(&Cell, usize)> {
         let (cell, at) = self.split(place.checked_sub(self.first)?);
-        Some((self.blocks.get(cell)?.block.as_deref()?, at))
+        Some((self.blocks.get(cell)?, at))
     }
 
-    /// Returns the message at a place, if it is in memory.
-    pub fn slot(&self, place: u64) -> Option<&Slot> {
-        let (block, at) = self.block(place)?;
-        block.slot(at)
-    }
-
-    /// The message at a place, to change, if it is in memory.
-    pub fn slot_mut(&mut self, place: u64) -> Option<&mut Slot> {
+    /// The same, to change what is in it.
+    #[inline]
+    pub(super) fn cell_mut(&mut self, place: u64) -> Option<(&mut Cell, usize)> {
         let (cell, at) = self.split(place.checked_sub(self.first)?);
-        let entry = self.blocks.get_mut(cell)?;
-        (entry.is_spilling, entry.copied) = (false, Lsn(0));
-        entry.block.as_mut()?.slot_mut(at)
+        Some((self.blocks.get_mut(cell)?, at))
     }
 
-    /// What is known of the message at a place, wherever it is.
-    pub fn disk_ref(&self, place: u64) -> Option<DiskRef> {
-        let (block, at) = self.block(place)?;
-        block.disk_ref(at)
-    }
-
-    /// Changes what is known of a message on disk; false if it is not.
-    pub fn change(&mut self, place: u64, change: impl FnOnce(&mut DiskRef)) -> bool {
-        let at = self.split(place.saturating_sub(self.first)).1;
-        self.note_copied(place, Lsn(0));
-        let block = self
-            .cell_mut(place)
-            .and_then(|entry| entry.block.as_deref_mut());
-        block.is_some_and(|block| block.change(at, change))
-    }
-
-    /// Bytes of the bare message at a place.
-    pub fn size_bytes(&self, place: u64) -> u32 {
-        self.block(place)
-            .map_or(0, |(block, at)| block.size_bytes(at))
-    }
-
-    /// When the message at a place arrived.
-    pub fn arrived(&self, place: u64) -> Option<Millis> {
-        let here = self.slot(place).map(|slot| slot.arrived);
-        here.or_else(|| self.disk_ref(place).map(|disk_ref| disk_ref.arrived))
-    }
-
-    /// Whether the block of a place is on disk.
-    pub fn is_evicted(&self, place: u64) -> bool {
-        self.block(place)
-            .is_some_and(|(block, _)| block.is_evicted())
-    }
-
-    /// Whether there is a block at this place, in memory.
-    pub fn is_block_resident(&self, place: u64) -> bool {
-        self.block(place)
-            .is_some_and(|(block, _)| !block.is_evicted())
+    /// The block of a place, and the place in it.
+    #[inline]
+    pub(super) fn block(&self, place: u64) -> Option<(&Block, usize)> {
+        let (cell, at) = self.cell(place)?;
+        Some((cell.block.as_deref()?, at))
     }
 
     /// What is on disk.
@@ -296,35 +256,15 @@ impl Subqueue {
         self.apart_bytes
     }
 
-    /// Whether a message is there, in that state.
-    pub fn is(&self, place: u64, state: MessageState) -> bool {
-        let Some(offset) = place.checked_sub(self.first) else {
-            return false;
-        };
-        let (cell, at) = self.split(offset);
-        self.blocks
-            .get(cell)
-            .and_then(|entry| entry.block.as_ref())
-            .is_some_and(|block| block.is(at, state))
-    }
-
-    /// Moves a message from one state to another; false if it was not in the first.
-    pub fn turn(&mut self, place: u64, from: MessageState, to: MessageState) -> bool {
-        let Some(offset) = place.checked_sub(self.first) else {
-            return false;
-        };
-        let (cell, at) = self.split(offset);
-        let Some(entry) = self.blocks.get_mut(cell) else {
-            return false;
-        };
-        let Some(block) = entry.block.as_mut() else {
-            return false;
-        };
+    /// Moves a message from one state to another: its size in bytes; none if it was not in the first.
+    pub fn turn(&mut self, place: u64, from: MessageState, to: MessageState) -> Option<u32> {
+        let (cell, at) = self.cell_mut(place)?;
+        let block = cell.block.as_mut()?;
         if !block.turn(at, from, to) {
-            return false;
+            return None;
         }
-        entry.ready = block.count(MessageState::Ready);
-        entry.held = block.count(MessageState::Held);
+        cell.ready = block.count(MessageState::Ready);
+        let size_bytes = block.size_bytes(at);
         if from == MessageState::Ready {
             self.ready -= 1;
         }
@@ -332,18 +272,15 @@ impl Subqueue {
             self.ready += 1;
             self.cursor = self.cursor.min(place);
         }
-        true
+        Some(size_bytes)
     }
 
     /// Gives a ready message to a holder: its size in bytes; none if it is not ready or not in
     /// memory.
     pub fn acquire(&mut self, place: u64, holder: HolderId) -> Option<u32> {
-        let (cell, at) = self.split(place.checked_sub(self.first)?);
-        let entry = self.blocks.get_mut(cell)?;
-        let size_bytes = entry.block.as_mut()?.acquire(at, holder)?;
-        (entry.is_spilling, entry.copied) = (false, Lsn(0));
-        entry.ready -= 1;
-        entry.held += 1;
+        let (cell, at) = self.cell_mut(place)?;
+        let size_bytes = cell.change()?.acquire(at, holder)?;
+        cell.ready -= 1;
         self.ready -= 1;
         Some(size_bytes)
     }
@@ -365,7 +302,6 @@ impl Subqueue {
         let gone = block.take(at, from, is_wanted)?;
         entry.copied = Lsn(0);
         entry.ready = block.count(MessageState::Ready);
-        entry.held = block.count(MessageState::Held);
         if from == MessageState::Ready {
             self.ready -= 1;
         }
@@ -400,18 +336,21 @@ impl Subqueue {
         Some(place)
     }
 
+    /// The same, and when it arrived.
+    pub fn oldest(&mut self) -> Option<(u64, Millis)> {
+        let place = self.first_ready()?;
+        let (block, at) = self.block(place)?;
+        Some((place, block.arrived(at)?))
+    }
+
     /// The first message in a state at or behind a place.
     pub fn find(&self, state: MessageState, from: u64) -> Option<u64> {
         let from = from.max(self.first);
         let (mut cell, mut at) = self.split(from - self.first);
         while let Some(entry) = self.blocks.get(cell) {
-            let worth = match state {
-                MessageState::Ready => entry.ready > 0,
-                MessageState::Held => entry.held > 0,
-                MessageState::Dying | MessageState::Delayed => true,
-            };
-            if worth
+            if (state != MessageState::Ready || entry.ready > 0)
                 && let Some(block) = &entry.block
+                && block.count(state) > 0
                 && let Some(found) = block.next(state, at)
             {
                 return Some(self.first + ((cell << self.shift) + found) as u64);
@@ -455,7 +394,10 @@ impl Subqueue {
                 self.evicted.bytes -= before.1 - after.1;
             }
         }
-        if self.cell_mut(self.next).is_some_and(|tail| tail.is_loading) {
+        if self
+            .cell(self.next)
+            .is_some_and(|(tail, _)| tail.is_loading)
+        {
             self.next = next_block(self.next, self.shift);
         }
         self.ready = 0;

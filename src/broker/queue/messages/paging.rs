@@ -26,9 +26,8 @@ pub enum Eviction<'a> {
 impl Messages {
     /// Whether the block of a place is on disk.
     pub fn is_evicted(&self, position: Position) -> bool {
-        let (subqueue, place) = unpack(position);
-        let subqueue = self.subqueues.get(subqueue);
-        subqueue.is_some_and(|subqueue| subqueue.is_evicted(place))
+        let block = self.block(position);
+        block.is_some_and(|(block, _)| block.is_evicted())
     }
 
     /// Whether some of it is on disk.
@@ -40,9 +39,8 @@ impl Messages {
 
     /// Whether there is a block at this place, in memory.
     pub fn is_block_resident(&self, block: Position) -> bool {
-        let (subqueue, place) = unpack(block);
-        let subqueue = self.subqueues.get(subqueue);
-        subqueue.is_some_and(|subqueue| subqueue.is_block_resident(place))
+        let block = self.block(block);
+        block.is_some_and(|(block, _)| !block.is_evicted())
     }
 
     /// What is in memory, and what is on disk.
@@ -154,10 +152,8 @@ impl Messages {
 
     /// Messages in the block of a place, in whatever state.
     pub fn live_in(&self, block: Position) -> usize {
-        let (index, place) = unpack(block);
-        self.subqueues
-            .get(index)
-            .map_or(0, |subqueue| subqueue.live_in(place))
+        let block = self.block(block);
+        block.map_or(0, |(block, _)| block.live().into())
     }
 
     /// The first place behind the block of a place.
@@ -183,23 +179,21 @@ impl Messages {
     /// What names the copy of a block in a checkpoint; 0: it was changed since, or there is none.
     pub fn copied(&self, block: Position) -> Lsn {
         let (index, place) = unpack(block);
-        let subqueue = self.subqueues.get(index);
-        subqueue.map_or(Lsn(0), |subqueue| subqueue.copied(place))
+        let cell = self.subqueues.get(index).and_then(|it| it.cell(place));
+        cell.map_or(Lsn(0), |(cell, _)| cell.copied)
     }
 
     /// Notes what names the copy of the block of a place in a checkpoint; 0: it says something else
     /// from now on.
     pub fn note_copied(&mut self, block: Position, copy: Lsn) {
-        let (index, place) = unpack(block);
-        if let Some(subqueue) = self.subqueues.get_mut(index) {
-            subqueue.note_copied(place, copy);
+        if let Some((cell, _)) = self.cell_mut(block) {
+            cell.copied = copy;
         }
     }
 
     /// Ends the spilling of a block; whether none of its messages was touched since it began.
     pub fn end_spill(&mut self, block: Position) -> bool {
-        let (index, place) = unpack(block);
-        let subqueue = self.subqueues.get_mut(index);
-        subqueue.is_some_and(|subqueue| subqueue.end_spill(place))
+        let cell = self.cell_mut(block);
+        cell.is_some_and(|(cell, _)| std::mem::take(&mut cell.is_spilling))
     }
 }

@@ -42,7 +42,7 @@ impl Subqueue {
     /// Notes that the block of a place is being read back; its first place, unless it was already
     /// or is in memory.
     pub fn begin_load(&mut self, place: u64) -> Option<u64> {
-        let entry = self.cell_mut(place)?;
+        let (entry, _) = self.cell_mut(place)?;
         let is_evicted = entry.block.as_ref().is_some_and(|block| block.is_evicted());
         (is_evicted && !std::mem::replace(&mut entry.is_loading, true))
             .then_some(self.block_of(place))
@@ -67,7 +67,7 @@ impl Subqueue {
     /// Takes the messages of a block back into memory: all that are not gone by now.
     pub fn page_in(&mut self, place: u64, messages: Vec<(u64, Arc<Message>, Arc<Route>)>) {
         let first = self.block_of(place);
-        let Some(entry) = self.cell_mut(place) else {
+        let Some((entry, _)) = self.cell_mut(place) else {
             return;
         };
         entry.is_loading = false;
@@ -137,19 +137,13 @@ impl Subqueue {
     pub fn list(&mut self, place: u64) -> Option<u64> {
         let tail = self.block_of(self.next);
         let first = self.block_of(place);
-        let entry = self.cell_mut(place)?;
+        let (entry, _) = self.cell_mut(place)?;
         let is_here = entry
             .block
             .as_ref()
             .is_some_and(|block| !block.is_evicted());
         (is_here && first != tail && !std::mem::replace(&mut entry.is_listed, true))
             .then_some(first)
-    }
-
-    /// Ends the spilling of a block; whether none of its messages was touched since it began.
-    pub fn end_spill(&mut self, place: u64) -> bool {
-        self.cell_mut(place)
-            .is_some_and(|entry| std::mem::take(&mut entry.is_spilling))
     }
 
     /// The first place of the first block with messages at or behind a place.
@@ -161,30 +155,8 @@ impl Subqueue {
         Some(self.first + ((cell as u64) << self.shift))
     }
 
-    /// Messages in the block of a place, in whatever state.
-    pub fn live_in(&self, place: u64) -> usize {
-        self.block(place)
-            .map_or(0, |(block, _)| block.live().into())
-    }
-
     /// The first place behind the block of a place.
     pub const fn block_end(&self, place: u64) -> u64 {
         self.block_of(place) + (1 << self.shift)
-    }
-
-    /// What names the copy of a block in a checkpoint; 0: it was changed since, or there is none.
-    pub fn copied(&self, place: u64) -> Lsn {
-        let cell = place
-            .checked_sub(self.first)
-            .map(|offset| self.split(offset).0);
-        let entry = cell.and_then(|cell| self.blocks.get(cell));
-        entry.map_or(Lsn(0), |entry| entry.copied)
-    }
-
-    /// Notes what names the copy of a block in a checkpoint; 0: it says something else from now on.
-    pub fn note_copied(&mut self, place: u64, block: Lsn) {
-        if let Some(entry) = self.cell_mut(place) {
-            entry.copied = block;
-        }
     }
 }
