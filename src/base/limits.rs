@@ -266,6 +266,10 @@ pub const LISTING_SLICE_BYTES: usize = 64 * 1024;
 /// Arguments of one queue, exchange or binding, in bytes: their texts, and 8 for each name and value.
 /// They are copied whenever it is declared, listed or shown.
 pub const ARGUMENTS_BYTES_MAX: usize = 32 * 1024;
+
+/// Arguments of one declaration that are no known ones and are looked at for typing errors: each is
+/// compared with all names that there are, under the lock of the vhost.
+pub const MISSPELLED_LOOKED_AT_MAX: usize = 16;
 /// Largest request to `/management`, in bytes: it is decoded as a whole. Announced as max-message-size.
 pub const MANAGEMENT_REQUEST_BYTES_MAX: u64 = 64 * 1024;
 /// Values in a request to `/management`, those in lists, maps and arrays counted: some take no byte.

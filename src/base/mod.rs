@@ -9,6 +9,7 @@ pub mod locks;
 mod map;
 mod meter;
 mod name;
+mod nearest;
 mod percent;
 #[cfg(test)]
 pub(crate) mod plant;
@@ -24,6 +25,7 @@ pub use ids::{
 pub use map::{Map, Seed, Set};
 pub use meter::{Meter, Step};
 pub use name::{KeyError, Name, check_routing_key};
+pub use nearest::nearest;
 pub use random::Random;
 pub use serial::Serial;
 pub use table::{Id, Table};

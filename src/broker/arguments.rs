@@ -383,6 +383,35 @@ const STREAM_ONLY: [&str; 4] = [
 const CLASSIC_REFUSES: &[&str] = &["x-quorum-initial-group-size"];
 const QUORUM_REFUSES: &[&str] = &["x-max-priority", "x-queue-mode", "x-queue-version"];
 
+/// Every argument of queues that means something here or to RabbitMQ.
+pub const KNOWN: [&str; 25] = [
+    QUEUE_TYPE,
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-dead-letter-strategy",
+    "x-delivery-limit",
+    "x-expires",
+    "x-initial-cluster-size",
+    "x-max-age",
+    "x-max-in-memory-bytes",
+    "x-max-in-memory-length",
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-max-priority",
+    "x-message-ttl",
+    "x-overflow",
+    "x-queue-leader-locator",
+    "x-queue-master-locator",
+    "x-queue-mode",
+    "x-queue-version",
+    "x-quorum-initial-group-size",
+    "x-quorum-target-group-size",
+    "x-single-active-consumer",
+    "x-stream-filter-size-bytes",
+    "x-stream-max-segment-size-bytes",
+    "x-consumer-timeout",
+];
+
 /// Arguments that make another queue, in the order they are compared.
 const COMPARED: [&str; 16] = [
     QUEUE_TYPE,

@@ -1,6 +1,6 @@
 //! What a policy sets: one table of keys, each with what it takes.
 
-use crate::base::Name;
+use crate::base::{Name, nearest};
 use crate::wire::Value;
 
 use super::argument_value::{integer, show, text};
@@ -68,8 +68,7 @@ impl Definition {
         for (name, value) in given {
             let wrong = |why: String| (name.clone(), why);
             let Some(key) = key(name) else {
-                let why = "it is not a recognised policy setting".to_owned();
-                return Err(wrong(why));
+                return Err(wrong(unrecognised(name)));
             };
             if operator && !key.operator {
                 let taken = KEYS.iter().filter(|key| key.operator).map(|key| key.name);
@@ -83,6 +82,15 @@ impl Definition {
         }
         Ok(definition)
     }
+}
+
+/// Why a key is refused, with the one that was probably meant.
+pub fn unrecognised(name: &str) -> String {
+    let mut why = "it is not a recognised policy setting".to_owned();
+    if let Some(nearest) = nearest(name, KEYS.iter().map(|key| key.name)) {
+        why = format!("{why}; did you mean '{nearest}'?");
+    }
+    why
 }
 
 /// The key of this name.

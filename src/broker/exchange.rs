@@ -343,4 +343,4 @@ impl Exchange {
 /// Memory of a key in the table of a direct exchange, about, in bytes.
 const DIRECT_KEY_BYTES: u64 = 80;
 
-const ALTERNATE_EXCHANGE: &str = "alternate-exchange";
+pub(super) const ALTERNATE_EXCHANGE: &str = "alternate-exchange";

@@ -30,6 +30,13 @@ pub enum Warning {
         /// The policy key.
         setting: Name,
     },
+    /// An argument that means nothing, and nearly has the name of one that does.
+    Misspelled {
+        /// The argument.
+        setting: Name,
+        /// What was probably meant.
+        nearest: &'static str,
+    },
     /// It is accepted, and changes nothing here.
     NoEffect {
         /// The policy key, or `apply-to`.
@@ -65,6 +72,12 @@ impl fmt::Display for Warning {
                 f,
                 "{setting}: a routing key without an exchange only counts for queues that have one"
             ),
+            Self::Misspelled { setting, nearest } => {
+                write!(
+                    f,
+                    "{setting}: no effect, there is no such argument; did you mean '{nearest}'?"
+                )
+            }
             Self::NoEffect { setting, why } => write!(f, "{setting}: no effect, {why}"),
         }
     }

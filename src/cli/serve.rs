@@ -7,7 +7,7 @@ use std::process::{self, ExitCode};
 use clap::builder::StyledStr;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::config::{self, ConfigError, Given, Key, SettingSyntax, Settings, TABLE};
+use crate::config::{self, ConfigError, Given, HEADINGS, Key, SettingSyntax, Settings, TABLE};
 
 use super::{EXIT_USAGE, complain};
 
@@ -28,9 +28,13 @@ pub(super) fn command() -> Command {
         .long_about(
             "Runs a broker until SIGTERM or Ctrl-C.\n\n\
              Every setting can also stand in the configuration file under the name of its flag \
-             (max-frame-size = \"64KiB\") and in the environment (CORONER_MAX_FRAME_SIZE=64KiB; \
-             commas separate the items of a list). A flag wins over the environment, the \
-             environment over the file.",
+             (max-frame-size = \"64KiB\") and in the environment (CORONER_MAX_FRAME_SIZE=64KiB). \
+             A flag wins over the environment, the environment over the file.\n\n\
+             In the environment commas separate the items of a list; an item with a comma in it \
+             goes into a numbered variable (CORONER_USER_1) or a JSON array. A variable that ends in \
+             _FILE (CORONER_USER_FILE) names a file with the value, a list with one item a line. \
+             Sizes are bytes, or as 512MB (1,000s), 1GiB (1,024s) or, of memory, 40%; times as 500ms, \
+             1m30s, 12h or 60d.",
         )
         .arg(
             Arg::new("config")
@@ -41,6 +45,9 @@ pub(super) fn command() -> Command {
                 .help("Reads settings from this TOML file"),
         );
     for key in TABLE {
+        if let Some((heading, _)) = HEADINGS.iter().find(|(_, first)| *first == key.name) {
+            command = command.next_help_heading(*heading);
+        }
         command = command.arg(flag(key, &defaults));
     }
     command
@@ -69,19 +76,21 @@ fn flag(key: &'static Key, defaults: &[(String, String)]) -> Arg {
     }
 }
 
-fn settings(matches: &ArgMatches) -> Result<Settings, ConfigError> {
+/// The settings, and what is in the environment without being one.
+fn settings(matches: &ArgMatches) -> Result<(Settings, Vec<String>), ConfigError> {
     let mut layers = Vec::new();
     if let Some(path) = matches.get_one::<String>("config") {
         layers.extend(config::from_file(path)?);
     }
-    layers.extend(config::from_environment(std::env::vars())?);
+    let environment = config::from_environment(std::env::vars_os())?;
+    layers.extend(environment.given);
     layers.extend(TABLE.iter().filter_map(|key| flag_given(key, matches)));
     let settings = config::load(layers.iter().cloned())?;
     if settings.in_memory || settings.data.is_some() {
-        return Ok(settings);
+        return Ok((settings, environment.warnings));
     }
-    layers.push(config::from_state_directory(std::env::vars())?);
-    config::load(layers)
+    layers.push(config::from_state_directory(std::env::vars_os())?);
+    Ok((config::load(layers)?, environment.warnings))
 }
 
 fn flag_given(key: &'static Key, matches: &ArgMatches) -> Option<Given> {
@@ -115,8 +124,8 @@ fn is_small(settings: &Settings) -> bool {
 
 /// Runs the command.
 pub(super) fn run(matches: &ArgMatches) -> ExitCode {
-    let settings = match settings(matches) {
-        Ok(settings) => settings,
+    let (settings, warnings) = match settings(matches) {
+        Ok(found) => found,
         Err(error) => {
             complain(&error);
             return ExitCode::from(EXIT_USAGE);
@@ -127,8 +136,8 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
     if config.is_none_or(|path| Path::new(path).is_file()) {
         save_memory(&settings);
     }
-    let load = || self::settings(matches);
-    crate::server::run(settings, load).unwrap_or_else(|error| {
+    let load = || self::settings(matches).map(|(settings, _)| settings);
+    crate::server::run(settings, &warnings, load).unwrap_or_else(|error| {
         complain(&error);
         error.exit_code()
     })

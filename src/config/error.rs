@@ -32,6 +32,14 @@ pub enum ConfigError {
         /// The nearest existing name, or where to find the list.
         hint: String,
     },
+    /// An environment variable that cannot be used.
+    #[error("environment variable {variable}: {why}")]
+    Variable {
+        /// Its name.
+        variable: String,
+        /// What is wrong.
+        why: String,
+    },
     /// The configuration file could not be read.
     #[error("cannot read configuration file '{path}': {why}")]
     Unreadable {

@@ -2,6 +2,7 @@
 //! configuration file.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -9,12 +10,12 @@ use serde_json::{Map, Value};
 
 use super::error::ConfigError;
 use super::settings::Settings;
-use super::table::{Key, SettingSyntax, TABLE, find};
+use super::system_memory;
+use super::table::{Key, SHARES_OF_MEMORY, SettingSyntax, TABLE, find};
+use crate::base::nearest;
 
-/// The prefix of our environment variables.
-const PREFIX: &str = "CORONER_";
-/// Names the configuration file, so it is no setting of its own.
-const FILE_VARIABLE: &str = "CORONER_CONFIG";
+/// What the origin of a setting from the environment begins with.
+pub(super) const ENVIRONMENT: &str = "environment variable ";
 
 /// One setting as somebody gave it.
 #[derive(Clone, Debug)]
@@ -24,10 +25,23 @@ pub struct Given {
     origin: String,
 }
 
+impl Given {
+    /// All items of a list.
+    pub(super) fn list(key: &'static Key, items: Vec<Value>, origin: String) -> Self {
+        let value = Value::Array(items);
+        Self { key, value, origin }
+    }
+}
+
 /// Puts layers over the defaults: a later layer wins.
 pub fn load(layers: impl IntoIterator<Item = Given>) -> Result<Settings, ConfigError> {
     let layers = layers.into_iter().map(|given| (given.key.name, given));
-    let given: BTreeMap<&str, Given> = layers.collect();
+    let mut given: BTreeMap<&str, Given> = layers.collect();
+    for (name, given) in &mut given {
+        let taken = share_of_memory(name, &given.value, system_memory::total);
+        let taken = taken.map_err(|why| bad_value(name, &given.value, Some(given), why))?;
+        given.value = taken.unwrap_or_else(|| given.value.clone());
+    }
     let defaults = fields(&Settings::default());
     let mut values = defaults.clone();
     for (name, given) in &given {
@@ -48,8 +62,30 @@ pub fn load(layers: impl IntoIterator<Item = Given>) -> Result<Settings, ConfigE
     }
 }
 
+/// The bytes of a share of the memory such as `40%`, if that is what this is and the setting takes it.
+fn share_of_memory(
+    name: &str,
+    value: &Value,
+    memory: impl FnOnce() -> Option<u64>,
+) -> Result<Option<Value>, String> {
+    let share = value
+        .as_str()
+        .and_then(|text| text.trim().strip_suffix('%'));
+    let Some(share) = share.filter(|_| SHARES_OF_MEMORY.contains(&name)) else {
+        return Ok(None);
+    };
+    let percent: Option<u64> = share.trim().parse().ok();
+    let Some(percent) = percent.filter(|percent| (1..=100).contains(percent)) else {
+        return Err("a share of the memory is from 1% to 100%".to_owned());
+    };
+    let Some(total) = memory() else {
+        return Err("this system does not say how much memory it has".to_owned());
+    };
+    Ok(Some(Value::from(total / 100 * percent)))
+}
+
 /// Settings as (name, value), in the form that [`read`] takes.
-fn fields(settings: &Settings) -> Map<String, Value> {
+pub(super) fn fields(settings: &Settings) -> Map<String, Value> {
     match serde_json::to_value(settings) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
@@ -108,7 +144,7 @@ pub fn from_file(path: &str) -> Result<Vec<Given>, ConfigError> {
     from_toml(path, &text)
 }
 
-fn from_toml(path: &str, text: &str) -> Result<Vec<Given>, ConfigError> {
+pub(super) fn from_toml(path: &str, text: &str) -> Result<Vec<Given>, ConfigError> {
     let entries: BTreeMap<String, toml::Spanned<toml::Value>> =
         toml::from_str(text).map_err(|error| {
             // Not its whole text: that shows the line, in which a password may stand.
@@ -123,6 +159,10 @@ fn from_toml(path: &str, text: &str) -> Result<Vec<Given>, ConfigError> {
         let origin = format!("in file {path}, line {line}");
         let value = from_toml_value(value.into_inner());
         match find(&name) {
+            // A single text where a list is meant is its only item.
+            Some(key) if key.shape == SettingSyntax::List && value.is_string() => {
+                Ok(Given::list(key, vec![value], origin))
+            }
             Some(key) => Ok(Given { key, value, origin }),
             None => Err(unknown(&name, &show(&value), &origin)),
         }
@@ -147,46 +187,20 @@ fn from_toml_value(value: toml::Value) -> Value {
     }
 }
 
-/// The settings among environment variables (name, value).
-pub fn from_environment(
-    variables: impl IntoIterator<Item = (String, String)>,
-) -> Result<Vec<Given>, ConfigError> {
-    let ours = variables
-        .into_iter()
-        .filter(|(name, _)| name.starts_with(PREFIX));
-    ours.filter(|(name, _)| name != FILE_VARIABLE)
-        .map(|(variable, text)| {
-            let name = variable
-                .trim_start_matches(PREFIX)
-                .to_lowercase()
-                .replace('_', "-");
-            let origin = format!("environment variable {variable}");
-            let Some(key) = find(&name) else {
-                return Err(unknown(&name, &format!("\"{text}\""), &origin));
-            };
-            let texts = match key.shape {
-                SettingSyntax::List => text.split(',').map(str::trim).map(str::to_owned).collect(),
-                _ => vec![text],
-            };
-            Ok(given(key, texts, origin))
-        })
-        .collect()
-}
-
 /// Where durable data goes if nothing else says so: `coroner-data` in the user's state directory.
 ///
 /// # Errors
 /// When these variables do not tell where that is.
 pub fn from_state_directory(
-    variables: impl IntoIterator<Item = (String, String)>,
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<Given, ConfigError> {
     let (mut state, mut home) = (None, None);
     for (name, value) in variables {
         // The specification of the directories has relative ones ignored.
         let path = PathBuf::from(value);
-        match name.as_str() {
-            "XDG_STATE_HOME" if path.is_absolute() => state = Some(path),
-            "HOME" if path.is_absolute() => home = Some(path.join(".local/state")),
+        match name.to_str() {
+            Some("XDG_STATE_HOME") if path.is_absolute() => state = Some(path),
+            Some("HOME") if path.is_absolute() => home = Some(path.join(".local/state")),
             _ => {}
         }
     }
@@ -203,7 +217,7 @@ pub fn from_flag(key: &'static Key, texts: Vec<String>) -> Given {
     given(key, texts, format!("flag --{}", key.name))
 }
 
-fn given(key: &'static Key, texts: Vec<String>, origin: String) -> Given {
+pub(super) fn given(key: &'static Key, texts: Vec<String>, origin: String) -> Given {
     let value = match key.shape {
         SettingSyntax::List => Value::from(texts),
         shape => one_value(shape, texts.into_iter().next_back().unwrap_or_default()),
@@ -217,35 +231,52 @@ fn one_value(shape: SettingSyntax, text: String) -> Value {
         SettingSyntax::Integer => text
             .parse::<u64>()
             .map_or_else(|_| Value::from(text), Value::from),
-        SettingSyntax::Switch => text
-            .parse::<bool>()
-            .map_or_else(|_| Value::from(text), Value::from),
+        SettingSyntax::Switch => match text.trim().to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" | "1" => Value::from(true),
+            "false" | "no" | "off" | "0" => Value::from(false),
+            _ => Value::from(text),
+        },
         SettingSyntax::Text | SettingSyntax::List => Value::from(text),
     }
 }
 
 fn bad_value(name: &str, value: &Value, given: Option<&Given>, why: String) -> ConfigError {
-    let value = match name {
+    let shown = match name {
         "user" => "***".to_owned(),
         _ => show(value),
     };
+    let why = match value {
+        Value::Array(items) if items.len() > 1 && is_in_environment(given) => {
+            let variable = find(name).map(Key::variable).unwrap_or_default();
+            format!(
+                "{why} (commas separate items: one with a comma in it goes into {variable}_1 or a \
+                 JSON array)"
+            )
+        }
+        _ => why,
+    };
     ConfigError::BadValue {
         name: name.to_owned(),
-        value,
+        value: shown,
         origin: given.map_or("default", |given| &given.origin).to_owned(),
         why,
         takes: find(name).map_or("another value", |key| key.takes),
     }
 }
 
+fn is_in_environment(given: Option<&Given>) -> bool {
+    given.is_some_and(|given| given.origin.starts_with(ENVIRONMENT))
+}
+
+/// The setting that was probably meant by this name.
+pub(super) fn nearest_setting(name: &str) -> Option<&'static Key> {
+    nearest(name, TABLE.iter().map(|key| key.name)).and_then(find)
+}
+
 fn unknown(name: &str, value: &str, origin: &str) -> ConfigError {
-    let nearest = TABLE
-        .iter()
-        .map(|key| (distance(name, key.name), key.name))
-        .min();
-    let hint = match nearest {
-        Some((steps, nearest)) if steps <= 3 => format!("did you mean '{nearest}'?"),
-        _ => "'coroner serve --help' lists all settings".to_owned(),
+    let hint = match nearest_setting(name) {
+        Some(key) => format!("did you mean '{}'?", key.name),
+        None => "'coroner serve --help' lists all settings".to_owned(),
     };
     let (name, value, origin) = (name.to_owned(), value.to_owned(), origin.to_owned());
     ConfigError::Unknown {
@@ -277,33 +308,13 @@ fn show(value: &Value) -> String {
     }
 }
 
-/// Levenshtein distance between two short names, in single-character edits.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (cell, y) in row.iter_mut().skip(1).zip(b.bytes()) {
-            let above = *cell;
-            left = (left + 1)
-                .min(above + 1)
-                .min(diagonal + usize::from(x != y));
-            diagonal = above;
-            *cell = left;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn environment(name: &str, value: &str) -> Result<Vec<Given>, ConfigError> {
-        from_environment([(name.to_owned(), value.to_owned())])
+    fn environment(name: &str, value: &str) -> Vec<Given> {
+        let found = crate::config::from_environment([(name.into(), value.into())]);
+        found.unwrap().given
     }
 
     fn flag(name: &str, value: &str) -> Given {
@@ -314,7 +325,7 @@ mod tests {
     fn durable_data_goes_to_the_state_directory_of_the_user() {
         let check = |variables: &[(&str, &str)], expect: Option<&str>| {
             let variables = variables.iter();
-            let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+            let own = |(name, value): &(&str, &str)| (OsString::from(name), OsString::from(value));
             let given = from_state_directory(variables.map(own));
             let settings = given.and_then(|given| load([given]));
             let found = settings.map(|settings| settings.data);
@@ -356,8 +367,8 @@ mod tests {
             "channel-max = 1\nnode-name = 'file'\nvhost = ['v']\nlog = 'a'",
         )
         .unwrap();
-        layers.extend(environment("CORONER_CHANNEL_MAX", "2").unwrap());
-        layers.extend(environment("CORONER_NODE_NAME", "variable").unwrap());
+        layers.extend(environment("CORONER_CHANNEL_MAX", "2"));
+        layers.extend(environment("CORONER_NODE_NAME", "variable"));
         layers.push(flag("channel-max", "3"));
         let settings = load(layers).unwrap();
         assert_eq!(settings.channel_max, 3);
@@ -367,9 +378,28 @@ mod tests {
     }
 
     #[test]
-    fn lists_in_the_environment_are_separated_by_commas() {
-        let settings = load(environment("CORONER_VHOST", "a, b").unwrap()).unwrap();
-        assert_eq!(settings.vhost, ["a", "b"]);
+    fn a_share_is_of_the_memory_that_the_process_may_take() {
+        let share = |name, text: &str| share_of_memory(name, &Value::from(text), || Some(1000));
+        assert_eq!(share("memory-limit", "40%"), Ok(Some(Value::from(400))));
+        assert_eq!(share("memory-limit", "400"), Ok(None));
+        assert_eq!(share("segment-size", "40%"), Ok(None));
+        for bad in ["0%", "101%", "-1%", "%", "x%"] {
+            assert!(share("memory-budget", bad).is_err(), "{bad}");
+        }
+        assert!(share_of_memory("memory-limit", &Value::from("40%"), || None).is_err());
+        let settings = load([flag("memory-limit", "50%")]).unwrap();
+        assert!(settings.memory_limit.0 > 1 << 20, "{settings:?}");
+        let refused = load([flag("segment-size", "40%")]).unwrap_err().to_string();
+        assert!(
+            refused.contains("takes no share of the memory"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn a_single_text_in_a_file_is_a_list_of_one() {
+        let layers = from_toml("c.toml", "vhost = 'a,b'\nauto-create = ['#']").unwrap();
+        assert_eq!(load(layers).unwrap().vhost, ["a,b"]);
     }
 
     #[test]
@@ -403,13 +433,12 @@ mod tests {
 
     #[test]
     fn unknown_settings_are_refused_with_the_nearest_name() {
-        let error = environment("CORONER_CHANEL_MAX", "1")
+        let error = from_toml("c.toml", "chanel-max = 1")
             .unwrap_err()
             .to_string();
         assert_eq!(
             error,
-            "unknown setting 'chanel-max' = \"1\" (environment variable CORONER_CHANEL_MAX); did \
-             you mean 'channel-max'?"
+            "unknown setting 'chanel-max' = 1 (in file c.toml, line 1); did you mean 'channel-max'?"
         );
         let error = from_toml("c.toml", "colour = 'red'")
             .unwrap_err()

@@ -6,11 +6,12 @@
 pub enum SettingSyntax {
     /// One text.
     Text,
-    /// Several texts: a flag may be repeated, a file has an array, the environment commas.
+    /// Several texts: a flag may be repeated, a file has an array, the environment commas, numbered
+    /// variables or a JSON array.
     List,
     /// A whole number.
     Integer,
-    /// `true` or `false`; the flag alone means `true`.
+    /// `true` or `false`, also as `yes`, `on` and `1`; the flag alone means `true`.
     Switch,
 }
 
@@ -57,8 +58,27 @@ const fn key(
     }
 }
 
-const SIZE: &str = "a number of bytes such as 131072, 64KiB, 16MiB or 2GiB";
+/// The settings that also take a share of the memory, such as 40%.
+pub(super) const SHARES_OF_MEMORY: [&str; 2] = ["memory-budget", "memory-limit"];
+
+const SIZE: &str = "a number of bytes such as 131072, 64KiB, 512MB or 2GiB";
+const MEMORY: &str =
+    "a number of bytes such as 512MB or 2GiB, or a share of the memory such as 40%";
 const SWITCH: &str = "true or false";
+
+/// The headings that the settings stand under in `--help` and in `contrib/coroner.toml`, each with the
+/// first setting below it, in the order of [`TABLE`].
+pub const HEADINGS: &[(&str, &str)] = &[
+    ("Listening", "amqp"),
+    ("TLS", "tls-certificate"),
+    ("Users and logins", "user"),
+    ("Data on disk", "data"),
+    ("Memory", "memory-budget"),
+    ("Vhosts and queues", "definitions"),
+    ("Limits and time-outs", "max-message-size"),
+    ("Announced to clients", "node-name"),
+    ("Threads, logs and statistics", "workers"),
+];
 
 /// Every setting, in the order of `--help`.
 pub const TABLE: &[Key] = &[
@@ -70,43 +90,6 @@ pub const TABLE: &[Key] = &[
         "Listen for AMQP 1.0 here; repeatable. Port 0 lets the system choose: the port is printed",
     ),
     key(
-        "http",
-        SettingSyntax::Text,
-        "ADDR:PORT",
-        "ADDR:PORT such as 127.0.0.1:15672, auto, or off; port 0 lets the system choose",
-        "Serve the HTTP API here; off switches it off; auto is 127.0.0.1:15672, or nowhere when \
-         another process has that",
-    ),
-    key(
-        "http-connections-max",
-        SettingSyntax::Integer,
-        "NUMBER",
-        "a number from 1 to 4294967295",
-        "HTTP connections at most, three quarters of them from one address; more are served /health only",
-    ),
-    key(
-        "http-host",
-        SettingSyntax::List,
-        "NAME",
-        "a host name such as broker.example",
-        "Name under which HTTP clients may ask over a loopback address, beside localhost and IP \
-         addresses: what a proxy on this machine sends as Host; repeatable",
-    ),
-    key(
-        "metrics-login",
-        SettingSyntax::Switch,
-        "BOOL",
-        SWITCH,
-        "Answer /metrics only to users with the tag monitoring or administrator",
-    ),
-    key(
-        "metrics-queues-max",
-        SettingSyntax::Integer,
-        "NUMBER",
-        "a number from 0 to 4294967295",
-        "Queues of a vhost that metrics name, those declared first; all others are summed as 'other'",
-    ),
-    key(
         "amqps",
         SettingSyntax::List,
         "ADDR:PORT",
@@ -115,11 +98,27 @@ pub const TABLE: &[Key] = &[
          5671 beside each --amqp",
     ),
     key(
+        "http",
+        SettingSyntax::Text,
+        "ADDR:PORT",
+        "ADDR:PORT such as 127.0.0.1:15672, auto, or off; port 0 lets the system choose",
+        "Serve the HTTP API here; off switches it off; auto is 127.0.0.1:15672, or nowhere when \
+         another process has that",
+    ),
+    key(
         "https",
         SettingSyntax::List,
         "ADDR:PORT",
         "ADDR:PORT such as 0.0.0.0:15671; port 0 lets the system choose",
         "Serve the HTTP API over TLS here; repeatable",
+    ),
+    key(
+        "http-host",
+        SettingSyntax::List,
+        "NAME",
+        "a host name such as broker.example",
+        "Name under which HTTP clients may ask over a loopback address, beside localhost and IP \
+         addresses: what a proxy on this machine sends as Host; repeatable",
     ),
     key(
         "tls-certificate",
@@ -158,87 +157,6 @@ pub const TABLE: &[Key] = &[
         "common-name or subject-alternative-name",
         "Which field of a client certificate is the user's name: common-name or \
          subject-alternative-name",
-    ),
-    key(
-        "data",
-        SettingSyntax::Text,
-        "DIR",
-        "a directory",
-        "Directory for durable data. If none is named: coroner-data in the user's state directory \
-         (XDG_STATE_HOME, else ~/.local/state)",
-    ),
-    key(
-        "in-memory",
-        SettingSyntax::Switch,
-        "BOOL",
-        SWITCH,
-        "Keep nothing: all is gone when the process ends, whatever data directory is configured",
-    ),
-    key(
-        "sync",
-        SettingSyntax::Text,
-        "POLICY",
-        "always, interval or never",
-        "When accepted messages are on the device: always before the answer; at each interval, or \
-         when the system likes, which a power cut may undo",
-    ),
-    key(
-        "sync-interval",
-        SettingSyntax::Text,
-        "TIME",
-        "a length of time such as 1s or 200ms",
-        "How often to sync under --sync interval",
-    ),
-    key(
-        "commit-delay",
-        SettingSyntax::Text,
-        "TIME",
-        "a length of time up to 1s such as 20ms, or 0",
-        "Let each commit wait so long for more to join it: fewer writes, later answers; 0 waits \
-         0.2 ms, and only under load",
-    ),
-    key(
-        "checkpoint-after",
-        SettingSyntax::Text,
-        "SIZE",
-        SIZE,
-        "Write a checkpoint each time so much was written, so that a start reads little",
-    ),
-    key(
-        "disk-free-limit",
-        SettingSyntax::Text,
-        "BYTES",
-        SIZE,
-        "Publishers get no credit while less than this is free on the disk of the data directory; \
-         0 is off",
-    ),
-    key(
-        "segment-size",
-        SettingSyntax::Text,
-        "SIZE",
-        SIZE,
-        "Size of the journal's files; larger if the largest message needs more",
-    ),
-    key(
-        "definitions",
-        SettingSyntax::Text,
-        "FILE",
-        "a file that RabbitMQ or GET /api/definitions exported",
-        "Import this definitions file at the start, before anybody may connect",
-    ),
-    key(
-        "default-vhost",
-        SettingSyntax::Text,
-        "NAME",
-        "the name of a vhost",
-        "Vhost of clients whose open.hostname is not 'vhost:NAME'",
-    ),
-    key(
-        "vhost",
-        SettingSyntax::List,
-        "NAME",
-        "names of vhosts",
-        "A vhost beside the default one; repeatable",
     ),
     key(
         "user",
@@ -305,68 +223,64 @@ pub const TABLE: &[Key] = &[
          way can read them",
     ),
     key(
-        "max-message-size",
+        "data",
         SettingSyntax::Text,
-        "BYTES",
-        "a number of bytes above 0 such as 16777216 or 16MiB",
-        "Largest message that is taken",
+        "DIR",
+        "a directory",
+        "Directory for durable data. If none is named: coroner-data in the user's state directory \
+         (XDG_STATE_HOME, else ~/.local/state)",
     ),
     key(
-        "max-frame-size",
+        "in-memory",
+        SettingSyntax::Switch,
+        "BOOL",
+        SWITCH,
+        "Keep nothing: all is gone when the process ends, whatever data directory is configured",
+    ),
+    key(
+        "sync",
         SettingSyntax::Text,
-        "BYTES",
-        "a number of bytes from 512 to 4294967295 such as 131072 or 128KiB",
-        "Largest frame that is taken",
+        "POLICY",
+        "always, interval or never",
+        "When accepted messages are on the device: always before the answer; at each interval, or \
+         when the system likes, which a power cut may undo",
     ),
     key(
-        "channel-max",
-        SettingSyntax::Integer,
-        "NUMBER",
-        "a number from 0 to 65535",
-        "Highest channel number of a connection: one less than its sessions",
-    ),
-    key(
-        "idle-timeout",
-        SettingSyntax::Text,
-        "TIME",
-        "a length of time such as 30s or 500ms, at most 49 days; 0 switches it off",
-        "A peer that is silent for longer than this is gone (announced as idle-time-out); 0 is off",
-    ),
-    key(
-        "handshake-timeout",
+        "sync-interval",
         SettingSyntax::Text,
         "TIME",
-        "a length of time above 0 such as 10s or 500ms",
-        "Time from connecting to a complete open",
+        "a length of time such as 1s or 200ms",
+        "How often to sync under --sync interval",
     ),
     key(
-        "connections-max",
-        SettingSyntax::Integer,
-        "NUMBER",
-        "a number from 1 to 4294967295",
-        "Connections at most, fewer where too few files may be open; more are dropped as they arrive",
+        "commit-delay",
+        SettingSyntax::Text,
+        "TIME",
+        "a length of time up to 1s such as 20ms, or 0",
+        "Let each commit wait so long for more to join it: fewer writes, later answers; 0 waits \
+         0.2 ms, and only under load",
     ),
     key(
-        "unsettled-max",
-        SettingSyntax::Integer,
-        "NUMBER",
-        "a number from 1 to 4294967295",
-        "Deliveries a session may hold unsettled before it gets no more",
+        "checkpoint-after",
+        SettingSyntax::Text,
+        "SIZE",
+        SIZE,
+        "Write a checkpoint each time so much was written, so that a start reads little",
     ),
     key(
-        "outbox-bytes",
+        "segment-size",
+        SettingSyntax::Text,
+        "SIZE",
+        SIZE,
+        "Size of the journal's files; larger if the largest message needs more",
+    ),
+    key(
+        "disk-free-limit",
         SettingSyntax::Text,
         "BYTES",
         SIZE,
-        "Bytes assigned to one connection and not yet written; at least one message always fits",
-    ),
-    key(
-        "memory-budget",
-        SettingSyntax::Text,
-        "BYTES",
-        SIZE,
-        "Memory for waiting messages; those beyond it, the newest first, are on disk until it is \
-         their turn. 0 keeps all in memory",
+        "Publishers get no credit while less than this is free on the disk of the data directory; \
+         0 is off",
     ),
     key(
         "spill-dir",
@@ -377,11 +291,40 @@ pub const TABLE: &[Key] = &[
          the system's directory for temporary files",
     ),
     key(
+        "memory-budget",
+        SettingSyntax::Text,
+        "BYTES",
+        MEMORY,
+        "Memory for waiting messages; those beyond it, the newest first, are on disk until it is \
+         their turn. 0 keeps all in memory",
+    ),
+    key(
         "memory-limit",
         SettingSyntax::Text,
         "BYTES",
-        SIZE,
+        MEMORY,
         "Publishers get no credit while messages take more memory than this; 0 is off",
+    ),
+    key(
+        "definitions",
+        SettingSyntax::Text,
+        "FILE",
+        "a file that RabbitMQ or GET /api/definitions exported",
+        "Import this definitions file at the start, before anybody may connect",
+    ),
+    key(
+        "default-vhost",
+        SettingSyntax::Text,
+        "NAME",
+        "the name of a vhost",
+        "Vhost of clients whose open.hostname is not 'vhost:NAME'",
+    ),
+    key(
+        "vhost",
+        SettingSyntax::List,
+        "NAME",
+        "names of vhosts",
+        "A vhost beside the default one; repeatable",
     ),
     key(
         "default-queue-type",
@@ -404,6 +347,76 @@ pub const TABLE: &[Key] = &[
         "BOOL",
         SWITCH,
         "Refuse annotation keys without 'x-' as RabbitMQ does; the specification allows them",
+    ),
+    key(
+        "max-message-size",
+        SettingSyntax::Text,
+        "BYTES",
+        "a number of bytes above 0 such as 16777216 or 16MiB",
+        "Largest message that is taken",
+    ),
+    key(
+        "max-frame-size",
+        SettingSyntax::Text,
+        "BYTES",
+        "a number of bytes from 512 to 4294967295 such as 131072 or 128KiB",
+        "Largest frame that is taken",
+    ),
+    key(
+        "channel-max",
+        SettingSyntax::Integer,
+        "NUMBER",
+        "a number from 0 to 65535",
+        "Highest channel number of a connection: one less than its sessions",
+    ),
+    key(
+        "connections-max",
+        SettingSyntax::Integer,
+        "NUMBER",
+        "a number from 1 to 4294967295",
+        "Connections at most, fewer where too few files may be open; more are dropped as they arrive",
+    ),
+    key(
+        "http-connections-max",
+        SettingSyntax::Integer,
+        "NUMBER",
+        "a number from 1 to 4294967295",
+        "HTTP connections at most, three quarters of them from one address; more are served /health only",
+    ),
+    key(
+        "unsettled-max",
+        SettingSyntax::Integer,
+        "NUMBER",
+        "a number from 1 to 4294967295",
+        "Deliveries a session may hold unsettled before it gets no more",
+    ),
+    key(
+        "outbox-bytes",
+        SettingSyntax::Text,
+        "BYTES",
+        SIZE,
+        "Bytes assigned to one connection and not yet written; at least one message always fits",
+    ),
+    key(
+        "idle-timeout",
+        SettingSyntax::Text,
+        "TIME",
+        "a length of time such as 30s or 500ms, at most 49 days; 0 switches it off",
+        "A peer that is silent for longer than this is gone (announced as idle-time-out); 0 is off",
+    ),
+    key(
+        "handshake-timeout",
+        SettingSyntax::Text,
+        "TIME",
+        "a length of time above 0 such as 10s or 500ms",
+        "Time from connecting to a complete open",
+    ),
+    key(
+        "shutdown-timeout",
+        SettingSyntax::Text,
+        "TIME",
+        "a length of time such as 5s or 500ms",
+        "Time that clients get to answer the close at shutdown",
     ),
     key(
         "node-name",
@@ -442,13 +455,6 @@ pub const TABLE: &[Key] = &[
         "Worker threads; 0 is one less than there are processors, at least one",
     ),
     key(
-        "shutdown-timeout",
-        SettingSyntax::Text,
-        "TIME",
-        "a length of time such as 5s or 500ms",
-        "Time that clients get to answer the close at shutdown",
-    ),
-    key(
         "log",
         SettingSyntax::Text,
         "FILTER",
@@ -482,5 +488,19 @@ pub const TABLE: &[Key] = &[
         "TIME",
         "a length of time such as 5s; 0 switches it off",
         "The time over which the HTTP API's rates are measured; 0: all rates are 0",
+    ),
+    key(
+        "metrics-login",
+        SettingSyntax::Switch,
+        "BOOL",
+        SWITCH,
+        "Answer /metrics only to users with the tag monitoring or administrator",
+    ),
+    key(
+        "metrics-queues-max",
+        SettingSyntax::Integer,
+        "NUMBER",
+        "a number from 0 to 4294967295",
+        "Queues of a vhost that metrics name, those declared first; all others are summed as 'other'",
     ),
 ];

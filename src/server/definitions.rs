@@ -11,10 +11,10 @@ use super::admin::{self, Admin, internal};
 use super::errors::StartError;
 use crate::base::limits::LISTING_SLICE;
 use crate::base::{Lsn, Name};
-use crate::broker::Reply;
 use crate::broker::binding::Binding;
 use crate::broker::registry::{Import, RegistryFact};
 use crate::broker::router::BindingsOf;
+use crate::broker::{Reply, Warning};
 use crate::config::GUEST;
 use crate::management::definitions::{self, Broker, ImportStep, Problem, VhostParts};
 use crate::management::{Refusal, Status};
@@ -29,6 +29,8 @@ pub struct Imported {
     pub applied: usize,
     /// What is not supported here, and so was left out.
     pub left_out: Vec<LeftOut>,
+    /// What was taken and probably does not do what was meant.
+    pub warnings: Vec<String>,
 }
 
 /// An item, or a part of one, that was left out.
@@ -49,6 +51,7 @@ impl Imported {
             "applied": self.applied,
             "not_supported_count": self.left_out.len(),
             "not_supported": left_out.collect::<Vec<_>>(),
+            "warnings": self.warnings.iter().take(NAMED_MAX).collect::<Vec<_>>(),
         })
     }
 }
@@ -144,11 +147,17 @@ impl Admin {
         let mut imported = Imported {
             applied: 0,
             left_out: plan.left_out,
+            warnings: Vec::new(),
         };
         let (mut last, mut refused) = (Lsn(0), None);
         for (what, step) in plan.steps {
             match self.take_step(step).await {
-                Ok(lsn) => last = last.max(lsn),
+                Ok((lsn, warnings)) => {
+                    last = last.max(lsn);
+                    let warnings = warnings.iter().map(|warning| format!("{what}: {warning}"));
+                    let room = NAMED_MAX.saturating_sub(imported.warnings.len());
+                    imported.warnings.extend(warnings.take(room));
+                }
                 Err(refusal) => {
                     refused = Some((what, refusal));
                     break;
@@ -182,11 +191,15 @@ impl Admin {
         Ok(imported)
     }
 
-    /// Carries out one step; the record to wait for.
-    async fn take_step(&self, step: ImportStep) -> Result<Lsn, Refusal> {
+    /// Carries out one step; the record to wait for, and likely typing errors. What else is warned of may
+    /// come with the items that follow; the log has it.
+    async fn take_step(&self, step: ImportStep) -> Result<(Lsn, Vec<Warning>), Refusal> {
         let (vhost, command) = match step {
             ImportStep::Change(change) => {
-                return self.begin_change(change).await.map(|(_, lsn)| lsn);
+                return self
+                    .begin_change(change)
+                    .await
+                    .map(|(_, lsn)| (lsn, Vec::new()));
             }
             ImportStep::Command(vhost, command) => (vhost, command),
         };
@@ -195,7 +208,12 @@ impl Admin {
         })?;
         match reply {
             Reply::Refused(error) => Err(error.into()),
-            _ => Ok(lsn),
+            Reply::QueueDeclared { mut warnings, .. }
+            | Reply::ExchangeDeclared { mut warnings, .. } => {
+                warnings.retain(|warning| matches!(warning, Warning::Misspelled { .. }));
+                Ok((lsn, warnings))
+            }
+            _ => Ok((lsn, Vec::new())),
         }
     }
 }

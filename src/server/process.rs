@@ -26,15 +26,19 @@ const STATS_LOOK: Duration = Duration::from_secs(5);
 /// Runs a broker until SIGTERM, SIGINT or its own failure. Prints what it listens on, one line
 /// `listening amqp ADDR:PORT` or `listening http ADDR:PORT` each, on standard output.
 ///
-/// At SIGHUP the settings are loaded again; systemd is told what goes on.
+/// `warnings`, of what gave the settings, are logged first. At SIGHUP the settings are loaded again; systemd is told what goes on.
 ///
 /// # Errors
 /// When it cannot start.
 pub fn run(
     settings: Settings,
+    warnings: &[String],
     load: impl Fn() -> Result<Settings, ConfigError>,
 ) -> Result<ExitCode, StartError> {
     let log = LogControl::start(&settings)?;
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
     descriptors::raise_limit();
     let runtime = runtime(settings.workers).map_err(|error| StartError::Runtime {
         why: error.to_string(),

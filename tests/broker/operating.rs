@@ -275,6 +275,60 @@ fn a_sighup_changes_what_can_be_changed_and_names_what_cannot() {
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
 }
 
+/// A container beside a Kubernetes service of this name did not start.
+#[test]
+fn a_broker_starts_beside_variables_that_are_none_of_its_own_and_warns_of_them() {
+    let variables = [
+        ("CORONER_PORT", "tcp://10.0.0.1:5672"),
+        ("CORONER_CHANEL_MAX", "secret-value"),
+        ("CORONER_STRICT", "yes"),
+    ];
+    drop(Process::start(&[], &variables));
+    let output = Command::new(env!("CARGO_BIN_EXE_coroner"))
+        .args(["serve", "--in-memory", "--definitions", "missing.json"])
+        .envs(variables)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let lines = lines + &String::from_utf8(output.stderr).unwrap();
+    assert!(
+        lines.contains("did you mean CORONER_CHANNEL_MAX?"),
+        "{lines}"
+    );
+    assert!(
+        lines.contains("CORONER_PORT do not set anything"),
+        "{lines}"
+    );
+    assert!(!lines.contains("secret-value"), "{lines}");
+}
+
+/// A policy with a misspelled key was left out with a line in the log, and the broker ran without it.
+#[test]
+fn a_start_whose_definitions_have_a_refused_policy_fails_and_names_the_key() {
+    let folder = Folder::new("refused-policy");
+    let file = folder.path("definitions.json");
+    let policy = r#"{"policies": [{"vhost": "/", "name": "p", "pattern": ".*",
+                     "definition": {"max-lenght": 5}}]}"#;
+    std::fs::write(&file, policy).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_coroner"))
+        .args([
+            "serve",
+            "--amqp",
+            "127.0.0.1:0",
+            "--http",
+            "off",
+            "--in-memory",
+        ])
+        .args(["--definitions", &file])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("did you mean 'max-length'?"), "{told}");
+}
+
 #[test]
 fn each_line_of_a_json_log_is_an_object() {
     let mut process = Process::start(&["--log-format", "json", "--log", "info"], &[]);

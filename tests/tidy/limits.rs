@@ -152,6 +152,7 @@ fn quantity(text: &str) -> Option<u128> {
     let unit = rest.split_whitespace().next().unwrap_or_default();
     let factor = match unit {
         "KiB" => 1 << 10,
+        "MB" => 1_000_000,
         "MiB" => 1 << 20,
         "GiB" => 1 << 30,
         "s" => 1_000,

@@ -1,13 +1,31 @@
 //! What to warn about when a policy is set, or a queue or exchange declared.
 
 use super::{Core, Turn};
-use crate::base::Name;
+use crate::base::limits::MISSPELLED_LOOKED_AT_MAX;
+use crate::base::{Name, nearest};
+use crate::broker::arguments::KNOWN as QUEUE_ARGUMENTS;
 use crate::broker::definition::{Subject, key};
-use crate::broker::exchange::ExchangeSpec;
+use crate::broker::exchange::{ALTERNATE_EXCHANGE, ExchangeSpec};
 use crate::broker::policy::ApplyTo;
 use crate::broker::queue::Queue;
 use crate::broker::router::DEFAULT_EXCHANGE;
 use crate::broker::{LogEvent, ObjectKind, Policy, Warning};
+use crate::wire::Value;
+
+/// Arguments that mean nothing here and nearly have the name of one that does.
+fn misspelled(
+    given: &[(Name, Value)],
+    known: &'static [&'static str],
+) -> impl Iterator<Item = Warning> {
+    let unknown = given.iter().filter(|(name, _)| !known.contains(&&**name));
+    let looked_at = unknown.take(MISSPELLED_LOOKED_AT_MAX);
+    looked_at.filter_map(|(name, _)| {
+        Some(Warning::Misspelled {
+            setting: name.clone(),
+            nearest: nearest(name, known.iter().copied())?,
+        })
+    })
+}
 
 impl Turn<'_> {
     /// Tells the log.
@@ -68,13 +86,16 @@ impl Core {
         let exchange = queue.arguments.dead_letter_exchange.as_ref();
         let routing_key = queue.settings.dead_letter_routing_key.as_ref();
         let warning = self.target_warning("x-dead-letter-exchange", exchange, routing_key);
-        warning.into_iter().collect()
+        let given = queue.arguments.echoed();
+        let misspelled = misspelled(given, &QUEUE_ARGUMENTS);
+        warning.into_iter().chain(misspelled).collect()
     }
 
     pub(super) fn exchange_warnings(&self, spec: &ExchangeSpec) -> Vec<Warning> {
         let exchange = spec.alternate_exchange().ok().flatten();
         let warning = self.target_warning("alternate-exchange", exchange.as_ref(), None);
-        warning.into_iter().collect()
+        let misspelled = misspelled(&spec.arguments, &[ALTERNATE_EXCHANGE]);
+        warning.into_iter().chain(misspelled).collect()
     }
 
     /// Whether what goes to this exchange gets anywhere as things stand.

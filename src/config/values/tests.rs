@@ -13,23 +13,47 @@ fn check<T: FromStr<Err = String> + fmt::Display>(text: &str, expect: Result<&st
 }
 
 #[test]
-fn sizes_take_binary_units() {
+fn sizes_take_binary_and_decimal_units() {
     check::<ByteSize>("16MiB", Ok("16MiB"));
     check::<ByteSize>("16777216", Ok("16MiB"));
     check::<ByteSize>("1000", Ok("1000"));
     check::<ByteSize>("0", Ok("0"));
-    check::<ByteSize>("16MB", Err("this is not a number of bytes"));
+    check::<ByteSize>("1GB", Ok("1GB"));
+    check::<ByteSize>("512MB", Ok("512MB"));
+    check::<ByteSize>("512 mb", Ok("512MB"));
+    check::<ByteSize>("1 GiB", Ok("1GiB"));
+    check::<ByteSize>("4g", Ok("4GiB"));
+    check::<ByteSize>("1TiB", Ok("1024GiB"));
+    check::<ByteSize>("64b", Ok("64"));
+    check::<ByteSize>("16Mb/s", Err("this is not a number of bytes"));
+    check::<ByteSize>("-1", Err("this is not a number of bytes"));
+    check::<ByteSize>("MiB", Err("this is not a number of bytes"));
+    check::<ByteSize>("", Err("this is not a number of bytes"));
+    check::<ByteSize>("40%", Err("this setting takes no share of the memory"));
     check::<ByteSize>("99999999999GiB", Err("this is too large"));
+    check::<ByteSize>("99999999999999999999", Err("this is too large"));
 }
 
 #[test]
-fn spans_need_a_unit() {
-    check::<Span>("1500ms", Ok("1500ms"));
-    check::<Span>("90s", Ok("90s"));
+fn spans_are_numbers_with_units_the_longest_first() {
+    check::<Span>("1500ms", Ok("1s500ms"));
+    check::<Span>("90s", Ok("1m30s"));
     check::<Span>("120s", Ok("2m"));
+    check::<Span>("1m30s", Ok("1m30s"));
+    check::<Span>("1m 30s", Ok("1m30s"));
+    check::<Span>("60d", Ok("60d"));
+    check::<Span>("36h", Ok("1d12h"));
+    check::<Span>("1D", Ok("1d"));
     check::<Span>("0", Ok("0"));
+    check::<Span>("0s", Ok("0"));
     check::<Span>("30", Err("the unit is missing"));
+    check::<Span>("1m30", Err("the unit is missing"));
+    check::<Span>("30s1m", Err("this is not a length of time"));
+    check::<Span>("1s1s", Err("this is not a length of time"));
     check::<Span>("fours", Err("this is not a length of time"));
+    check::<Span>("4 fortnights", Err("this is not a length of time"));
+    check::<Span>("", Err("this is not a length of time"));
+    check::<Span>("999999999999d", Err("too long"));
 }
 
 #[test]

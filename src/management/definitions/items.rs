@@ -7,7 +7,7 @@ use super::super::http::{Failure, Fields};
 use super::import::{ImportStep, Item, OPERATOR_POLICY, Problem, Reading, VHOST_LIMITS};
 use crate::access::{Password, Tag, UserLimits};
 use crate::base::Name;
-use crate::broker::definition::KEYS;
+use crate::broker::definition::{KEYS, unrecognised};
 use crate::broker::exchange::ExchangeKind;
 use crate::broker::policy::PolicySpec;
 use crate::broker::registry::VhostLimits;
@@ -16,6 +16,20 @@ use crate::wire::Value;
 
 /// The algorithm of a hash that comes without one (as RabbitMQ).
 const DEFAULT_ALGORITHM: &str = "rabbit_password_hashing_sha256";
+/// What keys of policies begin with that plugins and other versions of RabbitMQ take: mirrored queues,
+/// federation, sharding, shovels, streams, delayed retries, time-outs of consumers.
+const POLICY_KEYS_OF_OTHERS: [&str; 10] = [
+    "ha-",
+    "federation-",
+    "shard",
+    "routing-key",
+    "shovel",
+    "stream-",
+    "delayed-retry-",
+    "consumer-",
+    "quorum-",
+    "message-interceptor",
+];
 /// Queue types that are known here.
 const QUEUE_TYPES: [&str; 2] = ["classic", "quorum"];
 
@@ -202,6 +216,15 @@ pub(super) fn policy(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
     }
 }
 
+/// Whether RabbitMQ, with a plugin or in another version, takes this key of policies, which is not known
+/// here. What nobody takes is an error, in RabbitMQ too: a policy that is not what was meant protects
+/// nothing.
+fn is_of_others(key: &str) -> bool {
+    POLICY_KEYS_OF_OTHERS
+        .iter()
+        .any(|begin| key.starts_with(begin))
+}
+
 /// A policy without the keys that are not known here, and an item for each of these.
 fn policy_items(vhost: &Name, operator: bool, called: &Name, fields: &Fields) -> Vec<Item> {
     let kind = if operator {
@@ -221,9 +244,11 @@ fn policy_items(vhost: &Name, operator: bool, called: &Name, fields: &Fields) ->
         .iter()
         .map(|(key, _)| Item {
             what: what.clone(),
-            step: Err(Problem::Unsupported(format!(
-                "the key '{key}' is not supported"
-            ))),
+            step: Err(if is_of_others(key) {
+                Problem::Unsupported(format!("the key '{key}' is not supported"))
+            } else {
+                Problem::Wrong(format!("the key '{key}': {}", unrecognised(key)))
+            }),
         })
         .collect();
     if definition.is_empty() && !unknown.is_empty() {

@@ -62,6 +62,12 @@ fn outcomes(definitions: &Json, vhost: Option<&str>) -> Vec<(String, String)> {
     &["unsupported: the key 'ha-mode'", "command in v"]
 )]
 #[case::mirrors("policies", policy(&json!({"ha-mode": "all"})), &["unsupported"])]
+#[case::misspelled(
+    "policies",
+    policy(&json!({"max-lenght": 5})),
+    &["wrong: the key 'max-lenght': it is not a recognised policy setting; did you mean 'max-length'?"]
+)]
+#[case::strange("policies", policy(&json!({"colour": 5})), &["wrong: the key 'colour'"])]
 #[case::negative("policies", policy(&json!({"message-ttl": -1})), &["wrong: "])]
 #[case::empty("policies", policy(&json!({})), &["wrong: "])]
 fn what_is_not_supported_is_said_and_what_is_wrong_too(

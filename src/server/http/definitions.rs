@@ -19,14 +19,14 @@ pub(super) async fn export(call: &Call<'_>, vhost: Option<Name>) -> Result<Reply
     .await
 }
 
-/// `POST /api/definitions` and `POST /api/definitions/VHOST`: 204; 200 with a list if something of
-/// it is not supported here.
+/// `POST /api/definitions` and `POST /api/definitions/VHOST`: 204; 200 with lists if something of
+/// it is not supported here, or probably not as it was meant.
 pub(super) async fn import(call: &Call<'_>, vhost: Option<Name>) -> Result<Reply, Failure> {
     let Some(json) = call.take_body() else {
         return Err(Failure::bad_request("not JSON: there is no body"));
     };
     let imported = call.admin().import(json, vhost).await?;
-    if imported.left_out.is_empty() {
+    if imported.left_out.is_empty() && imported.warnings.is_empty() {
         return Ok(Reply::Done);
     }
     Ok(Reply::Json(imported.to_json()))

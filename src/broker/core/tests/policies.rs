@@ -204,6 +204,41 @@ fn check_warnings(s: &mut Scenario, apply_to: &str, definition: &[(&str, Value)]
     assert_eq!(logged.collect::<Vec<_>>(), warnings);
 }
 
+// `x-dead-leter-exchange` was kept without a word, and every dead letter dropped.
+#[test]
+fn an_argument_with_a_likely_typing_error_is_warned_of_with_the_name_that_was_meant() {
+    let check = |name: &str, expect: Option<&str>| {
+        let mut s = Scenario::new();
+        s.log.clear();
+        s.queue("q", &[(name, text("1"))]);
+        let told = s.log.iter().map(|event| match event {
+            LogEvent::Warned { warning, .. } => warning.to_string(),
+            other => panic!("{other:?}"),
+        });
+        let expect = expect.map(|meant| {
+            format!("{name}: no effect, there is no such argument; did you mean '{meant}'?")
+        });
+        assert_eq!(told.collect::<Vec<_>>(), Vec::from_iter(expect), "{name}");
+    };
+    check("x-dead-leter-exchange", Some("x-dead-letter-exchange"));
+    check("dead-letter-exchange", Some("x-dead-letter-exchange"));
+    check("x-max-lenght", Some("x-max-length"));
+    check("message-ttl", Some("x-message-ttl"));
+    check("x-queue-mode", None);
+    check("x-team", None);
+    check("owner", None);
+}
+
+#[test]
+fn typing_errors_are_looked_for_in_some_arguments_only() {
+    let mut s = Scenario::new();
+    let names: Vec<String> = (0..20).map(|n| format!("x-max-length{n}")).collect();
+    let given: Vec<(&str, Value)> = names.iter().map(|name| (&**name, text("1"))).collect();
+    s.log.clear();
+    s.queue("q", &given);
+    assert_eq!(s.log.len(), crate::base::limits::MISSPELLED_LOOKED_AT_MAX);
+}
+
 #[test]
 fn a_declaration_is_warned_of_in_each_reply_and_logged_once() {
     let mut s = Scenario::new();
