@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, ValueEnum, value_parser};
 
 use super::settings::Settings;
 use crate::cli::exit::{Failure, FailureKind};
-use crate::cli::output::Format;
+use crate::cli::output::{Format, Output};
 
 /// The settings file, below the home directory.
 const FILE: &str = ".config/coroner/ctl.toml";
@@ -204,17 +204,25 @@ const FLAGS: &[Flag] = &[
          [default: ~/.config/coroner/ctl.toml, if there is one]",
     )
     .variable("CORONERCTL_CONFIG"),
-    Flag::text("format", "", "Form of what is printed [default: table]")
-        .short('f')
-        .alias("formatter")
-        .takes(Takes::Format),
+    Flag::text(
+        "format",
+        "",
+        "Form of what is printed [default: table; of lists tsv where no terminal shows them]",
+    )
+    .short('f')
+    .alias("formatter")
+    .takes(Takes::Format),
     Flag::text(
         "quiet",
         "",
-        "Prints nothing but what was asked for: no headings, no confirmations",
+        "Prints nothing but what was asked for: no confirmations; lists with tabs",
     )
     .short('q')
     .takes(Takes::Nothing),
+    Flag::text("silent", "", "The same without headings")
+        .short('s')
+        .alias("no-table-headers")
+        .takes(Takes::Nothing),
 ];
 
 /// What was said by flags and the environment, by the flag's name.
@@ -263,17 +271,13 @@ impl Flags {
     }
 
     /// How to print.
-    pub(in crate::cli) fn format(&self) -> Format {
-        let format = self.get("format");
+    pub(in crate::cli) fn output(&self) -> Output {
         // Another one was refused as the command line was read.
-        format.map_or_else(Format::default, |text| {
-            Format::from_str(text, false).unwrap_or_default()
-        })
-    }
-
-    /// Whether to print only what was asked for.
-    pub(in crate::cli) fn is_quiet(&self) -> bool {
-        self.get("quiet").is_some()
+        let format = self.get("format");
+        let format = format.map(|text| Format::from_str(text, false).unwrap_or_default());
+        let is_silent = self.get("silent").is_some();
+        let is_quiet = is_silent || self.get("quiet").is_some();
+        Output::new(format, is_quiet, !is_silent)
     }
 }
 

@@ -28,7 +28,6 @@ use fe2o3_amqp::types::definitions;
 use super::api::{AMQP, Flags, Settings};
 use super::exit::{Failure, FailureKind};
 use super::manage::described;
-use super::output::Output;
 use connect::Login;
 
 /// The commands of this module.
@@ -59,7 +58,7 @@ pub(super) fn run(
 ) -> Option<Result<(), Failure>> {
     let begin = || {
         let flags = Flags::read(before, behind);
-        let out = Output::new(flags.format(), flags.is_quiet());
+        let out = flags.output();
         Ok::<_, Failure>((flags.settle(AMQP)?, out))
     };
     Some(match name {

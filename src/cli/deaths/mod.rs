@@ -5,6 +5,7 @@
 //!
 //! Read [`story`] first.
 
+mod body;
 mod story;
 
 use clap::Args;
@@ -13,12 +14,17 @@ use serde_json::{Value, json};
 use super::api::{Api, Path};
 use super::exit::{Failure, FailureKind};
 use super::manage::Task;
-use super::output::{Output, pick, print, print_json};
-use story::Letter;
+use super::output::{Column, Output, pick, print, print_json};
+pub(super) use body::Body;
 pub(super) use story::{Death, Folded, journey};
+use story::{Letter, Wanted};
 
 /// Bytes of a body that a story shows, unless told otherwise.
 const BODY_BYTES: u64 = 200;
+/// Messages that are asked for at once where few of them may be wanted.
+const SLICE: u64 = 500;
+/// Messages that are taken at once, and put back, where few of them may be wanted.
+const TAKEN_MAX: u64 = 10_000;
 
 /// Shows the messages of a queue with the story of their deaths; changes nothing
 ///
@@ -36,6 +42,21 @@ pub(super) struct Deaths {
     /// Bytes of each body to show
     #[arg(long, value_name = "BYTES", default_value_t = BODY_BYTES)]
     body: u64,
+    /// Only messages that died for this reason
+    #[arg(long, value_parser = ["rejected", "expired", "maxlen", "delivery_limit"])]
+    reason: Option<String>,
+    /// Only messages that died in this queue; with --reason or --condition of that death
+    #[arg(long = "queue", value_name = "QUEUE")]
+    died_in: Option<String>,
+    /// Only messages that a consumer rejected with this error, such as app:bad-order
+    #[arg(long, value_name = "CONDITION")]
+    condition: Option<String>,
+    /// Only messages that this JMS selector wants, such as "customer = 'c1'"
+    #[arg(long, value_name = "SELECTOR")]
+    selector: Option<String>,
+    /// Begins at this position of the queue
+    #[arg(long, value_name = "POSITION", default_value_t = 0)]
+    from: u64,
 }
 
 impl Task for Deaths {
@@ -43,50 +64,91 @@ impl Task for Deaths {
     const EXAMPLES: &'static [&'static str] = &[
         "deaths orders.dlq",
         "deaths -p shop orders.dlq --count 5 --format json",
+        "deaths orders.dlq --reason rejected --queue orders --format csv",
+        "deaths orders.dlq --selector \"customer = 'c1'\"",
     ];
 
     fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
-        let messages = match self.look(api) {
+        let (letters, more) = match self.look(api) {
             Err(failure) if failure.kind == FailureKind::NotFound => {
                 // Either there is no such queue, or the broker cannot be asked like this.
                 api.get(&Path::of(&["queues", api.vhost(), &self.queue]))?;
+                if self.selector.is_some() || self.from > 0 {
+                    return Err(Failure::usage(
+                        "this broker has no look at messages that takes --selector or --from",
+                    ));
+                }
                 super::complain(
                     &"this broker has no look at messages that changes nothing: they \
                                   are taken and put back",
                 );
-                self.take_and_put_back(api)?
+                (self.take_and_put_back(api)?, None)
             }
             looked => looked?,
         };
-        let letters = messages.iter().map(Letter::read);
         if out.is_json() {
-            return print_json(&letters.map(|letter| letter.json(&self.queue)).collect());
+            let letters = letters.iter().map(|letter| letter.json(&self.queue));
+            return print_json(&letters.collect());
         }
-        let stories: Vec<String> = letters
-            .enumerate()
-            .map(|(index, letter)| letter.story(index + 1, &self.queue))
+        if out.is_separated() {
+            let rows = letters.iter().map(|letter| letter.row(&self.queue));
+            let columns = story::COLUMNS.map(|name| Column {
+                shown: name.to_owned(),
+                path: name.to_owned(),
+            });
+            return out.objects(rows.collect(), &columns, true);
+        }
+        let stories = letters.iter().enumerate();
+        let stories: Vec<String> = stories
+            .map(|(index, letter)| letter.story(index + 1, &self.queue, self.body))
             .collect();
         if stories.is_empty() {
-            return out.done(format_args!("no messages in queue '{}'", self.queue));
+            let which = if self.is_narrowed() { "such " } else { "" };
+            return out.done(format_args!("no {which}messages in queue '{}'", self.queue));
         }
-        print(&stories.join("\n"))
+        print(&stories.join("\n"))?;
+        match more {
+            Some(position) if stories.len() as u64 >= self.count => out.done(format_args!(
+                "\n{} shown, as many as --count; --from {position} goes on behind them",
+                stories.len()
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
 impl Deaths {
-    /// Looks at the messages, slice after slice.
-    fn look(&self, api: &Api) -> Result<Vec<Value>, Failure> {
-        let mut found: Vec<Value> = Vec::new();
-        let mut from = Some(0);
+    fn wanted(&self) -> Wanted {
+        Wanted {
+            reason: self.reason.clone(),
+            queue: self.died_in.clone(),
+            condition: self.condition.clone(),
+        }
+    }
+
+    fn is_narrowed(&self) -> bool {
+        !self.wanted().is_any() || self.selector.is_some()
+    }
+
+    /// Looks at the messages, slice after slice; also gives the position behind the last one looked at.
+    fn look(&self, api: &Api) -> Result<(Vec<Letter>, Option<u64>), Failure> {
+        let wanted = self.wanted();
+        let mut found: Vec<Letter> = Vec::new();
+        let mut from = Some(self.from);
         while let Some(position) = from {
             let missing = self.count.saturating_sub(found.len() as u64);
             if missing == 0 {
                 break;
             }
-            let path = Path::of(&["queues", api.vhost(), &self.queue, "messages"])
+            // Of those that are looked at few may be wanted.
+            let count = if wanted.is_any() { missing } else { SLICE };
+            let mut path = Path::of(&["queues", api.vhost(), &self.queue, "messages"])
                 .query("from", &position.to_string())
-                .query("count", &missing.to_string())
+                .query("count", &count.to_string())
                 .query("truncate", &self.body.to_string());
+            if let Some(selector) = &self.selector {
+                path = path.query("selector", selector);
+            }
             let mut slice = api.get(&path)?;
             let messages = slice.get_mut("messages").map(Value::take);
             let Some(Value::Array(messages)) = messages else {
@@ -95,18 +157,33 @@ impl Deaths {
                     "the answer holds no messages",
                 ));
             };
-            let is_last = messages.is_empty();
-            found.extend(messages);
-            from = pick(&slice, "next")
-                .and_then(Value::as_u64)
-                .filter(|_| !is_last);
+            let next = pick(&slice, "next").and_then(Value::as_u64);
+            from = next.filter(|next| *next > position);
+            for message in &messages {
+                let letter = Letter::read(message);
+                if !letter.is_wanted(&wanted) {
+                    continue;
+                }
+                let behind = letter.behind();
+                found.push(letter);
+                if found.len() as u64 >= self.count {
+                    from = behind.or(from);
+                    break;
+                }
+            }
         }
-        Ok(found)
+        Ok((found, from))
     }
 
-    fn take_and_put_back(&self, api: &Api) -> Result<Vec<Value>, Failure> {
+    fn take_and_put_back(&self, api: &Api) -> Result<Vec<Letter>, Failure> {
+        let wanted = self.wanted();
+        let count = if wanted.is_any() {
+            self.count
+        } else {
+            TAKEN_MAX
+        };
         let body = json!({
-            "count": self.count,
+            "count": count,
             "ackmode": "ack_requeue_true",
             "encoding": "auto",
             "truncate": self.body,
@@ -115,7 +192,13 @@ impl Deaths {
             &Path::of(&["queues", api.vhost(), &self.queue, "get"]),
             &body,
         )? {
-            Value::Array(messages) => Ok(messages),
+            Value::Array(messages) => {
+                let letters = messages.iter().map(Letter::read);
+                let letters = letters.filter(|letter| letter.is_wanted(&wanted));
+                Ok(letters
+                    .take(usize::try_from(self.count).unwrap_or(usize::MAX))
+                    .collect())
+            }
             _ => Err(Failure::new(
                 FailureKind::Protocol,
                 "the answer holds no messages",

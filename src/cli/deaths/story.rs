@@ -5,6 +5,7 @@ use std::fmt::Write;
 use chrono::{Local, TimeZone};
 use serde_json::{Map, Value, json};
 
+use super::body::Body;
 use crate::cli::output::{pick, printable};
 
 /// Milliseconds in a second.
@@ -23,6 +24,9 @@ pub(in crate::cli) struct Death {
     exchange: String,
     routing_keys: Vec<String>,
     ttl_ms: Option<u64>,
+    /// What the consumer that rejected said, and who it was.
+    evidence: Option<Value>,
+    condition: Option<String>,
 }
 
 impl Death {
@@ -54,6 +58,13 @@ impl Death {
                 .flatten()
                 .filter_map(|key| key.as_str().map(str::to_owned))
                 .collect(),
+            evidence: entry
+                .get("evidence")
+                .filter(|found| found.is_object())
+                .cloned(),
+            condition: pick(entry, "evidence.condition")
+                .and_then(Value::as_str)
+                .map(str::to_owned),
             ttl_ms: ttl.and_then(|ttl| ttl.as_u64().or_else(|| ttl.as_str()?.parse().ok())),
         })
     }
@@ -70,6 +81,7 @@ impl Death {
             "exchange": self.exchange,
             "routing_keys": self.routing_keys,
             "ttl_ms": self.ttl_ms,
+            "evidence": self.evidence,
         })
     }
 
@@ -95,6 +107,16 @@ impl Death {
         }
         if let Some(ttl_ms) = self.ttl_ms {
             let _ = write!(text, ", with a ttl of {ttl_ms} ms");
+        }
+        if let Some(condition) = &self.condition {
+            let _ = write!(text, ", because of {}", printable(condition));
+        }
+        let said = self
+            .evidence
+            .as_ref()
+            .and_then(|said| said.get("description")?.as_str());
+        if let Some(said) = said.filter(|said| !said.is_empty()) {
+            let _ = write!(text, ": {}", printable(said));
         }
         text
     }
@@ -185,6 +207,48 @@ fn named(name: &str) -> String {
     }
 }
 
+/// Which deaths somebody looks for: one death has all that is named.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wanted {
+    /// For this reason.
+    pub(super) reason: Option<String>,
+    /// In this queue.
+    pub(super) queue: Option<String>,
+    /// With this error of the consumer.
+    pub(super) condition: Option<String>,
+}
+
+impl Wanted {
+    /// Whether messages are wanted whatever their deaths were.
+    pub(super) const fn is_any(&self) -> bool {
+        self.reason.is_none() && self.queue.is_none() && self.condition.is_none()
+    }
+
+    fn is(&self, death: &Death) -> bool {
+        let same = |wanted: &Option<String>, found: Option<&String>| {
+            wanted.as_ref().is_none_or(|wanted| Some(wanted) == found)
+        };
+        same(&self.reason, Some(&death.reason))
+            && same(&self.queue, Some(&death.queue))
+            && same(&self.condition, death.condition.as_ref())
+    }
+}
+
+/// What a row of a table has.
+pub(super) const COLUMNS: [&str; 11] = [
+    "position",
+    "journey",
+    "queue",
+    "reason",
+    "condition",
+    "time",
+    "deaths",
+    "exchange",
+    "routing_key",
+    "body_bytes",
+    "body",
+];
+
 /// A message of a queue.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Letter {
@@ -194,8 +258,9 @@ pub(super) struct Letter {
     routing_key: String,
     redelivered: bool,
     body_bytes: u64,
-    body: String,
-    is_text: bool,
+    body: Body,
+    /// Its place in its queue, where the broker says it.
+    position: Option<u64>,
     properties: Map<String, Value>,
     application_properties: Map<String, Value>,
 }
@@ -228,8 +293,8 @@ impl Letter {
             body_bytes: pick(message, "payload_bytes")
                 .and_then(Value::as_u64)
                 .unwrap_or(0),
-            body: text("payload").to_owned(),
-            is_text: text("payload_encoding") != "base64",
+            body: Body::read(message),
+            position: pick(message, "position").and_then(Value::as_u64),
             properties: object("amqp.properties").unwrap_or(plain),
             application_properties: match message.get("amqp") {
                 Some(_) => object("amqp.application_properties").unwrap_or_default(),
@@ -266,13 +331,45 @@ impl Letter {
             "properties": self.properties,
             "application_properties": self.application_properties,
             "body_bytes": self.body_bytes,
-            "body": self.body,
-            "body_encoding": if self.is_text { "string" } else { "base64" },
+            "body": self.body.value(),
+            "body_encoding": self.body.encoding(),
+            "body_type": self.body.kind(),
+            "position": self.position,
         })
     }
 
-    /// The message as a story for people.
-    pub(super) fn story(&self, number: usize, queue: &str) -> String {
+    /// The message as a row of a table, see [`COLUMNS`].
+    pub(super) fn row(&self, queue: &str) -> Value {
+        let (exchange, keys) = self.published();
+        let latest = self.deaths.iter().max_by_key(|death| death.last_ms);
+        let deaths: u64 = self.deaths.iter().map(|death| death.count).sum();
+        json!({
+            "position": self.position,
+            "journey": journey(&self.deaths, self.folded.as_ref(), queue),
+            "queue": latest.map(|death| &death.queue),
+            "reason": latest.map(|death| &death.reason),
+            "condition": latest.and_then(|death| death.condition.as_ref()),
+            "time": latest.and_then(|death| death.last_ms).map(local_time),
+            "deaths": deaths + self.folded.as_ref().map_or(0, |folded| folded.deaths),
+            "exchange": exchange,
+            "routing_key": keys,
+            "body_bytes": self.body_bytes,
+            "body": self.body.value(),
+        })
+    }
+
+    /// The position behind it.
+    pub(super) fn behind(&self) -> Option<u64> {
+        self.position?.checked_add(1)
+    }
+
+    /// Whether a death of it is as wanted.
+    pub(super) fn is_wanted(&self, wanted: &Wanted) -> bool {
+        wanted.is_any() || self.deaths.iter().any(|death| wanted.is(death))
+    }
+
+    /// The message as a story for people, with so many bytes of its body at most.
+    pub(super) fn story(&self, number: usize, queue: &str, body_max: u64) -> String {
         let mut lines = Lines(String::new());
         lines.add(&format!(
             "message {number}: {}",
@@ -312,19 +409,11 @@ impl Letter {
                 lines.add(&format!("  {what}: {}", fields(which)));
             }
         }
-        lines.add(&format!("  body, {}", self.body_in_words()));
+        lines.add(&format!(
+            "  body, {}",
+            self.body.in_words(self.body_bytes, body_max)
+        ));
         lines.0
-    }
-
-    fn body_in_words(&self) -> String {
-        let bytes = self.body_bytes;
-        if bytes == 0 {
-            return "0 bytes".to_owned();
-        }
-        let is_cut = self.is_text && (self.body.len() as u64) < bytes;
-        let form = if self.is_text { "" } else { " (Base64)" };
-        let end = if is_cut { "..." } else { "" };
-        format!("{bytes} bytes{form}: {}{end}", printable(&self.body))
     }
 }
 
@@ -377,7 +466,7 @@ mod tests {
 
     #[test]
     fn the_story_tells_each_death_and_what_the_message_carries() {
-        let story = letter().story(1, "orders.dlq");
+        let story = letter().story(1, "orders.dlq", 200);
         let expected = [
             "message 1: orders --rejected x3--> 'retry later' --expired--> orders.dlq",
             "  published to the default exchange with routing key 'orders'",
@@ -424,7 +513,7 @@ mod tests {
             "deaths": [entry("late", 9_000), entry("first", 1_000)],
             "deaths_folded": {"entries": 6, "deaths": 600, "until": 5_000},
         }}));
-        let story = letter.story(1, "q");
+        let story = letter.story(1, "q", 200);
         let lines: Vec<_> = story.lines().collect();
         assert_eq!(
             lines[0],
@@ -440,9 +529,44 @@ mod tests {
     }
 
     #[test]
+    fn one_death_has_all_that_is_looked_for() {
+        let died = |queue: &str, reason: &str, condition: Option<&str>| {
+            json!({"queue": queue, "reason": reason, "evidence": {
+                "condition": condition, "description": "no such item", "user": "u"}})
+        };
+        let letter = Letter::read(&json!({"position": 7, "amqp": {"deaths": [
+            died("retry", "expired", None),
+            died("orders", "rejected", Some("app:bad")),
+        ]}}));
+        let check = |words: [Option<&str>; 3], expect: bool| {
+            let [reason, queue, condition] = words.map(|word| word.map(str::to_owned));
+            let wanted = Wanted {
+                reason,
+                queue,
+                condition,
+            };
+            assert_eq!(letter.is_wanted(&wanted), expect, "{wanted:?}");
+        };
+        check([None, None, None], true);
+        check([Some("rejected"), None, None], true);
+        check([Some("maxlen"), None, None], false);
+        check([Some("rejected"), Some("orders"), Some("app:bad")], true);
+        check([Some("expired"), Some("orders"), None], false);
+        check([None, None, Some("app:other")], false);
+        let story = letter.story(1, "q", 200);
+        assert!(
+            story.contains(", because of app:bad: no such item\n"),
+            "{story}"
+        );
+        assert_eq!(letter.row("q")["deaths"], 2);
+        assert_eq!(letter.json("q")["deaths"][1]["evidence"]["user"], "u");
+        assert_eq!(letter.json("q")["position"], 7);
+    }
+
+    #[test]
     fn a_message_that_never_died_says_so() {
         let message = json!({"exchange": "x", "routing_key": "k", "payload_bytes": 0});
-        let story = Letter::read(&message).story(2, "q");
+        let story = Letter::read(&message).story(2, "q", 200);
         assert_eq!(
             story,
             "message 2: q\n  published to exchange x with routing key 'k'\n  never died\n  body, 0 bytes\n"

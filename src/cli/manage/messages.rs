@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::Task;
 use crate::cli::api::{Api, Path};
+use crate::cli::deaths::Body;
 use crate::cli::exit::Failure;
 use crate::cli::output::{Column, Output};
 
@@ -103,8 +104,24 @@ impl Task for GetMessages {
             shown: name.to_owned(),
             path: name.to_owned(),
         });
-        out.objects(messages.into_iter().map(tidied).collect(), &columns, false)
+        let messages = messages.into_iter().map(tidied);
+        if out.is_json() {
+            return out.objects(messages.collect(), &columns, false);
+        }
+        out.objects(messages.map(with_value).collect(), &columns, false)
     }
+}
+
+/// The message with an AMQP value in place of the Base64 of its section.
+fn with_value(mut message: Value) -> Value {
+    let value = match Body::read(&message) {
+        body @ (Body::Value(..) | Body::Sequences(_)) => body.value(),
+        Body::Text(_) | Body::Bytes(_) => return message,
+    };
+    if let Some(fields) = message.as_object_mut() {
+        fields.insert("payload".to_owned(), value);
+    }
+    message
 }
 
 /// Properties that are an empty list, as an Erlang program writes an empty object.

@@ -158,7 +158,7 @@ fn connected(
     // Flags of a group such as `declare queue` stand at its innermost command.
     let innermost = std::iter::successors(Some(behind), |matches| Some(matches.subcommand()?.1));
     let flags = Flags::read(before, innermost.last().unwrap_or(behind));
-    let out = Output::new(flags.format(), flags.is_quiet());
+    let out = flags.output();
     doing(&Api::new(flags.settle(HTTP)?)?, out)
 }
 

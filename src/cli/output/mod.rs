@@ -7,7 +7,7 @@ mod pick;
 mod table;
 
 use std::fmt::Display;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 use clap::ValueEnum;
 use serde_json::{Map, Value};
@@ -43,19 +43,43 @@ pub(super) struct Column {
 /// Where and how to print.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Output {
-    format: Format,
+    /// Nothing: what suits whoever reads.
+    format: Option<Format>,
     is_quiet: bool,
+    has_headings: bool,
 }
 
 impl Output {
-    /// Prints to standard output in this form.
-    pub(super) fn new(format: Format, is_quiet: bool) -> Self {
-        Self { format, is_quiet }
+    /// Prints to standard output in this form; if none is named, in the one that suits whoever reads.
+    pub(super) fn new(format: Option<Format>, is_quiet: bool, has_headings: bool) -> Self {
+        Self {
+            format,
+            is_quiet,
+            has_headings,
+        }
     }
 
     /// Whether a program reads it as JSON.
     pub(super) fn is_json(self) -> bool {
-        self.format == Format::Json
+        self.format == Some(Format::Json)
+    }
+
+    /// Whether values are to be separated for programs, and nothing told in words.
+    pub(super) fn is_separated(self) -> bool {
+        matches!(self.format, Some(Format::Csv | Format::Tsv))
+    }
+
+    /// The form of a list: if none is named, aligned for who looks at it, and rabbitmqctl's, with tabs,
+    /// for a script.
+    fn of_lists(self) -> Format {
+        let is_looked_at = || !self.is_quiet && std::io::stdout().is_terminal();
+        self.format.unwrap_or_else(|| {
+            if is_looked_at() {
+                Format::Table
+            } else {
+                Format::Tsv
+            }
+        })
     }
 
     /// Whether only what was asked for is wanted.
@@ -65,7 +89,7 @@ impl Output {
 
     /// Confirms what was done; for people only.
     pub(super) fn done(self, text: impl Display) -> Result<(), Failure> {
-        if self.is_quiet || self.format != Format::Table {
+        if self.is_quiet || self.format.is_some_and(|format| format != Format::Table) {
             return Ok(());
         }
         print(&format!("{}\n", printable_lines(&text.to_string())))
@@ -78,7 +102,7 @@ impl Output {
         columns: &[Column],
         are_named: bool,
     ) -> Result<(), Failure> {
-        if self.format == Format::Json {
+        if self.is_json() {
             let shown = if are_named {
                 objects
                     .iter()
@@ -98,24 +122,24 @@ impl Output {
         };
         let headings: Vec<&str> = columns.iter().map(|column| column.shown.as_str()).collect();
         let rows: Vec<Vec<Value>> = objects.iter().map(cells).collect();
-        self.rows(&headings, &rows)
+        self.rows(self.of_lists(), &headings, &rows)
     }
 
     /// Prints the fields of one object, a line each.
     pub(super) fn fields(self, object: &Value) -> Result<(), Failure> {
-        if self.format == Format::Json {
+        if self.is_json() {
             return print_json(object);
         }
         let fields = object.as_object().into_iter().flatten();
         let rows: Vec<Vec<Value>> = fields
             .map(|(name, value)| vec![Value::String(name.clone()), value.clone()])
             .collect();
-        self.rows(&["name", "value"], &rows)
+        self.rows(self.format.unwrap_or_default(), &["name", "value"], &rows)
     }
 
-    fn rows(self, headings: &[&str], rows: &[Vec<Value>]) -> Result<(), Failure> {
-        let headings = if self.is_quiet { None } else { Some(headings) };
-        print(&match self.format {
+    fn rows(self, format: Format, headings: &[&str], rows: &[Vec<Value>]) -> Result<(), Failure> {
+        let headings = Some(headings).filter(|_| self.has_headings);
+        print(&match format {
             Format::Csv => table::separated(headings, rows, table::Separator::Comma),
             Format::Tsv => table::separated(headings, rows, table::Separator::Tab),
             Format::Table | Format::Json => table::aligned(headings, rows),

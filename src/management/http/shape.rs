@@ -348,4 +348,8 @@ const BROWSE_QUERY: &[(&str, &str)] = &[
     ),
     ("encoding", "of payloads: auto (unless given) or base64"),
     ("truncate", "bytes of a payload that are shown"),
+    (
+        "selector",
+        "only messages that this JMS selector wants; an answer may then have few or none, and a next",
+    ),
 ];

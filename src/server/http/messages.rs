@@ -17,6 +17,7 @@ use crate::base::limits::ROUTED_QUEUES_MAX;
 use crate::base::{Name, Position};
 use crate::broker::queue::MessageState;
 use crate::broker::{Error, ObjectKind, Outcome, PublishOutcome};
+use crate::filter::Selector;
 use crate::management::http::json::message::{self, PayloadEncoding, Showing, Shown};
 use crate::management::http::{Failure, Fields, Publication, Query};
 use crate::management::{QueueBody, Refusal};
@@ -295,16 +296,21 @@ pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
     };
     let from = Position(unsigned("from", 0)?);
     let count = unsigned("count", BROWSE_COUNT)?.min(COUNT_MAX);
+    let selector = query.get("selector").map(Selector::parse).transpose();
+    let selector = selector.map_err(|error| {
+        Failure::bad_request(format!("the parameter 'selector' is no selector: {error}"))
+    })?;
     let name = readable_queue(call)?;
     let vhost = call.vhost()?;
     let store = call.shared.node.store.clone();
     let mut answer = Answer::new(call.shared.node.alarms.connections());
     aside(move || {
-        let (mut items, mut bytes) = (0, 0);
+        let (mut items, mut looked_at, mut bytes) = (0, 0, 0);
         answer.write(&"{\"messages\":[")?;
         let mut next = Some(from);
         while let Some(from) = next
             && items < count
+            && looked_at < COUNT_MAX
             && bytes < BROWSE_BYTES_MAX
         {
             let wanted = usize::try_from(count - items).unwrap_or(usize::MAX);
@@ -313,6 +319,12 @@ pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
                 .map_err(failed)?;
             next = piece.next;
             for seen in &piece.messages {
+                looked_at += 1;
+                let is_wanted =
+                    |selector: &Selector| selector.matches(&seen.message, seen.failures);
+                if !selector.as_ref().is_none_or(is_wanted) {
+                    continue;
+                }
                 bytes += seen.message.bare_len();
                 if items > 0 {
                     answer.write(&",")?;

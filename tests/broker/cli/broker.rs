@@ -150,6 +150,7 @@ fn a_rejected_message_tells_its_story_where_it_lies() {
     ] {
         assert!(told.contains(said), "{said}: {told}");
     }
+    check_narrowed(&bench);
     let json = bench.managed(&["deaths", "dead", "--format", "json"]);
     let json: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(json[0]["deaths"][0]["reason"], "rejected");
@@ -168,6 +169,35 @@ fn a_rejected_message_tells_its_story_where_it_lies() {
     assert!(
         !shown.contains("x-acquired-count"),
         "a look changed nothing: {shown}"
+    );
+}
+
+/// What narrows down the dead letters of the queue `dead`, which holds one that was rejected.
+fn check_narrowed(bench: &Bench) {
+    let narrowed = |flags: &[&str]| {
+        let told = bench.managed(&[&["deaths", "dead"], flags].concat());
+        told.contains("message 1: work")
+    };
+    assert!(narrowed(&["--reason", "rejected", "--queue", "work"]));
+    assert!(!narrowed(&["--reason", "expired"]));
+    assert!(!narrowed(&["--queue", "dead"]));
+    assert!(!narrowed(&["--condition", "app:other"]));
+    assert!(narrowed(&["--selector", "tries = 3"]));
+    assert!(!narrowed(&["--selector", "tries = 4"]));
+    assert!(!narrowed(&["--from", "1"]));
+    let csv = bench.managed(&["deaths", "dead", "--format", "csv"]);
+    let [heading, row] = csv
+        .lines()
+        .collect::<Vec<_>>()
+        .try_into()
+        .expect("two lines");
+    assert!(
+        heading.starts_with("position,journey,queue,reason,"),
+        "{csv}"
+    );
+    assert!(
+        row.starts_with("0,work --rejected--> dead,work,rejected,"),
+        "{csv}"
     );
 }
 
@@ -224,13 +254,16 @@ fn a_policy_set_from_the_command_line_dead_letters() {
     bench.managed(&["clear_policy", "DLX"]);
     let output = bench.manage(&["clear_policy", "DLX"]);
     assert_eq!(output.status.code(), Some(66), "{}", text(&output.stderr));
-    let bindings = bench.managed(&[
-        "list_bindings",
-        "--quiet",
-        "source_name",
-        "destination_name",
-    ]);
-    assert!(bindings.contains("my-dlx  dead"), "{bindings}");
+    let columns = ["list_bindings", "source_name", "destination_name"];
+    let aligned = bench.managed(&[&columns[..], &["--format", "table"]].concat());
+    assert!(aligned.contains("my-dlx       dead\n"), "{aligned}");
+    // Scripts made for rabbitmqctl take columns apart at tabs.
+    let separated = bench.managed(&columns);
+    assert!(
+        separated.starts_with("source_name\tdestination_name\n"),
+        "{separated}"
+    );
+    assert!(separated.contains("my-dlx\tdead\n"), "{separated}");
     bench.managed(&["delete", "binding", "source=my-dlx", "destination=dead"]);
     bench.managed(&["purge_queue", "dead"]);
     bench.managed(&["delete_queue", "work", "--if-empty"]);

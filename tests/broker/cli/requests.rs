@@ -353,7 +353,10 @@ fn pages_come_together_in_one_list() {
         text(&coroner(&line, "").stdout)
     };
     assert_eq!(run(&[]), "name\na\nb\n");
-    assert_eq!(run(&["--quiet"]), "a\nb\n");
+    // As rabbitmqctl has it.
+    assert_eq!(run(&["--quiet"]), "name\na\nb\n");
+    assert_eq!(run(&["-s"]), "a\nb\n");
+    assert_eq!(run(&["--no-table-headers"]), "a\nb\n");
     assert_eq!(run(&["--format", "csv"]), "name\na\nb\n");
     let json: serde_json::Value = serde_json::from_str(&run(&["--format", "json"])).expect("JSON");
     assert_eq!(json, serde_json::json!([{"name": "a"}, {"name": "b"}]));

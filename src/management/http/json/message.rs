@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::put;
 use super::value::to_json;
-use crate::deaths::{Encoding, Folded, History, Reason};
+use crate::deaths::{Encoding, Evidence, Folded, History, Reason};
 use crate::message::{DeliveryView, Message, Route};
 use crate::wire::{Reader, Section, SectionIndex, SectionKind, Value, first_section, walk};
 
@@ -201,7 +201,7 @@ impl Body {
     fn json(&self) -> Json {
         match self {
             Self::Data(data) => json!({ "data_bytes": data.len() }),
-            Self::Value(value) => json!({ "value": to_json(value) }),
+            Self::Value(value) => json!({ "value": to_json(value), "type": value.kind().name() }),
             Self::Sequences(sequences) => {
                 json!({ "sequences": sequences.iter().map(to_json).collect::<Vec<_>>() })
             }
@@ -311,9 +311,25 @@ fn deaths(history: &History) -> Json {
             "exchange": &*entry.exchange,
             "routing_keys": keys(&entry.routing_keys),
             "ttl": entry.ttl,
+            "evidence": entry.evidence.as_deref().map(evidence),
         })
     });
     entries.collect()
+}
+
+/// What the consumer said that rejected, and who it was.
+fn evidence(evidence: &Evidence) -> Json {
+    let text = |name: &Option<crate::base::Name>| name.as_ref().map(ToString::to_string);
+    let info = evidence.info.as_ref();
+    let info = info.and_then(|info| Reader::starting_at(info, 0).value().ok());
+    json!({
+        "condition": text(&evidence.condition),
+        "description": text(&evidence.description),
+        "info": info.as_ref().map(to_json),
+        "user": text(&evidence.user),
+        "container": text(&evidence.container),
+        "link": text(&evidence.link),
+    })
 }
 
 fn keys(keys: &[crate::base::Name]) -> Json {
