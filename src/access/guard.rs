@@ -170,6 +170,13 @@ impl LoginGuard {
         Some(unsaid + 1)
     }
 
+    /// Refusals that had no line of the log; they are told now.
+    pub const fn take_unsaid(&mut self) -> u64 {
+        let (second, lines, unsaid) = self.lines;
+        self.lines = (second, lines, 0);
+        unsaid
+    }
+
     /// What was counted, by way.
     pub fn counts(&self) -> impl Iterator<Item = (LoginWay, LoginCounts)> {
         LoginWay::ALL.into_iter().zip(self.counts)

@@ -241,6 +241,13 @@ pub const PATTERN_BACKTRACKS_MAX: usize = 10_000;
 pub const POLICY_PATTERN_BACKTRACKS_MAX: usize = 1_000;
 /// The same where a request looks for names.
 pub const SEARCH_PATTERN_BACKTRACKS_MAX: usize = 1_000;
+/// Lines of the audit log in a second about what one user is granted, and about what it is refused
+/// likewise; the rest is counted.
+pub const AUDIT_LINES_MAX: u32 = 20;
+/// Users that the audit log tells apart in a second; the others share their lines.
+pub const AUDIT_USERS_MAX: usize = 1_024;
+/// Characters of a name or a reason in a line of the audit log.
+pub const AUDIT_TEXT_CHARS_MAX: usize = 512;
 /// Bytes of a password.
 pub const PASSWORD_BYTES_MAX: usize = 4 * 1024;
 /// Tags of a user or a vhost; each is at most as long as a name.

@@ -73,6 +73,8 @@ pub mod rank {
         LoginGuard,
         /// What was tried at logins, for operators.
         LoginAttempts,
+        /// How often each user was written of in the audit log.
+        Audit,
         /// Vhosts, users and permissions as they are now.
         Registry,
         /// Connections that count for the limits of vhosts and users.

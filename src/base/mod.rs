@@ -15,6 +15,7 @@ mod percent;
 pub(crate) mod plant;
 mod random;
 mod serial;
+mod signal;
 mod table;
 mod time;
 
@@ -28,5 +29,6 @@ pub use name::{KeyError, Name, check_routing_key};
 pub use nearest::nearest;
 pub use random::Random;
 pub use serial::Serial;
+pub(crate) use signal::Signal;
 pub use table::{Id, Table};
 pub use time::{Millis, Now, Timestamp};

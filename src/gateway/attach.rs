@@ -197,28 +197,27 @@ impl Gateway {
         let session = self.sessions.get(&place.1).copied().unwrap_or_default();
         let id = self.add_link(place, attach, LinkKind::Consumer(Box::new(consumer)))?;
         let queue = queue.clone();
-        self.batch
-            .push(if self.check_right(Right::Read, &queue, "queue").is_err() {
-                Work::Ask(
-                    Ask::Forbidden(id),
-                    Command::Queue(QueueCommand::Get { name: queue }),
-                )
-            } else {
-                let connection = self.id;
-                let consumer = id.consumer();
-                let consume = Consume {
-                    connection,
-                    session,
-                    consumer,
-                    queue,
-                    settled,
-                    priority,
-                    exclusive,
-                    passing: false,
-                    selector,
-                };
-                Work::Ask(Ask::Consumer(id), Command::Consume(consume))
-            });
+        self.batch.push(if !self.has_right(Right::Read, &queue) {
+            Work::Ask(
+                Ask::Forbidden(id),
+                Command::Queue(QueueCommand::Get { name: queue }),
+            )
+        } else {
+            let connection = self.id;
+            let consumer = id.consumer();
+            let consume = Consume {
+                connection,
+                session,
+                consumer,
+                queue,
+                settled,
+                priority,
+                exclusive,
+                passing: false,
+                selector,
+            };
+            Work::Ask(Ask::Consumer(id), Command::Consume(consume))
+        });
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::audit::AuditLog;
 use super::counters::OpenLinks;
 use super::pattern::NamePatterns;
 use super::seats::Seats;
@@ -64,6 +65,8 @@ pub struct Environment {
     pub guard: RankedMutex<rank::LoginGuard, LoginGuard>,
     /// What was tried, for operators to look at and set back.
     pub attempts: RankedMutex<rank::LoginAttempts, Attempts>,
+    /// What users asked for, and whether they may.
+    pub audit: AuditLog,
     pub(super) auto_create: NamePatterns,
     pub(super) seats: Arc<Seats>,
     /// Where large bodies are streamed; none: nowhere.
@@ -97,6 +100,7 @@ impl Environment {
             options,
             open_links: OpenLinks::default(),
             attempts: RankedMutex::default(),
+            audit: AuditLog::default(),
             auto_create,
             seats: Arc::default(),
             bodies: None,
@@ -166,12 +170,24 @@ impl Environment {
         let mut attempts = self.attempts.lock();
         attempts.note(way, peer.address.ip(), user, verdict.is_ok());
         drop(attempts);
+        if verdict.is_err() {
+            self.audit.begin();
+        }
         if let (Err(error), Some(refusals)) = (verdict, refusals) {
             let address = peer.address;
             let user: String = user.chars().take(USER_LOGGED_CHARS).collect();
             let mechanism = way.as_str();
             tracing::warn!(%error, ?user, %address, mechanism, refusals, "login refused");
         }
+    }
+
+    /// Ends a second of the lines about who may not: what had none is told by number.
+    pub fn tell_rest(&self) {
+        let refusals = self.guard.lock().take_unsaid();
+        if refusals > 0 {
+            tracing::warn!(refusals, "more logins were refused");
+        }
+        self.audit.tell_rest();
     }
 
     /// A number that was not given before.

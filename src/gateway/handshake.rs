@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Gateway;
+use super::audit::Asked;
 use super::describe::ConnectionInfo;
 use super::errors;
 use super::seats::Seat;
@@ -11,6 +12,7 @@ use crate::access::{Permissions, Right, Tag, TopicPermissions, User};
 use crate::base::{Name, Now};
 use crate::broker::Command;
 use crate::broker::registry::{Registry, TopicMap, Vhost};
+use crate::management::Outcome;
 use crate::wire::performative::{Error, Open};
 
 /// `open.hostname` of this form names the vhost.
@@ -98,7 +100,9 @@ impl Known {
 
 impl Gateway {
     pub(super) fn on_opened(&mut self, now: Now, open: &Open) {
-        match self.enter(open) {
+        let known = self.who();
+        let user = known.as_ref().ok().map(|known| known.user.clone());
+        match known.and_then(|known| self.enter(open, known)) {
             Ok((vhost, login)) => {
                 self.link.open(now);
                 self.batch.push(Work::Command(Command::ConnectionOpen {
@@ -114,23 +118,29 @@ impl Gateway {
                 self.login = Some(login);
                 self.note_asker();
             }
-            Err(error) => self.link.refuse_open(now, error),
+            Err(error) => {
+                let vhost = asked_vhost(open).unwrap_or_default();
+                let user = user.unwrap_or_default();
+                self.note_refused((&user, vhost), ("enter vhost", vhost), &error);
+                self.link.refuse_open(now, error);
+            }
+        }
+    }
+
+    /// Who logged in.
+    fn who(&mut self) -> Result<Known, Error> {
+        match self.known.take() {
+            Some(known) => Ok(known),
+            // Without a SASL layer; the engine lets that pass only if it is configured.
+            None => self.anonymous().map_err(errors::unauthorized),
         }
     }
 
     /// The vhost that the peer asks for, if it may enter it.
-    fn enter(&mut self, open: &Open) -> Result<(Name, Login), Error> {
-        let known = match self.known.take() {
-            Some(known) => known,
-            // Without a SASL layer; the engine lets that pass only if it is configured.
-            None => self.anonymous().map_err(errors::unauthorized)?,
-        };
+    fn enter(&mut self, open: &Open, known: Known) -> Result<(Name, Login), Error> {
         let generation = self.environment.generation();
         let registry = self.environment.registry();
-        let asked = open
-            .hostname
-            .as_deref()
-            .and_then(|host| host.strip_prefix(VHOST_PREFIX));
+        let asked = asked_vhost(open);
         let name = asked.map_or_else(|| registry.default_vhost().clone(), Name::from);
         let Known {
             user,
@@ -216,16 +226,76 @@ impl Gateway {
         });
     }
 
-    /// Whether the user has a right on a name, else the error that says so.
-    pub(super) fn check_right(&self, right: Right, name: &str, kind: &str) -> Result<(), Error> {
+    /// Whether the user has a right on a name.
+    pub(super) fn has_right(&self, right: Right, name: &str) -> bool {
         let login = self.login.as_ref();
-        if login.is_some_and(|login| login.permissions.allow(right, name)) {
+        login.is_some_and(|login| login.permissions.allow(right, name))
+    }
+
+    /// Whether the user has a right on a name, else the error that says so; the audit log has it, too.
+    pub(super) fn check_right(&self, right: Right, name: &str, kind: &str) -> Result<(), Error> {
+        if self.has_right(right, name) {
             return Ok(());
         }
-        let user = login.map_or("", |login| &login.user);
+        let user = self.login.as_ref().map_or("", |login| &login.user);
         let right = right.as_str();
-        Err(errors::unauthorized(format_args!(
+        let error = errors::unauthorized(format_args!(
             "{right} access to {kind} '{name}' refused for user '{user}'"
-        )))
+        ));
+        self.audit_refusal(&format!("{right} {kind}"), name, &error);
+        Err(error)
     }
+
+    /// Tells the audit log what the user may not do.
+    pub(super) fn audit_refusal(&self, action: &str, object: &str, error: &Error) {
+        let user = self.user().cloned().unwrap_or_default();
+        let vhost = self.vhost.as_ref().map_or("", Name::as_str);
+        self.note_refused((&user, vhost), (action, object), error);
+    }
+
+    fn note_refused(
+        &self,
+        (user, vhost): (&Name, &str),
+        (action, object): (&str, &str),
+        error: &Error,
+    ) {
+        let asked = self.asked((user, vhost), (action, object));
+        let why = error.description.as_deref().unwrap_or_default();
+        self.environment.audit.refused(&asked, &why);
+    }
+
+    fn asked<'a>(
+        &'a self,
+        (user, vhost): (&'a Name, &'a str),
+        (action, object): (&'a str, &'a str),
+    ) -> Asked<'a> {
+        Asked {
+            user,
+            peer: &self.peer,
+            protocol: "amqp",
+            vhost,
+            action,
+            object,
+        }
+    }
+
+    /// Tells the audit log what came of a management request, if it was to change something.
+    pub(super) fn audit_request(&self, outcome: &Outcome) {
+        let (Some((request, result)), Some(login)) = (outcome.audited(), &self.login) else {
+            return;
+        };
+        let vhost = self.vhost.as_ref().map_or("", Name::as_str);
+        let place = (&login.user, vhost);
+        let asked = self.asked(place, (request.action, &request.object));
+        match result {
+            Ok(status) => self.environment.audit.granted(&asked, status.code()),
+            Err(refusal) => self.environment.audit.refused(&asked, refusal),
+        }
+    }
+}
+
+/// The vhost that a peer names, if it does.
+fn asked_vhost(open: &Open) -> Option<&str> {
+    let host = open.hostname.as_deref()?;
+    host.strip_prefix(VHOST_PREFIX)
 }

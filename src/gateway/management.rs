@@ -146,6 +146,7 @@ impl Gateway {
 
     /// A request was handled.
     pub(super) fn on_managed(&mut self, response: LinkId, outcome: Outcome) {
+        self.audit_request(&outcome);
         let answer = outcome.answer();
         if answer.lsn <= self.durable {
             self.send_response(response, &answer.message);

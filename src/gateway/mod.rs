@@ -16,6 +16,7 @@
 
 mod address;
 mod attach;
+mod audit;
 mod connection;
 mod consumer;
 mod counters;
@@ -41,6 +42,7 @@ mod work;
 #[cfg(test)]
 mod tests;
 
+pub use audit::{Asked, AuditLog};
 pub use connection::Gateway;
 pub use counters::OpenLinks;
 pub use describe::{ConnectionInfo, LinkInfo, LinkPurpose, SessionInfo};

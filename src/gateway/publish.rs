@@ -153,7 +153,10 @@ impl Gateway {
         if allowed {
             Ok(())
         } else {
-            Err(Refusal::Detach(errors::user_id(user_id)))
+            let error = errors::user_id(user_id);
+            let given = String::from_utf8_lossy(user_id);
+            self.audit_refusal("send as user", &given, &error);
+            Err(Refusal::Detach(error))
         }
     }
 

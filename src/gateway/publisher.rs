@@ -198,7 +198,14 @@ impl Gateway {
             self.link.settle_received(handle, delivery_id, &state);
         }
         match detach {
-            Some(error) => self.link.detach(handle, true, Some(error)),
+            Some(error) => {
+                if let PublishOutcome::Internal { exchange }
+                | PublishOutcome::Forbidden { exchange, .. } = outcome
+                {
+                    self.audit_refusal("write exchange", exchange, &error);
+                }
+                self.link.detach(handle, true, Some(error));
+            }
             None => self.give_credit(id),
         }
     }

@@ -20,6 +20,8 @@ pub struct Success {
     pub lsn: Lsn,
     /// What will probably not do as meant; told to who asks for it.
     pub warnings: Vec<Warning>,
+    /// What was asked for was there already.
+    pub is_unchanged: bool,
 }
 
 impl Success {
@@ -30,6 +32,7 @@ impl Success {
             body,
             lsn,
             warnings: Vec::new(),
+            is_unchanged: false,
         }
     }
 
@@ -40,6 +43,16 @@ impl Success {
             body: Value::Null,
             lsn,
             warnings: Vec::new(),
+            is_unchanged: false,
+        }
+    }
+
+    /// The same; what was asked for was there already.
+    #[must_use]
+    pub fn unchanged(self) -> Self {
+        Self {
+            is_unchanged: true,
+            ..self
         }
     }
 

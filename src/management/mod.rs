@@ -29,7 +29,7 @@ pub use administration::{
 pub use body::{BindingBody, ExchangeBody, QueueBody};
 #[cfg(test)]
 pub use node::handle;
-pub use node::{Answer, Caller, Outcome, Prepared, Progress, RequestError};
+pub use node::{Answer, Audited, Caller, Outcome, Prepared, Progress, RequestError};
 pub use operations::{DeclaredQueue, DeleteIf, Operations};
 pub use path::{BindingPath, BindingsQuery};
 pub use refusal::{Refusal, Status};

@@ -7,7 +7,7 @@ use crate::base::limits::{MANAGEMENT_ANSWER_BYTES_MAX, MANAGEMENT_VALUES_MAX};
 use crate::base::{ConnectionId, Lsn, Name, Now};
 use crate::broker::binding::Binding;
 use crate::broker::registry::TopicMap;
-use crate::broker::{Core, Effects};
+use crate::broker::{Core, Destination, Effects};
 use crate::wire::{
     DecodeError, Reader, SectionIndex, Value, ValueKind, check_values, walk, without_leading_null,
 };
@@ -52,8 +52,18 @@ pub struct RequestError(#[from] pub DecodeError);
 #[derive(Debug)]
 pub struct Prepared {
     request: Result<Request, Refusal>,
+    audited: Option<Box<Audited>>,
     message_id: Option<Value>,
     wants_warnings: bool,
+}
+
+/// What a request is to change, for the audit log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Audited {
+    /// What is to be done.
+    pub action: &'static str,
+    /// With what.
+    pub object: String,
 }
 
 /// What came of a request.
@@ -69,6 +79,7 @@ pub enum Progress {
 #[derive(Debug)]
 pub struct Outcome {
     result: Result<Success, Refusal>,
+    audited: Option<Box<Audited>>,
     message_id: Option<Value>,
     wants_warnings: bool,
     lsn: Lsn,
@@ -86,14 +97,17 @@ impl Prepared {
         if let Err(error) = check_values(payload, MANAGEMENT_VALUES_MAX) {
             return Ok(Self {
                 request: Err(Refusal::bad_request(format!("the request has {error}"))),
+                audited: None,
                 message_id,
                 wants_warnings: false,
             });
         }
         let wants_warnings = wants_warnings(&index, payload);
         let request = properties.and_then(|properties| Request::new(&properties, &index, payload));
+        let audited = request.as_ref().ok().and_then(Request::audited);
         Ok(Self {
             request,
+            audited: audited.map(Box::new),
             message_id,
             wants_warnings,
         })
@@ -128,6 +142,7 @@ impl Prepared {
         };
         Progress::Done(Outcome {
             result,
+            audited: self.audited,
             message_id: self.message_id,
             wants_warnings: self.wants_warnings,
             // Whatever is told, that something was there already or is not there: it must not be undone.
@@ -137,6 +152,17 @@ impl Prepared {
 }
 
 impl Outcome {
+    /// What was to be changed and whether it was, for the audit log; nothing of a request that only
+    /// looked, or that found everything as it should be.
+    pub fn audited(&self) -> Option<(&Audited, Result<Status, &Refusal>)> {
+        let audited = self.audited.as_deref()?;
+        match &self.result {
+            Ok(success) if success.is_unchanged => None,
+            Ok(success) => Some((audited, Ok(success.status))),
+            Err(refusal) => Some((audited, Err(refusal))),
+        }
+    }
+
     /// Writes the answer. One that is too large says so instead.
     pub fn answer(self) -> Answer {
         let id = self.message_id.as_ref();
@@ -214,7 +240,7 @@ fn perform_at_once(
                     ..success
                 }
             } else {
-                success
+                success.unchanged()
             })
         }
         (Method::Get, Path::Queue(name)) => {
@@ -232,7 +258,12 @@ fn perform_at_once(
         }
         (Method::Put, Path::Exchange(name)) => {
             let declared = on.declare_exchange(&name, ExchangeBody::parse(body)?)?;
-            Ok(Success::no_content(declared.lsn).warned(declared.warnings))
+            let success = Success::no_content(declared.lsn).warned(declared.warnings);
+            Ok(if declared.created {
+                success
+            } else {
+                success.unchanged()
+            })
         }
         (Method::Delete, Path::Exchange(name)) => on
             .delete_exchange(&name, DeleteIf::default())
@@ -378,6 +409,41 @@ impl Request {
             body,
             after: None,
         })
+    }
+
+    /// What it is to change, for the audit log.
+    fn audited(&self) -> Option<Audited> {
+        let named = |action, name: &Name| Audited {
+            action,
+            object: name.to_string(),
+        };
+        Some(match (self.method, &self.path) {
+            (Method::Put, Path::Queue(name)) => named("declare queue", name),
+            (Method::Delete, Path::Queue(name)) => named("delete queue", name),
+            (Method::Delete, Path::Messages(name)) => named("purge queue", name),
+            (Method::Put, Path::Exchange(name)) => named("declare exchange", name),
+            (Method::Delete, Path::Exchange(name)) => named("delete exchange", name),
+            (Method::Post, Path::Bindings(_)) => Audited {
+                action: "bind",
+                object: match BindingBody::parse(&self.body) {
+                    Ok(body) => binding_object(&body.source, &body.destination, &body.key),
+                    Err(_) => String::new(),
+                },
+            },
+            (Method::Delete, Path::Binding(path)) => Audited {
+                action: "unbind",
+                object: binding_object(&path.source, &path.destination, &path.key),
+            },
+            _ => return None,
+        })
+    }
+}
+
+/// A binding as the paths of the HTTP API name it.
+fn binding_object(source: &Name, destination: &Destination, key: &Name) -> String {
+    match destination {
+        Destination::Queue(name) => format!("{source}/q/{name}/{key}"),
+        Destination::Exchange(name) => format!("{source}/e/{name}/{key}"),
     }
 }
 

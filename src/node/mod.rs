@@ -30,7 +30,6 @@ pub(crate) mod paging;
 pub(crate) mod partials;
 pub(crate) mod recover;
 mod sampled;
-mod signal;
 mod stats;
 mod store;
 mod vhost;
@@ -43,8 +42,6 @@ pub(crate) use connection::{Connection, Output};
 pub(crate) use node::Node;
 pub(crate) use outbox::Outbox;
 pub(crate) use sampled::Sampled;
-#[cfg(test)]
-pub(crate) use signal::Signal;
 pub use stats::{LockHolds, VhostStats};
 pub(crate) use store::Store;
 pub(crate) use vhost::{Failed, Vhost};

@@ -17,10 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub(crate) use self::jobs::{Jobs, NextJob};
 use super::outbox::Outbox;
-use super::signal::Signal;
 use super::store::Store;
 use crate::base::locks::{RankedMutex, rank};
-use crate::base::{Lsn, Name};
+use crate::base::{Lsn, Name, Signal};
 use crate::broker::{Memory, PageIn, Spill};
 use crate::record;
 use crate::store::{self, Disk, is_spilled};

@@ -76,9 +76,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::base::Seed;
+    use crate::base::{Seed, Signal};
     use crate::broker::{Command, Core, CoreOptions, Effects, QueueCommand};
-    use crate::node::Signal;
     use crate::server::clock::SystemClock;
     use crate::server::{Pager, SpillTarget};
 

@@ -56,6 +56,7 @@ mod stats;
 mod timer;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
+mod told;
 mod yielding;
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 mod support;
 
 mod administration;
+mod audit;
 mod cli;
 mod doors;
 mod durability;

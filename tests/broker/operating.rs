@@ -82,15 +82,16 @@ async fn metrics_tell_what_happened_to_a_message_that_was_rejected() {
 }
 
 /// `coroner serve` in a process of its own, with all it prints in one channel; killed when dropped.
-struct Process {
-    child: Child,
+pub struct Process {
+    pub child: Child,
     lines: mpsc::Receiver<String>,
-    http: SocketAddr,
+    pub amqp: u16,
+    pub http: SocketAddr,
 }
 
 impl Process {
     /// Starts it with these arguments and variables, and waits until it listens.
-    fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+    pub fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_coroner"))
             .args(["serve", "--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0"])
             .args(["--in-memory"])
@@ -107,8 +108,12 @@ impl Process {
         let mut process = Self {
             child,
             lines,
+            amqp: 0,
             http: ([127, 0, 0, 1], 0).into(),
         };
+        let line = process.line("listening amqp ");
+        let port = line.rsplit(':').next().unwrap();
+        process.amqp = port.parse().unwrap();
         let line = process.line("listening http ");
         let address = line.strip_prefix("listening http ").unwrap();
         process.http = address.parse().unwrap();
@@ -116,7 +121,7 @@ impl Process {
     }
 
     /// The next line with this in it.
-    fn line(&self, part: &str) -> String {
+    pub fn line(&self, part: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -128,7 +133,7 @@ impl Process {
         }
     }
 
-    fn signal(&self, name: &str) {
+    pub fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
         let killed = Command::new("kill").args([name, &id]).status().unwrap();
         assert!(killed.success());

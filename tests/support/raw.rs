@@ -216,7 +216,15 @@ impl Raw {
     }
 
     fn declare_with(port: u16, queue: &str, body: &[Vec<u8>]) -> Self {
-        let mut raw = Self::begun(port);
+        let mut raw = Self::managing(port, "guest");
+        let answer = raw.manage(0, ("PUT", &format!("/queues/{queue}")), &map(body));
+        assert!(answer.says("201") || answer.says("200"), "{answer:?}");
+        raw
+    }
+
+    /// A connection of a user whose password is its name, with a pair of links to `/management`.
+    pub fn managing(port: u16, user: &str) -> Self {
+        let mut raw = Self::begun_as(port, user);
         for (handle, receiver) in [(0, false), (1, true)] {
             let mut fields = attach(handle, receiver, "/management");
             fields[0] = text("pair");
@@ -228,18 +236,20 @@ impl Raw {
             raw.perform(ATTACH, &fields);
             raw.wait_for(ATTACH);
         }
-        raw.credit(1, 0xffff_fffb, 1);
-        let path = format!("/queues/{queue}");
-        let properties = [text("id"), null(), text(&path), text("PUT"), text("$me")];
-        let request = [
-            transfer(0, 0, true, false),
-            performative(0x73, &properties),
-            described(0x77, &map(body)),
-        ];
-        raw.send(&frame(0, 0, &request.concat()));
-        let answer = raw.wait_for(TRANSFER);
-        assert!(answer.says("201") || answer.says("200"), "{answer:?}");
+        raw.credit(1, 0xffff_fffb, 1_000);
         raw
+    }
+
+    /// Sends a request with this number to `/management`, and waits for the answer.
+    pub fn manage(&mut self, id: u32, (method, path): (&str, &str), body: &[u8]) -> Came {
+        let properties = [text("id"), null(), text(path), text(method), text("$me")];
+        let request = [
+            transfer(0, id, true, false),
+            performative(0x73, &properties),
+            described(0x77, body),
+        ];
+        self.send(&frame(0, 0, &request.concat()));
+        self.wait_for(TRANSFER)
     }
 
     /// Sends bytes; a broker that has closed the socket meanwhile is no failure here.

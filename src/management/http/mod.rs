@@ -10,6 +10,7 @@
 //! Read first: [`routes`], [`Endpoint`], [`Failure`].
 
 mod access;
+mod audit;
 mod failure;
 mod fields;
 mod openapi;

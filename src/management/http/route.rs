@@ -379,6 +379,11 @@ impl Params {
         let found = self.0.iter().find(|(known, _)| *known == name);
         found.map_or_else(|| Name::from(""), |(_, value)| value.clone())
     }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(&'static str, Name)> {
+        self.0.iter()
+    }
 }
 
 /// What a method and a path lead to.

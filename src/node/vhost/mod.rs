@@ -15,12 +15,11 @@ use super::clock::SharedClock;
 use super::outbox::Outbox;
 use super::pager::{MemoryWakes, Pager};
 use super::sampled::Sampled;
-use super::signal::Signal;
 use super::stats::{LockHolds, VhostStats};
 use super::store::Store;
 use crate::base::limits::BATCH_COMMANDS_MAX;
 use crate::base::locks::{RankedGuard, RankedMutex, rank};
-use crate::base::{ConnectionId, Gauge, Lsn, Millis, Name, Now, Seed, Table};
+use crate::base::{ConnectionId, Gauge, Lsn, Millis, Name, Now, Seed, Signal, Table};
 use crate::broker::{
     Command, Core, Effects, Fact, Memory, More, QueueChurn, Record, Snapshot, UpkeepCommand,
 };

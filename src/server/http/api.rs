@@ -12,6 +12,7 @@ use axum::{Extension, Router};
 use serde_json::{Value, json};
 
 use super::aside::aside;
+use super::audit::Audited;
 use super::body::{Bodies, HeldBody};
 use super::reply::{self, Reply};
 use super::users::{self, Of};
@@ -45,6 +46,8 @@ struct Api {
 pub(super) struct Call<'a> {
     pub(super) shared: &'a Arc<Shared>,
     pub(super) identity: Identity,
+    /// Where the user is.
+    pub(super) peer: Peer,
     pub(super) params: Params,
     pub(super) query: Query,
     /// What the body says, until somebody takes it; none: it was empty.
@@ -88,11 +91,13 @@ async fn handle(
         Ok(identity) => identity,
         Err(refused) => return reply::refused(&refused),
     };
+    let audited = Audited::new(route, &peer, &identity, &params);
     let answered = async {
         admit(&api.shared, route, &identity, &params)?;
         let call = Call {
             shared: &api.shared,
             identity,
+            peer,
             params,
             query: Query::parse(head.uri.query().unwrap_or_default())?,
             body: RankedMutex::default(),
@@ -107,7 +112,9 @@ async fn handle(
         drop(room);
         answered
     };
-    let mut response = match answered.await {
+    let answered = answered.await;
+    audited.tell(&api.shared.node.environment.audit, &answered);
+    let mut response = match answered {
         Ok(reply) => reply.response(api.shared.node.alarms.connections()),
         Err(failure) => {
             let mut refused = reply::failure(&failure);

@@ -1,6 +1,8 @@
 //! What is looked at of every request before anything else: the head as HTTP has it, and whether
 //! another site made a browser send it.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{CONNECTION, HOST, ORIGIN};
@@ -8,7 +10,10 @@ use axum::http::{HeaderValue, Response, Version, request};
 use axum::middleware::Next;
 
 use super::reply;
+use crate::access::Peer;
+use crate::base::Name;
 use crate::base::limits::HTTP_HEAD_BYTES_MAX;
+use crate::gateway::{Asked, Environment};
 use crate::management::http::{Failure, Method, Source};
 
 /// How a connection came in.
@@ -24,16 +29,29 @@ pub(in crate::server) struct Entrance {
 const FETCH_SITE: &str = "sec-fetch-site";
 /// What a line of the head has beside name and value.
 const FIELD_OVERHEAD: usize = 4;
+/// The status of what another site sent.
+const FORBIDDEN: u16 = 403;
 
-/// Refuses what must not be served, and serves all else.
+/// Refuses what must not be served, and serves all else. The audit log has what another site sent.
 pub(super) async fn check(
-    entrance: Entrance,
-    hosts: std::sync::Arc<[String]>,
+    (entrance, hosts): (Entrance, Arc<[String]>),
+    (environment, peer): (Arc<Environment>, Peer),
     request: Request,
     next: Next,
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
     if let Err(failure) = check_head(&head, &entrance, &hosts) {
+        if failure.status == FORBIDDEN {
+            let asked = Asked {
+                user: &Name::default(),
+                peer: &peer,
+                protocol: "http",
+                vhost: "",
+                action: head.method.as_str(),
+                object: head.uri.path(),
+            };
+            environment.audit.refused(&asked, &failure.reason);
+        }
         let mut refused = reply::failure(&failure);
         close(&mut refused);
         return refused;

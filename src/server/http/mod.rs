@@ -15,6 +15,7 @@ mod answer;
 mod api;
 mod aside;
 mod attempts;
+mod audit;
 mod body;
 mod checks;
 mod connections;
@@ -150,10 +151,13 @@ pub(super) async fn serve<S>(
 {
     let hosts: Arc<[String]> = shared.settings.http_host.as_slice().into();
     let keeps = !entrance.health_only;
+    let environment = Arc::clone(&shared.node.environment);
     let router = router
-        .layer(Extension(peer))
+        .layer(Extension(peer.clone()))
         .layer(from_fn(move |request, next| {
-            door::check(entrance.clone(), Arc::clone(&hosts), request, next)
+            let entered = (entrance.clone(), Arc::clone(&hosts));
+            let teller = (Arc::clone(&environment), peer.clone());
+            door::check(entered, teller, request, next)
         }));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

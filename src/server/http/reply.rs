@@ -47,6 +47,16 @@ pub(super) enum Reply {
 }
 
 impl Reply {
+    /// Its status, as a number.
+    pub(super) const fn status(&self) -> u16 {
+        match self {
+            Self::Json(_) | Self::Written(_) | Self::Roomy(_) | Self::Chunks(_) => 200,
+            Self::Stored { created: true, .. } | Self::CreatedAt(_) => 201,
+            Self::Stored { created: false, .. } | Self::Done => 204,
+            Self::Unhealthy(_) => 503,
+        }
+    }
+
     /// What is long counts until it is sent.
     pub(super) fn response(self, kept: &Gauge) -> Response<Body> {
         let empty = |status| body(Response::builder().status(status), Body::empty());

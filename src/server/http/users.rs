@@ -168,7 +168,9 @@ pub(super) async fn delete_users(call: &Call<'_>) -> Result<Reply, Failure> {
             .user(&name)
             .is_some();
         if known {
+            let gone = name.clone();
             call.admin().change(Change::UserDelete { name }).await?;
+            call.audit_granted("delete user", &gone);
         }
     }
     Ok(Reply::Done)
