@@ -160,18 +160,27 @@ pub struct DropCount {
     log_again: Millis,
 }
 
+/// When the log is told of a drop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum DropLine {
+    /// Now, and of how many.
+    Now(u64),
+    /// Not before then: [`Drops::take_untold`].
+    At(Millis),
+}
+
 /// At most one log line in this time for each queue, reason and cause, in milliseconds.
 const LOG_EVERY_MS: u64 = 1_000;
 
 impl Drops {
-    /// Counts some; how many a log line should tell now, 0 for no line.
-    pub fn add(
+    /// Counts some; when the log is to be told, and of how many.
+    pub(crate) fn add(
         &mut self,
         now: Millis,
         reason: Option<Reason>,
         cause: DropCause,
         count: u64,
-    ) -> u64 {
+    ) -> DropLine {
         let at = self
             .kinds
             .iter()
@@ -188,15 +197,27 @@ impl Drops {
             self.kinds.len() - 1
         });
         let Some(kind) = self.kinds.get_mut(at) else {
-            return 0;
+            return DropLine::Now(count);
         };
         kind.count += count;
         kind.unlogged += count;
         if now < kind.log_again {
-            return 0;
+            return DropLine::At(kind.log_again);
         }
         kind.log_again = now.plus(LOG_EVERY_MS);
-        std::mem::take(&mut kind.unlogged)
+        DropLine::Now(std::mem::take(&mut kind.unlogged))
+    }
+
+    /// What no log line has told yet and may now be told; the next line about it comes a second later.
+    pub(crate) fn take_untold(&mut self, now: Millis) -> Vec<(Option<Reason>, DropCause, u64)> {
+        let due = |kind: &&mut DropCount| kind.unlogged > 0 && kind.log_again <= now;
+        let due = self.kinds.iter_mut().filter(due);
+        due.map(|kind| {
+            kind.log_again = now.plus(LOG_EVERY_MS);
+            let count = std::mem::take(&mut kind.unlogged);
+            (kind.reason, kind.cause, count)
+        })
+        .collect()
     }
 
     /// Every kind that occurred, in order of first occurrence.

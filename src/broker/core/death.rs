@@ -9,7 +9,7 @@ use super::{Core, Turn};
 use crate::base::limits::ROUTED_QUEUES_MAX;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{Lsn, Millis, Position, QueueId};
+use crate::base::{Lsn, Position, QueueId};
 use crate::broker::arguments::DeadLetterStrategy;
 use crate::broker::dead_letter::{SendResult, Verdict, plan, verdict};
 use crate::broker::queue::{AfterPageIn, MessageState, Pending, Waiter};
@@ -417,19 +417,7 @@ impl Core {
         (reason, cause): (Option<Reason>, DropCause),
     ) {
         self.remove(id, position, from);
-        if let Some(queue) = self.queues.get_mut(&id) {
-            let count = queue.counters.drops.add(turn.now.mono, reason, cause, 1);
-            if count > 0 {
-                let queue = queue.name.clone();
-                turn.effects.log.push(LogEvent::Dropped {
-                    queue,
-                    reason,
-                    cause,
-                    count,
-                });
-            }
-        }
-        self.counters.drops.add(Millis::default(), reason, cause, 1);
+        self.note_drops(turn, id, (reason, cause), 1);
     }
 }
 

@@ -12,6 +12,7 @@ mod clients;
 mod consume;
 mod death;
 mod dispatch;
+mod drops;
 mod paging;
 mod publish;
 mod publishers;
@@ -108,6 +109,8 @@ pub struct Core {
     deferred_free: DeferredFree,
     /// When each queue has something to do by itself; at most one entry for each.
     deadlines: BTreeSet<(Millis, QueueId)>,
+    /// When the log is to be told what a queue dropped since its last line.
+    untold_drops: BTreeSet<(Millis, QueueId)>,
     /// Queues with dead letters that wait.
     pending_queues: BTreeSet<QueueId>,
     /// Exchanges that the journal knows.
@@ -161,6 +164,7 @@ impl Core {
             policy_pass: None,
             deferred_free: DeferredFree::default(),
             deadlines: BTreeSet::new(),
+            untold_drops: BTreeSet::new(),
             pending_queues: BTreeSet::new(),
             durable_exchanges: BTreeSet::new(),
             recorder: Recorder::new(),
@@ -291,6 +295,7 @@ impl Core {
             budget,
             effects,
         };
+        self.tell_due_drops(&mut turn);
         self.run(&mut turn);
         self.free(&mut turn);
         self.forget_bindings(&mut turn);
@@ -356,9 +361,13 @@ impl Core {
         !self.work.is_empty() || !self.deferred_free.is_empty() || self.router.is_forgetting()
     }
 
-    /// When the next message or queue is due.
+    /// When the next message or queue is due, or the next line of the log.
     pub fn next_deadline(&self) -> Option<Millis> {
-        self.deadlines.first().map(|(deadline, _)| *deadline)
+        let next = self.deadlines.first().map(|(deadline, _)| *deadline);
+        match self.untold_drops.first() {
+            None => next,
+            Some((untold, _)) => Some(next.map_or(*untold, |next| next.min(*untold))),
+        }
     }
 
     /// Handles a command and leaves what follows from it on the work list.

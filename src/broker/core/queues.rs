@@ -4,14 +4,12 @@ use std::borrow::Cow;
 
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
-use crate::base::{ConnectionId, Lsn, Millis, Name, Position, QueueId};
+use crate::base::{ConnectionId, Lsn, Name, Position, QueueId};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
 use crate::broker::matching::Matching;
 use crate::broker::names::{check_form, check_new_name, is_temporary};
 use crate::broker::queue::{MessageState, Queue, Usage};
-use crate::broker::{
-    ConsumerEnd, DropCause, Effect, Error, Fact, LogEvent, ObjectKind, Reply, TopologyFact,
-};
+use crate::broker::{ConsumerEnd, DropCause, Effect, Error, Fact, ObjectKind, Reply, TopologyFact};
 use crate::wire::Value;
 
 /// The argument that says what type a queue is of.
@@ -118,8 +116,16 @@ impl Core {
             return Ok(None);
         };
         match queue.exclusive {
-            Some(owner) if Some(owner) != connection => Err(Error::Locked { name: name.clone() }),
+            Some(owner) if Some(owner) != connection => Err(self.locked(name)),
             _ => Ok(Some(queue.id)),
+        }
+    }
+
+    /// A queue is exclusive to another connection.
+    pub(super) fn locked(&self, name: &Name) -> Error {
+        Error::Locked {
+            name: name.clone(),
+            vhost: self.options.vhost.clone(),
         }
     }
 
@@ -297,23 +303,8 @@ impl Core {
 
     /// Counts messages that were dropped together without dying.
     fn count_drops(&mut self, turn: &mut Turn<'_>, id: QueueId, cause: DropCause, count: u64) {
-        if count == 0 {
-            return;
-        }
-        self.counters
-            .drops
-            .add(Millis::default(), None, cause, count);
-        if let Some(queue) = self.queues.get_mut(&id) {
-            let count = queue.counters.drops.add(turn.now.mono, None, cause, count);
-            if count > 0 {
-                let (queue, reason) = (queue.name.clone(), None);
-                turn.effects.log.push(LogEvent::Dropped {
-                    queue,
-                    reason,
-                    cause,
-                    count,
-                });
-            }
+        if count > 0 {
+            self.note_drops(turn, id, (None, cause), count);
         }
     }
 
@@ -328,6 +319,7 @@ impl Core {
         );
         self.count_drops(turn, id, cause, in_it);
         self.count_drops(turn, id, DropCause::PendingAbandoned, waiting);
+        self.tell_last_drops(turn, id);
         let Some(queue) = self.queues.remove(&id) else {
             return;
         };

@@ -6,6 +6,7 @@ use std::task::Waker;
 
 use crate::base::{ConnectionId, Lsn, Name, Table};
 use crate::broker::{Core, Effect, Effects, LogEvent, Memory};
+use crate::deaths::Reason;
 use crate::gateway::Batch;
 use crate::node::outbox::Outbox;
 use crate::node::stats::LockHolds;
@@ -87,7 +88,9 @@ pub(super) fn log(vhost: &Name, event: &LogEvent) {
             cause,
             count,
         } => {
-            tracing::warn!(%vhost, %queue, ?reason, ?cause, count, "messages dropped");
+            // The words of the metrics.
+            let (reason, cause) = (reason.map_or("none", Reason::as_str), cause.as_str());
+            tracing::warn!(%vhost, %queue, reason, cause, count, "messages dropped");
         }
         LogEvent::Warned {
             kind,

@@ -136,14 +136,47 @@ fn a_death_without_a_usable_target_is_a_counted_drop() {
         reject_all(&mut s, 1, "q");
         assert_eq!(s.dropped("q", cause), 2, "{cause:?}");
         assert_eq!(s.core.counters().drops.of(cause), 2);
-        let log = LogEvent::Dropped {
+        let log = |count| LogEvent::Dropped {
             queue: Name::from("q"),
             reason: Some(Reason::Rejected),
             cause,
-            count: 1,
+            count,
         };
-        assert_eq!(s.log, [log], "the second within a second is not told apart");
+        assert_eq!(
+            s.log,
+            [log(1)],
+            "the second within a second is not told apart"
+        );
+        // It was never told, unless another one followed.
+        s.pass(1_000);
+        assert_eq!(s.log, [log(1), log(1)], "{cause:?}");
+        s.pass(10_000);
+        assert_eq!(s.log.len(), 2, "there is nothing more to tell");
     }
+}
+
+/// What a queue dropped within its last second went untold with it.
+#[test]
+fn what_a_deleted_queue_dropped_is_told_before_it_goes() {
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    s.publish_all("q", &["a", "b", "c"]);
+    reject_all(&mut s, 1, "q");
+    s.apply(Command::Queue(QueueCommand::Delete {
+        connection: None,
+        name: Name::from("q"),
+        if_unused: false,
+        if_empty: false,
+    }));
+    let told: u64 = s
+        .log
+        .iter()
+        .map(|event| match event {
+            LogEvent::Dropped { count, .. } => *count,
+            _ => 0,
+        })
+        .sum();
+    assert_eq!(told, 3, "{:?}", s.log);
 }
 
 #[test]
