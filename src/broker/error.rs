@@ -80,10 +80,17 @@ pub enum Error {
         why: &'static str,
     },
     /// Exclusive to another connection. (400 in management as RabbitMQ, `amqp:resource-locked`)
-    #[error("queue '{name}' is exclusive to another connection")]
+    /// The words are RabbitMQ's: its clients look for both sentences.
+    #[error(
+        "cannot obtain exclusive access to locked queue '{name}' in vhost '{vhost}'. It could be \
+         originally declared on another connection or the exclusive property value does not match \
+         that of the original declaration."
+    )]
     Locked {
         /// The queue.
         name: Name,
+        /// Its vhost.
+        vhost: Name,
     },
     /// An exclusive consumer holds it, or consumers exist. (`amqp:resource-locked`)
     #[error("queue '{name}' is in exclusive use by a consumer")]

@@ -26,6 +26,8 @@ pub enum Reply {
     Consuming {
         /// The queue it reads.
         queue: QueueId,
+        /// Whether that is a quorum queue.
+        is_quorum: bool,
     },
     /// The exchange to publish to.
     Exchange {

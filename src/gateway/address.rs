@@ -36,7 +36,8 @@ pub(crate) enum Address {
     },
 }
 
-/// An address that names nothing. The peer's fault: `amqp:invalid-field`.
+/// An address that names nothing. The peer's fault: `amqp:invalid-field`, of a bare name
+/// `amqp:not-found`.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub(crate) enum AddressError {
     /// Not one of the forms.
@@ -78,7 +79,10 @@ pub(crate) enum AddressError {
         address: String,
     },
     /// A bare name that no pattern allows.
-    #[error("bad address '{address}': no auto-create pattern allows a bare queue name like this")]
+    #[error(
+        "no queue has the address '{address}': a queue is reached as /queues/:queue, or by its bare \
+         name if a pattern of auto-create allows that"
+    )]
     Bare {
         /// As given.
         address: String,
@@ -141,6 +145,11 @@ impl Address {
 }
 
 fn bare_queue(text: &str, bare: &NamePatterns) -> Result<Address, AddressError> {
+    if text.is_empty() {
+        return Err(AddressError::Form {
+            address: String::new(),
+        });
+    }
     if !bare.matches(text) {
         return Err(AddressError::Bare {
             address: text.to_owned(),

@@ -25,7 +25,9 @@ use crate::access::Right;
 use crate::base::limits::LINKS_KEPT_BYTES_MAX;
 use crate::base::{ExchangeId, Name};
 use crate::broker::names::check_new_name;
-use crate::broker::{Command, Consume, ObjectKind, QueueCommand, Reply, TopologyCommand};
+use crate::broker::{
+    Command, Consume, Error as CoreError, ObjectKind, QueueCommand, Reply, TopologyCommand,
+};
 use crate::deaths::Evidence;
 use crate::link::{LinkHandle, SessionHandle};
 use crate::wire::performative::{
@@ -91,7 +93,7 @@ impl Gateway {
             return Ok(());
         };
         let address = Address::target(address, &self.environment.auto_create)
-            .map_err(errors::invalid_field)?;
+            .map_err(|error| errors::address(&error))?;
         self.ask_publisher(place, attach, address)
     }
 
@@ -128,6 +130,9 @@ impl Gateway {
 
     /// The core said whether the queue or exchange of a publisher is there.
     pub(super) fn on_publisher_reply(&mut self, id: LinkId, reply: Reply) {
+        if let Reply::Refused(error @ CoreError::Internal { name }) = &reply {
+            self.audit_refusal("write exchange", name, &errors::core(error));
+        }
         let Some((handle, publisher)) = self.links.publisher(id.publisher()) else {
             return;
         };
@@ -176,7 +181,7 @@ impl Gateway {
                 return self.attach_response(place, attach);
             }
             Address::source(address, &self.environment.auto_create)
-                .map_err(errors::invalid_field)?
+                .map_err(|error| errors::address(&error))?
         };
         let (Address::Queue(queue) | Address::BareQueue(queue)) = &address else {
             return Err(errors::internal("a source that is no queue"));
@@ -184,6 +189,7 @@ impl Gateway {
         let settled = attach.snd_settle_mode == SenderSettleMode::Settled;
         let consumer = Consumer {
             settled,
+            counts_returns: false,
             unwritten: VecDeque::new(),
             encoding: deaths_encoding(attach)?,
             answers: VecDeque::new(),
@@ -234,18 +240,22 @@ impl Gateway {
 
     /// The core said whether a consumer was added.
     pub(super) fn on_consumer_reply(&mut self, id: LinkId, reply: Reply) {
-        let Some((handle, _)) = self.links.consumer(id.consumer()) else {
+        let counts_returns = self.environment.options.counts_returns;
+        let Some((handle, consumer)) = self.links.consumer(id.consumer()) else {
             return;
         };
         match reply {
-            Reply::Consuming { .. } => self.link.accept_attach(
-                handle,
-                AttachAnswer {
-                    source: self.source_answer(handle),
-                    target: Terminus::Absent,
-                    ..AttachAnswer::default()
-                },
-            ),
+            Reply::Consuming { is_quorum, .. } => {
+                consumer.counts_returns = counts_returns && is_quorum;
+                self.link.accept_attach(
+                    handle,
+                    AttachAnswer {
+                        source: self.source_answer(handle),
+                        target: Terminus::Absent,
+                        ..AttachAnswer::default()
+                    },
+                );
+            }
             Reply::Refused(error) => {
                 self.refuse(handle, errors::core(&error));
             }

@@ -34,7 +34,11 @@ impl Gateway {
             route: &delivery.route,
             first_acquirer: delivery.first_acquirer,
             delivery_count: delivery.delivery_count,
-            failures: delivery.failures,
+            failures: if consumer.counts_returns {
+                delivery.acquired
+            } else {
+                delivery.failures
+            },
             acquired: delivery.acquired,
             encoding: consumer.encoding,
         };

@@ -39,6 +39,9 @@ pub struct GatewayOptions {
     pub auto_create: Vec<String>,
     /// What names of temporary queues begin with; no two starts of a broker have the same.
     pub temporary_prefix: String,
+    /// `x-delivery-count` of messages in quorum queues counts every return, as a RabbitMQ before 4.3 does,
+    /// and not only those that failed.
+    pub counts_returns: bool,
     /// Bytes assigned to a connection and not yet written.
     pub outbox_bytes: u64,
     /// Seed of hashers.

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
+use super::address::AddressError;
 use super::seats::NoSeat;
 use crate::base::limits::ROUTED_QUEUES_MAX;
 use crate::broker::Error as CoreError;
@@ -56,6 +57,15 @@ pub(super) fn disk_full() -> Error {
 /// A message whose bytes are damaged.
 pub(super) fn unreadable() -> Error {
     internal("the message cannot be read back from the journal")
+}
+
+/// An address that names nothing. A bare name is well written: there is just no such queue.
+pub(super) fn address(refused: &AddressError) -> Error {
+    let condition = match refused {
+        AddressError::Bare { .. } => AmqpError::NotFound,
+        _ => AmqpError::InvalidField,
+    };
+    error(condition, refused.to_string())
 }
 
 /// A field that cannot be so.

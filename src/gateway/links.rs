@@ -85,6 +85,10 @@ impl LinkKind {
 pub(super) struct Consumer {
     /// Deliveries are settled when sent.
     pub(super) settled: bool,
+    /// `x-delivery-count` tells every return: see [`GatewayOptions::counts_returns`].
+    ///
+    /// [`GatewayOptions::counts_returns`]: super::environment::GatewayOptions::counts_returns
+    pub(super) counts_returns: bool,
     /// Of those, what the engine has and the driver has not: tokens, oldest first.
     pub(super) unwritten: VecDeque<u64>,
     /// How it wants the death history.

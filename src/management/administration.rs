@@ -122,6 +122,8 @@ pub struct VhostChange {
     pub tags: Option<Vec<Name>>,
     /// `classic` or `quorum`; `undefined`: the broker's.
     pub default_queue_type: Option<Name>,
+    /// Who makes it, and so gets all rights in it; of one that is there it changes nothing.
+    pub creator: Option<Name>,
 }
 
 /// How a user is to be.
@@ -335,7 +337,16 @@ fn put_vhost(registry: &Registry, name: Name, change: VhostChange) -> Result<Pla
         default_queue_type,
         limits: old.limits,
     };
-    let facts = vec![RegistryFact::VhostSet { name, spec }];
+    let creator = change.creator.filter(|user| registry.user(user).is_some());
+    let vhost = name.clone();
+    let mut facts = vec![RegistryFact::VhostSet { name, spec }];
+    if let Some(user) = creator.filter(|_| created) {
+        facts.push(RegistryFact::PermissionsSet {
+            vhost,
+            user,
+            permissions: Permissions::all()?,
+        });
+    }
     Ok(Planned { created, facts })
 }
 

@@ -3,7 +3,7 @@
 use crate::base::{Lsn, Name};
 use crate::broker::binding::Binding;
 use crate::broker::{Destination, QueueInfo, Warning};
-use crate::wire::{self, Array, SectionKind, Value, ValueKind, encode_value};
+use crate::wire::{self, Array, SectionKind, Value, ValueKind, encode_answer, encode_value};
 
 use super::path::BindingPath;
 use super::refusal::{Refusal, Status};
@@ -167,7 +167,7 @@ pub fn write_message(
     wire::write_descriptor(&mut out, SectionKind::ApplicationProperties.code());
     encode_value(&map(properties), &mut out);
     wire::write_descriptor(&mut out, SectionKind::Value.code());
-    encode_value(&body, &mut out);
+    encode_answer(&body, &mut out);
     out
 }
 

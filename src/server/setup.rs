@@ -29,6 +29,8 @@ use super::{BrokerDisk, Pager, SpillTarget, Store};
 /// With less memory budget than this for each slot of a block, in bytes, blocks are smaller.
 const BUDGET_OF_SLOT_BYTES: u64 = 16 * 1024;
 /// What `--announce-rabbitmq` announces.
+/// A client that knows this version takes `x-delivery-count` for every return: see
+/// [`GatewayOptions::counts_returns`].
 const RABBITMQ: (&str, &str) = ("RabbitMQ", "4.0.5");
 /// Capabilities of every `open`. [surface 5]
 const CAPABILITIES: [&str; 2] = ["LINK_PAIR_V1_0", "ANONYMOUS-RELAY"];
@@ -352,6 +354,7 @@ fn options(settings: &Settings, registry: &Registry, seed: Seed) -> GatewayOptio
         },
         auto_create: settings.auto_create.clone(),
         temporary_prefix: temporary_prefix(),
+        counts_returns: settings.announce_rabbitmq,
         outbox_bytes: settings.outbox_bytes.0.max(1),
         seed,
     }

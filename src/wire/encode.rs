@@ -40,6 +40,30 @@ pub fn encode_value(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
+/// Appends a value as [`encode_value`] does, but with each boolean in two bytes, as `RabbitMQ` writes its
+/// answers: some clients hand out the byte as a number.
+pub fn encode_answer(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::Bool(truth) => out.extend_from_slice(&[codes::BOOLEAN, (*truth).into()]),
+        Value::List(elements) if !elements.is_empty() => {
+            let compound = begin(out, codes::LIST_8);
+            for element in elements {
+                encode_answer(element, out);
+            }
+            end(out, compound, elements.len());
+        }
+        Value::Map(pairs) => {
+            let compound = begin(out, codes::MAP_8);
+            for (key, value) in pairs {
+                encode_answer(key, out);
+                encode_answer(value, out);
+            }
+            end(out, compound, 2 * pairs.len());
+        }
+        other => encode_value(other, out),
+    }
+}
+
 fn encode_pairs(pairs: &[(Value, Value)], out: &mut Vec<u8>) {
     for (key, value) in pairs {
         encode_value(key, out);

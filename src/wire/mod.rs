@@ -26,7 +26,7 @@ mod writer;
 pub use body_walk::{BodyWalk, walk_head};
 pub use check::{check_annotations, check_structure, check_values, value_len};
 pub use decode::decode_value;
-pub use encode::encode_value;
+pub use encode::{encode_answer, encode_value};
 pub use error::DecodeError;
 pub use fields::{Fields, Pair, Pairs};
 #[cfg(feature = "internals")]

@@ -60,6 +60,7 @@ fn vhost(called: &str) -> Change {
             description: Some("for tests".to_owned()),
             tags: Some(vec![name("a")]),
             default_queue_type: Some(name("quorum")),
+            creator: None,
         },
     }
 }

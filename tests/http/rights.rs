@@ -128,3 +128,28 @@ fn keys_of_a_topic_exchange_are_bound_by_who_may_read_them() {
     let path = "/api/bindings/%2F/e/amq.topic/q/q/bob.a";
     assert_eq!(api.send_as("ada", "DELETE", path, "").0, 401);
 }
+
+/// As in RabbitMQ: declaring in a vhost just made was refused, until its maker gave himself permissions.
+#[test]
+fn who_makes_a_vhost_may_do_everything_in_it() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    let ada = json!({"password": "ada", "tags": "administrator"});
+    api.put("/api/users/ada", &ada);
+    let check = |method: &str, path: &str, body: &str, status: u16| {
+        let (given, answer) = api.send_as("ada", method, path, body);
+        assert_eq!(given, status, "{method} {path}: {answer}");
+    };
+    check("PUT", "/api/vhosts/new", "{}", 201);
+    check("PUT", "/api/queues/new/q", "{}", 201);
+    let rights = api.get("/api/permissions/new/ada");
+    for right in ["configure", "write", "read"] {
+        assert_eq!(rights[right], ".*", "{rights}");
+    }
+    // Who only describes it anew gets nothing.
+    let eve = json!({"password": "eve", "tags": "administrator"});
+    api.put("/api/users/eve", &eve);
+    let described = api.send_as("eve", "PUT", "/api/vhosts/new", r#"{"description": "d"}"#);
+    assert_eq!(described.0, 204);
+    assert_eq!(api.send("GET", "/api/permissions/new/eve", "").0, 404);
+}

@@ -6,6 +6,7 @@ use super::clients::{Consumer, holder};
 use super::work::Work;
 use super::{Core, Turn};
 use crate::base::{ConnectionId, ConsumerId, Name, Position, QueueId, SessionId};
+use crate::broker::arguments::QueueType;
 use crate::broker::queue::Queue;
 use crate::broker::{Consume, ConsumerInfo, ConsumerPlace, DropCause, Error, Reply};
 
@@ -21,9 +22,7 @@ impl Core {
             .exclusive
             .is_some_and(|owner| owner != consume.connection)
         {
-            return Reply::Refused(Error::Locked {
-                name: consume.queue,
-            });
+            return Reply::Refused(self.locked(&consume.queue));
         }
         if !queue.consumers.admits(consume.exclusive) {
             return Reply::Refused(Error::InUse {
@@ -36,6 +35,7 @@ impl Core {
         if let Some(selector) = consume.selector {
             queue.selecting.add(consume.consumer, selector);
         }
+        let is_quorum = queue.settings.queue_type == QueueType::Quorum;
         let consumer = Consumer {
             connection: consume.connection,
             session: consume.session,
@@ -49,7 +49,10 @@ impl Core {
             waiting: false,
         };
         self.clients.attach(consume.consumer, consumer);
-        Reply::Consuming { queue: id }
+        Reply::Consuming {
+            queue: id,
+            is_quorum,
+        }
     }
 
     pub(super) fn consumer_flow(&mut self, id: ConsumerId, limit: u64, drain: bool) {

@@ -189,7 +189,7 @@ impl Core {
         };
         let owner = self.queue(name).and_then(|queue| queue.exclusive);
         if owner.is_some() && owner != connection {
-            return Err(Error::Locked { name: name.clone() });
+            return Err(self.locked(name));
         }
         Ok(())
     }

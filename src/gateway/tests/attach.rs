@@ -50,7 +50,7 @@ fn refused_links_name_the_condition_and_leave_the_session_alive() {
         ("/queues/", "amqp:invalid-field"),
         ("/exchanges/amq.default/q", "amqp:invalid-field"),
         ("/management", "amqp:invalid-field"),
-        ("q", "amqp:invalid-field"),
+        ("q", "amqp:not-found"),
         ("auto.q", ""),
     ];
     check_all(&mut scene, client, &targets, |address| {

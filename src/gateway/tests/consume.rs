@@ -294,3 +294,30 @@ fn each_receiver_gets_the_history_in_the_form_it_asked_for() {
         assert_eq!(history_of(&payload), (expect, 6), "{asked:?}");
     }
 }
+
+/// A client of a RabbitMQ before 4.3 takes `x-delivery-count` for the number of all returns: one that gave
+/// up after so many tries went on for ever, since what it released did not count.
+#[test]
+fn with_rabbitmq_announced_the_delivery_count_of_quorum_queues_counts_every_return() {
+    let check = |kind: &str, counts_returns: bool, expect: [bool; 2]| {
+        let mut scene = Scene::with(GatewayOptions {
+            counts_returns,
+            ..options()
+        });
+        let client = scene.client();
+        scene.queue("q", &[("x-queue-type", Value::string(kind))]);
+        fill(&mut scene, client, "q", 1);
+        let link = scene.consumer(client, "q", 1);
+        scene.clients[client].engine.detach(link, true, None);
+        scene.drive();
+        scene.deliveries(client);
+        scene.consumer(client, "q", 1);
+        let (_, _, payload) = scene.deliveries(client).remove(0);
+        let text = String::from_utf8_lossy(&payload).into_owned();
+        let told = ["x-delivery-count", "x-acquired-count"].map(|name| text.contains(name));
+        assert_eq!(told, expect, "{kind} {counts_returns}: {text:?}");
+    };
+    check("quorum", true, [true, true]);
+    check("quorum", false, [false, true]);
+    check("classic", true, [false, true]);
+}

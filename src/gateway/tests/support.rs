@@ -182,6 +182,7 @@ pub(super) fn options() -> GatewayOptions {
         key_rule: KeyRule::Specification,
         auto_create: vec!["auto.#".to_owned()],
         temporary_prefix: "amq.gen-".to_owned(),
+        counts_returns: false,
         outbox_bytes: 1 << 20,
         seed: Seed(1),
     }

@@ -113,6 +113,7 @@ pub(super) fn vhost(_: &mut Reading, fields: &Fields) -> Vec<Item> {
                 description: either("description")?,
                 tags: Some(tags.into_iter().map(Name::from).collect()),
                 default_queue_type,
+                creator: None,
             },
         }))
     };

@@ -334,3 +334,37 @@ fn recorded_requests_are_answered_as_recorded_or_as_listed() {
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
+
+/// A boolean of one byte is a boolean for every client; of two bytes rhea makes a number, and its users
+/// compare with that.
+#[test]
+fn booleans_of_answers_have_two_bytes_as_recorded() {
+    let cases: Vec<Json> = serde_json::from_str(RECORDINGS).unwrap();
+    let mut setting = Setting::new();
+    let case = cases.iter().find(|case| case["status"] == 201).unwrap();
+    let recorded = case.to_string();
+    for (key, hex) in [
+        ("durable", "64757261626c655601"),
+        ("exclusive", "6578636c75736976655600"),
+    ] {
+        assert!(recorded.contains(hex), "{key} is recorded so");
+    }
+    let user = Name::from("someone");
+    let caller = Caller {
+        user: &user,
+        permissions: &setting.permissions,
+        topics: None,
+        connection: OWNER,
+        node: "$NODE",
+    };
+    let request = message(&case["request"]);
+    let (core, effects) = (&mut setting.core, &mut setting.effects);
+    let answer = handle(Now::default(), &caller, core, effects, &request).unwrap();
+    let text: String = answer
+        .message
+        .iter()
+        .map(|byte| char::from(*byte))
+        .collect();
+    assert!(text.contains("durable\u{56}\u{1}"), "{text:?}");
+    assert!(text.contains("exclusive\u{56}\u{0}"), "{text:?}");
+}

@@ -370,7 +370,10 @@ fn readable_queue(call: &Call<'_>) -> Result<Name, Failure> {
         .look(|core| core.queue(&name).map(|queue| queue.exclusive.is_some()));
     match known.map_err(failed)? {
         Some(false) => Ok(name),
-        Some(true) => Err(Refusal::from(Error::Locked { name }).into()),
+        Some(true) => {
+            let vhost = call.params.get("vhost");
+            Err(Refusal::from(Error::Locked { name, vhost }).into())
+        }
         None => Err(Failure {
             status: 404,
             error: "not_found",

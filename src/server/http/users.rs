@@ -81,6 +81,7 @@ pub(super) async fn put_vhost(call: &Call<'_>) -> Result<Reply, Failure> {
         description: text("description")?,
         tags: tags.map(|tags| tags.iter().map(|tag| Name::from(&**tag)).collect()),
         default_queue_type: text("default_queue_type")?.map(Name::from),
+        creator: Some(call.identity.name.clone()),
     };
     let name = call.params.get("vhost");
     change(call, Change::VhostPut { name, vhost }).await

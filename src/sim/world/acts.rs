@@ -120,7 +120,7 @@ impl World {
             passing: false,
             selector: None,
         }));
-        let Reply::Consuming { queue } = reply else {
+        let Reply::Consuming { queue, .. } = reply else {
             return;
         };
         self.reads.insert(consumer, queue);

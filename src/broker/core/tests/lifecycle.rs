@@ -77,6 +77,7 @@ fn an_exclusive_queue_is_locked_for_others_and_goes_with_its_connection() {
     declare(&mut s, "q", true, false);
     let locked = Reply::Refused(Error::Locked {
         name: Name::from("q"),
+        vhost: s.core.vhost().clone(),
     });
     let other = s.consume(1, "q", |c| c.of(ConnectionId(2), SessionId(2)));
     assert_eq!(other, locked);

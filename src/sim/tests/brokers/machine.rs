@@ -192,6 +192,7 @@ fn gateway_options(shape: MachineShape) -> GatewayOptions {
         key_rule: KeyRule::Specification,
         auto_create: Vec::new(),
         temporary_prefix: "amq.gen-".to_owned(),
+        counts_returns: false,
         outbox_bytes: 4096,
         seed: Seed(7),
     }
