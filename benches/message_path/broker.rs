@@ -233,6 +233,7 @@ fn options() -> GatewayOptions {
         key_rule: KeyRule::Specification,
         auto_create: Vec::new(),
         temporary_prefix: "amq.gen-".to_owned(),
+        counts_returns: false,
         outbox_bytes: OUTBOX_BYTES,
         seed: Seed(1),
     }

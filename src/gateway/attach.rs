@@ -203,12 +203,7 @@ impl Gateway {
         let session = self.sessions.get(&place.1).copied().unwrap_or_default();
         let id = self.add_link(place, attach, LinkKind::Consumer(Box::new(consumer)))?;
         let queue = queue.clone();
-        self.batch.push(if !self.has_right(Right::Read, &queue) {
-            Work::Ask(
-                Ask::Forbidden(id),
-                Command::Queue(QueueCommand::Get { name: queue }),
-            )
-        } else {
+        self.batch.push(if self.has_right(Right::Read, &queue) {
             let connection = self.id;
             let consumer = id.consumer();
             let consume = Consume {
@@ -223,6 +218,9 @@ impl Gateway {
                 selector,
             };
             Work::Ask(Ask::Consumer(id), Command::Consume(consume))
+        } else {
+            let look = Command::Queue(QueueCommand::Get { name: queue });
+            Work::Ask(Ask::Forbidden(id), look)
         });
         Ok(())
     }

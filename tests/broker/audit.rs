@@ -58,9 +58,7 @@ fn audited(process: &Process) -> Value {
     let line = process.line("\"coroner::audit\"");
     let mut line: Value = serde_json::from_str(&line).unwrap();
     let line = line.as_object_mut().unwrap();
-    let address = line.remove("address");
-    if address.is_some() {
-        let address = address.unwrap();
+    if let Some(address) = line.remove("address") {
         assert!(address.as_str().unwrap().starts_with("127.0.0.1:"));
     }
     line.retain(|key, _| !["timestamp", "target", "level", "span", "spans"].contains(&&**key));
