@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering as Memory};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
+use super::invariant::uncount;
 use super::locks::{RankedMutex, rank};
 
 /// A sum of bytes. What adds to it takes its part away when it is freed, wherever that is.
@@ -116,7 +117,9 @@ impl Charge {
 
     /// Takes so many bytes away.
     pub fn shrink(&mut self, bytes: u64) {
-        self.set(self.bytes.saturating_sub(bytes));
+        let mut rest = self.bytes;
+        uncount!(rest, bytes, "bytes that are taken away were charged");
+        self.set(rest);
     }
 }
 

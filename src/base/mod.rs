@@ -4,6 +4,7 @@
 
 mod gauge;
 mod ids;
+pub mod invariant;
 pub mod limits;
 pub mod locks;
 mod map;
@@ -18,6 +19,8 @@ mod serial;
 mod signal;
 mod table;
 mod time;
+
+pub(crate) use invariant::{invariant, uncount};
 
 pub use gauge::{Account, Charge, Gauge, shared_text_bytes};
 pub use ids::{

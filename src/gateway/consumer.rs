@@ -7,7 +7,7 @@ use super::errors;
 use super::links::{Consumer, Link, LinkKind};
 use super::work::Work;
 use crate::base::limits::{ANSWER_BYTES_MAX, SETTLE_RUN_MAX};
-use crate::base::{ConsumerId, Serial};
+use crate::base::{ConsumerId, Serial, invariant};
 use crate::broker::{Command, ConsumerEnd, Delivery, Outcome, Settle, SettleRun};
 use crate::deaths::Evidence;
 use crate::link::{LinkHandle, Sending, Unsendable};
@@ -154,6 +154,10 @@ impl Gateway {
             let mut positions = Vec::with_capacity(tokens.len());
             let sent = tokens.iter().filter_map(|token| self.sent.remove(*token));
             positions.extend(sent.map(|(_, position)| position));
+            invariant!(
+                positions.len() == tokens.len(),
+                "each token of a delivery is told once"
+            );
             let outcome = outcome.clone();
             self.batch.push(Work::Command(Command::SettleRun(SettleRun {
                 consumer,
@@ -172,10 +176,10 @@ impl Gateway {
         state: DeliveryState,
     ) {
         let Some((id, position)) = self.sent.remove(token) else {
-            return;
+            return invariant!(broken, "the token of a delivery is told once");
         };
         let Some((_, consumer)) = self.links.consumer(id) else {
-            return;
+            return; // the link went: the core takes back all that it held
         };
         let before = self.last_outcome.take();
         let known = before.filter(|before| before.is_of(id, &state));

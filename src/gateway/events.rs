@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use super::connection::{AwaitedAnswer, Gateway};
 use super::links::LinkKind;
 use super::work::{Ask, Leaving, Work};
-use crate::base::{Now, PublisherId, SessionId};
+use crate::base::{Now, PublisherId, SessionId, invariant, uncount};
 use crate::broker::{Command, Effect, PublishOutcome, Reply};
 use crate::link::{Arrived, Event, LinkHandle, SessionHandle};
 
@@ -109,7 +109,7 @@ impl Gateway {
                 publisher.streaming = None;
                 self.give_credit(id.publisher());
             }
-            LinkKind::Request(half) => half.credit = half.credit.saturating_sub(1),
+            LinkKind::Request(half) => uncount!(half.credit, 1, "a request begins on credit"),
             LinkKind::Consumer(_) | LinkKind::Response(_) => {}
         }
     }
@@ -139,7 +139,7 @@ impl Gateway {
 
     fn on_session_ended(&mut self, session: SessionHandle, unsent: &[u64], unsettled: &[u64]) {
         let Some(id) = self.sessions.remove(&session) else {
-            return;
+            return invariant!(broken, "a session that ends has begun");
         };
         let mut gone = self.links.remove_session(session);
         let consumers = gone
@@ -170,7 +170,7 @@ impl Gateway {
 
     fn on_detached(&mut self, handle: LinkHandle, unsent: &[u64], unsettled: &[u64]) {
         let Some(mut link) = self.links.remove(handle) else {
-            return;
+            return; // its attach was refused
         };
         self.streams.forget(handle);
         self.forget_publisher(&link);

@@ -9,7 +9,7 @@ use super::publisher::Publisher;
 use crate::base::limits::LINK_OVERHEAD_BYTES;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{ConsumerId, Map, Name, Position, PublisherId, Seed, Serial};
+use crate::base::{ConsumerId, Map, Name, Position, PublisherId, Seed, Serial, invariant};
 use crate::deaths::{Encoding, Evidence};
 use crate::link::{LinkHandle, SessionHandle};
 use crate::wire::performative::DeliveryState;
@@ -216,8 +216,11 @@ impl Links {
     /// Takes a link out.
     pub(super) fn remove(&mut self, handle: LinkHandle) -> Option<Link> {
         let slot = self.by_handle.remove(&handle)?;
+        let Some(link) = self.slots.get_mut(slot).and_then(Option::take) else {
+            invariant!(broken, "a link that has a handle is there");
+            return None;
+        };
         self.free.push(slot);
-        let link = self.slots.get_mut(slot)?.take()?;
         self.texts_bytes -= link.kept_bytes;
         Some(link)
     }

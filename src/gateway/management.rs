@@ -7,6 +7,7 @@ use super::errors;
 use super::links::{Link, LinkId, LinkKind, PairHalf, SentDeliveries};
 use super::work::{Request, Work};
 use crate::base::limits::MANAGEMENT_REQUEST_BYTES_MAX;
+use crate::base::uncount;
 use crate::link::{LinkHandle, Sending};
 use crate::management::{Outcome, Prepared, RequestError};
 use crate::wire::performative::{
@@ -85,7 +86,7 @@ impl Gateway {
             return;
         };
         let address = half.address.clone();
-        half.credit = half.credit.saturating_sub(1);
+        uncount!(half.credit, 1, "a request comes on credit");
         if self.may_ask(0) {
             self.give_request_credit(handle);
         } else {
@@ -166,7 +167,7 @@ impl Gateway {
             ..
         }) = self.links.by_id(response)
         {
-            half.pending = half.pending.saturating_sub(1);
+            uncount!(half.pending, 1, "a request that is refused was counted");
         }
         if let Some(link) = self.links.by_id(request) {
             self.link
@@ -182,7 +183,7 @@ impl Gateway {
         let LinkKind::Response(half) = &mut link.kind else {
             return;
         };
-        half.pending = half.pending.saturating_sub(1);
+        uncount!(half.pending, 1, "a request that is answered was counted");
         let sending = Sending {
             token: SentDeliveries::SETTLED,
             settled: true,

@@ -7,7 +7,7 @@ use super::Gateway;
 use super::links::{Link, LinkKind};
 use super::work::Work;
 use crate::base::limits::SETTLE_RUN_MAX;
-use crate::base::{ConsumerId, Position};
+use crate::base::{ConsumerId, Position, invariant};
 use crate::broker::{Command, DropCause, Outcome, SettleRun};
 use crate::link::LinkHandle;
 
@@ -57,10 +57,11 @@ impl Gateway {
             else {
                 return false;
             };
-            let encoded = consumer
-                .unwritten
-                .len()
-                .saturating_sub(self.link.waiting(*handle));
+            let waiting = self.link.waiting(*handle);
+            let Some(encoded) = consumer.unwritten.len().checked_sub(waiting) else {
+                invariant!(broken, "what waits in a link was given to it");
+                return true;
+            };
             let tokens = consumer.unwritten.drain(..encoded);
             let handed = tokens.filter_map(|token| self.sent.remove(token));
             self.presettled.handed.extend(handed);

@@ -10,7 +10,7 @@ use super::streaming_body::StreamingBody;
 use super::work::Work;
 use crate::access::TopicPermissions;
 use crate::base::limits::{PUBLISH_CREDIT_BYTES, PUBLISH_CREDIT_MAX};
-use crate::base::{ExchangeId, Name, PublisherId, Serial};
+use crate::base::{ExchangeId, Name, PublisherId, Serial, uncount};
 use crate::broker::{Command, PublishOutcome, Target};
 use crate::message::Route;
 use crate::wire::performative::{DeliveryState, Error};
@@ -135,12 +135,13 @@ impl Publisher {
         (self.credit, self.given) = (0, 0);
     }
 
-    /// Counts a message that was given up in the middle: it used up a credit.
+    /// Counts a message that was given up in the middle: it used up a credit, perhaps one that was taken
+    /// back while it was on its way.
     pub(super) fn aborted(&mut self) {
         self.credit = self.credit.saturating_sub(1);
     }
 
-    /// Counts a message that used up a credit.
+    /// Counts a message that used up a credit, perhaps one that was taken back while it was on its way.
     pub(super) fn arrived(&mut self, size_bytes: u64) {
         self.credit = self.credit.saturating_sub(1);
         self.mean_bytes = match self.mean_bytes {
@@ -176,7 +177,11 @@ impl Gateway {
         let Some((handle, publisher)) = self.links.publisher(id) else {
             return;
         };
-        publisher.pending = publisher.pending.saturating_sub(count);
+        uncount!(
+            publisher.pending,
+            count,
+            "publishes that were accepted were counted"
+        );
         let first = Serial(u32::try_from(first).unwrap_or_default());
         let last = first.plus(count.saturating_sub(1));
         let accepted = DeliveryState::Accepted;
@@ -190,7 +195,11 @@ impl Gateway {
         let Some((handle, publisher)) = self.links.publisher(id) else {
             return;
         };
-        publisher.pending = publisher.pending.saturating_sub(1);
+        uncount!(
+            publisher.pending,
+            1,
+            "a publish with an outcome was counted"
+        );
         let (state, detach) = verdict(&publisher.to, outcome);
         // A token is a delivery-id, see `publish`.
         let delivery_id = Serial(u32::try_from(token).unwrap_or_default());

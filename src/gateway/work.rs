@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Gateway;
 use super::links::LinkId;
 use crate::access::Permissions;
-use crate::base::{ConnectionId, ConsumerId, Meter, Name, Now, SessionId, Step};
+use crate::base::{ConnectionId, ConsumerId, Meter, Name, Now, SessionId, Step, invariant};
 use crate::broker::registry::TopicMap;
 use crate::broker::{Command, Core, Delivery, Effect, Effects, Reply};
 use crate::management::{Caller, Outcome, Prepared, Progress};
@@ -237,7 +237,9 @@ impl Batch {
     }
 
     fn run_request(&mut self, now: Now, core: &mut Core, effects: &mut Effects, request: Request) {
-        let Some(asker) = &self.asker else { return };
+        let Some(asker) = &self.asker else {
+            return invariant!(broken, "who manages has logged in");
+        };
         let Request { to, prepared } = request;
         let caller = Caller {
             user: &asker.user,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::Sending;
 use super::payload::{Gathered, Payload};
-use crate::base::{Name, Serial};
+use crate::base::{Name, Serial, uncount};
 use crate::wire::performative::{
     AttachFields, LinkFlow, ReceiverSettleMode, Role, SenderSettleMode, Transfer,
 };
@@ -147,7 +147,11 @@ impl Link {
         self.delivery_count = self.delivery_count.plus(1);
         match self.credit.checked_sub(1) {
             Some(left) => self.credit = left,
-            None => self.revoked = self.revoked.saturating_sub(1),
+            None => uncount!(
+                self.revoked,
+                1,
+                "a delivery has credit, or had it before it was revoked"
+            ),
         }
     }
 

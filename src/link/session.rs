@@ -6,7 +6,7 @@ use super::output::Output;
 use super::receiving::Receiving;
 use super::unsettled::{OfLink, Unsettled};
 use super::{Fates, LinkHandle, SessionHandle};
-use crate::base::{Serial, limits};
+use crate::base::{Serial, invariant, limits, uncount};
 use crate::wire::frame::FrameKind;
 use crate::wire::performative::{
     DeliveryState, Disposition, Flow, LinkFlow, Role, TRANSFER_BYTES_MAX,
@@ -251,7 +251,7 @@ impl Session {
     /// Forgets a link that both ends detached.
     pub(super) fn remove_link(&mut self, handle: u32) {
         let Some(link) = self.links.get_mut(handle as usize).and_then(Option::take) else {
-            return;
+            return invariant!(broken, "a link that is forgotten is there");
         };
         let handle_in = link.handle_in.map(|handle_in| handle_in as usize);
         if let Some(place) = handle_in.and_then(|index| self.handles_in.get_mut(index)) {
@@ -268,9 +268,11 @@ impl Session {
         let partial_bytes = link.partial.as_ref().map_or(0, Partial::cost);
         let (unsent, waiting_bytes) = link.clear();
         let role = link.role.clone();
-        self.waiting = self
-            .waiting
-            .saturating_sub(u32::try_from(unsent.len()).unwrap_or(u32::MAX));
+        uncount!(
+            self.waiting,
+            u32::try_from(unsent.len()).unwrap_or(u32::MAX),
+            "messages that were not begun were counted as waiting"
+        );
         let unsettled = if role == Role::Sender {
             undecided(self.sent.remove_link(handle))
         } else {
@@ -348,7 +350,11 @@ impl Session {
     /// Counts a transfer frame of ours against the peer's window.
     pub(super) fn count_outgoing(&mut self) {
         self.next_outgoing_id = self.next_outgoing_id.plus(1);
-        self.remote_incoming_window = self.remote_incoming_window.saturating_sub(1);
+        uncount!(
+            self.remote_incoming_window,
+            1,
+            "a frame goes out within the peer's window"
+        );
     }
 
     /// Takes over the peer's window. [AMQP 2.5.6]

@@ -81,6 +81,7 @@ fn process(text: &mut Text, snapshot: &Snapshot) {
         ("management", links.management),
     ];
     text.by(&table::LINKS, "role", roles);
+    text.one(&table::INVARIANTS_BROKEN, snapshot.invariants_broken);
     let journal = snapshot.journal.as_ref();
     let journal = journal.is_some_and(|(state, _)| *state != StoreState::Open);
     let causes = [

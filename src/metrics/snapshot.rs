@@ -69,6 +69,8 @@ pub struct Snapshot {
     pub passwords_hashed: u64,
     /// Links attached now.
     pub links: Links,
+    /// Invariants found broken since the process began.
+    pub invariants_broken: u64,
     /// Publishers get no credit because of memory.
     pub memory_alarm: bool,
     /// Publishers get no credit because too little of the disk is free.

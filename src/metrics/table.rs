@@ -88,6 +88,9 @@ metrics! {
          a right one about once a minute.";
     LINKS = Gauge "coroner_links" ["role"] Everywhere
         "Links attached now: publisher, consumer, or management (each half of a pair).";
+    INVARIANTS_BROKEN = Counter "coroner_invariants_broken_total" [] Everywhere
+        "Times that something was seen which cannot happen: a defect of the broker. The log says the \
+         place, once for each; the vhost fails where going on could lose or double a message.";
     ALARM = Gauge "coroner_alarm" ["cause"] Everywhere
         "1 while publishers get no credit for this cause: memory, disk or journal.";
     VHOST_UP = Gauge "coroner_vhost_up" ["vhost"] Everywhere

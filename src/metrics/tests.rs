@@ -66,6 +66,7 @@ fn snapshot(queues: Vec<QueueFigures>) -> Snapshot {
         disk_free_alarm: true,
         logins: vec![(LoginWay::Basic, logins)],
         passwords_hashed: 5,
+        invariants_broken: 3,
         resident_bytes: Some(4096),
         vhosts: vec![vhost(queues)],
         journal: Some((StoreState::Full, StoreStats::default())),
@@ -132,6 +133,7 @@ fn logins_are_told_by_mechanism_and_outcome() {
     ];
     assert_eq!(lines(&text, "coroner_logins_total"), expect);
     assert_eq!(lines(&text, "coroner_passwords_hashed_total"), [" 5"]);
+    assert_eq!(lines(&text, "coroner_invariants_broken_total"), [" 3"]);
 }
 
 #[test]

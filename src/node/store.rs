@@ -91,12 +91,18 @@ impl<D: Disk> Store<D> {
         core: &mut Core,
         effects: &mut Effects,
     ) -> Wake {
-        if self.journal.state() == StoreState::Poisoned {
-            effects.records.clear();
-            effects.released.clear();
-        }
-        self.note_declared(core.topology_lsn());
         let last = core.last_lsn();
+        self.note_declared(core.topology_lsn());
+        if self.journal.state() == StoreState::Poisoned {
+            effects.released.clear();
+            if !effects.records.is_empty() {
+                effects.records.clear();
+                // Messages name these records: the next batch gets others.
+                let skip = |appending: &mut Appending<'_, Stored>| appending.skip(last);
+                self.journal.fill_with(reservation, skip);
+                return Wake::No;
+            }
+        }
         let records = effects.records.drain(..);
         let released = effects.released.drain(..);
         let append = |appending: &mut Appending<'_, Stored>| {

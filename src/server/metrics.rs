@@ -4,8 +4,8 @@ use super::Vhost;
 use super::memory::resident_bytes;
 use super::shared::Shared;
 use super::yielding::give_way;
-use crate::base::Name;
 use crate::base::limits::LISTING_SLICE;
+use crate::base::{Name, invariant};
 use crate::metrics::{self, Detail, Links, Queues, Snapshot};
 
 impl Shared {
@@ -34,6 +34,7 @@ impl Shared {
                 consumers,
                 management,
             },
+            invariants_broken: invariant::broken_total(),
             memory_alarm: self.node.alarms.alarms().memory_alarm,
             disk_free_alarm: self.node.alarms.alarms().disk_free_alarm,
             vhosts: vhosts.collect(),

@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use super::format::Checkpoint;
 use super::options::{COMMIT_BYTES, COMMIT_BYTES_MAX};
-use crate::base::Lsn;
+use crate::base::{Lsn, uncount};
 
 /// LSNs in one reservation; what is not used is given back.
 const RESERVED_LSNS: u64 = 1 << 20;
@@ -463,9 +463,18 @@ impl<P: Payload> Appending<'_, P> {
                 (0, 0)
             }
         };
-        buffer.waiting_bytes = (buffer.waiting_bytes + after.0).saturating_sub(before.0);
-        let carried_bytes = buffer.waiting_carried_bytes + after.1;
-        buffer.waiting_carried_bytes = carried_bytes.saturating_sub(before.1);
+        buffer.waiting_bytes += after.0;
+        uncount!(
+            buffer.waiting_bytes,
+            before.0,
+            "bytes of a record that is amended were waiting"
+        );
+        buffer.waiting_carried_bytes += after.1;
+        uncount!(
+            buffer.waiting_carried_bytes,
+            before.1,
+            "bytes that a record carries were waiting"
+        );
         Some(result)
     }
 

@@ -19,6 +19,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use coroner::base::invariant::Place;
 use coroner::metrics::Detail;
 use coroner::{Broker, Settings};
 use fe2o3_amqp::sasl_profile::SaslProfile;
@@ -170,6 +171,36 @@ fn forward(from: impl Read + Send + 'static, to: mpsc::Sender<String>) {
             }
         }
     });
+}
+
+/// What release builds do at a place that cannot be reached; debug builds panic there.
+#[tokio::test]
+async fn broken_invariants_are_counted_in_the_metrics_over_http() {
+    static PLACE: Place = Place::new("src/somewhere.rs", 7, "nothing comes here");
+    const NAME: &str = "coroner_invariants_broken_total ";
+    let settings = Settings {
+        amqp: Vec::new(),
+        http: "127.0.0.1:0".parse().unwrap(),
+        in_memory: true,
+        ..Settings::default()
+    };
+    let broker = Broker::builder().settings(settings).start().await.unwrap();
+    let address = broker.http_address().unwrap();
+    let metrics = async || {
+        let ask = move || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            let request = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+            stream.write_all(request.as_bytes()).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            sample(&answer, NAME).expect(NAME)
+        };
+        tokio::task::spawn_blocking(ask).await.unwrap()
+    };
+    let before = metrics().await;
+    assert!(PLACE.report(), "the first time it is told");
+    assert!(!PLACE.report());
+    assert_eq!(metrics().await, before + 2);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::base::{ConnectionId, ConsumerId, HolderId, QueueId, Seed, SessionId, Table};
+use crate::base::{
+    ConnectionId, ConsumerId, HolderId, QueueId, Seed, SessionId, Table, invariant, uncount,
+};
 
 /// All clients of the vhost, by their handles.
 #[derive(Debug)]
@@ -105,6 +107,8 @@ impl Clients {
     pub(super) fn begin(&mut self, id: SessionId, connection: ConnectionId, limit: u64) {
         if let Some(owner) = self.connections.get_mut(&connection) {
             owner.sessions.push(id);
+        } else {
+            invariant!(broken, "a session begins on a connection that is there");
         }
         let session = Session {
             connection,
@@ -120,6 +124,8 @@ impl Clients {
     pub(super) fn attach(&mut self, id: ConsumerId, consumer: Consumer) {
         if let Some(session) = self.sessions.get_mut(&consumer.session) {
             session.consumers.push(id);
+        } else {
+            invariant!(broken, "a consumer attaches in a session that is there");
         }
         self.consumers.insert(id, consumer);
     }
@@ -128,8 +134,14 @@ impl Clients {
     pub(super) fn detach(&mut self, id: ConsumerId) -> Option<Consumer> {
         let consumer = self.consumers.remove(&id)?;
         if let Some(session) = self.sessions.get_mut(&consumer.session) {
-            session.unsettled = session.unsettled.saturating_sub(consumer.held);
+            uncount!(
+                session.unsettled,
+                consumer.held,
+                "a session counts what its consumers hold"
+            );
             session.consumers.retain(|other| *other != id);
+        } else {
+            invariant!(broken, "a consumer that detaches has a session");
         }
         Some(consumer)
     }
@@ -161,21 +173,24 @@ impl Clients {
         &mut self,
         id: ConsumerId,
     ) -> Result<(&mut Consumer, &mut Session, &mut Connection), NoRoom> {
-        let consumer = self.consumers.get_mut(&id).ok_or(NoRoom::Credit)?;
+        let Some(consumer) = self.consumers.get_mut(&id) else {
+            invariant!(broken, "a consumer whose turn it is is there");
+            return Err(NoRoom::Credit);
+        };
         if !consumer.has_credit() {
             return Err(NoRoom::Credit);
         }
-        let session = self
-            .sessions
-            .get_mut(&consumer.session)
-            .ok_or(NoRoom::Credit)?;
+        let Some(session) = self.sessions.get_mut(&consumer.session) else {
+            invariant!(broken, "a consumer whose turn it is has a session");
+            return Err(NoRoom::Credit);
+        };
         if !session.has_room(self.unsettled_max) {
             return Err(NoRoom::Session);
         }
-        let connection = self
-            .connections
-            .get_mut(&consumer.connection)
-            .ok_or(NoRoom::Credit)?;
+        let Some(connection) = self.connections.get_mut(&consumer.connection) else {
+            invariant!(broken, "a consumer whose turn it is has a connection");
+            return Err(NoRoom::Credit);
+        };
         if connection.has_room() {
             Ok((consumer, session, connection))
         } else {
@@ -187,32 +202,43 @@ impl Clients {
     /// taken: the gateway gives it back with all else that it has done with.
     pub(super) fn unassign(&mut self, id: ConsumerId) {
         let Some(consumer) = self.consumers.get_mut(&id) else {
-            return;
+            return invariant!(broken, "who gets an assignment taken back is there");
         };
-        consumer.assigned = consumer.assigned.saturating_sub(1);
-        if let Some(session) = self.sessions.get_mut(&consumer.session) {
-            session.assigned = session.assigned.saturating_sub(1);
-        }
+        uncount!(consumer.assigned, 1, "what comes back was assigned");
+        let Some(session) = self.sessions.get_mut(&consumer.session) else {
+            return invariant!(broken, "who gets an assignment taken back has a session");
+        };
+        uncount!(
+            session.assigned,
+            1,
+            "what comes back was assigned in its session"
+        );
     }
 
     /// A delivery was settled. Consumers that waited for that are given back, to be woken.
     #[inline]
     pub(super) fn release(&mut self, id: ConsumerId) -> Vec<ConsumerId> {
         let Some(consumer) = self.consumers.get_mut(&id) else {
+            invariant!(broken, "who settles is there");
             return Vec::new();
         };
-        consumer.held = consumer.held.saturating_sub(1);
+        uncount!(consumer.held, 1, "what a consumer settles it held");
         let Some(session) = self.sessions.get_mut(&consumer.session) else {
+            invariant!(broken, "who settles has a session");
             return Vec::new();
         };
-        session.unsettled = session.unsettled.saturating_sub(1);
+        uncount!(
+            session.unsettled,
+            1,
+            "what is settled was unsettled in its session"
+        );
         std::mem::take(&mut session.blocked)
     }
 
     /// Notes that a consumer with credit found no room; it is woken when there is some.
     pub(super) fn block(&mut self, id: ConsumerId, why: NoRoom) {
         let Some(consumer) = self.consumers.get(&id) else {
-            return;
+            return invariant!(broken, "who found no room is there");
         };
         let blocked = match why {
             NoRoom::Credit => return,

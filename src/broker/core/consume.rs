@@ -5,7 +5,7 @@ use std::ops::Bound;
 use super::clients::{Consumer, holder};
 use super::work::Work;
 use super::{Core, Turn};
-use crate::base::{ConnectionId, ConsumerId, Name, Position, QueueId, SessionId};
+use crate::base::{ConnectionId, ConsumerId, Name, Position, QueueId, SessionId, invariant};
 use crate::broker::arguments::QueueType;
 use crate::broker::queue::Queue;
 use crate::broker::{Consume, ConsumerInfo, ConsumerPlace, DropCause, Error, Reply};
@@ -16,6 +16,7 @@ impl Core {
             return Reply::Refused(Self::missing_queue(&consume.queue));
         };
         let Some(queue) = self.queues.get_mut(&id) else {
+            invariant!(broken, "a queue that has a name is there");
             return Reply::Refused(Self::missing_queue(&consume.queue));
         };
         if queue
@@ -57,12 +58,12 @@ impl Core {
 
     pub(super) fn consumer_flow(&mut self, id: ConsumerId, limit: u64, drain: bool) {
         let Some(consumer) = self.clients.consumers.get_mut(&id) else {
-            return;
+            return; // its queue was deleted meanwhile
         };
         consumer.limit = limit;
         let queue_id = consumer.queue;
         let Some(queue) = self.queues.get_mut(&queue_id) else {
-            return;
+            return invariant!(broken, "the queue of a consumer that flows is there");
         };
         if drain {
             queue.consumers.drain(id);
@@ -95,11 +96,11 @@ impl Core {
     /// queue served. Whether it has room is seen then.
     pub(super) fn wake(&mut self, id: ConsumerId) {
         let Some(consumer) = self.clients.consumers.get_mut(&id) else {
-            return;
+            return; // it went while it waited for room
         };
         let queue_id = consumer.queue;
         let Some(queue) = self.queues.get_mut(&queue_id) else {
-            return;
+            return invariant!(broken, "the queue of a consumer that is woken is there");
         };
         if consumer.waiting || !consumer.has_credit() || !queue.consumers.is_fed(id) {
             return;
@@ -112,11 +113,11 @@ impl Core {
     /// The consumer's link is gone. What it held comes back, as failed or not.
     pub(super) fn consumer_detach(&mut self, turn: &mut Turn<'_>, id: ConsumerId, failed: bool) {
         let Some(consumer) = self.clients.detach(id) else {
-            return;
+            return; // its queue was deleted meanwhile
         };
         let queue_id = consumer.queue;
         let Some(queue) = self.queues.get_mut(&queue_id) else {
-            return;
+            return invariant!(broken, "the queue of a consumer that detaches is there");
         };
         let next = queue.consumers.remove(id);
         queue.selecting.remove(id);

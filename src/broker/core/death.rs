@@ -9,7 +9,7 @@ use super::{Core, Turn};
 use crate::base::limits::ROUTED_QUEUES_MAX;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{Lsn, Position, QueueId};
+use crate::base::{Lsn, Position, QueueId, invariant};
 use crate::broker::arguments::DeadLetterStrategy;
 use crate::broker::dead_letter::{SendResult, Verdict, plan, verdict};
 use crate::broker::queue::{AfterPageIn, MessageState, Pending, Waiter};
@@ -59,10 +59,10 @@ impl Core {
         } = dying;
         self.recorder.cut(turn.now, turn.effects);
         let Some(queue) = self.queues.get_mut(&id) else {
-            return;
+            return; // deleted since the death was put on the work list
         };
         if !queue.messages.is(position, from) {
-            return;
+            return; // dropped meanwhile, since its block could not be read back
         }
         if queue.settings.dead_letter_exchange.is_none() {
             queue.counters.dead.add(reason);
@@ -77,8 +77,10 @@ impl Core {
             Some((slot, route))
         });
         let Some((slot, route)) = planned else {
-            self.await_page_in(turn, id, position, AfterPageIn::Die(reason));
-            return;
+            if from == MessageState::Held {
+                invariant!(fatal, "a held message is in memory");
+            }
+            return self.await_page_in(turn, id, position, AfterPageIn::Die(reason));
         };
         queue.counters.dead.add(reason);
         self.counters.dead.add(reason);
@@ -127,10 +129,10 @@ impl Core {
     ) {
         self.recorder.cut(turn.now, turn.effects);
         let Some(queue) = self.queues.get_mut(&id) else {
-            return;
+            return; // deleted meanwhile, with all in it
         };
         let Some(pending) = queue.pending.entry(position).cloned() else {
-            return;
+            return; // another try took it, or a purge
         };
         let Some(slot) = queue.messages.slot_if(position, MessageState::Dying) else {
             self.await_page_in(turn, id, position, AfterPageIn::Retry(room_in));
@@ -271,7 +273,7 @@ impl Core {
                     sent.refused.push(target);
                     continue;
                 }
-                Offered::Gone => continue,
+                Offered::Gone => continue, // it expired when it was asked for room
             };
             sent.accepted += 1;
             if letter.durable && !durable {
@@ -309,9 +311,10 @@ impl Core {
             return false;
         }
         let Some(queue) = self.queues.get(&target) else {
-            return false;
+            return false; // nothing enters it either
         };
         let Some(history) = letter.message.history() else {
+            invariant!(broken, "a dead letter has a history");
             return false;
         };
         if !history.is_cycle(&queue.name) {
@@ -345,10 +348,10 @@ impl Core {
             self.next_ticket += 1;
         }
         let Some(queue) = self.queues.get_mut(&id) else {
-            return;
+            return; // it was its own target, and expired when it was asked for room
         };
-        if from != MessageState::Dying {
-            queue.messages.kill(position, from);
+        if from != MessageState::Dying && !queue.messages.kill(position, from) {
+            invariant!(fatal, "a dead letter that waits is in its queue");
         }
         let size_bytes = size_bytes(&message);
         let pending = Pending {
@@ -393,10 +396,10 @@ impl Core {
     /// Takes a message out of its queue, and out of those that wait there.
     fn remove(&mut self, id: QueueId, position: Position, from: MessageState) {
         let Some(queue) = self.queues.get_mut(&id) else {
-            return;
+            return; // it was its own target, and expired when it was asked for room
         };
         let Some(gone) = queue.messages.take(position, from, &mut self.deferred_free) else {
-            return;
+            invariant!(fatal, "a message that leaves its queue is in it");
         };
         self.memory.removed(&gone);
         if queue.pending.remove(position).is_some() && queue.pending.is_empty() {

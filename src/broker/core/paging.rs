@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::death::Dying;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
-use crate::base::{Gauge, Lsn, Position, QueueId};
+use crate::base::{Gauge, Lsn, Position, QueueId, invariant, uncount};
 use crate::broker::queue::{AfterPageIn, DiskRef, Eviction, Gone, MessageState, Usage};
 use crate::broker::{DropCause, PageIn, PagedIn, Spill, Wanted};
 use crate::deaths::Reason;
@@ -103,8 +103,14 @@ impl Paging {
             (&mut self.resident, before.0, after.0),
             (&mut self.evicted, before.1, after.1),
         ] {
-            total.messages = (total.messages + after.messages).saturating_sub(before.messages);
-            total.bytes = (total.bytes + after.bytes).saturating_sub(before.bytes);
+            total.messages += after.messages;
+            uncount!(
+                total.messages,
+                before.messages,
+                "messages of a queue were counted"
+            );
+            total.bytes += after.bytes;
+            uncount!(total.bytes, before.bytes, "bytes of a queue were counted");
         }
     }
 }
@@ -285,7 +291,7 @@ impl Core {
             return;
         }
         let Some(queue) = self.queues.get(&id) else {
-            return;
+            return; // deleted while it waited for others to be read
         };
         let disk_refs = queue.messages.disk_refs(block);
         let wanted = disk_refs.map(|(position, disk_ref)| wanted(position, &disk_ref));
@@ -304,7 +310,7 @@ impl Core {
             block,
             messages,
         } = paged_in;
-        self.memory.loading = self.memory.loading.saturating_sub(1);
+        uncount!(self.memory.loading, 1, "a block that comes was asked for");
         self.memory.loads += 1;
         if let Some(next) = self.memory.waiting.pop_front() {
             self.load(turn, next);
@@ -333,7 +339,7 @@ impl Core {
             .get(&id)
             .filter(|q| q.messages.is_evicted(block))
         else {
-            return;
+            return; // deleted or emptied meanwhile
         };
         let live = queue
             .messages
@@ -351,7 +357,7 @@ impl Core {
             self.drop_damaged(turn, id, position);
         }
         let Some(queue) = self.queues.get_mut(&id) else {
-            return;
+            return invariant!(broken, "a queue that is paged in is there");
         };
         let disk_refs = queue.messages.disk_refs(block);
         let spilled: Vec<Lsn> = disk_refs
@@ -371,7 +377,7 @@ impl Core {
 
     fn drop_damaged(&mut self, turn: &mut Turn<'_>, id: QueueId, position: Position) {
         let Some(queue) = self.queues.get(&id) else {
-            return;
+            return invariant!(broken, "a queue that is paged in is there");
         };
         let state = if queue.messages.is(position, MessageState::Ready) {
             MessageState::Ready
@@ -423,10 +429,13 @@ impl Core {
         after_page_in: AfterPageIn,
     ) {
         let Some(queue) = self.queues.get_mut(&id) else {
-            return;
+            return; // deleted since the death was put on the work list
         };
         if !queue.messages.is(position, MessageState::Dying) {
-            return;
+            return; // dropped meanwhile, since its block could not be read back
+        }
+        if !queue.messages.is_evicted(position) && queue.messages.slot(position).is_none() {
+            invariant!(fatal, "a dead message is in memory or on disk");
         }
         queue.awaiting_page_in.push_back((position, after_page_in));
         if let Some(block) = queue.messages.begin_load(position) {

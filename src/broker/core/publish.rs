@@ -140,6 +140,8 @@ impl Core {
         self.note_refusal(&mut refused, target, offered);
         self.record(insertion);
         match refused.full {
+            // All of them expired when they were asked for room.
+            None if refused.gone > others.len() => PublishOutcome::Unroutable,
             None => PublishOutcome::Accepted,
             Some(queue) => {
                 self.die_of_overflow(turn, refused.dead);
@@ -151,7 +153,11 @@ impl Core {
     #[inline]
     fn note_refusal(&self, refused: &mut Refused, target: QueueId, offered: Offered) {
         match offered {
-            Offered::Taken { .. } | Offered::Gone => return,
+            Offered::Taken { .. } => return,
+            Offered::Gone => {
+                refused.gone += 1;
+                return;
+            }
             Offered::TakenToDie { position, .. } => refused.dead.push((target, position)),
             Offered::Refused => {}
         }
@@ -186,6 +192,8 @@ struct Refused {
     full: Option<Name>,
     /// Where the message entered only to die.
     dead: Vec<(QueueId, Position)>,
+    /// How many were gone.
+    gone: usize,
 }
 
 /// The first key of a message that its publisher may not use on this exchange.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
-use crate::base::{ConnectionId, Lsn, Name, Position, QueueId};
+use crate::base::{ConnectionId, Lsn, Name, Position, QueueId, invariant};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
 use crate::broker::matching::Matching;
 use crate::broker::names::{check_form, check_new_name, is_temporary};
@@ -321,7 +321,7 @@ impl Core {
         self.count_drops(turn, id, DropCause::PendingAbandoned, waiting);
         self.tell_last_drops(turn, id);
         let Some(queue) = self.queues.remove(&id) else {
-            return;
+            return invariant!(broken, "a queue that is removed is there");
         };
         self.counters.queues.deleted += 1;
         let queue = *queue;
@@ -330,6 +330,7 @@ impl Core {
         self.deadlines.remove(&(queue.registered, id));
         for consumer in queue.consumers.ids() {
             let Some(state) = self.clients.detach(consumer) else {
+                invariant!(broken, "a consumer of a queue is known");
                 continue;
             };
             let end = Effect::ConsumerEnded {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::{Lsn, Now, Position, QueueId};
+use crate::base::{Lsn, Now, Position, QueueId, uncount};
 use crate::broker::queue::Gone;
 use crate::broker::{Body, Effects, Fact, Facts, Record};
 use crate::message::{Message, Route};
@@ -190,7 +190,7 @@ impl Recorder {
 
     fn unname_record(&mut self, name: Lsn) {
         if name == self.next {
-            self.named = self.named.saturating_sub(1);
+            uncount!(self.named, 1, "who no longer names a record did name it");
             return;
         }
         match self.shared.get_mut(&name) {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::clients::{Clients, holder};
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
-use crate::base::{ConsumerId, Millis, Now, Position, QueueId, Step};
+use crate::base::{ConsumerId, Millis, Now, Position, QueueId, Step, invariant};
 use crate::broker::arguments::Overflow;
 use crate::broker::counters::Counters;
 use crate::broker::queue::{Choice, Growth, MessageState, Queue, Slot};
@@ -18,7 +18,7 @@ impl Core {
     pub(super) fn serve(&mut self, turn: &mut Turn<'_>, id: QueueId) {
         let now = turn.now;
         let Some(queue) = self.queues.get_mut(&id) else {
-            return;
+            return; // deleted since it was scheduled
         };
         queue.scheduled = false;
         if queue.expiry() <= now.mono {
@@ -111,7 +111,7 @@ impl Core {
     /// Tells consumers that drain that there is nothing more for them, when that is so.
     fn answer_drains(&mut self, turn: &mut Turn<'_>, id: QueueId) {
         let Some(queue) = self.queues.get_mut(&id) else {
-            return;
+            return invariant!(broken, "a queue that is served is there");
         };
         if !queue.consumers.has_draining() {
             return;
@@ -120,6 +120,7 @@ impl Core {
         for consumer in queue.consumers.take_draining() {
             let fed = queue.consumers.is_fed(consumer) && !queue.selecting.is_idle(consumer);
             let Some(state) = self.clients.consumers.get_mut(&consumer) else {
+                invariant!(broken, "a consumer of a queue is known");
                 continue;
             };
             if state.has_credit() && fed && ready > 0 {
@@ -273,10 +274,13 @@ impl Assigning<'_> {
                 Next::Stop => return,
             };
             let Some(slot) = queue.messages.slot(position) else {
+                if !queue.messages.is_evicted(position) {
+                    invariant!(fatal, "a ready message is in memory or on disk");
+                }
                 return; // it is on disk; served again once it is paged in
             };
             if is_late(turn.now, slot, queue.deadline_of(slot)) {
-                queue.messages.kill(position, MessageState::Ready);
+                kill(queue, position);
                 dead.push((position, Reason::Expired));
                 *left -= 1;
                 continue;
@@ -335,12 +339,19 @@ fn describe(consumer: ConsumerId, position: Position, slot: &Slot) -> Delivery {
     }
 }
 
+/// A ready message dies.
+fn kill(queue: &mut Queue, position: Position) {
+    if !queue.messages.kill(position, MessageState::Ready) {
+        invariant!(fatal, "a message that dies of age or length was ready");
+    }
+}
+
 fn expire(now: Now, queue: &mut Queue, left: &mut usize, dead: &mut Vec<(Position, Reason)>) {
     while *left > 0
         && !queue.awaits_enough_page_ins()
         && let Some(position) = queue.messages.due(now.mono, queue.settings.message_ttl_ms)
     {
-        queue.messages.kill(position, MessageState::Ready);
+        kill(queue, position);
         dead.push((position, Reason::Expired));
         *left -= 1;
     }
@@ -357,7 +368,7 @@ fn enforce_limit(queue: &mut Queue, left: &mut usize, dead: &mut Vec<(Position, 
             let Some(position) = queue.messages.victim() else {
                 break;
             };
-            queue.messages.kill(position, MessageState::Ready);
+            kill(queue, position);
             dead.push((position, Reason::Maxlen));
             *left -= 1;
         }

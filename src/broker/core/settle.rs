@@ -10,7 +10,7 @@ use super::work::{SLICE, Work};
 use super::{COMMAND_BUDGET, Core, Turn};
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{ConsumerId, HolderId, Lsn, Position, QueueId};
+use crate::base::{ConsumerId, HolderId, Lsn, Position, QueueId, invariant};
 use crate::broker::queue::{Growth, MessageState};
 use crate::broker::{Body, DropCause, Effect, Fact, Outcome, Settle, SettleRun};
 use crate::deaths::{Evidence, Reason};
@@ -34,7 +34,7 @@ impl Core {
             confirm,
         } = settle;
         let Some(state) = self.clients.consumers.get(&consumer) else {
-            return;
+            return; // its queue was deleted meanwhile
         };
         let (connection, queue, settled) = (state.connection, state.queue, state.settled);
         let is_settled = match outcome {
@@ -70,7 +70,7 @@ impl Core {
     ) {
         let state = self.clients.consumers.get(&consumer);
         let Some(queue) = state.map(|state| state.queue) else {
-            return;
+            return; // its queue was deleted meanwhile
         };
         if self.holds(queue, position, consumer) {
             self.remove_dropped(turn, queue, position, MessageState::Held, (None, cause));
@@ -101,7 +101,7 @@ impl Core {
 
     fn accept_run(&mut self, turn: &mut Turn<'_>, consumer: ConsumerId, positions: &[Position]) {
         let Some(state) = self.clients.consumers.get(&consumer) else {
-            return;
+            return; // its queue was deleted meanwhile
         };
         let (queue, settled) = (state.queue, state.settled);
         for &position in positions {
@@ -186,6 +186,7 @@ impl Core {
         (consumer, settled): (ConsumerId, bool),
     ) -> bool {
         let Some(queue) = self.queues.get_mut(&id) else {
+            invariant!(broken, "a consumer's queue is there");
             return false;
         };
         let Some(gone) =
@@ -235,9 +236,10 @@ impl Core {
             .queues
             .get_mut(&queue)
             .and_then(|q| q.messages.slot_mut(position));
-        if let Some(slot) = slot
-            && failed
-        {
+        let Some(slot) = slot else {
+            invariant!(fatal, "a message that is rejected is in memory");
+        };
+        if failed {
             slot.failures = slot.failures.saturating_add(1);
         }
         let (from, reason) = (MessageState::Held, Reason::Rejected);
@@ -263,11 +265,11 @@ impl Core {
             annotated,
         } = requeued;
         let Some(queue) = self.queues.get_mut(&id) else {
-            return;
+            return invariant!(broken, "a message comes back to a queue that is there");
         };
         queue.counters.returned += 1;
         let Some(slot) = queue.messages.slot_mut(position) else {
-            return;
+            invariant!(fatal, "a message that comes back is in memory");
         };
         #[cfg(test)]
         let failed = failed && !is_planted(Plant::FailureNotCounted);
@@ -323,9 +325,12 @@ impl Core {
     pub(super) fn change(&mut self, id: QueueId, position: Position) {
         let queue = self.queues.get_mut(&id);
         let slot = queue.and_then(|queue| queue.messages.slot_mut(position));
-        let Some(slot) = slot.filter(|slot| slot.durable) else {
-            return;
+        let Some(slot) = slot else {
+            invariant!(fatal, "a message that is changed is in memory");
         };
+        if !slot.durable {
+            return;
+        }
         let before = std::mem::replace(&mut slot.envelope, self.recorder.name_envelope());
         let (message, route) = (slot.message.clone(), slot.route.clone());
         // One record cannot name the same message twice.
@@ -355,16 +360,16 @@ impl Core {
         position: Position,
     ) {
         let Some(id) = self.queue_of(consumer) else {
-            return;
+            return; // its queue was deleted meanwhile
         };
         if !self.holds(id, position, consumer) {
             return;
         }
         let Some(queue) = self.queues.get_mut(&id) else {
-            return;
+            return invariant!(broken, "the queue of a delivery that never left is there");
         };
         let Some(slot) = queue.messages.slot(position) else {
-            return;
+            invariant!(fatal, "a message whose delivery never left is in memory");
         };
         let late = queue.deadline_of(slot) <= turn.now.mono;
         self.clients.unassign(consumer);
@@ -403,10 +408,11 @@ impl Core {
         failed: bool,
     ) {
         for _ in 0..SLICE {
-            let queue = self.queues.get(&id);
-            let Some(position) = queue.and_then(|queue| queue.messages.held_by(holder, from))
-            else {
-                return;
+            let Some(queue) = self.queues.get(&id) else {
+                return; // deleted meanwhile, with all in it
+            };
+            let Some(position) = queue.messages.held_by(holder, from) else {
+                return invariant!(broken, "a consumer that is gone held as much as it counted");
             };
             self.requeue(
                 turn,

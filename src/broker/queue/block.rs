@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::base::{HolderId, Lsn, Millis};
+use crate::base::{HolderId, Lsn, Millis, invariant};
 use crate::message::{Message, Route};
 
 use super::disk_refs::{DiskRef, DiskRefs};
@@ -247,7 +247,10 @@ impl Block {
         let index = at.checked_sub(self.base)?;
         let gone = match &mut self.slots {
             Slots::Resident(slots) => {
-                let place = slots.get_mut(index)?;
+                let place = slots.get_mut(index);
+                let Some(place) = place.filter(|place| place.is_some()) else {
+                    invariant!(fatal, "a message that has a state is in its block");
+                };
                 let slot = place.as_ref().filter(|slot| is_wanted(slot))?;
                 let gone = Gone {
                     envelope: slot.envelope,
@@ -263,7 +266,9 @@ impl Block {
                 gone
             }
             Slots::Evicted(disk_refs) => {
-                let disk_ref = disk_refs.take(index)?;
+                let Some(disk_ref) = disk_refs.take(index) else {
+                    invariant!(fatal, "a message on disk that has a state has a disk ref");
+                };
                 Gone {
                     envelope: disk_ref.envelope,
                     body: disk_ref.body,
@@ -320,9 +325,14 @@ impl Block {
     /// the others in the piece `spilled`.
     pub(super) fn evict(&self, spilled: Lsn) -> Self {
         let mut disk_refs = DiskRefs::new(spilled, self.places().count());
+        let mut count = 0;
         for (at, slot) in self.slots() {
             let envelope = if slot.durable { slot.envelope } else { spilled };
             disk_refs.put(at - self.base, slot.disk_ref(envelope));
+            count += 1;
+        }
+        if count != self.live() {
+            invariant!(fatal, "a block is evicted with all of its messages");
         }
         Self {
             base: self.base,
@@ -337,15 +347,15 @@ impl Block {
     /// Takes its messages back into memory. Each that is not gone by now must be among them.
     pub(super) fn page_in(&mut self, messages: Vec<(usize, Arc<Message>, Arc<Route>)>) {
         let Slots::Evicted(disk_refs) = &self.slots else {
-            return;
+            return invariant!(broken, "a block that is paged in is on disk");
         };
         let mut slots = Vec::new();
         slots.resize_with(disk_refs.len(), || None);
-        let mut apart_bytes = 0;
+        let (mut apart_bytes, mut count) = (0, 0);
         for (at, message, route) in messages {
             let index = at.saturating_sub(self.base);
             let (Some(disk_ref), Some(place)) = (disk_refs.get(index), slots.get_mut(index)) else {
-                continue;
+                continue; // gone meanwhile
             };
             let slot = Slot {
                 message,
@@ -366,6 +376,10 @@ impl Block {
             };
             apart_bytes += slot.apart_bytes();
             *place = Some(slot);
+            count += 1;
+        }
+        if count != self.live() {
+            invariant!(fatal, "a block is paged in with all of its messages");
         }
         self.apart_bytes = apart_bytes;
         self.slots = Slots::Resident(slots);

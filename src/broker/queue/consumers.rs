@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
-use crate::base::ConsumerId;
 use crate::base::limits::TURN_MESSAGES_MAX;
+use crate::base::{ConsumerId, invariant, uncount};
 
 /// Consumers by id, and rings of those that have credit, highest priority first. Nothing here takes
 /// longer the more of them there are: a connection may leave with thousands.
@@ -181,7 +181,10 @@ impl Consumers {
     /// the longest there.
     pub fn remove(&mut self, id: ConsumerId) -> Option<ConsumerId> {
         self.park(id);
-        let member = self.all.remove(&id)?;
+        let Some(member) = self.all.remove(&id) else {
+            invariant!(broken, "a consumer that goes is in its queue");
+            return None;
+        };
         self.by_arrival.remove(&member.came);
         self.draining_count -= usize::from(member.drains);
         self.by_rank
@@ -206,7 +209,7 @@ impl Consumers {
     pub fn wait(&mut self, id: ConsumerId) {
         let number = self.number();
         let Some(member) = self.all.get_mut(&id).filter(|it| it.waits.is_none()) else {
-            return;
+            return invariant!(broken, "who begins to wait is there and did not wait");
         };
         member.waits = Some(number);
         let priority = member.priority;
@@ -223,13 +226,14 @@ impl Consumers {
     /// Takes one out of its ring: it has no credit or no room.
     pub fn park(&mut self, id: ConsumerId) {
         let Some(member) = self.all.get_mut(&id) else {
-            return;
+            return invariant!(broken, "a consumer that waits no more is in its queue");
         };
         let (priority, waits) = (member.priority, member.waits.take());
         let at = self.rings.partition_point(|ring| ring.priority > priority);
-        if let Some(number) = waits
-            && let Some(ring) = self.rings.get_mut(at)
-        {
+        if let Some(number) = waits {
+            let Some(ring) = self.rings.get_mut(at) else {
+                return invariant!(broken, "who waits stands in a ring");
+            };
             ring.remove(number, &self.all);
             if ring.len() == 0 {
                 self.rings.remove(at);
@@ -247,7 +251,7 @@ impl Consumers {
     /// round ends, so that what comes one by one is shared evenly too.
     pub fn served(&mut self, ready: u64) {
         let Some(ring) = self.rings.first_mut() else {
-            return;
+            return invariant!(broken, "who was served stands in a ring");
         };
         if ring.round == 0 {
             ring.round = ring.len();
@@ -259,7 +263,7 @@ impl Consumers {
             ring.share = share.clamp(1, TURN_MESSAGES_MAX);
             ring.turn = ring.share;
         }
-        ring.turn = ring.turn.saturating_sub(1);
+        uncount!(ring.turn, 1, "a turn has a message left");
         if ring.turn == 0 || ready == 1 {
             if ring.waiting.len() > 1 {
                 ring.waiting.rotate_left(1);

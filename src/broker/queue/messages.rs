@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::base::limits::MESSAGE_JOIN_BYTES_MAX;
-use crate::base::{HolderId, Millis, Position};
+use crate::base::{HolderId, Millis, Position, invariant};
 use crate::broker::arguments::QueueType;
 use crate::message::Message;
 
@@ -255,32 +255,31 @@ impl Messages {
     }
 
     /// Gives a ready message that is in memory to a holder.
-    pub fn acquire(&mut self, position: Position, holder: HolderId) -> bool {
+    pub fn acquire(&mut self, position: Position, holder: HolderId) {
         self.count_class();
         let (subqueue, place) = unpack(position);
         let subqueue = self.subqueues.get_mut(subqueue);
         let Some(size_bytes) = subqueue.and_then(|subqueue| subqueue.acquire(place, holder)) else {
-            return false;
+            invariant!(fatal, "a message that is delivered was ready");
         };
         self.uncount(MessageState::Ready, size_bytes);
         self.held += 1;
-        true
     }
 
     /// Requeues a held message: it is ready again, at its place.
-    pub fn requeue(&mut self, position: Position) -> bool {
+    pub fn requeue(&mut self, position: Position) {
         if !self.turn(position, MessageState::Held, MessageState::Ready) {
-            return false;
+            invariant!(fatal, "a message that comes back was held");
         }
         if let Some(deadline) = self.slot(position).map(|slot| slot.deadline)
             && deadline != Millis::NEVER
         {
             self.timers.insert((deadline, position));
         }
-        true
     }
 
-    /// Marks a message as dead; it keeps its place until its copy is safe.
+    /// Marks a message as dead; it keeps its place until its copy is safe. False if it was not in that
+    /// state.
     pub fn kill(&mut self, position: Position, from: MessageState) -> bool {
         self.turn(position, from, MessageState::Dying)
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::messages::{Messages, subqueue};
-use crate::base::{ConsumerId, Position, Step};
+use crate::base::{ConsumerId, Position, Step, invariant};
 use crate::filter::Selector;
 
 /// Who selects, and where each goes on looking.
@@ -144,6 +144,7 @@ impl Selecting {
         left: &mut usize,
     ) -> (Choice, u64) {
         let Some(one) = self.all.get_mut(&consumer) else {
+            invariant!(broken, "a consumer that selects is known");
             return (Choice::Nothing, 0);
         };
         if one.next.is_empty() {

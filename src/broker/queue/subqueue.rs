@@ -5,7 +5,7 @@ mod paging;
 use std::collections::VecDeque;
 
 use crate::base::limits::{ALLOCATOR_WASTE_PARTS, MESSAGE_OVERHEAD_BYTES};
-use crate::base::{HolderId, Lsn, Millis};
+use crate::base::{HolderId, Lsn, Millis, uncount};
 
 use super::block::Block;
 use super::deferred_free::DeferredFree;
@@ -68,8 +68,12 @@ impl Usage {
 
     /// One message less.
     pub fn subtract(&mut self, size_bytes: u32) {
-        self.messages = self.messages.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(u64::from(size_bytes));
+        uncount!(self.messages, 1, "a message that goes was counted");
+        uncount!(
+            self.bytes,
+            u64::from(size_bytes),
+            "the bytes of a message that goes were counted"
+        );
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Connection;
 use super::handshake::Phase;
-use crate::base::Now;
+use crate::base::{Now, uncount};
 use crate::link::error::Violation;
 use crate::link::session::{SessionState, undecided};
 use crate::link::{Event, Fates, SessionHandle};
@@ -135,8 +135,16 @@ impl Connection {
             let (unsent, waiting_bytes, partial_bytes) = session.drop_link(handle);
             fates.unsent.extend(unsent);
             let output = &mut self.output;
-            output.waiting_bytes = output.waiting_bytes.saturating_sub(waiting_bytes);
-            self.partial_bytes = self.partial_bytes.saturating_sub(partial_bytes);
+            uncount!(
+                output.waiting_bytes,
+                waiting_bytes,
+                "bytes that waited in a session were counted"
+            );
+            uncount!(
+                self.partial_bytes,
+                partial_bytes,
+                "bytes that had arrived in a session were counted"
+            );
         }
         fates.unsettled = undecided(session.sent.remove_all());
         session.received.remove_all();

@@ -3,6 +3,7 @@
 use super::handshake::Phase;
 use super::{Connection, LinkContext};
 use crate::base::limits::LINK_NAME_BYTES_MAX;
+use crate::base::uncount;
 use crate::base::{Name, Serial};
 use crate::link::error::Violation;
 use crate::link::link::{Link, LinkState};
@@ -186,8 +187,16 @@ impl Connection {
             return Fates::default();
         };
         let (fates, waiting_bytes, partial_bytes) = session.clear_link(handle);
-        self.output.waiting_bytes = self.output.waiting_bytes.saturating_sub(waiting_bytes);
-        self.partial_bytes = self.partial_bytes.saturating_sub(partial_bytes);
+        uncount!(
+            self.output.waiting_bytes,
+            waiting_bytes,
+            "bytes that waited on a link were counted"
+        );
+        uncount!(
+            self.partial_bytes,
+            partial_bytes,
+            "bytes that had arrived on a link were counted"
+        );
         fates
     }
 

@@ -5,6 +5,7 @@ use bytes::Bytes;
 
 use super::send::admit;
 use super::{Connection, LinkContext, Sending, Unsendable};
+use crate::base::uncount;
 use crate::link::LinkHandle;
 use crate::link::link::QueuedMessage;
 
@@ -44,7 +45,7 @@ impl Connection {
         let Some(partial) = link.and_then(|link| link.partial.as_mut()) else {
             return Vec::new();
         };
-        *partial_bytes = partial_bytes.saturating_sub(partial.cost());
+        uncount!(*partial_bytes, partial.cost(), "what had begun was counted");
         partial.take()
     }
 

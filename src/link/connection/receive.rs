@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::{Connection, LinkContext};
 use crate::base::limits::DELIVERY_TAG_BYTES_MAX;
+use crate::base::{invariant, uncount};
 use crate::link::error::{Scope, Violation};
 use crate::link::link::{Link, LinkState, Partial};
 use crate::link::session::Session;
@@ -64,9 +65,10 @@ impl Connection {
             None => begin_delivery(session, handle.handle, transfer)?,
         };
         let Some(link) = session.link_mut(handle.handle) else {
+            invariant!(broken, "a link on which a delivery arrives is there");
             return Ok(());
         };
-        *partial_bytes = partial_bytes.saturating_sub(partial.cost());
+        uncount!(*partial_bytes, partial.cost(), "what had begun was counted");
         if transfer.aborted || (partial.resumed && !transfer.more) {
             events.push_back(Event::Aborted { link: handle });
             return Ok(());

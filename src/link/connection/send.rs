@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::{Connection, LinkContext};
+use crate::base::{invariant, uncount};
 use crate::link::LinkHandle;
 use crate::link::link::{Link, LinkState, QueuedMessage};
 use crate::link::session::{SentDelivery, Session, goes_at_once};
@@ -116,7 +117,7 @@ impl Connection {
         };
         let window_open = session.remote_incoming_window > 0;
         let Some(link) = session.link_mut(handle) else {
-            return true;
+            return true; // it went while it was in the ring
         };
         link.sender.in_ring = false;
         if !window_open {
@@ -139,7 +140,7 @@ impl Connection {
         }
         let mut first = None;
         if waiting.delivery_id.is_none() {
-            session.waiting = session.waiting.saturating_sub(1);
+            uncount!(session.waiting, 1, "what waited was counted");
             let QueuedMessage {
                 token,
                 message_format,
@@ -154,9 +155,11 @@ impl Connection {
         write_transfer(out, channel, handle, first.as_ref(), more, count);
         waiting.write(out, count);
         session.count_outgoing();
-        self.output.waiting_bytes = self.output.waiting_bytes.saturating_sub(count as u64);
+        let waiting_bytes = &mut self.output.waiting_bytes;
+        uncount!(*waiting_bytes, count as u64, "what waited was counted");
         self.counters.transfers_out += 1;
         let Some(link) = session.link_mut(handle) else {
+            invariant!(broken, "a link that sends is there");
             return true;
         };
         if more {
@@ -203,7 +206,7 @@ pub(super) fn wait(
     session.taken += 1;
     session.waiting += 1;
     let Some(link) = session.link_mut(handle.handle) else {
-        return;
+        return invariant!(broken, "a link that takes a message is there");
     };
     link.sender.waiting.push_back(waiting);
     // With the window closed it joins when the window opens.

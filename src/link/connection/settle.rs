@@ -66,7 +66,7 @@ impl Connection {
         }
         for index in session.sent.range(first, last) {
             let Some(sent) = session.sent.at(index) else {
-                continue;
+                continue; // settled before
             };
             // The first outcome counts; a later one can only settle.
             let decided = std::mem::replace(&mut sent.decided, true);
@@ -93,7 +93,7 @@ impl Connection {
         for index in session.received.range(first, last) {
             let delivery_id = session.received.id(index);
             let Some(received) = session.received.take(index) else {
-                continue;
+                continue; // settled before
             };
             if let Some(link) = session.named_link(received.handle) {
                 self.events

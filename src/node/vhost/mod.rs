@@ -150,10 +150,11 @@ impl<D: Disk> Vhost<D> {
         store: &Store<D>,
         snapshot: &mut Snapshot,
     ) -> Result<Option<Lsn>, Failed> {
-        let mut state = self.lock()?;
+        let state = self.lock()?;
         let begun_ns = self.clock.elapsed_ns();
         let now = self.clock.now();
-        let Some(slice) = state.core.snapshot_slice(now, snapshot) else {
+        let copied = self.caught(state, |state| state.core.snapshot_slice(now, snapshot))?;
+        let (mut state, Some(slice)) = copied else {
             return Ok(None);
         };
         for copy in slice.kept {
@@ -356,6 +357,18 @@ impl<D: Disk> Vhost<D> {
         drop(garbage);
         for event in events {
             log(&self.name, &event);
+        }
+    }
+
+    /// Does something under the lock for who has nobody to catch a panic; it fails the core.
+    fn caught<'a, T>(
+        &self,
+        mut state: Guard<'a>,
+        work: impl FnOnce(&mut VhostState) -> T,
+    ) -> Result<(Guard<'a>, T), Failed> {
+        match catch_unwind(AssertUnwindSafe(|| work(&mut state))) {
+            Ok(done) => Ok((state, done)),
+            Err(_) => Err(self.fail(state)),
         }
     }
 

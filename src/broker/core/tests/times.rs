@@ -230,6 +230,37 @@ fn an_unused_queue_expires_and_use_renews_it() {
     assert_eq!(s.core.counters().drops.of(DropCause::QueueExpired), 1);
 }
 
+/// A full queue is served before it refuses; one that is due expires at that. What was published to it
+/// was accepted and nowhere.
+#[test]
+fn what_is_published_to_a_full_queue_that_expires_at_that_moment_is_released() {
+    for (bound, outcome) in [
+        (false, PublishOutcome::Unroutable),
+        (true, PublishOutcome::Accepted),
+    ] {
+        let mut s = Scenario::new();
+        let arguments = [
+            ("x-expires", number(100)),
+            ("x-max-length", number(1)),
+            ("x-overflow", text("reject-publish")),
+        ];
+        s.exchange("x", "fanout");
+        s.queue("q", &arguments);
+        s.bind("x", "q", "");
+        if bound {
+            s.queue("other", &[]);
+            s.bind("x", "other", "");
+        }
+        s.publish_all("q", &["first"]);
+        s.now = Now::new(s.now.mono.plus(100), s.now.wall);
+        assert_eq!(s.publish_to("x", "", &draft("second")), outcome);
+        assert!(s.core.queue("q").is_none(), "expired");
+        if bound {
+            assert_eq!(s.bodies("other"), ["second"]);
+        }
+    }
+}
+
 #[test]
 fn a_message_that_fails_and_is_late_dies_of_the_delivery_limit() {
     let mut s = Scenario::new();
