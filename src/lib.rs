@@ -123,8 +123,8 @@ pub use wire::{Array, Value, ValueKind};
 /// The types of settings.
 pub mod settings {
     pub use crate::config::{
-        ByteSize, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType, SaslMechanism,
-        Span, SyncSetting, TlsLoginFrom, UserEntry, UserTagsEntry,
+        ByteSize, DeathEvidence, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType,
+        SaslMechanism, Span, SyncSetting, TlsLoginFrom, UserEntry, UserTagsEntry,
     };
 }
 

@@ -11,6 +11,7 @@ use coroner::base::limits::BATCH_COMMANDS_MAX;
 use coroner::base::{ConnectionId, Lsn, Millis, Name, Now, Seed, Timestamp};
 use coroner::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec};
 use coroner::broker::{Command, Core, CoreOptions, Effects, QueueCommand, Reply};
+use coroner::deaths::EvidenceLevel;
 use coroner::gateway::{Environment, Gateway, GatewayOptions};
 use coroner::link::{Identity, LinkOptions};
 use coroner::message::KeyRule;
@@ -230,6 +231,7 @@ fn options() -> GatewayOptions {
         },
         secret: Secret([9; SECRET_BYTES]),
         message_bytes_max: 1 << 24,
+        death_evidence: EvidenceLevel::default(),
         key_rule: KeyRule::Specification,
         auto_create: Vec::new(),
         temporary_prefix: "amq.gen-".to_owned(),

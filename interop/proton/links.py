@@ -36,7 +36,12 @@ def outcomes(scene):
     comes("undeliverable", 0, True)
     settle(receiver, Delivery.MODIFIED, undeliverable=True)
     reader = scene.receiver(dead)
-    equal([reader.receive().id, reader.receive().id], ["rejected", "undeliverable"], "dead letters")
+    first, second = reader.receive(), reader.receive()
+    equal([first.id, second.id], ["rejected", "undeliverable"], "dead letters")
+    condition = first.annotations[symbol("x-opt-last-death-condition")]
+    equal((condition, type(condition)), (symbol("app:bad"), symbol), "condition of the death")
+    equal(first.annotations[symbol("x-opt-last-death-description")], "cannot be read", "description")
+    equal(symbol("x-opt-last-death-condition") in second.annotations, False, "nothing is invented")
     equal(scene.count(queue), 0, "left in the queue")
 
 

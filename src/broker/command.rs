@@ -348,6 +348,8 @@ pub struct Consume {
     pub passing: bool,
     /// Which messages it wants; default all.
     pub selector: Option<Arc<Selector>>,
+    /// Who it is, for the history of those that die by it.
+    pub evidence: Option<Arc<Evidence>>,
 }
 
 /// A consumer's verdict on a delivery.

@@ -192,6 +192,8 @@ pub struct EffectiveSettings {
     pub queue_type: QueueType,
     /// Where its dead go; none: dropped and counted.
     pub dead_letter_exchange: Option<Name>,
+    /// What named it.
+    pub dead_letter_rule: Option<Rule>,
     /// Their key; none: the keys they came with.
     pub dead_letter_routing_key: Option<Name>,
     /// What becomes of a death without a usable target.
@@ -212,6 +214,45 @@ pub struct EffectiveSettings {
     pub max_priority: Option<u8>,
     /// One consumer at a time.
     pub single_active_consumer: bool,
+}
+
+/// What named a queue's dead-letter exchange. [evidence part 2]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Rule {
+    /// An argument of the queue.
+    Argument,
+    /// A policy.
+    Policy(Name),
+    /// An operator policy.
+    OperatorPolicy(Name),
+}
+
+impl Rule {
+    /// The first that names one, in the order in which they count.
+    fn of(
+        arguments: &QueueArguments,
+        user: Option<&Policy>,
+        operator: Option<&Policy>,
+    ) -> Option<Self> {
+        let named = |policy: &&Policy| policy.definition.dead_letter_exchange.is_some();
+        if let Some(policy) = operator.filter(named) {
+            return Some(Self::OperatorPolicy(policy.name.clone()));
+        }
+        if arguments.dead_letter_exchange.is_some() {
+            return Some(Self::Argument);
+        }
+        let policy = user.filter(named)?;
+        Some(Self::Policy(policy.name.clone()))
+    }
+
+    /// The words in the history of a message.
+    pub fn words(&self) -> Name {
+        match self {
+            Self::Argument => Name::from("argument"),
+            Self::Policy(name) => Name::from(format!("policy {name}")),
+            Self::OperatorPolicy(name) => Name::from(format!("operator-policy {name}")),
+        }
+    }
 }
 
 /// All policies of one vhost. A copy shares them until a policy is set or deleted, so that listings
@@ -319,6 +360,7 @@ impl EffectiveSettings {
         operator: Option<&Policy>,
     ) -> Self {
         let none = Definition::default();
+        let rule = Rule::of(arguments, user, operator);
         let user = user.map_or(&none, |policy| &policy.definition);
         let operator = operator.map_or(&none, |policy| &policy.definition);
         let smallest = |values: [Option<u64>; 3]| values.into_iter().flatten().min();
@@ -330,6 +372,7 @@ impl EffectiveSettings {
                 &arguments.dead_letter_exchange,
                 &user.dead_letter_exchange,
             ]),
+            dead_letter_rule: rule,
             dead_letter_routing_key: first([
                 &operator.dead_letter_routing_key,
                 &arguments.dead_letter_routing_key,

@@ -31,6 +31,6 @@ pub(crate) use settings::GUEST;
 pub use settings::{ANY_VHOST, Settings};
 pub use table::{HEADINGS, Key, SettingSyntax, TABLE, find};
 pub use values::{
-    ByteSize, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType, SaslMechanism,
-    Span, SyncSetting, TlsLoginFrom, UserEntry, UserTagsEntry,
+    ByteSize, DeathEvidence, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType,
+    SaslMechanism, Span, SyncSetting, TlsLoginFrom, UserEntry, UserTagsEntry,
 };

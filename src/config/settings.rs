@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::base::limits;
 
 use super::values::{
-    ByteSize, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType, SaslMechanism,
-    Span, SyncSetting, TlsLoginFrom, UserEntry, UserTagsEntry,
+    ByteSize, DeathEvidence, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType,
+    SaslMechanism, Span, SyncSetting, TlsLoginFrom, UserEntry, UserTagsEntry,
 };
 
 /// The largest message that the journal takes, in bytes: a segment must have room for it.
@@ -82,6 +82,7 @@ pub struct Settings {
     pub default_queue_type: QueueType,
     pub auto_create: Vec<String>,
     pub strict: bool,
+    pub death_evidence: Option<DeathEvidence>,
     pub node_name: String,
     pub announce_product: String,
     pub announce_version: String,
@@ -151,6 +152,7 @@ impl Default for Settings {
             default_queue_type: QueueType::Classic,
             auto_create: Vec::new(),
             strict: false,
+            death_evidence: None,
             node_name: "coroner@localhost".to_owned(),
             announce_product: "Coroner".to_owned(),
             announce_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -307,6 +309,17 @@ impl Settings {
             }
         }
         None
+    }
+
+    /// How much of the evidence of deaths receivers get that do not say: without a setting the error, and
+    /// nothing where RabbitMQ's rules are kept.
+    pub fn evidence(&self) -> DeathEvidence {
+        let unset = if self.strict {
+            DeathEvidence::None
+        } else {
+            DeathEvidence::Error
+        };
+        self.death_evidence.unwrap_or(unset)
     }
 
     /// The default vhost and all others, each once.

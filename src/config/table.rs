@@ -349,6 +349,14 @@ pub const TABLE: &[Key] = &[
         "Refuse annotation keys without 'x-' as RabbitMQ does; the specification allows them",
     ),
     key(
+        "death-evidence",
+        SettingSyntax::Text,
+        "LEVEL",
+        "none, error or full",
+        "What receivers get of the evidence of deaths that do not say by x-opt-death-evidence: \
+         none, error (condition and description) or full; by default error, with strict none",
+    ),
+    key(
         "max-message-size",
         SettingSyntax::Text,
         "BYTES",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::{Entry, Folded, History, Reason};
+use super::{Entry, Evidence, Folded, History, Reason};
 use crate::base::{Name, Timestamp};
 use crate::wire::{
     DecodeError, Value, begin_array_element, begin_list, begin_map, begin_map_array,
@@ -24,8 +24,73 @@ pub enum Encoding {
     None,
 }
 
+/// How much of the evidence of a death a receiver is told (attach property `x-opt-death-evidence`).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum EvidenceLevel {
+    /// None of it, as RabbitMQ.
+    None,
+    /// Condition and description of the latest death.
+    #[default]
+    Error,
+    /// Also who caused it, and the error of each entry.
+    Full,
+}
+
+impl EvidenceLevel {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::None, Self::Error, Self::Full];
+
+    /// The word in settings and on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Error => "error",
+            Self::Full => "full",
+        }
+    }
+
+    /// The level of that word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.as_str() == word)
+    }
+}
+
+/// Whose user name and address a receiver may see: of those who caused deaths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Viewer<'a> {
+    /// Nobody's.
+    #[default]
+    Nobody,
+    /// Its own: it is this user.
+    User(&'a str),
+    /// Everybody's: it has the tag monitoring or administrator.
+    Monitor,
+}
+
+impl Viewer<'_> {
+    /// Whether it may see who this was.
+    pub fn may_see(self, evidence: &Evidence) -> bool {
+        match self {
+            Self::Nobody => false,
+            Self::User(user) => evidence.user.as_deref() == Some(user),
+            Self::Monitor => true,
+        }
+    }
+}
+
+/// How a receiver wants the deaths of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DeathsView<'a> {
+    /// The form of `x-opt-deaths`.
+    pub encoding: Encoding,
+    /// How much evidence stands beside it.
+    pub evidence: EvidenceLevel,
+    /// Who looks.
+    pub viewer: Viewer<'a>,
+}
+
 /// The names of the death annotations: whoever else sends them, they do not enter the broker.
-pub const ANNOTATIONS: [&str; 8] = [
+pub const ANNOTATIONS: [&str; 14] = [
     DEATHS,
     FIRST_EXCHANGE,
     FIRST_QUEUE,
@@ -34,6 +99,12 @@ pub const ANNOTATIONS: [&str; 8] = [
     LAST_QUEUE,
     LAST_REASON,
     FOLDED,
+    LAST_CONDITION,
+    LAST_DESCRIPTION,
+    LAST_BY,
+    REDRIVES,
+    QUARANTINE_CAUSE,
+    QUARANTINE_PATH,
 ];
 
 const DEATHS: &str = "x-opt-deaths";
@@ -45,20 +116,27 @@ const LAST_QUEUE: &str = "x-last-death-queue";
 const LAST_REASON: &str = "x-last-death-reason";
 /// What the entries were that `x-opt-deaths` has no more: a map, only there when there were some.
 const FOLDED: &str = "x-opt-deaths-folded";
+/// The error with which the latest death was caused; each only there when it has one.
+const LAST_CONDITION: &str = "x-opt-last-death-condition";
+const LAST_DESCRIPTION: &str = "x-opt-last-death-description";
+/// Who caused the latest death: a map.
+const LAST_BY: &str = "x-opt-last-death-by";
+/// The broker's own, though nothing writes them yet: nobody brings a message that has them.
+const REDRIVES: &str = "x-opt-redrives";
+const QUARANTINE_CAUSE: &str = "x-opt-quarantine-cause";
+const QUARANTINE_PATH: &str = "x-opt-quarantine-path";
 /// Annotations of every history but its entries.
 const POINTS: usize = 6;
 
 impl History {
-    /// Number of annotations that [`History::write_annotations`] writes (pairs).
-    pub fn annotation_count(&self, encoding: Encoding) -> usize {
-        POINTS + usize::from(encoding != Encoding::None) + usize::from(self.folded().is_some())
-    }
-
-    /// Appends the death annotations as encoded keys and values, without a map around them.
-    pub fn write_annotations(&self, encoding: Encoding, out: &mut Vec<u8>) {
-        if encoding != Encoding::None {
+    /// Appends the death annotations as encoded keys and values, without a map around them; returns how
+    /// many pairs they are.
+    pub fn write_annotations(&self, view: DeathsView<'_>, out: &mut Vec<u8>) -> usize {
+        let mut pairs = POINTS;
+        if view.encoding != Encoding::None {
             write_symbol(out, DEATHS);
-            self.write_deaths(encoding, out);
+            self.write_deaths(view, out);
+            pairs += 1;
         }
         for (key, value) in self.points() {
             write_symbol(out, key);
@@ -67,20 +145,38 @@ impl History {
         if let Some(folded) = self.folded() {
             write_symbol(out, FOLDED);
             write_folded(folded, out);
+            pairs += 1;
+        }
+        match self.latest_evidence() {
+            Some(evidence) if view.evidence != EvidenceLevel::None => {
+                pairs + write_latest(evidence, view, out)
+            }
+            _ => pairs,
         }
     }
 
-    /// The value of one of these annotations; nothing for other names.
+    /// What is known of the latest death.
+    pub fn latest_evidence(&self) -> Option<&Evidence> {
+        self.entries().first()?.evidence.as_deref()
+    }
+
+    /// The value of one of these annotations, as routing sees it; nothing for other names.
     pub fn annotation(&self, name: &str) -> Option<Value> {
         if name == DEATHS {
             let mut encoded = Vec::new();
-            self.write_deaths(Encoding::Array, &mut encoded);
+            self.write_deaths(DeathsView::default(), &mut encoded);
             return decode_value(&encoded).ok().map(|(value, _)| value);
         }
         if name == FOLDED {
             let mut encoded = Vec::new();
             write_folded(self.folded()?, &mut encoded);
             return decode_value(&encoded).ok().map(|(value, _)| value);
+        }
+        let error = || self.latest_evidence();
+        match name {
+            LAST_CONDITION => return error()?.condition.as_deref().map(Value::symbol),
+            LAST_DESCRIPTION => return error()?.description.as_deref().map(Value::string),
+            _ => {}
         }
         let mut points = self.points().into_iter();
         points
@@ -102,13 +198,13 @@ impl History {
     }
 
     /// Writes the value of `x-opt-deaths`.
-    fn write_deaths(&self, encoding: Encoding, out: &mut Vec<u8>) {
+    fn write_deaths(&self, view: DeathsView<'_>, out: &mut Vec<u8>) {
         let entries = self.entries();
-        if encoding == Encoding::List {
+        if view.encoding == Encoding::List {
             let list = begin_list(out);
             for entry in entries {
                 let map = begin_map(out);
-                let count = write_entry(entry, out);
+                let count = write_entry(entry, view, out);
                 end(out, map, count);
             }
             end(out, list, entries.len());
@@ -116,12 +212,58 @@ impl History {
             let array = begin_map_array(out);
             for entry in entries {
                 let map = begin_array_element(out);
-                let count = write_entry(entry, out);
+                let count = write_entry(entry, view, out);
                 end_array_element(out, map, count);
             }
             end(out, array, entries.len());
         }
     }
+}
+
+/// Writes what is known of the latest death; returns how many annotations that are.
+fn write_latest(evidence: &Evidence, view: DeathsView<'_>, out: &mut Vec<u8>) -> usize {
+    let mut pairs = 0;
+    if let Some(condition) = &evidence.condition {
+        write_symbol(out, LAST_CONDITION);
+        write_symbol(out, condition);
+        pairs += 1;
+    }
+    if let Some(description) = &evidence.description {
+        write_symbol(out, LAST_DESCRIPTION);
+        write_string(out, description);
+        pairs += 1;
+    }
+    if view.evidence == EvidenceLevel::Full && evidence.how.is_some() {
+        write_symbol(out, LAST_BY);
+        write_by(evidence, view.viewer, out);
+        pairs += 1;
+    }
+    pairs
+}
+
+/// Writes who caused a death, as a map: `how`, and the names of those that the receiver may see.
+fn write_by(evidence: &Evidence, viewer: Viewer<'_>, out: &mut Vec<u8>) {
+    let map = begin_map(out);
+    let mut count = 0;
+    if let Some(how) = evidence.how {
+        write_symbol(out, "how");
+        write_symbol(out, how.as_str());
+        count += 2;
+    }
+    let names = [
+        ("container", &evidence.container, true),
+        ("link", &evidence.link, true),
+        ("user", &evidence.user, viewer.may_see(evidence)),
+        ("address", &evidence.address, viewer.may_see(evidence)),
+    ];
+    for (key, name, is_shown) in names {
+        if let Some(name) = name.as_ref().filter(|_| is_shown) {
+            write_symbol(out, key);
+            write_string(out, name);
+            count += 2;
+        }
+    }
+    end(out, map, count);
 }
 
 /// Writes the value of `x-opt-deaths-folded`.
@@ -137,8 +279,8 @@ fn write_folded(folded: &Folded, out: &mut Vec<u8>) {
 }
 
 /// Writes the keys and values of one entry; returns how many. `RabbitMQ` takes an entry from outside
-/// apart by exactly this order, `ttl` first.
-fn write_entry(entry: &Entry, out: &mut Vec<u8>) -> usize {
+/// apart by exactly this order, `ttl` first; evidence, if it is asked for in full, comes behind.
+fn write_entry(entry: &Entry, view: DeathsView<'_>, out: &mut Vec<u8>) -> usize {
     if let Some(ttl) = entry.ttl {
         write_symbol(out, "ttl");
         write_uint(out, ttl);
@@ -161,7 +303,39 @@ fn write_entry(entry: &Entry, out: &mut Vec<u8>) -> usize {
         write_array_string(out, key);
     }
     end(out, keys, entry.routing_keys.len());
-    if entry.ttl.is_some() { 16 } else { 14 }
+    let count = if entry.ttl.is_some() { 16 } else { 14 };
+    match &entry.evidence {
+        Some(evidence) if view.evidence == EvidenceLevel::Full => {
+            count + write_error(evidence, view.viewer, out)
+        }
+        _ => count,
+    }
+}
+
+/// Writes the error of one entry and who caused it; returns how many keys and values that are.
+fn write_error(evidence: &Evidence, viewer: Viewer<'_>, out: &mut Vec<u8>) -> usize {
+    let mut count = 0;
+    if let Some(condition) = &evidence.condition {
+        write_symbol(out, "error-condition");
+        write_symbol(out, condition);
+        count += 2;
+    }
+    if let Some(description) = &evidence.description {
+        write_symbol(out, "error-description");
+        write_string(out, description);
+        count += 2;
+    }
+    if let Some(info) = &evidence.info {
+        write_symbol(out, "error-info");
+        out.extend_from_slice(info);
+        count += 2;
+    }
+    if evidence.how.is_some() {
+        write_symbol(out, "by");
+        write_by(evidence, viewer, out);
+        count += 2;
+    }
+    count
 }
 
 /// Why an encoded `x-opt-deaths` cannot be read.

@@ -1,6 +1,5 @@
 //! What is known of a death: what a consumer said when it rejected, who it was, what sent the message
-//! on: bounded, since every death keeps it and
-//! every record of a death carries it. [evidence part 2]
+//! on: bounded, since every death keeps it and every record of a death carries it. [evidence part 2]
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +12,54 @@ use crate::base::limits::{
     EVIDENCE_INFO_BYTES_MAX, EVIDENCE_NAME_BYTES_MAX,
 };
 use crate::base::{Account, Gauge, Name};
-use crate::wire::{Reader, begin_map, end, write_bool, write_symbol};
+use crate::wire::{Reader, Value, begin_map, decode_value, end, write_bool, write_symbol};
+
+/// In which way a delivery failed. [evidence part 2]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum How {
+    /// The consumer rejected it. [AMQP 3.4.2]
+    Rejected,
+    /// The consumer said `modified` with undeliverable-here. [AMQP 3.4.5]
+    UndeliverableHere,
+    /// The consumer said `modified` with delivery-failed, once too often. [AMQP 3.4.5]
+    Failed,
+    /// The session ended with the delivery unsettled, once too often. [AMQP 2.5.6]
+    SessionEnded,
+    /// The connection ended with the delivery unsettled, once too often.
+    ConnectionLost,
+    /// The consumer held the delivery for too long.
+    ConsumerTimeout,
+}
+
+impl How {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Rejected,
+        Self::UndeliverableHere,
+        Self::Failed,
+        Self::SessionEnded,
+        Self::ConnectionLost,
+        Self::ConsumerTimeout,
+    ];
+
+    /// The word on the wire, in the journal and over HTTP.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Rejected => "rejected",
+            Self::UndeliverableHere => "undeliverable-here",
+            Self::Failed => "failed",
+            Self::SessionEnded => "session-ended",
+            Self::ConnectionLost => "connection-lost",
+            Self::ConsumerTimeout => "consumer-timeout",
+        }
+    }
+
+    /// The way of that word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|how| how.as_str() == word)
+    }
+}
 
 /// What a consumer said when it rejected, and who it was. [dead-lettering part 10]
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -30,11 +76,11 @@ pub struct Evidence {
     pub link: Option<Name>,
     /// Its user.
     pub user: Option<Name>,
-    /// In which way the delivery failed. Stored and carried, not yet set.
-    pub how: Option<Name>,
-    /// Where its connection came from. Stored and carried, not yet set.
+    /// In which way the delivery failed; nothing where none did.
+    pub how: Option<How>,
+    /// Where its connection came from, `ip:port`.
     pub address: Option<Name>,
-    /// What named the dead-letter exchange. Stored and carried, not yet set.
+    /// What named the dead-letter exchange: `argument`, `policy NAME` or `operator-policy NAME`.
     pub rule: Option<Name>,
     /// Where its memory is counted.
     pub account: Account,
@@ -54,7 +100,7 @@ impl fmt::Debug for Evidence {
             .field("container", &self.container)
             .field("link", &self.link)
             .field("user", &self.user)
-            .field("how", &self.how)
+            .field("how", &self.how.map(How::as_str))
             .field("address", &self.address)
             .field("rule", &self.rule)
             .finish()
@@ -63,6 +109,9 @@ impl fmt::Debug for Evidence {
 
 /// In what a description ends that was cut: an ellipsis.
 const CUT: &str = "\u{2026}";
+/// What clients that cannot give an error put into the annotations of `modified`.
+const CATEGORY: &str = "x-opt-dead-letter-category";
+const REASON: &str = "x-opt-dead-letter-reason";
 /// The key that tells that pairs of `info` were left out.
 const TRUNCATED: &str = "truncated";
 /// Bytes of a map before its pairs, and of the pair that tells of others that were left out.
@@ -72,13 +121,65 @@ const TRUNCATED_BYTES: usize = 2 + TRUNCATED.len() + 1;
 const OVERHEAD_BYTES: usize = 192;
 
 impl Evidence {
-    /// Who a consumer is, each name cut to `limits::EVIDENCE_NAME_BYTES_MAX`.
-    pub fn of_consumer(container: &Name, link: &str, user: Option<&Name>) -> Self {
+    /// Who a consumer is that rejects, each name cut to `limits::EVIDENCE_NAME_BYTES_MAX`.
+    pub fn of_consumer(
+        container: &Name,
+        link: &str,
+        user: Option<&Name>,
+        address: Option<&str>,
+    ) -> Self {
+        let text = |text| Name::from(cut(text, EVIDENCE_NAME_BYTES_MAX));
         Self {
             container: Some(cut_name(container)),
-            link: Some(Name::from(cut(link, EVIDENCE_NAME_BYTES_MAX))),
+            link: Some(text(link)),
             user: user.map(cut_name),
+            how: Some(How::Rejected),
+            address: address.map(text),
             ..Self::default()
+        }
+    }
+
+    /// The same consumer, failing in another way, with what it said in the annotations of
+    /// `modified`: `x-opt-dead-letter-category` stands for a condition, `x-opt-dead-letter-reason`
+    /// for a description.
+    #[must_use]
+    pub fn with_annotations(&self, how: How, annotations: Option<&Bytes>) -> Self {
+        let mut failed = Self {
+            how: Some(how),
+            condition: None,
+            description: None,
+            info: None,
+            ..self.clone()
+        };
+        let pairs = annotations.and_then(|map| Reader::new(map).map().ok());
+        for pair in pairs.into_iter().flatten().flatten() {
+            let key = decode_value(pair.key);
+            let Some(key) = key.as_ref().ok().and_then(|(key, _)| key.as_str()) else {
+                continue;
+            };
+            let value = || decode_value(pair.value).ok().map(|(value, _)| value);
+            match key {
+                CATEGORY => {
+                    failed.condition = value().as_ref().and_then(Value::as_str).map(cut_condition);
+                }
+                REASON => {
+                    failed.description = value()
+                        .as_ref()
+                        .and_then(Value::as_str)
+                        .map(cut_description);
+                }
+                _ => {}
+            }
+        }
+        failed
+    }
+
+    /// What was given of a death, if anything, and what sent the message on, cut as names are.
+    pub fn with_rule(given: Option<&Self>, rule: Name) -> Self {
+        let rule = Some(cut_name(&rule));
+        Self {
+            rule,
+            ..given.cloned().unwrap_or_default()
         }
     }
 
@@ -91,7 +192,7 @@ impl Evidence {
         info: Option<&Bytes>,
     ) -> Self {
         Self {
-            condition: Some(Name::from(cut(condition, EVIDENCE_CONDITION_BYTES_MAX))),
+            condition: Some(cut_condition(condition)),
             description: description.map(cut_description),
             info: info.and_then(cut_info),
             ..self.clone()
@@ -106,13 +207,13 @@ impl Evidence {
             &self.container,
             &self.link,
             &self.user,
-            &self.how,
             &self.address,
             &self.rule,
         ];
         let names = names.into_iter().flatten();
         let names: usize = names.map(|name| name.as_str().len()).sum();
-        names + self.info.as_ref().map_or(0, Bytes::len)
+        let how = self.how.map_or(0, |how| how.as_str().len());
+        names + how + self.info.as_ref().map_or(0, Bytes::len)
     }
 
     /// Counts its memory, once for all that share it.
@@ -183,6 +284,10 @@ fn cut_name(name: &Name) -> Name {
     } else {
         Name::from(kept)
     }
+}
+
+fn cut_condition(text: &str) -> Name {
+    Name::from(cut(text, EVIDENCE_CONDITION_BYTES_MAX))
 }
 
 fn cut_description(text: &str) -> Name {

@@ -27,7 +27,7 @@ use smallvec::SmallVec;
 use thiserror::Error;
 
 use super::folded::{Folded, FoldedQueue};
-use super::{Entry, Evidence, History, Reason};
+use super::{Entry, Evidence, History, How, Reason};
 use crate::base::{Account, Name, Timestamp};
 use crate::wire::{
     DecodeError, Fields, write_binary, write_binary_of, write_bool, write_null, write_or_null,
@@ -182,7 +182,7 @@ fn encode_evidence(evidence: &Evidence, out: &mut Vec<u8>) {
     text(out, link);
     text(out, user);
     match how {
-        Some(how) => write_symbol(out, how),
+        Some(how) => write_symbol(out, how.as_str()),
         None => write_null(out),
     }
     text(out, address);
@@ -291,11 +291,16 @@ fn decode_evidence(fields: &mut Fields<'_>) -> Result<Evidence, HistoryError> {
         container: fields.string()?.map(Name::from),
         link: fields.string()?.map(Name::from),
         user: fields.string()?.map(Name::from),
-        how: fields.symbol()?.map(Name::from),
+        how: how(fields.symbol()?)?,
         address: fields.string()?.map(Name::from),
         rule: fields.string()?.map(Name::from),
         account: Account::default(),
     })
+}
+
+fn how(word: Option<&str>) -> Result<Option<How>, HistoryError> {
+    let how = |word| How::from_word(word).ok_or(HistoryError::Field("how"));
+    word.map(how).transpose()
 }
 
 fn reason(fields: &mut Fields<'_>) -> Result<Reason, HistoryError> {

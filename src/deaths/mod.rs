@@ -14,9 +14,11 @@ mod history;
 mod journal;
 mod recent;
 
-pub use annotations::{ANNOTATIONS, AnnotationError, Encoding, decode_deaths};
+pub use annotations::{
+    ANNOTATIONS, AnnotationError, DeathsView, Encoding, EvidenceLevel, Viewer, decode_deaths,
+};
 pub use death::{Death, Entry, Point, Reason};
-pub use evidence::Evidence;
+pub use evidence::{Evidence, How};
 pub use folded::{Folded, HistoryFull};
 #[cfg(feature = "internals")]
 pub use fuzz::fuzz_deaths;

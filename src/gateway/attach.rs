@@ -17,8 +17,8 @@ use super::links::{Consumer, LINKS_MAX, LinkId, LinkKind};
 use super::management::is_pair_half;
 use super::publisher::{Destination, Publisher};
 use super::terminus::{
-    check_distribution, check_outcomes, deaths_encoding, exclusive, priority, selector,
-    source_address, target_address,
+    check_distribution, check_outcomes, death_evidence, deaths_encoding, exclusive, priority,
+    selector, source_address, target_address,
 };
 use super::work::{Ask, Work};
 use crate::access::Right;
@@ -187,11 +187,12 @@ impl Gateway {
             return Err(errors::internal("a source that is no queue"));
         };
         let settled = attach.snd_settle_mode == SenderSettleMode::Settled;
+        let unasked = self.environment.options.death_evidence;
         let consumer = Consumer {
             settled,
             counts_returns: false,
             unwritten: VecDeque::new(),
-            encoding: deaths_encoding(attach)?,
+            deaths: (deaths_encoding(attach)?, death_evidence(attach, unasked)?),
             answers: VecDeque::new(),
             evidence: self.evidence(&attach.name),
         };
@@ -201,6 +202,7 @@ impl Gateway {
             self.declare_bare(queue)?;
         }
         let session = self.sessions.get(&place.1).copied().unwrap_or_default();
+        let evidence = Some(Arc::clone(&consumer.evidence));
         let id = self.add_link(place, attach, LinkKind::Consumer(Box::new(consumer)))?;
         let queue = queue.clone();
         self.batch.push(if self.has_right(Right::Read, &queue) {
@@ -216,6 +218,7 @@ impl Gateway {
                 exclusive,
                 passing: false,
                 selector,
+                evidence,
             };
             Work::Ask(Ask::Consumer(id), Command::Consume(consume))
         } else {
@@ -233,7 +236,9 @@ impl Gateway {
 
     fn evidence(&self, link: &str) -> Arc<Evidence> {
         let user = self.login.as_ref().map(|login| &login.user);
-        Arc::new(Evidence::of_consumer(&self.container, link, user))
+        let address = (!self.peer.is_embedder).then(|| self.peer.address.to_string());
+        let of_consumer = Evidence::of_consumer(&self.container, link, user, address.as_deref());
+        Arc::new(of_consumer)
     }
 
     /// The core said whether a consumer was added.

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::Gateway;
 use super::errors;
+use super::handshake::Login;
 use super::links::{Consumer, Link, LinkKind};
 use super::work::Work;
 use crate::base::limits::{ANSWER_BYTES_MAX, SETTLE_RUN_MAX};
 use crate::base::{ConsumerId, Serial, invariant};
 use crate::broker::{Command, ConsumerEnd, Delivery, Outcome, Settle, SettleRun};
-use crate::deaths::Evidence;
+use crate::deaths::{DeathsView, Evidence};
 use crate::link::{LinkHandle, Sending, Unsendable};
 use crate::message::DeliveryView;
 use crate::wire::performative::{DeliveryState, Error, encode_fields};
@@ -40,7 +41,11 @@ impl Gateway {
                 delivery.failures
             },
             acquired: delivery.acquired,
-            encoding: consumer.encoding,
+            deaths: DeathsView {
+                encoding: consumer.deaths.0,
+                evidence: consumer.deaths.1,
+                viewer: self.login.as_ref().map(Login::viewer).unwrap_or_default(),
+            },
         };
         let settled = consumer.settled;
         let token = self.sent.insert(delivery.consumer, delivery.position);

@@ -12,6 +12,7 @@ use crate::access::{Attempts, LoginError, LoginGuard, LoginWay, Mechanisms, Peer
 use crate::base::locks::{RankedMutex, RankedRwLock, rank};
 use crate::base::{Gauge, Millis, Name, Seed};
 use crate::broker::registry::{Registry, RegistryFact};
+use crate::deaths::EvidenceLevel;
 use crate::link::LinkOptions;
 use crate::message::KeyRule;
 
@@ -33,6 +34,8 @@ pub struct GatewayOptions {
     pub secret: Secret,
     /// Largest message that is taken, in bytes.
     pub message_bytes_max: u64,
+    /// How much evidence of deaths receivers get that do not say.
+    pub death_evidence: EvidenceLevel,
     /// Which annotation keys publishers may send.
     pub key_rule: KeyRule,
     /// Patterns of bare names that are queues, created when missing; default none.

@@ -12,6 +12,7 @@ use crate::access::{Permissions, Right, Tag, TopicPermissions, User};
 use crate::base::{Name, Now};
 use crate::broker::Command;
 use crate::broker::registry::{Registry, TopicMap, Vhost};
+use crate::deaths::Viewer;
 use crate::management::Outcome;
 use crate::wire::performative::{Error, Open};
 
@@ -27,6 +28,8 @@ pub(super) struct Login {
     pub(super) user: Name,
     /// May send in others' names.
     impersonator: bool,
+    /// May see who others are.
+    monitor: bool,
     /// In the vhost.
     pub(super) permissions: Arc<Permissions>,
     /// On topic exchanges.
@@ -63,6 +66,16 @@ impl Login {
             .map(Arc::clone);
         let user = registry.user(&self.user);
         self.impersonator = user.is_some_and(|user| user.has_tag(&Tag::Impersonator));
+        self.monitor = user.is_some_and(is_monitor);
+    }
+
+    /// Whose names it may see in the deaths of messages.
+    pub(super) fn viewer(&self) -> Viewer<'_> {
+        if self.monitor {
+            Viewer::Monitor
+        } else {
+            Viewer::User(&self.user)
+        }
     }
 
     /// Changes of the registry that it knows: what was checked under others is to be checked again.
@@ -76,7 +89,12 @@ impl Login {
 pub(super) struct Known {
     user: Name,
     impersonator: bool,
+    monitor: bool,
     is_embedder: bool,
+}
+
+fn is_monitor(user: &User) -> bool {
+    user.has_tag(&Tag::Monitoring) || user.has_tag(&Tag::Administrator)
 }
 
 impl Known {
@@ -85,6 +103,7 @@ impl Known {
         Self {
             user: Name::from(EMBEDDER),
             impersonator: true,
+            monitor: true,
             is_embedder: true,
         }
     }
@@ -93,6 +112,7 @@ impl Known {
         Self {
             user: user.name.clone(),
             impersonator: user.has_tag(&Tag::Impersonator),
+            monitor: is_monitor(user),
             is_embedder: false,
         }
     }
@@ -145,6 +165,7 @@ impl Gateway {
         let Known {
             user,
             impersonator,
+            monitor,
             is_embedder,
         } = known;
         let vhost = registry
@@ -173,6 +194,7 @@ impl Gateway {
         let seat = seat.map_err(|full| errors::too_many_connections(full, &user, &name))?;
         let login = Login {
             impersonator,
+            monitor,
             is_embedder,
             permissions,
             topics: registry.topic_permissions(&name, &user).map(Arc::clone),

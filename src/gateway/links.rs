@@ -10,7 +10,7 @@ use crate::base::limits::LINK_OVERHEAD_BYTES;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{ConsumerId, Map, Name, Position, PublisherId, Seed, Serial, invariant};
-use crate::deaths::{Encoding, Evidence};
+use crate::deaths::{Encoding, Evidence, EvidenceLevel};
 use crate::link::{LinkHandle, SessionHandle};
 use crate::wire::performative::DeliveryState;
 
@@ -91,8 +91,8 @@ pub(super) struct Consumer {
     pub(super) counts_returns: bool,
     /// Of those, what the engine has and the driver has not: tokens, oldest first.
     pub(super) unwritten: VecDeque<u64>,
-    /// How it wants the death history.
-    pub(super) encoding: Encoding,
+    /// How it wants the death history, and how much evidence.
+    pub(super) deaths: (Encoding, EvidenceLevel),
     /// Outcomes that wait for the core before they are answered, oldest first.
     pub(super) answers: VecDeque<(Serial, DeliveryState)>,
     /// Who rejects without an error: shared by all such deaths.

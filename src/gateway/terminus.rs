@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::errors;
-use crate::deaths::Encoding;
+use crate::deaths::{Encoding, EvidenceLevel};
 use crate::filter::Selector;
 use crate::wire::performative::{
     Attach, DistributionMode, Error, Fields, Source, TargetArchetype, Value, selector_text,
@@ -15,6 +15,8 @@ const PRIORITY: &str = "rabbitmq:priority";
 const EXCLUSIVE: &str = "exclusive";
 /// Link property: how the receiver wants `x-opt-deaths`.
 const DEATHS_ENCODING: &str = "x-opt-deaths-encoding";
+/// Link property: how much of the evidence of deaths the receiver wants.
+const DEATH_EVIDENCE: &str = "x-opt-death-evidence";
 /// The outcomes a link may name. [AMQP 3.4]
 pub(super) const OUTCOMES: [&str; 4] = [
     "amqp:accepted:list",
@@ -117,6 +119,23 @@ pub(super) fn exclusive(attach: &Attach) -> Result<bool, Error> {
             "{EXCLUSIVE} takes a boolean"
         ))),
     }
+}
+
+/// What the receiver asks for, or what it gets who does not ask.
+pub(super) fn death_evidence(
+    attach: &Attach,
+    unasked: EvidenceLevel,
+) -> Result<EvidenceLevel, Error> {
+    let word = match property(attach, DEATH_EVIDENCE) {
+        None | Some(Value::Null) => return Ok(unasked),
+        Some(Value::String(word) | Value::Symbol(word)) => word.as_str(),
+        Some(_) => "",
+    };
+    EvidenceLevel::from_word(word).ok_or_else(|| {
+        errors::invalid_field(format_args!(
+            "{DEATH_EVIDENCE} takes \"none\", \"error\" or \"full\""
+        ))
+    })
 }
 
 pub(super) fn deaths_encoding(attach: &Attach) -> Result<Encoding, Error> {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{DeliveryView, KeyRule, Message, Route};
 use crate::base::Name;
-use crate::deaths::Encoding;
+use crate::deaths::DeathsView;
 
 /// A message keeps its bare bytes exactly, through delivery and storage; what it delivers is a message.
 pub fn fuzz_message(data: &[u8]) {
@@ -45,7 +45,7 @@ pub fn fuzz_message(data: &[u8]) {
         delivery_count: 0,
         failures: 0,
         acquired: 0,
-        encoding: Encoding::Array,
+        deaths: DeathsView::default(),
     };
     let mut delivered = Vec::new();
     message.write_prefix(&view, &mut delivered);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::annotations::{ACQUIRED_COUNT, DELIVERY_COUNT, EXCHANGE, ROUTING_KEY};
 use super::{Message, Route};
-use crate::deaths::{Encoding, History};
+use crate::deaths::{DeathsView, Encoding, EvidenceLevel, History};
 use crate::wire::{
     HeaderFields, begin_message_annotations, end, write_header, write_long, write_string,
     write_symbol,
@@ -23,8 +23,8 @@ pub struct DeliveryView<'a> {
     pub failures: u32,
     /// `x-acquired-count`, shown when above 0.
     pub acquired: u32,
-    /// How the receiver wants `x-opt-deaths`.
-    pub encoding: Encoding,
+    /// How the receiver wants its deaths.
+    pub deaths: DeathsView<'a>,
 }
 
 impl Message {
@@ -52,8 +52,7 @@ impl Message {
             }
         }
         if let Some(history) = self.history() {
-            history.write_annotations(view.encoding, out);
-            pairs += history.annotation_count(view.encoding);
+            pairs += history.write_annotations(view.deaths, out);
         }
         end(out, map, 2 * pairs);
     }
@@ -69,7 +68,8 @@ impl Message {
 }
 
 /// The prefix of the last delivery, which is as a rule that of the next one too: messages of one
-/// publisher, or dead letters that share a history, differ in their bare bytes only.
+/// publisher, or dead letters that share a history, differ in their bare bytes only. It serves one
+/// receiving user: who looks is not compared.
 #[derive(Debug, Default)]
 pub struct Prefix {
     bytes: Vec<u8>,
@@ -85,7 +85,7 @@ struct MadeFrom {
     history: Option<Arc<History>>,
     failures: u32,
     acquired: u32,
-    encoding: Encoding,
+    deaths: (Encoding, EvidenceLevel),
 }
 
 impl MadeFrom {
@@ -99,7 +99,7 @@ impl MadeFrom {
         same_history
             && Arc::ptr_eq(&self.route, view.route)
             && (self.failures, self.acquired) == (view.failures, view.acquired)
-            && self.encoding == view.encoding
+            && self.deaths == (view.deaths.encoding, view.deaths.evidence)
             && self.header == message.header(view)
     }
 }
@@ -124,7 +124,7 @@ impl Prefix {
             history: message.history().cloned(),
             failures: view.failures,
             acquired: view.acquired,
-            encoding: view.encoding,
+            deaths: (view.deaths.encoding, view.deaths.evidence),
         });
         &self.bytes
     }

@@ -12,7 +12,8 @@ use crate::broker;
 use crate::broker::names::TEMPORARY_PREFIX;
 use crate::broker::queue::BLOCK_SHIFT_MAX;
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec, check_name};
-use crate::config::{ANY_VHOST, Settings, SyncSetting, UserEntry, UserTagsEntry};
+use crate::config::{ANY_VHOST, DeathEvidence, Settings, SyncSetting, UserEntry, UserTagsEntry};
+use crate::deaths::EvidenceLevel;
 use crate::gateway::{Bodies, Environment, GatewayOptions};
 use crate::link::{Identity, LinkOptions};
 use crate::message::KeyRule;
@@ -347,6 +348,11 @@ fn options(settings: &Settings, registry: &Registry, seed: Seed) -> GatewayOptio
         mechanisms,
         secret: secret(),
         message_bytes_max: settings.max_message_size.0,
+        death_evidence: match settings.evidence() {
+            DeathEvidence::None => EvidenceLevel::None,
+            DeathEvidence::Error => EvidenceLevel::Error,
+            DeathEvidence::Full => EvidenceLevel::Full,
+        },
         key_rule: if settings.strict {
             KeyRule::Strict
         } else {

@@ -38,6 +38,12 @@ fn a_look_at_messages_changes_nothing_and_a_dead_letter_tells_its_story() {
     assert_eq!(death["queue"], "work");
     assert_eq!(death["reason"], "rejected");
     assert_eq!(death["count"], 1);
+    assert_eq!(death["rule"], "argument");
+    // It was taken over HTTP: there is no consumer to name, and it said nothing.
+    assert_eq!(
+        (&death["by"], &death["error"]),
+        (&json!(null), &json!(null))
+    );
     let x_death = &look["messages"][0]["properties"]["headers"]["x-death"][0];
     assert_eq!(x_death["routing-keys"], json!(["work"]));
     assert_eq!(look["messages"][0]["redelivered"], false);

@@ -1,10 +1,12 @@
 //! Connections, sessions and consumers: who may be assigned how much.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::base::{
     ConnectionId, ConsumerId, HolderId, QueueId, Seed, SessionId, Table, invariant, uncount,
 };
+use crate::deaths::Evidence;
 
 /// All clients of the vhost, by their handles.
 #[derive(Debug)]
@@ -51,6 +53,8 @@ pub(super) struct Consumer {
     pub(super) held: u32,
     /// It stands in its queue's ring.
     pub(super) waiting: bool,
+    /// Who it is.
+    pub(super) evidence: Option<Arc<Evidence>>,
 }
 
 impl Consumer {

@@ -3,12 +3,14 @@
 use std::ops::Bound;
 
 use super::clients::{Consumer, holder};
+use super::settle::Failure;
 use super::work::Work;
 use super::{Core, Turn};
 use crate::base::{ConnectionId, ConsumerId, Name, Position, QueueId, SessionId, invariant};
 use crate::broker::arguments::QueueType;
 use crate::broker::queue::Queue;
 use crate::broker::{Consume, ConsumerInfo, ConsumerPlace, DropCause, Error, Reply};
+use crate::deaths::How;
 
 impl Core {
     pub(super) fn consume(&mut self, consume: Consume) -> Reply {
@@ -48,6 +50,7 @@ impl Core {
             assigned: 0,
             held: 0,
             waiting: false,
+            evidence: consume.evidence,
         };
         self.clients.attach(consume.consumer, consumer);
         Reply::Consuming {
@@ -110,8 +113,13 @@ impl Core {
         self.schedule(queue_id);
     }
 
-    /// The consumer's link is gone. What it held comes back, as failed or not.
-    pub(super) fn consumer_detach(&mut self, turn: &mut Turn<'_>, id: ConsumerId, failed: bool) {
+    /// The consumer's link is gone. What it held comes back: as failed, if it is said how.
+    pub(super) fn consumer_detach(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: ConsumerId,
+        failed: Option<How>,
+    ) {
         let Some(consumer) = self.clients.detach(id) else {
             return; // its queue was deleted meanwhile
         };
@@ -135,7 +143,7 @@ impl Core {
                 holder,
                 from,
                 left: consumer.held,
-                failed,
+                failure: failed.map(|how| Failure::new(how, consumer.evidence)),
             });
         }
         if let Some(next) = next {
@@ -145,13 +153,13 @@ impl Core {
         self.schedule(queue_id);
     }
 
-    pub(super) fn session_end(&mut self, turn: &mut Turn<'_>, id: SessionId) {
+    pub(super) fn session_end(&mut self, turn: &mut Turn<'_>, id: SessionId, how: How) {
         let Some(session) = self.clients.sessions.get_mut(&id) else {
             return;
         };
         let connection = session.connection;
         for consumer in std::mem::take(&mut session.consumers) {
-            self.consumer_detach(turn, consumer, true);
+            self.consumer_detach(turn, consumer, Some(how));
         }
         self.clients.sessions.remove(&id);
         if let Some(connection) = self.clients.connections.get_mut(&connection) {
@@ -164,7 +172,7 @@ impl Core {
             return;
         };
         for session in std::mem::take(&mut connection.sessions) {
-            self.session_end(turn, session);
+            self.session_end(turn, session, How::ConnectionLost);
         }
         self.publishers.connection_gone(id);
         let exclusive = self.clients.connections.remove(&id);

@@ -84,6 +84,8 @@ impl Core {
         };
         queue.counters.dead.add(reason);
         self.counters.dead.add(reason);
+        let rule = queue.settings.dead_letter_rule.as_ref();
+        let evidence = rule.map(|rule| queue.last_evidence.with_rule(evidence, rule));
         let death = deaths::Dying {
             queue: &queue.name,
             reason,

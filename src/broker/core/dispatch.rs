@@ -9,6 +9,7 @@ use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::{
     Command, Effect, Error, ObjectKind, QueueCommand, Reply, TopologyCommand, UpkeepCommand,
 };
+use crate::deaths::How;
 
 impl Core {
     #[inline]
@@ -53,9 +54,9 @@ impl Core {
             } => {
                 self.clients.begin(session, connection, limit);
             }
-            Command::SessionEnd { session } => self.session_end(turn, session),
+            Command::SessionEnd { session } => self.session_end(turn, session, How::SessionEnded),
             Command::ConnectionClose { connection } => self.connection_close(turn, connection),
-            Command::ConsumerDetach { consumer } => self.consumer_detach(turn, consumer, false),
+            Command::ConsumerDetach { consumer } => self.consumer_detach(turn, consumer, None),
             Command::PublisherFollow {
                 connection,
                 publisher,

@@ -13,16 +13,42 @@ use crate::base::plant::{Plant, is_planted};
 use crate::base::{ConsumerId, HolderId, Lsn, Position, QueueId, invariant};
 use crate::broker::queue::{Growth, MessageState};
 use crate::broker::{Body, DropCause, Effect, Fact, Outcome, Settle, SettleRun};
-use crate::deaths::{Evidence, Reason};
+use crate::deaths::{Evidence, How, Reason};
 
 /// A delivery that comes back.
-#[derive(Clone, Copy, Debug)]
-struct Requeued {
+#[derive(Debug)]
+struct Requeued<'a> {
     queue: QueueId,
     position: Position,
-    failed: bool,
+    /// How it failed; none: it does not count as failed.
+    failure: Option<&'a Failure>,
     /// Its annotations were changed.
     annotated: bool,
+}
+
+/// How a delivery failed, and by whom: evidence is made of it if the message dies.
+#[derive(Debug)]
+pub(super) struct Failure {
+    how: How,
+    by: Option<Arc<Evidence>>,
+    /// What the consumer said in annotations.
+    annotations: Option<Bytes>,
+}
+
+impl Failure {
+    pub(super) const fn new(how: How, by: Option<Arc<Evidence>>) -> Self {
+        Self {
+            how,
+            by,
+            annotations: None,
+        }
+    }
+
+    fn evidence(&self) -> Option<Arc<Evidence>> {
+        let by = self.by.as_ref()?;
+        let annotations = self.annotations.as_ref();
+        Some(Arc::new(by.with_annotations(self.how, annotations)))
+    }
 }
 
 impl Core {
@@ -42,7 +68,7 @@ impl Core {
             other => {
                 let holds = self.holds(queue, position, consumer);
                 if holds {
-                    self.settle_held(turn, queue, position, other);
+                    self.settle_held(turn, consumer, (queue, position), other);
                 }
                 holds
             }
@@ -134,23 +160,10 @@ impl Core {
     fn settle_held(
         &mut self,
         turn: &mut Turn<'_>,
-        queue: QueueId,
-        position: Position,
+        consumer: ConsumerId,
+        (queue, position): (QueueId, Position),
         outcome: Outcome,
     ) {
-        let annotated = matches!(
-            outcome,
-            Outcome::Modified {
-                annotations: Some(_),
-                ..
-            }
-        );
-        let requeued = |failed| Requeued {
-            queue,
-            position,
-            failed,
-            annotated,
-        };
         let settled = &mut self.counters.settled;
         match &outcome {
             Outcome::Accepted => {}
@@ -160,18 +173,45 @@ impl Core {
         }
         match outcome {
             Outcome::Accepted => {}
-            Outcome::Released => self.requeue(turn, requeued(false)),
-            Outcome::Rejected { evidence } => self.reject(turn, requeued(true), evidence),
+            Outcome::Released => {
+                let released = Requeued {
+                    queue,
+                    position,
+                    failure: None,
+                    annotated: false,
+                };
+                self.requeue(turn, &released);
+            }
+            Outcome::Rejected { evidence } => self.reject(turn, (queue, position), true, evidence),
             Outcome::Modified {
                 delivery_failed,
                 undeliverable_here,
                 annotations,
             } => {
                 self.annotate(queue, position, annotations.as_ref());
-                if undeliverable_here {
-                    self.reject(turn, requeued(delivery_failed), None);
+                let annotated = annotations.is_some();
+                let how = if undeliverable_here {
+                    How::UndeliverableHere
                 } else {
-                    self.requeue(turn, requeued(delivery_failed));
+                    How::Failed
+                };
+                let by = self.clients.consumers.get(&consumer);
+                let failure = Failure {
+                    how,
+                    by: by.and_then(|consumer| consumer.evidence.clone()),
+                    annotations,
+                };
+                if undeliverable_here {
+                    let evidence = failure.evidence();
+                    self.reject(turn, (queue, position), delivery_failed, evidence);
+                } else {
+                    let modified = Requeued {
+                        queue,
+                        position,
+                        failure: delivery_failed.then_some(&failure),
+                        annotated,
+                    };
+                    self.requeue(turn, &modified);
                 }
             }
         }
@@ -225,13 +265,13 @@ impl Core {
         }
     }
 
-    fn reject(&mut self, turn: &mut Turn<'_>, requeued: Requeued, evidence: Option<Arc<Evidence>>) {
-        let Requeued {
-            queue,
-            position,
-            failed,
-            ..
-        } = requeued;
+    fn reject(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (queue, position): (QueueId, Position),
+        failed: bool,
+        evidence: Option<Arc<Evidence>>,
+    ) {
         let slot = self
             .queues
             .get_mut(&queue)
@@ -257,13 +297,14 @@ impl Core {
 
     /// A held message comes back to its place; or dies, if it failed too often or its time came
     /// meanwhile: `delivery_limit` before `expired`. (`maxlen` comes last: the queue grew.)
-    fn requeue(&mut self, turn: &mut Turn<'_>, requeued: Requeued) {
+    fn requeue(&mut self, turn: &mut Turn<'_>, requeued: &Requeued<'_>) {
         let Requeued {
             queue: id,
             position,
-            failed,
+            failure,
             annotated,
-        } = requeued;
+        } = *requeued;
+        let failed = failure.is_some();
         let Some(queue) = self.queues.get_mut(&id) else {
             return invariant!(broken, "a message comes back to a queue that is there");
         };
@@ -290,6 +331,8 @@ impl Core {
         };
         if let Some(reason) = reason {
             let from = MessageState::Held;
+            // Who failed it does not make it expire.
+            let failure = failure.filter(|_| reason == Reason::DeliveryLimit);
             self.die(
                 turn,
                 Dying {
@@ -297,7 +340,7 @@ impl Core {
                     position,
                     from,
                     reason,
-                    evidence: None,
+                    evidence: failure.and_then(Failure::evidence),
                 },
             );
             return;
@@ -405,7 +448,7 @@ impl Core {
         (id, holder): (QueueId, HolderId),
         mut from: Position,
         mut left: u32,
-        failed: bool,
+        failure: Option<Failure>,
     ) {
         for _ in 0..SLICE {
             let Some(queue) = self.queues.get(&id) else {
@@ -414,15 +457,13 @@ impl Core {
             let Some(position) = queue.messages.held_by(holder, from) else {
                 return invariant!(broken, "a consumer that is gone held as much as it counted");
             };
-            self.requeue(
-                turn,
-                Requeued {
-                    queue: id,
-                    position,
-                    failed,
-                    annotated: false,
-                },
-            );
+            let returned = Requeued {
+                queue: id,
+                position,
+                failure: failure.as_ref(),
+                annotated: false,
+            };
+            self.requeue(turn, &returned);
             turn.budget = turn.budget.saturating_sub(1);
             from = Position(position.0 + 1);
             left -= 1;
@@ -435,7 +476,7 @@ impl Core {
             holder,
             from,
             left,
-            failed,
+            failure,
         });
     }
 }

@@ -1,5 +1,6 @@
 //! Work that follows from a command, done in bounded pieces in the order it arose.
 
+use super::settle::Failure;
 use super::{Core, Turn};
 use crate::base::{HolderId, Millis, Now, Position, QueueId};
 use crate::broker::queue::Waiter;
@@ -49,8 +50,8 @@ pub(super) enum Work {
         from: Position,
         /// How many are left.
         left: u32,
-        /// The deliveries count as failed.
-        failed: bool,
+        /// How they failed, if they count as failed.
+        failure: Option<Failure>,
     },
     /// Go on with [`Core::policy_pass`].
     ApplyPolicies,
@@ -99,9 +100,9 @@ impl Core {
                     holder,
                     from,
                     left,
-                    failed,
+                    failure,
                 } => {
-                    self.requeue_slice(turn, (queue, holder), from, left, failed);
+                    self.requeue_slice(turn, (queue, holder), from, left, failure);
                 }
                 Work::ApplyPolicies => self.apply_policies_slice(turn),
             }

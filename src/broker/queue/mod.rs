@@ -8,6 +8,7 @@ mod column;
 mod consumers;
 mod deferred_free;
 mod disk_refs;
+mod evidence;
 mod messages;
 mod pending;
 mod selecting;
@@ -34,6 +35,7 @@ pub use block::{BLOCK_SHIFT_MAX, BLOCK_SLOTS};
 pub use consumers::Consumers;
 pub use deferred_free::{DeferredFree, Garbage};
 pub use disk_refs::DiskRef;
+use evidence::LastEvidence;
 pub use messages::{Eviction, Messages, next_subqueue, subqueue};
 pub use pending::{AfterPageIn, Pending, PendingSet, Waiter};
 pub use selecting::{Choice, Selecting};
@@ -105,6 +107,8 @@ pub struct Queue {
     pub last_way: Option<Arc<Route>>,
     /// The history its last death gave.
     pub last_death: Recent,
+    /// Evidence of the last death.
+    pub last_evidence: LastEvidence,
     /// Its memory, without what is in it.
     kept: Option<Charge>,
 }
@@ -141,6 +145,7 @@ impl Queue {
             retry_from: None,
             last_way: None,
             last_death: Recent::default(),
+            last_evidence: LastEvidence::default(),
             kept: None,
             arguments,
             settings,

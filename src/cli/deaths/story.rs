@@ -24,8 +24,10 @@ pub(in crate::cli) struct Death {
     exchange: String,
     routing_keys: Vec<String>,
     ttl_ms: Option<u64>,
-    /// What the consumer that rejected said, and who it was.
-    evidence: Option<Value>,
+    /// What the consumer said, who it was, and what sent the message on, as the API tells it.
+    error: Value,
+    by: Value,
+    rule: Option<String>,
     condition: Option<String>,
 }
 
@@ -58,14 +60,13 @@ impl Death {
                 .flatten()
                 .filter_map(|key| key.as_str().map(str::to_owned))
                 .collect(),
-            evidence: entry
-                .get("evidence")
-                .filter(|found| found.is_object())
-                .cloned(),
-            condition: pick(entry, "evidence.condition")
+            condition: pick(entry, "error.condition")
                 .and_then(Value::as_str)
                 .map(str::to_owned),
             ttl_ms: ttl.and_then(|ttl| ttl.as_u64().or_else(|| ttl.as_str()?.parse().ok())),
+            error: entry.get("error").cloned().unwrap_or_default(),
+            by: entry.get("by").cloned().unwrap_or_default(),
+            rule: text("rule"),
         })
     }
 
@@ -81,8 +82,35 @@ impl Death {
             "exchange": self.exchange,
             "routing_keys": self.routing_keys,
             "ttl_ms": self.ttl_ms,
-            "evidence": self.evidence,
+            "error": self.error,
+            "by": self.by,
+            "rule": self.rule,
         })
+    }
+
+    /// What the consumer said, and who it was, a line each.
+    fn evidence(&self) -> Vec<String> {
+        let said = |name: &str| Some(printable(self.error.get(name)?.as_str()?));
+        let quoted = said("description").map(|text| format!("\"{text}\""));
+        let said = [said("condition"), quoted];
+        let said: Vec<_> = said.into_iter().flatten().collect();
+        let names = [
+            ("container", ""),
+            ("link", "link "),
+            ("user", "user "),
+            ("address", "from "),
+        ];
+        let name = |(key, before)| {
+            let name = self.by.get(key)?.as_str()?;
+            Some(format!("{before}{}", printable(name)))
+        };
+        let by: Vec<_> = names.into_iter().filter_map(name).collect();
+        let by = (!by.is_empty()).then(|| format!("by {}", by.join(", ")));
+        let rule = self.rule.as_deref().map(printable);
+        let rule = rule.map(|rule| format!("sent here by {rule}"));
+        let who: Vec<_> = [by, rule].into_iter().flatten().collect();
+        let lines = [said.join(" "), who.join("; ")];
+        lines.into_iter().filter(|line| !line.is_empty()).collect()
     }
 
     fn sentence(&self) -> String {
@@ -107,16 +135,6 @@ impl Death {
         }
         if let Some(ttl_ms) = self.ttl_ms {
             let _ = write!(text, ", with a ttl of {ttl_ms} ms");
-        }
-        if let Some(condition) = &self.condition {
-            let _ = write!(text, ", because of {}", printable(condition));
-        }
-        let said = self
-            .evidence
-            .as_ref()
-            .and_then(|said| said.get("description")?.as_str());
-        if let Some(said) = said.filter(|said| !said.is_empty()) {
-            let _ = write!(text, ": {}", printable(said));
         }
         text
     }
@@ -390,6 +408,9 @@ impl Letter {
                 lines.add(&format!("  {}", folded.sentence()));
             }
             lines.add(&format!("  {}", death.sentence()));
+            for line in death.evidence() {
+                lines.add(&format!("    {line}"));
+            }
         }
         if self.deaths.is_empty() {
             lines.add("  never died");
@@ -502,6 +523,31 @@ mod tests {
     }
 
     #[test]
+    fn what_the_consumer_said_and_who_it_was_stand_below_the_death() {
+        let mut entry = json!({
+            "queue": "q", "reason": "rejected", "count": 1, "exchange": "", "routing_keys": ["q"],
+            "error": {"condition": "app:schema", "description": "no price", "info": null},
+            "by": {"how": "rejected", "container": "billing", "link": "in", "user": "me",
+                   "address": "10.0.3.7:51234"},
+            "rule": "policy DLX",
+        });
+        let [death] = Death::read_all(&json!([entry])).try_into().unwrap();
+        assert_eq!(
+            death.evidence(),
+            [
+                "app:schema \"no price\"",
+                "by billing, link in, user me, from 10.0.3.7:51234; sent here by policy DLX"
+            ]
+        );
+        assert_eq!(death.json()["error"]["condition"], "app:schema");
+        for key in ["error", "by"] {
+            entry.as_object_mut().unwrap().remove(key);
+        }
+        let [death] = Death::read_all(&json!([entry])).try_into().unwrap();
+        assert_eq!(death.evidence(), ["sent here by policy DLX"]);
+    }
+
+    #[test]
     fn deaths_that_were_folded_are_told_behind_the_first_one() {
         let entry = |queue: &str, ms: i64| {
             json!({
@@ -531,8 +577,8 @@ mod tests {
     #[test]
     fn one_death_has_all_that_is_looked_for() {
         let died = |queue: &str, reason: &str, condition: Option<&str>| {
-            json!({"queue": queue, "reason": reason, "evidence": {
-                "condition": condition, "description": "no such item", "user": "u"}})
+            json!({"queue": queue, "reason": reason, "by": {"user": "u"},
+                "error": {"condition": condition, "description": "no such item"}})
         };
         let letter = Letter::read(&json!({"position": 7, "amqp": {"deaths": [
             died("retry", "expired", None),
@@ -554,12 +600,10 @@ mod tests {
         check([Some("expired"), Some("orders"), None], false);
         check([None, None, Some("app:other")], false);
         let story = letter.story(1, "q", 200);
-        assert!(
-            story.contains(", because of app:bad: no such item\n"),
-            "{story}"
-        );
+        let said = "    app:bad \"no such item\"\n    by user u\n";
+        assert!(story.contains(said), "{story}");
         assert_eq!(letter.row("q")["deaths"], 2);
-        assert_eq!(letter.json("q")["deaths"][1]["evidence"]["user"], "u");
+        assert_eq!(letter.json("q")["deaths"][1]["by"]["user"], "u");
         assert_eq!(letter.json("q")["position"], 7);
     }
 

@@ -6,8 +6,8 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
 
 use super::{
-    ByteSize, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType, SaslMechanism,
-    Span, SyncSetting, TlsLoginFrom, UserEntry, UserTagsEntry,
+    ByteSize, DeathEvidence, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType,
+    SaslMechanism, Span, SyncSetting, TlsLoginFrom, UserEntry, UserTagsEntry,
 };
 
 /// Reads and writes these types as text; numbers are taken too where they make sense.
@@ -37,6 +37,7 @@ as_text!(
     UserTagsEntry,
     PermissionEntry,
     QueueType,
+    DeathEvidence,
     LogFormat,
     SyncSetting,
     TlsLoginFrom,

@@ -41,6 +41,17 @@ words!(
     }
 );
 words!(
+    /// How much of the evidence of deaths receivers get that do not say.
+    DeathEvidence {
+        /// None of it, as RabbitMQ.
+        None = "none",
+        /// Condition and description of the latest death.
+        Error = "error",
+        /// Also who caused it, and the error of each entry.
+        Full = "full"
+    }
+);
+words!(
     /// How log lines look.
     LogFormat {
         /// One line of text per event.

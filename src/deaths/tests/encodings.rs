@@ -6,14 +6,18 @@ use rstest::rstest;
 use super::{death, entries, history};
 use crate::base::Name;
 use crate::deaths::{
-    ANNOTATIONS, AnnotationError, Death, Encoding, Evidence, History, HistoryError, Reason,
-    decode_deaths, fuzz_deaths,
+    ANNOTATIONS, AnnotationError, Death, DeathsView, Encoding, Evidence, EvidenceLevel, History,
+    HistoryError, How, Reason, Viewer, decode_deaths, fuzz_deaths,
 };
 use crate::wire::{Pairs, Value, decode_value};
 
 fn written(history: &History, encoding: Encoding) -> Vec<u8> {
     let mut out = Vec::new();
-    history.write_annotations(encoding, &mut out);
+    let view = DeathsView {
+        encoding,
+        ..DeathsView::default()
+    };
+    history.write_annotations(view, &mut out);
     out
 }
 
@@ -100,7 +104,14 @@ fn without_encoding_only_the_entries_are_left_out() {
         let skipped = usize::from(encoding == Encoding::None);
         // The eighth is there when something is folded.
         assert_eq!(names, ANNOTATIONS[skipped..7]);
-        assert_eq!(history.annotation_count(encoding), names.len());
+        let view = DeathsView {
+            encoding,
+            ..DeathsView::default()
+        };
+        assert_eq!(
+            history.write_annotations(view, &mut Vec::new()),
+            names.len()
+        );
     }
 }
 
@@ -150,7 +161,7 @@ fn with_evidence() -> History {
         container: Some("c".into()),
         link: None,
         user: Some(Name::from("guest")),
-        how: Some("rejected".into()),
+        how: Some(How::Rejected),
         address: None,
         rule: Some("policy p".into()),
         ..Evidence::default()
@@ -162,6 +173,86 @@ fn with_evidence() -> History {
         ..rejected
     };
     history(&[death("b", Reason::Maxlen, 7), rejected])
+}
+
+/// All annotations with what they say, as text.
+fn shown(history: &History, evidence: EvidenceLevel, viewer: Viewer<'_>) -> Vec<(String, Value)> {
+    let mut out = Vec::new();
+    let view = DeathsView {
+        encoding: Encoding::List,
+        evidence,
+        viewer,
+    };
+    let count = history.write_annotations(view, &mut out);
+    let pairs = Pairs::bare(&out, u32::MAX).map_while(Result::ok);
+    let pairs: Vec<_> = pairs
+        .map(|pair| {
+            let value = decode_value(pair.value).unwrap().0;
+            (pair.symbol_key().unwrap().to_owned(), value)
+        })
+        .collect();
+    assert_eq!(pairs.len(), count);
+    pairs
+}
+
+fn find<'a>(pairs: &'a [(String, Value)], name: &str) -> Option<&'a Value> {
+    let mut pairs = pairs.iter();
+    pairs.find(|(key, _)| key == name).map(|(_, value)| value)
+}
+
+#[test]
+fn a_receiver_gets_the_error_of_the_latest_death_unless_it_wants_none() {
+    let history = with_evidence();
+    let error = shown(&history, EvidenceLevel::Error, Viewer::Monitor);
+    let none = shown(&history, EvidenceLevel::None, Viewer::Monitor);
+    assert_eq!(error[..7], none[..]);
+    let condition = ("x-opt-last-death-condition", Value::symbol("app:poison"));
+    let description = (
+        "x-opt-last-death-description",
+        Value::string("cannot \u{e9}"),
+    );
+    for ((key, value), (name, expected)) in error[7..].iter().zip([&condition, &description]) {
+        assert_eq!((&**key, value), (*name, expected));
+        // A headers exchange sees the same, whatever receivers want.
+        assert_eq!(history.annotation(name).as_ref(), Some(expected));
+    }
+    assert_eq!(error.len(), 9);
+}
+
+#[test]
+fn an_error_does_not_outlive_the_next_death() {
+    let again = History::record(Some(&with_evidence()), &death("c", Reason::Expired, 9)).unwrap();
+    assert_eq!(shown(&again, EvidenceLevel::Full, Viewer::Monitor).len(), 7);
+    assert_eq!(again.annotation("x-opt-last-death-condition"), None);
+}
+
+#[test]
+fn full_evidence_stands_behind_the_keys_of_an_entry_and_names_users_to_whom_it_may() {
+    let history = with_evidence();
+    for (viewer, names_user) in [
+        (Viewer::Monitor, true),
+        (Viewer::User("guest"), true),
+        (Viewer::User("other"), false),
+        (Viewer::Nobody, false),
+    ] {
+        let full = shown(&history, EvidenceLevel::Full, viewer);
+        let by = find(&full, "x-opt-last-death-by").unwrap();
+        assert_eq!(by.get("how"), Some(&Value::symbol("rejected")));
+        assert_eq!(by.get("container"), Some(&Value::string("c")));
+        assert_eq!(by.get("link"), None);
+        assert_eq!(by.get("user").is_some(), names_user, "{viewer:?}");
+        let entries = find(&full, "x-opt-deaths").unwrap().as_elements().unwrap();
+        let Value::Map(pairs) = &entries[0] else {
+            panic!("no map: {entries:?}");
+        };
+        let keys: Vec<_> = pairs.iter().filter_map(|(key, _)| key.as_str()).collect();
+        let expected = "ttl queue reason count first-time last-time exchange routing-keys \
+            error-condition error-description error-info by";
+        assert_eq!(keys, expected.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(entries[0].get("error-info"), Some(&Value::Map(Vec::new())));
+        assert_eq!(entries[0].get("by"), Some(by));
+        assert_eq!(entries[1].get("by"), None);
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn info(pairs: usize, length: usize) -> Bytes {
 
 fn consumer() -> Evidence {
     let long = Name::from("c".repeat(1_000).as_str());
-    Evidence::of_consumer(&long, &"l".repeat(1_000), Some(&long))
+    Evidence::of_consumer(&long, &"l".repeat(1_000), Some(&long), None)
 }
 
 /// All that may be said of one death.

@@ -11,7 +11,8 @@ use crate::base::limits::{
 };
 use crate::base::{Name, Timestamp};
 use crate::deaths::{
-    Death, Encoding, Folded, History, HistoryError, HistoryFull, Reason, decode_deaths, fuzz_deaths,
+    Death, DeathsView, Encoding, Folded, History, HistoryError, HistoryFull, Reason, decode_deaths,
+    fuzz_deaths,
 };
 use crate::wire::{Pairs, Value, decode_value, write_binary, write_ulong};
 
@@ -42,7 +43,11 @@ fn stored(history: &History) -> Vec<u8> {
 
 fn written(history: &History, encoding: Encoding) -> Vec<u8> {
     let mut written = Vec::new();
-    history.write_annotations(encoding, &mut written);
+    let view = DeathsView {
+        encoding,
+        ..DeathsView::default()
+    };
+    history.write_annotations(view, &mut written);
     written
 }
 
@@ -280,7 +285,14 @@ fn annotation_tells_what_is_folded_whatever_the_encoding_of_the_entries() {
         let written = written(&history, encoding);
         let pairs = Pairs::bare(&written, u32::MAX).map_while(Result::ok);
         let pairs: Vec<_> = pairs.collect();
-        assert_eq!(pairs.len(), history.annotation_count(encoding));
+        let view = DeathsView {
+            encoding,
+            ..DeathsView::default()
+        };
+        assert_eq!(
+            pairs.len(),
+            history.write_annotations(view, &mut Vec::new())
+        );
         let last = pairs.last().unwrap();
         assert_eq!(last.symbol_key(), Some("x-opt-deaths-folded"));
         let value = decode_value(last.value).unwrap().0;
@@ -302,7 +314,8 @@ fn annotation_tells_what_is_folded_whatever_the_encoding_of_the_entries() {
 fn without_folded_entries_there_is_no_annotation_about_them() {
     let history = history(&expired_once_each(3));
     assert_eq!(history.annotation("x-opt-deaths-folded"), None);
-    assert_eq!(history.annotation_count(Encoding::Array), 7);
+    let pairs = history.write_annotations(DeathsView::default(), &mut Vec::new());
+    assert_eq!(pairs, 7);
 }
 
 fn with_folded() -> History {

@@ -1,9 +1,10 @@
 //! What a link may be. [AMQP 2.6.3]
 
+use super::super::terminus::death_evidence;
 use super::support::{Scene, message, receiver, section, sender};
 use crate::base::{ConnectionId, Name, limits};
 use crate::broker::{Command, QueueCommand};
-use crate::deaths::Encoding;
+use crate::deaths::{Encoding, EvidenceLevel};
 use crate::link::Event;
 use crate::wire::performative::{Attach, DistributionMode, Symbol, Value, fields};
 
@@ -143,6 +144,33 @@ fn deaths_encoding_is_an_attach_property() {
             ..receiver("r", "/queues/q")
         };
         assert_eq!(super::super::terminus::deaths_encoding(&attach), Ok(expect));
+    }
+}
+
+#[test]
+fn how_much_evidence_a_receiver_gets_is_an_attach_property() {
+    let with = |value: Option<Value>| Attach {
+        properties: value.map(|value| fields([("x-opt-death-evidence", value)])),
+        ..receiver("r", "/queues/q")
+    };
+    for level in EvidenceLevel::ALL {
+        for value in [
+            Value::String(level.as_str().to_owned()),
+            Value::symbol(level.as_str()),
+        ] {
+            let attach = with(Some(value));
+            assert_eq!(death_evidence(&attach, EvidenceLevel::None), Ok(level));
+        }
+        for attach in [with(None), with(Some(Value::Null))] {
+            assert_eq!(death_evidence(&attach, level), Ok(level));
+        }
+    }
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[]);
+    for value in [Value::String("some".to_owned()), Value::Bool(true)] {
+        let attach = with(Some(value));
+        check(&mut scene, client, "evidence", attach, "amqp:invalid-field");
     }
 }
 

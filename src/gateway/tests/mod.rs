@@ -3,6 +3,7 @@
 mod attach;
 mod consume;
 mod dynamic;
+mod evidence;
 mod presettled;
 mod publish;
 mod rights;

@@ -12,6 +12,7 @@ use crate::access::{
 use crate::base::{ConnectionId, Lsn, Millis, Name, Now, Seed, Timestamp};
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec};
 use crate::broker::{Command, Core, CoreOptions, Effects, QueueCommand, Reply, TopologyCommand};
+use crate::deaths::EvidenceLevel;
 use crate::gateway::{Bodies, Environment, Gateway, GatewayOptions};
 use crate::link::{
     ClientOptions, ClientSasl, Connection, Event, Identity, LinkHandle, LinkOptions, Sending,
@@ -179,6 +180,7 @@ pub(super) fn options() -> GatewayOptions {
         },
         secret: Secret([9; SECRET_BYTES]),
         message_bytes_max: 1 << 24,
+        death_evidence: EvidenceLevel::default(),
         key_rule: KeyRule::Specification,
         auto_create: vec!["auto.#".to_owned()],
         temporary_prefix: "amq.gen-".to_owned(),

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::access::{Credentials, Tag, User};
 use crate::base::Name;
+use crate::deaths::Viewer;
 
 use super::failure::Failure;
 
@@ -74,6 +75,15 @@ impl Identity {
     /// Whether it may do everything.
     pub fn is_administrator(&self) -> bool {
         self.has(&[Tag::Administrator])
+    }
+
+    /// Whose names it may see in the deaths of messages.
+    pub fn viewer(&self) -> Viewer<'_> {
+        if self.is_monitor() {
+            Viewer::Monitor
+        } else {
+            Viewer::User(&self.name)
+        }
     }
 
     /// Whether it sees what belongs to others.

@@ -110,6 +110,7 @@ impl Setting {
             exclusive: false,
             passing: false,
             selector: None,
+            evidence: None,
         }));
         self.apply(Command::ConsumerFlow {
             consumer: CONSUMER,

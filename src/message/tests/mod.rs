@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use super::{DeliveryView, KeyRule, Merging, Message, Route};
 use crate::base::{Name, Timestamp};
-use crate::deaths::{Death, Encoding, History, Reason};
+use crate::deaths::{Death, DeathsView, History, Reason};
 
 /// Bytes from hexadecimal digits; blanks separate.
 fn bytes(text: &str) -> Bytes {
@@ -73,7 +73,7 @@ fn view<'a>(
         delivery_count: message.carried_delivery_count() + failures,
         failures,
         acquired,
-        encoding: Encoding::Array,
+        deaths: DeathsView::default(),
     }
 }
 

@@ -17,6 +17,7 @@ use crate::base::limits::ROUTED_QUEUES_MAX;
 use crate::base::{Name, Position};
 use crate::broker::queue::MessageState;
 use crate::broker::{Error, ObjectKind, Outcome, PublishOutcome};
+use crate::deaths::Viewer;
 use crate::filter::Selector;
 use crate::management::http::json::message::{self, PayloadEncoding, Showing, Shown};
 use crate::management::http::{Failure, Fields, Publication, Query};
@@ -229,6 +230,7 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Reply, Failure> {
     let left = left.map_err(failed)?;
     let taken = Arc::new(taken);
     let (deliveries, store) = (Arc::clone(&taken), call.shared.node.store.clone());
+    let identity = call.identity.clone();
     let mut answer = Answer::new(call.shared.node.alarms.connections());
     // Before they are settled: what cannot be read is not lost.
     let messages = aside(move || {
@@ -244,6 +246,7 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Reply, Failure> {
                 failures: delivery.failures,
                 acquired: delivery.acquired,
                 redelivered: delivery.acquired > 0,
+                viewer: identity.viewer(),
             };
             let mut json = message::message(&shown, showing);
             if let Value::Object(fields) = &mut json {
@@ -302,7 +305,7 @@ pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
     })?;
     let name = readable_queue(call)?;
     let vhost = call.vhost()?;
-    let store = call.shared.node.store.clone();
+    let (store, identity) = (call.shared.node.store.clone(), call.identity.clone());
     let mut answer = Answer::new(call.shared.node.alarms.connections());
     aside(move || {
         let (mut items, mut looked_at, mut bytes) = (0, 0, 0);
@@ -329,7 +332,11 @@ pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
                 if items > 0 {
                     answer.write(&",")?;
                 }
-                answer.write(&shown(store.as_deref(), seen, showing)?)?;
+                answer.write(&shown(
+                    store.as_deref(),
+                    seen,
+                    (showing, identity.viewer()),
+                )?)?;
                 items += 1;
                 if bytes >= BROWSE_BYTES_MAX {
                     next = Some(Position(seen.position.0 + 1));
@@ -344,7 +351,11 @@ pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
     .await
 }
 
-fn shown(store: Option<&Store>, seen: &ShownMessage, showing: Showing) -> Result<Value, Failure> {
+fn shown(
+    store: Option<&Store>,
+    seen: &ShownMessage,
+    (showing, viewer): (Showing, Viewer<'_>),
+) -> Result<Value, Failure> {
     let message = whole(store, &seen.message)?;
     let shown = Shown {
         message: &message,
@@ -353,6 +364,7 @@ fn shown(store: Option<&Store>, seen: &ShownMessage, showing: Showing) -> Result
         failures: seen.failures,
         acquired: seen.acquired,
         redelivered: seen.acquired > 0,
+        viewer,
     };
     let mut json = message::message(&shown, showing);
     if let Value::Object(fields) = &mut json {

@@ -123,6 +123,7 @@ impl Visitor {
             exclusive: false,
             passing: true,
             selector: None,
+            evidence: None,
         }))?;
         self.apply(Command::ConsumerFlow {
             consumer,

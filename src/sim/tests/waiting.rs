@@ -161,6 +161,7 @@ impl Client {
             exclusive: false,
             passing: false,
             selector: None,
+            evidence: None,
         }));
         let mut deliveries = self.apply(Command::ConsumerFlow {
             consumer,

@@ -119,6 +119,7 @@ impl World {
             exclusive,
             passing: false,
             selector: None,
+            evidence: None,
         }));
         let Reply::Consuming { queue, .. } = reply else {
             return;

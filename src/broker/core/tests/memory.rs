@@ -171,7 +171,7 @@ fn evidence_that_many_dead_letters_share_counts_once() {
             ("x-dead-letter-routing-key", text("dead")),
         ],
     );
-    let consumer = Evidence::of_consumer(&Name::from("c"), "l", None);
+    let consumer = Evidence::of_consumer(&Name::from("c"), "l", None, None);
     let said = "x".repeat(100_000);
     let evidence = Arc::new(consumer.with_error("app:bad", Some(&said), None));
     for _ in 0..500 {

@@ -3,6 +3,7 @@
 mod assignment;
 mod dead_letters;
 mod durability;
+mod evidence;
 mod histories;
 mod lifecycle;
 mod limits;

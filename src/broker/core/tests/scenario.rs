@@ -254,6 +254,7 @@ impl Scenario {
             exclusive: false,
             passing: false,
             selector: None,
+            evidence: None,
         };
         adjust(&mut consume);
         self.apply(Command::Consume(consume))

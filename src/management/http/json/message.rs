@@ -9,9 +9,11 @@ use serde_json::{Map, Value as Json, json};
 
 use super::put;
 use super::value::to_json;
-use crate::deaths::{Encoding, Evidence, Folded, History, Reason};
+use crate::deaths::{DeathsView, Entry, Evidence, Folded, History, How, Reason, Viewer};
 use crate::message::{DeliveryView, Message, Route};
-use crate::wire::{Reader, Section, SectionIndex, SectionKind, Value, first_section, walk};
+use crate::wire::{
+    Reader, Section, SectionIndex, SectionKind, Value, decode_value, first_section, walk,
+};
 
 /// How a payload is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +48,8 @@ pub struct Shown<'a> {
     pub acquired: u32,
     /// It was with a consumer before.
     pub redelivered: bool,
+    /// Who looks.
+    pub viewer: Viewer<'a>,
 }
 
 /// The fields of the properties section, as RabbitMQ's API names those that it shows and as the
@@ -80,7 +84,8 @@ pub fn message(shown: &Shown<'_>, showing: Showing) -> Json {
             delivery_count: shown.delivery_count,
             failures: shown.failures,
             acquired: shown.acquired,
-            encoding: Encoding::Array,
+            // Who and why stands in `deaths`.
+            deaths: DeathsView::default(),
         },
         &mut encoded,
     );
@@ -300,36 +305,68 @@ fn deaths_folded(folded: &Folded) -> Json {
 }
 
 /// The history, newest first: times in milliseconds since 1970.
-fn deaths(history: &History) -> Json {
-    let entries = history.entries().iter().map(|entry| {
-        json!({
-            "queue": &*entry.queue,
-            "reason": entry.reason.as_str(),
-            "count": entry.count,
-            "first_time": entry.first_time.0,
-            "last_time": entry.last_time.0,
-            "exchange": &*entry.exchange,
-            "routing_keys": keys(&entry.routing_keys),
-            "ttl": entry.ttl,
-            "evidence": entry.evidence.as_deref().map(evidence),
-        })
-    });
-    entries.collect()
+fn deaths(history: &History, viewer: Viewer<'_>) -> Json {
+    let entries = history.entries().iter();
+    entries.map(|entry| death(entry, viewer)).collect()
 }
 
-/// What the consumer said that rejected, and who it was.
-fn evidence(evidence: &Evidence) -> Json {
-    let text = |name: &Option<crate::base::Name>| name.as_ref().map(ToString::to_string);
-    let info = evidence.info.as_ref();
-    let info = info.and_then(|info| Reader::starting_at(info, 0).value().ok());
-    json!({
-        "condition": text(&evidence.condition),
-        "description": text(&evidence.description),
-        "info": info.as_ref().map(to_json),
-        "user": text(&evidence.user),
-        "container": text(&evidence.container),
-        "link": text(&evidence.link),
-    })
+fn death(entry: &Entry, viewer: Viewer<'_>) -> Json {
+    let mut json = json!({
+        "queue": &*entry.queue,
+        "reason": entry.reason.as_str(),
+        "count": entry.count,
+        "first_time": entry.first_time.0,
+        "last_time": entry.last_time.0,
+        "exchange": &*entry.exchange,
+        "routing_keys": keys(&entry.routing_keys),
+        "ttl": entry.ttl,
+    });
+    if let Some(evidence) = &entry.evidence {
+        if let Some(error) = error(evidence) {
+            put(&mut json, "error", error);
+        }
+        if let Some(how) = evidence.how {
+            put(&mut json, "by", by(evidence, how, viewer));
+        }
+        if let Some(rule) = &evidence.rule {
+            put(&mut json, "rule", json!(&**rule));
+        }
+    }
+    json
+}
+
+/// What the consumer said.
+fn error(evidence: &Evidence) -> Option<Json> {
+    let Evidence {
+        condition,
+        description,
+        info,
+        ..
+    } = evidence;
+    if condition.is_none() && description.is_none() {
+        return None;
+    }
+    let info = info.as_ref().and_then(|info| decode_value(info).ok());
+    let info = info.map_or(Json::Null, |(info, _)| to_json(&info));
+    Some(json!({
+        "condition": condition.as_deref(),
+        "description": description.as_deref(),
+        "info": info,
+    }))
+}
+
+/// Who caused it: names of users and addresses only for those who may see them.
+fn by(evidence: &Evidence, how: How, viewer: Viewer<'_>) -> Json {
+    let mut by = json!({
+        "how": how.as_str(),
+        "container": evidence.container.as_deref(),
+        "link": evidence.link.as_deref(),
+    });
+    if viewer.may_see(evidence) {
+        put(&mut by, "user", json!(evidence.user.as_deref()));
+        put(&mut by, "address", json!(evidence.address.as_deref()));
+    }
+    by
 }
 
 fn keys(keys: &[crate::base::Name]) -> Json {
@@ -373,7 +410,7 @@ fn amqp(shown: &Shown<'_>, sections: &Sections<'_>, body: &Body) -> Json {
         "application_properties": sections.object(sections.index.application_properties),
         "footer": sections.object(sections.index.footer),
         "body": body.json(),
-        "deaths": history.map_or_else(|| json!([]), |history| deaths(history)),
+        "deaths": history.map_or_else(|| json!([]), |history| deaths(history, shown.viewer)),
     });
     if let Some(folded) = history.and_then(|history| history.folded()) {
         put(&mut json, "deaths_folded", deaths_folded(folded));

@@ -13,6 +13,7 @@ use crate::base::locks::RankedMutex;
 use crate::base::{Lsn, Millis, Name, Now, Position, Seed, Timestamp};
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec};
 use crate::broker::{Command, Core, CoreOptions, PageIn, Reply, Wanted};
+use crate::deaths::EvidenceLevel;
 use crate::gateway::{Bodies, Environment, GatewayOptions};
 use crate::link::{Identity, LinkOptions};
 use crate::message::KeyRule;
@@ -189,6 +190,7 @@ fn gateway_options(shape: MachineShape) -> GatewayOptions {
         },
         secret: Secret([9; SECRET_BYTES]),
         message_bytes_max: shape.message_bytes_max(),
+        death_evidence: EvidenceLevel::default(),
         key_rule: KeyRule::Specification,
         auto_create: Vec::new(),
         temporary_prefix: "amq.gen-".to_owned(),

@@ -1,0 +1,69 @@
+//! The evidence of a queue's deaths: what the consumer gave, and the rule that sent the message on.
+
+use std::sync::Arc;
+
+use crate::broker::policy::Rule;
+use crate::deaths::Evidence;
+
+/// The evidence of the last death: those that a consumer rejects alike, and those that expire, share
+/// it.
+#[derive(Debug, Default)]
+pub struct LastEvidence(Option<Box<Last>>);
+
+#[derive(Debug)]
+struct Last {
+    given: Option<Arc<Evidence>>,
+    rule: Rule,
+    evidence: Arc<Evidence>,
+}
+
+impl LastEvidence {
+    /// What was given of a death, with what named the dead-letter exchange.
+    pub fn with_rule(&mut self, given: Option<Arc<Evidence>>, rule: &Rule) -> Arc<Evidence> {
+        let is_given = |last: &Last| match (&last.given, &given) {
+            (Some(last), Some(given)) => Arc::ptr_eq(last, given),
+            (None, None) => true,
+            _ => false,
+        };
+        if let Some(last) = &self.0
+            && is_given(last)
+            && last.rule == *rule
+        {
+            return Arc::clone(&last.evidence);
+        }
+        let evidence = Arc::new(Evidence::with_rule(given.as_deref(), rule.words()));
+        self.0 = Some(Box::new(Last {
+            given,
+            rule: rule.clone(),
+            evidence: Arc::clone(&evidence),
+        }));
+        evidence
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Name;
+    use crate::deaths::How;
+
+    #[test]
+    fn deaths_of_one_disposition_share_their_evidence_and_others_do_not() {
+        let mut last = LastEvidence::default();
+        let given = Arc::new(Evidence {
+            how: Some(How::Rejected),
+            ..Evidence::default()
+        });
+        let policy = Rule::Policy(Name::from("DLX"));
+        let first = last.with_rule(Some(Arc::clone(&given)), &policy);
+        assert_eq!(first.rule.as_deref(), Some("policy DLX"));
+        assert_eq!(first.how, Some(How::Rejected));
+        let again = last.with_rule(Some(Arc::clone(&given)), &policy);
+        assert!(Arc::ptr_eq(&first, &again));
+        let other_rule = last.with_rule(Some(given), &Rule::Argument);
+        assert_eq!(other_rule.rule.as_deref(), Some("argument"));
+        let nobody = last.with_rule(None, &Rule::OperatorPolicy(Name::from("all")));
+        assert_eq!(nobody.rule.as_deref(), Some("operator-policy all"));
+        assert_eq!(nobody.how, None);
+    }
+}
