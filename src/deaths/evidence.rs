@@ -175,8 +175,8 @@ impl Evidence {
     }
 
     /// What was given of a death, if anything, and what sent the message on, cut as names are.
-    pub fn with_rule(given: Option<&Self>, rule: Name) -> Self {
-        let rule = Some(cut_name(&rule));
+    pub fn with_rule(given: Option<&Self>, rule: &Name) -> Self {
+        let rule = Some(cut_name(rule));
         Self {
             rule,
             ..given.cloned().unwrap_or_default()

@@ -31,7 +31,7 @@ impl LastEvidence {
         {
             return Arc::clone(&last.evidence);
         }
-        let evidence = Arc::new(Evidence::with_rule(given.as_deref(), rule.words()));
+        let evidence = Arc::new(Evidence::with_rule(given.as_deref(), &rule.words()));
         self.0 = Some(Box::new(Last {
             given,
             rule: rule.clone(),

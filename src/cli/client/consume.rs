@@ -10,7 +10,7 @@ use fe2o3_amqp::Receiver;
 use fe2o3_amqp::link::RecvError;
 use fe2o3_amqp::link::delivery::DeliveryInfo;
 use fe2o3_amqp::link::receiver::CreditMode;
-use fe2o3_amqp::types::definitions::Fields;
+use fe2o3_amqp::types::definitions::{self, ErrorCondition, Fields};
 use fe2o3_amqp::types::messaging::{Body, Message, MessageId, Modified};
 use fe2o3_amqp::types::primitives::{Symbol, Timestamp, Value};
 use serde_json::{Map, Value as Json, json};
@@ -25,7 +25,7 @@ use crate::cli::output::{Output, print, printable};
 /// Command lines that show it.
 pub(super) const EXAMPLES: &[&str] = &[
     "consume orders --count 1",
-    "consume orders --outcome reject",
+    "consume orders --outcome reject --condition app:schema --description 'no price'",
     "consume orders.dlq --outcome release --count 20 --format json",
     "consume --url amqp://broker.example --address q1 --quiet > bodies",
 ];
@@ -54,6 +54,12 @@ pub(super) struct Consume {
     /// What becomes of each message
     #[arg(short = 'o', long, value_enum, default_value = "accept")]
     outcome: Outcome,
+    /// With --outcome reject: what is wrong with the message, such as app:schema
+    #[arg(long, value_name = "SYMBOL")]
+    condition: Option<String>,
+    /// With --condition: the same for people
+    #[arg(long, value_name = "TEXT", requires = "condition")]
+    description: Option<String>,
     /// With --outcome modify: it failed here, which counts towards a delivery limit
     #[arg(long)]
     failed: bool,
@@ -101,6 +107,9 @@ struct ReceivedMessage {
 /// Runs it.
 pub(super) async fn run(task: Consume, settings: Settings, out: Output) -> Result<(), Failure> {
     let address = task.from.address()?;
+    if task.condition.is_some() && !matches!(task.outcome, Outcome::Reject) {
+        return Err(Failure::usage("--condition goes with --outcome reject"));
+    }
     let wait = Duration::try_from_secs_f64(task.wait)
         .map_err(|_| Failure::usage("--wait takes a number of seconds"))?;
     let mut peer = ClientConnection::connect(&settings, task.login).await?;
@@ -198,10 +207,23 @@ async fn attach(peer: &mut ClientConnection, address: &str) -> Result<Receiver, 
         .map_err(|error| refused(address, &receiver_attach(&error)))
 }
 
+impl Consume {
+    /// What is said of a message that is rejected.
+    fn error(&self) -> Option<definitions::Error> {
+        let condition = self.condition.as_deref()?;
+        let condition = ErrorCondition::Custom(Symbol::from(condition));
+        Some(definitions::Error::new(
+            condition,
+            self.description.clone(),
+            None,
+        ))
+    }
+}
+
 async fn settle(task: &Consume, receiver: &Receiver, info: DeliveryInfo) -> Result<(), Failure> {
     let settled = match task.outcome {
         Outcome::Accept => receiver.accept(info).await,
-        Outcome::Reject => receiver.reject(info, None).await,
+        Outcome::Reject => receiver.reject(info, task.error()).await,
         Outcome::Release => receiver.release(info).await,
         Outcome::Modify => {
             let modified = Modified {
