@@ -212,6 +212,7 @@ impl Bench {
                 exclusive: false,
                 passing: false,
                 selector: None,
+                evidence: None,
             }));
             bench.apply(Command::ConsumerFlow {
                 consumer,

@@ -282,16 +282,7 @@ pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
         query.get("encoding").or(Some("auto")),
         number(query, "truncate")?,
     )?;
-    let state = match query.get("state").unwrap_or("ready") {
-        "ready" => MessageState::Ready,
-        "unacknowledged" => MessageState::Held,
-        "dead_pending" => MessageState::Dying,
-        _ => {
-            return Err(Failure::bad_request(
-                "the parameter 'state' must be one of ready, unacknowledged, dead_pending",
-            ));
-        }
-    };
+    let state = wanted_state(query)?;
     let unsigned = |name, default| -> Result<u64, Failure> {
         let number = number(query, name)?.map(u64::try_from).transpose();
         let negative = |_| Failure::bad_request(format!("the parameter '{name}' is negative"));
@@ -349,6 +340,18 @@ pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
         Ok(Reply::Roomy(answer))
     })
     .await
+}
+
+/// Which messages a look shows.
+fn wanted_state(query: &Query) -> Result<MessageState, Failure> {
+    match query.get("state").unwrap_or("ready") {
+        "ready" => Ok(MessageState::Ready),
+        "unacknowledged" => Ok(MessageState::Held),
+        "dead_pending" => Ok(MessageState::Dying),
+        _ => Err(Failure::bad_request(
+            "the parameter 'state' must be one of ready, unacknowledged, dead_pending",
+        )),
+    }
 }
 
 fn shown(
