@@ -291,6 +291,7 @@ fn core() -> Core {
             exclusive: false,
             passing: false,
             selector: None,
+            evidence: None,
         }),
         Command::ConsumerFlow {
             consumer: CONSUMER,
