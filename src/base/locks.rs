@@ -146,6 +146,16 @@ mod held {
             Self(PhantomData)
         }
 
+        /// Somebody is about to be woken: not by who holds this.
+        #[cfg_attr(debug_assertions, track_caller)]
+        pub(super) fn refuse() {
+            assert!(
+                HELD.get() >> R::ORDER & 1 == 0,
+                "somebody is woken while the lock {} is held",
+                R::NAME
+            );
+        }
+
         /// The lock is about to be waited at: no other one is held meanwhile.
         #[cfg_attr(debug_assertions, track_caller)]
         pub(super) fn wait(_: &Self) {
@@ -175,6 +185,17 @@ impl<R: Rank> Held<R> {
 
     #[inline]
     const fn wait(_: &Self) {}
+
+    #[inline]
+    const fn refuse() {}
+}
+
+/// Debug builds check that this thread holds no lock of this rank. Who is woken may run at once, and wait for
+/// what is held.
+#[inline]
+#[cfg_attr(debug_assertions, track_caller)]
+pub fn before_waking<R: Rank>() {
+    Held::<R>::refuse();
 }
 
 /// A mutex with a place in the order of locks.
@@ -456,6 +477,18 @@ mod tests {
     }
 
     /// What one thread holds is nothing to another.
+    #[test]
+    #[cfg(debug_assertions)]
+    fn nobody_is_woken_by_who_holds_a_lock_that_they_may_want() {
+        let core = Core::new(1);
+        before_waking::<rank::Core>();
+        let guard = core.lock();
+        assert!(panics(before_waking::<rank::Core>));
+        before_waking::<rank::Outbox>();
+        drop(guard);
+        before_waking::<rank::Core>();
+    }
+
     #[test]
     fn a_thread_knows_only_its_own_locks() {
         let (core, outbox) = (Core::new(1), Outbox::new(2));

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
 
-use crate::base::locks::{RankedMutex, rank};
+use crate::base::locks::{RankedMutex, before_waking, rank};
 
 /// Wakes one task, and remembers it while that does not wait.
 #[derive(Debug, Default)]
@@ -20,6 +20,7 @@ struct Inner {
 impl Signal {
     /// Wakes who waits, or who waits next.
     pub(crate) fn wake(&self) {
+        before_waking::<rank::Core>();
         let waker = {
             let mut inner = self.inner.lock();
             inner.woken = true;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::base::Lsn;
-use crate::base::locks::{RankedCondvar, RankedMutex, rank};
+use crate::base::locks::{RankedCondvar, RankedMutex, before_waking, rank};
 use crate::store::Wake;
 
 /// Wakes the thread that writes the journal; called by whoever appends a record or waits for one.
@@ -29,6 +29,7 @@ struct WakeState {
 impl JournalWaker {
     /// Something waits to be written, or somebody waits until an LSN is durable.
     pub(crate) fn wake(&self, wake: Wake, awaited: Lsn) {
+        before_waking::<rank::Core>();
         let mut state = self.state.lock();
         if wake == Wake::No && awaited <= state.awaited {
             return;

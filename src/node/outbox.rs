@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker};
 
-use crate::base::locks::{RankedMutex, rank};
+use crate::base::locks::{RankedMutex, before_waking, rank};
 use crate::broker::Effect;
 
 /// The effects for one connection, in the order of the core, and signals to its task. The task
@@ -36,6 +36,7 @@ impl Outbox {
 
     /// Makes the task look again.
     pub(crate) fn wake(&self) {
+        before_waking::<rank::Core>();
         let waker = {
             let mut inner = self.inner.lock();
             inner.woken = true;

@@ -74,7 +74,7 @@ pub(crate) struct Pager<D: Disk> {
     /// Blocks that are to be read back.
     pub(crate) loads: Jobs<(Name, PageIn)>,
     /// What is to leave.
-    pub(crate) evictions: Jobs<EvictionJob>,
+    pub(crate) evictions: Arc<Jobs<EvictionJob>>,
     /// Nothing is spilled before this, after that failed.
     spill_again_ns: AtomicU64,
 }
@@ -92,6 +92,8 @@ pub(crate) struct MemoryWakes {
     publishers: Vec<Arc<Outbox>>,
     /// The task that sleeps until messages take more.
     grown: Option<Arc<Signal>>,
+    /// The thread that has messages leave, for a look.
+    look: Option<Arc<Jobs<EvictionJob>>>,
 }
 
 impl MemoryWakes {
@@ -104,7 +106,21 @@ impl MemoryWakes {
         if let Some(grown) = self.grown {
             grown.wake();
         }
+        if let Some(evictions) = self.look {
+            evictions.push([EvictionJob::Look]);
+        }
     }
+}
+
+/// What a batch asks of the threads that read and write messages.
+#[derive(Debug, Default)]
+pub(crate) struct PagingWants {
+    /// Blocks to read back.
+    pub(crate) loads: Vec<PageIn>,
+    /// Blocks to write.
+    pub(crate) spills: Vec<Spill>,
+    /// Pieces to let go.
+    pub(crate) unspills: Vec<Lsn>,
 }
 
 /// Something for the thread that lets messages leave.
@@ -135,7 +151,7 @@ impl<D: Disk> Pager<D> {
             has_spilled: AtomicBool::new(false),
             loads: Jobs::default(),
             spill_again_ns: AtomicU64::new(0),
-            evictions: Jobs::default(),
+            evictions: Arc::default(),
         }
     }
 
@@ -168,14 +184,14 @@ impl<D: Disk> Pager<D> {
             self.wake_above_bytes.store(u64::MAX, Ordering::Relaxed);
             grown = Some(Arc::clone(&self.grown));
         }
-        if self.over_bytes() > self.budget_bytes.load(Ordering::Relaxed) / LUMP_PART
+        let is_over = self.over_bytes() > self.budget_bytes.load(Ordering::Relaxed) / LUMP_PART
             && !matches!(self.place, SpillTarget::Nowhere)
-            && !self.is_over.swap(true, Ordering::Relaxed)
-        {
-            self.evictions.push([EvictionJob::Look]);
+            && !self.is_over.swap(true, Ordering::Relaxed);
+        MemoryWakes {
+            publishers: self.note_crowd(),
+            grown,
+            look: is_over.then(|| Arc::clone(&self.evictions)),
         }
-        let publishers = self.note_crowd();
-        MemoryWakes { publishers, grown }
     }
 
     /// Ready once messages in memory take so many bytes more than now. One task may wait.
@@ -257,20 +273,27 @@ impl<D: Disk> Pager<D> {
             && !self.is_stuck.load(Ordering::Relaxed)
     }
 
-    /// Reads and writes what a vhost asks for.
-    pub(crate) fn take(&self, vhost: &Name, loads: &mut Vec<PageIn>, spills: &mut Vec<Spill>) {
-        self.loads
-            .push(loads.drain(..).map(|load| (vhost.clone(), load)));
-        let spills = spills.drain(..);
-        self.evictions
-            .push(spills.map(|spill| EvictionJob::Spill(vhost.clone(), spill)));
+    /// Reads and writes what a vhost asks for. Not under the lock of its core.
+    pub(crate) fn take(&self, vhost: &Name, wants: PagingWants) {
+        let PagingWants {
+            loads,
+            spills,
+            unspills,
+        } = wants;
+        let loads = loads.into_iter();
+        self.loads.push(loads.map(|load| (vhost.clone(), load)));
+        let spills = spills.into_iter();
+        let spills = spills.map(|spill| EvictionJob::Spill(vhost.clone(), spill));
+        let unspills = unspills.into_iter().map(EvictionJob::Unspill);
+        self.evictions.push(unspills.chain(spills));
     }
 
-    /// Takes out what is a spilled piece, to let it go elsewhere.
-    pub(crate) fn release(&self, released: &mut Vec<Lsn>) {
+    /// Takes out what is a spilled piece, to be let go elsewhere than in the journal.
+    pub(crate) fn take_spilled(&self, released: &mut Vec<Lsn>) -> Vec<Lsn> {
         if self.has_spilled.load(Ordering::Relaxed) {
-            let pieces = released.extract_if(.., |name| is_spilled(*name));
-            self.evictions.push(pieces.map(EvictionJob::Unspill));
+            released.extract_if(.., |name| is_spilled(*name)).collect()
+        } else {
+            Vec::new()
         }
     }
 
@@ -296,15 +319,13 @@ impl<D: Disk> Pager<D> {
         let is_busy = self.waiting_bytes().1 > most / JOURNAL_BUSY_PART;
         self.is_stuck
             .store(is_over && !left && !is_busy, Ordering::Relaxed);
-        let unblocked = MemoryWakes {
+        let mut wakes = MemoryWakes {
             publishers: self.note_crowd(),
-            grown: None,
+            ..MemoryWakes::default()
         };
         let again = is_over && !self.is_over.swap(true, Ordering::Relaxed);
-        if again {
-            self.evictions.push([EvictionJob::Look]);
-        }
-        (again && !left, unblocked)
+        wakes.look = again.then(|| Arc::clone(&self.evictions));
+        (again && !left, wakes)
     }
 
     /// Whether transient messages may be spilled, or that failed a moment ago.

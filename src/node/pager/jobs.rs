@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::base::locks::{RankedCondvar, RankedMutex, rank};
+use crate::base::locks::{RankedCondvar, RankedMutex, before_waking, rank};
 
 /// What a thread is to do next.
 pub(crate) enum NextJob<T> {
@@ -34,6 +34,7 @@ impl<T> Jobs<T> {
     pub(crate) fn push(&self, jobs: impl IntoIterator<Item = T>) {
         let mut jobs = jobs.into_iter().peekable();
         if jobs.peek().is_some() {
+            before_waking::<rank::Core>();
             self.state.lock().0.extend(jobs);
             self.condition.notify_one();
         }

@@ -80,8 +80,13 @@ fn who_waits_for_growth_is_not_woken_under_the_lock_of_the_core_that_grew() {
     let mut context = Context::from_waker(Waker::noop());
     let mut grown = pin!(pager.grown_by(1_000));
     assert!(grown.as_mut().poll(&mut context).is_pending());
-    let wakes = pager.used(Memory::default(), memory(50, 0));
+    let wakes = pager.used(Memory::default(), memory(200, 0));
     assert!(grown.as_mut().poll(&mut context).is_pending());
+    assert!(pager.evictions.try_next().is_none());
     wakes.wake();
     assert!(grown.as_mut().poll(&mut context).is_ready());
+    assert!(matches!(
+        pager.evictions.try_next(),
+        Some(EvictionJob::Look)
+    ));
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use self::state::{AttachedConnection, VhostState, log};
 use super::clock::SharedClock;
 use super::outbox::Outbox;
-use super::pager::{MemoryWakes, Pager};
+use super::pager::{MemoryWakes, Pager, PagingWants};
 use super::sampled::Sampled;
 use super::stats::{LockHolds, VhostStats};
 use super::store::Store;
@@ -261,7 +261,7 @@ impl<D: Disk> Vhost<D> {
             }
             return Err(self.fail(state));
         };
-        self.pager.release(&mut state.effects.released);
+        let unspills = self.pager.take_spilled(&mut state.effects.released);
         // Before anyone can wait for these records.
         let wake = if let (Some(store), Some(reservation)) = (&self.store, reservation) {
             let VhostState { core, effects, .. } = &mut *state;
@@ -272,9 +272,7 @@ impl<D: Disk> Vhost<D> {
             Wake::No
         };
         let awaited = state.distribute(own);
-        let Effects { loads, spills, .. } = &mut state.effects;
-        self.pager.take(&self.name, loads, spills);
-        self.finish(now, state, begun_ns);
+        self.finish(now, state, begun_ns, unspills);
         if let Some(store) = &self.store {
             store.wake(wake, awaited);
         }
@@ -335,7 +333,7 @@ impl<D: Disk> Vhost<D> {
     }
 
     /// Ends a hold: lets others in first, then wakes whom the batch had something for.
-    fn finish(&self, now: Now, mut state: Guard<'_>, begun_ns: u64) {
+    fn finish(&self, now: Now, mut state: Guard<'_>, begun_ns: u64, unspills: Vec<Lsn>) {
         let events = std::mem::take(&mut state.effects.log);
         let due = if state.core.has_work() {
             now.mono
@@ -345,11 +343,17 @@ impl<D: Disk> Vhost<D> {
         let wakes = self.note_memory(&mut state);
         state.holds.record(self.clock.elapsed_ns() - begun_ns);
         let wakers = std::mem::take(&mut state.wakers);
+        let wants = PagingWants {
+            unspills,
+            loads: std::mem::take(&mut state.effects.loads),
+            spills: std::mem::take(&mut state.effects.spills),
+        };
         let garbage = std::mem::take(&mut state.effects.garbage);
         RankedGuard::unlock_fair(state);
         for waker in wakers {
             waker.wake();
         }
+        self.pager.take(&self.name, wants);
         wakes.wake();
         if self.timer_due.fetch_min(due.0, Ordering::Relaxed) > due.0 {
             self.timer.wake();
