@@ -248,6 +248,8 @@ pub const AUDIT_LINES_MAX: u32 = 20;
 pub const AUDIT_USERS_MAX: usize = 1_024;
 /// Characters of a name or a reason in a line of the audit log.
 pub const AUDIT_TEXT_CHARS_MAX: usize = 512;
+/// Addresses, for each other protocol, from which the log was told that clients speak it.
+pub const FOREIGN_PEERS_MAX: usize = 256;
 /// Bytes of a password.
 pub const PASSWORD_BYTES_MAX: usize = 4 * 1024;
 /// Tags of a user or a vhost; each is at most as long as a name.

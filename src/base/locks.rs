@@ -75,6 +75,8 @@ pub mod rank {
         LoginAttempts,
         /// How often each user was written of in the audit log.
         Audit,
+        /// Clients that speak another protocol and were told of.
+        ForeignPeers,
         /// Vhosts, users and permissions as they are now.
         Registry,
         /// Connections that count for the limits of vhosts and users.

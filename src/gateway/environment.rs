@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::audit::AuditLog;
 use super::counters::OpenLinks;
+use super::foreign::ForeignPeers;
 use super::pattern::NamePatterns;
 use super::seats::Seats;
 use super::streaming_body::Bodies;
@@ -73,6 +74,7 @@ pub struct Environment {
     pub attempts: RankedMutex<rank::LoginAttempts, Attempts>,
     /// What users asked for, and whether they may.
     pub audit: AuditLog,
+    pub(super) foreign: ForeignPeers,
     pub(super) auto_create: NamePatterns,
     pub(super) seats: Arc<Seats>,
     /// Where large bodies are streamed; none: nowhere.
@@ -107,6 +109,7 @@ impl Environment {
             open_links: OpenLinks::default(),
             attempts: RankedMutex::default(),
             audit: AuditLog::default(),
+            foreign: ForeignPeers::default(),
             auto_create,
             seats: Arc::default(),
             bodies: None,

@@ -76,6 +76,7 @@ impl Gateway {
             }
             Event::Partial { link } => self.on_partial(link),
             Event::Aborted { link } => self.on_aborted(link),
+            Event::Foreign { protocol } => self.environment.foreign.note(&self.peer, protocol),
             Event::Closed { .. } => self.on_closed(),
             // A sender that was drained, and one that settles after us, need nothing more from us;
             // answers to an attach are for clients.

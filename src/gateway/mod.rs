@@ -25,6 +25,7 @@ mod dynamic;
 mod environment;
 mod errors;
 mod events;
+mod foreign;
 mod handshake;
 mod links;
 mod management;

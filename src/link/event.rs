@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{LinkHandle, Payload, SessionHandle};
+use super::{Foreign, LinkHandle, Payload, SessionHandle};
 use crate::base::Serial;
 use crate::wire::performative::{Attach, DeliveryState, Error, Open, Role};
 
@@ -158,6 +158,11 @@ pub enum Event {
         link: LinkHandle,
         /// Its number in the session.
         delivery_id: Serial,
+    },
+    /// Server: the client speaks another protocol. [`Event::Closed`] follows.
+    Foreign {
+        /// Which.
+        protocol: Foreign,
     },
     /// The connection is over: nothing more will be read. What is pending should still be written
     /// until [`super::Connection::is_closed`]. Always the last event, after

@@ -10,6 +10,7 @@
 mod connection;
 mod error;
 mod event;
+mod foreign;
 #[cfg(feature = "internals")]
 mod fuzz;
 mod handles;
@@ -25,6 +26,7 @@ mod unsettled;
 
 pub use connection::{Connection, Sending, Unsendable};
 pub use event::{Arrived, Counters, Event, Fates};
+pub use foreign::Foreign;
 #[cfg(feature = "internals")]
 pub use fuzz::{fuzz_connection, fuzz_frame};
 pub use handles::{LinkHandle, SessionHandle};

@@ -16,6 +16,8 @@ use super::shared::Shared;
 use super::{descriptors, service};
 use crate::config::{ConfigError, Settings};
 
+/// Exit code for a bad setting (`EX_USAGE` of sysexits): a supervisor need not try again.
+const EXIT_USAGE: u8 = 64;
 /// Exit code for what failed while starting.
 const EXIT_FAILURE: u8 = 1;
 /// Exit code when the broker failed itself (`EX_SOFTWARE` of sysexits).
@@ -177,8 +179,17 @@ fn say(line: &str) {
 }
 
 impl StartError {
-    /// The exit code of a process that could not start.
+    /// The exit code of a process that could not start: 64 if that is so until a setting, or a file that
+    /// one names, is changed; 1 if trying again may help.
     pub fn exit_code(&self) -> ExitCode {
-        ExitCode::from(EXIT_FAILURE)
+        ExitCode::from(match self {
+            Self::Setting { .. }
+            | Self::Registry(_)
+            | Self::Pattern(_)
+            | Self::Tls(_)
+            | Self::Definitions { .. }
+            | Self::LogFilter { .. } => EXIT_USAGE,
+            Self::Listen { .. } | Self::Data { .. } | Self::Runtime { .. } => EXIT_FAILURE,
+        })
     }
 }

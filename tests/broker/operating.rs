@@ -376,3 +376,104 @@ fn each_line_of_a_json_log_is_an_object() {
     assert_eq!(event["level"], "INFO");
     assert_eq!(process.child.wait().unwrap().code(), Some(0));
 }
+
+/// Some bad settings ended with 1, after which systemd tries again, for ever.
+#[test]
+fn a_bad_setting_ends_with_64_and_what_may_pass_with_1() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let folder = Folder::new("settings");
+    let bad = folder.path("definitions.json");
+    std::fs::write(&bad, "{").unwrap();
+    let check = |arguments: &[&str], code: i32, said: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_coroner"));
+        command.args([
+            "serve",
+            "--in-memory",
+            "--http",
+            "off",
+            "--amqp",
+            "127.0.0.1:0",
+        ]);
+        let output = crate::support::run_to_end(command.args(arguments), PATIENCE);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(said), "{arguments:?}: {stderr}");
+    };
+    check(&["--log", "warn,=loud=x"], 64, "'log'");
+    check(&["--permission", "nobody / .* .* .*"], 64, "nobody");
+    check(&["--permission", "guest / ( .* .*"], 64, "permission");
+    check(
+        &["--definitions", "/nonexistent/definitions.json"],
+        64,
+        "/nonexistent/definitions.json",
+    );
+    check(&["--definitions", &bad], 64, "not JSON");
+    check(
+        &[
+            "--tls-certificate",
+            "/nonexistent/c.pem",
+            "--tls-key",
+            "/nonexistent/k.pem",
+            "--amqps",
+            "127.0.0.1:0",
+        ],
+        64,
+        "c.pem",
+    );
+    check(&["--user", ":empty"], 64, "user");
+    check(&["--amqp", &taken], 1, &taken);
+}
+
+/// Of the figures that systemd gives to a unit 3.7 was ours; what is taken away here is not given back.
+#[test]
+fn the_unit_is_hardened() {
+    let unit = crate::support::repository("contrib/coroner.service");
+    let text = std::fs::read_to_string(&unit).unwrap();
+    for line in [
+        "UMask=0077",
+        "PrivateUsers=yes",
+        "ProtectSystem=strict",
+        "ProtectKernelLogs=yes",
+        "CapabilityBoundingSet=",
+        "SystemCallFilter=@system-service",
+        "SystemCallFilter=~@privileged",
+        "RestartPreventExitStatus=64",
+    ] {
+        assert!(text.lines().any(|known| known == line), "{line}");
+    }
+    let mut analyze = Command::new("systemd-analyze");
+    analyze.args(["security", "--offline=true", "--threshold=20", "--no-pager"]);
+    match analyze.arg(&unit).output() {
+        Ok(output) => {
+            let told = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.success(), "{told}");
+        }
+        // Where there is no systemd, the lines above have to do.
+        Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::NotFound),
+    }
+}
+
+#[test]
+fn a_client_that_speaks_another_protocol_is_named_once_with_what_it_should_do() {
+    let process = Process::start(&["--log-format", "json"], &[]);
+    let say = |bytes: &[u8]| {
+        let mut stream = TcpStream::connect(("127.0.0.1", process.amqp)).unwrap();
+        stream.write_all(bytes).unwrap();
+        // The broker says what it speaks, and closes.
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).ok();
+        assert!(answer.starts_with(b"AMQP\x03\x01\x00\x00"), "{answer:?}");
+    };
+    let check = |bytes: &[u8], protocol: &str, advice: &str| {
+        say(bytes);
+        say(bytes);
+        let line = process.line("another protocol");
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(line["protocol"], protocol, "once");
+        assert!(line["advice"].as_str().unwrap().contains(advice), "{line}");
+    };
+    check(b"AMQP\x00\x00\x09\x01", "AMQP 0-9-1", "AMQP 1.0");
+    check(b"GET / HTTP/1.1\r\n\r\n", "HTTP", "15672");
+    check(&[0x16, 3, 1, 0, 200, 1, 0, 0, 196], "TLS", "--amqps");
+}

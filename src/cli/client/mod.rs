@@ -137,14 +137,18 @@ async fn within<T>(
     what: &str,
     doing: impl Future<Output = T>,
 ) -> Result<T, Failure> {
-    tokio::time::timeout(timeout, doing).await.map_err(|_| {
-        let seconds = timeout.as_secs();
-        Failure::new(
-            FailureKind::Timeout,
-            format!("{what}: no answer within {seconds} s"),
-        )
-        .advise("--timeout SECONDS waits longer")
-    })
+    let waited = tokio::time::timeout(timeout, doing).await;
+    waited.map_err(|_| late(timeout, what))
+}
+
+/// No answer in time.
+fn late(timeout: Duration, what: &str) -> Failure {
+    let seconds = timeout.as_secs();
+    Failure::new(
+        FailureKind::Timeout,
+        format!("{what}: no answer within {seconds} s"),
+    )
+    .advise("--timeout SECONDS waits longer")
 }
 
 /// `amqp:not-found: no queue 'q'`.

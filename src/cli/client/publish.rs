@@ -1,7 +1,9 @@
 //! `publish`: messages to any AMQP 1.0 broker.
 
+use std::future::Future;
 use std::io::{BufRead, Read, stdin};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -15,11 +17,12 @@ use serde_json::json;
 
 use super::options::To;
 use super::{
-    ClientConnection, Login, condition, link_state, refused, sender_attach, wires, within,
+    ClientConnection, Login, condition, late, link_state, refused, sender_attach, wires, within,
 };
 use crate::cli::api::Settings;
 use crate::cli::exit::{Failure, FailureKind};
 use crate::cli::output::{Output, print_json};
+use crate::cli::warn;
 
 /// Command lines that show it.
 pub(super) const EXAMPLES: &[&str] = &[
@@ -176,7 +179,7 @@ pub(super) async fn run(task: Publish, settings: Settings, out: Output) -> Resul
     let mut sender = within(peer.timeout, "attaching", attached)
         .await?
         .map_err(|error| refused(&address, &sender_attach(&error)))?;
-    let mut outcomes = Outcomes::default();
+    let (mut outcomes, mut has_told) = (Outcomes::default(), false);
     let begun = now();
     let mut sent: u32 = 0;
     let mut bodies = task.bodies()?;
@@ -187,7 +190,8 @@ pub(super) async fn run(task: Publish, settings: Settings, out: Output) -> Resul
                 tokio::time::sleep(due.saturating_sub(begun.elapsed())).await;
             }
             let message = draft.message(body.clone(), task.text)?;
-            let outcome = within(peer.timeout, "an outcome", sender.send(message)).await?;
+            let sending = sender.send(message);
+            let outcome = told_to_wait(peer.timeout, &mut has_told, sending).await?;
             let outcome = outcome.map_err(|error| match &error {
                 SendError::LinkStateError(error) => refused(&address, &link_state(error)),
                 error => refused(&address, error),
@@ -203,6 +207,33 @@ pub(super) async fn run(task: Publish, settings: Settings, out: Output) -> Resul
     peer.close().await?;
     outcomes.report(out)
 }
+
+/// Waits for an outcome; whoever waits for long is told once why that may be.
+async fn told_to_wait<T>(
+    timeout: Duration,
+    has_told: &mut bool,
+    sending: impl Future<Output = T>,
+) -> Result<T, Failure> {
+    let mut sending = pin!(sending);
+    let first = tokio::time::timeout(TELL_AFTER.min(timeout), sending.as_mut());
+    if let Ok(outcome) = first.await {
+        return Ok(outcome);
+    }
+    if !std::mem::replace(has_told, true) {
+        warn(&format!(
+            "the broker has taken no message for {} s: it gives no credit while an alarm stands \
+             (memory, disk: `coroner check_alarms` tells) or its queues' messages leave too slowly; \
+             waiting",
+            TELL_AFTER.as_secs()
+        ));
+    }
+    let left = timeout.saturating_sub(TELL_AFTER);
+    let waited = tokio::time::timeout(left, sending).await;
+    waited.map_err(|_| late(timeout, "an outcome"))
+}
+
+/// Whoever waits longer for an outcome is told why that may be.
+const TELL_AFTER: Duration = Duration::from_secs(2);
 
 /// The time from one message to the next.
 fn interval(rate: Option<f64>) -> Result<Option<Duration>, Failure> {

@@ -5,7 +5,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use super::Connection;
 use crate::base::{Now, limits};
 use crate::link::error::Violation;
-use crate::link::{Event, Identity};
+use crate::link::{Event, Foreign, Identity};
 use crate::wire::check_values;
 use crate::wire::frame::{FrameHeader, FrameKind, PROTOCOL_HEADER_BYTES, Protocol};
 use crate::wire::performative::{
@@ -109,6 +109,9 @@ impl Connection {
             if self.client.is_none() {
                 let supported = allowed.first().copied().unwrap_or(Protocol::Amqp);
                 self.output.raw(&supported.header());
+            }
+            if let Some(protocol) = Foreign::of(front).filter(|_| self.client.is_none()) {
+                self.events.push_back(Event::Foreign { protocol });
             }
             input.clear();
             self.give_up(None);

@@ -291,3 +291,20 @@ fn a_load_takes_the_queues_at_the_addresses_it_is_told_and_leaves_them() {
         assert_eq!(output.status.code(), Some(code), "{address}");
     }
 }
+
+/// It waited for half a minute and said nothing.
+#[test]
+fn who_publishes_into_an_alarm_is_told_so_after_two_seconds() {
+    let bench = Bench {
+        broker: RunningBroker::start(&["--memory-limit", "1"]),
+    };
+    bench.managed(&["declare", "queue", "name=q"]);
+    while bench.manage(&["check_alarms"]).status.code() != Some(65) {
+        std::thread::yield_now();
+    }
+    let output = bench.client(&["publish", "--queue", "q", "x", "--timeout", "3"], "");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(75), "{stderr}");
+    assert!(stderr.contains("no message for 2 s"), "{stderr}");
+    assert!(stderr.contains("coroner check_alarms"), "{stderr}");
+}
