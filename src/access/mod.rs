@@ -14,6 +14,7 @@ mod mechanism;
 mod password;
 mod peer;
 mod permissions;
+mod places;
 mod scram;
 mod secret;
 mod user;

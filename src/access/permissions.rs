@@ -3,10 +3,11 @@
 use fancy_regex::{Regex, RegexBuilder};
 use thiserror::Error;
 
+use super::places::Shape;
 use crate::base::limits::{
     KEPT_PATTERN_BYTES_MAX, PATTERN_BACKTRACKS_MAX, PATTERN_COMPILED_BYTES_MAX,
-    POLICY_PATTERN_BACKTRACKS_MAX, SEARCH_PATTERN_BACKTRACKS_MAX, SEARCH_PATTERN_BYTES_MAX,
-    SEARCH_PATTERN_COMPILED_BYTES_MAX,
+    POLICY_PATTERN_BACKTRACKS_MAX, POLICY_PATTERN_LOOKING_PLACES_MAX, POLICY_PATTERN_PLACES_MAX,
+    SEARCH_PATTERN_BACKTRACKS_MAX, SEARCH_PATTERN_BYTES_MAX, SEARCH_PATTERN_COMPILED_BYTES_MAX,
 };
 
 /// The three rights.
@@ -36,6 +37,7 @@ impl Right {
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,
+    shape: Shape,
     matcher: Matcher,
 }
 
@@ -66,6 +68,7 @@ impl Pattern {
     pub const fn nothing() -> Self {
         Self {
             text: String::new(),
+            shape: Shape::NOTHING,
             matcher: Matcher::Nothing,
         }
     }
@@ -130,6 +133,7 @@ impl Pattern {
         if EVERYTHING.contains(&source) {
             return Ok(Self {
                 text: pattern.to_owned(),
+                shape: Shape::NOTHING,
                 matcher: Matcher::Everything,
             });
         }
@@ -144,6 +148,7 @@ impl Pattern {
         })?;
         Ok(Self {
             text: pattern.to_owned(),
+            shape: Shape::of(pattern),
             matcher: Matcher::Regex(regex),
         })
     }
@@ -178,30 +183,34 @@ impl Pattern {
     pub fn match_ns(&self, name: &str) -> u64 {
         match &self.matcher {
             Matcher::Nothing | Matcher::Everything => 10,
-            Matcher::Regex(_) if !may_backtrack(&self.text) => 200,
-            // Its parts are looked for from each character on.
-            Matcher::Regex(_) => 10_000 + 3 * (name.len() as u64).pow(2) / 2,
+            Matcher::Regex(_) => self.shape.match_ns(name.len()),
         }
     }
-}
 
-/// Whether an expression may be one that is tried in more than one way: one with look-around, groups
-/// that are named or atomic, references or possessive repetitions. May say yes of others.
-fn may_backtrack(text: &str) -> bool {
-    let groups = text.matches("(?").count();
-    let possessive = ["++", "*+", "?+", "}+"];
-    if groups > text.matches("(?:").count() || possessive.iter().any(|one| text.contains(one)) {
-        return true;
-    }
-    let mut chars = text.chars();
-    while let Some(char) = chars.next() {
-        // What is escaped is a character as a rule, or a class.
-        let escaped = if char == '\\' { chars.next() } else { None };
-        if escaped.is_some_and(|one| one.is_alphanumeric() && !"dDsSwWbB".contains(one)) {
-            return true;
+    /// Refuses a pattern of names that may take milliseconds over one of them: names are matched under
+    /// the core's lock. Beside [`Pattern::check_kept`].
+    pub fn check_names(pattern: &str) -> Result<(), PatternError> {
+        let shape = Shape::of(pattern);
+        let (bound, of) = if shape.looks_everywhere() {
+            (
+                POLICY_PATTERN_LOOKING_PLACES_MAX,
+                " of one that looks around and does not begin with '^'",
+            )
+        } else {
+            (POLICY_PATTERN_PLACES_MAX, "")
+        };
+        if shape.places <= bound {
+            return Ok(());
         }
+        Err(PatternError {
+            pattern: pattern.to_owned(),
+            why: format!(
+                "with repetitions counted out it has {} places where characters vary, more than the \
+                 {bound}{of}",
+                shape.places
+            ),
+        })
     }
-    false
 }
 
 /// Bounds what is compiled: repetitions of large classes and calls of groups multiply.
@@ -346,6 +355,36 @@ mod tests {
     fn a_pattern_that_backtracks_without_end_matches_nothing() {
         let pattern = Pattern::new(r"^(?=(a+)+$)(a|a)*\1b").unwrap();
         assert!(!pattern.matches(&"a".repeat(200)));
+    }
+
+    /// The first took 480 ms over one name of 256 characters, under the core's lock; the others are what
+    /// people write.
+    #[test]
+    fn a_pattern_of_names_that_may_take_milliseconds_is_refused_and_told_why() {
+        let check = |pattern: &str, fits: bool| {
+            assert!(Pattern::check_kept(pattern).is_ok(), "{pattern}");
+            assert_eq!(Pattern::check_names(pattern).is_ok(), fits, "{pattern}");
+        };
+        check("(?=(?:x{0,50}){0,50}y)z", false);
+        check("(?:x{0,50}){0,50}y", false);
+        check("(?=[ab]*a[ab]{80}y)z", false);
+        check("^(?!amq\\.).*", true);
+        check("^(?!amq\\.)[a-z0-9]{1,20}\\.[a-z0-9]{1,20}$", true);
+        check("^[\\w.-]{1,5}$", true);
+        check("^gen-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", true);
+        let names = vec!["orders.eu"; 100].join("|");
+        check(&format!("^(?!amq\\.)({names})$"), true);
+        let told = Pattern::check_names("(?!y)x{65}").unwrap_err().to_string();
+        assert!(
+            told.contains("has 65 places") && told.contains("the 64 of one"),
+            "{told}"
+        );
+        for pattern in ["(?=[ab]*a[ab]{60}y)z", "[xq]{0,250}[yz]"] {
+            check(pattern, true);
+            let pattern = Pattern::of_names(pattern).unwrap();
+            let most_ns = pattern.match_ns(&"x".repeat(256));
+            assert!(most_ns < 7_000_000, "{most_ns}");
+        }
     }
 
     /// Such a pattern took 0.6 s of the only thread that serves connections.

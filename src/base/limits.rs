@@ -239,7 +239,13 @@ pub const SEARCH_PATTERN_COMPILED_BYTES_MAX: usize = 64 * 1024;
 pub const PATTERN_BACKTRACKS_MAX: usize = 10_000;
 /// The same in policies, which are matched under the core's lock: 20 ns each.
 pub const POLICY_PATTERN_BACKTRACKS_MAX: usize = 1_000;
-/// The same where a request looks for names.
+/// Places in the pattern of a policy where characters vary, with repetitions counted out: such a match is
+/// in as many states at a time, and takes up to 40 ns for each and each character of the name.
+pub const POLICY_PATTERN_PLACES_MAX: usize = 256;
+/// The same in one that looks around and does not begin with `^`, so that it is tried from each character of
+/// the name on: a match takes 6 ms at most, and is not cut.
+pub const POLICY_PATTERN_LOOKING_PLACES_MAX: usize = 64;
+/// Steps back of an expression with which a request looks for names.
 pub const SEARCH_PATTERN_BACKTRACKS_MAX: usize = 1_000;
 /// Lines of the audit log in a second about what one user is granted, and about what it is refused
 /// likewise; the rest is counted.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::binding::Binding;
 use super::router::BindingsOf;
-use super::{DropCause, PagedIn};
+use super::{DropCause, ObjectKind, PagedIn};
 use crate::access::TopicPermissions;
 use crate::base::{
     ConnectionId, ConsumerId, ExchangeId, Lsn, Name, Position, PublisherId, QueueId, SessionId,
@@ -131,6 +131,20 @@ pub enum Command {
     Topology(TopologyCommand),
     /// What the broker asks for by itself, for no connection.
     Upkeep(UpkeepCommand),
+}
+
+impl Command {
+    /// The queue or exchange that it declares, if it does: its policies are looked for beforehand, see
+    /// [`Core::foresee`](super::Core::foresee).
+    pub const fn declares(&self) -> Option<(ObjectKind, &Name)> {
+        match self {
+            Self::Queue(QueueCommand::Declare { name, .. }) => Some((ObjectKind::Queue, name)),
+            Self::Topology(TopologyCommand::ExchangeDeclare { name, .. }) => {
+                Some((ObjectKind::Exchange, name))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Requests about one queue.

@@ -4,6 +4,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::ObjectKind;
 use super::arguments::{QueueArguments, QueueType};
 use super::policy::{ApplyTo, EffectiveSettings, Policies, Policy};
 use crate::base::{Meter, Name};
@@ -15,8 +16,9 @@ const PASSED_NS: u64 = 20;
 #[derive(Debug)]
 pub struct Matching {
     name: Name,
-    /// Its type, if it is a queue; else it is an exchange.
-    queue_type: Option<QueueType>,
+    kind: ObjectKind,
+    /// Of the policies that are looked through.
+    generation: u64,
     user: Search,
     operator: Search,
 }
@@ -24,49 +26,56 @@ pub struct Matching {
 /// A search through the policies, or the operator policies.
 #[derive(Debug, Default)]
 struct Search {
-    best: Option<Arc<Policy>>,
+    /// The best so far for each of [`USES`].
+    best: [Option<Arc<Policy>>; 2],
     /// The last policy that was looked at.
     after: Option<Name>,
     is_done: bool,
 }
 
+/// What a policy of a queue may be for: whoever declares says the type only in the arguments.
+const USES: [QueueType; 2] = [QueueType::Classic, QueueType::Quorum];
+
+impl Search {
+    /// The best for queues of this type, or for exchanges.
+    fn best_for(&self, queue_type: Option<QueueType>) -> Option<&Arc<Policy>> {
+        let mut uses = USES.iter().zip(&self.best);
+        match queue_type {
+            Some(queue_type) => uses.find(|(one, _)| **one == queue_type)?.1.as_ref(),
+            None => self.best.first()?.as_ref(),
+        }
+    }
+}
+
 impl Matching {
-    /// For a queue of this name.
-    pub fn of_queue(name: Name, queue_type: QueueType) -> Self {
-        Self {
-            name,
-            queue_type: Some(queue_type),
-            user: Search::default(),
-            operator: Search::default(),
-        }
-    }
-
-    /// For an exchange of this name, which operator policies do not apply to.
-    pub fn of_exchange(name: Name) -> Self {
-        Self {
-            name,
-            queue_type: None,
-            user: Search::default(),
-            operator: Search {
-                is_done: true,
-                ..Search::default()
-            },
-        }
-    }
-
-    /// Whether it is for an exchange, or a queue of this type, of this name.
-    pub fn is_for(&self, name: &Name, queue_type: Option<QueueType>) -> bool {
-        self.name == *name && self.queue_type == queue_type
-    }
-
-    /// Looks for the policies until all were looked at or the meter says so much; whether all were. The
-    /// policies must be the same from call to call.
-    pub fn go_on(&mut self, policies: &Policies, meter: &mut Meter, enough_ns: u64) -> bool {
-        let queue_type = self.queue_type;
-        let covers = |apply_to: ApplyTo| match queue_type {
-            Some(queue_type) => apply_to.covers_queue(queue_type),
-            None => apply_to.covers_exchanges(),
+    /// For a queue of this name, of whatever type, or an exchange, which operator policies do not
+    /// apply to.
+    pub fn new(kind: ObjectKind, name: Name) -> Self {
+        let operator = Search {
+            is_done: kind != ObjectKind::Queue,
+            ..Search::default()
         };
+        Self {
+            name,
+            kind,
+            generation: 0,
+            user: Search::default(),
+            operator,
+        }
+    }
+
+    /// Whether it is for this object.
+    pub fn is_for(&self, kind: ObjectKind, name: &Name) -> bool {
+        self.name == *name && self.kind == kind
+    }
+
+    /// Looks for the policies until all were looked at or the meter says so much; whether all were. It
+    /// begins anew if the policies have changed since the last call.
+    pub fn go_on(&mut self, policies: &Policies, meter: &mut Meter, enough_ns: u64) -> bool {
+        if self.generation != policies.generation() {
+            *self = Self::new(self.kind, self.name.clone());
+            self.generation = policies.generation();
+        }
         for (operator, search) in [(false, &mut self.user), (true, &mut self.operator)] {
             if search.is_done {
                 continue;
@@ -79,16 +88,16 @@ impl Matching {
                     return false;
                 }
                 last = Some(name);
-                // Of equal priorities the first name wins, so that the choice is stable.
-                let best = search.best.as_ref();
-                let may_win = best.is_none_or(|best| policy.priority > best.priority);
-                if !may_win || !covers(policy.apply_to) {
+                let wins = search.wins(self.kind, policy);
+                if wins == [false; 2] {
                     meter.charge_ns(PASSED_NS);
                     continue;
                 }
                 meter.charge_ns(policy.pattern.match_ns(&self.name));
                 if policy.pattern.matches(&self.name) {
-                    search.best = Some(Arc::clone(policy));
+                    for (best, _) in search.best.iter_mut().zip(wins).filter(|(_, wins)| *wins) {
+                        *best = Some(Arc::clone(policy));
+                    }
                 }
             }
             search.is_done = true;
@@ -98,13 +107,31 @@ impl Matching {
 
     /// What applies to the queue in the end.
     pub fn settings(&self, arguments: &QueueArguments) -> EffectiveSettings {
-        let (user, operator) = (self.user.best.as_deref(), self.operator.best.as_deref());
-        EffectiveSettings::of(arguments, user, operator)
+        let best = |search: &'_ Search| search.best_for(Some(arguments.queue_type)).cloned();
+        let (user, operator) = (best(&self.user), best(&self.operator));
+        EffectiveSettings::of(arguments, user.as_deref(), operator.as_deref())
     }
 
     /// The alternate exchange that the policy gives to the exchange; its argument beats it.
     pub fn alternate_exchange(&self) -> Option<&Name> {
-        let policy = self.user.best.as_ref()?;
+        let policy = self.user.best_for(None)?;
         policy.definition.alternate_exchange.as_ref()
+    }
+}
+
+impl Search {
+    /// For which uses a policy would be the best so far. Of equal priorities the first name wins, so that
+    /// the choice is stable.
+    fn wins(&self, kind: ObjectKind, policy: &Policy) -> [bool; 2] {
+        let covers = |apply_to: ApplyTo, queue_type| match kind {
+            ObjectKind::Queue => apply_to.covers_queue(queue_type),
+            _ => apply_to.covers_exchanges(),
+        };
+        let mut wins = [false; 2];
+        for ((wins, best), queue_type) in wins.iter_mut().zip(&self.best).zip(USES) {
+            *wins = covers(policy.apply_to, queue_type)
+                && (best.as_ref()).is_none_or(|best| policy.priority > best.priority);
+        }
+        wins
     }
 }

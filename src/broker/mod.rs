@@ -44,6 +44,7 @@ pub use effects::{DropCause, Effects, LogEvent, PageIn, PagedIn, Spill, Wanted};
 pub use error::{Error, ObjectKind};
 pub use fact::{Body, CheckpointedMessage, Entries, Entry, Fact, Facts, Record, TopologyFact};
 pub use headers::Attributes;
+pub use matching::Matching;
 pub use policy::Policy;
 pub use reply::{
     Browsed, BrowsedMessage, ConsumerInfo, ConsumerPlace, Content, QueueDetails, QueueInfo, Reply,

@@ -125,7 +125,9 @@ impl PolicySpec<'_> {
             let why = format!("has more than {NAME_BYTES_MAX} bytes");
             return Err(refused("name", why));
         }
-        Pattern::check_kept(self.pattern).map_err(|error| refused("pattern", error.why))?;
+        Pattern::check_kept(self.pattern)
+            .and_then(|()| Pattern::check_names(self.pattern))
+            .map_err(|error| refused("pattern", error.why))?;
         // What a value shows of itself in an error is cut.
         let pairs = self.definition.iter();
         let bytes = pairs.map(|(key, value)| key.len() + value.encoded_bytes());
@@ -261,6 +263,8 @@ impl Rule {
 pub struct Policies {
     user: Arc<PoliciesOfKind>,
     operator: Arc<PoliciesOfKind>,
+    /// Changes so far.
+    generation: u64,
 }
 
 /// The policies, or the operator policies, by name.
@@ -280,7 +284,13 @@ impl Policies {
         self.of_kind(operator).remove(name)
     }
 
+    /// Another number with each change.
+    pub(super) const fn generation(&self) -> u64 {
+        self.generation
+    }
+
     fn of_kind(&mut self, operator: bool) -> &mut PoliciesOfKind {
+        self.generation += 1;
         let policies = if operator {
             &mut self.operator
         } else {

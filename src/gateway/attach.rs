@@ -287,7 +287,7 @@ impl Gateway {
         self.check_right(Right::Configure, queue, "queue")?;
         check_new_name(ObjectKind::Queue, queue).map_err(|error| errors::core(&error))?;
         self.batch
-            .push(Work::Command(Command::Queue(QueueCommand::Declare {
+            .push(Work::Declare(Command::Queue(QueueCommand::Declare {
                 connection: Some(self.id),
                 name: queue.clone(),
                 durable: true,

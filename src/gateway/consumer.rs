@@ -164,11 +164,11 @@ impl Gateway {
                 "each token of a delivery is told once"
             );
             let outcome = outcome.clone();
-            self.batch.push(Work::Command(Command::SettleRun(SettleRun {
+            self.batch.push(Work::Settle(SettleRun {
                 consumer,
                 positions,
                 outcome,
-            })));
+            }));
         }
     }
 

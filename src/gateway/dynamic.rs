@@ -127,7 +127,7 @@ impl Gateway {
 
     fn declare_dynamic(&mut self, handle: LinkHandle, queue: Name, terminus: DynamicTerminus) {
         self.batch
-            .push(Work::Command(Command::Queue(QueueCommand::Declare {
+            .push(Work::Declare(Command::Queue(QueueCommand::Declare {
                 connection: Some(self.id),
                 name: queue.clone(),
                 durable: false,

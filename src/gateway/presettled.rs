@@ -85,11 +85,11 @@ impl Gateway {
                 };
                 let positions = run.iter().map(|(_, position)| *position).collect();
                 let outcome = Outcome::Accepted;
-                self.batch.push(Work::Command(Command::SettleRun(SettleRun {
+                self.batch.push(Work::Settle(SettleRun {
                     consumer,
                     positions,
                     outcome,
-                })));
+                }));
             }
         }
     }

@@ -6,9 +6,13 @@ use std::sync::Arc;
 use super::Gateway;
 use super::links::LinkId;
 use crate::access::Permissions;
-use crate::base::{ConnectionId, ConsumerId, Meter, Name, Now, SessionId, Step, invariant};
+use crate::base::{
+    ConnectionId, ConsumerId, Meter, Name, Now, Position, SessionId, Step, invariant,
+};
 use crate::broker::registry::TopicMap;
-use crate::broker::{Command, Core, Delivery, Effect, Effects, Reply};
+use crate::broker::{
+    self, Command, Core, Delivery, Effect, Effects, Matching, Reply, Settle, SettleRun,
+};
 use crate::management::{Caller, Outcome, Prepared, Progress};
 
 /// One thing to do.
@@ -16,10 +20,16 @@ use crate::management::{Caller, Outcome, Prepared, Progress};
 pub(super) enum Work {
     /// A command whose reply says nothing new.
     Command(Command),
+    /// Deliveries that are settled.
+    Settle(SettleRun),
     /// A command whose reply is awaited.
     Ask(Ask, Command),
+    /// A command that declares a queue, whose reply says nothing new.
+    Declare(Command),
     /// Consumers go: what is on its way to them and was not sent returns first, uncounted.
     Leave(Leaving),
+    /// They go once these have returned.
+    Return(Leaving, std::vec::IntoIter<(ConsumerId, Position)>),
     /// A management request.
     Manage(Box<Request>),
 }
@@ -28,7 +38,7 @@ impl Work {
     /// Commands it counts as.
     fn cost(&self) -> usize {
         match self {
-            Self::Command(Command::SettleRun(run)) => run.positions.len().max(1),
+            Self::Settle(run) => run.positions.len().max(1),
             _ => 1,
         }
     }
@@ -85,6 +95,8 @@ pub struct Batch {
     pub(super) asker: Option<Asker>,
     /// What the core replied, until the gateway has looked at it.
     pub(super) answered: Vec<Answered>,
+    /// The policies of what is declared next, as far as they were looked for.
+    begun: Option<Box<Matching>>,
     /// From the core, in order, not handled yet.
     pub(super) effects: VecDeque<Effect>,
     /// Room of deliveries that were taken out of the effects again, in bytes since open.
@@ -121,6 +133,7 @@ impl Batch {
             work: VecDeque::new(),
             asker: None,
             answered: Vec::new(),
+            begun: None,
             effects: VecDeque::new(),
             returned_bytes: 0,
         }
@@ -170,12 +183,17 @@ impl Batch {
                 Work::Command(command) => {
                     core.apply(now, command, effects);
                 }
+                Work::Settle(run) => self.settle(now, core, effects, run),
+                Work::Declare(command) => self.declare(now, core, effects, command),
                 Work::Ask(ask, command) => {
                     effects.meter.charge(Step::Command, 1);
                     let reply = core.apply(now, command, effects);
                     self.answered.push(Answered::Reply(ask, reply));
                 }
-                Work::Leave(leaving) => self.leave(now, core, effects, &leaving),
+                Work::Leave(leaving) => self.leave(now, core, effects, leaving),
+                Work::Return(leaving, unsent) => {
+                    self.return_unsent(now, core, effects, leaving, unsent);
+                }
                 Work::Manage(request) => {
                     effects.meter.charge(Step::Command, 1);
                     self.run_request(now, core, effects, *request);
@@ -184,9 +202,57 @@ impl Batch {
         }
     }
 
+    /// Settles some deliveries. One that is accepted takes no more than any other command; another one
+    /// may die and enter thousands of queues, so that the rest waits once the time is used up.
+    fn settle(&mut self, now: Now, core: &mut Core, effects: &mut Effects, run: SettleRun) {
+        if matches!(run.outcome, broker::Outcome::Accepted) {
+            core.apply(now, Command::SettleRun(run), effects);
+            return;
+        }
+        let SettleRun {
+            consumer,
+            outcome,
+            mut positions,
+        } = run;
+        let mut done = 0;
+        for &position in &positions {
+            if effects.meter.is_used_up() {
+                break;
+            }
+            let one = Settle {
+                consumer,
+                position,
+                outcome: outcome.clone(),
+                confirm: None,
+            };
+            core.apply(now, Command::Settle(one), effects);
+            done += 1;
+        }
+        if done < positions.len() {
+            positions.drain(..done);
+            let rest = SettleRun {
+                consumer,
+                positions,
+                outcome,
+            };
+            self.work.push_front(Work::Settle(rest));
+        }
+    }
+
+    /// Declares a queue once its policies are found: in pieces if they take long.
+    fn declare(&mut self, now: Now, core: &mut Core, effects: &mut Effects, command: Command) {
+        if let Some(declared) = command.declares()
+            && !core.foresee(declared, &mut self.begun, &mut effects.meter)
+        {
+            self.work.push_front(Work::Declare(command));
+            return;
+        }
+        core.apply(now, command, effects);
+    }
+
     /// Stops the flow to who goes, returns what was not sent, and says that they are gone.
-    fn leave(&mut self, now: Now, core: &mut Core, effects: &mut Effects, leaving: &Leaving) {
-        let stop = match leaving {
+    fn leave(&mut self, now: Now, core: &mut Core, effects: &mut Effects, leaving: Leaving) {
+        let stop = match &leaving {
             Leaving::Consumer(consumer) => Command::ConsumerFlow {
                 consumer: *consumer,
                 limit: 0,
@@ -201,8 +267,9 @@ impl Batch {
                 limit_bytes: 0,
             },
         };
+        effects.meter.charge(Step::Command, 1);
         core.apply(now, stop, effects);
-        let goes = |delivery: &Delivery| match leaving {
+        let goes = |delivery: &Delivery| match &leaving {
             Leaving::Consumer(consumer) => delivery.consumer == *consumer,
             Leaving::Session(_, consumers) => consumers.contains(&delivery.consumer),
             Leaving::Connection => true,
@@ -221,14 +288,31 @@ impl Batch {
         effects
             .outgoing
             .retain(|(connection, effect)| *connection != id || keep(effect));
-        for (consumer, position) in unsent {
+        self.return_unsent(now, core, effects, leaving, unsent.into_iter());
+    }
+
+    /// Returns some of what was not sent; with the last of it, who goes is gone.
+    fn return_unsent(
+        &mut self,
+        now: Now,
+        core: &mut Core,
+        effects: &mut Effects,
+        leaving: Leaving,
+        mut unsent: std::vec::IntoIter<(ConsumerId, Position)>,
+    ) {
+        while !effects.meter.is_used_up()
+            && let Some((consumer, position)) = unsent.next()
+        {
+            effects.meter.charge(Step::Message, 1);
             core.apply(now, Command::ReturnUnsent { consumer, position }, effects);
         }
+        if !unsent.as_slice().is_empty() {
+            self.work.push_front(Work::Return(leaving, unsent));
+            return;
+        }
         let command = match leaving {
-            Leaving::Consumer(consumer) => Command::ConsumerDetach {
-                consumer: *consumer,
-            },
-            Leaving::Session(session, _) => Command::SessionEnd { session: *session },
+            Leaving::Consumer(consumer) => Command::ConsumerDetach { consumer },
+            Leaving::Session(session, _) => Command::SessionEnd { session },
             Leaving::Connection => Command::ConnectionClose {
                 connection: self.connection,
             },

@@ -7,7 +7,7 @@ use crate::base::limits::{MANAGEMENT_ANSWER_BYTES_MAX, MANAGEMENT_VALUES_MAX};
 use crate::base::{ConnectionId, Lsn, Name, Now};
 use crate::broker::binding::Binding;
 use crate::broker::registry::TopicMap;
-use crate::broker::{Core, Destination, Effects};
+use crate::broker::{Core, Destination, Effects, Matching, ObjectKind};
 use crate::wire::{
     DecodeError, Reader, SectionIndex, Value, ValueKind, check_values, walk, without_leading_null,
 };
@@ -202,12 +202,23 @@ enum Performed {
     Later(Request),
 }
 
-fn perform(request: Request, mut on: Operations<'_>) -> Result<Performed, Refusal> {
+fn perform(mut request: Request, mut on: Operations<'_>) -> Result<Performed, Refusal> {
+    let declared = match (request.method, &request.path) {
+        (Method::Put, Path::Queue(name)) => Some((ObjectKind::Queue, name)),
+        (Method::Put, Path::Exchange(name)) => Some((ObjectKind::Exchange, name)),
+        _ => None,
+    };
+    if let Some(declared) = declared
+        && !on.foresee(declared, &mut request.begun)
+    {
+        return Ok(Performed::Later(request));
+    }
     let Request {
         method,
         path,
         body,
         after,
+        begun: _,
     } = request;
     match (method, path) {
         (Method::Delete, Path::Binding(path)) => match on.unbind(&path, after)? {
@@ -217,6 +228,7 @@ fn perform(request: Request, mut on: Operations<'_>) -> Result<Performed, Refusa
                 path: Path::Binding(path),
                 body,
                 after: Some(after),
+                begun: None,
             })),
         },
         (method, path) => perform_at_once(method, path, &body, on).map(Performed::Done),
@@ -369,6 +381,8 @@ struct Request {
     body: Value,
     /// What it looked at so far ends with this binding.
     after: Option<Binding>,
+    /// The policies of what it declares, as far as they were looked for.
+    begun: Option<Box<Matching>>,
 }
 
 impl Request {
@@ -408,6 +422,7 @@ impl Request {
             path,
             body,
             after: None,
+            begun: None,
         })
     }
 

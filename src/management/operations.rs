@@ -8,7 +8,7 @@ use crate::broker::exchange::ExchangeKind;
 use crate::broker::names::check_new_name;
 use crate::broker::router::{BindingSlice, BindingsOf};
 use crate::broker::{
-    Command, Core, Destination, Effects, ObjectKind, QueueCommand, QueueInfo, Reply,
+    Command, Core, Destination, Effects, Matching, ObjectKind, QueueCommand, QueueInfo, Reply,
     TopologyCommand, Warning,
 };
 use crate::wire::Value;
@@ -75,6 +75,18 @@ pub enum Unbound {
 }
 
 impl Operations<'_> {
+    /// Looks for policies of what is about to be declared: call it until it says yes, each time under a
+    /// hold of its own, then declare it under the last one; see [`Core::foresee`].
+    pub fn foresee(
+        &mut self,
+        (kind, name): (ObjectKind, &Name),
+        begun: &mut Option<Box<Matching>>,
+    ) -> bool {
+        // Nobody makes us look who may not declare it.
+        let may = self.caller.permissions.allow(Right::Configure, name);
+        !may || (self.core).foresee((kind, name), begun, &mut self.effects.meter)
+    }
+
     /// Declares a queue. Rights: configure on it; when it is new and has a dead-letter-exchange,
     /// read on it and write on that exchange.
     pub fn declare_queue(

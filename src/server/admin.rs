@@ -10,7 +10,7 @@ use super::errors::StartError;
 use super::setup;
 use super::shared::Shared;
 use crate::access::Password;
-use crate::base::{Lsn, Name, Now};
+use crate::base::{Lsn, Meter, Name, Now};
 use crate::broker::registry::{Registry, RegistryError, RegistryFact};
 use crate::broker::{Command, Core, Effects, Reply};
 use crate::config::Settings;
@@ -101,14 +101,37 @@ impl Admin {
     /// What the core refuses. 404: no such vhost. 500: the vhost or the journal failed.
     #[doc(hidden)]
     pub async fn apply(&self, vhost: &str, command: Command) -> Result<Reply, Refusal> {
-        let (reply, lsn) = self.with_core(vhost, |now, core, effects| {
-            let reply = core.apply(now, command, effects);
-            (reply, core.topology_lsn())
-        })?;
+        let (reply, lsn) = self.begin_command(vhost, command).await?;
         self.shared.wait_until_durable(lsn).await?;
         match reply {
             Reply::Refused(error) => Err(error.into()),
             reply => Ok(reply),
+        }
+    }
+
+    /// The same; what the core replied, and the record to wait for. The policies of what is declared are
+    /// looked for first, in pieces.
+    pub(super) async fn begin_command(
+        &self,
+        vhost: &str,
+        command: Command,
+    ) -> Result<(Reply, Lsn), Refusal> {
+        let (mut command, mut begun) = (Some(command), None);
+        loop {
+            let replied = self.with_core(vhost, |now, core, effects| {
+                effects.meter = Meter::default();
+                if let Some(declared) = command.as_ref().and_then(Command::declares)
+                    && !core.foresee(declared, &mut begun, &mut effects.meter)
+                {
+                    return None;
+                }
+                let reply = core.apply(now, command.take()?, effects);
+                Some((reply, core.topology_lsn()))
+            })?;
+            if let Some(replied) = replied {
+                return Ok(replied);
+            }
+            tokio::task::yield_now().await;
         }
     }
 

@@ -203,9 +203,7 @@ impl Admin {
             }
             ImportStep::Command(vhost, command) => (vhost, command),
         };
-        let (reply, lsn) = self.with_core(&vhost, |now, core, effects| {
-            (core.apply(now, *command, effects), core.topology_lsn())
-        })?;
+        let (reply, lsn) = self.begin_command(&vhost, *command).await?;
         match reply {
             Reply::Refused(error) => Err(error.into()),
             Reply::QueueDeclared { mut warnings, .. }

@@ -55,6 +55,8 @@ pub(super) struct Consumer {
     pub(super) waiting: bool,
     /// Who it is.
     pub(super) evidence: Option<Arc<Evidence>>,
+    /// It stands among those that wait for room of the connection.
+    pub(super) blocked: bool,
 }
 
 impl Consumer {
@@ -132,6 +134,12 @@ impl Clients {
             invariant!(broken, "a consumer attaches in a session that is there");
         }
         self.consumers.insert(id, consumer);
+    }
+
+    /// Takes the first consumer of a session out of it.
+    pub(super) fn pop_consumer(&mut self, id: SessionId) -> Option<ConsumerId> {
+        let consumers = &mut self.sessions.get_mut(&id)?.consumers;
+        (!consumers.is_empty()).then(|| consumers.remove(0))
     }
 
     /// Removes a consumer; what it held no longer counts against its session.
@@ -241,24 +249,26 @@ impl Clients {
 
     /// Notes that a consumer with credit found no room; it is woken when there is some.
     pub(super) fn block(&mut self, id: ConsumerId, why: NoRoom) {
-        let Some(consumer) = self.consumers.get(&id) else {
+        let Some(consumer) = self.consumers.get_mut(&id) else {
             return invariant!(broken, "who found no room is there");
         };
-        let blocked = match why {
-            NoRoom::Credit => return,
-            NoRoom::Session => self
-                .sessions
-                .get_mut(&consumer.session)
-                .map(|s| &mut s.blocked),
-            NoRoom::Connection => self
-                .connections
-                .get_mut(&consumer.connection)
-                .map(|c| &mut c.blocked),
-        };
-        if let Some(blocked) = blocked
-            && !blocked.contains(&id)
-        {
-            blocked.push(id);
+        match why {
+            NoRoom::Credit => {}
+            NoRoom::Session => {
+                // As many as there are handles in a session.
+                if let Some(session) = self.sessions.get_mut(&consumer.session)
+                    && !session.blocked.contains(&id)
+                {
+                    session.blocked.push(id);
+                }
+            }
+            NoRoom::Connection => {
+                if let Some(connection) = self.connections.get_mut(&consumer.connection)
+                    && !std::mem::replace(&mut consumer.blocked, true)
+                {
+                    connection.blocked.push(id);
+                }
+            }
         }
     }
 
@@ -271,9 +281,14 @@ impl Clients {
 
     /// Consumers that waited for the connection's room.
     pub(super) fn take_blocked_by_connection(&mut self, id: ConnectionId) -> Vec<ConsumerId> {
-        self.connections
-            .get_mut(&id)
-            .map_or_else(Vec::new, |c| std::mem::take(&mut c.blocked))
+        let connection = self.connections.get_mut(&id);
+        let blocked = connection.map_or_else(Vec::new, |c| std::mem::take(&mut c.blocked));
+        for consumer in &blocked {
+            if let Some(consumer) = self.consumers.get_mut(consumer) {
+                consumer.blocked = false;
+            }
+        }
+        blocked
     }
 }
 

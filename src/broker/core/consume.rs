@@ -1,10 +1,11 @@
 //! Connections, sessions and consumers come, flow and go.
 
 use std::ops::Bound;
+use std::vec::IntoIter;
 
 use super::clients::{Consumer, holder};
 use super::settle::Failure;
-use super::work::Work;
+use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::{ConnectionId, ConsumerId, Name, Position, QueueId, SessionId, invariant};
 use crate::broker::arguments::QueueType;
@@ -51,6 +52,7 @@ impl Core {
             held: 0,
             waiting: false,
             evidence: consume.evidence,
+            blocked: false,
         };
         self.clients.attach(consume.consumer, consumer);
         Reply::Consuming {
@@ -66,7 +68,7 @@ impl Core {
         consumer.limit = limit;
         let queue_id = consumer.queue;
         let Some(queue) = self.queues.get_mut(&queue_id) else {
-            return invariant!(broken, "the queue of a consumer that flows is there");
+            return; // it was deleted, which its consumers are about to be told
         };
         if drain {
             queue.consumers.drain(id);
@@ -85,13 +87,28 @@ impl Core {
         }
     }
 
-    pub(super) fn connection_room(&mut self, id: ConnectionId, limit_bytes: u64) {
+    pub(super) fn connection_room(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: ConnectionId,
+        limit_bytes: u64,
+    ) {
         let Some(connection) = self.clients.connections.get_mut(&id) else {
             return;
         };
         connection.limit_bytes = limit_bytes;
-        for consumer in self.clients.take_blocked_by_connection(id) {
+        let blocked = self.clients.take_blocked_by_connection(id);
+        self.wake_slice(turn, blocked.into_iter());
+    }
+
+    /// Wakes some of the consumers that found no room: a connection may have thousands.
+    pub(super) fn wake_slice(&mut self, turn: &mut Turn<'_>, mut blocked: IntoIter<ConsumerId>) {
+        for consumer in blocked.by_ref().take(SLICE) {
+            turn.budget = turn.budget.saturating_sub(1);
             self.wake(consumer);
+        }
+        if !blocked.as_slice().is_empty() {
+            self.work.push_back(Work::Wake(blocked));
         }
     }
 
@@ -103,7 +120,7 @@ impl Core {
         };
         let queue_id = consumer.queue;
         let Some(queue) = self.queues.get_mut(&queue_id) else {
-            return invariant!(broken, "the queue of a consumer that is woken is there");
+            return; // it was deleted, which its consumers are about to be told
         };
         if consumer.waiting || !consumer.has_credit() || !queue.consumers.is_fed(id) {
             return;
@@ -125,7 +142,7 @@ impl Core {
         };
         let queue_id = consumer.queue;
         let Some(queue) = self.queues.get_mut(&queue_id) else {
-            return invariant!(broken, "the queue of a consumer that detaches is there");
+            return; // it was deleted, which its consumers are about to be told
         };
         let next = queue.consumers.remove(id);
         queue.selecting.remove(id);
@@ -158,7 +175,9 @@ impl Core {
             return;
         };
         let connection = session.connection;
+        // As many as there are handles in a session.
         for consumer in std::mem::take(&mut session.consumers) {
+            turn.budget = turn.budget.saturating_sub(1);
             self.consumer_detach(turn, consumer, Some(how));
         }
         self.clients.sessions.remove(&id);
@@ -171,17 +190,36 @@ impl Core {
         let Some(connection) = self.clients.connections.get_mut(&id) else {
             return;
         };
-        for session in std::mem::take(&mut connection.sessions) {
-            self.session_end(turn, session, How::ConnectionLost);
-        }
-        self.publishers.connection_gone(id);
-        let exclusive = self.clients.connections.remove(&id);
-        for queue in exclusive
-            .map(|connection| connection.exclusive_queues)
-            .unwrap_or_default()
-        {
+        connection.limit_bytes = 0; // it is assigned nothing more
+        self.close_slice(turn, id);
+    }
+
+    /// Forgets a piece of what a connection had that is gone: thousands of links, any number of queues.
+    pub(super) fn close_slice(&mut self, turn: &mut Turn<'_>, id: ConnectionId) {
+        for _ in 0..SLICE {
+            let Some(connection) = self.clients.connections.get_mut(&id) else {
+                return;
+            };
+            turn.budget = turn.budget.saturating_sub(1);
+            if let Some(session) = connection.sessions.first().copied() {
+                match self.clients.pop_consumer(session) {
+                    Some(consumer) => {
+                        self.consumer_detach(turn, consumer, Some(How::ConnectionLost))
+                    }
+                    None => self.session_end(turn, session, How::ConnectionLost),
+                }
+                continue;
+            }
+            if self.publishers.leave_one(id) {
+                continue;
+            }
+            let Some(queue) = connection.exclusive_queues.pop_first() else {
+                self.clients.connections.remove(&id);
+                return;
+            };
             self.remove_queue(turn, queue, DropCause::QueueDeleted);
         }
+        self.work.push_back(Work::Close(id));
     }
 
     /// Deliveries of a session were settled or came back: others of it may go on.

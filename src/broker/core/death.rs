@@ -1,5 +1,6 @@
 //! A message dies: its history, its way to the targets, and its waiting when there is none.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::admission::{Arrival, Offered, size_bytes};
@@ -9,7 +10,7 @@ use super::{Core, Turn};
 use crate::base::limits::ROUTED_QUEUES_MAX;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{Lsn, Position, QueueId, invariant};
+use crate::base::{Lsn, Position, QueueId, Step, invariant};
 use crate::broker::arguments::DeadLetterStrategy;
 use crate::broker::dead_letter::{SendResult, Verdict, plan, verdict};
 use crate::broker::queue::{AfterPageIn, MessageState, Pending, Waiter};
@@ -196,7 +197,34 @@ impl Core {
     /// Topology or policies changed: all dead letters that wait are tried again. (A pass that is
     /// under way begins anew.)
     pub(super) fn retry_all(&mut self) {
-        for id in self.pending_queues.clone() {
+        if self.pending_queues.is_empty() {
+            return; // as a rule
+        }
+        let is_under_way = self.retried_to.is_some();
+        self.retry_some(Bound::Unbounded);
+        if self.retried_to.is_some() && !is_under_way {
+            self.work.push_back(Work::RetryAll);
+        }
+    }
+
+    /// Goes on with that: a piece of the queues at a time, since there may be as many as there are queues.
+    pub(super) fn retry_all_slice(&mut self, turn: &mut Turn<'_>) {
+        let Some(last) = self.retried_to else {
+            return;
+        };
+        self.retry_some(Bound::Excluded(last));
+        turn.budget = turn.budget.saturating_sub(SLICE / 4);
+        if self.retried_to.is_some() {
+            self.work.push_back(Work::RetryAll);
+        }
+    }
+
+    fn retry_some(&mut self, start: Bound<QueueId>) {
+        let behind = self.pending_queues.range((start, Bound::Unbounded));
+        let some: Vec<QueueId> = behind.take(SLICE).copied().collect();
+        let is_last = some.len() < SLICE;
+        self.retried_to = some.last().copied().filter(|_| !is_last);
+        for id in some {
             self.retry_from(id, Position(0));
         }
     }
@@ -211,6 +239,11 @@ impl Core {
 
     fn send(&mut self, turn: &mut Turn<'_>, letter: Letter) {
         let sent = self.forward(turn, &letter);
+        let reached = sent.accepted + sent.refused.len();
+        if reached > 1 {
+            // Others that die in this turn may go to as many.
+            turn.charge_ns(Step::Entry.ns() * (reached as u64 - 1));
+        }
         if sent.accepted > 0 && letter.waited.as_ref().is_none_or(|p| p.targets.is_none()) {
             self.counters.dead_lettered.add(letter.reason);
             if let Some(queue) = self.queues.get_mut(&letter.source) {

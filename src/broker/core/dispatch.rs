@@ -29,7 +29,7 @@ impl Core {
                 connection,
                 limit_bytes,
             } => {
-                self.connection_room(connection, limit_bytes);
+                self.connection_room(turn, connection, limit_bytes);
             }
             Command::SessionFlow { session, limit } => self.session_flow(session, limit),
             Command::Discard {

@@ -47,7 +47,7 @@ use super::policy::Policies;
 use super::queue::{BLOCK_SHIFT_MAX, DeferredFree, Queue};
 use super::reply::QueueInfo;
 use super::router::Router;
-use super::{Command, DropCause, Effects, Reply};
+use super::{Command, DropCause, Effects, Matching, Reply};
 use crate::base::{
     Charge, Gauge, Lsn, Millis, Name, Now, Position, QueueId, Seed, Step, Table, limits,
 };
@@ -106,6 +106,8 @@ pub struct Core {
     work: VecDeque<Work>,
     /// Policies changed, and not all queues know yet.
     policy_pass: Option<PolicyPass>,
+    /// The policies of what is about to be declared.
+    foreseen: Option<Box<Matching>>,
     deferred_free: DeferredFree,
     /// When each queue has something to do by itself; at most one entry for each.
     deadlines: BTreeSet<(Millis, QueueId)>,
@@ -113,6 +115,8 @@ pub struct Core {
     untold_drops: BTreeSet<(Millis, QueueId)>,
     /// Queues with dead letters that wait.
     pending_queues: BTreeSet<QueueId>,
+    /// All of these are tried again, and this was the last one.
+    retried_to: Option<QueueId>,
     /// Exchanges that the journal knows.
     durable_exchanges: BTreeSet<Name>,
     recorder: Recorder,
@@ -148,6 +152,26 @@ struct Turn<'a> {
 const DISSOLVE_COST: usize = 16;
 /// Messages one command may touch beyond its own; the rest is left to [`Core::tick`].
 const COMMAND_BUDGET: usize = 128;
+/// Messages that a command may touch beyond its own and is not charged for: what most commands touch is
+/// what a batch of so many may take.
+const COMMAND_SHARE: usize = 8;
+
+impl Turn<'_> {
+    /// Charges for the messages that a command touched beyond its share.
+    #[inline]
+    fn charge_touched(&mut self) {
+        if self.budget < COMMAND_BUDGET - COMMAND_SHARE {
+            let touched = COMMAND_BUDGET - COMMAND_SHARE - self.budget;
+            self.effects.meter.charge(Step::Message, touched);
+        }
+    }
+
+    /// The next of several things that one command asks for.
+    fn begin_next(&mut self) {
+        self.charge_touched();
+        self.budget = COMMAND_BUDGET;
+    }
+}
 
 impl Core {
     /// An empty vhost with its predeclared exchanges.
@@ -162,10 +186,12 @@ impl Core {
             publishers: Publishers::default(),
             work: VecDeque::new(),
             policy_pass: None,
+            foreseen: None,
             deferred_free: DeferredFree::default(),
             deadlines: BTreeSet::new(),
             untold_drops: BTreeSet::new(),
             pending_queues: BTreeSet::new(),
+            retried_to: None,
             durable_exchanges: BTreeSet::new(),
             recorder: Recorder::new(),
             memory: Paging::default(),
@@ -278,11 +304,7 @@ impl Core {
         };
         let reply = self.handle(&mut turn, command);
         self.run(&mut turn);
-        // What most commands touch is what a batch of so many may take.
-        if turn.budget < COMMAND_BUDGET / 2 {
-            let touched = COMMAND_BUDGET - turn.budget;
-            turn.effects.meter.charge(Step::Message, touched);
-        }
+        turn.charge_touched();
         self.recorder.finish(now, effects);
         reply
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::admission::{Arrival, Offered};
 use super::death::Dying;
+use super::work::Work;
 use super::{Core, Turn};
 use crate::base::limits::ROUTED_QUEUES_MAX;
 #[cfg(test)]
@@ -100,7 +101,7 @@ impl Core {
         if count > ROUTED_QUEUES_MAX {
             return PublishOutcome::TooManyQueues { count };
         }
-        turn.effects.meter.charge(Step::Entry, count - 1);
+        turn.charge_ns(Step::Entry.ns() * (count as u64 - 1));
         let routed = std::mem::take(&mut self.routed);
         let targets = routed.targets();
         #[cfg(test)]
@@ -171,6 +172,16 @@ impl Core {
     fn die_of_overflow(&mut self, turn: &mut Turn<'_>, dead: Vec<(QueueId, Position)>) {
         for (queue, position) in dead {
             let (from, reason) = (MessageState::Dying, Reason::Maxlen);
+            // Each may go to as many queues again.
+            if turn.budget == 0 {
+                self.work.push_back(Work::Die {
+                    queue,
+                    position,
+                    reason,
+                });
+                continue;
+            }
+            turn.budget -= 1;
             self.die(
                 turn,
                 Dying {

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::work::{SLICE, Work};
 use super::{Core, Turn};
-use crate::base::{ConnectionId, Name, PublisherId, QueueId};
+use crate::base::{ConnectionId, Lsn, Name, PublisherId, QueueId};
 use crate::broker::Effect;
 
 /// Who publishes to which queue, looked up from both sides.
@@ -27,11 +28,14 @@ impl Publishers {
         }
     }
 
-    pub(super) fn connection_gone(&mut self, connection: ConnectionId) {
+    /// Forgets one of a connection that is gone; false if there is none.
+    pub(super) fn leave_one(&mut self, connection: ConnectionId) -> bool {
         let all = (connection, PublisherId(0))..=(connection, PublisherId(u64::MAX));
-        while let Some((&(_, publisher), _)) = self.queues.range(all.clone()).next() {
-            self.leave(connection, publisher);
-        }
+        let Some((&(_, publisher), _)) = self.queues.range(all).next() else {
+            return false;
+        };
+        self.leave(connection, publisher);
+        true
     }
 
     /// Takes out one of those who follow a queue.
@@ -58,12 +62,16 @@ impl Core {
         }
     }
 
-    /// Tells those who publish to a queue that it is gone, behind the outcomes of their messages.
-    pub(super) fn end_publishers(&mut self, turn: &mut Turn<'_>, queue: QueueId) {
-        let lsn = self.recorder.lsn();
-        while let Some((connection, publisher)) = self.publishers.pop(queue) {
+    /// Tells some of those who publish to a queue that it is gone, behind the outcomes of their messages.
+    pub(super) fn end_publishers(&mut self, turn: &mut Turn<'_>, queue: QueueId, lsn: Lsn) {
+        for _ in 0..SLICE {
+            let Some((connection, publisher)) = self.publishers.pop(queue) else {
+                return;
+            };
             let end = Effect::PublisherEnded { publisher, lsn };
             turn.effects.outgoing.push((connection, end));
+            turn.budget = turn.budget.saturating_sub(1);
         }
+        self.work.push_back(Work::EndPublishers(queue, lsn));
     }
 }

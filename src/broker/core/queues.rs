@@ -1,12 +1,12 @@
 //! Queues are declared, described, purged and deleted.
 
 use std::borrow::Cow;
+use std::vec::IntoIter;
 
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
-use crate::base::{ConnectionId, Lsn, Name, Position, QueueId, invariant};
+use crate::base::{ConnectionId, ConsumerId, Lsn, Name, Position, QueueId, invariant};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
-use crate::broker::matching::Matching;
 use crate::broker::names::{check_form, check_new_name, is_temporary};
 use crate::broker::queue::{MessageState, Queue, Usage};
 use crate::broker::{ConsumerEnd, DropCause, Effect, Error, Fact, ObjectKind, Reply, TopologyFact};
@@ -145,8 +145,7 @@ impl Core {
             exclusive,
             auto_delete,
         } = properties;
-        let mut matching = Matching::of_queue(name.clone(), parsed.queue_type);
-        matching.go_on(&self.policies, &mut turn.effects.meter, u64::MAX);
+        let matching = self.policies_of(turn, ObjectKind::Queue, name);
         let settings = matching.settings(&parsed);
         let mut queue = Queue::new(
             turn.now,
@@ -328,18 +327,8 @@ impl Core {
         self.names.remove(&queue.name);
         self.pending_queues.remove(&id);
         self.deadlines.remove(&(queue.registered, id));
-        for consumer in queue.consumers.ids() {
-            let Some(state) = self.clients.detach(consumer) else {
-                invariant!(broken, "a consumer of a queue is known");
-                continue;
-            };
-            let end = Effect::ConsumerEnded {
-                consumer,
-                cause: ConsumerEnd::QueueDeleted,
-            };
-            turn.effects.outgoing.push((state.connection, end));
-            self.wake_released(state.session);
-        }
+        let consumers: Vec<ConsumerId> = queue.consumers.ids().collect();
+        self.end_consumers(turn, consumers.into_iter());
         if let Some(owner) = queue.exclusive
             && let Some(owner) = self.clients.connections.get_mut(&owner)
         {
@@ -349,7 +338,7 @@ impl Core {
             self.recorder
                 .push(Fact::Topology(TopologyFact::QueueDeleted { queue: id }));
         }
-        self.end_publishers(turn, id);
+        self.end_publishers(turn, id, self.recorder.lsn());
         let removed = self.router.queue_removed(&queue.name);
         self.exchanges_went(&removed.exchanges);
         let nothing = (Usage::default(), Usage::default());
@@ -357,5 +346,24 @@ impl Core {
         queue.messages.scrap(&mut self.deferred_free);
         queue.pending.scrap(&mut self.deferred_free);
         self.retry_all();
+    }
+
+    /// Ends some of the consumers of a queue that is gone: a queue may have any number.
+    pub(super) fn end_consumers(&mut self, turn: &mut Turn<'_>, mut left: IntoIter<ConsumerId>) {
+        for consumer in left.by_ref().take(SLICE) {
+            turn.budget = turn.budget.saturating_sub(1);
+            let Some(state) = self.clients.detach(consumer) else {
+                continue; // it left by itself meanwhile
+            };
+            let end = Effect::ConsumerEnded {
+                consumer,
+                cause: ConsumerEnd::QueueDeleted,
+            };
+            turn.effects.outgoing.push((state.connection, end));
+            self.wake_released(state.session);
+        }
+        if !left.as_slice().is_empty() {
+            self.work.push_back(Work::EndConsumers(left));
+        }
     }
 }

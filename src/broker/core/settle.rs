@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::clients::holder;
 use super::death::Dying;
 use super::work::{SLICE, Work};
-use super::{COMMAND_BUDGET, Core, Turn};
+use super::{Core, Turn};
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{ConsumerId, HolderId, Lsn, Position, QueueId, invariant};
@@ -121,7 +121,7 @@ impl Core {
             self.settle(turn, settle);
             self.run(turn);
             self.recorder.finish(turn.now, turn.effects);
-            turn.budget = COMMAND_BUDGET;
+            turn.begin_next();
         }
     }
 
@@ -136,7 +136,7 @@ impl Core {
             }
             if !self.work.is_empty() {
                 self.run(turn);
-                turn.budget = COMMAND_BUDGET;
+                turn.begin_next();
             }
             self.recorder.finish(turn.now, turn.effects);
         }
@@ -226,8 +226,7 @@ impl Core {
         (consumer, settled): (ConsumerId, bool),
     ) -> bool {
         let Some(queue) = self.queues.get_mut(&id) else {
-            invariant!(broken, "a consumer's queue is there");
-            return false;
+            return false; // it was deleted, which its consumers are about to be told
         };
         let Some(gone) =
             queue

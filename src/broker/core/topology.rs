@@ -2,14 +2,13 @@
 
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
-use crate::base::limits::{BATCH_NS_MAX, POLICIES_MAX};
+use crate::base::limits::{BATCH_NS_MAX, NAME_BYTES_MAX, POLICIES_MAX};
 use crate::base::{ConnectionId, Lsn, Meter, Name, Now, QueueId};
 use crate::broker::arguments::QueueType;
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
-use crate::broker::matching::Matching;
 use crate::broker::policy::EffectiveSettings;
 use crate::broker::queue::Growth;
-use crate::broker::{Destination, Error, Fact, ObjectKind, Policy, Reply, TopologyFact};
+use crate::broker::{Destination, Error, Fact, Matching, ObjectKind, Policy, Reply, TopologyFact};
 use crate::wire::Value;
 
 /// How far a pass has come that gives exchanges and queues what the policies say.
@@ -63,8 +62,7 @@ impl Core {
             });
         }
         turn.warn(ObjectKind::Exchange, &spec.name, &warnings);
-        let mut matching = Matching::of_exchange(spec.name.clone());
-        matching.go_on(&self.policies, &mut turn.effects.meter, u64::MAX);
+        let matching = self.policies_of(turn, ObjectKind::Exchange, &spec.name);
         let alternate = matching.alternate_exchange().cloned();
         self.router.set_policy_alternate(&spec.name, alternate);
         if spec.durable {
@@ -266,6 +264,48 @@ impl Core {
         Ok(self.done())
     }
 
+    /// Looks which policies are for a queue or exchange that is about to be declared, until the meter is
+    /// used up; whether that is known, so that declaring it, under the same hold, takes no longer than
+    /// another command. What was found so far is in `begun`.
+    pub fn foresee(
+        &mut self,
+        (kind, name): (ObjectKind, &Name),
+        begun: &mut Option<Box<Matching>>,
+        meter: &mut Meter,
+    ) -> bool {
+        let is_there = match kind {
+            ObjectKind::Queue => self.names.contains_key(name),
+            _ => self.router.exchange_named(name).is_some(),
+        };
+        // What is there keeps what it has, and a name that is too long is refused.
+        if is_there || self.policies.is_empty() || name.len() > NAME_BYTES_MAX {
+            return true;
+        }
+        let mut matching = begun
+            .take()
+            .filter(|begun| begun.is_for(kind, name))
+            .unwrap_or_else(|| Box::new(Matching::new(kind, name.clone())));
+        let is_known = matching.go_on(&self.policies, meter, BATCH_NS_MAX);
+        let place = if is_known { &mut self.foreseen } else { begun };
+        *place = Some(matching);
+        is_known
+    }
+
+    /// The policies of what is declared now, foreseen as a rule.
+    pub(super) fn policies_of(
+        &mut self,
+        turn: &mut Turn<'_>,
+        kind: ObjectKind,
+        name: &Name,
+    ) -> Box<Matching> {
+        let foreseen = self.foreseen.take();
+        let mut matching = foreseen
+            .filter(|foreseen| foreseen.is_for(kind, name))
+            .unwrap_or_else(|| Box::new(Matching::new(kind, name.clone())));
+        matching.go_on(&self.policies, &mut turn.effects.meter, u64::MAX);
+        matching
+    }
+
     /// Exchanges and then queues get what the policies say, in pieces; then what waits is tried
     /// again. A pass that is under way begins anew.
     pub(super) fn policies_changed(&mut self) {
@@ -322,15 +362,11 @@ impl Core {
         meter: &mut Meter,
     ) -> bool {
         let queue = queue.and_then(|id| self.queues.get(&id));
-        let queue_type = queue.map(|queue| queue.arguments.queue_type);
+        let kind = queue.map_or(ObjectKind::Exchange, |_| ObjectKind::Queue);
         let begun = pass.matching.take();
-        let mut matching = match begun.filter(|begun| begun.is_for(name, queue_type)) {
-            Some(begun) => begun,
-            None => match queue_type {
-                Some(queue_type) => Matching::of_queue(name.clone(), queue_type),
-                None => Matching::of_exchange(name.clone()),
-            },
-        };
+        let mut matching = begun
+            .filter(|begun| begun.is_for(kind, name))
+            .unwrap_or_else(|| Matching::new(kind, name.clone()));
         if !matching.go_on(&self.policies, meter, PIECE_NS) {
             pass.matching = Some(matching);
             return false;

@@ -1,8 +1,10 @@
 //! Work that follows from a command, done in bounded pieces in the order it arose.
 
+use std::vec::IntoIter;
+
 use super::settle::Failure;
 use super::{Core, Turn};
-use crate::base::{HolderId, Millis, Now, Position, QueueId};
+use crate::base::{ConnectionId, ConsumerId, HolderId, Lsn, Millis, Now, Position, QueueId};
 use crate::broker::queue::Waiter;
 use crate::deaths::Reason;
 
@@ -55,6 +57,16 @@ pub(super) enum Work {
     },
     /// Go on with [`Core::policy_pass`].
     ApplyPolicies,
+    /// Try the dead letters of all queues behind [`Core::retried_to`] again.
+    RetryAll,
+    /// Let consumers go on that found no room.
+    Wake(IntoIter<ConsumerId>),
+    /// Forget a connection that is gone.
+    Close(ConnectionId),
+    /// Tell consumers that their queue is gone.
+    EndConsumers(IntoIter<ConsumerId>),
+    /// Tell publishers that their queue is gone, once this is durable.
+    EndPublishers(QueueId, Lsn),
 }
 
 /// Messages that one piece may touch, whatever is left of the budget: so the order of the work does
@@ -105,6 +117,11 @@ impl Core {
                     self.requeue_slice(turn, (queue, holder), from, left, failure);
                 }
                 Work::ApplyPolicies => self.apply_policies_slice(turn),
+                Work::RetryAll => self.retry_all_slice(turn),
+                Work::Wake(consumers) => self.wake_slice(turn, consumers),
+                Work::Close(connection) => self.close_slice(turn, connection),
+                Work::EndConsumers(consumers) => self.end_consumers(turn, consumers),
+                Work::EndPublishers(queue, lsn) => self.end_publishers(turn, queue, lsn),
             }
         }
     }

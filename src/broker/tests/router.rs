@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::base::Meter;
-use crate::broker::matching::Matching;
+use crate::broker::Matching;
 use crate::broker::policy::{Policies, Policy, PolicySpec};
 
 /// Application properties only.
@@ -200,7 +200,7 @@ fn alternate_exchange_gets_what_nothing_wants() {
 
 fn apply_policies(router: &mut Router, policies: &Policies) {
     for name in ["lost", "own", "plain"].map(Name::from) {
-        let mut matching = Matching::of_exchange(name.clone());
+        let mut matching = Matching::new(ObjectKind::Exchange, name.clone());
         assert!(matching.go_on(policies, &mut Meter::default(), u64::MAX));
         router.set_policy_alternate(&name, matching.alternate_exchange().cloned());
     }

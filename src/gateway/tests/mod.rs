@@ -4,6 +4,7 @@ mod attach;
 mod consume;
 mod dynamic;
 mod evidence;
+mod pieces;
 mod presettled;
 mod publish;
 mod rights;

@@ -170,8 +170,10 @@ pub(super) async fn aliveness(call: &Call<'_>) -> Result<Reply, Failure> {
         auto_delete: false,
         arguments: Vec::new(),
     };
-    call.operate(|operations| Ok(((), operations.declare_queue(&name, body)?.lsn)))
-        .await?;
+    call.declare((ObjectKind::Queue, &name), |operations| {
+        Ok(((), operations.declare_queue(&name, body)?.lsn))
+    })
+    .await?;
     let visitor = Visitor::enter(call)?;
     let message = json!({
         // What is left behind by a test that was cut off goes by itself.

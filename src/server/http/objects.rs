@@ -6,9 +6,9 @@ use super::listings::{each_binding, each_implied, listed};
 use super::reply::Reply;
 use super::work::failed;
 use crate::base::Name;
-use crate::broker::Destination;
 use crate::broker::binding::Binding;
 use crate::broker::router::BindingsOf;
+use crate::broker::{Destination, ObjectKind};
 use crate::management::http::json::stats::ExchangeCounts;
 use crate::management::http::json::topology;
 use crate::management::http::{Failure, Listing};
@@ -38,7 +38,7 @@ pub(super) async fn put_queue(call: &Call<'_>) -> Result<Reply, Failure> {
         arguments: fields.arguments("arguments")?,
     };
     let name = call.params.get("name");
-    let stored = call.operate(|operations| {
+    let stored = call.declare((ObjectKind::Queue, &name), |operations| {
         let declared = operations.declare_queue(&name, body)?;
         Ok(((declared.created, declared.warnings), declared.lsn))
     });
@@ -107,7 +107,7 @@ pub(super) async fn put_exchange(call: &Call<'_>) -> Result<Reply, Failure> {
         arguments: fields.arguments("arguments")?,
     };
     let name = exchange_name(call, "name");
-    let stored = call.operate(|operations| {
+    let stored = call.declare((ObjectKind::Exchange, &name), |operations| {
         let declared = operations.declare_exchange(&name, body)?;
         Ok(((declared.created, declared.warnings), declared.lsn))
     });

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::api::Call;
 use crate::access::Permissions;
-use crate::base::{ConnectionId, Gauge, Lsn};
+use crate::base::{ConnectionId, Gauge, Lsn, Meter, Name};
+use crate::broker::ObjectKind;
 use crate::broker::registry::TopicMap;
 use crate::management::http::Failure;
 use crate::management::{Caller, Operations, Refusal};
@@ -33,6 +34,26 @@ impl Call<'_> {
         &self,
         work: impl FnOnce(&mut Operations<'_>) -> Result<(T, Lsn), Refusal>,
     ) -> Result<T, Failure> {
+        self.operate_after(|_| true, work).await
+    }
+
+    /// The same for what declares a queue or an exchange: its policies are looked for first, in pieces.
+    pub(super) async fn declare<T>(
+        &self,
+        declared: (ObjectKind, &Name),
+        work: impl FnOnce(&mut Operations<'_>) -> Result<(T, Lsn), Refusal>,
+    ) -> Result<T, Failure> {
+        let mut begun = None;
+        let prepare = |operations: &mut Operations<'_>| operations.foresee(declared, &mut begun);
+        self.operate_after(prepare, work).await
+    }
+
+    /// The same once it is prepared, which is asked for under a hold of its own each time but the last.
+    async fn operate_after<T>(
+        &self,
+        mut prepare: impl FnMut(&mut Operations<'_>) -> bool,
+        work: impl FnOnce(&mut Operations<'_>) -> Result<(T, Lsn), Refusal>,
+    ) -> Result<T, Failure> {
         let vhost = self.vhost()?;
         let (permissions, topics) = (self.permissions(), self.topics());
         let caller = Caller {
@@ -42,20 +63,30 @@ impl Call<'_> {
             connection: NO_CONNECTION,
             node: &self.shared.settings.node_name,
         };
-        let (done, lsn) = vhost
-            .work(|now, core, effects| {
-                let (done, lsn) = work(&mut Operations {
+        let mut work = Some(work);
+        loop {
+            let done = vhost.work(|now, core, effects| {
+                effects.meter = Meter::default();
+                let mut operations = Operations {
                     now,
                     caller: &caller,
                     core: &mut *core,
                     effects,
-                })?;
+                };
+                if !prepare(&mut operations) {
+                    return None;
+                }
+                let done = work.take().map(|work| work(&mut operations))?;
                 // What was found as it should be may itself not be durable yet.
-                Ok::<_, Refusal>((done, lsn.max(core.topology_lsn())))
-            })
-            .map_err(failed)??;
-        self.admin().durable(lsn).await?;
-        Ok(done)
+                Some(done.map(|(done, lsn)| (done, lsn.max(core.topology_lsn()))))
+            });
+            if let Some(done) = done.map_err(failed)? {
+                let (done, lsn) = done?;
+                self.admin().durable(lsn).await?;
+                return Ok(done);
+            }
+            tokio::task::yield_now().await;
+        }
     }
 
     /// What changes the broker.

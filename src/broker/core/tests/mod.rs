@@ -10,6 +10,7 @@ mod limits;
 mod memory;
 mod outcomes;
 mod paging;
+mod pieces;
 mod policies;
 pub(crate) mod scenario;
 mod selecting;
