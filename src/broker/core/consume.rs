@@ -202,11 +202,10 @@ impl Core {
             };
             turn.budget = turn.budget.saturating_sub(1);
             if let Some(session) = connection.sessions.first().copied() {
-                match self.clients.pop_consumer(session) {
-                    Some(consumer) => {
-                        self.consumer_detach(turn, consumer, Some(How::ConnectionLost))
-                    }
-                    None => self.session_end(turn, session, How::ConnectionLost),
+                if let Some(consumer) = self.clients.pop_consumer(session) {
+                    self.consumer_detach(turn, consumer, Some(How::ConnectionLost));
+                } else {
+                    self.session_end(turn, session, How::ConnectionLost);
                 }
                 continue;
             }

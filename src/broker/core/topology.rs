@@ -297,11 +297,11 @@ impl Core {
         turn: &mut Turn<'_>,
         kind: ObjectKind,
         name: &Name,
-    ) -> Box<Matching> {
+    ) -> Matching {
         let foreseen = self.foreseen.take();
         let mut matching = foreseen
             .filter(|foreseen| foreseen.is_for(kind, name))
-            .unwrap_or_else(|| Box::new(Matching::new(kind, name.clone())));
+            .map_or_else(|| Matching::new(kind, name.clone()), |foreseen| *foreseen);
         matching.go_on(&self.policies, &mut turn.effects.meter, u64::MAX);
         matching
     }
