@@ -46,6 +46,10 @@ pub const OUTBOX_BYTES_MAX: u64 = 1024 * 1024;
 pub const PUBLISH_CREDIT_BYTES: u64 = 4 * 1024 * 1024;
 /// Messages of credit per publishing link at most.
 pub const PUBLISH_CREDIT_MAX: u32 = 4_096;
+/// Messages that a consumer within the process may have undecided; it keeps a place in memory for each.
+pub const EMBEDDED_CREDIT_MAX: u32 = 10_000;
+/// Publishes of a publisher within the process that wait for credit; the next ones wait to be taken.
+pub const EMBEDDED_WAITING_MAX: usize = 16;
 /// Commands applied under one hold of the core's lock.
 pub const BATCH_COMMANDS_MAX: usize = 256;
 /// Estimated time of the work under one hold of the core's lock, in nanoseconds; what is left is done

@@ -21,7 +21,7 @@ use super::prepare::segment_name;
 use super::segments::Segment;
 use super::stats::Counters;
 use super::writer::Writer;
-use crate::base::{Lsn, Timestamp};
+use crate::base::{Lsn, Timestamp, invariant};
 
 /// The segment that is written.
 #[derive(Debug)]
@@ -146,7 +146,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             }
             let (begin, payload_bytes) = self.out.begin_frame(&encode);
             if self.fits_at(lsn, begin, payload_bytes, pieces.len()) {
-                self.finish_record(lsn, begin, kind, flags, pieces);
+                self.finish_record(lsn, begin, kind, flags, pieces)?;
                 return Ok(Put::Done);
             }
             if self.is_blank() {
@@ -193,7 +193,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             self.lack_room(&error);
             return Ok(Put::NoRoom);
         }
-        self.finish_record(lsn, begin, kind, flags, pieces);
+        self.finish_record(lsn, begin, kind, flags, pieces)?;
         self.have_room();
         Ok(Put::Done)
     }
@@ -205,13 +205,15 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         kind: RecordKind,
         flags: u8,
         pieces: &[Lsn],
-    ) {
+    ) -> Result<(), StoreError> {
         let Some(active) = &mut self.active else {
-            return;
+            invariant!(broken, "a record is put into an open segment");
+            return Err(self.lost(lsn));
         };
         let delta = lsn.0.wrapping_sub(active.base.0);
         let (Ok(delta), Ok(offset)) = (u32::try_from(delta), u32::try_from(begin)) else {
-            return;
+            invariant!(broken, "a record is put where its segment can name it");
+            return Err(self.lost(lsn));
         };
         self.out.end_frame(begin, active.crc, delta, kind, flags);
         active.records += 1;
@@ -225,6 +227,18 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             offset,
             named: flags & FLAG_NAMED != 0,
         });
+        Ok(())
+    }
+
+    /// A record would count as written and is nowhere: nothing may be confirmed any more.
+    #[cold]
+    fn lost(&self, lsn: Lsn) -> StoreError {
+        self.poison(DiskError {
+            operation: DiskOperation::Write,
+            name: "journal".to_owned(),
+            kind: DiskErrorKind::Failed,
+            message: format!("record {} has no place in a segment", lsn.0),
+        })
     }
 
     fn fits(&self, lsn: Lsn, payload_bytes: usize, pieces: usize) -> bool {
@@ -311,13 +325,16 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             return Ok(());
         }
         let Some(active) = &self.active else {
-            return Ok(());
+            invariant!(broken, "what was written is in an open segment");
+            return Err(self.lost(self.progress.written_record));
         };
         let data_end = u32::try_from(self.out.end()).unwrap_or(u32::MAX);
         let mut segments = self.shared.segments.write();
         let last = segments.list.last_mut();
         let Some(segment) = last.filter(|last| last.id == active.id) else {
-            return Ok(());
+            drop(segments);
+            invariant!(broken, "the open segment is the last one");
+            return Err(self.lost(self.progress.written_record));
         };
         segment.data_end = data_end;
         segment.last = self.progress.written_record.max(segment.last);

@@ -21,7 +21,7 @@ use super::scan::{Ending, Scanned, Scanner};
 use super::segments::Segment;
 use super::stats::Counters;
 use super::writer::Writer;
-use crate::base::Lsn;
+use crate::base::{Lsn, invariant};
 
 /// A rewriting on its way.
 #[derive(Debug)]
@@ -241,6 +241,8 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         self.shared.disk.sync_directory()?;
         let mut segments = self.shared.segments.write();
         let Some(segment) = segments.find_mut(rewrite.last) else {
+            drop(segments);
+            invariant!(broken, "a segment that was rewritten is there");
             return Ok(());
         };
         let mut index = rewrite.index;

@@ -69,8 +69,7 @@ impl Core {
             queue.counters.dead.add(reason);
             self.counters.dead.add(reason);
             let cause = DropCause::NoDeadLetterExchange;
-            self.remove_dropped(turn, id, position, from, (Some(reason), cause));
-            return;
+            return self.remove_dropped(turn, id, position, from, (Some(reason), cause));
         }
         let queue = &mut **queue;
         let planned = queue.messages.slot_mut(position).and_then(|slot| {
@@ -98,8 +97,7 @@ impl Core {
         };
         let Ok(history) = queue.last_death.record(slot.message.history(), &death) else {
             let why = (Some(reason), DropCause::HistoryFull);
-            self.remove_dropped(turn, id, position, from, why);
-            return;
+            return self.remove_dropped(turn, id, position, from, why);
         };
         history.charge(&self.memory.shared);
         let count = slot

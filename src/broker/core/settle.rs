@@ -149,6 +149,8 @@ impl Core {
         }
     }
 
+    /// Whether a consumer holds this message. What is settled twice it holds no more: the gateway, whose
+    /// tokens tell each delivery once, sees to that.
     fn holds(&self, queue: QueueId, position: Position, consumer: ConsumerId) -> bool {
         self.queues
             .get(&queue)

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
-use crate::base::{ConnectionId, Lsn, Name, Table};
+use crate::base::{ConnectionId, Lsn, Name, Table, invariant};
 use crate::broker::{Core, Effect, Effects, LogEvent, Memory};
 use crate::deaths::Reason;
 use crate::gateway::Batch;
@@ -61,6 +61,9 @@ impl VhostState {
                 Some(batch) if batch.connection() == connection => batch.push_effect(effect),
                 _ => {
                     let Some(peer) = peers.get_mut(&connection) else {
+                        // It said goodbye, and its consumers went with that.
+                        let is_delivery = matches!(effect, Effect::Deliver(_));
+                        invariant!(!is_delivery, "who gets a delivery is there");
                         continue;
                     };
                     if peer.staged.is_empty() {

@@ -4,13 +4,12 @@ use tokio::sync::mpsc;
 
 use super::engine::{Command, Deliveries, End};
 use super::{Delivery, LinkError};
+use crate::base::limits::EMBEDDED_CREDIT_MAX;
 use crate::server::Broker;
 use crate::wire::performative::Role;
 
 /// Messages that a consumer may have undecided, unless it says otherwise.
 const CREDIT_DEFAULT: u32 = 100;
-/// The most that it may.
-const CREDIT_MAX: u32 = 10_000;
 
 /// How a [`Consumer`] is made; see [`Broker::consumer`].
 #[derive(Debug)]
@@ -71,17 +70,23 @@ impl ConsumerBuilder<'_> {
     }
 
     /// How many messages it may have undecided, from 1 to 10,000; those that [`Consumer::next`] has not
-    /// told yet count, too. Default: 100.
+    /// told yet count, too. Default: 100. Others are refused by [`Self::open`].
     pub fn credit(mut self, messages: u32) -> Self {
-        self.credit = messages.clamp(1, CREDIT_MAX);
+        self.credit = messages;
         self
     }
 
     /// Begins to consume. Must be called within the tokio runtime.
     ///
     /// # Errors
-    /// When there is no such vhost or queue, or somebody else consumes it alone.
+    /// When there is no such vhost or queue, or somebody else consumes it alone, or the credit cannot be.
     pub async fn open(self) -> Result<Consumer, LinkError> {
+        if !(1..=EMBEDDED_CREDIT_MAX).contains(&self.credit) {
+            return Err(LinkError::Credit {
+                messages: self.credit,
+                max: EMBEDDED_CREDIT_MAX,
+            });
+        }
         let (commands, receiver) = mpsc::channel(1);
         let (deliveries, arriving) = mpsc::channel(self.credit as usize + 1);
         let (settle, settled) = mpsc::unbounded_channel();

@@ -78,6 +78,14 @@ pub enum LinkError {
         /// The most that is taken.
         max_bytes: u64,
     },
+    /// A consumer is to have another number of messages undecided than it can. Nothing else happened.
+    #[error("a consumer has from 1 to {max} messages of credit, not {messages}")]
+    Credit {
+        /// What was asked for.
+        messages: u32,
+        /// The most that it may have.
+        max: u32,
+    },
     /// The broker stopped, or it has as many connections as it takes.
     #[error("the broker stopped or takes no more connections")]
     Stopped,

@@ -4,11 +4,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::engine::{Command, End};
 use super::{AmqpError, LinkError, Message};
+use crate::base::limits::EMBEDDED_WAITING_MAX;
 use crate::server::Broker;
 use crate::wire::performative::{DeliveryState, Role};
-
-/// Publishes on their way to the broker that have no credit yet, at most: the next ones wait.
-const WAITING_MAX: usize = 16;
 
 /// What became of a published message.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -105,7 +103,7 @@ impl PublisherBuilder<'_> {
     /// # Errors
     /// When there is no such vhost, queue or exchange.
     pub async fn open(self) -> Result<Publisher, LinkError> {
-        let (commands, receiver) = mpsc::channel(WAITING_MAX);
+        let (commands, receiver) = mpsc::channel(EMBEDDED_WAITING_MAX);
         let end = End {
             role: Role::Sender,
             address: self.address,

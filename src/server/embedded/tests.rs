@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::{AmqpError, Delivery, LinkError, Message, Outcome};
+use crate::base::limits::EMBEDDED_CREDIT_MAX;
 use crate::config::{ByteSize, Settings};
 use crate::server::{Broker, Builder};
 use crate::wire::Value;
@@ -35,6 +36,22 @@ fn dead_letters_to(queue: &str) -> [(&'static str, Value); 2] {
         ("x-dead-letter-exchange", Value::string("")),
         ("x-dead-letter-routing-key", Value::string(queue)),
     ]
+}
+
+/// A larger credit was made smaller without a word, and none became one.
+#[tokio::test]
+async fn credit_that_cannot_be_is_refused_with_its_bound() {
+    let broker = broker_with(&[("q", &[])]).await;
+    let open = |credit| broker.consumer("/queues/q").credit(credit).open();
+    for messages in [0, EMBEDDED_CREDIT_MAX + 1, u32::MAX] {
+        let refused = open(messages).await.err();
+        let max = EMBEDDED_CREDIT_MAX;
+        assert_eq!(refused, Some(LinkError::Credit { messages, max }));
+        let text = refused.map(|error| error.to_string()).unwrap_or_default();
+        let expect = format!("a consumer has from 1 to 10000 messages of credit, not {messages}");
+        assert_eq!(text, expect);
+    }
+    assert!(open(EMBEDDED_CREDIT_MAX).await.is_ok() && open(1).await.is_ok());
 }
 
 #[tokio::test]
