@@ -27,7 +27,8 @@ pub(super) fn page() -> String {
 const CAUSES: &str = "
 ## Why messages are dropped
 
-What the label `cause` of `coroner_messages_dropped_total` says:
+What the label `cause` of `coroner_messages_dropped_total` says, and `cause` in the log, which tells of the first
+drop at once and of those within a second after it together:
 
 | cause | meaning |
 | --- | --- |
