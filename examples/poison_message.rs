@@ -17,8 +17,8 @@ use fe2o3_amqp::types::messaging::{Message, MessageAnnotations};
 use fe2o3_amqp::types::primitives::Value;
 use fe2o3_amqp::{Connection, Receiver, Sender, Session};
 
-const WORK: &str = "orders";
-const DEAD: &str = "orders.dead";
+const WORK: &str = "tasks";
+const DEAD: &str = "tasks.dead";
 
 #[tokio::main]
 async fn main() -> common::Result<()> {

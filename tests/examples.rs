@@ -30,7 +30,7 @@ fn poison_message_finds_out_why() {
     assert_eq!(lines[0], "dead letter: { this is no order");
     for field in [
         "count: 1",
-        "queue: \"orders\"",
+        "queue: \"tasks\"",
         "reason: rejected",
         "exchange: \"\"",
     ] {

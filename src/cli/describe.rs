@@ -1,9 +1,11 @@
 //! `completions` and `man`: the command line described for shells and for `man`.
 
+use std::path::{Path, PathBuf};
+
 use clap::{ArgMatches, Command, value_parser};
 use clap_complete::Shell;
 
-use super::exit::{Failure, written};
+use super::exit::{Failure, FailureKind, written};
 use super::manage::described;
 use super::output::print;
 
@@ -28,10 +30,24 @@ pub(super) fn completions_command() -> Command {
 /// The command `man`.
 pub(super) fn man_command() -> Command {
     let command = clap::Arg::new("command")
+        .num_args(0..)
         .help("A command, for a page of its own [default: the page of all commands]");
+    let folder = clap::Arg::new("dir")
+        .long("dir")
+        .value_name("DIR")
+        .value_parser(value_parser!(PathBuf))
+        .conflicts_with("command")
+        .help("Writes the pages of all commands into this directory");
     described(
-        Command::new("man").about("Prints a man page").arg(command),
-        &["man | man -l -", "man set_policy | man -l -"],
+        Command::new("man")
+            .about("Prints a man page, or writes all of them")
+            .arg(command)
+            .arg(folder),
+        &[
+            "man | man -l -",
+            "man declare queue | man -l -",
+            "man --dir /usr/local/share/man/man1",
+        ],
     )
 }
 
@@ -46,24 +62,50 @@ pub(super) fn completions(matches: &ArgMatches) -> Result<(), Failure> {
     print(&String::from_utf8_lossy(&text))
 }
 
-/// Prints a man page.
+/// Prints a man page, or writes all.
 pub(super) fn man(matches: &ArgMatches) -> Result<(), Failure> {
     let mut whole = super::command();
     whole.build();
-    let page = match matches.get_one::<String>("command") {
-        None => whole,
-        Some(name) => {
-            let found = whole.find_subcommand(name.as_str()).cloned();
-            let command = found.ok_or_else(|| {
-                Failure::usage(format!("'{name}' is no command"))
-                    .advise("coroner --help lists all commands")
-            })?;
-            let name = format!("coroner-{}", command.get_name());
-            command.name(name)
-        }
-    };
+    if let Some(folder) = matches.get_one::<PathBuf>("dir") {
+        return write_pages(&whole, folder);
+    }
+    let words = matches.get_many::<String>("command").into_iter().flatten();
+    let (mut page, mut name) = (&whole, String::from("coroner"));
+    for word in words {
+        page = page.find_subcommand(word.as_str()).ok_or_else(|| {
+            Failure::usage(format!("'{word}' is no command of {name}"))
+                .advise("coroner --help lists all commands")
+        })?;
+        name = format!("{name}-{}", page.get_name());
+    }
+    print(&String::from_utf8_lossy(&rendered(page, name)?))
+}
+
+fn rendered(command: &Command, name: String) -> Result<Vec<u8>, Failure> {
     let mut text = Vec::new();
-    let rendered = clap_mangen::Man::new(page).render(&mut text);
-    written(rendered)?;
-    print(&String::from_utf8_lossy(&text))
+    let page = command.clone().name(name);
+    written(clap_mangen::Man::new(page).render(&mut text))?;
+    Ok(text)
+}
+
+/// Writes the page of each command, `coroner-declare-queue.1` for example.
+fn write_pages(whole: &Command, folder: &Path) -> Result<(), Failure> {
+    let mut waiting = vec![(whole, String::from("coroner"))];
+    while let Some((command, name)) = waiting.pop() {
+        let path = folder.join(format!("{name}.1"));
+        let text = rendered(command, name.clone())?;
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "the command line writes what it was asked for"
+        )]
+        std::fs::write(&path, text).map_err(|error| {
+            let path = path.display();
+            Failure::new(FailureKind::Output, format!("cannot write {path}: {error}"))
+        })?;
+        let inside = command
+            .get_subcommands()
+            .filter(|inner| inner.get_name() != "help");
+        waiting.extend(inside.map(|inner| (inner, format!("{name}-{}", inner.get_name()))));
+    }
+    Ok(())
 }

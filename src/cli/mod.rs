@@ -12,6 +12,7 @@ mod client;
 mod deaths;
 mod describe;
 mod exit;
+mod help;
 mod manage;
 mod output;
 mod serve;
@@ -110,7 +111,7 @@ fn command() -> Command {
         .subcommands(manage::commands());
     #[cfg(feature = "client")]
     let command = command.subcommands(client::commands());
-    command
+    let command = command
         .subcommand(bench::command())
         .subcommand(store::command())
         .subcommand(describe::completions_command())
@@ -120,7 +121,9 @@ fn command() -> Command {
              CORONERCTL_URL, CORONERCTL_USERNAME, CORONERCTL_PASSWORD, CORONERCTL_VHOST). Each \
              name may be written with underscores or dashes.\n\n{}",
             exit::help()
-        ))
+        ));
+    let template = help::template(&command);
+    command.help_template(template)
 }
 
 /// Says on standard error what went wrong.

@@ -488,7 +488,7 @@ pub const TABLE: &[Key] = &[
         SettingSyntax::Text,
         "TIME",
         "a length of time such as 60s; 0 switches it off",
-        "How often a line of statistics is logged, if anything changed; 0 is off",
+        "How often a line of statistics is logged at the level debug, if anything changed; 0 is off",
     ),
     key(
         "collect-statistics-interval",

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::clock::SharedClock;
 use super::committer::Committer;
@@ -28,6 +29,29 @@ pub(crate) struct Recovered<D: Disk> {
     pub(crate) read: (usize, u64),
 }
 
+/// How far a start has come with reading: for who waits for it.
+#[derive(Debug, Default)]
+pub(crate) struct ReadingProgress {
+    records: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl ReadingProgress {
+    fn add(&self, bytes: usize) {
+        self.records.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Records that were read, and their bytes.
+    pub(crate) fn so_far(&self) -> (u64, u64) {
+        let [records, bytes] = [&self.records, &self.bytes];
+        (
+            records.load(Ordering::Relaxed),
+            bytes.load(Ordering::Relaxed),
+        )
+    }
+}
+
 /// How a data directory is entered.
 #[derive(Debug)]
 pub(crate) struct RecoveryPlan<O> {
@@ -40,6 +64,8 @@ pub(crate) struct RecoveryPlan<O> {
     /// Tells this journal from others.
     pub(crate) seed: u64,
     pub(crate) clock: SharedClock,
+    /// Is told of each record that is read.
+    pub(crate) progress: Arc<ReadingProgress>,
 }
 
 /// Why there is no start.
@@ -66,6 +92,7 @@ impl<O: Fn(&Name) -> CoreOptions> RecoveryPlan<O> {
             group_commit,
             seed,
             clock,
+            progress,
         } = self;
         let now = clock.now();
         let mut reading = RecoveredState {
@@ -74,6 +101,7 @@ impl<O: Fn(&Name) -> CoreOptions> RecoveryPlan<O> {
             restoring: RestoringAll::new(registry),
             newer: None,
             unreadable: 0,
+            progress,
         };
         let sync = store_options.sync;
         let read = store::read(disk, |restored| reading.take(restored, &core_options));
@@ -122,6 +150,7 @@ struct RecoveredState {
     /// What a newer version wrote: it is not to be thrown away.
     newer: Option<RecordError>,
     unreadable: u64,
+    progress: Arc<ReadingProgress>,
 }
 
 impl RecoveredState {
@@ -144,6 +173,7 @@ impl RecoveredState {
             Restored::Block { lsn, payload } => (lsn, payload, true),
             Restored::Facts { lsn, payload } => (lsn, payload, false),
         };
+        self.progress.add(payload.len());
         let read = if in_checkpoint {
             record::decode_block(lsn, payload)
         } else {

@@ -43,6 +43,7 @@ mod metrics;
 mod paging;
 #[cfg(feature = "cli")]
 mod process;
+mod progress;
 #[cfg(feature = "http")]
 mod rates;
 mod recover;

@@ -14,7 +14,9 @@ use super::errors::StartError;
 use super::log::LogControl;
 use super::shared::Shared;
 use super::{descriptors, service};
-use crate::config::{ConfigError, Settings};
+use crate::access::{Tag, User};
+use crate::config::{ConfigError, GUEST, Settings};
+use crate::store::StoreState;
 
 /// Exit code for a bad setting (`EX_USAGE` of sysexits): a supervisor need not try again.
 const EXIT_USAGE: u8 = 64;
@@ -96,6 +98,7 @@ async fn serve(
     for address in broker.https_addresses() {
         say(&format!("listening https {address}"));
     }
+    say(&welcome(&broker));
     let shared = broker.shared();
     shared.spawn(report(Arc::clone(shared)));
     shared.spawn(service::feed_watchdog(Arc::clone(shared)));
@@ -114,8 +117,47 @@ async fn serve(
         () = following => ExitCode::from(EXIT_SOFTWARE), // signals come no more
     };
     service::tell(&[NotifyState::Stopping]);
+    let shared = Arc::clone(shared);
     broker.stop().await;
+    match shared.journal().map(|(state, _)| state) {
+        Some(StoreState::Poisoned) => {
+            tracing::error!("stopped; the journal failed: what was not confirmed may be lost");
+        }
+        Some(StoreState::Open | StoreState::Full) => tracing::info!("stopped, all synced"),
+        None => tracing::info!("stopped, nothing is kept"),
+    }
     Ok(code)
+}
+
+/// What to do next, for somebody who sees a broker start for the first time.
+fn welcome(broker: &Broker) -> String {
+    let settings = &broker.shared().settings;
+    let registry = broker.shared().node.environment.registry();
+    let administrator = |user: &&User| user.tags.contains(&Tag::Administrator);
+    let user = registry.users().find(administrator);
+    let amqp = broker.addresses().first();
+    let mut text = format!("Coroner {} is ready.", env!("CARGO_PKG_VERSION"));
+    if let Some(address) = amqp.or_else(|| broker.amqps_addresses().first()) {
+        text = format!("{text} AMQP 1.0 clients connect to {address}");
+        if let Some(user) = user {
+            text = format!("{text} as user {}", user.name);
+            if *user.name == *GUEST {
+                text.push_str(", password guest unless it was changed");
+            }
+            if settings
+                .loopback_user
+                .iter()
+                .any(|name| **name == *user.name)
+            {
+                text.push_str(", from this machine only");
+            }
+        }
+        text.push('.');
+    }
+    if let Some(address) = broker.http_address() {
+        text = format!("{text} A browser looks at http://{address}/.");
+    }
+    text + " Commands: coroner --help"
 }
 
 /// The signals that a process is sent. Listened for from the start: what nobody listens for ends
@@ -157,7 +199,7 @@ async fn report(shared: Arc<Shared>) {
         // What others do on the disk is no news of ours.
         stats.alarms.disk_free_bytes = None;
         if last.as_ref() != Some(&stats) {
-            tracing::info!(target: "coroner::stats", "{}", shared.stats());
+            tracing::debug!(target: "coroner::stats", "{}", shared.stats());
             last = Some(stats);
         }
     }

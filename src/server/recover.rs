@@ -7,13 +7,13 @@ use super::BrokerDisk;
 use super::Store;
 use super::clock::SystemClock;
 use super::errors::StartError;
-use super::setup;
+use super::{progress, setup};
 use crate::base::{Gauge, Name, Seed};
 use crate::broker::Core;
 use crate::broker::registry::{Registry, RegistryFact};
 use crate::config::Settings;
 use crate::node::committer::Committer;
-use crate::node::recover::{NotRecovered, RecoveryPlan};
+use crate::node::recover::{NotRecovered, ReadingProgress, RecoveryPlan};
 use crate::store::{self, Missing};
 
 /// What a start gives: the registry and the cores of all its vhosts, and the journal unless all
@@ -51,6 +51,8 @@ pub(super) fn recover(
         why: why.to_string(),
     };
     let disk = BrokerDisk::enter(directory, Missing::Create).map_err(|error| fail(&error))?;
+    let progress = Arc::new(ReadingProgress::default());
+    let telling = progress::tell(Arc::clone(&progress));
     let entry = RecoveryPlan {
         registry,
         core_options: options,
@@ -58,12 +60,14 @@ pub(super) fn recover(
         group_commit: setup::group_commit(settings),
         seed: setup::seed().0,
         clock: Arc::new(clock),
+        progress: Arc::clone(&progress),
     };
     let complete = |registry, is_fresh| complete(settings, brings_users, registry, is_fresh);
     let recovered = entry.recover(disk, complete).map_err(|error| match error {
         NotRecovered::Data(why) => fail(&why),
         NotRecovered::Registry(error) => error,
     })?;
+    drop(telling);
     // What cannot be used is left as it is.
     keep_private(directory);
     let (segments, facts) = recovered.read;

@@ -339,6 +339,57 @@ fn a_broker_starts_beside_variables_that_are_none_of_its_own_and_warns_of_them()
     assert!(!lines.contains("secret-value"), "{lines}");
 }
 
+/// The start ended with where it listens, and the end with nothing.
+#[test]
+fn a_start_says_what_to_do_next_and_a_stop_that_all_is_kept() {
+    let folder = Folder::new("welcome");
+    let data = folder.path("data");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_coroner"))
+        .args(["serve", "--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+        .args(["--data", &data])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut ready = String::new();
+    for line in lines.map_while(Result::ok) {
+        ready = line;
+        if ready.contains("is ready") {
+            break;
+        }
+    }
+    for said in [
+        env!("CARGO_PKG_VERSION"),
+        "connect to 127.0.0.1:",
+        "as user guest, password guest",
+        "from this machine only",
+        "http://127.0.0.1:",
+        "coroner --help",
+    ] {
+        assert!(ready.contains(said), "{said}: {ready}");
+    }
+    let id = child.id().to_string();
+    Command::new("kill").args(["-TERM", &id]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
+    let last = log.lines().last().unwrap_or_default();
+    assert!(last.ends_with("stopped, all synced"), "{log}");
+}
+
+#[test]
+fn the_address_of_the_api_answers_a_browser_without_a_login() {
+    let process = Process::start(&[], &[]);
+    let (head, body) = process.get("/", "");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    assert!(head.contains("content-type: text/html"), "{head}");
+    assert!(
+        body.contains("coroner --help") && body.contains("/api/"),
+        "{body}"
+    );
+}
+
 /// A policy with a misspelled key was left out with a line in the log, and the broker ran without it.
 #[test]
 fn a_start_whose_definitions_have_a_refused_policy_fails_and_names_the_key() {

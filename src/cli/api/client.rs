@@ -221,16 +221,17 @@ impl Api {
         }
     }
 
-    /// The broker said no.
+    /// The broker said no. It is named: whoever has several wants to know which.
     fn refused(&self, status: StatusCode, path: &Path, body: &[u8]) -> Failure {
         let reason = reason(body);
-        let told = |kind, what: String| Failure::new(kind, what);
+        let endpoint = &self.settings.endpoint;
+        let told = |kind, what: String| Failure::new(kind, format!("{endpoint}: {what}"));
         match status.as_u16() {
             401 => {
                 let user = self.settings.username();
                 told(
                     FailureKind::NoPermission,
-                    format!("the broker does not let user '{user}' in: {reason}"),
+                    format!("it does not let user '{user}' in: {reason}"),
                 )
                 .advise(
                     "--username and --password, or CORONERCTL_USERNAME and \
@@ -247,21 +248,15 @@ impl Api {
                 FailureKind::NotFound,
                 format!("there is no {} ({reason})", path.in_words()),
             ),
-            408 | 429 => told(
-                FailureKind::Timeout,
-                format!("the broker is busy: {reason}"),
-            ),
+            408 | 429 => told(FailureKind::Timeout, format!("it is busy: {reason}")),
             400..=499 => told(FailureKind::Data, format!("refused: {reason}")),
             503 => told(
                 FailureKind::Unavailable,
                 format!("not in service: {reason}"),
             ),
-            500..=599 => told(
-                FailureKind::Software,
-                format!("the broker failed: {reason}"),
-            ),
+            500..=599 => told(FailureKind::Software, format!("it failed: {reason}")),
             code => {
-                let what = format!("{} answered with status {code}", self.settings.endpoint);
+                let what = format!("it answered with status {code}");
                 told(FailureKind::Protocol, what).advise("is this the HTTP API of a broker?")
             }
         }

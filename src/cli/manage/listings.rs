@@ -3,6 +3,7 @@
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::Value;
 
+use super::columns::Seen;
 use super::described;
 use crate::cli::api::{Api, Path};
 use crate::cli::exit::Failure;
@@ -111,7 +112,7 @@ pub(super) const LISTINGS: &[Listing] = &[
         about: "Lists connections",
         of: Of::Paged("connections"),
         columns: &["name", "user", "vhost", "peer_host", "peer_port", "state"],
-        example: "list_connections name user state",
+        example: "list_connections pid user state",
     },
     Listing {
         name: "list_sessions",
@@ -329,6 +330,7 @@ pub(super) fn run(
     let are_named = !named.is_empty();
     let names = if are_named { &named } else { listing.columns };
     let columns: Vec<Column> = names.iter().map(|name| listing.column(name)).collect();
+    let mut seen = Seen::new(listing.name, listing.columns, &columns);
     let mut path = listing.path(matches, api);
     let mut found = Vec::new();
     if let Of::Paged(_) = listing.of {
@@ -337,7 +339,9 @@ pub(super) fn run(
         }
         // Of hundreds of thousands of objects only what is shown is kept.
         let is_whole = out.is_json() && !are_named;
-        api.each(&path, |object| {
+        api.each(&path, |mut object| {
+            complete(listing, &mut object);
+            seen.look(&object);
             found.push(if is_whole {
                 object
             } else {
@@ -346,10 +350,12 @@ pub(super) fn run(
         })?;
     } else {
         found = api.list(&path)?;
+        for object in &mut found {
+            complete(listing, object);
+            seen.look(object);
+        }
     }
-    for object in &mut found {
-        complete(listing, object);
-    }
+    seen.check()?;
     out.objects(found, &columns, are_named)
 }
 
@@ -359,10 +365,21 @@ fn narrowed(object: &Value, columns: &[Column]) -> Value {
     Value::Object(columns.iter().filter_map(field).collect())
 }
 
-/// rabbitmqctl says of each binding that it comes from an exchange; the API leaves that out.
+/// What rabbitmqctl says and the API leaves out: of each binding that it comes from an exchange, and of a
+/// connection what names it to `close_connection`: there a process, here its name.
 fn complete(listing: &Listing, object: &mut Value) {
-    if let ("list_bindings", Some(fields)) = (listing.name, object.as_object_mut()) {
-        fields.insert("source_kind".to_owned(), "exchange".into());
+    let Some(fields) = object.as_object_mut() else {
+        return;
+    };
+    match listing.name {
+        "list_bindings" => {
+            fields.insert("source_kind".to_owned(), "exchange".into());
+        }
+        "list_connections" => {
+            let name = fields.get("name").cloned().unwrap_or_default();
+            fields.entry("pid").or_insert(name);
+        }
+        _ => {}
     }
 }
 
@@ -373,4 +390,23 @@ pub(super) fn run_group(matches: &ArgMatches, api: &Api, out: Output) -> Result<
         .and_then(|(objects, matches)| Some((find(&format!("list_{objects}"))?, matches)));
     let (listing, matches) = found.ok_or_else(|| Failure::usage("list what?"))?;
     run(listing, matches, api, out)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    // The column was empty: the API of RabbitMQ does not have it either.
+    #[test]
+    fn the_pid_of_a_connection_is_what_closes_it() {
+        let check = |mut object: Value, expect: &str| {
+            let listing = find("list_connections").unwrap();
+            complete(listing, &mut object);
+            assert_eq!(object["pid"], expect);
+        };
+        check(json!({"name": "a -> b"}), "a -> b");
+        check(json!({"name": "a -> b", "pid": "<1.2.3>"}), "<1.2.3>");
+    }
 }

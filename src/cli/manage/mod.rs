@@ -6,6 +6,7 @@
 //!
 //! Read [`Task`] first, then any of the files, which hold one kind of object each.
 
+mod columns;
 mod connections;
 mod declare;
 mod definitions;

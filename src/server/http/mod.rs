@@ -27,6 +27,7 @@ mod login;
 mod messages;
 mod metrics;
 mod objects;
+mod page;
 mod parameters;
 mod places;
 mod policies;
@@ -68,6 +69,7 @@ pub(super) fn router(shared: &Arc<Shared>) -> Router {
         .merge(api::router(shared))
         .merge(health::router(shared))
         .merge(metrics::router(shared))
+        .merge(page::router())
 }
 
 /// Takes connections, over TLS if it is given, until the broker ends.

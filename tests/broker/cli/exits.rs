@@ -6,6 +6,7 @@ use rstest::rstest;
 
 use super::recorder::{Answer, Recorder};
 use super::{coroner, text};
+use crate::support::RunningBroker;
 
 const ANSWERS: &[Answer] = &[
     (
@@ -51,7 +52,7 @@ fn run(arguments: &[&str]) -> Output {
 #[case(&["list_policies", "-p", "v401"], 77, "--username and --password")]
 #[case(&["list_policies", "-p", "v403"], 77, "Not administrator")]
 #[case(&["list_policies", "-p", "v404"], 66, "there is no vhost 'v404'")]
-#[case(&["list_policies", "-p", "v500"], 70, "the broker failed")]
+#[case(&["list_policies", "-p", "v500"], 70, "it failed")]
 #[case(&["list_policies", "-p", "v503"], 69, "stopping")]
 #[case(&["list_policies", "-p", "v302"], 76, "is this the HTTP API of a broker?")]
 #[case(&["list_policies", "-p", "vtext"], 76, "not understood")]
@@ -100,10 +101,10 @@ fn completions_and_man_pages_name_every_command() {
     let help = text(&coroner(&["--help"], "").stdout);
     let commands: Vec<&str> = help
         .lines()
-        .skip_while(|line| *line != "Commands:")
+        .skip_while(|line| *line != "Run a broker:")
+        .take_while(|line| *line != "Options:")
         .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
         .filter(|name| !name.is_empty())
-        .take_while(|name| *name != "help")
         .collect();
     assert!(commands.len() > 60, "{commands:?}");
     let man = text(&coroner(&["man"], "").stdout);
@@ -119,4 +120,38 @@ fn completions_and_man_pages_name_every_command() {
     }
     let page = text(&coroner(&["man", "set_policy"], "").stdout);
     assert!(page.contains("apply\\-to"), "{page}");
+    let page = text(&coroner(&["man", "declare", "queue"], "").stdout);
+    assert!(page.contains("coroner\\-declare\\-queue"), "{page}");
+    let folder = std::env::temp_dir().join(format!("coroner-man-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let written = coroner(&["man", "--dir", folder.to_str().expect("text")], "");
+    assert!(written.status.success(), "{}", text(&written.stderr));
+    for command in commands.iter().chain(&["declare-queue", "store-check"]) {
+        let page = folder.join(format!("coroner-{command}.1"));
+        assert!(page.is_file(), "{command}");
+    }
+    std::fs::remove_dir_all(&folder).expect("a folder");
+}
+
+#[test]
+fn failures_name_the_broker_that_they_are_of() {
+    let broker = RunningBroker::start(&[]);
+    let url = format!("http://127.0.0.1:{}", broker.http_port);
+    let check = |words: &[&str], code: i32, said: &str| {
+        let output = coroner(&[words, &["--url", &url]].concat(), "");
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{told}");
+        assert!(told.contains(&url) && told.contains(said), "{told}");
+    };
+    check(
+        &["list_queues", "--password", "wrong"],
+        77,
+        "does not let user 'guest' in",
+    );
+    check(&["delete_queue", "gone"], 66, "there is no ");
+    check(&["list_queues", "-p", "gone"], 66, "there is no ");
+    let output = coroner(&["list_queues", "mesages", "--url", &url], "");
+    assert_eq!(output.status.code(), Some(64));
+    let told = text(&output.stderr);
+    assert!(told.contains("did you mean 'messages'?"), "{told}");
 }

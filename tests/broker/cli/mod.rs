@@ -12,6 +12,7 @@
 
 mod broker;
 mod exits;
+mod pages;
 mod recorder;
 mod requests;
 

@@ -214,6 +214,7 @@ impl Machine {
             group_commit: GroupCommit::new(GroupCommit::DELAY_US_DEFAULT),
             seed: 7,
             clock: clock.clone(),
+            progress: Arc::default(),
         };
         let complete = |mut registry: Registry, is_fresh| {
             let facts = if is_fresh { first_facts() } else { Vec::new() };
