@@ -72,7 +72,9 @@ fn timeless(story: &str) -> Vec<String> {
     let line = |line: &str| match line.split_once(" at 20") {
         Some((before, _)) => before.to_owned(),
         // Who it was: a process and its port.
-        None if line.starts_with("    by ") => line.chars().filter(|c| !c.is_ascii_digit()).collect(),
+        None if line.starts_with("    by ") => {
+            line.chars().filter(|c| !c.is_ascii_digit()).collect()
+        }
         None => line.to_owned(),
     };
     story.lines().map(line).collect()
