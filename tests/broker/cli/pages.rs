@@ -1,4 +1,4 @@
-//! The commands of the README and of docs/BACKUP_AND_UPGRADE.md, run as they stand there and in the
+//! The commands of the README and of `docs/BACKUP_AND_UPGRADE.md`, run as they stand there and in the
 //! order in which they stand there.
 
 use std::net::TcpListener;
