@@ -41,6 +41,11 @@ const INTRODUCTION: &str = "\
 
 - `/metrics`: queues are summed by vhost; only deaths are told apart by queue.
 - `/metrics/per-object`: queues are told apart; labels in brackets below are there.
+- `/metrics/rabbitmq`: RabbitMQ's names, as its `/metrics` has them, for dashboards and alerts that ask for
+  those (`rabbitmq_queue_messages_ready`, `rabbitmq_global_messages_received_total` and their likes). Sessions
+  stand for channels; what is not counted here (redeliveries, `basic.get`, TCP sockets, Erlang) has no line.
+- `/metrics/detailed`: of those `rabbitmq_detailed_queue_messages_ready`, `_unacked`, the sum and `_consumers`
+  by queue.
 
 Anybody who reaches the address may ask, as with RabbitMQ, unless `--metrics-login` is on: then the
 tag monitoring or administrator is needed. [grafana-dashboard.json](grafana-dashboard.json) is a

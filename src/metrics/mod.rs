@@ -8,6 +8,7 @@
 
 #[cfg(test)]
 mod document;
+pub mod rabbitmq;
 mod render;
 mod snapshot;
 mod table;

@@ -60,6 +60,7 @@ fn process(text: &mut Text, snapshot: &Snapshot) {
     if let Some(bytes) = snapshot.resident_bytes {
         text.one(&table::RESIDENT, bytes);
     }
+    limits(text, snapshot);
     text.one(&table::CONNECTIONS, snapshot.connections);
     text.one(&table::CONNECTIONS_OPENED, snapshot.connections_opened);
     text.one(&table::CONNECTIONS_REFUSED, snapshot.connections_refused);
@@ -90,6 +91,33 @@ fn process(text: &mut Text, snapshot: &Snapshot) {
         ("journal", u64::from(journal)),
     ];
     text.by(&table::ALARM, "cause", causes);
+}
+
+/// What the process takes, and what it may.
+fn limits(text: &mut Text, snapshot: &Snapshot) {
+    if let Some(bytes) = snapshot.virtual_bytes {
+        text.one(&table::VIRTUAL, bytes);
+    }
+    text.begin(&table::PROCESSOR);
+    let seconds = seconds_of_ns(snapshot.processor_ms.saturating_mul(1_000_000));
+    text.sample(table::PROCESSOR.name, &[], seconds);
+    text.one(&table::STARTED, snapshot.started_s);
+    for (metric, value) in [
+        (&table::OPEN_FILES, snapshot.open_files),
+        (&table::OPEN_FILES_MAX, snapshot.open_files_max),
+        (&table::MEMORY_USED, Some(snapshot.memory_used_bytes)),
+        (&table::MEMORY_LIMIT, Some(snapshot.memory_limit_bytes)),
+        (&table::MEMORY_BUDGET, Some(snapshot.memory_budget_bytes)),
+        (&table::DISK_FREE, snapshot.disk_free_bytes),
+        (
+            &table::DISK_FREE_LIMIT,
+            Some(snapshot.disk_free_limit_bytes),
+        ),
+    ] {
+        if let Some(value) = value {
+            text.one(metric, value);
+        }
+    }
 }
 
 fn vhosts(text: &mut Text, vhosts: &[Vhost]) {

@@ -57,6 +57,28 @@ pub struct Snapshot {
     pub uptime_ms: u64,
     /// Bytes of memory of the process, if the system says.
     pub resident_bytes: Option<u64>,
+    /// The name of this node.
+    pub node: String,
+    /// Bytes of address space of the process, if the system says.
+    pub virtual_bytes: Option<u64>,
+    /// Time of processors that the process took, in milliseconds.
+    pub processor_ms: u64,
+    /// When the broker started, in seconds since 1970.
+    pub started_s: u64,
+    /// Files that are open, if the system says.
+    pub open_files: Option<u64>,
+    /// Files that may be open; none: any number.
+    pub open_files_max: Option<u64>,
+    /// Memory that the alarm looks at, in bytes.
+    pub memory_used_bytes: u64,
+    /// The setting `memory-limit`, in bytes.
+    pub memory_limit_bytes: u64,
+    /// The setting `memory-budget`, in bytes.
+    pub memory_budget_bytes: u64,
+    /// Bytes free on the disk of the data directory, if they could be told.
+    pub disk_free_bytes: Option<u64>,
+    /// The setting `disk-free-limit`, in bytes.
+    pub disk_free_limit_bytes: u64,
     /// Connections open now.
     pub connections: u64,
     /// Connections taken since the start.

@@ -73,6 +73,26 @@ metrics! {
         "Seconds since the broker started.";
     RESIDENT = Gauge "process_resident_memory_bytes" [] Everywhere
         "Memory of the process that is in use, as the system counts it.";
+    VIRTUAL = Gauge "process_virtual_memory_bytes" [] Everywhere
+        "Address space of the process.";
+    PROCESSOR = Counter "process_cpu_seconds_total" [] Everywhere
+        "Time of processors that the process took.";
+    STARTED = Gauge "process_start_time_seconds" [] Everywhere
+        "When the broker started, in seconds since 1970.";
+    OPEN_FILES = Gauge "process_open_fds" [] Everywhere
+        "Files and sockets that are open.";
+    OPEN_FILES_MAX = Gauge "process_max_fds" [] Everywhere
+        "Files and sockets that may be open.";
+    MEMORY_USED = Gauge "coroner_memory_used_bytes" [] Everywhere
+        "Memory that messages and connections take, about: what the memory alarm looks at.";
+    MEMORY_LIMIT = Gauge "coroner_memory_limit_bytes" [] Everywhere
+        "The setting memory-limit: above it publishers are stopped.";
+    MEMORY_BUDGET = Gauge "coroner_memory_budget_bytes" [] Everywhere
+        "The setting memory-budget: above it messages leave memory.";
+    DISK_FREE = Gauge "coroner_disk_free_bytes" [] Everywhere
+        "Bytes free on the disk of the data directory, if there is one.";
+    DISK_FREE_LIMIT = Gauge "coroner_disk_free_limit_bytes" [] Everywhere
+        "The setting disk-free-limit: below it publishers are stopped.";
     CONNECTIONS = Gauge "coroner_connections" [] Everywhere
         "Connections open now, logged in or not.";
     CONNECTIONS_OPENED = Counter "coroner_connections_opened_total" [] Everywhere

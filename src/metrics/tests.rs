@@ -68,6 +68,14 @@ fn snapshot(queues: Vec<QueueFigures>) -> Snapshot {
         passwords_hashed: 5,
         invariants_broken: 3,
         resident_bytes: Some(4096),
+        node: "here".to_owned(),
+        virtual_bytes: Some(8192),
+        processor_ms: 1_500,
+        open_files: Some(7),
+        open_files_max: Some(100),
+        disk_free_bytes: Some(1_000),
+        disk_free_limit_bytes: 50,
+        memory_limit_bytes: 2_048,
         vhosts: vec![vhost(queues)],
         journal: Some((StoreState::Full, StoreStats::default())),
         ..Snapshot::default()
@@ -277,4 +285,36 @@ fn the_dashboard_asks_for_metrics_that_exist() {
         });
         assert!(known, "{name}");
     }
+}
+
+#[test]
+fn rabbitmqs_names_have_the_same_figures() {
+    let snapshot = snapshot(vec![queue("a", 3, 0), queue("b", 7, 0)]);
+    let text = rabbitmq::render(&snapshot, Detail::Vhosts);
+    let check =
+        |text: &str, name: &str, expect: &[&str]| assert_eq!(lines(text, name), expect, "{name}");
+    check(&text, "rabbitmq_queue_messages_ready", &[" 40"]);
+    check(&text, "rabbitmq_disk_space_available_bytes", &[" 1000"]);
+    check(&text, "rabbitmq_resident_memory_limit_bytes", &[" 2048"]);
+    check(&text, "rabbitmq_process_open_fds", &[" 7"]);
+    check(
+        &text,
+        "rabbitmq_global_messages_delivered_total",
+        &["{protocol=\"amqp10\"} 50"],
+    );
+    check(
+        &text,
+        "rabbitmq_global_messages_delivered_consume_manual_ack_total",
+        &["{protocol=\"amqp10\"} 50"],
+    );
+    let info = lines(&text, "rabbitmq_identity_info");
+    assert!(info[0].contains("rabbitmq_cluster=\"here\""), "{info:?}");
+    let by_queue = rabbitmq::render(&snapshot, Detail::Queues);
+    let ready = [
+        "{vhost=\"/\",queue=\"a\"} 3",
+        "{vhost=\"/\",queue=\"b\"} 7",
+        "{vhost=\"/\",queue=\"other\"} 30",
+    ];
+    check(&by_queue, "rabbitmq_detailed_queue_messages_ready", &ready);
+    assert!(!by_queue.contains("rabbitmq_queue_messages_ready "));
 }

@@ -27,6 +27,18 @@ pub(super) fn raise_limit() {
     }
 }
 
+/// Files and sockets that are open, and how many may be, where the system says so.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the system tells it in a directory only"
+)]
+pub(super) fn open_files() -> (Option<u64>, Option<u64>) {
+    let open = std::fs::read_dir("/proc/self/fd").ok();
+    // The directory is open itself while it is read.
+    let open = open.map(|open| (open.count() as u64).saturating_sub(1));
+    (open, getrlimit(Resource::Nofile).current)
+}
+
 /// The settings with no more connections than there are descriptors for: those that exist, the
 /// journal and HTTP go on when too many want to connect.
 pub(super) fn fit(settings: Settings) -> Settings {

@@ -1,7 +1,10 @@
 //! Snapshots for metrics: copied out of the broker a slice at a time.
 
+use rustix::time::{ClockId, clock_gettime};
+
 use super::Vhost;
-use super::memory::resident_bytes;
+use super::descriptors::open_files;
+use super::memory::{resident_bytes, virtual_bytes};
 use super::shared::Shared;
 use super::yielding::give_way;
 use crate::base::limits::LISTING_SLICE;
@@ -11,6 +14,15 @@ use crate::metrics::{self, Detail, Links, Queues, Snapshot};
 impl Shared {
     /// All metrics as text. Looks at every queue, so it is not for tasks that move messages.
     pub(super) fn metrics(&self, detail: Detail) -> String {
+        metrics::render(&self.snapshot(detail), detail)
+    }
+
+    /// The same under RabbitMQ's names.
+    pub(super) fn rabbitmq_metrics(&self, detail: Detail) -> String {
+        metrics::rabbitmq::render(&self.snapshot(detail), detail)
+    }
+
+    fn snapshot(&self, detail: Detail) -> Snapshot {
         let counts = self.connection_counts();
         let [publishers, consumers, management] = self.node.environment.open_links.counts();
         let vhosts = self.all_vhosts();
@@ -20,7 +32,26 @@ impl Shared {
             .map(|vhost| vhost_figures(vhost, named_max, detail));
         // Not held while the vhosts are looked at: who logs in would wait.
         let logins = self.node.environment.guard.lock().counts().collect();
-        let snapshot = Snapshot {
+        let (alarms, live) = (self.node.alarms.alarms(), self.live.read().clone());
+        let (open_files, open_files_max) = open_files();
+        let started_ms = self
+            .clock
+            .now()
+            .wall
+            .0
+            .saturating_sub_unsigned(self.clock.uptime_ms());
+        Snapshot {
+            node: self.settings.node_name.clone(),
+            virtual_bytes: virtual_bytes(),
+            processor_ms: processor_ms(),
+            started_s: u64::try_from(started_ms).unwrap_or_default() / 1_000,
+            open_files,
+            open_files_max,
+            memory_used_bytes: alarms.memory_used_bytes,
+            memory_limit_bytes: live.memory_limit.0,
+            memory_budget_bytes: live.memory_budget.0,
+            disk_free_bytes: alarms.disk_free_bytes,
+            disk_free_limit_bytes: live.disk_free_limit.0,
             version: env!("CARGO_PKG_VERSION"),
             uptime_ms: self.clock.uptime_ms(),
             resident_bytes: resident_bytes(),
@@ -35,13 +66,22 @@ impl Shared {
                 management,
             },
             invariants_broken: invariant::broken_total(),
-            memory_alarm: self.node.alarms.alarms().memory_alarm,
-            disk_free_alarm: self.node.alarms.alarms().disk_free_alarm,
+            memory_alarm: alarms.memory_alarm,
+            disk_free_alarm: alarms.disk_free_alarm,
             vhosts: vhosts.collect(),
             journal: self.journal(),
-        };
-        metrics::render(&snapshot, detail)
+        }
     }
+}
+
+/// Time of processors that this process took.
+fn processor_ms() -> u64 {
+    let spent = clock_gettime(ClockId::ProcessCPUTime);
+    let (seconds, nanoseconds) = (spent.tv_sec, spent.tv_nsec);
+    let ms = seconds
+        .saturating_mul(1_000)
+        .saturating_add(nanoseconds / 1_000_000);
+    u64::try_from(ms).unwrap_or_default()
 }
 
 fn vhost_figures(vhost: &Vhost, named_max: usize, detail: Detail) -> metrics::Vhost {

@@ -209,6 +209,21 @@ fn health_and_metrics_are_answered_without_a_login_unless_metrics_want_one() {
     let (head, body) = open.get("/health", "");
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
     assert_eq!(body, r#"{"status":"ok"}"#);
+    for (path, name) in [
+        ("/metrics/rabbitmq", "rabbitmq_queue_messages_ready"),
+        ("/metrics/rabbitmq", "rabbitmq_connections"),
+        (
+            "/metrics/detailed",
+            "rabbitmq_detailed_queue_messages_ready{vhost=\"/\",queue=\"other\"}",
+        ),
+        ("/metrics", "coroner_memory_limit_bytes"),
+        ("/metrics", "process_open_fds"),
+        ("/metrics", "process_start_time_seconds"),
+    ] {
+        let (head, body) = open.get(path, "");
+        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+        assert!(sample(&body, name).is_some(), "{path} {name}: {body}");
+    }
     for path in ["/metrics", "/metrics/per-object"] {
         let (head, body) = open.get(path, "");
         assert!(head.starts_with("HTTP/1.1 200 "), "{head}");

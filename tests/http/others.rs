@@ -105,3 +105,23 @@ fn an_exclusive_queue_of_another_connection_is_not_looked_into() {
     }
     drop(owner);
 }
+
+/// rabbitmqadmin-ng writes the default exchange as what it is called: as nothing.
+#[test]
+fn the_default_exchange_may_be_an_empty_segment_of_the_path() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    api.put("/api/queues/%2F/q", &json!({"durable": true}));
+    let message = json!({"routing_key": "q", "payload": "x", "payload_encoding": "string",
+        "properties": {}});
+    let (status, answer) = api.ask("POST", "/api/exchanges/%2F//publish", &message);
+    assert_eq!((status, &answer["routed"]), (200, &json!(true)), "{answer}");
+    let bindings = api.get("/api/bindings/%2F/e//q/q");
+    assert_eq!(bindings[0]["routing_key"], "q", "{bindings}");
+    assert_eq!(
+        api.get("/api/exchanges/%2F//bindings/source")[0]["destination"],
+        "q"
+    );
+    assert_eq!(api.get("/api/deprecated-features/used"), json!([]));
+    assert_eq!(api.send("GET", "/api/queues/%2F//bindings", "").0, 404);
+}

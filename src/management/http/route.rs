@@ -423,7 +423,7 @@ fn captures(template: &'static str, path: &str) -> Option<Params> {
     for expected in template.split('/') {
         let segment = segments.next()?;
         match parameter(expected) {
-            Some(name) if !segment.is_empty() => {
+            Some(name) if !segment.is_empty() || is_exchange(template, name) => {
                 let value = percent_decode_str(segment).decode_utf8().ok()?;
                 // No name that is kept is as long: there is no such thing.
                 if value.len() > HTTP_PATH_NAME_BYTES_MAX {
@@ -436,6 +436,11 @@ fn captures(template: &'static str, path: &str) -> Option<Params> {
         }
     }
     segments.next().is_none().then_some(Params(params))
+}
+
+/// Whether a parameter names an exchange: the default one has an empty name, which some clients write so.
+fn is_exchange(template: &str, parameter: &str) -> bool {
+    parameter == "source" || parameter == "name" && template.starts_with("/api/exchanges/")
 }
 
 /// The name of a template's segment that is a parameter.

@@ -1,4 +1,5 @@
-//! `/metrics` and `/metrics/per-object`, as RabbitMQ's monitoring users know them.
+//! `/metrics`, `/metrics/per-object`, and both under RabbitMQ's names: `/metrics/rabbitmq`,
+//! `/metrics/detailed`.
 
 use std::sync::Arc;
 
@@ -14,18 +15,26 @@ use crate::management::http::{Access, Failure};
 use crate::metrics::{self, Detail};
 use crate::server::shared::Shared;
 
-/// The two routes. Anybody may ask unless the setting `metrics-login` is on.
+/// How the figures are written.
+type Write = fn(&Shared, Detail) -> String;
+
+/// The routes. Anybody may ask unless the setting `metrics-login` is on.
 pub(super) fn router(shared: &Arc<Shared>) -> Router {
-    let by = |detail| {
+    let by = |detail, write: Write| {
         get(
             move |State(shared): State<Arc<Shared>>,
                   Extension(peer): Extension<Peer>,
-                  headers: HeaderMap| answer(shared, peer, headers, detail),
+                  headers: HeaderMap| {
+                answer(shared, peer, headers, (detail, write))
+            },
         )
     };
+    let (ours, theirs): (Write, Write) = (Shared::metrics, Shared::rabbitmq_metrics);
     Router::new()
-        .route("/metrics", by(Detail::Vhosts))
-        .route("/metrics/per-object", by(Detail::Queues))
+        .route("/metrics", by(Detail::Vhosts, ours))
+        .route("/metrics/per-object", by(Detail::Queues, ours))
+        .route("/metrics/rabbitmq", by(Detail::Vhosts, theirs))
+        .route("/metrics/detailed", by(Detail::Queues, theirs))
         .with_state(Arc::clone(shared))
 }
 
@@ -33,7 +42,7 @@ async fn answer(
     shared: Arc<Shared>,
     peer: Peer,
     headers: HeaderMap,
-    detail: Detail,
+    (detail, write): (Detail, Write),
 ) -> Response<Body> {
     if shared.settings.metrics_login {
         match login::identify(&shared, &peer, &headers).await {
@@ -45,7 +54,7 @@ async fn answer(
             }
         }
     }
-    let rendering = tokio::task::spawn_blocking(move || shared.metrics(detail));
+    let rendering = tokio::task::spawn_blocking(move || write(&shared, detail));
     match rendering.await {
         Ok(text) => reply::text(metrics::CONTENT_TYPE, text),
         Err(_) => reply::failure(&Failure::unavailable("stopping")),

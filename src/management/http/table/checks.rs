@@ -92,6 +92,13 @@ pub(super) const ROUTES: &[Route] = &[
     ),
     route(
         Method::Get,
+        "/api/deprecated-features/used",
+        Endpoint::DeprecatedFeatures,
+        Access::Management,
+        "No deprecated features that are used",
+    ),
+    route(
+        Method::Get,
         "/api/extensions",
         Endpoint::Extensions,
         Access::Management,

@@ -1,0 +1,314 @@
+//! The same figures under RabbitMQ's names, for the dashboards and alerts that ask for those.
+//!
+//! Sessions stand for channels. What is not counted here has no line: nothing is made up.
+
+use super::render::{Detail, OTHER};
+use super::snapshot::{Depth, Snapshot, Vhost};
+use super::table::{Metric, MetricKind, Scope};
+use super::text::Text;
+use crate::deaths::Reason;
+
+/// The version whose names these are.
+const VERSION: &str = "4.0.5";
+/// The protocol of all that is counted.
+const PROTOCOL: [(&str, &str); 1] = [("protocol", "amqp10")];
+
+/// Writes everything: at `Detail::Vhosts` as one sum each, at `Detail::Queues` by queue, under the names
+/// that begin with `rabbitmq_detailed_`.
+pub fn render(snapshot: &Snapshot, detail: Detail) -> String {
+    let mut text = Text::default();
+    identity(&mut text, snapshot);
+    if detail == Detail::Queues {
+        by_queue(&mut text, &snapshot.vhosts);
+        return text.finish();
+    }
+    node(&mut text, snapshot);
+    sums(&mut text, &snapshot.vhosts);
+    global(&mut text, &snapshot.vhosts);
+    text.finish()
+}
+
+const fn metric(kind: MetricKind, name: &'static str, help: &'static str) -> Metric {
+    Metric {
+        name,
+        kind,
+        labels: &[],
+        scope: Scope::Everywhere,
+        help,
+    }
+}
+
+impl Text {
+    fn gauge(&mut self, name: &'static str, help: &'static str, value: u64) {
+        self.begin(&metric(MetricKind::Gauge, name, help));
+        self.sample(name, &[], value);
+    }
+
+    fn counter(&mut self, name: &'static str, help: &'static str, value: u64) {
+        self.begin(&metric(MetricKind::Counter, name, help));
+        self.sample(name, &[], value);
+    }
+
+    fn global(&mut self, name: &'static str, help: &'static str, value: u64) {
+        self.begin(&metric(MetricKind::Counter, name, help));
+        self.sample(name, &PROTOCOL, value);
+    }
+}
+
+/// What dashboards join everything else with.
+fn identity(text: &mut Text, snapshot: &Snapshot) {
+    let name = "rabbitmq_identity_info";
+    text.begin(&metric(MetricKind::Gauge, name, "Node and cluster."));
+    let node = &*snapshot.node;
+    let labels = [
+        ("rabbitmq_node", node),
+        ("rabbitmq_cluster", node),
+        ("rabbitmq_cluster_permanent_id", node),
+    ];
+    text.sample(name, &labels, 1);
+    let name = "rabbitmq_build_info";
+    text.begin(&metric(MetricKind::Gauge, name, "Versions."));
+    let labels = [
+        ("rabbitmq_version", VERSION),
+        ("product_name", "Coroner"),
+        ("product_version", snapshot.version),
+    ];
+    text.sample(name, &labels, 1);
+}
+
+fn node(text: &mut Text, snapshot: &Snapshot) {
+    let gauges = [
+        (
+            "rabbitmq_resident_memory_limit_bytes",
+            "Memory above which publishers are stopped.",
+            Some(snapshot.memory_limit_bytes),
+        ),
+        (
+            "rabbitmq_process_resident_memory_bytes",
+            "Memory of the process that is in use.",
+            snapshot.resident_bytes,
+        ),
+        (
+            "rabbitmq_disk_space_available_bytes",
+            "Bytes free on the disk of the data directory.",
+            snapshot.disk_free_bytes,
+        ),
+        (
+            "rabbitmq_disk_space_available_limit_bytes",
+            "Free bytes below which publishers are stopped.",
+            Some(snapshot.disk_free_limit_bytes),
+        ),
+        (
+            "rabbitmq_process_open_fds",
+            "Files that are open.",
+            snapshot.open_files,
+        ),
+        (
+            "rabbitmq_process_max_fds",
+            "Files that may be open.",
+            snapshot.open_files_max,
+        ),
+    ];
+    for (name, help, value) in gauges {
+        if let Some(value) = value {
+            text.gauge(name, help, value);
+        }
+    }
+    let memory = u64::from(snapshot.memory_alarm);
+    text.gauge(
+        "rabbitmq_alarms_memory_used_watermark",
+        "1 while publishers are stopped because of memory.",
+        memory,
+    );
+    text.gauge(
+        "rabbitmq_alarms_free_disk_space_watermark",
+        "1 while publishers are stopped because of the disk.",
+        u64::from(snapshot.disk_free_alarm),
+    );
+    connections(text, snapshot);
+}
+
+fn connections(text: &mut Text, snapshot: &Snapshot) {
+    text.gauge(
+        "rabbitmq_connections",
+        "Connections open now.",
+        snapshot.connections,
+    );
+    text.counter(
+        "rabbitmq_connections_opened_total",
+        "Connections that were opened.",
+        snapshot.connections_opened,
+    );
+    text.counter(
+        "rabbitmq_connections_closed_total",
+        "Connections that were closed.",
+        snapshot
+            .connections_opened
+            .saturating_sub(snapshot.connections),
+    );
+    for (name, help, value) in [
+        (
+            "rabbitmq_global_publishers",
+            "Publishing links.",
+            snapshot.links.publishers,
+        ),
+        (
+            "rabbitmq_global_consumers",
+            "Consuming links.",
+            snapshot.links.consumers,
+        ),
+    ] {
+        text.begin(&metric(MetricKind::Gauge, name, help));
+        text.sample(name, &PROTOCOL, value);
+    }
+}
+
+fn sums(text: &mut Text, vhosts: &[Vhost]) {
+    let sum = |value: fn(&Vhost) -> u64| vhosts.iter().map(value).sum::<u64>();
+    for (name, help, value) in DEPTHS {
+        let all = vhosts.iter().map(|vhost| value(&vhost.queues.total));
+        text.gauge(name, help, all.sum());
+    }
+    text.gauge("rabbitmq_queues", "Queues.", sum(|it| it.queues.count));
+    let consumers = sum(|it| it.queues.total.consumers);
+    text.gauge("rabbitmq_consumers", "Consumers.", consumers);
+    text.gauge("rabbitmq_channels", "Sessions.", sum(|it| it.sessions));
+    text.counter(
+        "rabbitmq_queues_declared_total",
+        "Declarations of queues, those that were there already included.",
+        sum(|it| it.counters.queues.declared),
+    );
+    text.counter(
+        "rabbitmq_queues_created_total",
+        "Queues that were made.",
+        sum(|it| it.counters.queues.created),
+    );
+    text.counter(
+        "rabbitmq_queues_deleted_total",
+        "Queues that were deleted.",
+        sum(|it| it.counters.queues.deleted),
+    );
+}
+
+fn global(text: &mut Text, vhosts: &[Vhost]) {
+    let sum = |value: fn(&Vhost) -> u64| vhosts.iter().map(value).sum::<u64>();
+    let published = sum(|it| it.counters.published);
+    let unroutable = sum(|it| it.counters.unroutable);
+    let delivered = sum(|it| it.counters.delivered);
+    let presettled = sum(|it| it.counters.settled.presettled);
+    text.global(
+        "rabbitmq_global_messages_received_total",
+        "Messages from publishers.",
+        published,
+    );
+    text.global(
+        "rabbitmq_global_messages_confirmed_total",
+        "Of these, accepted.",
+        sum(|it| it.counters.accepted),
+    );
+    text.global(
+        "rabbitmq_global_messages_routed_total",
+        "Of these, for at least one queue.",
+        published.saturating_sub(unroutable),
+    );
+    text.global(
+        "rabbitmq_global_messages_unroutable_returned_total",
+        "Of these, for no queue: released.",
+        unroutable,
+    );
+    text.global(
+        "rabbitmq_global_messages_delivered_total",
+        "Deliveries to consumers.",
+        delivered,
+    );
+    text.global(
+        "rabbitmq_global_messages_delivered_consume_manual_ack_total",
+        "Of these, for consumers that settle.",
+        delivered.saturating_sub(presettled),
+    );
+    text.global(
+        "rabbitmq_global_messages_delivered_consume_auto_ack_total",
+        "Of these, sent settled.",
+        presettled,
+    );
+    text.global(
+        "rabbitmq_global_messages_acknowledged_total",
+        "Deliveries that were accepted.",
+        sum(|it| it.counters.settled.accepted),
+    );
+    for (reason, name) in Reason::ALL.into_iter().zip(DEAD_LETTERED) {
+        let counts = vhosts.iter().map(|it| it.counters.dead.of(reason));
+        text.counter(name, "Messages that died for this reason.", counts.sum());
+    }
+}
+
+/// In the order of [`Reason::ALL`].
+const DEAD_LETTERED: [&str; 4] = [
+    "rabbitmq_global_messages_dead_lettered_rejected_total",
+    "rabbitmq_global_messages_dead_lettered_expired_total",
+    "rabbitmq_global_messages_dead_lettered_maxlen_total",
+    "rabbitmq_global_messages_dead_lettered_delivery_limit_total",
+];
+
+type DepthOf = fn(&Depth) -> u64;
+
+const DEPTHS: [(&str, &str, DepthOf); 4] = [
+    (
+        "rabbitmq_queue_messages_ready",
+        "Messages that wait.",
+        |it| it.ready,
+    ),
+    (
+        "rabbitmq_queue_messages_unacked",
+        "Messages with consumers.",
+        |it| it.held,
+    ),
+    (
+        "rabbitmq_queue_messages",
+        "Both together, and dead letters that wait.",
+        all,
+    ),
+    ("rabbitmq_queue_consumers", "Consumers.", |it| it.consumers),
+];
+
+const DETAILED: [(&str, &str, DepthOf); 4] = [
+    (
+        "rabbitmq_detailed_queue_messages_ready",
+        "Messages that wait.",
+        |it| it.ready,
+    ),
+    (
+        "rabbitmq_detailed_queue_messages_unacked",
+        "Messages with consumers.",
+        |it| it.held,
+    ),
+    (
+        "rabbitmq_detailed_queue_messages",
+        "Both together, and dead letters that wait.",
+        all,
+    ),
+    ("rabbitmq_detailed_queue_consumers", "Consumers.", |it| {
+        it.consumers
+    }),
+];
+
+const fn all(depth: &Depth) -> u64 {
+    depth.ready + depth.held + depth.dead_pending
+}
+
+/// What is in each queue; those beyond the bound are summed as [`OTHER`].
+fn by_queue(text: &mut Text, vhosts: &[Vhost]) {
+    for (name, help, value) in DETAILED {
+        text.begin(&metric(MetricKind::Gauge, name, help));
+        for vhost in vhosts {
+            let mut rest = vhost.queues.total;
+            for queue in vhost.queues.named.values().filter(|it| it.name != OTHER) {
+                let labels = [("vhost", &*vhost.name), ("queue", &*queue.name)];
+                text.sample(name, &labels, value(&queue.depth));
+                rest = rest.without(queue.depth);
+            }
+            let labels = [("vhost", &*vhost.name), ("queue", OTHER)];
+            text.sample(name, &labels, value(&rest));
+        }
+    }
+}
