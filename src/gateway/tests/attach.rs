@@ -398,3 +398,50 @@ fn what_links_of_a_connection_keep_is_bounded_and_counted() {
     let left_bytes = scene.clients[client].gateway.kept_bytes();
     assert!(left_bytes + 16_000_000 < kept_bytes, "{left_bytes}");
 }
+
+/// The engine kept the name of a link that it had detached until the peer's detach, which may never come.
+#[test]
+fn links_that_are_refused_or_ended_leave_no_names_behind() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    let before = scene.clients[client].gateway.kept_bytes();
+    for number in 0..200 {
+        let name = format!("{number:01000}");
+        let (_, result) = scene.attach(client, receiver(&name, "/queues/missing"));
+        assert_eq!(result.unwrap_err(), "amqp:not-found");
+    }
+    let kept_bytes = scene.clients[client].gateway.kept_bytes() - before;
+    assert!(kept_bytes < 50_000, "{kept_bytes}");
+    scene.queue("q", &[]);
+    for number in 0..200 {
+        let name = format!("{number:01000}");
+        let (_, result) = scene.attach(client, receiver(&name, "/queues/q"));
+        assert_eq!(result, Ok(()));
+    }
+    let links: Vec<_> = scene.clients[client]
+        .gateway
+        .links
+        .iter()
+        .map(|link| link.handle)
+        .collect();
+    assert_eq!(links.len(), 200);
+    scene.tell(Command::Queue(QueueCommand::Delete {
+        connection: None,
+        name: Name::from("q"),
+        if_unused: false,
+        if_empty: false,
+    }));
+    while scene.core.has_work() {
+        scene.core.tick(scene.now, 256, &mut scene.effects);
+    }
+    scene.tell(Command::Queue(QueueCommand::Get {
+        name: Name::from("q"),
+    }));
+    let gateway = &scene.clients[client].gateway;
+    assert_eq!(gateway.links.iter().count(), 0, "all are detached");
+    let named = |link: &crate::link::LinkHandle| {
+        let name = gateway.link.link_name(*link);
+        name.is_some_and(|name| !name.is_empty())
+    };
+    assert_eq!(links.iter().filter(|link| named(link)).count(), 0);
+}

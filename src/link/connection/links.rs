@@ -386,6 +386,9 @@ impl Connection {
         {
             state.state = LinkState::Detaching;
             state.asked = None;
+            if state.handle_in.is_some() {
+                state.name = Name::default(); // both know its handle, and this stays until the peer's detach
+            }
             let error = error.map(Box::new);
             events.push_back(Event::Detached {
                 link,
