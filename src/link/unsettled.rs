@@ -62,6 +62,7 @@ impl<T: OfLink> Unsettled<T> {
     }
 
     /// Adds a delivery, whose id comes after all others.
+    #[inline]
     pub(super) fn push(&mut self, id: Serial, delivery: T) {
         let handle = delivery.handle() as usize;
         match self.by_link.get_mut(handle) {
