@@ -110,7 +110,8 @@ export default {
     const quorum = await scene.queue('-quorum', { 'x-queue-type': 'quorum' });
     const [queue, dead] = await pair(scene, { 'x-queue-type': 'quorum' });
     await scene.publish(queue, { ...LETTER, durable: true });
-    (await next(scene, queue)).delivery.reject();
+    const error = { condition: 'app:bad', description: 'cannot be read', info: { line: 3 } };
+    (await next(scene, queue)).delivery.reject(error);
     await until('it is dead-lettered', async () => await scene.count(dead) === 1);
     // What is confirmed now makes all before it safe, the rejection too.
     await scene.publish(classic,
@@ -124,5 +125,8 @@ export default {
     const { message } = await next(scene, dead);
     checkUnchanged(message);
     checkDeaths(message, [{ queue, reason: 'rejected' }]);
+    const { 'x-opt-last-death-condition': condition, 'x-opt-last-death-description': description } =
+      message.message_annotations;
+    assert.deepEqual({ condition, description }, { condition: 'app:bad', description: 'cannot be read' });
   },
 };
