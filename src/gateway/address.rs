@@ -145,12 +145,14 @@ impl Address {
 }
 
 fn bare_queue(text: &str, bare: &NamePatterns) -> Result<Address, AddressError> {
-    if text.is_empty() {
-        return Err(AddressError::Form {
-            address: String::new(),
-        });
-    }
-    if !bare.matches(text) {
+    let is_allowed = !text.is_empty() && bare.matches(text);
+    if !is_allowed {
+        // With a slash it is an address of another form, not a name.
+        if text.is_empty() || text.contains('/') {
+            return Err(AddressError::Form {
+                address: text.to_owned(),
+            });
+        }
         return Err(AddressError::Bare {
             address: text.to_owned(),
         });
