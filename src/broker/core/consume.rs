@@ -160,7 +160,7 @@ impl Core {
                 holder,
                 from,
                 left: consumer.held,
-                failure: failed.map(|how| Failure::new(how, consumer.evidence)),
+                failure: failed.map(|how| Box::new(Failure::new(how, consumer.evidence))),
             });
         }
         if let Some(next) = next {

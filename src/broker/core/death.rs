@@ -85,7 +85,7 @@ impl Core {
         queue.counters.dead.add(reason);
         self.counters.dead.add(reason);
         let rule = queue.settings.dead_letter_rule.as_ref();
-        let evidence = rule.map(|rule| queue.last_evidence.with_rule(evidence, rule));
+        let evidence = rule.map(|rule| queue.last_evidence.with_rule(evidence.as_ref(), rule));
         let death = deaths::Dying {
             queue: &queue.name,
             reason,
@@ -93,7 +93,7 @@ impl Core {
             exchange: &slot.route.exchange,
             routing_keys: &slot.route.keys,
             ttl: slot.message.ttl_ms(),
-            evidence: evidence.as_ref(),
+            evidence,
         };
         let Ok(history) = queue.last_death.record(slot.message.history(), &death) else {
             let why = (Some(reason), DropCause::HistoryFull);

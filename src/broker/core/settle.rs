@@ -449,7 +449,7 @@ impl Core {
         (id, holder): (QueueId, HolderId),
         mut from: Position,
         mut left: u32,
-        failure: Option<Failure>,
+        failure: Option<Box<Failure>>,
     ) {
         for _ in 0..SLICE {
             let Some(queue) = self.queues.get(&id) else {
@@ -461,7 +461,7 @@ impl Core {
             let returned = Requeued {
                 queue: id,
                 position,
-                failure: failure.as_ref(),
+                failure: failure.as_deref(),
                 annotated: false,
             };
             self.requeue(turn, &returned);

@@ -53,7 +53,7 @@ pub(super) enum Work {
         /// How many are left.
         left: u32,
         /// How they failed, if they count as failed.
-        failure: Option<Failure>,
+        failure: Option<Box<Failure>>,
     },
     /// Go on with [`Core::policy_pass`].
     ApplyPolicies,

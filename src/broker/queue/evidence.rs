@@ -19,25 +19,26 @@ struct Last {
 
 impl LastEvidence {
     /// What was given of a death, with what named the dead-letter exchange.
-    pub fn with_rule(&mut self, given: Option<Arc<Evidence>>, rule: &Rule) -> Arc<Evidence> {
-        let is_given = |last: &Last| match (&last.given, &given) {
-            (Some(last), Some(given)) => Arc::ptr_eq(last, given),
-            (None, None) => true,
-            _ => false,
-        };
-        if let Some(last) = &self.0
-            && is_given(last)
-            && last.rule == *rule
-        {
-            return Arc::clone(&last.evidence);
+    pub fn with_rule(&mut self, given: Option<&Arc<Evidence>>, rule: &Rule) -> &Arc<Evidence> {
+        let is_known = self.0.as_ref().is_some_and(|last| {
+            let is_given = match (&last.given, given) {
+                (Some(last), Some(given)) => Arc::ptr_eq(last, given),
+                (None, None) => true,
+                _ => false,
+            };
+            is_given && last.rule == *rule
+        });
+        if !is_known {
+            self.0 = None;
         }
-        let evidence = Arc::new(Evidence::with_rule(given.as_deref(), &rule.words()));
-        self.0 = Some(Box::new(Last {
-            given,
-            rule: rule.clone(),
-            evidence: Arc::clone(&evidence),
-        }));
-        evidence
+        let last = self.0.get_or_insert_with(|| {
+            Box::new(Last {
+                given: given.cloned(),
+                rule: rule.clone(),
+                evidence: Arc::new(Evidence::with_rule(given.map(|it| &**it), &rule.words())),
+            })
+        });
+        &last.evidence
     }
 }
 
@@ -55,12 +56,12 @@ mod tests {
             ..Evidence::default()
         });
         let policy = Rule::Policy(Name::from("DLX"));
-        let first = last.with_rule(Some(Arc::clone(&given)), &policy);
+        let first = Arc::clone(last.with_rule(Some(&given), &policy));
         assert_eq!(first.rule.as_deref(), Some("policy DLX"));
         assert_eq!(first.how, Some(How::Rejected));
-        let again = last.with_rule(Some(Arc::clone(&given)), &policy);
-        assert!(Arc::ptr_eq(&first, &again));
-        let other_rule = last.with_rule(Some(given), &Rule::Argument);
+        let again = last.with_rule(Some(&given), &policy);
+        assert!(Arc::ptr_eq(&first, again));
+        let other_rule = last.with_rule(Some(&given), &Rule::Argument);
         assert_eq!(other_rule.rule.as_deref(), Some("argument"));
         let nobody = last.with_rule(None, &Rule::OperatorPolicy(Name::from("all")));
         assert_eq!(nobody.rule.as_deref(), Some("operator-policy all"));
