@@ -2,7 +2,7 @@
 //!
 //! Debug builds, so all tests and simulations, panic. Release builds count it, say it once for each
 //! place in the log, and go on, unless going on could lose or double a message: then they panic, too,
-//! and the vhost fails that owns the state ([`invariant!`](crate::base::invariant) has both forms).
+//! and the vhost fails that owns the state ([`invariant!`](macro@crate::base::invariant) has both forms).
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

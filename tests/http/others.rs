@@ -106,6 +106,26 @@ fn an_exclusive_queue_of_another_connection_is_not_looked_into() {
     drop(owner);
 }
 
+/// `rabbitmqadmin show memory_breakdown_in_bytes` and `rebalance queues` ask for these.
+#[test]
+fn the_memory_of_a_node_is_told_in_rabbitmqs_categories_and_queues_are_balanced_already() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    let node = api.get("/api/nodes")[0].clone();
+    let name = node["name"].as_str().unwrap();
+    let memory = api.get(&format!("/api/nodes/{name}/memory"))["memory"].clone();
+    assert_eq!(memory["strategy"], "rss");
+    let categories = memory.as_object().unwrap().values();
+    let sum: u64 = categories.filter_map(Value::as_u64).sum();
+    let total = memory["total"]["rss"].as_u64().unwrap();
+    assert!(total > 1 << 20 && sum == total, "{memory}");
+    // Memory grows a little from one look to the next.
+    let used = node["mem_used"].as_u64().unwrap();
+    assert!(used.abs_diff(total) < 16 << 20, "{used} {total}");
+    assert_eq!(api.send("GET", "/api/nodes/other/memory", "").0, 404);
+    assert_eq!(api.send("POST", "/api/rebalance/queues", "").0, 204);
+}
+
 /// rabbitmqadmin-ng writes the default exchange as what it is called: as nothing.
 #[test]
 fn the_default_exchange_may_be_an_empty_segment_of_the_path() {

@@ -23,6 +23,7 @@ impl Endpoint {
             Self::CloseConnection => "close connection",
             Self::CloseUserConnections => "close connections of user",
             Self::ResetLoginAttempts | Self::ResetLoginSources => "reset login attempts",
+            Self::Rebalance => "rebalance queues",
             Self::PutVhost => "set vhost",
             Self::DeleteVhost => "delete vhost",
             Self::PutUser => "set user",

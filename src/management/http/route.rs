@@ -96,6 +96,10 @@ pub enum Endpoint {
     Nodes,
     /// A node.
     Node,
+    /// What the memory of a node is for.
+    NodeMemory,
+    /// Spreads the leaders of queues over the nodes.
+    Rebalance,
     /// The version of RabbitMQ whose API this is.
     Version,
     /// Connections: all for monitors, for others their own.

@@ -214,6 +214,8 @@ impl Endpoint {
             Self::ClusterName | Self::GlobalParameter => Answer::Object(NAMED),
             Self::Nodes => Answer::List(NODE),
             Self::Node => Answer::Object(NODE),
+            Self::NodeMemory => Answer::Object(&[("memory", "object")]),
+            Self::Rebalance => Answer::Done,
             Self::Queues | Self::QueuesDetailed | Self::VhostQueues => Answer::List(QUEUE),
             Self::Queue => Answer::Object(QUEUE),
             Self::Exchanges | Self::VhostExchanges => Answer::List(EXCHANGE),

@@ -242,6 +242,9 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         Endpoint::ClusterName => Ok(checks::cluster_name(&call)),
         Endpoint::Nodes => checks::nodes(&call),
         Endpoint::Node => checks::node(&call),
+        Endpoint::NodeMemory => checks::node_memory(&call),
+        // All leaders are here.
+        Endpoint::Rebalance => Ok(Reply::Done),
         Endpoint::Version => Ok(checks::version()),
         Endpoint::HealthAlarms | Endpoint::HealthLocalAlarms => Ok(checks::alarms(&call)),
         Endpoint::HealthVhosts => Ok(checks::virtual_hosts(&call)),

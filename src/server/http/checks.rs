@@ -1,7 +1,7 @@
 //! The node and the checks of its health.
 
 use chrono::DateTime;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::api::Call;
 use super::reply::Reply;
@@ -175,6 +175,64 @@ pub(super) fn node(call: &Call<'_>) -> Result<Reply, Failure> {
     }
     let listing = Listing::parse(&call.query)?;
     Ok(Reply::Json(listing.project(node_json(call))))
+}
+
+/// Categories of memory that RabbitMQ has, and Coroner has nothing of or does not tell apart.
+const NO_MEMORY: [&str; 22] = [
+    "connection_readers",
+    "connection_writers",
+    "connection_channels",
+    "queue_procs",
+    "quorum_queue_procs",
+    "quorum_queue_dlx_procs",
+    "stream_queue_procs",
+    "stream_queue_replica_reader_procs",
+    "stream_queue_coordinator_procs",
+    "plugins",
+    "metadata_store",
+    "other_proc",
+    "metrics",
+    "mgmt_db",
+    "mnesia",
+    "quorum_ets",
+    "metadata_store_ets",
+    "other_ets",
+    "msg_index",
+    "code",
+    "atom",
+    "reserved_unallocated",
+];
+
+/// `GET /api/nodes/NAME/memory`: messages and topology are `binary`, what is kept for connections is
+/// `connection_other`, what of the process is counted nowhere is `allocated_unused`.
+pub(super) fn node_memory(call: &Call<'_>) -> Result<Reply, Failure> {
+    if *call.params.get("name") != *call.shared.settings.node_name {
+        return Err(Failure::not_found());
+    }
+    let board = &call.shared.node.alarms;
+    let (counted, connections) = (
+        board.alarms().memory_used_bytes,
+        board.connections().bytes(),
+    );
+    let process = resident_bytes().unwrap_or(counted);
+    let mut memory: Map<String, Value> = NO_MEMORY
+        .iter()
+        .map(|name| ((*name).to_owned(), json!(0)))
+        .collect();
+    for (name, value) in [
+        ("connection_other", json!(connections)),
+        ("binary", json!(counted.saturating_sub(connections))),
+        ("allocated_unused", json!(process.saturating_sub(counted))),
+        ("other_system", json!(0)),
+        ("strategy", json!("rss")),
+        (
+            "total",
+            json!({ "erlang": counted, "rss": process, "allocated": process }),
+        ),
+    ] {
+        memory.insert(name.to_owned(), value);
+    }
+    Ok(Reply::Json(json!({ "memory": memory })))
 }
 
 fn node_json(call: &Call<'_>) -> Value {

@@ -29,6 +29,20 @@ pub(super) const ROUTES: &[Route] = &[
     ),
     route(
         Method::Get,
+        "/api/nodes/{name}/memory",
+        Endpoint::NodeMemory,
+        Access::Monitoring,
+        "What the memory of a node is for, in RabbitMQ's categories",
+    ),
+    route(
+        Method::Post,
+        "/api/rebalance/queues",
+        Endpoint::Rebalance,
+        Access::Administrator,
+        "Spreads the leaders of queues over the nodes: there is one, so nothing moves",
+    ),
+    route(
+        Method::Get,
         "/api/version",
         Endpoint::Version,
         Access::Management,
