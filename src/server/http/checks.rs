@@ -210,10 +210,9 @@ pub(super) fn node_memory(call: &Call<'_>) -> Result<Reply, Failure> {
         return Err(Failure::not_found());
     }
     let board = &call.shared.node.alarms;
-    let (counted, connections) = (
-        board.alarms().memory_used_bytes,
-        board.connections().bytes(),
-    );
+    let connections = board.connections().bytes();
+    // Looked at a moment ago: connections may take more by now.
+    let counted = board.alarms().memory_used_bytes.max(connections);
     let process = resident_bytes().unwrap_or(counted);
     let mut memory: Map<String, Value> = NO_MEMORY
         .iter()
