@@ -86,3 +86,41 @@ fn a_look_at_messages_reads_those_on_disk() {
     }
     assert_eq!(seen, last + 1);
 }
+
+/// A history of more than 64 entries tells what became of the oldest.
+#[test]
+fn a_history_that_was_too_long_tells_what_was_folded() {
+    const QUEUES: usize = 66;
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    for number in 0..QUEUES {
+        let arguments = json!({"arguments": {
+            "x-message-ttl": 0, "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": format!("q{}", number + 1),
+        }});
+        api.put(&format!("/api/queues/%2F/q{number}"), &arguments);
+    }
+    api.put(&format!("/api/queues/%2F/q{QUEUES}"), &json!({}));
+    api.publish("q0", "long way");
+    let deadline = Instant::now() + Duration::from_mins(1);
+    let message = loop {
+        let look = api.get(&format!("/api/queues/%2F/q{QUEUES}/messages"));
+        if look["messages"][0].is_object() {
+            break look["messages"][0].clone();
+        }
+        assert!(Instant::now() < deadline, "it does not arrive");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let amqp = &message["amqp"];
+    assert_eq!(amqp["deaths"].as_array().expect("deaths").len(), 64);
+    // The first death stays, the two behind it are folded.
+    assert_eq!(amqp["deaths"][63]["queue"], "q0");
+    let folded = &amqp["deaths_folded"];
+    assert_eq!(
+        (&folded["entries"], &folded["deaths"]),
+        (&json!(2), &json!(2))
+    );
+    assert_eq!(folded["queues"], json!(["q1", "q2"]));
+    assert_eq!(folded["by_reason"]["expired"], 2);
+    assert_eq!(amqp["message_annotations"]["x-first-death-queue"], "q0");
+}
