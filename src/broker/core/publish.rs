@@ -96,7 +96,7 @@ impl Core {
             return PublishOutcome::Unroutable;
         };
         if count == 1 {
-            return self.publish_into(turn, first, &[], message, route);
+            return self.publish_into_one(turn, first, message, route);
         }
         if count > ROUTED_QUEUES_MAX {
             return PublishOutcome::TooManyQueues { count };
@@ -109,40 +109,57 @@ impl Core {
             Some((_, targets)) if is_planted(Plant::CopyForgotten) && count > 1 => targets,
             _ => targets,
         };
-        let outcome = match targets.split_first() {
-            Some((first, others)) => self.publish_into(turn, *first, others, message, route),
-            None => PublishOutcome::Unroutable,
-        };
+        let outcome = self.publish_into(turn, targets, message, route);
         self.routed = routed;
         outcome
     }
 
-    /// Gives a message to its targets.
+    /// Gives a message to its only target.
     #[inline]
-    fn publish_into(
+    fn publish_into_one(
         &mut self,
         turn: &mut Turn<'_>,
-        first: QueueId,
-        others: &[QueueId],
+        target: QueueId,
         message: Arc<Message>,
         route: Arc<Route>,
     ) -> PublishOutcome {
-        let body = message.blob().map_or(Lsn(0), |body| **body);
-        let mut insertion = self.insertion(body);
+        let mut insertion = self.insertion(message.blob().map_or(Lsn(0), |body| **body));
+        let arrival = Arrival::new(turn.now, message, route);
+        let offered = self.offer(turn, target, arrival, &mut insertion);
+        self.record(insertion);
+        if matches!(offered, Offered::Taken { .. }) {
+            return PublishOutcome::Accepted;
+        }
+        let mut refused = Refused::default();
+        self.note_refusal(&mut refused, target, offered);
+        self.outcome(turn, refused, 1)
+    }
+
+    /// Gives a message to its targets.
+    fn publish_into(
+        &mut self,
+        turn: &mut Turn<'_>,
+        targets: &[QueueId],
+        message: Arc<Message>,
+        route: Arc<Route>,
+    ) -> PublishOutcome {
+        let mut insertion = self.insertion(message.blob().map_or(Lsn(0), |body| **body));
         let arrival = Arrival::new(turn.now, message, route);
         let mut refused = Refused::default();
-        let mut target = first;
-        for next in others {
-            let offered = self.offer(turn, target, arrival.clone(), &mut insertion);
+        let copies = std::iter::repeat_n(arrival, targets.len());
+        for (&target, arrival) in targets.iter().zip(copies) {
+            let offered = self.offer(turn, target, arrival, &mut insertion);
             self.note_refusal(&mut refused, target, offered);
-            target = *next;
         }
-        let offered = self.offer(turn, target, arrival, &mut insertion);
-        self.note_refusal(&mut refused, target, offered);
         self.record(insertion);
+        self.outcome(turn, refused, targets.len())
+    }
+
+    /// What the publisher is told after its message was offered to so many queues.
+    fn outcome(&mut self, turn: &mut Turn<'_>, refused: Refused, targets: usize) -> PublishOutcome {
         match refused.full {
             // All of them expired when they were asked for room.
-            None if refused.gone > others.len() => PublishOutcome::Unroutable,
+            None if refused.gone == targets => PublishOutcome::Unroutable,
             None => PublishOutcome::Accepted,
             Some(queue) => {
                 self.die_of_overflow(turn, refused.dead);
@@ -151,7 +168,6 @@ impl Core {
         }
     }
 
-    #[inline]
     fn note_refusal(&self, refused: &mut Refused, target: QueueId, offered: Offered) {
         match offered {
             Offered::Taken { .. } => return,
