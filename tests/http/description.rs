@@ -120,6 +120,11 @@ async fn every_described_route_answers_as_described() {
             if operations.get(method).is_none() {
                 continue;
             }
+            if path == "/api/rebalance/queues" {
+                // It takes no body, and changes nothing on one node.
+                assert_eq!(api.send("POST", &path, "").0, 204);
+                continue;
+            }
             let (status, answer) = api.send(&method.to_uppercase(), &path, "[]");
             let answer: Value = serde_json::from_str(&answer).expect("a reason");
             let place = format!("{method} {path}: {answer}");
