@@ -149,13 +149,10 @@ mod tests {
 
     #[test]
     fn invariant_that_holds_says_nothing() {
-        let before = broken_total();
         let mut counter = 3_u64;
-        invariant!(counter == 3, "it is three");
+        invariant!(counter == 3, "it is three"); // it would panic
         uncount!(counter, 2, "two were counted");
         assert_eq!(counter, 1);
-        // Others may break theirs meanwhile, on purpose, but not by the thousand.
-        assert!(broken_total() - before < 1_000);
     }
 
     #[test]

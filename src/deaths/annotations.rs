@@ -68,6 +68,11 @@ pub enum Viewer<'a> {
 }
 
 impl Viewer<'_> {
+    /// Whether it may see everybody.
+    pub const fn is_monitor(self) -> bool {
+        matches!(self, Self::Monitor)
+    }
+
     /// Whether it may see who this was.
     pub fn may_see(self, evidence: &Evidence) -> bool {
         match self {

@@ -33,7 +33,7 @@ pub struct Death {
     pub routing_keys: Arc<[Name]>,
     /// Header ttl it had then, in milliseconds.
     pub ttl: Option<u32>,
-    /// The consumer's error and identity; carried and stored, not yet shown.
+    /// The consumer's error and identity, and what sent the message on.
     pub evidence: Option<Arc<Evidence>>,
 }
 

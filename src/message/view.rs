@@ -69,7 +69,7 @@ impl Message {
 
 /// The prefix of the last delivery, which is as a rule that of the next one too: messages of one
 /// publisher, or dead letters that share a history, differ in their bare bytes only. It serves one
-/// receiving user: who looks is not compared.
+/// receiving user, whose tags may change.
 #[derive(Debug, Default)]
 pub struct Prefix {
     bytes: Vec<u8>,
@@ -86,6 +86,7 @@ struct MadeFrom {
     failures: u32,
     acquired: u32,
     deaths: (Encoding, EvidenceLevel),
+    is_monitor: bool,
 }
 
 impl MadeFrom {
@@ -100,6 +101,7 @@ impl MadeFrom {
             && Arc::ptr_eq(&self.route, view.route)
             && (self.failures, self.acquired) == (view.failures, view.acquired)
             && self.deaths == (view.deaths.encoding, view.deaths.evidence)
+            && self.is_monitor == view.deaths.viewer.is_monitor()
             && self.header == message.header(view)
     }
 }
@@ -125,6 +127,7 @@ impl Prefix {
             failures: view.failures,
             acquired: view.acquired,
             deaths: (view.deaths.encoding, view.deaths.evidence),
+            is_monitor: view.deaths.viewer.is_monitor(),
         });
         &self.bytes
     }

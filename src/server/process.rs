@@ -30,7 +30,8 @@ const STATS_LOOK: Duration = Duration::from_secs(5);
 /// Runs a broker until SIGTERM, SIGINT or its own failure. Prints what it listens on, one line
 /// `listening amqp ADDR:PORT` or `listening http ADDR:PORT` each, on standard output.
 ///
-/// `warnings`, of what gave the settings, are logged first. At SIGHUP the settings are loaded again; systemd is told what goes on.
+/// `warnings`, of what gave the settings, are logged first. At SIGHUP the settings are loaded again;
+/// systemd is told what goes on.
 ///
 /// # Errors
 /// When it cannot start.

@@ -29,9 +29,8 @@ use super::{BrokerDisk, Pager, SpillTarget, Store};
 
 /// With less memory budget than this for each slot of a block, in bytes, blocks are smaller.
 const BUDGET_OF_SLOT_BYTES: u64 = 16 * 1024;
-/// What `--announce-rabbitmq` announces.
-/// A client that knows this version takes `x-delivery-count` for every return: see
-/// [`GatewayOptions::counts_returns`].
+/// What `--announce-rabbitmq` announces. A client that knows this version takes `x-delivery-count` for
+/// every return: see [`GatewayOptions::counts_returns`].
 const RABBITMQ: (&str, &str) = ("RabbitMQ", "4.0.5");
 /// Capabilities of every `open`. [surface 5]
 const CAPABILITIES: [&str; 2] = ["LINK_PAIR_V1_0", "ANONYMOUS-RELAY"];

@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
 use super::{message, prefix, rejected, route};
+use crate::base::Name;
+use crate::deaths::{Death, Evidence, EvidenceLevel, History, How, Viewer};
 use crate::message::{Message, Prefix, Route};
 
 /// The raw bytes of `vectors/ours/header-absent.json` and `vectors/client-delivery-count-header.json`,
@@ -123,4 +125,28 @@ fn prefix_is_written_anew_when_anything_in_it_differs() {
     check_reuse((&plain, &src, 0), (&dead, &src, 0));
     check_reuse((&dead, &src, 0), (&plain.died(rejected(), 0), &src, 0));
     check_reuse((&dead, &src, 0), (&plain.died(rejected(), 2), &src, 0));
+}
+
+/// A user that lost its tag saw names of others for as long as dead letters shared a history.
+#[test]
+fn prefix_is_written_anew_when_who_looks_may_see_less() {
+    let evidence = Evidence {
+        how: Some(How::Rejected),
+        user: Some(Name::from("billing")),
+        ..Evidence::default()
+    };
+    let death = Death {
+        evidence: Some(Arc::new(evidence)),
+        ..super::death()
+    };
+    let history = Arc::new(History::record(None, &death).unwrap());
+    let dead = message("005375a0026d31").died(history, 0);
+    let route = route("", &["src"]);
+    let mut prefix = Prefix::default();
+    for (viewer, is_named) in [(Viewer::Monitor, true), (Viewer::User("other"), false)] {
+        let mut view = super::view(&dead, &route, 0, 0);
+        (view.deaths.evidence, view.deaths.viewer) = (EvidenceLevel::Full, viewer);
+        let written = String::from_utf8_lossy(prefix.of(&dead, &view)).into_owned();
+        assert_eq!(written.contains("billing"), is_named, "{viewer:?}");
+    }
 }

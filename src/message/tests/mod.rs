@@ -77,9 +77,9 @@ fn view<'a>(
     }
 }
 
-/// A history of one rejection in `src`.
-fn rejected() -> Arc<History> {
-    let death = Death {
+/// A rejection in `src`.
+fn death() -> Death {
+    Death {
         queue: "src".into(),
         reason: Reason::Rejected,
         time: Timestamp(0x1a1_fd87_458c),
@@ -87,8 +87,12 @@ fn rejected() -> Arc<History> {
         routing_keys: Arc::from([Name::from("src")]),
         ttl: None,
         evidence: None,
-    };
-    Arc::new(History::record(None, &death).unwrap())
+    }
+}
+
+/// A history of one rejection in `src`.
+fn rejected() -> Arc<History> {
+    Arc::new(History::record(None, &death()).unwrap())
 }
 
 /// mimalloc serves sizes that are a power of two at once, and takes a slow way with the others.
