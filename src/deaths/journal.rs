@@ -20,6 +20,9 @@
 //! ```
 //!
 //! Parts 2 (fence of the latest redrive) and 3 (redrives) are kept for what comes.
+//!
+//! The last failure of a message that waits is stored apart: its time (timestamp), then its evidence as
+//! above, without the boolean in front.
 
 use std::sync::Arc;
 
@@ -27,7 +30,7 @@ use smallvec::SmallVec;
 use thiserror::Error;
 
 use super::folded::{Folded, FoldedQueue};
-use super::{Entry, Evidence, History, How, Reason};
+use super::{Entry, Evidence, History, How, LastFailure, Reason};
 use crate::base::{Account, Name, Timestamp};
 use crate::wire::{
     DecodeError, Fields, write_binary, write_binary_of, write_bool, write_null, write_or_null,
@@ -113,6 +116,27 @@ impl History {
             Some((&version, _)) => Err(HistoryError::Version(version)),
             None => Err(HistoryError::Field("version")),
         }
+    }
+}
+
+impl LastFailure {
+    /// Appends the stored form.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        write_timestamp(out, self.at.0);
+        encode_evidence(&self.evidence, out);
+    }
+
+    /// Reads the stored form; all of `input` must belong to it.
+    pub fn decode(input: &[u8]) -> Result<Self, HistoryError> {
+        let mut fields = Fields::bare(input);
+        let failure = Self {
+            at: time(&mut fields, "time of the last failure")?,
+            evidence: Arc::new(decode_evidence(&mut fields)?),
+        };
+        if !fields.is_empty() {
+            return Err(HistoryError::Field("length of the last failure"));
+        }
+        Ok(failure)
     }
 }
 

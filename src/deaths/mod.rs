@@ -7,6 +7,7 @@
 mod annotations;
 mod death;
 mod evidence;
+mod failure;
 mod folded;
 #[cfg(feature = "internals")]
 mod fuzz;
@@ -19,6 +20,7 @@ pub use annotations::{
 };
 pub use death::{Death, Entry, Point, Reason};
 pub use evidence::{Evidence, How};
+pub use failure::LastFailure;
 pub use folded::{Folded, HistoryFull};
 #[cfg(feature = "internals")]
 pub use fuzz::fuzz_deaths;

@@ -264,6 +264,15 @@ impl Message {
         }
     }
 
+    /// Counts the memory of its last failure, once for all that share it: a message that has one is
+    /// charged for it where it gets it, and where it comes back into memory.
+    #[inline]
+    pub fn charge_failure(&self, gauge: &Gauge) {
+        if let Some(failure) = &self.last_failure {
+            failure.charge(gauge);
+        }
+    }
+
     fn charge_shared(&self, gauge: &Gauge) {
         if let Some(edited) = &self.edited {
             let bytes = || (edited.pairs.len() + EDITED_OVERHEAD_BYTES) as u64;

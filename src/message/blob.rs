@@ -65,11 +65,12 @@ impl Message {
             annotation_count: annotations.count,
             edited: annotations.edited,
             history: None,
+            last_failure: None,
             durable: header.durable,
             priority: header.priority,
             ttl_ms: header.ttl_ms,
             carried_delivery_count: 0,
-            _room: [0; 2],
+            _room: 0,
         })
     }
 

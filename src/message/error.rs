@@ -51,9 +51,9 @@ pub enum StoredMessageError {
     /// Of another origin format, or written by a newer version.
     #[error("stored message has unknown format {0}")]
     Format(u8),
-    /// It has parts, which only newer versions write.
-    #[error("stored message has parts of a newer version")]
-    Parts,
+    /// A part that this version does not know.
+    #[error("stored message has unknown part {0}")]
+    Part(u64),
     /// Bytes that no version wrote.
     #[error("stored message is damaged: {0}")]
     Damaged(#[from] DecodeError),

@@ -5,7 +5,7 @@
 //! durable: boolean or null, priority: ubyte or null, ttl: uint or null, delivery-count: uint,
 //! ends of properties, application-properties, body: uint,
 //! number of annotation keys and values: uint, their pairs: binary, history: binary or null,
-//! parts: null (kept for what comes: a binary of parts, each a kind: ulong, and its content: binary)
+//! parts: null or a binary of parts, each a kind: ulong, and its content: binary; kind 1 is the last failure
 //! then the bare message, unless it is stored apart (a dead letter shares that of what died)
 //! ```
 
@@ -17,14 +17,16 @@ use super::annotations::Edited;
 use super::message::Ends;
 use super::storage::Storage;
 use super::{Message, StoredMessageError};
-use crate::deaths::History;
+use crate::deaths::{History, LastFailure};
 use crate::wire::{
     Fields, write_binary, write_binary_of, write_bool, write_null, write_or_null, write_ubyte,
-    write_uint,
+    write_uint, write_ulong,
 };
 
 /// The origin format that is written: AMQP 1.0, first version.
 const AMQP_1_0: u8 = 1;
+/// The part of the last failure.
+const LAST_FAILURE: u64 = 1;
 
 impl Message {
     /// Appends the stored form, the bare message included.
@@ -57,8 +59,13 @@ impl Message {
             Some(history) => write_binary_of(out, |out| history.encode(out)),
             None => write_null(out),
         }
-        // No version has written parts yet.
-        write_null(out);
+        match &self.last_failure {
+            Some(failure) => write_binary_of(out, |out| {
+                write_ulong(out, LAST_FAILURE);
+                write_binary_of(out, |out| failure.encode(out));
+            }),
+            None => write_null(out),
+        }
     }
 
     /// Puts an envelope and a bare message that were stored apart together again.
@@ -144,9 +151,10 @@ fn decode_envelope(
         .binary()?
         .ok_or(StoredMessageError::Field("annotations"))?;
     let history = fields.binary()?.map(History::decode).transpose()?;
-    if fields.binary()?.is_some() {
-        return Err(StoredMessageError::Parts);
-    }
+    let last_failure = match fields.binary()? {
+        Some(parts) => decode_parts(parts)?,
+        None => None,
+    };
     let used = 1 + fields.at();
     let storage = storage(used);
     let in_order = ends.properties <= ends.application_properties
@@ -162,11 +170,30 @@ fn decode_envelope(
         annotation_count: 0,
         edited: (count > 0).then(|| Edited::new(pairs.into(), count)),
         history: history.map(Arc::new),
+        last_failure: last_failure.map(Arc::new),
         durable,
         priority,
         ttl_ms,
         carried_delivery_count,
-        _room: [0; 2],
+        _room: 0,
     };
     Ok((message, used))
+}
+
+/// Reads the parts. One that is not known is not skipped: it may say what must not be overlooked.
+fn decode_parts(parts: &[u8]) -> Result<Option<LastFailure>, StoredMessageError> {
+    let mut fields = Fields::bare(parts);
+    let mut last_failure = None;
+    while !fields.is_empty() {
+        let kind = fields.ulong()?.ok_or(StoredMessageError::Field("part"))?;
+        if kind != LAST_FAILURE {
+            return Err(StoredMessageError::Part(kind));
+        }
+        let content = fields.binary()?.ok_or(StoredMessageError::Field("part"))?;
+        if last_failure.is_some() {
+            return Err(StoredMessageError::Field("part"));
+        }
+        last_failure = Some(LastFailure::decode(content)?);
+    }
+    Ok(last_failure)
 }

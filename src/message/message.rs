@@ -9,7 +9,7 @@ use super::looking::{LookedAt, look};
 use super::storage::Storage;
 use super::{KeyRule, MessageError};
 use crate::base::{Name, Timestamp};
-use crate::deaths::History;
+use crate::deaths::{History, LastFailure};
 use crate::wire::{
     Fields, Pair, Pairs, PlainMessage, PropertyField, Reader, Section, SectionIndex, Value,
     decode_value, walk,
@@ -67,13 +67,15 @@ pub struct Message {
     /// The client's annotations, once they are others than those in the storage.
     pub(super) edited: Option<Arc<Edited>>,
     pub(super) history: Option<Arc<History>>,
+    /// Of a message that failed in the queue where it is, and waits there.
+    pub(super) last_failure: Option<Arc<LastFailure>>,
     pub(super) durable: Option<bool>,
     pub(super) priority: Option<u8>,
     pub(super) ttl_ms: Option<u32>,
     pub(super) carried_delivery_count: u32,
     /// Makes the allocation of a shared message a power of two: mimalloc takes a slow way with others,
     /// 100 instructions for each message.
-    pub(super) _room: [u64; 2],
+    pub(super) _room: u64,
 }
 
 /// Where the sections of a bare message end; each begins where the one before it ends.
@@ -125,11 +127,12 @@ impl Message {
             edited: annotations.edited,
             storage,
             history: None,
+            last_failure: None,
             durable: header.durable,
             priority: header.priority,
             ttl_ms: header.ttl_ms,
             carried_delivery_count: 0,
-            _room: [0; 2],
+            _room: 0,
         })
     }
 
@@ -147,11 +150,12 @@ impl Message {
             edited: None,
             storage: Storage::received(payload, bare),
             history: None,
+            last_failure: None,
             durable: header.durable,
             priority: header.priority,
             ttl_ms: header.ttl_ms,
             carried_delivery_count: 0,
-            _room: [0; 2],
+            _room: 0,
         }
     }
 
@@ -167,8 +171,14 @@ impl Message {
     /// Makes this message the dead letter: see [`Message::died`].
     pub fn die(&mut self, history: Arc<History>, delivery_count: u32) {
         self.history = Some(history);
+        self.last_failure = None;
         self.ttl_ms = None;
         self.carried_delivery_count = delivery_count;
+    }
+
+    /// Notes the latest failed delivery, in place of the one before: the message goes on waiting.
+    pub fn fail(&mut self, failure: Arc<LastFailure>) {
+        self.last_failure = Some(failure);
     }
 
     /// The bare message and the footer, as received; of one written [`blob`](Message::blob) or kept
@@ -224,6 +234,12 @@ impl Message {
     #[inline]
     pub const fn history(&self) -> Option<&Arc<History>> {
         self.history.as_ref()
+    }
+
+    /// Its latest failed delivery in the queue where it is, if it failed there.
+    #[inline]
+    pub fn last_failure(&self) -> Option<&LastFailure> {
+        self.last_failure.as_deref()
     }
 
     /// A field of the properties section, if it is there and can be read. [AMQP 3.2.4]

@@ -36,7 +36,7 @@ impl RecordError {
                 | Self::Fact(_)
                 | Self::Message(
                     StoredMessageError::Format(_)
-                        | StoredMessageError::Parts
+                        | StoredMessageError::Part(_)
                         | StoredMessageError::History(
                             HistoryError::Version(_) | HistoryError::Part(_)
                         )

@@ -538,14 +538,14 @@ fn messages_of_another_origin_or_with_parts_are_of_a_newer_version() {
     let at = at.unwrap();
     let mut of_0_9_1 = whole.clone();
     of_0_9_1[at] = 2;
-    // The last byte of the envelope says that there are no parts; one empty part is longer by 2.
+    // The last byte of the envelope says that there are no parts; one of kind 9, empty, is longer by 5.
     let mut with_parts = whole.clone();
     let end = at + envelope.len();
-    with_parts.splice(end - 1..end, [0xa0, 1, 0x44]);
-    with_parts[at - 1] += 2;
+    with_parts.splice(end - 1..end, [0xa0, 4, 0x53, 9, 0xa0, 0]);
+    with_parts[at - 1] += 5;
     for (bytes, expect) in [
         (of_0_9_1, StoredMessageError::Format(2)),
-        (with_parts, StoredMessageError::Parts),
+        (with_parts, StoredMessageError::Part(9)),
     ] {
         let error = decode(Lsn(1), &bytes).unwrap_err();
         assert_eq!(error, RecordError::Message(expect));

@@ -9,7 +9,7 @@ use crate::base::{Lsn, Millis, Name, Position, QueueId};
 use crate::broker::binding::Binding;
 use crate::broker::queue::{DiskRef, MessageState, Queue};
 use crate::broker::{Core, Destination, PageIn, PagedIn, Record, Wanted};
-use crate::deaths::{History, Reason};
+use crate::deaths::{History, LastFailure, Reason};
 use crate::message::{Message, Route};
 use crate::record::{self, RecordRead, Stored};
 use crate::store::Payload;
@@ -158,6 +158,7 @@ struct Read {
     bare: Vec<u8>,
     route: Route,
     history: Option<History>,
+    last_failure: Option<LastFailure>,
     carried: u32,
 }
 
@@ -238,6 +239,7 @@ fn message(
         },
         route: (*route).clone(),
         history: message.history().map(|history| (**history).clone()),
+        last_failure: message.last_failure().cloned(),
         carried: message.carried_delivery_count(),
     });
     DurableMessage {

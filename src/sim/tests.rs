@@ -4,6 +4,7 @@
 mod brokers;
 mod copies;
 mod crash;
+mod failures;
 mod histories;
 mod registry;
 mod waiting;

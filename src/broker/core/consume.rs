@@ -4,7 +4,7 @@ use std::ops::Bound;
 use std::vec::IntoIter;
 
 use super::clients::{Consumer, holder};
-use super::settle::Failure;
+use super::failure::Failure;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
 use crate::base::{ConnectionId, ConsumerId, Name, Position, QueueId, SessionId, invariant};

@@ -13,6 +13,7 @@ mod consume;
 mod death;
 mod dispatch;
 mod drops;
+mod failure;
 mod paging;
 mod publish;
 mod publishers;
@@ -36,6 +37,7 @@ pub use self::restore::Restoring;
 pub use self::snapshot::{Snapshot, SnapshotSlice};
 
 use self::clients::Clients;
+use self::failure::Failures;
 use self::paging::Paging;
 use self::publishers::Publishers;
 use self::recorder::Recorder;
@@ -122,6 +124,8 @@ pub struct Core {
     recorder: Recorder,
     /// What the last `modified` outcome gave messages.
     merging: Merging,
+    /// The last failure of a delivery.
+    failures: Failures,
     memory: Paging,
     counters: Counters,
     /// Queues that may be declared at a time.
@@ -196,6 +200,7 @@ impl Core {
             recorder: Recorder::new(),
             memory: Paging::default(),
             merging: Merging::default(),
+            failures: Failures::default(),
             counters: Counters::default(),
             queues_max: None,
             default_queue_type: None,

@@ -367,6 +367,7 @@ impl Core {
         let before = queue.messages.usage();
         for (_, message, _) in &messages {
             message.charge(&self.memory.shared);
+            message.charge_failure(&self.memory.shared);
         }
         queue.messages.page_in(block, messages);
         self.memory.change(before, queue.messages.usage());

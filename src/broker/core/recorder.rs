@@ -154,6 +154,9 @@ impl Recorder {
         if let Some(history) = message.history() {
             self.carried_bytes += history.about_bytes();
         }
+        if let Some(failure) = message.last_failure() {
+            self.carried_bytes += failure.evidence.bytes();
+        }
     }
 
     /// A message is gone. Told to the journal if that knows it; what it names may go.

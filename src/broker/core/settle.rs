@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::clients::holder;
 use super::death::Dying;
+use super::failure::Failure;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
 #[cfg(test)]
@@ -24,31 +25,6 @@ struct Requeued<'a> {
     failure: Option<&'a Failure>,
     /// Its annotations were changed.
     annotated: bool,
-}
-
-/// How a delivery failed, and by whom: evidence is made of it if the message dies.
-#[derive(Debug)]
-pub(super) struct Failure {
-    how: How,
-    by: Option<Arc<Evidence>>,
-    /// What the consumer said in annotations.
-    annotations: Option<Bytes>,
-}
-
-impl Failure {
-    pub(super) const fn new(how: How, by: Option<Arc<Evidence>>) -> Self {
-        Self {
-            how,
-            by,
-            annotations: None,
-        }
-    }
-
-    fn evidence(&self) -> Option<Arc<Evidence>> {
-        let by = self.by.as_ref()?;
-        let annotations = self.annotations.as_ref();
-        Some(Arc::new(by.with_annotations(self.how, annotations)))
-    }
 }
 
 impl Core {
@@ -198,13 +174,10 @@ impl Core {
                     How::Failed
                 };
                 let by = self.clients.consumers.get(&consumer);
-                let failure = Failure {
-                    how,
-                    by: by.and_then(|consumer| consumer.evidence.clone()),
-                    annotations,
-                };
+                let by = by.and_then(|consumer| consumer.evidence.clone());
+                let failure = Failure::new(how, by).with_annotations(annotations);
                 if undeliverable_here {
-                    let evidence = failure.evidence();
+                    let evidence = self.failures.evidence(turn.now.wall, &failure);
                     self.reject(turn, (queue, position), delivery_failed, evidence);
                 } else {
                     let modified = Requeued {
@@ -306,6 +279,7 @@ impl Core {
             annotated,
         } = *requeued;
         let failed = failure.is_some();
+        self.recorder.cut(turn.now, turn.effects);
         let Some(queue) = self.queues.get_mut(&id) else {
             return invariant!(broken, "a message comes back to a queue that is there");
         };
@@ -318,10 +292,8 @@ impl Core {
         slot.failures = slot.failures.saturating_add(u32::from(failed));
         slot.acquired = slot.acquired.saturating_add(1);
         let (failures, acquired, durable) = (slot.failures, slot.acquired, slot.durable);
-        let deadline = queue
-            .messages
-            .slot(position)
-            .map(|slot| queue.deadline_of(slot));
+        let slot = queue.messages.slot(position);
+        let deadline = slot.map(|slot| queue.deadline_of(slot));
         let limit = queue.settings.delivery_limit;
         let reason = if failed && limit.is_some_and(|limit| failures > limit) {
             Some(Reason::DeliveryLimit)
@@ -331,21 +303,27 @@ impl Core {
             None
         };
         if let Some(reason) = reason {
-            let from = MessageState::Held;
             // Who failed it does not make it expire.
             let failure = failure.filter(|_| reason == Reason::DeliveryLimit);
+            let evidence = failure.and_then(|it| self.failures.evidence(turn.now.wall, it));
             self.die(
                 turn,
                 Dying {
                     queue: id,
                     position,
-                    from,
+                    from: MessageState::Held,
                     reason,
-                    evidence: failure.and_then(Failure::evidence),
+                    evidence,
                 },
             );
             return;
         }
+        let failure = failure.and_then(|it| self.failures.of(turn.now.wall, it));
+        if let (Some(failure), Some(slot)) = (failure, queue.messages.slot_mut(position)) {
+            failure.charge(&self.memory.shared);
+            Arc::make_mut(&mut slot.message).fail(Arc::clone(failure));
+        }
+        let annotated = annotated || failure.is_some();
         queue.messages.requeue(position);
         queue.selecting.requeued(position);
         queue.growth = Growth::Grown;
@@ -353,9 +331,8 @@ impl Core {
             self.change(id, position);
         }
         if durable {
-            let queue = id;
             self.recorder.push(Fact::Returned {
-                queue,
+                queue: id,
                 position,
                 failures,
                 acquired,

@@ -2,7 +2,7 @@
 
 use std::vec::IntoIter;
 
-use super::settle::Failure;
+use super::failure::Failure;
 use super::{Core, Turn};
 use crate::base::{ConnectionId, ConsumerId, HolderId, Lsn, Millis, Now, Position, QueueId};
 use crate::broker::queue::Waiter;

@@ -90,27 +90,7 @@ impl Death {
 
     /// What the consumer said, and who it was, a line each.
     fn evidence(&self) -> Vec<String> {
-        let said = |name: &str| Some(printable(self.error.get(name)?.as_str()?));
-        let quoted = said("description").map(|text| format!("\"{text}\""));
-        let said = [said("condition"), quoted];
-        let said: Vec<_> = said.into_iter().flatten().collect();
-        let names = [
-            ("container", ""),
-            ("link", "link "),
-            ("user", "user "),
-            ("address", "from "),
-        ];
-        let name = |(key, before)| {
-            let name = self.by.get(key)?.as_str()?;
-            Some(format!("{before}{}", printable(name)))
-        };
-        let by: Vec<_> = names.into_iter().filter_map(name).collect();
-        let by = (!by.is_empty()).then(|| format!("by {}", by.join(", ")));
-        let rule = self.rule.as_deref().map(printable);
-        let rule = rule.map(|rule| format!("sent here by {rule}"));
-        let who: Vec<_> = [by, rule].into_iter().flatten().collect();
-        let lines = [said.join(" "), who.join("; ")];
-        lines.into_iter().filter(|line| !line.is_empty()).collect()
+        evidence(&self.error, &self.by, self.rule.as_deref())
     }
 
     fn sentence(&self) -> String {
@@ -137,6 +117,56 @@ impl Death {
             let _ = write!(text, ", with a ttl of {ttl_ms} ms");
         }
         text
+    }
+}
+
+/// What a consumer said, and who it was, a line each.
+fn evidence(error: &Value, by: &Value, rule: Option<&str>) -> Vec<String> {
+    let said = |name: &str| Some(printable(error.get(name)?.as_str()?));
+    let quoted = said("description").map(|text| format!("\"{text}\""));
+    let said = [said("condition"), quoted];
+    let said: Vec<_> = said.into_iter().flatten().collect();
+    let names = [
+        ("container", ""),
+        ("link", "link "),
+        ("user", "user "),
+        ("address", "from "),
+    ];
+    let name = |(key, before)| {
+        let name = by.get(key)?.as_str()?;
+        Some(format!("{before}{}", printable(name)))
+    };
+    let by: Vec<_> = names.into_iter().filter_map(name).collect();
+    let by = (!by.is_empty()).then(|| format!("by {}", by.join(", ")));
+    let rule = rule.map(|rule| format!("sent here by {}", printable(rule)));
+    let who: Vec<_> = [by, rule].into_iter().flatten().collect();
+    let lines = [said.join(" "), who.join("; ")];
+    lines.into_iter().filter(|line| !line.is_empty()).collect()
+}
+
+/// What our API tells of the latest failed delivery of a message that waits.
+#[derive(Clone, PartialEq, Debug)]
+struct LastFailure(Value);
+
+impl LastFailure {
+    fn json(&self) -> Value {
+        let mut json = self.0.clone();
+        let at = json.get("at").and_then(Value::as_i64);
+        if let Some(fields) = json.as_object_mut() {
+            fields.insert("at".to_owned(), at.map(local_time).into());
+            fields.insert("at_ms".to_owned(), at.into());
+        }
+        json
+    }
+
+    /// It as a sentence, then what the consumer said and who it was.
+    fn lines(&self) -> (String, Vec<String>) {
+        let text = |name: &str| self.0.get(name).and_then(Value::as_str);
+        let at = self.0.get("at").and_then(Value::as_i64).map(local_time);
+        let how = printable(text("how").unwrap_or("failed"));
+        let sentence = format!("failed here last at {}: {how}", at.unwrap_or_default());
+        let [error, by] = ["error", "by"].map(|name| self.0.get(name).cloned().unwrap_or_default());
+        (sentence, evidence(&error, &by, None))
     }
 }
 
@@ -272,6 +302,7 @@ pub(super) const COLUMNS: [&str; 11] = [
 pub(super) struct Letter {
     deaths: Vec<Death>,
     folded: Option<Folded>,
+    last_failure: Option<LastFailure>,
     exchange: String,
     routing_key: String,
     redelivered: bool,
@@ -305,6 +336,7 @@ impl Letter {
         Self {
             deaths: deaths.map(Death::read_all).unwrap_or_default(),
             folded: pick(message, "amqp.deaths_folded").and_then(Folded::read),
+            last_failure: message.get("last_failure").cloned().map(LastFailure),
             exchange: text("exchange").to_owned(),
             routing_key: text("routing_key").to_owned(),
             redelivered: pick(message, "redelivered") == Some(&Value::Bool(true)),
@@ -343,6 +375,7 @@ impl Letter {
             "published": published,
             "deaths": self.deaths.iter().map(Death::json).collect::<Vec<_>>(),
             "deaths_folded": self.folded.as_ref().map(Folded::json),
+            "last_failure": self.last_failure.as_ref().map(LastFailure::json),
             "exchange": self.exchange,
             "routing_key": self.routing_key,
             "redelivered": self.redelivered,
@@ -414,6 +447,13 @@ impl Letter {
         }
         if self.deaths.is_empty() {
             lines.add("  never died");
+        }
+        if let Some(failure) = &self.last_failure {
+            let (sentence, evidence) = failure.lines();
+            lines.add(&format!("  {sentence}"));
+            for line in evidence {
+                lines.add(&format!("    {line}"));
+            }
         }
         let fields = |fields: &Map<String, Value>| {
             let pair = |(name, value): (&String, &Value)| match value {
@@ -545,6 +585,27 @@ mod tests {
         }
         let [death] = Death::read_all(&json!([entry])).try_into().unwrap();
         assert_eq!(death.evidence(), ["sent here by policy DLX"]);
+    }
+
+    #[test]
+    fn a_message_that_failed_and_waits_tells_when_why_and_who() {
+        let letter = Letter::read(
+            &json!({"exchange": "", "routing_key": "q", "last_failure": {
+                "at": 4_000, "how": "failed",
+                "error": {"condition": "app:busy", "description": "try later", "info": null},
+                "by": {"how": "failed", "container": "billing", "link": "in"},
+            }}),
+        );
+        let story = letter.story(1, "q", 200);
+        let lines: Vec<_> = story.lines().collect();
+        let expected = [
+            &*format!("  failed here last at {}: failed", local_time(4_000)),
+            "    app:busy \"try later\"",
+            "    by billing, link in",
+        ];
+        assert_eq!(lines[3..6], expected, "{story}");
+        assert_eq!(letter.json("q")["last_failure"]["at_ms"], 4_000);
+        assert_eq!(letter.json("q")["last_failure"]["at"], local_time(4_000));
     }
 
     #[test]

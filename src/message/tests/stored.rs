@@ -1,6 +1,10 @@
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::{bytes, hex, message, modified_by, prefix, rejected, route};
+use crate::base::{Name, Timestamp};
+use crate::deaths::{Evidence, How, LastFailure};
 use crate::message::{Message, StoredMessageError};
 
 fn dead_letter() -> Message {
@@ -13,6 +17,17 @@ fn dead_letter() -> Message {
         .died(rejected(), 2)
 }
 
+/// The same, failed once more where it came to.
+fn failed() -> Message {
+    let mut failed = dead_letter();
+    let by = Evidence::of_consumer(&Name::from("c"), "l", Some(&Name::from("u")), None);
+    failed.fail(Arc::new(LastFailure {
+        at: Timestamp(9),
+        evidence: Arc::new(by.with_annotations(How::ConnectionLost, None)),
+    }));
+    failed
+}
+
 fn stored(message: &Message) -> Vec<u8> {
     let mut out = Vec::new();
     message.encode(&mut out);
@@ -23,6 +38,7 @@ fn stored(message: &Message) -> Vec<u8> {
 fn stored_message_is_delivered_as_before() {
     for original in [
         dead_letter(),
+        failed(),
         message("005377 40"),
         message("005370c0060340 5001 5201 005377 40"),
     ] {
@@ -36,6 +52,7 @@ fn stored_message_is_delivered_as_before() {
             original.application_property("x")
         );
         assert_eq!(stored(&read), stored(&original));
+        assert_eq!(read.last_failure(), original.last_failure());
     }
 }
 
@@ -57,7 +74,7 @@ fn envelope_and_bare_message_can_be_stored_apart() {
 
 #[test]
 fn cut_or_foreign_stored_form_is_damage() {
-    let original = dead_letter();
+    let original = failed();
     let whole = stored(&original);
     let body_end = whole.len() - "005378c10502a3017840".len() / 2;
     for end in 0..body_end {

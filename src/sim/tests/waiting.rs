@@ -16,6 +16,7 @@ use crate::broker::{
     Command, Consume, Core, CoreOptions, Destination, Effect, Effects, Fact, Outcome, Publish,
     QueueCommand, Record, Settle, Target, TopologyCommand, UpkeepCommand,
 };
+use crate::deaths::Evidence;
 use crate::message::{KeyRule, Message, Route};
 use crate::sim::Archive;
 use crate::store::sim_disk::{Crash, Faults, SimDisk};
@@ -147,6 +148,11 @@ impl Client {
         }));
     }
 
+    /// Takes one message out of a queue, settles it, and leaves before it can come again.
+    pub(super) fn take_once(&mut self, queue: &str, outcome: &Outcome) {
+        self.take(queue, 1, outcome);
+    }
+
     /// Takes messages out of a queue, settling one after the other, and leaves.
     pub(super) fn take(&mut self, queue: &str, credit: u64, outcome: &Outcome) {
         self.consumers += 1;
@@ -161,7 +167,12 @@ impl Client {
             exclusive: false,
             passing: false,
             selector: None,
-            evidence: None,
+            evidence: Some(Arc::new(Evidence::of_consumer(
+                &Name::from(format!("container-{}", self.consumers)),
+                "link",
+                None,
+                None,
+            ))),
         }));
         let mut deliveries = self.apply(Command::ConsumerFlow {
             consumer,

@@ -9,6 +9,7 @@ use crate::broker::{
     Command, Consume, DropCause, Effect, Publish, PublishOutcome, QueueCommand, Reply, Settle,
     TopologyCommand,
 };
+use crate::deaths::Evidence;
 use crate::sim::model::{ModelConsumer, ModelQueue, Scene};
 use crate::sim::plan::PlannedStep;
 
@@ -119,7 +120,12 @@ impl World {
             exclusive,
             passing: false,
             selector: None,
-            evidence: None,
+            evidence: Some(Arc::new(Evidence::of_consumer(
+                &Name::from(format!("container-{}", consumer.0)),
+                "link",
+                None,
+                None,
+            ))),
         }));
         let Reply::Consuming { queue, .. } = reply else {
             return;

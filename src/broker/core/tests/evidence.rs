@@ -114,6 +114,95 @@ fn what_a_consumer_says_in_annotations_is_its_error() {
     }
 }
 
+fn said(pairs: &[(&str, &str)]) -> bytes::Bytes {
+    let pairs = pairs.iter();
+    let pairs = pairs.map(|(key, value)| (Value::symbol(*key), text(value)));
+    let mut encoded = Vec::new();
+    encode_value(&Value::Map(pairs.collect()), &mut encoded);
+    encoded.into()
+}
+
+/// A returned delivery told nobody why it had failed: the next one who looked at the queue saw a count.
+#[test]
+fn a_message_that_waits_keeps_its_latest_failure_until_it_dies() {
+    let mut s = Scenario::new();
+    s.queue("dlq", &[]);
+    s.queue("q", &dead_lettering());
+    s.publish_all("q", &["a"]);
+    let delivery = consumer(&mut s, 1, "q", SESSION).remove(0);
+    assert_eq!(delivery.message.last_failure(), None);
+    let words = said(&[("x-opt-dead-letter-reason", "try later")]);
+    let failed = Outcome::Modified {
+        delivery_failed: true,
+        undeliverable_here: false,
+        annotations: Some(words),
+    };
+    s.settle(&delivery, failed);
+    let delivery = s.taken(crate::base::ConsumerId(1)).remove(0);
+    let failure = delivery.message.last_failure().unwrap();
+    assert_eq!(failure.at, s.now.wall);
+    assert_eq!(failure.evidence.how, Some(How::Failed));
+    assert_eq!(failure.evidence.description.as_deref(), Some("try later"));
+    assert_eq!(failure.evidence.container.as_deref(), Some("container-1"));
+    assert_eq!(failure.evidence.rule, None);
+
+    // What is released did not fail; who is gone with it did.
+    s.settle(&delivery, Outcome::Released);
+    let delivery = s.taken(crate::base::ConsumerId(1)).remove(0);
+    assert!(delivery.message.last_failure().is_some());
+    s.detach(crate::base::ConsumerId(1));
+    s.connect(crate::base::ConnectionId(7), SessionId(7));
+    assert_eq!(consumer(&mut s, 2, "q", SessionId(7)).len(), 1);
+    s.pass(10);
+    s.apply(Command::ConnectionClose {
+        connection: crate::base::ConnectionId(7),
+    });
+    let delivery = consumer(&mut s, 3, "q", SESSION).remove(0);
+    let failure = delivery.message.last_failure().unwrap();
+    assert_eq!(failure.evidence.how, Some(How::ConnectionLost));
+    assert_eq!(failure.evidence.container.as_deref(), Some("container-2"));
+    assert_eq!(failure.at, s.now.wall);
+
+    s.reject(&delivery);
+    let dead = s.take(900, "dlq", 10).remove(0);
+    assert_eq!(dead.message.last_failure(), None, "it is in the history");
+}
+
+#[test]
+fn what_one_connection_failed_shares_its_evidence_and_is_counted_once() {
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    let bodies: Vec<String> = (0..300).map(|number| number.to_string()).collect();
+    for body in &bodies {
+        s.publish_all("q", &[body]);
+    }
+    s.connect(crate::base::ConnectionId(7), SessionId(7));
+    consumer(&mut s, 1, "q", SessionId(7));
+    s.credit(crate::base::ConsumerId(1), 400);
+    let before = s.core.memory().shared_bytes;
+    let records = s.records.len();
+    s.apply(Command::ConnectionClose {
+        connection: crate::base::ConnectionId(7),
+    });
+    s.pass(1);
+    let taken = s.take(900, "q", 400);
+    assert_eq!(taken.len(), 300);
+    let evidence = |delivery: &Delivery| {
+        let failure = delivery.message.last_failure().unwrap();
+        Arc::as_ptr(&failure.evidence)
+    };
+    let one: std::collections::BTreeSet<_> = taken.iter().map(evidence).collect();
+    assert_eq!(one.len(), 1, "all share it");
+    let after = s.core.memory().shared_bytes;
+    assert!((1..1_000).contains(&(after - before)), "{before} {after}");
+    // As many records as before failures were kept: each has what it returns and how it failed.
+    assert!(
+        s.records.len() - records <= 8,
+        "{}",
+        s.records.len() - records
+    );
+}
+
 #[test]
 fn who_returned_a_message_does_not_make_it_expire() {
     let mut s = Scenario::new();

@@ -9,7 +9,9 @@ use serde_json::{Map, Value as Json, json};
 
 use super::put;
 use super::value::to_json;
-use crate::deaths::{DeathsView, Entry, Evidence, Folded, History, How, Reason, Viewer};
+use crate::deaths::{
+    DeathsView, Entry, Evidence, Folded, History, How, LastFailure, Reason, Viewer,
+};
 use crate::message::{DeliveryView, Message, Route};
 use crate::wire::{
     Reader, Section, SectionIndex, SectionKind, Value, decode_value, first_section, walk,
@@ -109,6 +111,13 @@ pub fn message(shown: &Shown<'_>, showing: Showing) -> Json {
     let (text, encoding) = write_payload(&payload, showing);
     put(&mut json, "payload", json!(text));
     put(&mut json, "payload_encoding", json!(encoding));
+    if let Some(failure) = shown.message.last_failure() {
+        put(
+            &mut json,
+            "last_failure",
+            last_failure(failure, shown.viewer),
+        );
+    }
     json
 }
 
@@ -333,6 +342,17 @@ fn death(entry: &Entry, viewer: Viewer<'_>) -> Json {
         }
     }
     json
+}
+
+/// The latest failed delivery of a message that waits.
+fn last_failure(failure: &LastFailure, viewer: Viewer<'_>) -> Json {
+    let evidence = &failure.evidence;
+    json!({
+        "at": failure.at.0,
+        "how": evidence.how.map(How::as_str),
+        "error": error(evidence),
+        "by": evidence.how.map(|how| by(evidence, how, viewer)),
+    })
 }
 
 /// What the consumer said.

@@ -2,5 +2,6 @@
 
 mod access;
 mod fields;
+mod messages;
 mod paging;
 mod routes;
