@@ -7,8 +7,7 @@ use bytes::BytesMut;
 use coroner::access::{
     Mechanism, Mechanisms, Peer, Permissions, SECRET_BYTES, Secret, User, UserLimits,
 };
-use coroner::base::limits::BATCH_COMMANDS_MAX;
-use coroner::base::{ConnectionId, Lsn, Millis, Name, Now, Seed, Timestamp};
+use coroner::base::{ConnectionId, HoldBudget, Lsn, Millis, Name, Now, Seed, Timestamp};
 use coroner::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec};
 use coroner::broker::{Command, Core, CoreOptions, Effects, QueueCommand, Reply};
 use coroner::deaths::EvidenceLevel;
@@ -141,7 +140,7 @@ impl Broker {
                     let gateway = gateways.get_mut(index).expect("it was accepted");
                     gateway
                         .batch()
-                        .apply(now, core, effects, BATCH_COMMANDS_MAX);
+                        .apply(now, core, effects, HoldBudget::default());
                 });
                 self.gateway(index).handle_answers(now);
             }

@@ -45,13 +45,47 @@ impl Step {
     }
 }
 
+/// What may be done under one hold of a lock: then others have their turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HoldBudget {
+    /// Commands, or messages that are due.
+    pub commands: usize,
+    /// Estimated time, in nanoseconds.
+    pub ns: u64,
+}
+
+/// [`BATCH_COMMANDS_MAX`] and [`BATCH_NS_MAX`]; only simulations have less.
+impl Default for HoldBudget {
+    fn default() -> Self {
+        Self {
+            commands: BATCH_COMMANDS_MAX,
+            ns: BATCH_NS_MAX,
+        }
+    }
+}
+
 /// Estimated time of the work under one hold of a lock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Meter {
     spent_ns: u64,
+    budget_ns: u64,
+}
+
+impl Default for Meter {
+    fn default() -> Self {
+        Self::new(HoldBudget::default())
+    }
 }
 
 impl Meter {
+    /// A meter for one hold.
+    pub const fn new(budget: HoldBudget) -> Self {
+        Self {
+            spent_ns: 0,
+            budget_ns: budget.ns,
+        }
+    }
+
     /// Counts so many steps.
     pub const fn charge(&mut self, step: Step, count: usize) {
         self.charge_ns(step.ns().saturating_mul(count as u64));
@@ -69,7 +103,7 @@ impl Meter {
 
     /// Whether the time is used up: no further command is begun.
     pub const fn is_used_up(&self) -> bool {
-        self.spent_ns >= BATCH_NS_MAX
+        self.spent_ns >= self.budget_ns
     }
 }
 

@@ -34,11 +34,15 @@ pub(crate) enum Plant {
     DurableBeforeSync,
     /// The pieces of a body that was written while it arrived are let go with its publisher.
     PiecesReleased,
+    /// The management node answers before what it did is durable.
+    AnsweredBeforeDurable,
+    /// Work that a tick has no budget for is forgotten.
+    RestForgotten,
 }
 
 impl Plant {
     /// All there are.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::OutcomeTwice,
         Self::WakeBeforeDurable,
         Self::CheckpointForgetsHeld,
@@ -53,6 +57,8 @@ impl Plant {
         Self::ExpiryNotCounted,
         Self::DurableBeforeSync,
         Self::PiecesReleased,
+        Self::AnsweredBeforeDurable,
+        Self::RestForgotten,
     ];
 }
 

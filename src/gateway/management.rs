@@ -8,6 +8,11 @@ use super::links::{Link, LinkId, LinkKind, PairHalf, SentDeliveries};
 use super::work::{Request, Work};
 use crate::base::limits::MANAGEMENT_REQUEST_BYTES_MAX;
 use crate::base::uncount;
+#[cfg(test)]
+use crate::base::{
+    Lsn,
+    plant::{Plant, is_planted},
+};
 use crate::link::{LinkHandle, Sending};
 use crate::management::{Outcome, Prepared, RequestError};
 use crate::wire::performative::{
@@ -149,14 +154,19 @@ impl Gateway {
     pub(super) fn on_managed(&mut self, response: LinkId, outcome: Outcome) {
         self.audit_request(&outcome);
         let answer = outcome.answer();
-        if answer.lsn <= self.durable {
+        let lsn = answer.lsn;
+        #[cfg(test)]
+        let lsn = if is_planted(Plant::AnsweredBeforeDurable) {
+            Lsn(0)
+        } else {
+            lsn
+        };
+        if lsn <= self.durable {
             self.send_response(response, &answer.message);
         } else {
             self.answers_bytes += answer.message.len() as u64;
-            self.waiting.push_back((
-                answer.lsn,
-                AwaitedAnswer::Response(response, answer.message),
-            ));
+            self.waiting
+                .push_back((lsn, AwaitedAnswer::Response(response, answer.message)));
         }
     }
 

@@ -7,7 +7,7 @@ use super::Gateway;
 use super::links::LinkId;
 use crate::access::Permissions;
 use crate::base::{
-    ConnectionId, ConsumerId, Meter, Name, Now, Position, SessionId, Step, invariant,
+    ConnectionId, ConsumerId, HoldBudget, Meter, Name, Now, Position, SessionId, Step, invariant,
 };
 use crate::broker::registry::TopicMap;
 use crate::broker::{
@@ -169,11 +169,11 @@ impl Batch {
         self.effects.push_back(effect);
     }
 
-    /// Does up to `budget` things, in order, fewer if they take long: see [`Meter`]. The caller holds
+    /// Does up to so many things, in order, fewer if they take long: see [`Meter`]. The caller holds
     /// the core's lock, and has given all earlier effects to [`Batch::push_effects`].
-    pub fn apply(&mut self, now: Now, core: &mut Core, effects: &mut Effects, budget: usize) {
-        let mut left = budget;
-        effects.meter = Meter::default();
+    pub fn apply(&mut self, now: Now, core: &mut Core, effects: &mut Effects, budget: HoldBudget) {
+        let mut left = budget.commands;
+        effects.meter = Meter::new(budget);
         while left > 0
             && !effects.meter.is_used_up()
             && let Some(work) = self.work.pop_front()

@@ -121,17 +121,23 @@ impl<D: Disk> Committer<D> {
     /// One commit and one piece of housekeeping; whether to come again at once. After an error the
     /// store is poisoned: who waits for it is called, and finds it so.
     pub(crate) fn commit(&mut self) -> Result<bool, StoreError> {
-        let committed = self.try_commit();
+        self.commit_around(|| ())
+    }
+
+    /// The same; the simulator says what others do `between` the write and the sync.
+    pub(crate) fn commit_around(&mut self, between: impl FnOnce()) -> Result<bool, StoreError> {
+        let committed = self.try_commit(between);
         if committed.is_err() {
             self.store.wake_all_waiters();
         }
         committed
     }
 
-    fn try_commit(&mut self) -> Result<bool, StoreError> {
+    fn try_commit(&mut self, between: impl FnOnce()) -> Result<bool, StoreError> {
         let now = self.clock.now();
         self.store.note_round(now.mono);
         let wrote = self.writer.write(now.wall)?;
+        between();
         let (_, arrived_bytes) = self.store.journal().waiting_bytes();
         let records = wrote.records + wrote.elided;
         self.group_commit

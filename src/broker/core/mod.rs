@@ -51,7 +51,7 @@ use super::reply::QueueInfo;
 use super::router::Router;
 use super::{Command, DropCause, Effects, Matching, Reply};
 use crate::base::{
-    Charge, Gauge, Lsn, Millis, Name, Now, Position, QueueId, Seed, Step, Table, limits,
+    Charge, Gauge, HoldBudget, Lsn, Millis, Name, Now, Position, QueueId, Seed, Step, Table, limits,
 };
 use crate::message::Merging;
 
@@ -70,6 +70,8 @@ pub struct CoreOptions {
     pub block_shift: u32,
     /// Where the memory of queues, exchanges, bindings and policies is counted.
     pub kept: Gauge,
+    /// What may be done under one hold of the lock that it stands behind.
+    pub hold: HoldBudget,
 }
 
 impl CoreOptions {
@@ -82,6 +84,7 @@ impl CoreOptions {
             journal: true,
             block_shift: BLOCK_SHIFT_MAX,
             kept: Gauge::default(),
+            hold: HoldBudget::default(),
         }
     }
 }
@@ -217,6 +220,11 @@ impl Core {
     /// The vhost's name.
     pub fn vhost(&self) -> &Name {
         &self.options.vhost
+    }
+
+    /// What may be done under one hold of the lock that it stands behind.
+    pub const fn hold_budget(&self) -> HoldBudget {
+        self.options.hold
     }
 
     /// What happened so far.

@@ -4,6 +4,8 @@ use std::vec::IntoIter;
 
 use super::failure::Failure;
 use super::{Core, Turn};
+#[cfg(test)]
+use crate::base::plant::{Plant, is_planted};
 use crate::base::{ConnectionId, ConsumerId, HolderId, Lsn, Millis, Now, Position, QueueId};
 use crate::broker::queue::Waiter;
 use crate::deaths::Reason;
@@ -123,6 +125,10 @@ impl Core {
                 Work::EndConsumers(consumers) => self.end_consumers(turn, consumers),
                 Work::EndPublishers(queue, lsn) => self.end_publishers(turn, queue, lsn),
             }
+        }
+        #[cfg(test)]
+        if is_planted(Plant::RestForgotten) {
+            self.work.pop_front();
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::super::terminus::death_evidence;
 use super::support::{Scene, message, receiver, section, sender};
-use crate::base::{ConnectionId, Name, limits};
+use crate::base::{ConnectionId, HoldBudget, Name, limits};
 use crate::broker::{Command, QueueCommand};
 use crate::deaths::{Encoding, EvidenceLevel};
 use crate::link::Event;
@@ -356,7 +356,12 @@ fn a_batch_of_heavy_commands_ends_early_and_goes_on_in_the_next_hold() {
     while scene.clients[client].gateway.has_work() {
         let (now, gateway) = (scene.now, &mut scene.clients[client].gateway);
         let batch = gateway.batch();
-        batch.apply(now, &mut scene.core, &mut scene.effects, 256);
+        batch.apply(
+            now,
+            &mut scene.core,
+            &mut scene.effects,
+            HoldBudget::default(),
+        );
         assert!(scene.effects.meter.is_used_up() || !gateway.has_work());
         holds += 1;
         let consumers = scene.core.queue("q").unwrap().consumers.len();

@@ -2,7 +2,7 @@
 
 use super::support::{Scene, message, receiver};
 use crate::base::limits::BATCH_NS_MAX;
-use crate::base::{Name, Step};
+use crate::base::{HoldBudget, Name, Step};
 use crate::broker::policy::{Policy, PolicySpec};
 use crate::broker::{Command, Destination, TopologyCommand};
 use crate::wire::Value;
@@ -15,7 +15,12 @@ fn holds(scene: &mut Scene, client: usize) -> usize {
     while scene.clients[client].gateway.has_work() {
         let (now, gateway) = (scene.now, &mut scene.clients[client].gateway);
         let batch = gateway.batch();
-        batch.apply(now, &mut scene.core, &mut scene.effects, 256);
+        batch.apply(
+            now,
+            &mut scene.core,
+            &mut scene.effects,
+            HoldBudget::default(),
+        );
         let spent_ns = scene.effects.meter.spent_ns();
         assert!(spent_ns <= 2 * BATCH_NS_MAX, "{spent_ns} ns in one hold");
         gateway.handle_answers(now);

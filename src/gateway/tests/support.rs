@@ -9,7 +9,7 @@ use crate::access::{
     self, Credentials, LoginError, Mechanism, Mechanisms, PasswordHash, Peer, Permissions,
     SECRET_BYTES, Secret, User, UserLimits,
 };
-use crate::base::{ConnectionId, Lsn, Millis, Name, Now, Seed, Timestamp};
+use crate::base::{ConnectionId, HoldBudget, Lsn, Millis, Name, Now, Seed, Timestamp};
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec};
 use crate::broker::{Command, Core, CoreOptions, Effects, QueueCommand, Reply, TopologyCommand};
 use crate::deaths::EvidenceLevel;
@@ -288,7 +288,12 @@ impl Scene {
             moved = true;
             let gateway = &mut self.clients[index].gateway;
             let batch = gateway.batch();
-            batch.apply(now, &mut self.core, &mut self.effects, 256);
+            batch.apply(
+                now,
+                &mut self.core,
+                &mut self.effects,
+                HoldBudget::default(),
+            );
             self.hand_out();
             let client = &mut self.clients[index];
             client.gateway.handle_answers(now);

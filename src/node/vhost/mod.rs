@@ -17,9 +17,10 @@ use super::pager::{MemoryWakes, Pager, PagingWants};
 use super::sampled::Sampled;
 use super::stats::{LockHolds, VhostStats};
 use super::store::Store;
-use crate::base::limits::BATCH_COMMANDS_MAX;
 use crate::base::locks::{RankedGuard, RankedMutex, rank};
-use crate::base::{ConnectionId, Gauge, Lsn, Millis, Name, Now, Seed, Signal, Table};
+use crate::base::{
+    ConnectionId, Gauge, HoldBudget, Lsn, Meter, Millis, Name, Now, Seed, Signal, Table,
+};
 use crate::broker::{
     Command, Core, Effects, Fact, Memory, More, QueueChurn, Record, Snapshot, UpkeepCommand,
 };
@@ -27,9 +28,6 @@ use crate::gateway::Batch;
 use crate::management::samples::VhostSample;
 use crate::record::Stored;
 use crate::store::{Disk, Journal, Wake};
-
-/// Messages that one tick may handle under one hold of the lock.
-const TICK_BUDGET: usize = BATCH_COMMANDS_MAX;
 
 /// The vhost's core panicked, or it was deleted: nothing more is done in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +51,8 @@ pub(crate) enum RunOutcome {
 pub(crate) struct Vhost<D: Disk> {
     name: Name,
     clock: SharedClock,
+    /// What one hold of the lock may do.
+    budget: HoldBudget,
     state: RankedMutex<rank::Core, VhostState>,
     /// Keeps the records; none: messages live in memory only.
     store: Option<Arc<Store<D>>>,
@@ -83,6 +83,7 @@ impl<D: Disk> Vhost<D> {
         failure: Arc<Signal>,
     ) -> Self {
         let (name, shared_memory) = (core.vhost().clone(), core.shared_memory());
+        let budget = core.hold_budget();
         let state = VhostState {
             core,
             effects: Effects::new(),
@@ -91,10 +92,13 @@ impl<D: Disk> Vhost<D> {
             wakers: Vec::new(),
             holds: LockHolds::new(),
             memory: Memory::default(),
+            #[cfg(test)]
+            longest_estimate_ns: 0,
         };
         Self {
             name,
             clock,
+            budget,
             state: RankedMutex::new(state),
             store,
             pager,
@@ -185,15 +189,14 @@ impl<D: Disk> Vhost<D> {
         store.journal().append_block(block)
     }
 
-    /// Does what a gateway has handed over, at most [`BATCH_COMMANDS_MAX`] commands under one hold,
-    /// until all is done or a hold has used up its time: then others have their turn first.
+    /// Does what a gateway has handed over, as much under one hold as [`HoldBudget`] says, until all is done or a hold has used up its time: then others have their turn first.
     pub(crate) fn run(&self, batch: &mut Batch, outbox: &Outbox) -> Result<RunOutcome, Failed> {
         while !batch.is_empty() {
             let is_used_up = self.hold(Some(batch), |now, core, effects, batch| {
                 if let Some(batch) = batch {
                     // What others caused so far comes before what this batch causes.
                     outbox.drain(|effects| batch.push_effects(effects));
-                    batch.apply(now, core, effects, BATCH_COMMANDS_MAX);
+                    batch.apply(now, core, effects, self.budget);
                 }
                 effects.meter.is_used_up()
             })?;
@@ -207,7 +210,7 @@ impl<D: Disk> Vhost<D> {
     /// Fires what is due. Returns when to come again.
     pub(crate) fn tick(&self) -> Result<Millis, Failed> {
         self.hold(None, |now, core, effects, _| {
-            let due = match core.tick(now, TICK_BUDGET, effects) {
+            let due = match core.tick(now, self.budget.commands, effects) {
                 More::Yes => now.mono,
                 More::No => core.next_deadline().unwrap_or(Millis::NEVER),
             };
@@ -248,6 +251,7 @@ impl<D: Disk> Vhost<D> {
         let now = self.clock.now();
         let reservation = self.store.as_ref().map(|store| store.reserve());
         let VhostState { core, effects, .. } = &mut *state;
+        effects.meter = Meter::new(self.budget);
         if let Some(reservation) = &reservation {
             core.resume_at(reservation.first());
         }
@@ -308,6 +312,12 @@ impl<D: Disk> Vhost<D> {
         self.pager.used(before, memory)
     }
 
+    /// The longest hold so far by what its work is estimated to take, in nanoseconds.
+    #[cfg(test)]
+    pub(crate) fn longest_estimate_ns(&self) -> u64 {
+        self.state.lock().longest_estimate_ns
+    }
+
     /// What all messages take.
     pub(crate) fn memory(&self) -> Memory {
         self.state.lock().core.memory()
@@ -342,6 +352,8 @@ impl<D: Disk> Vhost<D> {
         };
         let wakes = self.note_memory(&mut state);
         state.holds.record(self.clock.elapsed_ns() - begun_ns);
+        #[cfg(test)]
+        state.note_estimate();
         let wakers = std::mem::take(&mut state.wakers);
         let wants = PagingWants {
             unspills,
@@ -415,7 +427,7 @@ impl<D: Disk> Vhost<D> {
         let mut state = self.state.lock();
         let begun_ns = self.clock.elapsed_ns();
         let VhostState { core, effects, .. } = &mut *state;
-        let more = core.dissolve(self.clock.now(), TICK_BUDGET, effects);
+        let more = core.dissolve(self.clock.now(), self.budget.commands, effects);
         if let Some(store) = &self.store {
             for body in effects.released.drain(..) {
                 store.journal().release(body, deleted_by);

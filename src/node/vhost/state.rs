@@ -23,6 +23,9 @@ pub(super) struct VhostState {
     pub(super) holds: LockHolds,
     /// What messages took when the pager was told last.
     pub(super) memory: Memory,
+    /// See [`super::Vhost::longest_estimate_ns`].
+    #[cfg(test)]
+    pub(super) longest_estimate_ns: u64,
 }
 
 #[derive(Debug)]
@@ -32,6 +35,12 @@ pub(super) struct AttachedConnection {
 }
 
 impl VhostState {
+    #[cfg(test)]
+    pub(super) fn note_estimate(&mut self) {
+        let spent_ns = self.effects.meter.spent_ns();
+        self.longest_estimate_ns = self.longest_estimate_ns.max(spent_ns);
+    }
+
     /// Those of all connections, in the order of their ids.
     pub(super) fn outboxes(&self) -> Vec<Arc<Outbox>> {
         let peers = self.peers.iter();

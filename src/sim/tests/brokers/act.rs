@@ -33,7 +33,8 @@ impl World {
     }
 
     fn act_in_session(&mut self, client: usize) {
-        match self.random.below(40) {
+        match self.random.below(42) {
+            40 | 41 => self.manage(client),
             2..16 => {
                 for _ in 0..=self.random.below(8) {
                     self.publish(client);
@@ -76,7 +77,7 @@ impl World {
         }
     }
 
-    fn handles(&self, client: usize, wanted: impl Fn(&Role) -> bool) -> Vec<u32> {
+    pub(super) fn handles(&self, client: usize, wanted: impl Fn(&Role) -> bool) -> Vec<u32> {
         let session = self.clients[client].session.as_ref();
         let links = session.into_iter().flat_map(|session| &session.links);
         links
@@ -87,7 +88,11 @@ impl World {
 
     fn attach(&mut self, client: usize) {
         let publishes = self.random.one_in(3);
-        let role = |role: &Role| matches!(role, Role::Publisher { .. }) == publishes;
+        let role = |role: &Role| match role {
+            Role::Publisher { .. } => publishes,
+            Role::Consumer { .. } => !publishes,
+            Role::Requests | Role::Answers => false,
+        };
         if self.handles(client, role).len() >= LINKS {
             return;
         }
@@ -152,7 +157,7 @@ impl World {
     }
 
     fn give_credit(&mut self, client: usize) {
-        let handles = self.handles(client, |role| !matches!(role, Role::Publisher { .. }));
+        let handles = self.handles(client, |role| matches!(role, Role::Consumer { .. }));
         let Some(handle) = self.random.pick(&handles).copied() else {
             return;
         };
@@ -189,7 +194,7 @@ impl World {
         let last = (first..=first + most).take_while(same).last().unwrap();
         let second = match &session.links[&handle].role {
             Role::Consumer { second, .. } => *second,
-            Role::Publisher { .. } => false,
+            Role::Publisher { .. } | Role::Requests | Role::Answers => false,
         };
         let outcome = self.outcome();
         let settled: Vec<(u64, String)> = self.clients[client]

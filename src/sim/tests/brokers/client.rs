@@ -48,6 +48,8 @@ pub(super) enum Event {
     },
     /// The broker settled what this client had accepted.
     Confirmed { message: u64 },
+    /// The management node answered a request.
+    Answered { request: u64, status: String },
     /// A link is gone, with what the client still had of it.
     Detached { publishes: Vec<u64> },
 }
@@ -56,12 +58,24 @@ pub(super) enum Event {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Role {
     /// To this queue, or to all that are copied to.
-    Publisher { copies: usize },
+    Publisher {
+        copies: usize,
+    },
     Consumer {
         queue: String,
         /// Settlements wait for an answer.
         second: bool,
     },
+    /// One half of a pair to the management node: requests go out, answers come in.
+    Requests,
+    Answers,
+}
+
+impl Role {
+    /// The client's end of it sends.
+    pub(super) const fn sends(&self) -> bool {
+        matches!(self, Self::Publisher { .. } | Self::Requests)
+    }
 }
 
 #[derive(Debug)]
@@ -186,12 +200,24 @@ impl Client {
 
     pub(super) fn attach(&mut self, role: Role, address: &str, settled: bool) -> Option<u32> {
         self.links += 1;
-        let name = format!("link-{}", self.links);
+        self.attach_as(&format!("link-{}", self.links), role, address, settled)
+    }
+
+    /// Attaches both halves of a pair to the management node.
+    pub(super) fn attach_pair(&mut self) {
+        self.links += 1;
+        let name = format!("pair-{}", self.links);
+        for role in [Role::Requests, Role::Answers] {
+            self.attach_as(&name, role, "/management", true);
+        }
+    }
+
+    fn attach_as(&mut self, name: &str, role: Role, address: &str, settled: bool) -> Option<u32> {
         let session = self.session.as_mut()?;
         let handle = (0..64).find(|handle| !session.links.contains_key(handle))?;
-        codec::attach(&mut self.output, (&name, handle), &role, address, settled);
+        codec::attach(&mut self.output, (name, handle), &role, address, settled);
         let link = Link {
-            name,
+            name: name.to_owned(),
             role,
             attached: false,
             detaching: false,
@@ -373,8 +399,9 @@ impl Client {
             Frame::Attach {
                 name,
                 handle,
+                receives,
                 count,
-            } => session.on_attach(&name, handle, count),
+            } => session.on_attach(&name, receives, handle, count),
             Frame::Flow(flow) => session.on_flow(flow),
             Frame::Transfer(transfer) => {
                 let is_closing = self.phase != Phase::Up;

@@ -49,6 +49,8 @@ pub(super) enum Frame {
     Attach {
         name: String,
         handle: u32,
+        /// The broker's end receives.
+        receives: bool,
         count: Option<u32>,
     },
     Flow(FlowState),
@@ -125,7 +127,7 @@ pub(super) fn close(out: &mut Vec<u8>) {
 }
 
 /// An attach: of a publisher to an address, of a consumer from one, whose deliveries are `settled` or
-/// confirmed in a second step.
+/// confirmed in a second step; of one half of a pair.
 pub(super) fn attach(
     out: &mut Vec<u8>,
     (name, handle): (&str, u32),
@@ -133,7 +135,8 @@ pub(super) fn attach(
     address: &str,
     settled: bool,
 ) {
-    let consumes = matches!(role, Role::Consumer { .. });
+    let consumes = !role.sends();
+    let is_half = matches!(role, Role::Requests | Role::Answers);
     let second = matches!(role, Role::Consumer { second: true, .. });
     let terminus = |out: &mut Vec<u8>, code, is_there: bool| {
         list(out, code, |out| {
@@ -147,17 +150,32 @@ pub(super) fn attach(
         wire::write_string(out, name);
         wire::write_uint(out, handle);
         wire::write_bool(out, consumes);
-        wire::write_ubyte(out, if consumes { u8::from(settled) } else { 2 });
+        wire::write_ubyte(
+            out,
+            if consumes || is_half {
+                u8::from(settled)
+            } else {
+                2
+            },
+        );
         wire::write_ubyte(out, u8::from(second));
         terminus(out, 0x28, consumes);
         terminus(out, 0x29, !consumes);
         wire::write_null(out);
         wire::write_null(out);
-        if consumes {
+        if consumes && !is_half {
             return 9;
         }
         wire::write_uint(out, 0);
-        10
+        if !is_half {
+            return 10;
+        }
+        (0..3).for_each(|_| wire::write_null(out));
+        let map = wire::begin_map(out);
+        wire::write_symbol(out, "paired");
+        wire::write_bool(out, true);
+        wire::end(out, map, 2);
+        14
     });
 }
 
@@ -307,11 +325,13 @@ fn read(body: &Bytes) -> Result<Frame, wire::DecodeError> {
         0x12 => {
             let name = list.string()?.unwrap_or_default().to_owned();
             let handle = list.uint()?.unwrap_or_default();
-            list.skip(7)?;
+            let receives = list.bool()?.unwrap_or_default();
+            list.skip(6)?;
             let count = list.uint()?;
             Frame::Attach {
                 name,
                 handle,
+                receives,
                 count,
             }
         }
@@ -451,6 +471,48 @@ pub(super) fn id_of(bare: &[u8]) -> Result<u64, String> {
         return Err(format!("the body of message {id} is damaged"));
     }
     Ok(id)
+}
+
+/// A request to the management node, with a body if it declares a queue.
+pub(super) fn request(id: u64, method: &str, path: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    list(&mut out, 0x73, |out| {
+        wire::write_ulong(out, id);
+        wire::write_null(out);
+        wire::write_string(out, path);
+        wire::write_string(out, method);
+        wire::write_string(out, "$me");
+        5
+    });
+    wire::write_descriptor(&mut out, 0x77);
+    if method == "PUT" {
+        let map = wire::begin_map(&mut out);
+        wire::write_string(&mut out, "durable");
+        wire::write_bool(&mut out, true);
+        wire::end(&mut out, map, 2);
+    } else {
+        wire::write_null(&mut out);
+    }
+    out
+}
+
+/// The request that an answer is for, and its status.
+pub(super) fn read_answer(payload: &[u8]) -> Result<(u64, String), String> {
+    let text = |error: wire::DecodeError| format!("{error} in an answer");
+    let mut described = Reader::new(payload).described().map_err(text)?;
+    if described.descriptor != Descriptor::Code(0x73) {
+        return Err("an answer without properties".to_owned());
+    }
+    let mut fields = described.value.list().map_err(text)?;
+    fields.skip(3).map_err(text)?;
+    let status = fields
+        .string()
+        .map_err(text)?
+        .unwrap_or_default()
+        .to_owned();
+    fields.skip(1).map_err(text)?;
+    let id = fields.ulong().map_err(text)?;
+    Ok((id.ok_or("an answer to nothing")?, status))
 }
 
 pub(super) fn read_message(payload: &[u8]) -> Result<SeenMessage, String> {

@@ -1,5 +1,6 @@
 //! A machine: a node on a disk, and what a server does for it with threads and timers, done in steps.
 
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::pin;
@@ -10,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::access::{Mechanism, Mechanisms, Permissions, SECRET_BYTES, Secret, User, UserLimits};
 use crate::base::locks::RankedMutex;
-use crate::base::{Lsn, Millis, Name, Now, Position, Seed, Timestamp};
+use crate::base::{HoldBudget, Lsn, Millis, Name, Now, Position, Seed, Timestamp};
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec};
 use crate::broker::{Command, Core, CoreOptions, PageIn, Reply, Wanted};
 use crate::deaths::EvidenceLevel;
@@ -87,6 +88,8 @@ pub(super) struct MachineShape {
     pub(super) block_shift: u32,
     /// Some messages are so large that they are written while they arrive.
     pub(super) large: bool,
+    /// What may be done under one hold of a lock.
+    pub(super) hold: HoldBudget,
 }
 
 impl MachineShape {
@@ -107,8 +110,9 @@ pub(super) struct Machine {
     pub(super) store: Arc<Store<SimDisk>>,
     pub(super) disk: SimDisk,
     shape: MachineShape,
-    committer: Committer<SimDisk>,
-    more_to_commit: bool,
+    committer: RefCell<Committer<SimDisk>>,
+    more_to_commit: Cell<bool>,
+    commits: Cell<u64>,
     checkpointer: Checkpointer<SimDisk>,
     checkpoint_after: Lsn,
     watch: Watch<SimDisk>,
@@ -118,8 +122,7 @@ pub(super) struct Machine {
     leave_again: Millis,
     /// Memory is looked at then, if nothing is to leave before.
     look_at: Millis,
-    /// Checkpoints that were completed, and blocks that were read back and spilled.
-    pub(super) done: Done,
+    done: Done,
 }
 
 /// What a machine did beside messages.
@@ -144,6 +147,7 @@ fn core_options(shape: MachineShape) -> impl Fn(&Name) -> CoreOptions {
     move |vhost| CoreOptions {
         block_shift: shape.block_shift,
         unsettled_max: 60,
+        hold: shape.hold,
         ..CoreOptions::new(vhost.clone(), Seed(7))
     }
 }
@@ -258,8 +262,9 @@ impl Machine {
             store,
             disk,
             shape,
-            committer: recovered.committer,
-            more_to_commit: true,
+            committer: RefCell::new(recovered.committer),
+            more_to_commit: Cell::new(true),
+            commits: Cell::new(0),
             checkpoint_after: Lsn(0),
             watch,
             timers,
@@ -267,6 +272,14 @@ impl Machine {
             look_at: Millis(0),
             done: Done::default(),
         })
+    }
+
+    /// What it did so far.
+    pub(super) fn done(&self) -> Done {
+        Done {
+            commits: self.commits.get(),
+            ..self.done
+        }
     }
 
     pub(super) const fn has_large(&self) -> bool {
@@ -294,19 +307,18 @@ impl Machine {
         seen.map_err(|_| "the vhost failed".to_owned())
     }
 
-    /// Commits if it is time to; whether it did anything.
-    pub(super) fn commit(&mut self) -> bool {
+    /// Commits if it is time to; others have their turn `between` the write and the sync.
+    pub(super) fn commit(&self, between: impl FnOnce()) {
         if self.store.state() == StoreState::Poisoned {
-            return false;
+            return;
         }
-        let before = (self.disk.operations(), self.store.durable());
-        let was_more = self.more_to_commit;
-        if !was_more && self.committer.poll() != CommitterStep::Commit {
-            return false;
+        let mut committer = self.committer.borrow_mut();
+        if !self.more_to_commit.get() && committer.poll() != CommitterStep::Commit {
+            return;
         }
-        self.more_to_commit = self.committer.commit().unwrap_or(false);
-        self.done.commits += 1;
-        was_more || before != (self.disk.operations(), self.store.durable())
+        let more = committer.commit_around(between).unwrap_or(false);
+        self.more_to_commit.set(more);
+        self.commits.set(self.commits.get() + 1);
     }
 
     /// Commits all that waits; false if the disk does not take it.
@@ -315,7 +327,7 @@ impl Machine {
             if self.store.state() != StoreState::Open {
                 return false;
             }
-            if matches!(self.committer.commit(), Ok(false)) {
+            if matches!(self.committer.get_mut().commit(), Ok(false)) {
                 let last = self.store.reserve();
                 let first = last.first();
                 self.store.abandon(last);

@@ -14,6 +14,7 @@ mod client;
 mod codec;
 mod ledger;
 mod machine;
+mod managing;
 mod network;
 mod plants;
 mod run;

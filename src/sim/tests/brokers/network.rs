@@ -86,7 +86,7 @@ pub(super) struct Socket {
     /// The broker has left it.
     pub(super) over: bool,
     /// How much more moves at a time than where messages are small.
-    scale: usize,
+    pub(super) scale: usize,
 }
 
 impl Socket {

@@ -21,6 +21,8 @@ pub(super) struct Summary {
     pub(super) deliveries: u64,
     pub(super) redeliveries: u64,
     pub(super) crashes: u64,
+    /// Requests about queues that the management node answered.
+    pub(super) answered: u64,
     pub(super) done: Done,
 }
 
@@ -78,7 +80,7 @@ impl World {
         }
         while self.machine.load() || self.machine.evict() {}
         self.machine.tick()?;
-        self.machine.commit();
+        self.commit();
         self.machine.checkpoint();
         self.machine.alarm();
         self.wait();
@@ -161,6 +163,7 @@ pub(super) fn run(trial: Trial) -> Result<Summary, Finding> {
                 deliveries: world.ledger.deliveries,
                 redeliveries: world.ledger.redeliveries,
                 crashes: world.crashes,
+                answered: world.managed.answered(),
                 done: world.done(),
             });
         }
@@ -266,6 +269,7 @@ fn whole_brokers_keep_every_message_once_or_count_it_whatever_fails() {
             all.accepted > 0 && all.redeliveries > 0 && all.crashes > 0,
             "{all:?}"
         );
+        assert!(all.answered > 0, "{all:?}");
         assert!(all.done.checkpoints > 0 && all.done.loads > 0, "{all:?}");
     }
 }
@@ -278,6 +282,7 @@ impl Summary {
         self.deliveries += other.deliveries;
         self.redeliveries += other.redeliveries;
         self.crashes += other.crashes;
+        self.answered += other.answered;
         self.done.commits += other.done.commits;
         self.done.checkpoints += other.done.checkpoints;
         self.done.loads += other.done.loads;

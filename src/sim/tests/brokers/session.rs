@@ -34,6 +34,7 @@ impl Session {
     pub(super) fn on_attach(
         &mut self,
         name: &str,
+        receives: bool,
         remote: u32,
         count: Option<u32>,
     ) -> Result<(), String> {
@@ -42,13 +43,13 @@ impl Session {
         }
         let mut links = self.links.iter_mut();
         let (own, link) = links
-            .find(|(_, link)| link.name == name)
+            .find(|(_, link)| link.name == name && link.role.sends() == receives)
             .ok_or("a link that was not asked for")?;
         if link.attached {
             return Err("attached twice".to_owned());
         }
         link.attached = true;
-        if let (Role::Consumer { .. }, Some(count)) = (&link.role, count) {
+        if let (false, Some(count)) = (link.role.sends(), count) {
             let credit = link.limit.wrapping_sub(link.count);
             link.count = count;
             link.limit = count.wrapping_add(credit);
@@ -67,23 +68,19 @@ impl Session {
         let Some(link) = self.links.get_mut(own) else {
             return Ok(());
         };
-        match link.role {
-            Role::Publisher { .. } => {
-                let count = count.unwrap_or(0);
-                link.limit = count.wrapping_add(credit.unwrap_or(0));
-            }
-            Role::Consumer { .. } => {
-                let count = count.ok_or("a sender's flow without delivery-count")?;
-                if before(link.limit, count) || before(count, link.count) {
-                    return Err(format!(
-                        "delivery-count {count} is not between {} and {}",
-                        link.count, link.limit
-                    ));
-                }
-                link.count = count;
-                link.draining &= link.count != link.limit;
-            }
+        if link.role.sends() {
+            link.limit = count.unwrap_or(0).wrapping_add(credit.unwrap_or(0));
+            return Ok(());
         }
+        let count = count.ok_or("a sender's flow without delivery-count")?;
+        if before(link.limit, count) || before(count, link.count) {
+            return Err(format!(
+                "delivery-count {count} is not between {} and {}",
+                link.count, link.limit
+            ));
+        }
+        link.count = count;
+        link.draining &= link.count != link.limit;
         Ok(())
     }
 
@@ -104,9 +101,9 @@ impl Session {
             .links
             .get_mut(&own)
             .ok_or("a transfer on a dead link")?;
-        let Role::Consumer { queue, .. } = link.role.clone() else {
+        if link.role.sends() {
             return Err("a transfer to a publisher".to_owned());
-        };
+        }
         let (id, settled, tag, payload) =
             if let Some((id, settled, tag, mut payload)) = link.partial.take() {
                 if transfer.id.is_some_and(|other| other != id) {
@@ -130,6 +127,10 @@ impl Session {
             link.partial = Some((id, settled, tag, payload));
             return Ok(None);
         }
+        let Role::Consumer { queue, .. } = link.role.clone() else {
+            let (request, status) = codec::read_answer(&payload)?;
+            return Ok(Some(Event::Answered { request, status }));
+        };
         let message = codec::read_message(&payload)?.id;
         let stale = is_closing || link.detaching || self.ending;
         if !settled && !stale {

@@ -8,9 +8,11 @@ use super::client::{Client, Event, FRAME_BYTES, LARGE_FRAME_BYTES};
 use super::codec;
 use super::ledger::{Counted, Ledger, MessagePlace, Present, story};
 use super::machine::{Done, Machine, MachineShape, SimClock};
+use super::managing::Managed;
 use super::network::Socket;
 use super::topology::Topology;
-use crate::base::{Position, QueueId, Random};
+use crate::base::limits::BATCH_NS_MAX;
+use crate::base::{HoldBudget, Position, QueueId, Random};
 use crate::broker::queue::{MessageState, Queue};
 use crate::broker::{Core, DropCause};
 use crate::message::Message;
@@ -103,6 +105,13 @@ impl Trial {
         self.faults & fault.bit() != 0
     }
 
+    pub(super) const fn with(self, fault: Fault) -> Self {
+        Self {
+            faults: self.faults | fault.bit(),
+            ..self
+        }
+    }
+
     pub(super) const fn without(self, fault: Fault) -> Self {
         Self {
             faults: self.faults & !fault.bit(),
@@ -136,6 +145,7 @@ pub(super) struct World {
     pub(super) sockets: Vec<Socket>,
     connections: u64,
     pub(super) ledger: Ledger,
+    pub(super) managed: Managed,
     pub(super) step: u64,
     pub(super) trace: VecDeque<String>,
     /// The faults are over: everything is to drain.
@@ -190,6 +200,17 @@ impl World {
             checkpoint_bytes: 1_000 + random.below(20_000),
             block_shift: 1 + u32::try_from(random.below(5)).unwrap(),
             large: trial.has(Fault::Large),
+            hold: match random.below(3) {
+                0 => HoldBudget::default(),
+                1 => HoldBudget {
+                    commands: 16,
+                    ns: 20_000,
+                },
+                _ => HoldBudget {
+                    commands: 2,
+                    ns: 500,
+                },
+            },
         };
         let topology = Topology::random(&mut random);
         let machine = Machine::start(SimDisk::default(), shape, Arc::clone(&clock))?;
@@ -219,6 +240,7 @@ impl World {
                     .and_then(|text| text.parse().ok()),
                 ..Ledger::default()
             },
+            managed: Managed::default(),
             step: 0,
             trace: VecDeque::new(),
             quiet: false,
@@ -266,9 +288,7 @@ impl World {
                 let client = self.random.below(self.clients.len() as u64);
                 self.act(usize::try_from(client).unwrap());
             }
-            Next::Commit => {
-                self.machine.commit();
-            }
+            Next::Commit => self.commit(),
             Next::Load => {
                 self.machine.load();
             }
@@ -342,7 +362,7 @@ impl World {
         }
         let client = socket.client;
         let most = 1 + usize::try_from(self.random.below(3_000)).unwrap();
-        let bytes = socket.down.pull(now, most);
+        let bytes = socket.down.pull(now, most * socket.scale);
         self.clients[client].handle(&bytes)?;
         self.take_events(client)?;
         self.flush_client(client);
@@ -380,6 +400,28 @@ impl World {
         }
     }
 
+    /// A commit; up to three connections have their turn between its write and its sync.
+    pub(super) fn commit(&mut self) {
+        let Self {
+            machine,
+            sockets,
+            random,
+            clock,
+            ..
+        } = self;
+        let turns = random.below(4);
+        machine.commit(|| {
+            for _ in 0..turns {
+                clock.advance_us(1 + random.below(200));
+                // A task may be woken for nothing, too.
+                let at = usize::try_from(random.below(sockets.len().max(1) as u64)).unwrap();
+                if let Some(socket) = sockets.get_mut(at).filter(|socket| !socket.over) {
+                    socket.turn(machine, random);
+                }
+            }
+        });
+    }
+
     fn take_events(&mut self, client: usize) -> Result<(), String> {
         while let Some(event) = self.clients[client].events.pop_front() {
             match event {
@@ -396,6 +438,7 @@ impl World {
                 Event::Confirmed { message } => {
                     self.ledger.confirm(message);
                 }
+                Event::Answered { request, status } => self.take_answer(request, &status)?,
                 Event::Detached { .. } => {}
             }
         }
@@ -481,7 +524,7 @@ impl World {
     /// The node dies, and another one starts on what its disk holds.
     pub(super) fn crash(&mut self) -> Result<(), String> {
         self.crashes += 1;
-        if self.random.one_in(3) {
+        if self.random.one_in(2) {
             self.break_off()?;
         }
         let before = present(&self.machine, false)?;
@@ -505,21 +548,38 @@ impl World {
         let base = self.counted()?;
         let presettled = counted.presettled;
         self.ledger.restart(&before, &after, presettled, base)?;
+        self.check_managed()?;
         self.topology.declare(&self.machine)
     }
 
     /// The disk is gone in the middle of a commit, or of what else it is asked for; clients hear what
     /// they are told then.
     fn break_off(&mut self) -> Result<(), String> {
-        let at = 1 + self.random.below(8);
+        for client in 0..self.clients.len() {
+            if self.clients[client].is_ready() {
+                self.publish(client);
+                self.flush_client(client);
+            }
+        }
+        self.clock.advance_us(5_000);
+        for at in 0..self.sockets.len() {
+            if self.sockets[at].is_ready(self.machine.now().mono) {
+                self.turn(at);
+            }
+        }
+        // A commit alone is a write and a sync.
+        let in_commit = self.random.one_in(2);
+        let at = 1 + self.random.below(if in_commit { 3 } else { 8 });
         self.note(&format!("it breaks off at operation {at} of the disk"));
         self.machine.disk.set_faults(Faults {
             off_at_operation: Some(at),
             ..Faults::default()
         });
-        self.machine.evict();
-        self.machine.checkpoint();
-        self.machine.commit();
+        if !in_commit {
+            self.machine.evict();
+            self.machine.checkpoint();
+        }
+        self.commit();
         self.clock.advance_us(5_000);
         for at in (0..self.sockets.len()).rev() {
             if self.sockets[at].is_ready(self.machine.now().mono) {
@@ -532,7 +592,7 @@ impl World {
     }
 
     fn add_done(&mut self) {
-        let done = self.machine.done;
+        let done = self.machine.done();
         self.done.commits += done.commits;
         self.done.checkpoints += done.checkpoints;
         self.done.loads += done.loads;
@@ -542,7 +602,6 @@ impl World {
     /// All that the machines did.
     pub(super) fn done(&mut self) -> Done {
         self.add_done();
-        self.machine.done = Done::default();
         self.done
     }
 
@@ -572,6 +631,14 @@ impl World {
         ))
     }
 
+    fn check_managed(&self) -> Result<(), String> {
+        let queues = self.machine.look(|core| {
+            let queues = core.queues();
+            queues.map(|queue| queue.name.to_string()).collect()
+        })?;
+        self.managed.check(&queues)
+    }
+
     /// Looks at everything.
     pub(super) fn check(&mut self) -> Result<(), String> {
         let present = present(&self.machine, self.step.is_multiple_of(4 * LOOK_STEPS))?;
@@ -586,6 +653,13 @@ impl World {
             );
         }
         self.ledger.check(&present, counted)?;
+        self.check_managed()?;
+        let (estimate_ns, budget) = (self.machine.vhost().longest_estimate_ns(), self.shape.hold);
+        if estimate_ns > budget.ns + BATCH_NS_MAX {
+            return Err(format!(
+                "a hold took {estimate_ns} ns, and may take {budget:?}"
+            ));
+        }
         for (queue, sum) in self.machine.look(sums)? {
             let before = self.sums.get(&queue).copied().unwrap_or(0);
             if sum != before {
