@@ -203,6 +203,8 @@ pub const HTTP_BODY_RATE_MIN: u64 = 64 * 1024;
 pub const HTTP_JSON_VALUES_MAX: usize = 64 * 1024;
 /// The same in definitions: 100,000 queues with their arguments and bindings.
 pub const HTTP_DEFINITIONS_VALUES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes of a level of the log, with levels by module: each line of the log is compared with all of them.
+pub const LOG_LEVEL_BYTES_MAX: usize = 1024;
 /// JSON up to this size is read where connections are served, in bytes: it takes about 100 us.
 pub const HTTP_READ_AT_ONCE_BYTES_MAX: usize = 8 * 1024;
 /// Pieces of HTTP work that take long (listings, large JSON, expressions) and run at a time.

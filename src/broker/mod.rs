@@ -49,4 +49,4 @@ pub use policy::Policy;
 pub use reply::{
     Browsed, BrowsedMessage, ConsumerInfo, ConsumerPlace, Content, QueueDetails, QueueInfo, Reply,
 };
-pub use warning::Warning;
+pub use warning::{Declared, Warning};

@@ -3,7 +3,43 @@
 
 use std::fmt;
 
+use super::command::{Command, QueueCommand, TopologyCommand};
 use crate::base::Name;
+
+/// What warnings may be about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Declared {
+    /// A policy, or an operator policy.
+    Policy {
+        /// Which of the two.
+        operator: bool,
+        /// Its name.
+        name: Name,
+    },
+    /// A queue.
+    Queue(Name),
+    /// An exchange.
+    Exchange(Name),
+}
+
+impl Declared {
+    /// What a command sets or declares.
+    pub fn of(command: &Command) -> Option<Self> {
+        match command {
+            Command::Queue(QueueCommand::Declare { name, .. }) => Some(Self::Queue(name.clone())),
+            Command::Topology(TopologyCommand::ExchangeDeclare { name, .. }) => {
+                Some(Self::Exchange(name.clone()))
+            }
+            Command::Topology(TopologyCommand::PolicySet { operator, policy }) => {
+                Some(Self::Policy {
+                    operator: *operator,
+                    name: policy.name.clone(),
+                })
+            }
+            _ => None,
+        }
+    }
+}
 
 /// One warning. Nothing was refused.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -102,6 +102,17 @@ fn read(values: Map<String, Value>) -> Result<Settings, String> {
     })
 }
 
+/// Settings as (name, value), for people: passwords are left out.
+pub fn shown(settings: &Settings) -> Map<String, Value> {
+    let mut fields = fields(settings);
+    if let Some(Value::Array(users)) = fields.get_mut("user") {
+        for (shown, user) in users.iter_mut().zip(&settings.user) {
+            *shown = Value::String(format!("{}:***", user.name));
+        }
+    }
+    fields
+}
+
 /// Name and printed default of every setting, for help texts.
 pub fn default_texts() -> Vec<(String, String)> {
     let entries = fields(&Settings::default()).into_iter();

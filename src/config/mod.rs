@@ -26,7 +26,9 @@ mod values;
 pub use environment::{Environment, from_environment};
 pub use error::ConfigError;
 #[cfg(feature = "cli")]
-pub use load::{Given, changed, default_texts, from_file, from_flag, from_state_directory, load};
+pub use load::{
+    Given, changed, default_texts, from_file, from_flag, from_state_directory, load, shown,
+};
 pub(crate) use settings::GUEST;
 pub use settings::{ANY_VHOST, Settings};
 pub use table::{HEADINGS, Key, SettingSyntax, TABLE, find};

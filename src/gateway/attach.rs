@@ -199,7 +199,8 @@ impl Gateway {
         let (priority, exclusive) = (priority(attach)?, exclusive(attach)?);
         let selector = selector(source)?;
         if matches!(address, Address::BareQueue(_)) {
-            self.declare_bare(queue)?;
+            let declare = self.bare_declaration(queue)?;
+            self.batch.push(declare);
         }
         let session = self.sessions.get(&place.1).copied().unwrap_or_default();
         let evidence = Some(Arc::clone(&consumer.evidence));
@@ -282,20 +283,18 @@ impl Gateway {
         self.refuse(handle, error);
     }
 
-    /// Declares the queue of a bare address; that it is there already is as good.
-    pub(super) fn declare_bare(&mut self, queue: &Name) -> Result<(), Error> {
+    /// What declares the queue of a bare address; that it is there already is as good.
+    pub(super) fn bare_declaration(&self, queue: &Name) -> Result<Work, Error> {
         self.check_right(Right::Configure, queue, "queue")?;
         check_new_name(ObjectKind::Queue, queue).map_err(|error| errors::core(&error))?;
-        self.batch
-            .push(Work::Declare(Command::Queue(QueueCommand::Declare {
-                connection: Some(self.id),
-                name: queue.clone(),
-                durable: true,
-                exclusive: false,
-                auto_delete: false,
-                arguments: Vec::new(),
-            })));
-        Ok(())
+        Ok(Work::Declare(Command::Queue(QueueCommand::Declare {
+            connection: Some(self.id),
+            name: queue.clone(),
+            durable: true,
+            exclusive: false,
+            auto_delete: false,
+            arguments: Vec::new(),
+        })))
     }
 }
 

@@ -209,6 +209,7 @@ impl Gateway {
             match answered {
                 Answered::Reply(ask, reply) => self.on_reply(ask, reply),
                 Answered::Managed(response, outcome) => self.on_managed(response, outcome),
+                Answered::Made(queue, made) => self.audit_made(&queue, made),
             }
         }
         self.handle_events(now);

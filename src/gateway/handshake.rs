@@ -10,10 +10,10 @@ use super::seats::Seat;
 use super::work::{Asker, Work};
 use crate::access::{Permissions, Right, Tag, TopicPermissions, User};
 use crate::base::{Name, Now};
-use crate::broker::Command;
 use crate::broker::registry::{Registry, TopicMap, Vhost};
+use crate::broker::{Command, Error as CoreError};
 use crate::deaths::Viewer;
-use crate::management::Outcome;
+use crate::management::{Outcome, Status};
 use crate::wire::performative::{Error, Open};
 
 /// `open.hostname` of this form names the vhost.
@@ -298,6 +298,20 @@ impl Gateway {
             vhost,
             action,
             object,
+        }
+    }
+
+    /// Tells the audit log that a queue was made for a link or a message, or why not.
+    pub(super) fn audit_made(&self, queue: &Name, made: Result<(), CoreError>) {
+        let user = self.user().cloned().unwrap_or_default();
+        let vhost = self.vhost.as_ref().map_or("", Name::as_str);
+        let asked = self.asked((&user, vhost), ("declare queue", queue));
+        match made {
+            Ok(()) => {
+                let status = Status::Created.code();
+                self.environment.audit.granted(&asked, status);
+            }
+            Err(error) => self.environment.audit.refused(&asked, &error),
         }
     }
 

@@ -267,15 +267,20 @@ impl Gateway {
 
     /// The route an address stands for, if the user may write there.
     pub(super) fn address_route(&mut self, address: Address) -> Result<Arc<Route>, Error> {
+        let mut declare = None;
         let (exchange, key) = match address {
             Address::Exchange { exchange, key } => (exchange, key),
             Address::Queue(queue) => (Name::default(), queue),
             Address::BareQueue(queue) => {
-                self.declare_bare(&queue)?;
+                declare = Some(self.bare_declaration(&queue)?);
                 (Name::default(), queue)
             }
         };
+        // Who may not send gets no queue made.
         self.check_right(Right::Write, &exchange, "exchange")?;
+        if let Some(declare) = declare {
+            self.batch.push(declare);
+        }
         Ok(Arc::new(Route {
             exchange,
             keys: Arc::from([key]),

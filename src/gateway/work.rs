@@ -81,6 +81,8 @@ pub(super) enum Answered {
     Reply(Ask, Reply),
     /// What came of a management request.
     Managed(LinkId, Outcome),
+    /// A queue was made for a link or a message, or cannot be: for the audit log.
+    Made(Name, Result<(), broker::Error>),
 }
 
 /// What a gateway hands over for a hold of the core's lock, and takes back afterwards: commands in the
@@ -247,7 +249,15 @@ impl Batch {
             self.work.push_front(Work::Declare(command));
             return;
         }
-        core.apply(now, command, effects);
+        let name = command.declares().map(|(_, name)| name.clone());
+        let made = match core.apply(now, command, effects) {
+            Reply::QueueDeclared { created: true, .. } => Ok(()),
+            Reply::Refused(error @ broker::Error::QueueLimit { .. }) => Err(error),
+            // It is there already, if not as asked for: nothing was made.
+            _ => return,
+        };
+        self.answered
+            .extend(name.map(|name| Answered::Made(name, made)));
     }
 
     /// Stops the flow to who goes, returns what was not sent, and says that they are gone.

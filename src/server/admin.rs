@@ -12,7 +12,7 @@ use super::shared::Shared;
 use crate::access::Password;
 use crate::base::{Lsn, Meter, Name, Now};
 use crate::broker::registry::{Registry, RegistryError, RegistryFact};
-use crate::broker::{Command, Core, Effects, Reply};
+use crate::broker::{Command, Core, Effects, LogEvent, Reply};
 use crate::config::Settings;
 use crate::management::{Change, Refusal, Status};
 use crate::node::Outbox;
@@ -116,6 +116,24 @@ impl Admin {
         vhost: &str,
         command: Command,
     ) -> Result<(Reply, Lsn), Refusal> {
+        self.begin(vhost, command, true).await
+    }
+
+    /// The same without a word in the log on what the reply warns of.
+    pub(super) async fn begin_unwarned(
+        &self,
+        vhost: &str,
+        command: Command,
+    ) -> Result<(Reply, Lsn), Refusal> {
+        self.begin(vhost, command, false).await
+    }
+
+    async fn begin(
+        &self,
+        vhost: &str,
+        command: Command,
+        warns: bool,
+    ) -> Result<(Reply, Lsn), Refusal> {
         let (mut command, mut begun) = (Some(command), None);
         loop {
             let replied = self.with_core(vhost, |now, core, effects| {
@@ -126,6 +144,8 @@ impl Admin {
                     return None;
                 }
                 let reply = core.apply(now, command.take()?, effects);
+                let is_warning = |event: &LogEvent| matches!(event, LogEvent::Warned { .. });
+                effects.log.retain(|event| warns || !is_warning(event));
                 Some((reply, core.topology_lsn()))
             })?;
             if let Some(replied) = replied {

@@ -14,7 +14,7 @@ use crate::base::{Lsn, Name};
 use crate::broker::binding::Binding;
 use crate::broker::registry::{Import, RegistryFact};
 use crate::broker::router::BindingsOf;
-use crate::broker::{Reply, Warning};
+use crate::broker::{Declared, Reply};
 use crate::config::GUEST;
 use crate::management::definitions::{self, Broker, ImportStep, Problem, VhostParts};
 use crate::management::{Refusal, Status};
@@ -150,13 +150,12 @@ impl Admin {
             warnings: Vec::new(),
         };
         let (mut last, mut refused) = (Lsn(0), None);
+        let mut doubtful = Vec::new();
         for (what, step) in plan.steps {
             match self.take_step(step).await {
-                Ok((lsn, warnings)) => {
+                Ok((lsn, doubt)) => {
                     last = last.max(lsn);
-                    let warnings = warnings.iter().map(|warning| format!("{what}: {warning}"));
-                    let room = NAMED_MAX.saturating_sub(imported.warnings.len());
-                    imported.warnings.extend(warnings.take(room));
+                    doubtful.extend(doubt.map(|(vhost, declared)| (what, vhost, declared)));
                 }
                 Err(refusal) => {
                     refused = Some((what, refusal));
@@ -170,6 +169,7 @@ impl Admin {
         if is_kept {
             last = shared.note_import(vec![RegistryFact::ImportEnded]);
         }
+        imported.warnings = self.judge(&doubtful).await;
         drop(one_at_a_time);
         self.durable(last).await?;
         let applied = imported.applied;
@@ -191,30 +191,52 @@ impl Admin {
         Ok(imported)
     }
 
-    /// Carries out one step; the record to wait for, and likely typing errors. What else is warned of may
-    /// come with the items that follow; the log has it.
-    async fn take_step(&self, step: ImportStep) -> Result<(Lsn, Vec<Warning>), Refusal> {
+    /// Carries out one step; the record to wait for, and what it declared if there is something to warn of:
+    /// that may come with the items that follow.
+    async fn take_step(&self, step: ImportStep) -> Result<(Lsn, Option<Doubtful>), Refusal> {
         let (vhost, command) = match step {
             ImportStep::Change(change) => {
-                return self
-                    .begin_change(change)
-                    .await
-                    .map(|(_, lsn)| (lsn, Vec::new()));
+                return self.begin_change(change).await.map(|(_, lsn)| (lsn, None));
             }
             ImportStep::Command(vhost, command) => (vhost, command),
         };
-        let (reply, lsn) = self.begin_command(&vhost, *command).await?;
+        let declared = Declared::of(&command);
+        let (reply, lsn) = self.begin_unwarned(&vhost, *command).await?;
         match reply {
             Reply::Refused(error) => Err(error.into()),
-            Reply::QueueDeclared { mut warnings, .. }
-            | Reply::ExchangeDeclared { mut warnings, .. } => {
-                warnings.retain(|warning| matches!(warning, Warning::Misspelled { .. }));
-                Ok((lsn, warnings))
+            Reply::QueueDeclared { warnings, .. }
+            | Reply::ExchangeDeclared { warnings, .. }
+            | Reply::PolicySet { warnings, .. }
+                if !warnings.is_empty() =>
+            {
+                Ok((lsn, declared.map(|declared| (vhost, declared))))
             }
-            _ => Ok((lsn, Vec::new())),
+            _ => Ok((lsn, None)),
         }
     }
+
+    /// What is to be warned of once all is there: in the log, and the first of it for the answer.
+    async fn judge(&self, doubtful: &[(String, Name, Declared)]) -> Vec<String> {
+        let mut told = Vec::new();
+        for (what, vhost, declared) in doubtful {
+            let Ok(vhost) = self.vhost(vhost) else {
+                continue; // deleted meanwhile
+            };
+            let warnings = vhost.look(|core| core.warnings_of(declared));
+            for warning in warnings.unwrap_or_default() {
+                tracing::warn!(item = what, "{warning}");
+                if told.len() < NAMED_MAX {
+                    told.push(format!("{what}: {warning}"));
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+        told
+    }
 }
+
+/// What an item declared in a vhost, about which there may be something to say.
+type Doubtful = (Name, Declared);
 
 /// What an import is to do.
 struct Plan {

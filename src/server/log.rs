@@ -7,6 +7,25 @@ use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 use super::errors::StartError;
 use crate::config::{LogFormat, Settings};
 
+/// RabbitMQ's words for levels that have others here.
+const OTHER_WORDS: [(&str, &str); 4] = [
+    ("warning", "warn"),
+    ("critical", "error"),
+    ("none", "off"),
+    ("notice", "info"),
+];
+/// What a level is.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// A level that cannot be set.
+#[derive(Debug)]
+pub(super) enum BadLevel {
+    /// It is none.
+    Wrong(String),
+    /// The log of this process is not ours.
+    Foreign,
+}
+
 /// Changes what is logged from now on.
 #[derive(Clone, Debug)]
 pub(super) struct LogControl {
@@ -25,6 +44,30 @@ impl LogControl {
             LogFormat::Json => log.with(lines.json().flatten_event(true)).try_init(),
         };
         Ok(Self { filter: handle })
+    }
+
+    /// What is logged now.
+    pub(super) fn level(&self) -> Option<String> {
+        self.filter.with_current(ToString::to_string).ok()
+    }
+
+    /// Logs from now on what this level says, or what it says module by module, until the settings of the
+    /// log change or the broker ends. What it is then.
+    pub(super) fn set(&self, level: &str) -> Result<String, BadLevel> {
+        let other = OTHER_WORDS.iter().find(|(word, _)| *word == level);
+        let level = other.map_or(level, |(_, ours)| ours);
+        // A word that is no level would be taken for the name of a module.
+        let parts = level.split(',').map(|part| part.rsplit('=').next());
+        if let Some(word) = parts.flatten().find(|word| !LEVELS.contains(&word.trim())) {
+            let levels = LEVELS.join(", ");
+            return Err(BadLevel::Wrong(format!(
+                "'{word}' is none of the levels {levels}"
+            )));
+        }
+        let filter =
+            EnvFilter::try_new(level).map_err(|error| BadLevel::Wrong(error.to_string()))?;
+        self.filter.reload(filter).map_err(|_| BadLevel::Foreign)?;
+        self.level().ok_or(BadLevel::Foreign)
     }
 
     /// Logs what these settings say.

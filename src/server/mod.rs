@@ -88,4 +88,6 @@ pub use embedded::{
 pub use errors::{StartError, TlsError};
 #[cfg(feature = "cli")]
 pub use process::run;
+#[cfg(feature = "cli")]
+pub(crate) use setup::random;
 pub use stats::{JournalStats, MemoryStats, Stats};

@@ -101,6 +101,7 @@ async fn serve(
     }
     say(&welcome(&broker));
     let shared = broker.shared();
+    let _ = shared.log.set(log.clone());
     shared.spawn(report(Arc::clone(shared)));
     shared.spawn(service::feed_watchdog(Arc::clone(shared)));
     let following = service::follow_settings(hangup, Arc::clone(shared), log, given, load);

@@ -299,7 +299,7 @@ pub(super) fn core_options(
     clippy::disallowed_methods,
     reason = "secrets, salts and seeds are made here, at the edge"
 )]
-fn random<const BYTES: usize>() -> [u8; BYTES] {
+pub(crate) fn random<const BYTES: usize>() -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     if let Err(error) = getrandom::fill(&mut bytes) {
         panic!("the system gives no random bytes: {error}");

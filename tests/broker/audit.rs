@@ -12,7 +12,7 @@ use std::net::TcpStream;
 use serde_json::{Value, json};
 
 use crate::operating::Process;
-use crate::support::raw::{OPEN, Raw, map, null, text};
+use crate::support::raw::{ATTACH, OPEN, Raw, attach, described, list, map, null, text, truth};
 
 const GUEST: &str = "Z3Vlc3Q6Z3Vlc3Q=";
 const ADA: &str = "YWRhOmFkYQ==";
@@ -231,6 +231,46 @@ fn who_changes_something_over_amqp_or_may_not_is_in_the_audit_log() {
         ["enter vhost", "closed", "ada"]
     );
     assert_eq!(line["why"], "user 'ada' may not enter vhost 'closed'");
+}
+
+/// These queues came to be without a word.
+#[test]
+fn a_queue_made_by_a_bare_address_or_a_dynamic_link_is_in_the_audit_log() {
+    let process = start(&["--auto-create", "ada.#"]);
+    let made = |user: &str, object: &str| {
+        let line = audited(&process);
+        let common = [&line["protocol"], &line["vhost"], &line["action"]];
+        assert_eq!(common, ["amqp", "/", "declare queue"], "{line}");
+        assert_eq!(
+            [&line["message"], &line["user"]],
+            ["granted", user],
+            "{line}"
+        );
+        assert_eq!(line["status"], 201);
+        let named = line["object"].as_str().unwrap();
+        assert!(named.starts_with(object), "{line}");
+    };
+    let mut ada = Raw::begun_as(process.amqp, "ada");
+    ada.perform(ATTACH, &attach(0, true, "ada.bare"));
+    ada.wait_for(ATTACH);
+    made("ada", "ada.bare");
+    // It is there: nothing is made. Who may not send gets no queue made, either.
+    ada.perform(ATTACH, &attach(1, true, "ada.bare"));
+    ada.wait_for(ATTACH);
+    ada.perform(ATTACH, &attach(2, false, "ada.sent"));
+    ada.wait_for(ATTACH);
+    assert_eq!(audited(&process)["action"], "write exchange");
+    let mut guest = Raw::begun_as(process.amqp, "guest");
+    guest.perform(ATTACH, &attach(0, false, "ada.sent"));
+    guest.wait_for(ATTACH);
+    made("guest", "ada.sent");
+    // A dynamic source: address, durable, expiry-policy, timeout, dynamic.
+    let mut fields = attach(1, true, "");
+    let dynamic = list(&[null(), null(), null(), null(), truth(true)]);
+    fields[5] = described(0x28, &dynamic);
+    guest.perform(ATTACH, &fields);
+    guest.wait_for(ATTACH);
+    made("guest", "amq.gen-");
 }
 
 /// Of fifty refusals within a second twenty have a line, and none is forgotten.

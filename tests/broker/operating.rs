@@ -142,9 +142,17 @@ impl Process {
 
     /// Asks by HTTP: status line and headers, and the body.
     fn get(&self, path: &str, header: &str) -> (String, String) {
+        self.ask("GET", path, header, "")
+    }
+
+    /// Sends a request: status line and headers, and the body of the answer.
+    fn ask(&self, method: &str, path: &str, header: &str, body: &str) -> (String, String) {
         let mut stream = TcpStream::connect(self.http).unwrap();
-        let request =
-            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{header}\r\n");
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{header}\
+             content-length: {length}\r\n\r\n{body}"
+        );
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
@@ -324,6 +332,115 @@ fn a_sighup_changes_what_can_be_changed_and_names_what_cannot() {
     assert!(line.contains("workers"), "{line}");
     let (head, _) = process.get("/health", "");
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+}
+
+/// How a request with a body is written for [`Process::ask`].
+const GUEST: &str = "authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\ncontent-type: application/json\r\n";
+
+#[test]
+fn the_level_of_the_log_is_set_over_http_and_a_bad_one_is_refused_by_name() {
+    let process = Process::start(&["--stats-interval", "100ms"], &[]);
+    let (_, level) = process.get("/api/log-level", GUEST);
+    assert_eq!(level, r#"{"level":"info"}"#);
+    for (level, said) in [
+        ("loud", "'loud' is none of the levels off, error, warn"),
+        ("warn,coroner::server=loud", "'loud' is none of the levels"),
+        ("coroner::server", "'coroner::server' is none of the levels"),
+        (&"debug,".repeat(200), "at most 1024 bytes"),
+    ] {
+        let body = format!(r#"{{"level":"{level}"}}"#);
+        let (head, answer) = process.ask("PUT", "/api/log-level", GUEST, &body);
+        assert!(head.starts_with("HTTP/1.1 400 "), "{head}");
+        assert!(answer.contains(said), "{answer}");
+    }
+    let (head, _) = process.ask("PUT", "/api/log-level", GUEST, r#"{"level":"warning"}"#);
+    assert!(head.starts_with("HTTP/1.1 204 "), "{head}");
+    let (_, level) = process.get("/api/log-level", GUEST);
+    assert_eq!(level, r#"{"level":"warn"}"#);
+    let debug = r#"{"level":"info,coroner::stats=debug"}"#;
+    process.ask("PUT", "/api/log-level", GUEST, debug);
+    process.line("the log follows the HTTP API");
+    process.line("coroner::stats: connections=");
+}
+
+/// It came once a minute at the level info, and filled logs with figures that nobody had asked for.
+#[test]
+fn the_line_of_statistics_is_logged_at_the_level_debug_only() {
+    // Both declare queues, which changes the statistics, until the one that tells has told.
+    let start = |level| Process::start(&["--stats-interval", "10ms", "--log", level], &[]);
+    let (told, untold) = (start("debug"), start("info"));
+    for number in 0..50 {
+        let queue = format!("/api/queues/%2F/q{number}");
+        for process in [&told, &untold] {
+            let (head, _) = process.ask("PUT", &queue, GUEST, "{}");
+            assert!(head.starts_with("HTTP/1.1 201 "), "{head}");
+        }
+    }
+    told.line("coroner::stats: connections=");
+    untold.signal("-TERM");
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let line = untold.lines.recv_timeout(left).expect("a last line");
+        assert!(!line.contains("coroner::stats"), "{line}");
+        if line.contains("stopped, nothing is kept") {
+            break;
+        }
+    }
+}
+
+/// Policies of a file were judged before its exchanges and bindings were there: each import warned of
+/// exchanges that came with the next items.
+#[test]
+fn definitions_are_judged_once_all_of_them_are_there() {
+    let process = Process::start(&[], &[]);
+    let definitions = serde_json::json!({
+        "policies": [
+            {"vhost": "/", "name": "good", "pattern": "^orders$", "apply-to": "queues",
+             "definition": {"dead-letter-exchange": "dlx"}},
+            {"vhost": "/", "name": "lost", "pattern": "^never$", "apply-to": "queues",
+             "definition": {"dead-letter-exchange": "nowhere"}},
+        ],
+        "exchanges": [
+            {"vhost": "/", "name": "dlx", "type": "fanout", "durable": true, "auto_delete": false,
+             "internal": false, "arguments": {}},
+        ],
+        "queues": [
+            {"vhost": "/", "name": "early", "durable": true, "auto_delete": false,
+             "arguments": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "late"}},
+            {"vhost": "/", "name": "late", "durable": true, "auto_delete": false,
+             "arguments": {"x-dead-leter-exchange": "dlx"}},
+        ],
+        "bindings": [
+            {"source": "dlx", "vhost": "/", "destination": "late", "destination_type": "queue",
+             "routing_key": "", "arguments": {}},
+        ],
+    });
+    let (head, answer) = process.ask("POST", "/api/definitions", GUEST, &definitions.to_string());
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    let told = [
+        "policy 'lost' in vhost '/': dead-letter-exchange: there is no exchange 'nowhere'",
+        "queue 'late' in vhost '/': x-dead-leter-exchange: no effect, there is no such \
+         argument; did you mean 'x-dead-letter-exchange'?",
+    ];
+    assert_eq!(answer["warnings"], serde_json::json!(told));
+    // The log has the same two, and no other.
+    let mut logged = Vec::new();
+    loop {
+        let line = process.line("");
+        if line.contains("definitions imported") {
+            break;
+        }
+        if line.contains("WARN") && !line.contains("audit") {
+            logged.push(line);
+        }
+    }
+    assert_eq!(logged.len(), 2, "{logged:?}");
+    assert!(
+        logged[0].contains("there is no exchange 'nowhere'"),
+        "{logged:?}"
+    );
 }
 
 /// A container beside a Kubernetes service of this name did not start.

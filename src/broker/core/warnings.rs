@@ -9,7 +9,7 @@ use crate::broker::exchange::{ALTERNATE_EXCHANGE, ExchangeSpec};
 use crate::broker::policy::ApplyTo;
 use crate::broker::queue::Queue;
 use crate::broker::router::DEFAULT_EXCHANGE;
-use crate::broker::{LogEvent, ObjectKind, Policy, Warning};
+use crate::broker::{Declared, LogEvent, ObjectKind, Policy, Warning};
 use crate::wire::Value;
 
 /// Arguments that mean nothing here and nearly have the name of one that does.
@@ -40,6 +40,25 @@ impl Turn<'_> {
 }
 
 impl Core {
+    /// What is to be warned of now about what is there: a policy, an operator policy, a queue, an exchange.
+    pub fn warnings_of(&self, declared: &Declared) -> Vec<Warning> {
+        let warnings = match declared {
+            Declared::Policy { operator, name } => {
+                let policy = self.policies.get(*operator, name);
+                policy.map(|policy| self.policy_warnings(policy))
+            }
+            Declared::Queue(name) => {
+                let queue = self.queue(name);
+                queue.map(|queue| self.queue_warnings(queue))
+            }
+            Declared::Exchange(name) => {
+                let exchange = self.router.exchange_named(name);
+                exchange.map(|exchange| self.exchange_warnings(&exchange.spec))
+            }
+        };
+        warnings.unwrap_or_default()
+    }
+
     pub(super) fn policy_warnings(&self, policy: &Policy) -> Vec<Warning> {
         let definition = &policy.definition;
         let mut warnings = Vec::new();

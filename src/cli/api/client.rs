@@ -72,6 +72,19 @@ impl Api {
         self.send(&Method::GET, path, None, &[])
     }
 
+    /// Asks for a health check; what the broker says of it if it did not pass.
+    pub(in crate::cli) fn check(&self, path: &Path) -> Result<Option<Value>, Failure> {
+        let (status, bytes) = self.ask(&Method::GET, path, None, &[])?;
+        if status.is_success() {
+            return Ok(None);
+        }
+        let said: Option<Value> = serde_json::from_slice(&bytes).ok();
+        match said.filter(|said| said.get("status").is_some_and(|word| word == "failed")) {
+            Some(said) if status == StatusCode::SERVICE_UNAVAILABLE => Ok(Some(said)),
+            _ => Err(self.refused(status, path, &bytes)),
+        }
+    }
+
     /// Fetches an object that may not be there.
     pub(in crate::cli) fn find(&self, path: &Path) -> Result<Option<Value>, Failure> {
         match self.get(path) {
@@ -149,6 +162,24 @@ impl Api {
         body: Option<&Value>,
         headers: &[(&str, &str)],
     ) -> Result<Value, Failure> {
+        let (status, bytes) = self.ask(method, path, body, headers)?;
+        if !status.is_success() {
+            return Err(self.refused(status, path, &bytes));
+        }
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&bytes).map_err(|error| not_understood(path, &error.to_string()))
+    }
+
+    /// Sends a request; status and body of the answer. What the broker warns of is told.
+    fn ask(
+        &self,
+        method: &Method,
+        path: &Path,
+        body: Option<&Value>,
+        headers: &[(&str, &str)],
+    ) -> Result<(StatusCode, Vec<u8>), Failure> {
         let settings = &self.settings;
         let user = format!("{}:{}", settings.username(), settings.password());
         let mut request = Request::builder()
@@ -179,14 +210,10 @@ impl Api {
         let bytes = limited
             .read_to_vec()
             .map_err(|error| self.unreachable(error))?;
-        if !status.is_success() {
-            return Err(self.refused(status, path, &bytes));
+        if status.is_success() {
+            warnings(&answer).for_each(|text| crate::cli::warn(&text));
         }
-        warnings(&answer).for_each(|text| crate::cli::warn(&text));
-        if bytes.iter().all(u8::is_ascii_whitespace) {
-            return Ok(Value::Null);
-        }
-        serde_json::from_slice(&bytes).map_err(|error| not_understood(path, &error.to_string()))
+        Ok((status, bytes))
     }
 
     /// No answer came.

@@ -163,10 +163,6 @@ impl Task for ImportDefinitions {
                 .map_or_else(|| item.to_string(), str::to_owned);
             out.done(format_args!("not supported: {text}"))?;
         }
-        let warnings = answer.get("warnings").and_then(Value::as_array);
-        for warning in warnings.into_iter().flatten().filter_map(Value::as_str) {
-            warn(warning);
-        }
         Ok(())
     }
 }

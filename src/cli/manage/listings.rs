@@ -198,6 +198,13 @@ pub(super) const LISTINGS: &[Listing] = &[
         columns: &["vhost", "component", "name", "value"],
         example: "list_parameters",
     },
+    Listing {
+        name: "list_global_parameters",
+        about: "Lists global parameters",
+        of: Of::Broker("global-parameters"),
+        columns: &["name", "value"],
+        example: "list_global_parameters",
+    },
 ];
 
 /// Names of columns in rabbitmqctl that are others in the API: (list, column, where it is).
@@ -357,6 +364,38 @@ pub(super) fn run(
     }
     seen.check()?;
     out.objects(found, &columns, are_named)
+}
+
+/// Everything of a list that belongs to no single object, in every vhost.
+pub(super) fn everywhere(listing: &Listing, api: &Api) -> Result<Vec<Value>, Failure> {
+    let mut found = match listing.of {
+        Of::Paged(place) => {
+            let mut found = Vec::new();
+            api.each(&Path::of(&[place]), |object| found.push(object))?;
+            found
+        }
+        Of::Broker(place) | Of::Vhost(place) | Of::InVhost(place) | Of::LimitsOfUser(place) => {
+            api.list(&Path::of(&[place]))?
+        }
+        Of::User(_) | Of::Connection(_) => Vec::new(),
+    };
+    for object in &mut found {
+        complete(listing, object);
+    }
+    Ok(found)
+}
+
+/// Prints what [`everywhere`] found, with the vhost in front where there is one.
+pub(super) fn print(listing: &Listing, found: Vec<Value>, out: Output) -> Result<(), Failure> {
+    let names = listing.columns.iter().copied();
+    let in_vhosts = found.iter().any(|object| object.get("vhost").is_some());
+    let vhost = (in_vhosts && !listing.columns.contains(&"vhost")).then_some("vhost");
+    let columns: Vec<Column> = vhost
+        .into_iter()
+        .chain(names)
+        .map(|name| listing.column(name))
+        .collect();
+    out.objects(found, &columns, true)
 }
 
 /// The object with nothing but what the columns show, in its place.

@@ -10,6 +10,7 @@ mod columns;
 mod connections;
 mod declare;
 mod definitions;
+mod hash;
 mod kinds;
 mod limits;
 mod listings;
@@ -17,6 +18,7 @@ mod messages;
 mod parameters;
 mod permissions;
 mod policies;
+mod process;
 mod queues;
 mod secret;
 mod status;
@@ -74,6 +76,7 @@ const ENTRIES: &[CommandEntry] = &[
     entry::<users::ClearPassword>(),
     entry::<users::AuthenticateUser>(),
     entry::<users::SetUserTags>(),
+    entry::<hash::HashPassword>(),
     entry::<permissions::SetPermissions>(),
     entry::<permissions::ClearPermissions>(),
     entry::<permissions::SetTopicPermissions>(),
@@ -86,6 +89,8 @@ const ENTRIES: &[CommandEntry] = &[
     entry::<limits::ClearUserLimits>(),
     entry::<parameters::SetParameter>(),
     entry::<parameters::ClearParameter>(),
+    entry::<parameters::SetGlobalParameter>(),
+    entry::<parameters::ClearGlobalParameter>(),
     entry::<queues::PurgeQueue>(),
     entry::<queues::DeleteQueue>(),
     entry::<messages::GetMessages>(),
@@ -98,6 +103,10 @@ const ENTRIES: &[CommandEntry] = &[
     entry::<status::Status>(),
     entry::<status::Overview>(),
     entry::<status::WhoAmI>(),
+    entry::<process::Version>(),
+    entry::<process::Environment>(),
+    entry::<process::SetLogLevel>(),
+    entry::<process::Report>(),
     entry::<status::CheckRunning>(),
     entry::<status::CheckAlarms>(),
     entry::<status::CheckLocalAlarms>(),

@@ -11,6 +11,12 @@ const BYTES_MAX: u64 = 4096;
 
 /// The password that was given, else the first line of standard input.
 pub(super) fn given_or_read(given: Option<String>, whose: &str) -> Result<String, Failure> {
+    let whose = crate::cli::output::printable(whose);
+    self::given(given, &format!("Password for user '{whose}': "))
+}
+
+/// The same with this question, where somebody sits at a terminal.
+pub(super) fn given(given: Option<String>, question: &str) -> Result<String, Failure> {
     if let Some(password) = given {
         return Ok(password);
     }
@@ -18,10 +24,7 @@ pub(super) fn given_or_read(given: Option<String>, whose: &str) -> Result<String
     if !input.is_terminal() {
         return first_line();
     }
-    crate::cli::ask(&format!(
-        "Password for user '{}': ",
-        crate::cli::output::printable(whose)
-    ));
+    crate::cli::ask(question);
     let before = tcgetattr(&input).ok();
     if let Some(mut modes) = before.clone() {
         modes.local_modes -= LocalModes::ECHO;

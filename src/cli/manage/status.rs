@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::Task;
 use crate::cli::api::{Api, Path};
 use crate::cli::exit::{Failure, FailureKind};
-use crate::cli::output::{Output, pick};
+use crate::cli::output::{self, Output, pick, printable};
 
 /// Shows what the broker is, how long it runs and what it holds
 #[derive(Args)]
@@ -167,21 +167,85 @@ impl Task for CheckRunning {
     }
 }
 
-/// Asks for a health check. One that does not pass is answered with 503.
+/// Asks for a health check. One that does not pass is answered with 503, and what is wrong.
 fn check(segments: &[&str], api: &Api, out: Output, fine: &str) -> Result<(), Failure> {
     let mut path = vec!["health", "checks"];
     path.extend_from_slice(segments);
-    match api.get(&Path::of(&path)) {
-        Ok(_) => out.done(fine),
-        Err(failure) if failure.kind == FailureKind::Unavailable => {
-            let did_not_pass = failure.to_string().contains("not in service: ");
-            Err(if did_not_pass {
-                Failure::new(FailureKind::Data, failure.to_string())
-            } else {
-                failure
-            })
-        }
-        Err(failure) => Err(failure),
+    let Some(said) = api.check(&Path::of(&path))? else {
+        return out.done(fine);
+    };
+    if out.is_json() {
+        output::print_json(&said)?;
+    }
+    let reason = said.get("reason").and_then(Value::as_str);
+    let reason = printable(reason.unwrap_or("it gave no reason"));
+    let endpoint = &api.settings().endpoint;
+    let what = format!("{endpoint}: the check did not pass: {reason}");
+    let failure = Failure::new(FailureKind::Data, what);
+    let details = details(&said);
+    Err(if details.is_empty() {
+        failure
+    } else {
+        failure.advise(details.join("\n  "))
+    })
+}
+
+/// What a check says beyond its reason, a line each: which alarms, certificates, vhosts, listeners.
+fn details(said: &Value) -> Vec<String> {
+    let listed = |name: &str| {
+        said.get(name)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+    };
+    let alarms = listed("alarms").map(|alarm| {
+        let (resource, node) = (shown(alarm, "resource"), shown(alarm, "node"));
+        format!("{resource} alarm on node {node}")
+    });
+    let certificates = listed("expired").flat_map(|listener| {
+        let (protocol, port) = (shown(listener, "protocol"), shown(listener, "port"));
+        [
+            ("certfile", "certfile_expires_on"),
+            ("cacertfile", "cacertfile_expires_on"),
+        ]
+        .into_iter()
+        .filter_map(move |(file, expires)| {
+            let times = listener.get(expires)?.as_array()?;
+            let times: Vec<String> = times.iter().map(plain).collect();
+            let (file, times) = (shown(listener, file), times.join(", "));
+            let line = format!("{protocol} at port {port}: {file} ends on {times}");
+            (!times.is_empty()).then_some(line)
+        })
+    });
+    let vhosts = listed("virtual-hosts").map(|vhost| format!("vhost {}", plain(vhost)));
+    let missing = said.get("missing").map(|missing| {
+        let there: Vec<String> = listed("ports")
+            .chain(listed("protocols"))
+            .map(plain)
+            .collect();
+        format!(
+            "missing: {}; there are: {}",
+            plain(missing),
+            there.join(", ")
+        )
+    });
+    alarms
+        .chain(certificates)
+        .chain(vhosts)
+        .chain(missing)
+        .collect()
+}
+
+/// A field as text.
+fn shown(object: &Value, name: &str) -> String {
+    object.get(name).map(plain).unwrap_or_default()
+}
+
+/// A value as text that cannot steer a terminal.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => printable(text),
+        other => printable(&other.to_string()),
     }
 }
 

@@ -24,6 +24,7 @@ impl Endpoint {
             Self::CloseUserConnections => "close connections of user",
             Self::ResetLoginAttempts | Self::ResetLoginSources => "reset login attempts",
             Self::Rebalance => "rebalance queues",
+            Self::PutLogLevel => "set log level",
             Self::PutVhost => "set vhost",
             Self::DeleteVhost => "delete vhost",
             Self::PutUser => "set user",

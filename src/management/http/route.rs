@@ -98,6 +98,12 @@ pub enum Endpoint {
     Node,
     /// What the memory of a node is for.
     NodeMemory,
+    /// The settings that the broker runs with.
+    Environment,
+    /// What is logged.
+    LogLevel,
+    /// Logs something else from now on.
+    PutLogLevel,
     /// Spreads the leaders of queues over the nodes.
     Rebalance,
     /// The version of RabbitMQ whose API this is.
@@ -326,6 +332,9 @@ impl Endpoint {
                 | Self::ClusterName
                 | Self::Nodes
                 | Self::Node
+                | Self::Environment
+                | Self::LogLevel
+                | Self::PutLogLevel
                 | Self::Version
                 | Self::Connections
                 | Self::UserConnections

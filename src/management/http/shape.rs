@@ -210,11 +210,12 @@ impl Endpoint {
             Self::GetMessages => Answer::List(MESSAGE),
             Self::BrowseMessages => Answer::Object(&[("messages", "array")]),
             Self::Overview => Answer::Object(OVERVIEW),
-            Self::WhoAmI => Answer::Object(&[("name", "string"), ("tags", "array")]),
             Self::ClusterName | Self::GlobalParameter => Answer::Object(NAMED),
             Self::Nodes => Answer::List(NODE),
             Self::Node => Answer::Object(NODE),
-            Self::NodeMemory => Answer::Object(&[("memory", "object")]),
+            Self::WhoAmI | Self::Auth | Self::NodeMemory | Self::Environment | Self::LogLevel => {
+                Answer::Object(self.few())
+            }
             Self::Queues | Self::QueuesDetailed | Self::VhostQueues => Answer::List(QUEUE),
             Self::Queue => Answer::Object(QUEUE),
             Self::Exchanges | Self::VhostExchanges => Answer::List(EXCHANGE),
@@ -257,7 +258,6 @@ impl Endpoint {
             | Self::UserTopicPermissions => Answer::List(TOPIC_PERMISSION),
             Self::GlobalParameters => Answer::List(NAMED),
             _ if self.is_check() => Answer::Object(STATUS),
-            Self::Auth => Answer::Object(&[("oauth_enabled", "boolean")]),
             Self::Definitions | Self::VhostDefinitions => Answer::Object(DEFINITIONS),
             Self::OpenApi => Answer::Object(&[("openapi", "string"), ("paths", "object")]),
             Self::VhostLimits | Self::VhostLimit => Answer::List(VHOST_LIMITS),
@@ -265,6 +265,17 @@ impl Endpoint {
             _ if self.is_empty() => Answer::List(&[]),
             // What is left only puts, deletes or imports.
             _ => Answer::Done,
+        }
+    }
+
+    /// The fields of an object that has one or two.
+    const fn few(self) -> &'static [Field] {
+        match self {
+            Self::WhoAmI => &[("name", "string"), ("tags", "array")],
+            Self::Auth => &[("oauth_enabled", "boolean")],
+            Self::NodeMemory => &[("memory", "object")],
+            Self::Environment => &[("settings", "object")],
+            _ => &[("level", "string")],
         }
     }
 

@@ -18,7 +18,7 @@ use super::reply::{self, Reply};
 use super::users::{self, Of};
 use super::{
     attempts, checks, connections, definitions, door, listings, login, messages, objects,
-    parameters, policies, rights,
+    parameters, policies, process, rights,
 };
 use crate::access::Peer;
 use crate::base::Name;
@@ -243,6 +243,9 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         Endpoint::Nodes => checks::nodes(&call),
         Endpoint::Node => checks::node(&call),
         Endpoint::NodeMemory => checks::node_memory(&call),
+        Endpoint::Environment => process::environment(&call),
+        Endpoint::LogLevel => process::log_level(&call),
+        Endpoint::PutLogLevel => process::put_log_level(&call),
         // All leaders are here.
         Endpoint::Rebalance => Ok(Reply::Done),
         Endpoint::Version => Ok(checks::version()),

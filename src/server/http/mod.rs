@@ -31,6 +31,7 @@ mod page;
 mod parameters;
 mod places;
 mod policies;
+mod process;
 mod reply;
 mod rights;
 mod stream;

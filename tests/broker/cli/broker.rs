@@ -6,6 +6,9 @@ use serde_json::Value;
 
 use super::{coroner, text};
 use crate::support::RunningBroker;
+use crate::support::raw::{
+    DISPOSITION, Raw, described, frame, map, text as raw_text, transfer, truth, uint,
+};
 
 struct Bench {
     broker: RunningBroker,
@@ -307,4 +310,141 @@ fn who_publishes_into_an_alarm_is_told_so_after_two_seconds() {
     assert_eq!(output.status.code(), Some(75), "{stderr}");
     assert!(stderr.contains("no message for 2 s"), "{stderr}");
     assert!(stderr.contains("coroner check_alarms"), "{stderr}");
+}
+
+#[test]
+fn a_hashed_password_is_one_that_definitions_and_users_take() {
+    let bench = Bench::start();
+    let file = std::env::temp_dir().join(format!("coroner-hashed-{}.json", std::process::id()));
+    let file = file.to_str().expect("a path");
+    for (name, algorithm) in [("ada", "sha256"), ("bob", "sha512"), ("eve", "argon2id")] {
+        let hash = [
+            "hash_password",
+            "a secret",
+            "--algorithm",
+            algorithm,
+            "--format",
+            "json",
+        ];
+        let hashed = coroner(&hash, "");
+        let mut user: Value = serde_json::from_str(&text(&hashed.stdout)).expect("JSON");
+        user["name"] = name.into();
+        user["tags"] = "management".into();
+        let definitions = serde_json::json!({ "users": [user] }).to_string();
+        std::fs::write(file, definitions).expect("a file");
+        bench.managed(&["definitions", "import", file]);
+        bench.managed(&["authenticate_user", name, "a secret"]);
+        let output = bench.manage(&["authenticate_user", name, "another"]);
+        assert_eq!(output.status.code(), Some(77), "{}", text(&output.stderr));
+    }
+    std::fs::remove_file(file).ok();
+    // As rabbitmqctl prints it, from standard input: nothing but the hash, salted each time.
+    let hash = || text(&coroner(&["hash_password"], "a secret\n").stdout);
+    let (one, other) = (hash(), hash());
+    assert_eq!((one.lines().count(), one == other), (1, false), "{one}");
+}
+
+#[test]
+fn global_parameters_are_set_listed_and_cleared() {
+    let bench = Bench::start();
+    bench.managed(&["set_global_parameter", "site", r#"{"name":"north"}"#]);
+    let listed = bench.managed(&["list_global_parameters", "name", "value"]);
+    assert!(listed.contains("site\t{\"name\":\"north\"}\n"), "{listed}");
+    bench.managed(&["clear_global_parameter", "site"]);
+    let output = bench.manage(&["clear_global_parameter", "site"]);
+    assert_eq!(output.status.code(), Some(66), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("global parameter"));
+    let version = bench.managed(&["version"]);
+    assert_eq!(version, concat!(env!("CARGO_PKG_VERSION"), "\n"));
+}
+
+#[test]
+fn a_report_has_state_settings_and_every_list_and_no_password() {
+    let user = ["--user", "ada:not-told", "--max-message-size", "123456"];
+    let bench = Bench {
+        broker: RunningBroker::start(&user),
+    };
+    let manage = |arguments: &[&str]| {
+        let login = ["--username", "ada", "--password", "not-told"];
+        bench.managed(&[arguments, &login].concat())
+    };
+    manage(&["declare", "queue", "name=to-be-seen"]);
+    let environment = manage(&["environment", "--format", "json"]);
+    let environment: Value = serde_json::from_str(&environment).expect("JSON");
+    assert_eq!(environment["user"], serde_json::json!(["ada:***"]));
+    assert_eq!(environment["max-message-size"], "123456");
+    for format in ["table", "json"] {
+        let report = manage(&["report", "--format", format]);
+        for part in ["to-be-seen", "123456", "ada:***", "mem", "amq.topic"] {
+            assert!(report.contains(part), "{part}: {report}");
+        }
+        assert!(!report.contains("not-told"), "{report}");
+        let sections = ["vhosts", "permissions", "policies", "queues", "bindings"];
+        for section in sections {
+            assert!(report.contains(section), "{section}: {report}");
+        }
+    }
+    // Who is no administrator gets what it may see.
+    manage(&["add_user", "bob", "bob", "--tags", "management"]);
+    let login = ["report", "--username", "bob", "--password", "bob"];
+    let report = bench.managed(&login);
+    assert!(report.contains("(not shown to this user"), "{report}");
+}
+
+#[test]
+fn a_check_that_does_not_pass_says_which_alarm_or_listener_it_is_about() {
+    let bench = Bench {
+        broker: RunningBroker::start(&["--memory-limit", "1"]),
+    };
+    bench.managed(&["declare", "queue", "name=q"]);
+    // The alarm is raised when somebody looks next.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    let output = loop {
+        let output = bench.manage(&["check_alarms"]);
+        if !output.status.success() || std::time::Instant::now() > deadline {
+            break output;
+        }
+    };
+    assert_eq!(output.status.code(), Some(65), "{}", text(&output.stdout));
+    let told = text(&output.stderr);
+    assert!(
+        told.contains("\n  memory alarm on node coroner@localhost"),
+        "{told}"
+    );
+    let output = bench.manage(&["check_local_alarms", "--format", "json"]);
+    let json: Value = serde_json::from_str(&text(&output.stdout)).expect("JSON");
+    assert_eq!(json["alarms"][0]["resource"], "memory", "{json}");
+    let output = bench.manage(&["check_protocol_listener", "amqps"]);
+    assert_eq!(output.status.code(), Some(65));
+    let told = text(&output.stderr);
+    assert!(
+        told.contains("missing: amqp/ssl; there are: amqp, http"),
+        "{told}"
+    );
+}
+
+// A value was shown as the Base64 of its section.
+#[test]
+fn get_shows_values_as_json_and_data_as_text() {
+    let bench = Bench::start();
+    bench.managed(&["declare", "queue", "name=q"]);
+    bench.talked(&["publish", "--queue", "q", "just text"], "");
+    let value = map(&[raw_text("order"), uint(5), raw_text("paid"), truth(true)]);
+    let mut raw = Raw::begun_as(bench.broker.port, "guest");
+    raw.attach_sender(0, "q");
+    let body = described(0x77, &value);
+    raw.send(&frame(0, 0, &[transfer(0, 0, false, false), body].concat()));
+    raw.wait_for(DISPOSITION);
+    let shown = bench.managed(&["get", "q", "--count", "2", "--format", "tsv"]);
+    let rows: Vec<&str> = shown.lines().collect();
+    assert!(rows[1].ends_with("\tjust text"), "{shown}");
+    assert!(
+        rows[2].ends_with("\t{\"order\":5,\"paid\":true}"),
+        "{shown}"
+    );
+    let json = bench.managed(&["get", "q", "--count", "2", "--format", "json"]);
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json[0]["payload"], "just text");
+    assert_eq!(json[1]["amqp"]["body"]["type"], "map", "{json}");
+    assert_eq!(json[1]["amqp"]["body"]["value"]["order"], 5, "{json}");
 }

@@ -177,6 +177,16 @@ fn commands_about_users_send_these_requests(
 )]
 #[case(&["clear_parameter", "c", "n"], &["DELETE /api/parameters/c/%2F/n"])]
 #[case(&["list_parameters"], &["GET /api/parameters"])]
+#[case(
+    &["set_global_parameter", "n", r#"{"a":[1]}"#],
+    &[r#"PUT /api/global-parameters/n {"name":"n","value":{"a":[1]}}"#],
+)]
+#[case(&["clear_global_parameter", "n"], &["DELETE /api/global-parameters/n"])]
+#[case(&["list_global_parameters"], &["GET /api/global-parameters"])]
+#[case(&["set_log_level", "debug"], &[r#"PUT /api/log-level {"level":"debug"}"#])]
+#[case(&["environment"], &["GET /api/environment"])]
+#[case(&["version"], &[])]
+#[case(&["hash_password", "secret"], &[])]
 #[case(&["export_definitions"], &["GET /api/definitions"])]
 #[case(&["definitions", "export", "-p", "v"], &["GET /api/definitions/v"])]
 #[case(&["list_consumers"], &["GET /api/consumers/%2F"])]

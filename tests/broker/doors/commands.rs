@@ -192,6 +192,12 @@ async fn certificates_that_end_soon_are_told_before() {
             .check(&format!("{ask} {soon}"), 65, "Certificates expiring")
             .await;
     }
+    // Which listeners, which file, when.
+    let pem = format!(
+        "at port {amqps}: {} ends on 20",
+        bench.authority.file("cert.pem").display()
+    );
+    bench.check(&ask, 65, &pem).await;
     bench
         .check(&format!("{ask} --unit hours"), 65, "Supported units")
         .await;

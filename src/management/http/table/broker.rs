@@ -35,6 +35,27 @@ pub(super) const ROUTES: &[Route] = &[
         "What the memory of a node is for, in RabbitMQ's categories",
     ),
     route(
+        Method::Get,
+        "/api/environment",
+        Endpoint::Environment,
+        Access::Administrator,
+        "The settings that the broker runs with, without passwords (not in RabbitMQ)",
+    ),
+    route(
+        Method::Get,
+        "/api/log-level",
+        Endpoint::LogLevel,
+        Access::Monitoring,
+        "What is logged: a level, or levels by module (not in RabbitMQ)",
+    ),
+    route(
+        Method::Put,
+        "/api/log-level",
+        Endpoint::PutLogLevel,
+        Access::Administrator,
+        "Logs this `level` until the broker ends or its settings change it (not in RabbitMQ)",
+    ),
+    route(
         Method::Post,
         "/api/rebalance/queues",
         Endpoint::Rebalance,
