@@ -10,9 +10,9 @@ use crate::cli::exit::Failure;
 use crate::cli::output::{self, Output};
 use crate::server::random;
 
-/// Hashes a password, for 'password_hash' in definitions; asks no broker
+/// Hashes a password for definitions; asks no broker
 ///
-/// With --format json 'hashing_algorithm' is there, too: it belongs beside the hash unless that is sha256.
+/// With --format json the name of the algorithm is there, too: it belongs beside the hash unless that is sha256.
 #[derive(Args)]
 pub(super) struct HashPassword {
     /// The password [default: read from standard input]

@@ -21,8 +21,8 @@ pub(super) struct Environment {}
 /// Shows or sets what the broker logs, until it ends or its settings change that
 #[derive(Args)]
 pub(super) struct SetLogLevel {
-    /// off, error, warn, info, debug or trace; by module: warn,coroner::server=debug. RabbitMQ's warning,
-    /// critical and none are understood
+    /// One of off, error, warn, info, debug and trace, or levels by module with commas between; the words of
+    /// RabbitMQ (warning, critical, none) are understood
     level: String,
 }
 

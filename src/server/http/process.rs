@@ -16,12 +16,14 @@ const EMBEDDED: &str = "the log belongs to the program that embeds this broker";
 
 /// `GET /api/environment`: the settings of now, those that a SIGHUP changed included.
 #[cfg(feature = "cli")]
+#[allow(clippy::unnecessary_wraps, reason = "without the feature it fails")]
 pub(super) fn environment(call: &Call<'_>) -> Result<Reply, Failure> {
     let settings = crate::config::shown(&call.shared.live.read());
     Ok(Reply::Json(json!({ "settings": settings })))
 }
 
-/// `GET /api/environment` without what reads and writes settings by name.
+/// `GET /api/environment` without what reads and writes settings by name: those of the program that embeds the
+/// broker are in its code.
 #[cfg(not(feature = "cli"))]
 pub(super) fn environment(_: &Call<'_>) -> Result<Reply, Failure> {
     Err(Failure::bad_request(
