@@ -134,21 +134,17 @@ impl Session {
         let message = codec::read_message(&payload)?.id;
         let stale = is_closing || link.detaching || self.ending;
         if !settled && !stale {
-            let mut held = self.held.values();
-            if held.any(|held| held.handle == own && held.tag == tag) {
-                return Err("a delivery-tag is used twice".to_owned());
-            }
-            let held = HeldDelivery {
-                handle: own,
-                message,
-                queue,
-                tag,
-                decided: false,
-                accepted: false,
-            };
-            if self.held.insert(id, held).is_some() {
-                return Err("[AMQP 2.6.12] a delivery-id is used twice".to_owned());
-            }
+            self.hold(
+                id,
+                HeldDelivery {
+                    handle: own,
+                    message,
+                    queue,
+                    tag,
+                    decided: false,
+                    accepted: false,
+                },
+            )?;
         }
         Ok(Some(Event::Delivery {
             handle: own,
@@ -157,6 +153,17 @@ impl Session {
             stale,
             payload,
         }))
+    }
+
+    fn hold(&mut self, id: u32, delivery: HeldDelivery) -> Result<(), String> {
+        let same = |held: &HeldDelivery| held.handle == delivery.handle && held.tag == delivery.tag;
+        if self.held.values().any(same) {
+            return Err("a delivery-tag is used twice".to_owned());
+        }
+        match self.held.insert(id, delivery) {
+            None => Ok(()),
+            Some(_) => Err("[AMQP 2.6.12] a delivery-id is used twice".to_owned()),
+        }
     }
 
     /// The broker told what became of publishes.
