@@ -12,6 +12,7 @@ _RABBITMQ_GO = {
     "anonymous-terminus": "refuses a message without an address itself",
     "attach-refused": "writes all addresses itself, and cannot ask for an exclusive consumer",
 }
+_RABBITMQ_GO["evidence"] = "sets no properties of links: sees condition and description, not who"
 _RABBITMQ_PYTHON = {
     "declare": _RABBITMQ_GO["declare"],
     "sections": "writes no footer, and `to` only where it publishes to any address",
@@ -22,6 +23,7 @@ _RABBITMQ_PYTHON = {
     "presettled": _RABBITMQ_GO["presettled"],
     "anonymous-terminus": _RABBITMQ_GO["anonymous-terminus"],
     "attach-refused": _RABBITMQ_GO["attach-refused"],
+    "evidence": "says why by annotations, for it rejects without an error; " + _RABBITMQ_GO["evidence"],
 }
 _RABBITMQ_JAVA = {
     "declare": "hides the codes of answers that are no errors, and cannot list bindings",
@@ -31,6 +33,7 @@ _RABBITMQ_JAVA = {
     "refusals": "shows only the description of the error of `rejected`",
     "presettled": _RABBITMQ_GO["presettled"],
     "attach-refused": _RABBITMQ_GO["attach-refused"],
+    "evidence": _RABBITMQ_PYTHON["evidence"],
 }
 _QPID_JMS = {
     "sections": "has no content-encoding, and no footer",
@@ -40,6 +43,7 @@ _QPID_JMS = {
     "refusals": "does not show the info of an error",
     "anonymous-terminus": "sends no message without `to`",
     "attach-refused": "has no exclusive consumers of queues",
+    "evidence": "cannot say why it rejects; who it was is read by ProtonJ2",
 }
 _AMQPNETLITE = {
     "bodies": "writes and reads one sequence section",
@@ -49,6 +53,7 @@ _PROTON_CPP = {
     "outcomes": "has no fields for modified and rejected",
     "refusals": "does not show the error of an outcome",
     "delivery-limit": "cannot say that a delivery failed: a lost connection does",
+    "evidence": "rejects without an error: a dead letter tells who, not why",
 }
 
 PARTIAL = {

@@ -261,11 +261,7 @@ pub async fn restart(s: &mut Scene) -> Result<()> {
     kept.header = Some(durable());
     s.publish(&classic, vec![kept, text("lost")]).await?;
     s.publish(&quorum, vec![text("quorum")]).await?;
-    println!("restart");
-    let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer)?;
-    equal("answer", answer.trim(), "restarted")?;
-    s.again().await?;
+    s.restart().await?;
     for name in [&classic, &quorum, &dead] {
         equal(name, s.count(name)?, 1)?;
     }

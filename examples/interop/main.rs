@@ -13,9 +13,9 @@
 mod common;
 mod connections;
 mod deaths;
+mod evidence;
 mod links;
 mod messages;
-mod page;
 mod scene;
 
 use std::process::ExitCode;
@@ -55,8 +55,8 @@ const SCENARIOS: [&str; 30] = [
     "maxlen",
     "delivery-limit",
     "cycle",
+    "evidence",
     "restart",
-    "page",
 ];
 
 #[tokio::main]
@@ -132,7 +132,7 @@ async fn scenario(s: &mut Scene, name: &str) -> Result<()> {
         "delivery-limit" => deaths::delivery_limit(s).await,
         "cycle" => deaths::cycle(s).await,
         "restart" => deaths::restart(s).await,
-        "page" => page::page(s).await,
+        "evidence" => evidence::evidence(s).await,
         _ => Err("no such scenario".into()),
     }
 }

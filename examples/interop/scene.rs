@@ -115,6 +115,15 @@ impl Scene {
         Ok(())
     }
 
+    /// Has the broker killed and started again, and connects anew.
+    pub async fn restart(&mut self) -> Result<()> {
+        println!("restart");
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer)?;
+        equal("answer", answer.trim(), "restarted")?;
+        self.again().await
+    }
+
     pub async fn close(mut self) {
         for queue in std::mem::take(&mut self.queues) {
             let path = format!("/queues/{queue}");
@@ -190,9 +199,22 @@ impl Scene {
     }
 
     pub async fn attach(&mut self, source: Source, mode: CreditMode) -> Result<Receiver> {
+        self.attach_with(source, mode, &[]).await
+    }
+
+    /// The same, with further properties of the link.
+    pub async fn attach_with(
+        &mut self,
+        source: Source,
+        mode: CreditMode,
+        more: &[(&str, Value)],
+    ) -> Result<Receiver> {
         let mut properties = Fields::new();
         let encoding = Value::Symbol(Symbol::from("list"));
         properties.insert(Symbol::from("x-opt-deaths-encoding"), encoding);
+        for (key, value) in more {
+            properties.insert(Symbol::from(*key), value.clone());
+        }
         let attaching = Receiver::builder()
             .name(self.link_name())
             .source(source)

@@ -14,7 +14,7 @@ namespace Interop
             Setting setting = Setting.Read(arguments[0]);
             var scenarios = new[]
             {
-                Connections.Scenarios, Messages.Scenarios, Links.Scenarios, Deaths.Scenarios, Page.Scenarios,
+                Connections.Scenarios, Messages.Scenarios, Links.Scenarios, Deaths.Scenarios, Evidence.Scenarios,
             }.SelectMany(part => part).ToDictionary(one => one.Key, one => one.Value);
             int status = 0;
             foreach (string name in arguments.Length > 1 ? arguments.Skip(1) : scenarios.Keys)

@@ -96,7 +96,7 @@ namespace Interop
             Check.Equal("reply-to-group-id", received.ReplyToGroupId, sent.ReplyToGroupId);
         }
 
-        static Map Simple()
+        public static Map Simple()
         {
             return new Map
             {

@@ -34,8 +34,17 @@ namespace Interop
         /// <summary>Connects, anew after a restart.</summary>
         public void Again()
         {
+            AgainAs(null);
+        }
+
+        /// <summary>The same, with a container of this name; the client's own choice if it is null.</summary>
+        public void AgainAs(string container)
+        {
             connections.Clear();
-            Connection = Connect();
+            Connection = Connect(factory =>
+            {
+                factory.AMQP.ContainerId = container ?? factory.AMQP.ContainerId;
+            });
             Session = new Session(Connection);
             Management = new Management(Connection);
         }
@@ -117,12 +126,6 @@ namespace Interop
         public ulong Count(string queue)
         {
             return (ulong)((Map)Management.Ask("GET", "/queues/" + queue, null, 200))["message_count"];
-        }
-
-        /// <summary>Deletes a queue with the scenario that another part of it declares.</summary>
-        public void Forget(string queue)
-        {
-            queues.Add(queue);
         }
 
         public SenderLink Sender(string address, Attach attach = null, Session session = null)

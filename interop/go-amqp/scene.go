@@ -19,6 +19,7 @@ type scene struct {
 	management  *management
 	queues      []string
 	connections []*amqp.Conn
+	container   string // of the connections to come; the client's own choice if it is empty
 }
 
 func open(with test.Setting, name string) *scene {
@@ -29,7 +30,7 @@ func open(with test.Setting, name string) *scene {
 
 // Again connects, anew after a restart.
 func (s *scene) Again() {
-	s.session = s.begin(s.connect(amqp.ConnOptions{}))
+	s.session = s.begin(s.connect(amqp.ConnOptions{ContainerID: s.container}))
 	s.management = openManagement(s.session)
 }
 

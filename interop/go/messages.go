@@ -53,8 +53,9 @@ func (r rounds[S]) sections(s S) {
 	Equal("footer", received.Footer, sent.Footer)
 }
 
-func (r rounds[S]) types(s S) {
-	simple := map[string]any{
+// Values are one of every simple type that go-amqp has.
+func Values() map[string]any {
+	return map[string]any{
 		"boolean": true, "ubyte": uint8(255), "ushort": uint16(65535), "uint": uint32(math.MaxUint32),
 		"ulong": uint64(math.MaxUint64), "byte": int8(-128), "short": int16(-32768),
 		"int": int32(math.MinInt32), "long": int64(math.MinInt64), "float": float32(1.5),
@@ -62,6 +63,10 @@ func (r rounds[S]) types(s S) {
 		"uuid": amqp.UUID{1, 2, 3}, "binary": []byte{0, 255}, "string": "gr\u00fc\u00dfe",
 		"symbol": amqp.Symbol("sym"),
 	}
+}
+
+func (r rounds[S]) types(s S) {
+	simple := Values()
 	body := map[string]any{"null": nil, "list": []any{int64(1), "two", []any{int64(3)}},
 		"map": map[string]any{"a": int64(1)}, "array": []int32{1, 2}, "symbols": []amqp.Symbol{"a", "b"}}
 	for name, value := range simple {

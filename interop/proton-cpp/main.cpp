@@ -30,7 +30,7 @@ int main(int count, char** arguments) {
     Setting setting = read(arguments[1]);
     Scenarios all;
     for (auto list : {connection_scenarios(), message_scenarios(), link_scenarios(), death_scenarios(),
-                      page_scenarios()}) {
+                      evidence_scenarios()}) {
         all.insert(all.end(), list.begin(), list.end());
     }
     std::vector<std::string> wanted(arguments + 2, arguments + count);

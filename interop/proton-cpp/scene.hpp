@@ -59,7 +59,7 @@ Scenarios connection_scenarios();
 Scenarios message_scenarios();
 Scenarios link_scenarios();
 Scenarios death_scenarios();
-Scenarios page_scenarios();
+Scenarios evidence_scenarios();
 
 template <class T> std::string show(const T& value) {
     std::ostringstream out;

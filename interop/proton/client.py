@@ -9,14 +9,14 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 
 import connections  # noqa: E402
 import deaths  # noqa: E402
+import evidence  # noqa: E402
 import links  # noqa: E402
 import messages  # noqa: E402
-import page  # noqa: E402
 from base import Scene  # noqa: E402
 from shared import run  # noqa: E402
 
 SCENARIOS = {**connections.SCENARIOS, **messages.SCENARIOS, **links.SCENARIOS, **deaths.SCENARIOS,
-             **page.SCENARIOS}
+             **evidence.SCENARIOS}
 
 if __name__ == "__main__":
     sys.exit(run(SCENARIOS, Scene))

@@ -1,12 +1,11 @@
 """Dead letters with their history, and what survives a restart."""
-import sys
 import time
 
 import proton
 from proton import Delivery, Message
 
 from base import settle
-from shared import check_deaths, equal, until
+from shared import check_deaths, equal, restart as ask_for_restart, until
 
 
 def letter(**fields):
@@ -100,9 +99,7 @@ def restart(scene):
     # What is confirmed now makes all before it safe, the rejection too.
     scene.publish(classic, Message(id="kept", durable=True), Message(id="lost", durable=False))
     scene.publish(quorum, Message(id="quorum", durable=False))
-    print("restart", flush=True)
-    equal(sys.stdin.readline().strip(), "restarted", "the answer to restart")
-    scene.again()
+    ask_for_restart(scene)
     equal((scene.count(classic), scene.count(quorum), scene.count(dead)), (1, 1, 1), "messages")
     equal(scene.receiver(classic).receive().id, "kept", "in the classic queue")
     equal(scene.receiver(quorum).receive().id, "quorum", "in the quorum queue")

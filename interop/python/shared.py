@@ -85,6 +85,24 @@ def check_deaths(proton, message, *entries, first=None):
             typed(annotations[name], str, value, name)
 
 
+def check_by(proton, by, expected):
+    """who caused a death: keys and `how` are symbols; of the address nobody knows the port before"""
+    for key, value in by.items():
+        equal(type(key), proton.symbol, "type of the key " + key)
+        equal(type(value), proton.symbol if key == "how" else str, "type of " + key)
+    found = {str(key): value for key, value in by.items()}
+    address = found.pop("address")
+    equal(address.rsplit(":", 1)[0], "127.0.0.1", "host of the consumer")
+    equal({**found, "link": expected.get("link", found["link"])}, {"link": found["link"], **expected}, "by")
+
+
+def restart(scene):
+    """has the broker killed and started again, and connects anew"""
+    print("restart", flush=True)
+    equal(sys.stdin.readline().strip(), "restarted", "the answer to restart")
+    scene.again()
+
+
 def run(scenarios, open_scene, errors=Exception):
     """calls each scenario that was asked for (a text: why it is skipped); the process's status"""
     with open(sys.argv[1]) as text:

@@ -1,12 +1,11 @@
 """Dead letters with their history, and what survives a restart."""
-import sys
 import time
 from datetime import timedelta
 
 from rabbitmq_amqp_python_client.qpid import proton
 
 from base import VERSION, data
-from shared import check_deaths, equal, until
+from shared import check_deaths, equal, restart as ask_for_restart, until
 
 
 def letter(**fields):
@@ -85,9 +84,7 @@ def restart(scene):
     # What is confirmed now makes all before it safe, the rejection too.
     scene.publish(classic, data("kept", durable=True), data("lost", durable=False))
     scene.publish(quorum, data("quorum", durable=False))
-    print("restart", flush=True)
-    equal(sys.stdin.readline().strip(), "restarted", "the answer to restart")
-    scene.again()
+    ask_for_restart(scene)
     equal((scene.count(classic), scene.count(quorum), scene.count(dead)), (1, 1, 1), "messages")
     equal(bytes(scene.take(classic)[0].body), b"kept", "in the classic queue")
     equal(bytes(scene.take(quorum)[0].body), b"quorum", "in the quorum queue")

@@ -4,8 +4,8 @@
 import { run } from './base.js';
 import connections from './connections.js';
 import deaths from './deaths.js';
+import evidence from './evidence.js';
 import links from './links.js';
 import messages from './messages.js';
-import page from './page.js';
 
-process.exit(await run({ ...connections, ...messages, ...links, ...deaths, ...page }));
+process.exit(await run({ ...connections, ...messages, ...links, ...deaths, ...evidence }));

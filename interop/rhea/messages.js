@@ -6,7 +6,7 @@ const { types } = rhea;
 const uuid = Buffer.from('00112233445566778899aabbccddeeff', 'hex');
 
 // As it is written, and as rhea gives it back: it has no type of its own for most of them.
-const SIMPLE = {
+export const SIMPLE = {
   boolean: [types.wrap_boolean(true), true],
   ubyte: [types.wrap_ubyte(255), 255],
   ushort: [types.wrap_ushort(65_535), 65_535],
@@ -25,14 +25,14 @@ const SIMPLE = {
   string: [types.wrap_string('grüße'), 'grüße'],
   symbol: [types.wrap_symbol('sym'), 'sym'],
 };
-const COMPOUND = {
+export const COMPOUND = {
   list: [types.wrap_list([1, 'two', [3]]), [1, 'two', [3]]],
   map: [types.wrap_map({ a: 1, b: null }), { a: 1, b: null }],
   array: [types.wrap_array([1, 2], 0x71), [1, 2]],
 };
 
-const written = (cases) => Object.fromEntries(Object.entries(cases).map(([name, [sent]]) => [name, sent]));
-const read = (cases) => Object.fromEntries(Object.entries(cases).map(([name, [, got]]) => [name, got]));
+export const written = (cases) => Object.fromEntries(Object.entries(cases).map(([name, [sent]]) => [name, sent]));
+export const read = (cases) => Object.fromEntries(Object.entries(cases).map(([name, [, got]]) => [name, got]));
 
 async function through(scene, message, suffix = '') {
   const queue = await scene.queue(suffix);

@@ -23,12 +23,11 @@ public final class Runner {
     /** Ends the process: with status 0 if no scenario failed. */
     @SafeVarargs
     public static <S extends AutoCloseable> void main(String[] arguments, Opener<S> opener,
-            Scenario<S> page, Map<String, Scenario<S>>... parts) throws Exception {
+            Map<String, Scenario<S>>... parts) throws Exception {
         var scenarios = new LinkedHashMap<String, Scenario<S>>();
         for (var part : parts) {
             scenarios.putAll(part);
         }
-        scenarios.put("page", page);
         var setting = Setting.read(arguments[0]);
         Collection<String> named = Arrays.asList(arguments).subList(1, arguments.length);
         int status = 0;

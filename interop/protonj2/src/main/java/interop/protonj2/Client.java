@@ -10,8 +10,8 @@ import interop.Runner;
  */
 public final class Client {
     public static void main(String[] arguments) throws Exception {
-        Runner.main(arguments, Scene::new, Page::run, Connections.SCENARIOS, Messages.SCENARIOS,
-                Links.SCENARIOS, Deaths.SCENARIOS);
+        Runner.main(arguments, Scene::new, Connections.SCENARIOS, Messages.SCENARIOS,
+                Links.SCENARIOS, Deaths.SCENARIOS, Evidence.SCENARIOS);
     }
 
     private Client() {}

@@ -77,7 +77,7 @@ final class Messages {
         equal("body", received.body(), "body");
     }
 
-    private static Map<String, Object> simple() {
+    static Map<String, Object> simple() {
         var simple = new LinkedHashMap<String, Object>();
         simple.put("boolean", true);
         simple.put("ubyte", UnsignedByte.valueOf((byte) 255));
@@ -128,7 +128,7 @@ final class Messages {
     }
 
     /** What ProtonJ2 1.1.0 gives for a value it wrote: timestamps come as Long. */
-    private static Object asRead(Object value) {
+    static Object asRead(Object value) {
         return value instanceof Date date ? (Object) date.getTime() : value;
     }
 

@@ -13,6 +13,7 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.apache.qpid.protonj2.client.Client;
+import org.apache.qpid.protonj2.client.ClientOptions;
 import org.apache.qpid.protonj2.client.Connection;
 import org.apache.qpid.protonj2.client.ConnectionOptions;
 import org.apache.qpid.protonj2.client.Delivery;
@@ -36,7 +37,7 @@ final class Scene implements AutoCloseable {
     final String prefix;
     Connection connection;
     Management management;
-    private final Client client = Client.create();
+    final Client client = Client.create(new ClientOptions().id("interop-protonj2"));
     private final List<String> queues = new ArrayList<>();
 
     Scene(Setting setting, String name) throws Exception {

@@ -43,6 +43,7 @@ final class Scene implements AutoCloseable {
     final Connection connection;
     final Session session;
     Management management;
+    org.apache.qpid.protonj2.client.Connection managed;
     private final Client managing = Client.create();
     private final List<String> queues = new ArrayList<>();
     private final List<Connection> connections = new ArrayList<>();
@@ -58,8 +59,8 @@ final class Scene implements AutoCloseable {
     /** Opens it, anew after a restart. */
     void openManagement() throws Exception {
         var options = new ConnectionOptions().user(setting.user()).password(setting.password());
-        var opened = managing.connect(setting.host(), setting.amqp(), options);
-        management = new Management(opened);
+        managed = managing.connect(setting.host(), setting.amqp(), options);
+        management = new Management(managed);
     }
 
     @Override

@@ -13,8 +13,8 @@ public final class Client {
     static final String VERSION = "RabbitMQ AMQP 1.0 Java Client 1.5.0";
 
     public static void main(String[] arguments) throws Exception {
-        Runner.main(arguments, Scene::new, Page::run, Connections.SCENARIOS, Messages.SCENARIOS,
-                Links.SCENARIOS, Deaths.SCENARIOS);
+        Runner.main(arguments, Scene::new, Connections.SCENARIOS, Messages.SCENARIOS,
+                Links.SCENARIOS, Deaths.SCENARIOS, Evidence.SCENARIOS);
     }
 
     private Client() {}

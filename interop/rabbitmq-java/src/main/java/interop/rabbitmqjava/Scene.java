@@ -52,6 +52,8 @@ final class Scene implements AutoCloseable {
     boolean recovered() {
         try {
             management.queue(prefix + "-recovered").exclusive(true).declare();
+            // Management may work again while the connection is not yet done with the rest.
+            publisher(prefix + "-recovered").close();
             return true;
         } catch (AmqpException notYet) {
             return false;
