@@ -107,6 +107,11 @@ impl fmt::Debug for Evidence {
     }
 }
 
+/// The condition with which Azure's clients reject, whatever is wrong.
+const DEAD_LETTER: &str = "com.microsoft:dead-letter";
+/// Where they say what is wrong: in the info.
+const DEAD_LETTER_REASON: &str = "DeadLetterReason";
+const DEAD_LETTER_DESCRIPTION: &str = "DeadLetterErrorDescription";
 /// In what a description ends that was cut: an ellipsis.
 const CUT: &str = "\u{2026}";
 /// What clients that cannot give an error put into the annotations of `modified`.
@@ -197,6 +202,31 @@ impl Evidence {
             info: info.and_then(cut_info),
             ..self.clone()
         }
+    }
+
+    /// Condition and description as lists show them: as they were sent, but of `com.microsoft:dead-letter`
+    /// what stands in its info as `DeadLetterReason` and `DeadLetterErrorDescription`.
+    pub fn shown(&self) -> (Option<Name>, Option<Name>) {
+        let mut shown = (self.condition.clone(), self.description.clone());
+        if self.condition.as_deref() != Some(DEAD_LETTER) {
+            return shown;
+        }
+        let pairs = self
+            .info
+            .as_ref()
+            .and_then(|map| Reader::new(map).map().ok());
+        for pair in pairs.into_iter().flatten().flatten() {
+            let [key, value] = [pair.key, pair.value].map(|it| decode_value(it).ok());
+            let (Some((key, _)), Some((value, _))) = (key, value) else {
+                continue;
+            };
+            match (key.as_str(), value.as_str()) {
+                (Some(DEAD_LETTER_REASON), Some(text)) => shown.0 = Some(Name::from(text)),
+                (Some(DEAD_LETTER_DESCRIPTION), Some(text)) => shown.1 = Some(Name::from(text)),
+                _ => {}
+            }
+        }
+        shown
     }
 
     /// Bytes of all that it says.

@@ -152,6 +152,12 @@ impl Folded {
         self.queues.remove(place);
     }
 
+    /// Takes all queues out: what is in these entries closes no loop any more. Their totals stay.
+    pub(super) fn forget_all(&mut self) {
+        self.queues.clear();
+        self.first_died_again();
+    }
+
     /// The first death's entry died again: it is newer than all of these.
     pub(super) const fn first_died_again(&mut self) {
         self.newer_than_first = 0;

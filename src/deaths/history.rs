@@ -31,6 +31,9 @@ pub struct History {
     entries_bytes: usize,
     /// What the entries were that are not kept.
     folded: Option<Arc<Folded>>,
+    /// So many of the newest entries are younger than the latest redrive; none: there was none. What is
+    /// older is told, and closes no loop.
+    fence: Option<usize>,
     /// Bytes that it was read from: then its names are its own.
     read_bytes: usize,
     /// Where its memory is counted.
@@ -46,6 +49,7 @@ impl fmt::Debug for History {
             last_exchange,
             entries_bytes: _,
             folded,
+            fence,
             read_bytes: _,
             account: _,
         } = self;
@@ -54,6 +58,7 @@ impl fmt::Debug for History {
             .field("first", first)
             .field("last_exchange", last_exchange)
             .field("folded", folded)
+            .field("fence", fence)
             .finish()
     }
 }
@@ -82,6 +87,7 @@ impl PartialEq for History {
             && self.first == other.first
             && self.last_exchange == other.last_exchange
             && self.folded == other.folded
+            && self.fence == other.fence
     }
 }
 
@@ -158,12 +164,19 @@ impl History {
         {
             Arc::make_mut(folded).forget(&death.queue);
         }
+        // An entry that goes to the front across the fence is on this side of it from then on.
+        let fence = previous.and_then(|history| history.fence);
+        let fence = fence.map(|fence| match place {
+            Some(place) if place < fence => fence,
+            _ => fence + 1,
+        });
         Self {
             entries,
             first,
             last_exchange: death.exchange.clone(),
             entries_bytes,
             folded,
+            fence,
             read_bytes: 0,
             account: Account::default(),
         }
@@ -191,8 +204,15 @@ impl History {
         }
         let mut newer = self.entries.iter().take(place);
         let is_known = newer.any(|newer| *newer.queue == *entry.queue);
+        // Of what is behind the fence the totals stay, and no name: it closes no loop.
+        let is_behind_fence = self.fence.is_some_and(|fence| place >= fence);
+        if let Some(fence) = &mut self.fence
+            && !is_behind_fence
+        {
+            *fence -= 1;
+        }
         let folded = self.folded.get_or_insert_with(|| Folded::empty().into());
-        Arc::make_mut(folded).fold(&entry, is_known, is_newer_than_first)
+        Arc::make_mut(folded).fold(&entry, is_known || is_behind_fence, is_newer_than_first)
     }
 
     /// Bytes of all that it says but evidence and keys, about.
@@ -216,7 +236,7 @@ impl History {
         entries: Vec<Entry>,
         first: usize,
         last_exchange: Name,
-        folded: Option<Folded>,
+        (folded, fence): (Option<Folded>, Option<usize>),
         read_bytes: usize,
     ) -> Option<Self> {
         let is_oldest = entries.len().checked_sub(1) == Some(first);
@@ -225,12 +245,14 @@ impl History {
             (is_oldest && newer <= folded.queues.len())
                 || (newer == 0 && !folded.rejected_since_first)
         });
+        let fits = fits && fence.is_none_or(|fence| fence <= entries.len());
         (first < entries.len() && fits).then(|| Self {
             entries_bytes: entries.iter().map(Entry::size_bytes).sum(),
             entries: entries.into_iter().map(Arc::new).collect(),
             first,
             last_exchange,
             folded: folded.map(Arc::new),
+            fence,
             read_bytes,
             account: Account::default(),
         })
@@ -239,6 +261,35 @@ impl History {
     /// What the entries were for which there is no room; nothing as a rule.
     pub fn folded(&self) -> Option<&Folded> {
         self.folded.as_deref()
+    }
+
+    /// The history of a message that is brought back after these deaths: they stay told and counted, but
+    /// the cycle rule looks no further back than to here. What it expired in on its way to where it was
+    /// brought back from would else drop it as a loop. [evidence part 3]
+    #[must_use]
+    #[cfg_attr(
+        not(any(test, feature = "internals")),
+        expect(
+            dead_code,
+            reason = "what brings messages back is not there yet; the journal knows it"
+        )
+    )]
+    pub fn redriven(&self) -> Self {
+        let mut folded = self.folded.clone();
+        if let Some(folded) = &mut folded {
+            Arc::make_mut(folded).forget_all();
+        }
+        Self {
+            folded,
+            fence: Some(0),
+            account: Account::default(),
+            ..self.clone()
+        }
+    }
+
+    /// How many of the newest entries are younger than the latest redrive; nothing if there was none.
+    pub(super) const fn fence(&self) -> Option<usize> {
+        self.fence
     }
 
     /// Memory that it takes at most, in bytes; it shares much of that with the history before it.
@@ -310,17 +361,20 @@ impl History {
         path
     }
 
-    /// The queues from the latest death back to the oldest, those of folded entries at their place.
+    /// The queues from the latest death back to the oldest, those of folded entries at their place, or
+    /// back to the latest redrive.
     fn back(&self) -> impl Iterator<Item = Passed<'_>> {
         let folded = self.folded();
         let is_first_oldest = folded.is_some() && self.first + 1 == self.entries.len();
         let newer = self.entries.len() - usize::from(is_first_oldest);
         let (newer, first) = self.entries.split_at_checked(newer).unwrap_or_default();
+        let seen = self.fence.unwrap_or(usize::MAX);
+        let first = if self.first < seen { first } else { &[] };
         let since_first = folded.is_some_and(|folded| folded.rejected_since_first);
         let (newer_folded, older_folded) = folded.map(Folded::around_first).unzip();
         let kept = |entry| Passed::entry(entry, false);
         let oldest = move |entry| Passed::entry(entry, since_first);
-        (newer.iter().map(kept))
+        (newer.iter().take(seen).map(kept))
             .chain(newer_folded.into_iter().flatten().map(Passed::folded))
             .chain(first.iter().map(oldest))
             .chain(older_folded.into_iter().flatten().map(Passed::folded))

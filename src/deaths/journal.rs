@@ -3,15 +3,16 @@
 //! ```text
 //! version: u8 = 1, then encoded AMQP values one behind the other:
 //! first: ulong, last exchange: string,
-//! number of key lists: ulong, key lists, number of entries: ulong, entries,
-//! number of parts: ulong, parts
+//! number of key lists: ulong, key lists, number of rules: ulong, rules: string,
+//! number of entries: ulong, entries, number of parts: ulong, parts
 //! key list  number of keys: ulong, keys: string
 //! entry     queue: string, reason: symbol, count: ulong, first-time, last-time: timestamp,
 //!           exchange: string, the place of its key list: ulong, ttl: uint or null, evidence
 //! evidence  false; or true, condition, description: string or null, info: binary or null,
 //!           container, link, user: string or null, how: symbol or null,
-//!           address, rule: string or null
-//! part      kind: ulong, content: binary; kind 1 is the folded part
+//!           address: string or null, the place of its rule: ulong or null
+//! part      kind: ulong, content: binary; kind 1 is the folded part, kind 2 the fence
+//! fence     number of newest entries that are younger than the latest redrive: ulong
 //! folded    entries: ulong, latest death: timestamp, number of reasons: ulong, reasons,
 //!           number of queues newer than the first death's entry: ulong,
 //!           a rejected newer than it was folded: boolean, number of queues: ulong, queues
@@ -19,10 +20,10 @@
 //! queue     name: string, a rejected was folded since its latest death: boolean; oldest first
 //! ```
 //!
-//! Parts 2 (fence of the latest redrive) and 3 (redrives) are kept for what comes.
+//! Part 3 (redrives) is kept for what comes.
 //!
 //! The last failure of a message that waits is stored apart: its time (timestamp), then its evidence as
-//! above, without the boolean in front.
+//! above, without the boolean in front and without a rule.
 
 use std::sync::Arc;
 
@@ -41,6 +42,8 @@ use crate::wire::{
 const VERSION: u8 = 1;
 /// The part of what is folded.
 const FOLDED: u64 = 1;
+/// The part of the fence of the latest redrive.
+const FENCE: u64 = 2;
 
 /// A stored history that cannot be read: damage, or a newer version.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -70,15 +73,25 @@ impl History {
         if let [entry] = self.entries() {
             write_ulong(out, 1);
             encode_keys(&entry.routing_keys, out);
+            let rule = rule_of(entry);
+            write_ulong(out, u64::from(rule.is_some()));
+            if let Some(rule) = rule {
+                write_string(out, rule);
+            }
             write_ulong(out, 1);
-            encode_entry(entry, 0, out);
+            encode_entry(entry, 0, rule.map(|_| 0), out);
         } else {
             self.encode_entries(out);
         }
-        write_ulong(out, u64::from(self.folded().is_some()));
+        let parts = [self.folded().is_some(), self.fence().is_some()];
+        write_ulong(out, parts.map(u64::from).iter().sum());
         if let Some(folded) = self.folded() {
             write_ulong(out, FOLDED);
             write_binary_of(out, |out| encode_folded(folded, out));
+        }
+        if let Some(fence) = self.fence() {
+            write_ulong(out, FENCE);
+            write_binary_of(out, |out| write_ulong(out, fence as u64));
         }
     }
 
@@ -88,13 +101,31 @@ impl History {
         for keys in &lists {
             encode_keys(keys, out);
         }
+        let rules = self.rules();
+        write_ulong(out, rules.len() as u64);
+        for rule in &rules {
+            write_string(out, rule);
+        }
         write_ulong(out, self.entries().len() as u64);
         for entry in self.entries() {
             let mut all = lists.iter();
             let place = all.position(|keys| Arc::ptr_eq(keys, &entry.routing_keys));
             let place = place.unwrap_or_default() as u64;
-            encode_entry(entry, place, out);
+            let rule = rule_of(entry);
+            let rule = rule.and_then(|rule| rules.iter().position(|known| *known == rule));
+            encode_entry(entry, place, rule.map(|place| place as u64), out);
         }
+    }
+
+    /// The rules of all entries, those of several ones once: as a rule one or two.
+    fn rules(&self) -> SmallVec<[&Name; 4]> {
+        let mut rules: SmallVec<[&Name; 4]> = SmallVec::new();
+        for rule in self.entries().iter().filter_map(|entry| rule_of(entry)) {
+            if !rules.contains(&rule) {
+                rules.push(rule);
+            }
+        }
+        rules
     }
 
     /// The keys of all entries, those of several ones once.
@@ -123,7 +154,7 @@ impl LastFailure {
     /// Appends the stored form.
     pub fn encode(&self, out: &mut Vec<u8>) {
         write_timestamp(out, self.at.0);
-        encode_evidence(&self.evidence, out);
+        encode_evidence(&self.evidence, None, out);
     }
 
     /// Reads the stored form; all of `input` must belong to it.
@@ -131,7 +162,7 @@ impl LastFailure {
         let mut fields = Fields::bare(input);
         let failure = Self {
             at: time(&mut fields, "time of the last failure")?,
-            evidence: Arc::new(decode_evidence(&mut fields)?),
+            evidence: Arc::new(decode_evidence(&[], &mut fields)?),
         };
         if !fields.is_empty() {
             return Err(HistoryError::Field("length of the last failure"));
@@ -140,7 +171,12 @@ impl LastFailure {
     }
 }
 
-fn encode_entry(entry: &Entry, keys: u64, out: &mut Vec<u8>) {
+/// What sent the message on at the latest death of an entry.
+fn rule_of(entry: &Entry) -> Option<&Name> {
+    entry.evidence.as_ref()?.rule.as_ref()
+}
+
+fn encode_entry(entry: &Entry, keys: u64, rule: Option<u64>, out: &mut Vec<u8>) {
     write_string(out, &entry.queue);
     write_symbol(out, entry.reason.as_str());
     write_ulong(out, entry.count);
@@ -151,7 +187,7 @@ fn encode_entry(entry: &Entry, keys: u64, out: &mut Vec<u8>) {
     write_or_null(out, entry.ttl, write_uint);
     write_bool(out, entry.evidence.is_some());
     if let Some(evidence) = &entry.evidence {
-        encode_evidence(evidence, out);
+        encode_evidence(evidence, rule, out);
     }
 }
 
@@ -179,7 +215,7 @@ fn encode_folded(folded: &Folded, out: &mut Vec<u8>) {
     }
 }
 
-fn encode_evidence(evidence: &Evidence, out: &mut Vec<u8>) {
+fn encode_evidence(evidence: &Evidence, rule: Option<u64>, out: &mut Vec<u8>) {
     let Evidence {
         condition,
         description,
@@ -189,7 +225,7 @@ fn encode_evidence(evidence: &Evidence, out: &mut Vec<u8>) {
         user,
         how,
         address,
-        rule,
+        rule: _,
         account: _,
     } = evidence;
     let text = |out: &mut Vec<u8>, text: &Option<Name>| match text {
@@ -210,7 +246,7 @@ fn encode_evidence(evidence: &Evidence, out: &mut Vec<u8>) {
         None => write_null(out),
     }
     text(out, address);
-    text(out, rule);
+    write_or_null(out, rule, write_ulong);
 }
 
 fn decode_history(fields: &mut Fields<'_>, bytes: usize) -> Result<History, HistoryError> {
@@ -220,38 +256,45 @@ fn decode_history(fields: &mut Fields<'_>, bytes: usize) -> Result<History, Hist
     let lists = (0..lists)
         .map(|_| keys(fields))
         .collect::<Result<Vec<_>, _>>()?;
+    let rules = count(fields, "number of rules")?;
+    let rules = (0..rules)
+        .map(|_| name(fields, "rule"))
+        .collect::<Result<Vec<_>, _>>()?;
     let entries = count(fields, "number of entries")?;
     let entries = (0..entries)
-        .map(|_| decode_entry(&lists, fields))
+        .map(|_| decode_entry((&lists, &rules), fields))
         .collect::<Result<Vec<_>, _>>()?;
-    let folded = decode_parts(fields)?;
+    let parts = decode_parts(fields)?;
     if !fields.is_empty() {
         return Err(HistoryError::Field("length"));
     }
-    History::from_parts(entries, first, last_exchange, folded, bytes)
+    History::from_parts(entries, first, last_exchange, parts, bytes)
         .ok_or(HistoryError::Field("first death"))
 }
 
 /// Reads the parts. One that is not known is not skipped: what a newer version wrote
 /// there may say where the message must not go.
-fn decode_parts(fields: &mut Fields<'_>) -> Result<Option<Folded>, HistoryError> {
-    let mut folded = None;
+fn decode_parts(fields: &mut Fields<'_>) -> Result<(Option<Folded>, Option<usize>), HistoryError> {
+    let (mut folded, mut fence) = (None, None);
     for _ in 0..count(fields, "number of parts")? {
         let kind = number(fields, "part")?;
-        if kind != FOLDED {
+        if !matches!(kind, FOLDED | FENCE) {
             return Err(HistoryError::Part(kind));
         }
         let content = fields.binary()?.ok_or(HistoryError::Field("part"))?;
         let mut content = Fields::bare(content);
-        if folded.is_some() {
+        let is_second = match kind {
+            FOLDED => folded.replace(decode_folded(&mut content)?).is_some(),
+            _ => fence.replace(count(&mut content, "fence")?).is_some(),
+        };
+        if is_second {
             return Err(HistoryError::Field("part"));
         }
-        folded = Some(decode_folded(&mut content)?);
         if !content.is_empty() {
-            return Err(HistoryError::Field("length of the folded part"));
+            return Err(HistoryError::Field("length of a part"));
         }
     }
-    Ok(folded)
+    Ok((folded, fence))
 }
 
 fn decode_folded(fields: &mut Fields<'_>) -> Result<Folded, HistoryError> {
@@ -281,7 +324,10 @@ fn decode_folded(fields: &mut Fields<'_>) -> Result<Folded, HistoryError> {
     Ok(folded)
 }
 
-fn decode_entry(lists: &[Arc<[Name]>], fields: &mut Fields<'_>) -> Result<Entry, HistoryError> {
+fn decode_entry(
+    (lists, rules): (&[Arc<[Name]>], &[Name]),
+    fields: &mut Fields<'_>,
+) -> Result<Entry, HistoryError> {
     Ok(Entry {
         queue: name(fields, "queue")?,
         reason: reason(fields)?,
@@ -295,7 +341,7 @@ fn decode_entry(lists: &[Arc<[Name]>], fields: &mut Fields<'_>) -> Result<Entry,
         },
         ttl: fields.uint()?,
         evidence: if flag(fields, "evidence")? {
-            Some(Arc::new(decode_evidence(fields)?))
+            Some(Arc::new(decode_evidence(rules, fields)?))
         } else {
             None
         },
@@ -307,7 +353,7 @@ fn keys(fields: &mut Fields<'_>) -> Result<Arc<[Name]>, HistoryError> {
     (0..keys).map(|_| name(fields, "routing key")).collect()
 }
 
-fn decode_evidence(fields: &mut Fields<'_>) -> Result<Evidence, HistoryError> {
+fn decode_evidence(rules: &[Name], fields: &mut Fields<'_>) -> Result<Evidence, HistoryError> {
     Ok(Evidence {
         condition: fields.string()?.map(Name::from),
         description: fields.string()?.map(Name::from),
@@ -317,7 +363,16 @@ fn decode_evidence(fields: &mut Fields<'_>) -> Result<Evidence, HistoryError> {
         user: fields.string()?.map(Name::from),
         how: how(fields.symbol()?)?,
         address: fields.string()?.map(Name::from),
-        rule: fields.string()?.map(Name::from),
+        rule: match fields.ulong()? {
+            Some(place) => {
+                let rule = usize::try_from(place).ok().and_then(|it| rules.get(it));
+                Some(
+                    rule.ok_or(HistoryError::Field("place of the rule"))?
+                        .clone(),
+                )
+            }
+            None => None,
+        },
         account: Account::default(),
     })
 }

@@ -143,3 +143,92 @@ fn histories_and_evidence_are_counted_once_however_many_messages_share_them() {
     drop((histories, evidence));
     assert_eq!(gauge.bytes(), 0);
 }
+
+/// A death through 64 queues wrote the name of one policy 64 times.
+#[test]
+fn a_rule_that_several_deaths_have_is_stored_once() {
+    let bytes = |rule: &dyn Fn(usize) -> Option<String>| {
+        let deaths: Vec<Death> = (0..64)
+            .map(|number| Death {
+                evidence: Some(Arc::new(Evidence {
+                    rule: rule(number).map(Name::from),
+                    ..Evidence::default()
+                })),
+                ..death(&format!("q{number}"), Reason::Expired, 1)
+            })
+            .collect();
+        let history = history(&deaths);
+        let mut stored = Vec::new();
+        history.encode(&mut stored);
+        let read = History::decode(&stored).unwrap();
+        assert_eq!(read, history);
+        (stored.len(), read)
+    };
+    let name = "policy a-name-of-forty-bytes-as-people-give-them";
+    let (without, _) = bytes(&|_| None);
+    let (one, read) = bytes(&|_| Some(name.to_owned()));
+    assert!(one < without + name.len() + 64 + 4, "{without}, then {one}");
+    let rules = read.entries().iter();
+    let mut rules = rules.map(|entry| entry.evidence.as_ref().unwrap().rule.clone().unwrap());
+    let first = rules.next().unwrap();
+    assert!(rules.all(|rule| rule.same(&first)), "read, too");
+    let (two, _) = bytes(&|number| Some(format!("policy {}", number % 2)));
+    assert!(two < without + 2 * 64 + 24, "{without}, then {two}");
+}
+
+/// What Azure's SDK sends with each rejection, whatever is wrong.
+#[test]
+fn what_azures_clients_say_is_kept_as_sent_and_shown_by_its_reason() {
+    let pair = |key: &str, text: &str| (Value::symbol(key), Value::string(text));
+    let mut info = Vec::new();
+    encode_value(
+        &Value::Map(vec![
+            pair("DeadLetterReason", "bad order"),
+            pair("DeadLetterErrorDescription", "no price"),
+            (Value::symbol("tries"), Value::Int(3)),
+        ]),
+        &mut info,
+    );
+    let name = "com.microsoft:dead-letter";
+    let info = Bytes::from(info);
+    let sent = consumer().with_error(name, Some("as sent"), Some(&info));
+    assert_eq!(sent.condition.as_deref(), Some(name));
+    assert_eq!(sent.description.as_deref(), Some("as sent"));
+    assert_eq!(sent.info.as_ref(), Some(&info));
+    let text = |text: &str| Some(Name::from(text));
+    assert_eq!(sent.shown(), (text("bad order"), text("no price")));
+    let other = consumer().with_error("app:bad", None, Some(&info));
+    assert_eq!(other.shown(), (text("app:bad"), None));
+    let bare = consumer().with_error(name, Some("as sent"), None);
+    assert_eq!(bare.shown(), (text(name), text("as sent")));
+}
+
+/// An array whose elements are described, as deep as values may be, is kept to the byte; what is
+/// longer goes as a pair.
+#[test]
+fn info_with_an_array_of_described_values_keeps_its_types() {
+    // Two described ints (descriptor 0x53 0x09): constructor 0x00 0x53 0x09 0x71.
+    let array = b"\xe0\x0d\x02\x00\x53\x09\x71\x00\x00\x00\x01\x00\x00\x00\x02";
+    let encoded = |filler: usize| {
+        let mut out = Vec::new();
+        let map = begin_map(&mut out);
+        encode_value(&Value::symbol("array"), &mut out);
+        out.extend_from_slice(array);
+        encode_value(&Value::symbol("filler"), &mut out);
+        encode_value(&Value::string("x".repeat(filler)), &mut out);
+        end(&mut out, map, 4);
+        Bytes::from(out)
+    };
+    let kept = |filler: usize| {
+        let info = encoded(filler);
+        let evidence = consumer().with_error("a:b", None, Some(&info));
+        (evidence.info.unwrap(), info)
+    };
+    let (small, sent) = kept(10);
+    assert_eq!(small, sent);
+    let (cut, _) = kept(EVIDENCE_INFO_BYTES_MAX);
+    assert_eq!(keys(&cut), ["array", "truncated"]);
+    let at = cut.windows(array.len()).position(|bytes| bytes == array);
+    assert!(at.is_some(), "the array is there as it was sent");
+    decode_value(&cut).unwrap();
+}

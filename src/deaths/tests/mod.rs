@@ -3,6 +3,7 @@
 mod cycles;
 mod encodings;
 mod evidence;
+mod fence;
 mod folding;
 mod recording;
 mod sharing;

@@ -232,6 +232,20 @@ impl Scene {
         password: &str,
         hostname: Option<&str>,
     ) -> usize {
+        self.client_with(
+            (user, password),
+            hostname,
+            LinkOptions::default().max_frame_size,
+        )
+    }
+
+    /// A client that takes frames of at most so many bytes.
+    pub(super) fn client_with(
+        &mut self,
+        (user, password): (&str, &str),
+        hostname: Option<&str>,
+        max_frame_size: u32,
+    ) -> usize {
         let identity = Identity {
             container_id: "client".to_owned(),
             ..Identity::default()
@@ -241,6 +255,7 @@ impl Scene {
             hostname: hostname.map(str::to_owned),
             options: LinkOptions {
                 identity,
+                max_frame_size,
                 ..LinkOptions::default()
             },
         };

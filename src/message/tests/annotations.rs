@@ -51,6 +51,12 @@ fn names_of_the_broker_are_removed_at_publish() {
         "x-last-death-reason",
         "x-last-death-exchange",
         "x-opt-deaths-folded",
+        "x-opt-last-death-condition",
+        "x-opt-last-death-description",
+        "x-opt-last-death-by",
+        "x-opt-redrives",
+        "x-opt-quarantine-cause",
+        "x-opt-quarantine-path",
         "x-exchange",
         "x-routing-key",
         "x-delivery-count",
@@ -66,6 +72,9 @@ fn names_of_the_broker_are_removed_at_publish() {
     pairs.splice(3..3, kept.clone());
     let message = annotated(&pairs, KeyRule::Specification).unwrap();
     assert_eq!(client(&message), kept);
+    let spoofed = names.map(|name| symbol(name, "spoof"));
+    let modified = modified_by(&message, &map(&spoofed)).unwrap();
+    assert_eq!(client(&modified), kept, "nor with `modified`");
     let dead = message.died(rejected(), 0);
     let sees = |name: &str| {
         let mut seen = None;

@@ -357,12 +357,8 @@ fn last_failure(failure: &LastFailure, viewer: Viewer<'_>) -> Json {
 
 /// What the consumer said.
 fn error(evidence: &Evidence) -> Option<Json> {
-    let Evidence {
-        condition,
-        description,
-        info,
-        ..
-    } = evidence;
+    let (condition, description) = evidence.shown();
+    let info = &evidence.info;
     if condition.is_none() && description.is_none() {
         return None;
     }
