@@ -249,7 +249,7 @@ impl Bench {
             route: Arc::clone(&self.route),
             message: Arc::new(message),
             settled: false,
-            topic: None,
+            forbidden: None,
         }));
     }
 

@@ -232,7 +232,7 @@ fn queue(criterion: &mut Criterion) {
                     route: Arc::clone(&route),
                     message: Arc::clone(&message),
                     settled: false,
-                    topic: None,
+                    forbidden: None,
                 };
                 core.apply(NOW, Command::Publish(publish), &mut effects);
             }

@@ -8,11 +8,15 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use super::invariant::uncount;
-use super::locks::{RankedMutex, rank};
+use super::locks::{RankedMutex, before_waking, rank};
 
 /// A sum of bytes. What adds to it takes its part away when it is freed, wherever that is.
 #[derive(Clone, Debug, Default)]
-pub struct Gauge(Arc<Sum>);
+pub struct Gauge {
+    sum: Arc<Sum>,
+    /// Its growth wakes nobody: see [`Gauge::under_lock`].
+    is_quiet: bool,
+}
 
 #[derive(Debug)]
 struct Sum {
@@ -47,7 +51,23 @@ pub struct Account(OnceLock<Charge>);
 impl Gauge {
     /// The sum now.
     pub fn bytes(&self) -> u64 {
-        self.0.bytes.load(Memory::Relaxed)
+        self.sum.bytes.load(Memory::Relaxed)
+    }
+
+    /// The same sum for what is done under a lock: its growth wakes nobody. Who holds the lock calls
+    /// [`Gauge::wake_if_due`] afterwards.
+    pub fn under_lock(&self) -> Self {
+        Self {
+            sum: Arc::clone(&self.sum),
+            is_quiet: true,
+        }
+    }
+
+    /// Wakes who waits for growth, if there was enough.
+    pub fn wake_if_due(&self) {
+        if self.bytes() > self.sum.wake_above_bytes.load(Memory::SeqCst) {
+            self.wake();
+        }
     }
 
     /// Adds so many bytes for as long as the charge is kept.
@@ -61,13 +81,13 @@ impl Gauge {
 
     /// Ready once the sum is more than this. One task may wait.
     pub fn poll_above(&self, context: &mut Context<'_>, bytes: u64) -> Poll<()> {
-        *self.0.waiting.lock() = Some(context.waker().clone());
-        self.0.wake_above_bytes.store(bytes, Memory::SeqCst);
+        *self.sum.waiting.lock() = Some(context.waker().clone());
+        self.sum.wake_above_bytes.store(bytes, Memory::SeqCst);
         // It may have grown in between: in one order of all, either that is seen here or the bound there.
-        if self.0.bytes.load(Memory::SeqCst) <= bytes {
+        if self.sum.bytes.load(Memory::SeqCst) <= bytes {
             return Poll::Pending;
         }
-        self.0.wake_above_bytes.store(u64::MAX, Memory::SeqCst);
+        self.sum.wake_above_bytes.store(u64::MAX, Memory::SeqCst);
         Poll::Ready(())
     }
 
@@ -77,17 +97,19 @@ impl Gauge {
     }
 
     fn add(&self, bytes: u64) {
-        let before = self.0.bytes.fetch_add(bytes, Memory::SeqCst);
-        if before.wrapping_add(bytes) > self.0.wake_above_bytes.load(Memory::SeqCst) {
+        let before = self.sum.bytes.fetch_add(bytes, Memory::SeqCst);
+        let sum = before.wrapping_add(bytes);
+        if !self.is_quiet && sum > self.sum.wake_above_bytes.load(Memory::SeqCst) {
             self.wake();
         }
     }
 
     #[cold]
     fn wake(&self) {
-        self.0.wake_above_bytes.store(u64::MAX, Memory::SeqCst);
-        let waiting = self.0.waiting.lock().take();
+        self.sum.wake_above_bytes.store(u64::MAX, Memory::SeqCst);
+        let waiting = self.sum.waiting.lock().take();
         if let Some(waiting) = waiting {
+            before_waking::<rank::Core>();
             waiting.wake();
         }
     }
@@ -125,7 +147,7 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.gauge.0.bytes.fetch_sub(self.bytes, Memory::Relaxed);
+        self.gauge.sum.bytes.fetch_sub(self.bytes, Memory::Relaxed);
     }
 }
 
@@ -218,6 +240,28 @@ mod tests {
         charge.set(200);
         assert_eq!(woken.0.load(Memory::Relaxed), 1);
         drop(other);
+    }
+
+    /// Who waited was woken under the core's lock when a queue or a binding was charged.
+    #[test]
+    fn growth_under_a_lock_wakes_nobody_until_it_is_said_that_the_lock_is_free() {
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        let gauge = Gauge::default();
+        let quiet = gauge.under_lock();
+        assert!(gauge.poll_above(&mut context, 100).is_pending());
+        let charge = quiet.charge(100);
+        gauge.wake_if_due();
+        assert_eq!(woken.0.load(Memory::Relaxed), 0, "not enough");
+        let other = charge.gauge().charge(1);
+        assert_eq!(woken.0.load(Memory::Relaxed), 0, "the lock is held");
+        gauge.wake_if_due();
+        gauge.wake_if_due();
+        assert_eq!(woken.0.load(Memory::Relaxed), 1, "once");
+        assert_eq!(gauge.bytes(), 101);
+        drop((charge, other));
+        assert_eq!(gauge.bytes(), 0);
     }
 
     #[test]

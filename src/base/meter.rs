@@ -1,6 +1,9 @@
 //! What was done under a lock, in estimated time: what ends a batch early.
 
-use super::limits::{BATCH_COMMANDS_MAX, BATCH_NS_MAX};
+use std::cell::Cell;
+use std::ops::ControlFlow;
+
+use super::limits::{BATCH_COMMANDS_MAX, BATCH_NS_MAX, ROUTING_STEPS_MAX};
 
 /// One kind of work with what a unit of it takes, about, on the machine of `docs/PERFORMANCE.md`.
 /// Ordinary messages are not measured: a batch of as many commands as are allowed takes no longer.
@@ -104,6 +107,48 @@ impl Meter {
     /// Whether the time is used up: no further command is begun.
     pub const fn is_used_up(&self) -> bool {
         self.spent_ns >= self.budget_ns
+    }
+}
+
+/// Steps of finding where one message goes: a bounded number, with the time that they take.
+#[derive(Debug)]
+pub struct Steps {
+    left: Cell<usize>,
+    ns: Cell<u64>,
+}
+
+impl Default for Steps {
+    fn default() -> Self {
+        Self {
+            left: Cell::new(ROUTING_STEPS_MAX),
+            ns: Cell::new(0),
+        }
+    }
+}
+
+impl Steps {
+    /// Takes so many; breaks off if fewer are left.
+    pub fn take(&self, step: Step, count: usize) -> ControlFlow<()> {
+        let added = step
+            .ns()
+            .saturating_mul(count.min(ROUTING_STEPS_MAX) as u64);
+        self.ns.set(self.ns.get() + added);
+        if let Some(left) = self.left.get().checked_sub(count + 1) {
+            self.left.set(left + 1);
+            return ControlFlow::Continue(());
+        }
+        self.left.set(0);
+        ControlFlow::Break(())
+    }
+
+    /// Whether there were too many.
+    pub const fn are_used_up(&self) -> bool {
+        self.left.get() == 0
+    }
+
+    /// What they took, estimated, in nanoseconds.
+    pub const fn ns(&self) -> u64 {
+        self.ns.get()
     }
 }
 

@@ -27,7 +27,7 @@ pub use ids::{
     ConnectionId, ConsumerId, ExchangeId, HolderId, Lsn, Position, PublisherId, QueueId, SessionId,
 };
 pub use map::{Map, Seed, Set};
-pub use meter::{HoldBudget, Meter, Step};
+pub use meter::{HoldBudget, Meter, Step, Steps};
 pub use name::{KeyError, Name, check_routing_key};
 pub use nearest::nearest;
 pub use random::Random;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::ControlFlow;
 
 use crate::base::limits::BINDING_OVERHEAD_BYTES;
-use crate::base::{Account, ExchangeId, Gauge, Name, QueueId, shared_text_bytes};
+use crate::base::{Account, ExchangeId, Gauge, Name, QueueId, shared_text_bytes, uncount};
 use crate::wire::Value;
 
 use super::Destination;
@@ -119,13 +120,13 @@ impl Places {
     pub fn remove(&mut self, place: ResolvedDestination) -> bool {
         let left = match self {
             Self::One(only, bindings) if *only == place => {
-                *bindings -= 1;
+                uncount!(*bindings, 1, "a binding to a place was counted");
                 *bindings > 0
             }
             Self::One(..) => true,
             Self::Many(places) => {
                 if let Some(bindings) = places.get_mut(&place) {
-                    *bindings -= 1;
+                    uncount!(*bindings, 1, "a binding to a place was counted");
                     if *bindings == 0 {
                         places.remove(&place);
                     }
@@ -139,11 +140,14 @@ impl Places {
         !left
     }
 
-    /// Every place once, in order.
-    pub fn for_each(&self, mut visit: impl FnMut(ResolvedDestination)) {
+    /// Every place once, in order, until `visit` breaks off.
+    pub fn try_for_each(
+        &self,
+        mut visit: impl FnMut(ResolvedDestination) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         match self {
             Self::One(place, _) => visit(*place),
-            Self::Many(places) => places.keys().copied().for_each(visit),
+            Self::Many(places) => places.keys().copied().try_for_each(visit),
         }
     }
 
@@ -165,7 +169,11 @@ mod tests {
         );
         let listed = |places: &Places| {
             let mut list = Vec::new();
-            places.for_each(|place| list.push(place));
+            let whole = places.try_for_each(|place| {
+                list.push(place);
+                ControlFlow::Continue(())
+            });
+            assert!(whole.is_continue());
             list
         };
         let mut places = Places::default();

@@ -11,7 +11,6 @@ use bytes::Bytes;
 use super::binding::Binding;
 use super::router::BindingsOf;
 use super::{DropCause, ObjectKind, PagedIn};
-use crate::access::TopicPermissions;
 use crate::base::{
     ConnectionId, ConsumerId, ExchangeId, Lsn, Name, Position, PublisherId, QueueId, SessionId,
 };
@@ -327,8 +326,16 @@ pub struct Publish {
     pub message: Arc<Message>,
     /// The publisher wants no outcome.
     pub settled: bool,
-    /// The routing keys it may use if the exchange is a topic exchange; none: any.
-    pub topic: Option<Arc<TopicPermissions>>,
+    /// Which of the keys is the first that may not be used if the exchange is a topic exchange.
+    pub forbidden: Option<u32>,
+}
+
+impl Publish {
+    /// The first key that may not be used if the exchange is a topic exchange.
+    pub(super) fn forbidden_key(&self) -> Option<&Name> {
+        let index = usize::try_from(self.forbidden?).ok()?;
+        self.route.keys.get(index)
+    }
 }
 
 /// How the exchange of a publish was named.

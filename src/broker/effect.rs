@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-#[cfg(doc)]
-use crate::base::limits::ROUTED_QUEUES_MAX;
+use thiserror::Error;
+
+use crate::base::limits::{ROUTED_QUEUES_MAX, ROUTING_STEPS_MAX};
 use crate::base::{ConsumerId, Lsn, Name, Position, PublisherId};
 use crate::message::{Message, Route};
 
@@ -101,6 +102,14 @@ pub enum ConsumerEnd {
     QueueDeleted,
 }
 
+/// Why a message goes to no queue though there are queues for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error(
+    "the message is routed to more than {ROUTED_QUEUES_MAX} queues, or finding them takes more than \
+     {ROUTING_STEPS_MAX} steps"
+)]
+pub struct TooManyQueues;
+
 /// What became of a publish.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PublishOutcome {
@@ -113,11 +122,9 @@ pub enum PublishOutcome {
         /// The first such queue.
         queue: Name,
     },
-    /// It would go to more than [`ROUTED_QUEUES_MAX`] queues: it went to none.
-    TooManyQueues {
-        /// To how many.
-        count: usize,
-    },
+    /// It would go to more than [`ROUTED_QUEUES_MAX`] queues, or finding them would take more than
+    /// [`ROUTING_STEPS_MAX`] steps: it went to none.
+    TooManyQueues,
     /// The exchange is not there (any more).
     NoExchange {
         /// Its name.

@@ -1,10 +1,13 @@
 //! One exchange: its properties and the table it routes by.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::base::limits::EXCHANGE_OVERHEAD_BYTES;
-use crate::base::{Charge, ExchangeId, Gauge, Map, Name, Seed, Step, shared_text_bytes};
+use crate::base::{
+    Charge, ExchangeId, Gauge, Map, Name, Seed, Step, Steps, shared_text_bytes, uncount,
+};
 use crate::wire::Value;
 
 use super::argument_value::{find, kept_bytes, show};
@@ -268,7 +271,11 @@ impl Exchange {
         }
         self.bindings.remove(binding);
         if matches!(binding.destination, Destination::Exchange(_)) {
-            self.bindings_to_exchanges -= 1;
+            uncount!(
+                self.bindings_to_exchanges,
+                1,
+                "a binding to an exchange was counted"
+            );
         }
         match &mut self.table {
             Table::Direct(keys) => {
@@ -308,34 +315,25 @@ impl Exchange {
     }
 
     /// Every place that a message with these keys goes to; a place may come more than once. A random
-    /// exchange leaves to `pick` which. Returns what that took beyond one key, estimated in nanoseconds.
+    /// exchange leaves to `pick` which. Breaks off when that takes too many steps, or when `visit` does.
     pub fn matching(
         &self,
         keys: &[Name],
         attributes: &impl Attributes,
+        steps: &Steps,
         pick: impl Fn(&[ResolvedDestination]) -> Option<ResolvedDestination>,
-        mut visit: impl FnMut(ResolvedDestination),
-    ) -> u64 {
+        mut visit: impl FnMut(ResolvedDestination) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         match &self.table {
             Table::Direct(table) => {
-                for places in keys.iter().filter_map(|key| table.get(key)) {
-                    places.for_each(&mut visit);
-                }
-                Step::Key.ns() * keys.len() as u64
+                steps.take(Step::Key, keys.len())?;
+                let mut known = keys.iter().filter_map(|key| table.get(key));
+                known.try_for_each(|places| places.try_for_each(&mut visit))
             }
-            Table::Fanout(places) => {
-                places.for_each(visit);
-                0
-            }
-            Table::Topic(tree) => {
-                let keys = keys.iter().map(Name::as_str);
-                Step::Node.ns() * tree.matching(keys, visit) as u64
-            }
-            Table::Headers(table) => Step::Pair.ns() * table.matching(attributes, visit) as u64,
-            Table::LocalRandom(places) => {
-                pick(places).into_iter().for_each(visit);
-                0
-            }
+            Table::Fanout(places) => places.try_for_each(visit),
+            Table::Topic(tree) => tree.matching(keys.iter().map(Name::as_str), steps, visit),
+            Table::Headers(table) => table.matching(attributes, steps, visit),
+            Table::LocalRandom(places) => pick(places).into_iter().try_for_each(visit),
         }
     }
 }

@@ -11,9 +11,10 @@
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::base::{Map, Name, Seed};
+use crate::base::{Map, Name, Seed, Step, Steps, uncount};
 use crate::message::Message;
 use crate::wire::Value;
 
@@ -177,7 +178,11 @@ impl HeadersTable {
     /// Removes a binding that is there; the memory that this freed, about, in bytes.
     pub fn remove(&mut self, binding: &Binding) -> u64 {
         let x_match = XMatch::read(&binding.arguments).unwrap_or(XMatch::All);
-        self.with_x -= usize::from(x_match.with_x());
+        uncount!(
+            self.with_x,
+            usize::from(x_match.with_x()),
+            "a binding that looks at annotations was counted"
+        );
         self.always.remove(binding);
         for (name, wanted) in relevant(x_match, &binding.arguments) {
             let hash = self.hash(name, &Meaning::wanted(wanted));
@@ -188,7 +193,7 @@ impl HeadersTable {
                 }
             }
             if let Some(pairs) = self.names.get_mut(name) {
-                *pairs -= 1;
+                uncount!(*pairs, 1, "a pair of a binding was counted");
                 if *pairs == 0 {
                     self.names.remove(name);
                 }
@@ -197,31 +202,34 @@ impl HeadersTable {
         table_bytes(x_match, binding)
     }
 
-    /// Every place whose binding matches; a place may come more than once. Returns how many properties
-    /// and bindings were looked at.
+    /// Every place whose binding matches; a place may come more than once. Each property and binding that
+    /// is looked at is a step; breaks off when there are too many, or when `visit` does.
     pub fn matching(
         &self,
         attributes: &impl Attributes,
-        mut visit: impl FnMut(ResolvedDestination),
-    ) -> usize {
+        steps: &Steps,
+        mut visit: impl FnMut(ResolvedDestination) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         let given = Given::of(self, attributes);
-        let mut steps = given.passed;
-        self.always.for_each(|_, _, place| visit(place));
+        steps.take(Step::Pair, given.passed)?;
+        self.always.try_for_each(|_, _, place| visit(place))?;
         let mut look_up = |name: &str, meaning: Meaning<'_>| {
-            if let Some(candidates) = self.by_pair.get(&self.hash(name, &meaning)) {
-                steps += candidates.len();
-                candidates.for_each(|binding, x_match, place| {
-                    if matches(x_match, &binding.arguments, &given) {
-                        visit(place);
-                    }
-                });
-            }
+            let Some(candidates) = self.by_pair.get(&self.hash(name, &meaning)) else {
+                return ControlFlow::Continue(());
+            };
+            steps.take(Step::Pair, candidates.len())?;
+            candidates.try_for_each(|binding, x_match, place| {
+                if matches(x_match, &binding.arguments, &given) {
+                    return visit(place);
+                }
+                ControlFlow::Continue(())
+            })
         };
         for (name, value) in given.properties.iter().chain(&given.annotations) {
-            look_up(name, Meaning::Void);
-            look_up(name, Meaning::found(value));
+            look_up(name, Meaning::Void)?;
+            look_up(name, Meaning::found(value))?;
         }
-        steps
+        ControlFlow::Continue(())
     }
 
     fn hash(&self, name: &str, meaning: &Meaning<'_>) -> u64 {
@@ -283,14 +291,15 @@ impl Candidates {
         }
     }
 
-    fn for_each(&self, mut visit: impl FnMut(&Binding, XMatch, ResolvedDestination)) {
+    fn try_for_each(
+        &self,
+        mut visit: impl FnMut(&Binding, XMatch, ResolvedDestination) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         match self {
             Self::One(binding, x_match, place) => visit(binding, *x_match, *place),
-            Self::Many(bindings) => {
-                for (binding, (x_match, place)) in bindings {
-                    visit(binding, *x_match, *place);
-                }
-            }
+            Self::Many(bindings) => bindings
+                .iter()
+                .try_for_each(|(binding, (x_match, place))| visit(binding, *x_match, *place)),
         }
     }
 }

@@ -39,7 +39,7 @@ pub use command::{
     TopologyCommand, UpkeepCommand,
 };
 pub use counters::{ByReason, Counters, DropCount, Drops, QueueChurn, QueueCounters, Settled};
-pub use effect::{ConsumerEnd, Delivery, Effect, PublishOutcome, room_bytes};
+pub use effect::{ConsumerEnd, Delivery, Effect, PublishOutcome, TooManyQueues, room_bytes};
 pub use effects::{DropCause, Effects, LogEvent, PageIn, PagedIn, Spill, Wanted};
 pub use error::{Error, ObjectKind};
 pub use fact::{Body, CheckpointedMessage, Entries, Entry, Fact, Facts, Record, TopologyFact};

@@ -4,10 +4,10 @@ mod forgetting;
 mod listing;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use crate::base::{ExchangeId, Gauge, Map, Name, QueueId, Seed, Set, Step};
+use crate::base::{ExchangeId, Gauge, Map, Name, QueueId, Seed, Set, Step, Steps};
 use crate::message::{Message, Route};
 use crate::wire::Value;
 
@@ -273,14 +273,9 @@ impl Router {
             return exchange == DEFAULT_EXCHANGE || has_ways;
         };
         let mut queues = Vec::new();
-        self.route_by(
-            exchange,
-            std::slice::from_ref(key),
-            &NoAttributes,
-            0,
-            &mut queues,
-        );
-        !queues.is_empty()
+        let keys = std::slice::from_ref(key);
+        let steps = self.route_by(exchange, keys, &NoAttributes, 0, &mut queues);
+        !queues.is_empty() || steps.are_used_up()
     }
 
     /// Adds a binding; whether it is new.
@@ -370,7 +365,7 @@ impl Router {
         message: &Message,
         draw: u64,
         out: &mut Vec<QueueId>,
-    ) -> u64 {
+    ) -> Steps {
         self.route_by(exchange, &route.keys, message, draw, out)
     }
 
@@ -382,8 +377,28 @@ impl Router {
         attributes: &impl Attributes,
         draw: u64,
         out: &mut Vec<QueueId>,
-    ) -> u64 {
-        let mut ns = Step::Key.ns() * (keys.len() as u64 - 1);
+    ) -> Steps {
+        let steps = Steps::default();
+        // One that breaks off has used up its steps.
+        let _ = self.walk(exchange, (keys, attributes), draw, &steps, out);
+        if out.len() > 1 {
+            out.sort_unstable();
+            out.dedup();
+        }
+        steps
+    }
+
+    /// The queues that a message reaches, some of them more than once. What it reaches may be given in more
+    /// ways than there are queues and exchanges: each that is looked at is a step, and they are bounded.
+    fn walk(
+        &self,
+        exchange: ExchangeId,
+        (keys, attributes): (&[Name], &impl Attributes),
+        draw: u64,
+        steps: &Steps,
+        out: &mut Vec<QueueId>,
+    ) -> ControlFlow<()> {
+        steps.take(Step::Key, keys.len().saturating_sub(1))?;
         let mut seen = Set::with_hasher(self.seed.hasher());
         let mut pending = Vec::new();
         let mut next = Some(exchange);
@@ -402,16 +417,19 @@ impl Router {
                     }
                 };
                 let pick = |places: &[ResolvedDestination]| self.pick(places, draw);
-                ns += exchange.matching(keys, attributes, pick, |place| {
+                exchange.matching(keys, attributes, steps, pick, |place| {
                     if !self.is_live(place) {
-                        return;
+                        return steps.take(Step::Pair, 1);
                     }
-                    is_wanted = true;
+                    if std::mem::replace(&mut is_wanted, true) {
+                        steps.take(Step::Pair, 1)?;
+                    }
                     match place {
                         ResolvedDestination::Queue(queue) => out.push(queue),
                         ResolvedDestination::Exchange(to) => go_on(to),
                     }
-                });
+                    ControlFlow::Continue(())
+                })?;
                 if !is_wanted
                     && let Some(alternate) = exchange.alternate().and_then(|n| self.names.get(n))
                 {
@@ -419,12 +437,11 @@ impl Router {
                 }
             }
             next = pending.pop();
+            if next.is_some() {
+                steps.take(Step::Key, keys.len())?;
+            }
         }
-        if out.len() > 1 {
-            out.sort_unstable();
-            out.dedup();
-        }
-        ns
+        ControlFlow::Continue(())
     }
 
     /// One of these places, by the draw.

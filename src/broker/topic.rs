@@ -11,7 +11,9 @@
 //! is at most words times nodes, whatever the patterns (backtracking over several `#` would be
 //! exponential).
 
-use crate::base::{Map, Seed};
+use std::ops::ControlFlow;
+
+use crate::base::{Map, Seed, Step, Steps};
 
 use super::binding::{Places, ResolvedDestination};
 
@@ -129,17 +131,19 @@ impl TopicTree {
     }
 
     /// Every place whose pattern matches one of the keys; a place may come more than once, but not
-    /// because two keys match the same pattern. Returns how many nodes were reached.
+    /// because two keys match the same pattern. Each node that is reached is a step; breaks off when
+    /// there are too many, or when `visit` does.
     pub fn matching<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k str>,
-        mut visit: impl FnMut(ResolvedDestination),
-    ) -> usize {
-        let (mut ends, mut steps) = (Vec::with_capacity(8), 0);
+        steps: &Steps,
+        mut visit: impl FnMut(ResolvedDestination) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let mut ends = Vec::with_capacity(8);
         let (mut reached, mut next) = (Vec::with_capacity(8), Vec::with_capacity(8));
         for (index, key) in keys.into_iter().enumerate() {
             reached.clear();
-            steps += self.walk(key, &mut reached, &mut next);
+            self.walk(key, steps, &mut reached, &mut next)?;
             ends.append(&mut reached);
             if index > 0 {
                 ends.sort_unstable();
@@ -147,17 +151,22 @@ impl TopicTree {
             }
         }
         for node in ends.iter().filter_map(|at| self.nodes.get(*at)) {
-            node.places.for_each(&mut visit);
+            node.places.try_for_each(&mut visit)?;
         }
-        steps
+        ControlFlow::Continue(())
     }
 
-    /// The nodes that the words of a key lead to. Returns how many were reached on the way.
-    fn walk(&self, key: &str, reached: &mut Vec<NodeIndex>, next: &mut Vec<NodeIndex>) -> usize {
-        let mut steps = 0;
+    /// The nodes that the words of a key lead to.
+    fn walk(
+        &self,
+        key: &str,
+        steps: &Steps,
+        reached: &mut Vec<NodeIndex>,
+        next: &mut Vec<NodeIndex>,
+    ) -> ControlFlow<()> {
         self.reach(ROOT, reached);
         for word in words(key) {
-            steps += reached.len();
+            steps.take(Step::Node, reached.len())?;
             for node in reached
                 .drain(..)
                 .filter_map(|at| Some((at, self.nodes.get(at)?)))
@@ -178,7 +187,7 @@ impl TopicTree {
             next.dedup();
             std::mem::swap(reached, next);
         }
-        steps
+        ControlFlow::Continue(())
     }
 
     /// Adds a node and those behind it that `#` reaches without a word.
@@ -253,7 +262,11 @@ mod tests {
 
     fn found(tree: &TopicTree, key: &str) -> Vec<ResolvedDestination> {
         let mut places = Vec::new();
-        tree.matching([key], |place| places.push(place));
+        let whole = tree.matching([key], &Steps::default(), |place| {
+            places.push(place);
+            ControlFlow::Continue(())
+        });
+        assert!(whole.is_continue());
         places.sort();
         places.dedup();
         places
@@ -308,10 +321,15 @@ mod tests {
         tree.add("#", ResolvedDestination::Queue(QueueId(1)));
         let keys: Vec<String> = (0..256).map(|n| format!("a.{n}")).collect();
         let mut found = 0;
-        let steps = tree.matching(keys.iter().map(String::as_str), |_| found += 1);
+        let steps = Steps::default();
+        let whole = tree.matching(keys.iter().map(String::as_str), &steps, |_| {
+            found += 1;
+            ControlFlow::Continue(())
+        });
+        assert!(whole.is_continue());
         assert_eq!(found, 1);
         // The root and `#` at the first word of each key, `#` alone at the second.
-        assert_eq!(steps, 256 * 3);
+        assert_eq!(steps.ns(), 256 * 3 * Step::Node.ns());
     }
 
     #[test]

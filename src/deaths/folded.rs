@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::{Entry, Reason};
 use crate::base::limits::HISTORY_FOLDED_QUEUES_MAX;
-use crate::base::{Name, Timestamp};
+use crate::base::{Name, Timestamp, uncount};
 
 /// One more queue would have to be kept than a history has room for: without forgetting one, the
 /// death cannot be recorded, and with it a loop might never end.
@@ -147,7 +147,11 @@ impl Folded {
             return;
         };
         if place + self.newer_than_first >= self.queues.len() {
-            self.newer_than_first -= 1;
+            uncount!(
+                self.newer_than_first,
+                1,
+                "a queue that is newer than the first was counted"
+            );
         }
         self.queues.remove(place);
     }

@@ -22,7 +22,7 @@ use crate::base::limits::{
 };
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{ConnectionId, Lsn, Map, Millis, Name, Now, SessionId};
+use crate::base::{ConnectionId, Lsn, Map, Millis, Name, Now, SessionId, uncount};
 use crate::broker::{Command, Effect};
 use crate::link::{Connection, LinkHandle, SessionHandle};
 use crate::message::Prefix;
@@ -233,7 +233,11 @@ impl Gateway {
             match self.waiting.pop_front() {
                 Some((_, AwaitedAnswer::Effect(effect))) => self.on_outcome(effect),
                 Some((_, AwaitedAnswer::Response(link, bare))) => {
-                    self.answers_bytes -= bare.len() as u64;
+                    uncount!(
+                        self.answers_bytes,
+                        bare.len() as u64,
+                        "an answer that waits was counted"
+                    );
                     self.send_response(link, &bare);
                 }
                 None => break,

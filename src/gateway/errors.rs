@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use super::address::AddressError;
 use super::seats::NoSeat;
-use crate::base::limits::ROUTED_QUEUES_MAX;
-use crate::broker::Error as CoreError;
+use crate::broker::{Error as CoreError, TooManyQueues};
 use crate::management::RequestError;
 use crate::message::MessageError;
 use crate::wire::performative::{
@@ -146,10 +145,8 @@ pub(super) fn queue_deleted() -> Error {
 }
 
 /// A message is routed to more queues than it may enter in one step.
-pub(super) fn too_many_queues(count: usize) -> Error {
-    let what =
-        format!("the message is routed to {count} queues, at most {ROUTED_QUEUES_MAX} are allowed");
-    error(AmqpError::ResourceLimitExceeded, what)
+pub(super) fn too_many_queues() -> Error {
+    error(AmqpError::ResourceLimitExceeded, TooManyQueues.to_string())
 }
 
 /// A full queue under `reject-publish`: names the queue and the reason. [dead-lettering part 7]

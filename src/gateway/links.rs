@@ -9,7 +9,7 @@ use super::publisher::Publisher;
 use crate::base::limits::LINK_OVERHEAD_BYTES;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{ConsumerId, Map, Name, Position, PublisherId, Seed, Serial, invariant};
+use crate::base::{ConsumerId, Map, Name, Position, PublisherId, Seed, Serial, invariant, uncount};
 use crate::deaths::{Encoding, Evidence, EvidenceLevel};
 use crate::link::{LinkHandle, SessionHandle};
 use crate::wire::performative::DeliveryState;
@@ -221,7 +221,11 @@ impl Links {
             return None;
         };
         self.free.push(slot);
-        self.texts_bytes -= link.kept_bytes;
+        uncount!(
+            self.texts_bytes,
+            link.kept_bytes,
+            "texts of a link were counted"
+        );
         Some(link)
     }
 

@@ -95,6 +95,7 @@ impl Gateway {
             route,
             topic,
         } = way;
+        let forbidden = topic.and_then(|topic| topic.first_forbidden(&route.keys));
         self.batch.push(Work::Command(Command::Publish(Publish {
             connection: self.id,
             publisher: id.publisher(),
@@ -103,7 +104,7 @@ impl Gateway {
             route,
             message,
             settled,
-            topic,
+            forbidden,
         })));
         let publisher = self.links.publisher(id.publisher());
         let follow = publisher.and_then(|(_, publisher)| publisher.published(settled));

@@ -274,10 +274,7 @@ fn verdict(to: &Destination, outcome: &PublishOutcome) -> (Option<DeliveryState>
         PublishOutcome::QueueFull { queue } => {
             (Some(errors::rejected(errors::queue_full(queue))), None)
         }
-        PublishOutcome::TooManyQueues { count } => (
-            Some(errors::rejected(errors::too_many_queues(*count))),
-            None,
-        ),
+        PublishOutcome::TooManyQueues => (Some(errors::rejected(errors::too_many_queues())), None),
         PublishOutcome::NoExchange { exchange } => {
             let error = errors::no_exchange(exchange);
             match to {

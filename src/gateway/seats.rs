@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::base::Name;
 use crate::base::locks::{RankedMutex, rank};
+use crate::base::{Name, uncount};
 
 /// The connections that are open in all vhosts.
 #[derive(Debug, Default)]
@@ -72,7 +72,7 @@ impl Drop for Seat {
         let SeatsTaken { vhosts, users } = &mut *taken;
         for (map, name) in [(vhosts, &self.vhost), (users, &self.user)] {
             if let Some(count) = map.get_mut(name) {
-                *count -= 1;
+                uncount!(*count, 1, "a seat that is left was counted");
                 if *count == 0 {
                     map.remove(name);
                 }

@@ -30,8 +30,10 @@ impl Change {
                 check_tags(tags.iter().map(Tag::as_str))
             }
             Self::PermissionsPut { patterns, .. } => {
-                let mut patterns = patterns.iter();
-                Ok(patterns.try_for_each(|pattern| Pattern::check_kept(pattern))?)
+                // Names are matched with them under the core's lock.
+                Ok(patterns.iter().try_for_each(|pattern| {
+                    Pattern::check_kept(pattern).and_then(|()| Pattern::check_names(pattern))
+                })?)
             }
             Self::TopicPermissionsPut {
                 vhost,
@@ -112,4 +114,41 @@ fn check_tags<'a>(tags: impl ExactSizeIterator<Item = &'a str>) -> Result<(), Re
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Name;
+
+    /// Only those of policies were bounded so: names are matched with permissions under the core's lock, too.
+    #[test]
+    fn patterns_of_permissions_that_may_take_long_over_a_name_are_refused_with_the_bound() {
+        let slow = "(?:x{0,50}){0,50}y";
+        let put = |patterns: [&str; 3]| Change::PermissionsPut {
+            vhost: Name::from("/"),
+            user: Name::from("ada"),
+            patterns: patterns.map(str::to_owned),
+        };
+        let put_topic = |patterns: [&str; 2]| Change::TopicPermissionsPut {
+            vhost: Name::from("/"),
+            user: Name::from("ada"),
+            exchange: Name::from("t"),
+            patterns: patterns.map(str::to_owned),
+        };
+        for change in [
+            put([slow, "", ""]),
+            put(["", slow, ""]),
+            put(["", "", slow]),
+            put_topic([slow, ""]),
+            put_topic(["", slow]),
+        ] {
+            let told = change.check_bounds().unwrap_err().why;
+            assert!(told.contains("more than the 256"), "{told}");
+        }
+        let common = ["^(ada|eve)-.*$", ".*", "^(?!amq\\.)[a-z0-9.-]{1,50}$"];
+        assert!(put(common).check_bounds().is_ok());
+        let keys = ["^{username}\\..*", "^{vhost}\\.[a-z]{1,9}$"];
+        assert!(put_topic(keys).check_bounds().is_ok());
+    }
 }

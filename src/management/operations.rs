@@ -83,7 +83,10 @@ impl Operations<'_> {
         begun: &mut Option<Box<Matching>>,
     ) -> bool {
         // Nobody makes us look who may not declare it.
-        let may = self.caller.permissions.allow(Right::Configure, name);
+        let permissions = &self.caller.permissions;
+        let ns = permissions.allow_ns(Right::Configure, name);
+        self.effects.meter.charge_ns(ns);
+        let may = permissions.allow(Right::Configure, name);
         !may || (self.core).foresee((kind, name), begun, &mut self.effects.meter)
     }
 
@@ -288,7 +291,7 @@ impl Operations<'_> {
     }
 
     fn require_binding_rights(
-        &self,
+        &mut self,
         source: &Name,
         destination: &Destination,
         key: &Name,
@@ -305,13 +308,16 @@ impl Operations<'_> {
         };
         let exchange = self.core.router().exchange_named(source);
         let has_topics = exchange.is_some_and(|found| found.spec.kind == ExchangeKind::Topic);
+        self.effects.meter.charge_ns(topic.read.match_ns(key));
         if has_topics && !topic.read.matches(key) {
             return Err(Refusal::no_topic(self.caller.user, source, key));
         }
         Ok(())
     }
 
-    fn require(&self, right: Right, kind: ObjectKind, name: &str) -> Result<(), Refusal> {
+    fn require(&mut self, right: Right, kind: ObjectKind, name: &str) -> Result<(), Refusal> {
+        let ns = self.caller.permissions.allow_ns(right, name);
+        self.effects.meter.charge_ns(ns);
         if self.caller.permissions.allow(right, name) {
             return Ok(());
         }

@@ -13,7 +13,7 @@ use super::outbox::Outbox;
 use crate::base::limits::PARTIAL_FREE_BYTES;
 use crate::base::limits::{PARTIAL_BYTES_MAX, PARTIAL_USER_PERCENT_MAX};
 use crate::base::locks::{RankedMutex, rank};
-use crate::base::{ConnectionId, Name};
+use crate::base::{ConnectionId, Name, uncount};
 
 /// Time in which a permit has to be of use while others wait, in milliseconds: a peer that never
 /// finishes a message must not keep the others out. Who is idle longest comes to its end first.
@@ -101,7 +101,7 @@ impl Partials {
             return None;
         }
         inner.waiting.retain(|waiting| waiting.id != id);
-        inner.free -= 1;
+        uncount!(inner.free, 1, "a permit that is given is free");
         *inner.held.entry(user.clone()).or_default() += 1;
         Some(Permit {
             partials: Arc::clone(self),
@@ -176,7 +176,7 @@ impl Drop for Permit {
             let mut inner = self.partials.inner.lock();
             inner.free += 1;
             if let Some(held) = inner.held.get_mut(&self.user) {
-                *held -= 1;
+                uncount!(*held, 1, "a permit of a user was counted");
                 if *held == 0 {
                     inner.held.remove(&self.user);
                 }

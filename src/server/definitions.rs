@@ -10,13 +10,14 @@ use super::Vhost;
 use super::admin::{self, Admin, internal};
 use super::errors::StartError;
 use crate::base::limits::LISTING_SLICE;
-use crate::base::{Lsn, Name};
+use crate::base::{Charge, Gauge, Lsn, Name};
 use crate::broker::binding::Binding;
 use crate::broker::registry::{Import, RegistryFact};
 use crate::broker::router::BindingsOf;
-use crate::broker::{Declared, Reply};
+use crate::broker::{Command, Declared, Reply};
 use crate::config::GUEST;
 use crate::management::definitions::{self, Broker, ImportStep, Problem, VhostParts};
+use crate::management::http::json::reading::memory_bytes;
 use crate::management::{Refusal, Status};
 
 /// Problems that one answer names; all are in the log.
@@ -72,12 +73,14 @@ impl Admin {
             version: env!("CARGO_PKG_VERSION"),
             default_queue_type: &kind,
         };
+        let mut kept = shared.node.alarms.connections().charge(0);
         if let Some(name) = vhost {
             let vhost = self.vhost(name)?;
-            return Ok(definitions::vhost(broker, &parts(&vhost)?));
+            return Ok(definitions::vhost(broker, &parts(&vhost, &mut kept)?));
         }
         let vhosts = shared.node.vhosts.all();
-        let all: Result<Vec<VhostParts>, Refusal> = vhosts.iter().map(parts).collect();
+        let all: Result<Vec<VhostParts>, Refusal> =
+            vhosts.iter().map(|vhost| parts(vhost, &mut kept)).collect();
         Ok(definitions::broker(broker, &all?))
     }
 
@@ -104,15 +107,16 @@ impl Admin {
         vhost: Option<Name>,
     ) -> Result<Imported, Refusal> {
         let within = vhost.clone();
-        let (json, mut plan) = beside(move || {
-            let plan = Plan::new(&json, within.as_ref())?;
-            Ok((json, plan))
+        let kept = self.shared().node.alarms.connections().clone();
+        let (json, kept, mut plan) = beside(move || {
+            let plan = Plan::new(&json, within.as_ref(), &kept)?;
+            Ok((json, kept, plan))
         })
         .await?;
         let (json, is_changed) = with_hashes(json).await?;
         let within = vhost.clone();
         let (hashed, text) = beside(move || {
-            let hashed = is_changed.then(|| Plan::new(&json, within.as_ref()));
+            let hashed = is_changed.then(|| Plan::new(&json, within.as_ref(), &kept));
             Ok((hashed.transpose()?, json.to_string()))
         })
         .await?;
@@ -243,12 +247,26 @@ struct Plan {
     /// What each step is for, and the step.
     steps: Vec<(String, ImportStep)>,
     left_out: Vec<LeftOut>,
+    /// Its memory, until all is carried out.
+    _kept: Charge,
 }
 
+/// What a step of a plan takes beside its texts and arguments, about, in bytes: it is in a list that may be
+/// half empty, and most are commands.
+const STEP_BYTES: usize =
+    size_of::<(String, ImportStep)>() * 3 / 2 + size_of::<Command>() + NAMES_BYTES;
+/// Its names and what it is called in an answer.
+const NAMES_BYTES: usize = 256;
+/// So many times more memory do texts and arguments take in the JSON of a file, where objects are trees.
+const JSON_PARTS: u64 = 4;
+
 impl Plan {
-    fn new(json: &Json, vhost: Option<&Name>) -> Result<Self, Refusal> {
+    fn new(json: &Json, vhost: Option<&Name>, gauge: &Gauge) -> Result<Self, Refusal> {
         let (mut steps, mut left_out, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
-        for item in definitions::read(json, vhost)? {
+        let items = definitions::read(json, vhost)?;
+        let kept = (items.len() * STEP_BYTES) as u64 + memory_bytes(json) / JSON_PARTS;
+        let kept = gauge.charge(kept);
+        for item in items {
             match item.step {
                 Ok(step) => steps.push((item.what, step)),
                 Err(Problem::Wrong(why)) => wrong.push(format!("{}: {why}", item.what)),
@@ -259,7 +277,11 @@ impl Plan {
             }
         }
         if wrong.is_empty() {
-            return Ok(Self { steps, left_out });
+            return Ok(Self {
+                steps,
+                left_out,
+                _kept: kept,
+            });
         }
         let count = wrong.len();
         wrong.truncate(NAMED_MAX);
@@ -315,7 +337,9 @@ async fn finish_interrupted(admin: &Admin) {
     tracing::warn!("an import of definitions was cut off: it is carried out now");
     let read = serde_json::from_slice(&import.text);
     let read = read.map_err(|error| Refusal::bad_request(error.to_string()));
-    let imported = match read.and_then(|json| Plan::new(&json, import.vhost.as_ref())) {
+    let kept = admin.shared().node.alarms.connections();
+    let plan = read.and_then(|json| Plan::new(&json, import.vhost.as_ref(), kept));
+    let imported = match plan {
         Ok(plan) => admin.carry_out(plan, None).await.map(|_| ()),
         Err(refusal) => {
             admin.shared().note_import(vec![RegistryFact::ImportEnded]);
@@ -375,8 +399,11 @@ fn cannot_load(file: &Path, why: String) -> StartError {
     }
 }
 
+/// What an object takes until it is written, about, in bytes: its names and arguments are shared.
+const EXPORTED_BYTES: usize = 512;
+
 /// Copies what is in a vhost, some at a time.
-fn parts(vhost: &Arc<Vhost>) -> Result<VhostParts, Refusal> {
+fn parts(vhost: &Arc<Vhost>, kept: &mut Charge) -> Result<VhostParts, Refusal> {
     let failed = |_| Refusal {
         status: Status::InternalError,
         why: format!("the vhost '{}' failed", vhost.name()),
@@ -395,6 +422,7 @@ fn parts(vhost: &Arc<Vhost>) -> Result<VhostParts, Refusal> {
         });
         let slice = slice.map_err(failed)?;
         let is_last = slice.len() < LISTING_SLICE;
+        kept.grow((slice.len() * EXPORTED_BYTES) as u64);
         parts.exchanges.extend(slice);
         if is_last {
             break;
@@ -405,6 +433,7 @@ fn parts(vhost: &Arc<Vhost>) -> Result<VhostParts, Refusal> {
         let slice = vhost.look(|core| core.queues_after(after.as_ref(), LISTING_SLICE));
         let slice = slice.map_err(failed)?;
         let is_last = slice.len() < LISTING_SLICE;
+        kept.grow((slice.len() * EXPORTED_BYTES) as u64);
         parts.queues.extend(slice);
         if is_last {
             break;
@@ -415,6 +444,7 @@ fn parts(vhost: &Arc<Vhost>) -> Result<VhostParts, Refusal> {
         let of = BindingsOf::default();
         let slice = vhost.look(|core| core.router().bindings_slice(&of, after.as_ref()));
         let slice = slice.map_err(failed)?;
+        kept.grow((slice.found.len() * EXPORTED_BYTES) as u64);
         parts.bindings.extend(slice.found);
         after = slice.after;
         if after.is_none() {
@@ -422,4 +452,51 @@ fn parts(vhost: &Arc<Vhost>) -> Result<VhostParts, Refusal> {
         }
     }
     Ok(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So many queues in one file, which are all the same one: what is left of them is small.
+    const ITEMS: usize = 20_000;
+
+    /// The text of a file was counted, and what was read out of it, but not the list of what is to be done.
+    #[tokio::test]
+    async fn the_plan_of_an_import_counts_as_memory_until_it_is_carried_out() {
+        let broker = crate::server::Broker::builder().start().await.unwrap();
+        let admin = broker.admin();
+        let kept = admin.shared().node.alarms.connections().clone();
+        let queue = json!({
+            "name": "q",
+            "vhost": "/",
+            "durable": true,
+            "auto_delete": false,
+            "arguments": { "x-max-length": 5 },
+        });
+        let definitions = json!({ "queues": vec![queue; ITEMS] });
+        // Another import is under way.
+        let other = admin.shared().imports.lock().await;
+        let before = kept.bytes();
+        let import = admin.import_definitions(&definitions, None);
+        let mut import = std::pin::pin!(import);
+        let counted = std::future::poll_fn(|context| {
+            let done = import.as_mut().poll(context);
+            assert!(done.is_pending(), "it waits for the other one");
+            let counted = kept.bytes() - before;
+            if counted > 0 {
+                return std::task::Poll::Ready(counted);
+            }
+            context.waker().wake_by_ref();
+            std::task::Poll::Pending
+        });
+        let counted = counted.await;
+        let each = counted / ITEMS as u64;
+        assert!((500..2_000).contains(&each), "{each} bytes for each");
+        drop(other);
+        let imported = import.await.unwrap();
+        assert_eq!(imported.applied, ITEMS);
+        let left = kept.bytes() - before;
+        assert!(left < 8 * 1024, "{left} bytes for one queue");
+    }
 }

@@ -165,7 +165,7 @@ impl Plan {
             route: Arc::new(Route { exchange, keys }),
             message: Arc::new(message),
             settled: false,
-            topic: None,
+            forbidden: None,
         })
     }
 

@@ -458,7 +458,7 @@ impl<P: Payload> Appending<'_, P> {
             Amended::Kept => sizes(payload),
             Amended::Empty => {
                 *slot = Slot::Gone;
-                buffer.waiting_records -= 1;
+                uncount!(buffer.waiting_records, 1, "a record that waits was counted");
                 self.elided += 1;
                 (0, 0)
             }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::format::{Cursor, encode_list};
-use crate::base::Lsn;
+use crate::base::{Lsn, uncount};
 
 /// A block ends after so many bytes: what one lookup reads at least.
 const BLOCK_BYTES: u32 = 8 * 1024;
@@ -90,7 +90,11 @@ impl Index {
         if !pieces.is_empty() {
             self.pieces_bytes += encoded_bytes(&pieces);
             if let Some(before) = self.pieces.insert(delta, pieces) {
-                self.pieces_bytes -= encoded_bytes(&before);
+                uncount!(
+                    self.pieces_bytes,
+                    encoded_bytes(&before),
+                    "pieces of a body were counted"
+                );
             }
         }
     }
@@ -164,7 +168,7 @@ impl Index {
             self.live_records += 1;
             self.live_bytes += mean;
         } else {
-            self.live_records -= 1;
+            uncount!(self.live_records, 1, "a record that is let go was counted");
             self.live_bytes = self.live_bytes.saturating_sub(mean);
         }
         true

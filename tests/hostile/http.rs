@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::slow::fill;
 use crate::support::RunningBroker;
 use crate::under_attack;
 
@@ -213,4 +214,44 @@ fn expressions_of_callers_hurt_nobody() {
         });
     });
     assert!(cost.peak_mib < MEMORY_MAX_MIB, "{cost:?}");
+}
+
+/// Answers that show messages have one room together: clients that ask for them and do not read took memory
+/// without end. Who finds it full is told so and may come again.
+#[test]
+#[cfg_attr(debug_assertions, ignore = "takes an optimised build")]
+fn answers_that_are_not_read_are_refused_beyond_their_room_until_they_are_gone() {
+    const LINE: &str = "GET /api/queues/%2F/hostile-0/messages?count=60";
+    let cost = under_attack(&[], |broker| {
+        fill(broker.port, 60, "1000000");
+        let ask = || {
+            let mut stream = begin(broker.http_port, "guest", LINE, 0);
+            let mut status = [0; 12];
+            stream.read_exact(&mut status).expect("a status");
+            (stream, String::from_utf8_lossy(&status).into_owned())
+        };
+        let mut deaf = Vec::new();
+        let mut refused = loop {
+            let (stream, status) = ask();
+            if status != "HTTP/1.1 200" {
+                assert_eq!(status, "HTTP/1.1 503");
+                break stream;
+            }
+            deaf.push(stream);
+            // Each has more than 60 MB.
+            assert!(deaf.len() < 5, "there is room for all");
+        };
+        assert!(deaf.len() >= 2, "there is no room for two");
+        let mut told = String::new();
+        refused.read_to_string(&mut told).expect("an answer");
+        assert!(told.contains(&(256 << 20).to_string()), "{told}");
+        assert!(is_healthy(broker));
+        drop(deaf);
+        let end = Instant::now() + ANSWER_MAX;
+        while send(broker.http_port, "guest", LINE, b"") != Some(200) {
+            assert!(Instant::now() < end, "those that are gone still hold it");
+        }
+    });
+    assert!(cost.peak_mib < 600, "{cost:?}");
+    cost.check_counted_within(COUNTED_PERCENT);
 }

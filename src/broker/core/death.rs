@@ -7,7 +7,6 @@ use super::admission::{Arrival, Offered, size_bytes};
 use super::routed::Routed;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
-use crate::base::limits::ROUTED_QUEUES_MAX;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{Lsn, Position, QueueId, Step, invariant};
@@ -331,11 +330,7 @@ impl Core {
             return &[];
         };
         let letter = (&letter.route, &*letter.message);
-        let targets = routed.find(&self.router, exchange, letter, &mut turn.effects.meter);
-        if targets.len() > ROUTED_QUEUES_MAX {
-            return &[];
-        }
-        targets
+        routed.find(&self.router, exchange, letter, &mut turn.effects.meter)
     }
 
     /// Whether the loop turned by itself; told in the log once for each distinct loop.

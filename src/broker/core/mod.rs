@@ -68,7 +68,8 @@ pub struct CoreOptions {
     pub journal: bool,
     /// Slots of the blocks of a queue, as a power of 2; default and at most [`BLOCK_SHIFT_MAX`].
     pub block_shift: u32,
-    /// Where the memory of queues, exchanges, bindings and policies is counted.
+    /// Where the memory of queues, exchanges, bindings and policies is counted. The core wakes nobody by
+    /// it: see [`Core::kept`].
     pub kept: Gauge,
     /// What may be done under one hold of the lock that it stands behind.
     pub hold: HoldBudget,
@@ -183,6 +184,10 @@ impl Turn<'_> {
 impl Core {
     /// An empty vhost with its predeclared exchanges.
     pub fn new(options: CoreOptions) -> Self {
+        let options = CoreOptions {
+            kept: options.kept.under_lock(),
+            ..options
+        };
         Self {
             router: Router::counted(options.seed, options.kept.clone()),
             _kept: options.kept.charge(limits::VHOST_OVERHEAD_BYTES),
@@ -225,6 +230,12 @@ impl Core {
     /// What may be done under one hold of the lock that it stands behind.
     pub const fn hold_budget(&self) -> HoldBudget {
         self.options.hold
+    }
+
+    /// Where the memory of what is declared is counted. Who holds the core's lock wakes those who wait for
+    /// growth, once it is free.
+    pub const fn kept(&self) -> &Gauge {
+        &self.options.kept
     }
 
     /// What happened so far.

@@ -6,11 +6,10 @@ use super::admission::{Arrival, Offered};
 use super::death::Dying;
 use super::work::Work;
 use super::{Core, Turn};
-use crate::base::limits::ROUTED_QUEUES_MAX;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{ExchangeId, Lsn, Name, Position, QueueId, Step};
-use crate::broker::exchange::{Exchange, ExchangeKind};
+use crate::broker::exchange::ExchangeKind;
 use crate::broker::queue::MessageState;
 use crate::broker::router::DEFAULT_EXCHANGE;
 use crate::broker::{Effect, Publish, PublishOutcome, Target};
@@ -41,7 +40,7 @@ impl Core {
         }
         match &outcome {
             PublishOutcome::Accepted => self.counters.accepted += 1,
-            PublishOutcome::QueueFull { .. } | PublishOutcome::TooManyQueues { .. } => {
+            PublishOutcome::QueueFull { .. } | PublishOutcome::TooManyQueues => {
                 self.counters.refused += 1;
             }
             _ => self.counters.unroutable += 1,
@@ -71,12 +70,14 @@ impl Core {
             Some(exchange) if exchange.spec.internal => {
                 Err(PublishOutcome::Internal { exchange: name() })
             }
-            Some(exchange) => match forbidden_key(exchange, publish) {
-                None => Ok(exchange.id),
-                Some(key) => Err(PublishOutcome::Forbidden {
-                    exchange: name(),
-                    key: key.clone(),
-                }),
+            Some(exchange) => match publish.forbidden_key() {
+                Some(key) if exchange.spec.kind == ExchangeKind::Topic => {
+                    Err(PublishOutcome::Forbidden {
+                        exchange: name(),
+                        key: key.clone(),
+                    })
+                }
+                _ => Ok(exchange.id),
             },
         }
     }
@@ -93,13 +94,14 @@ impl Core {
         let (count, first) = (targets.len(), targets.first().copied());
         self.router.count(exchange, count);
         let Some(first) = first else {
-            return PublishOutcome::Unroutable;
+            return if self.routed.are_too_many() {
+                PublishOutcome::TooManyQueues
+            } else {
+                PublishOutcome::Unroutable
+            };
         };
         if count == 1 {
             return self.publish_into_one(turn, first, message, route);
-        }
-        if count > ROUTED_QUEUES_MAX {
-            return PublishOutcome::TooManyQueues { count };
         }
         turn.charge_ns(Step::Entry.ns() * (count as u64 - 1));
         let routed = std::mem::take(&mut self.routed);
@@ -221,11 +223,4 @@ struct Refused {
     dead: Vec<(QueueId, Position)>,
     /// How many were gone.
     gone: usize,
-}
-
-/// The first key of a message that its publisher may not use on this exchange.
-fn forbidden_key<'a>(exchange: &Exchange, publish: &'a Publish) -> Option<&'a Name> {
-    let topic = publish.topic.as_ref()?;
-    let mut keys = publish.route.keys.iter();
-    keys.find(|key| exchange.spec.kind == ExchangeKind::Topic && !topic.write.matches(key))
 }

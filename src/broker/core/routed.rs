@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::base::limits::ROUTED_QUEUES_MAX;
 use crate::base::{ExchangeId, Meter, QueueId, Random, Seed};
 use crate::broker::router::Router;
 use crate::message::{Message, Route};
@@ -13,6 +14,8 @@ pub(super) struct Routed {
     /// Nothing if the way depends on more than the route.
     way: Option<Way>,
     targets: Vec<QueueId>,
+    /// There are more of them than a message may have, or too many steps to find them: none is kept.
+    are_too_many: bool,
     /// What random exchanges pick by.
     draws: Random,
 }
@@ -37,6 +40,7 @@ impl Routed {
         Self {
             way: None,
             targets: Vec::new(),
+            are_too_many: false,
             draws: Random::new(seed.0),
         }
     }
@@ -46,7 +50,12 @@ impl Routed {
         &self.targets
     }
 
-    /// The queues that a message reaches, each once.
+    /// Whether the last message reached none since it would reach too many.
+    pub(super) const fn are_too_many(&self) -> bool {
+        self.are_too_many
+    }
+
+    /// The queues that a message reaches, each once; none if they are too many.
     pub(super) fn find(
         &mut self,
         router: &Router,
@@ -63,8 +72,12 @@ impl Routed {
         if !is_same {
             self.targets.clear();
             let draw = self.draws.next();
-            let ns = router.route(exchange, route, message, draw, &mut self.targets);
-            meter.charge_ns(ns);
+            let steps = router.route(exchange, route, message, draw, &mut self.targets);
+            meter.charge_ns(steps.ns());
+            self.are_too_many = steps.are_used_up() || self.targets.len() > ROUTED_QUEUES_MAX;
+            if self.are_too_many {
+                self.targets = Vec::new();
+            }
             self.way = (!router.depends_on_message(exchange)).then(|| Way {
                 exchange,
                 route: Arc::clone(route),

@@ -103,7 +103,11 @@ impl Ring {
             && !is_there(all, *first)
         {
             self.waiting.pop_front();
-            self.gone -= 1;
+            uncount!(
+                self.gone,
+                1,
+                "a consumer that waits and is gone was counted"
+            );
         }
     }
 }
@@ -186,7 +190,11 @@ impl Consumers {
             return None;
         };
         self.by_arrival.remove(&member.came);
-        self.draining_count -= usize::from(member.drains);
+        uncount!(
+            self.draining_count,
+            usize::from(member.drains),
+            "a consumer that drains was counted"
+        );
         self.by_rank
             .remove(&(Reverse(member.priority), member.came, id));
         if self.all.is_empty() {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::base::limits::MESSAGE_JOIN_BYTES_MAX;
-use crate::base::{HolderId, Millis, Position, invariant};
+use crate::base::{HolderId, Millis, Position, invariant, uncount};
 use crate::broker::arguments::QueueType;
 use crate::message::Message;
 
@@ -450,7 +450,11 @@ impl Messages {
     /// Removes all ready messages; how many there were.
     pub fn purge(&mut self, deferred_free: &mut DeferredFree) -> u64 {
         let count = std::mem::take(&mut self.ready);
-        self.live_bytes -= std::mem::take(&mut self.ready_bytes);
+        uncount!(
+            self.live_bytes,
+            std::mem::take(&mut self.ready_bytes),
+            "ready messages are among those that live"
+        );
         for subqueue in &mut self.subqueues {
             subqueue.purge(deferred_free);
         }

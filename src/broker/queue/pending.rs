@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::{Position, QueueId};
+use crate::base::{Position, QueueId, uncount};
 use crate::deaths::Reason;
 
 use super::deferred_free::DeferredFree;
@@ -87,7 +87,11 @@ impl PendingSet {
     pub fn put(&mut self, position: Position, pending: Pending) {
         self.bytes += u64::from(pending.size_bytes);
         if let Some(old) = self.entries.insert(position, pending) {
-            self.bytes -= u64::from(old.size_bytes);
+            uncount!(
+                self.bytes,
+                u64::from(old.size_bytes),
+                "a dead letter that waits was counted"
+            );
         }
     }
 
@@ -98,7 +102,11 @@ impl PendingSet {
             return None; // as a rule
         }
         let pending = self.entries.remove(&position)?;
-        self.bytes -= u64::from(pending.size_bytes);
+        uncount!(
+            self.bytes,
+            u64::from(pending.size_bytes),
+            "a dead letter that waits was counted"
+        );
         Some(pending)
     }
 

@@ -310,8 +310,12 @@ impl Subqueue {
             self.ready -= 1;
         }
         if block.is_evicted() {
-            self.evicted.messages -= 1;
-            self.evicted.bytes -= u64::from(gone.size_bytes);
+            uncount!(self.evicted.messages, 1, "a message on disk was counted");
+            uncount!(
+                self.evicted.bytes,
+                u64::from(gone.size_bytes),
+                "bytes on disk were counted"
+            );
             if is_last && entry.is_loading && block.live() == 0 {
                 self.next = next_block(self.next, self.shift);
                 is_last = false;
@@ -392,10 +396,22 @@ impl Subqueue {
                     deferred_free.block(block);
                 }
             }
-            self.apart_bytes -= apart_before - apart_after;
+            uncount!(
+                self.apart_bytes,
+                apart_before - apart_after,
+                "bytes beside a block were counted"
+            );
             if is_evicted {
-                self.evicted.messages -= before.0 - after.0;
-                self.evicted.bytes -= before.1 - after.1;
+                uncount!(
+                    self.evicted.messages,
+                    before.0 - after.0,
+                    "messages on disk were counted"
+                );
+                uncount!(
+                    self.evicted.bytes,
+                    before.1 - after.1,
+                    "bytes on disk were counted"
+                );
             }
         }
         if self

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::access::{Permissions, Tag, TopicPermissions, User};
-use crate::base::Name;
+use crate::base::{Name, uncount};
 
 pub use error::{RegistryError, check_name};
 pub use fact::RegistryFact;
@@ -182,7 +182,7 @@ impl Registry {
             RegistryFact::VhostSet { name, spec } => self.set_vhost(name, spec),
             RegistryFact::VhostDeleted { name } => {
                 if let Some(vhost) = self.vhosts.remove(&name) {
-                    self.kept_bytes -= memory::vhost(&name, &vhost);
+                    forget_bytes(&mut self.kept_bytes, memory::vhost(&name, &vhost));
                 }
             }
             RegistryFact::UserSet(user) => self.set_user(*user),
@@ -205,7 +205,7 @@ impl Registry {
                 if let Some(vhost) = self.vhosts.get_mut(&vhost)
                     && let Some(set) = vhost.permissions.remove(&user)
                 {
-                    self.kept_bytes -= memory::permissions(&user, &set);
+                    forget_bytes(&mut self.kept_bytes, memory::permissions(&user, &set));
                 }
             }
             RegistryFact::TopicPermissionsSet {
@@ -231,12 +231,12 @@ impl Registry {
             RegistryFact::GlobalParameterSet { name, value } => {
                 self.kept_bytes += memory::parameter(&name, &value);
                 if let Some(before) = self.global_parameters.insert(name.clone(), value) {
-                    self.kept_bytes -= memory::parameter(&name, &before);
+                    forget_bytes(&mut self.kept_bytes, memory::parameter(&name, &before));
                 }
             }
             RegistryFact::GlobalParameterCleared { name } => {
                 if let Some(value) = self.global_parameters.remove(&name) {
-                    self.kept_bytes -= memory::parameter(&name, &value);
+                    forget_bytes(&mut self.kept_bytes, memory::parameter(&name, &value));
                 }
             }
             RegistryFact::ImportPart { at, bytes } => self.importing.part(at, &bytes),
@@ -286,7 +286,7 @@ impl Registry {
     fn set_vhost(&mut self, name: Name, spec: VhostSpec) {
         self.kept_bytes += memory::spec(&name, &spec);
         if let Some(vhost) = self.vhosts.get_mut(&name) {
-            self.kept_bytes -= memory::spec(&name, &vhost.spec);
+            forget_bytes(&mut self.kept_bytes, memory::spec(&name, &vhost.spec));
             vhost.spec = spec;
             return;
         }
@@ -305,7 +305,7 @@ impl Registry {
         user.loopback_only = self.loopback_users.contains(&user.name);
         self.kept_bytes += memory::user(&user);
         if let Some(held) = self.users.get_mut(&user.name) {
-            self.kept_bytes -= memory::user(&held.user);
+            forget_bytes(&mut self.kept_bytes, memory::user(&held.user));
             held.user = user;
             return;
         }
@@ -317,14 +317,14 @@ impl Registry {
 
     fn delete_user(&mut self, name: &Name) {
         if let Some(held) = self.users.remove(name) {
-            self.kept_bytes -= memory::user(&held.user);
+            forget_bytes(&mut self.kept_bytes, memory::user(&held.user));
         }
         for vhost in self.vhosts.values_mut() {
             if let Some(set) = vhost.permissions.remove(name) {
-                self.kept_bytes -= memory::permissions(name, &set);
+                forget_bytes(&mut self.kept_bytes, memory::permissions(name, &set));
             }
             if let Some(of_user) = vhost.topic_permissions.remove(name) {
-                self.kept_bytes -= memory::topics_of(&of_user);
+                forget_bytes(&mut self.kept_bytes, memory::topics_of(&of_user));
             }
         }
     }
@@ -345,11 +345,16 @@ impl Registry {
         };
         if let Some(of_user) = vhost.topic_permissions.get_mut(user) {
             if let Some(set) = Arc::make_mut(of_user).remove(exchange) {
-                self.kept_bytes -= memory::topic(exchange, &set);
+                forget_bytes(&mut self.kept_bytes, memory::topic(exchange, &set));
             }
             if of_user.is_empty() {
                 vhost.topic_permissions.remove(user);
             }
         }
     }
+}
+
+/// What takes so many bytes is gone.
+fn forget_bytes(kept_bytes: &mut u64, bytes: u64) {
+    uncount!(*kept_bytes, bytes, "what is forgotten was counted");
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Router;
-use crate::base::{ExchangeId, Name};
+use crate::base::{ExchangeId, Name, uncount};
 use crate::broker::Destination;
 use crate::broker::binding::{Binding, ResolvedDestination};
 use crate::broker::exchange::Exchange;
@@ -126,7 +126,11 @@ impl Router {
         };
         self.generation += 1;
         if exchange.spec.kind.varies() {
-            self.varying_bindings -= exchange.bindings().len();
+            uncount!(
+                self.varying_bindings,
+                exchange.bindings().len(),
+                "bindings that look at messages were counted"
+            );
         }
         exchange.retire();
         let place = ResolvedDestination::Exchange(exchange.id);
@@ -147,7 +151,11 @@ impl Router {
         if !exchange.remove(binding, place) {
             return false;
         }
-        self.varying_bindings -= usize::from(exchange.spec.kind.varies());
+        uncount!(
+            self.varying_bindings,
+            usize::from(exchange.spec.kind.varies()),
+            "bindings that look at messages were counted"
+        );
         self.generation += 1;
         true
     }

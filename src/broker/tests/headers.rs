@@ -1,9 +1,11 @@
 //! What headers exchanges find: by cases, as recorded, and against the definition.
 
+use std::ops::ControlFlow;
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::base::QueueId;
+use crate::base::{QueueId, Steps};
 use crate::broker::Destination;
 
 /// Application properties and annotations.
@@ -135,12 +137,14 @@ fn matched(message: &Sent, bindings: &[&[(&'static str, Value)]]) -> Vec<bool> {
         table.add(&binding(number, arguments), place);
     }
     let mut found = vec![false; bindings.len()];
-    table.matching(message, |place| match place {
+    let whole = table.matching(message, &Steps::default(), |place| match place {
         ResolvedDestination::Queue(QueueId(number)) => {
             found[usize::try_from(number).unwrap()] = true;
+            ControlFlow::Continue(())
         }
         ResolvedDestination::Exchange(_) => unreachable!("only queues are bound"),
     });
+    assert!(whole.is_continue());
     for (number, arguments) in bindings.iter().enumerate() {
         table.remove(&binding(number, arguments));
     }

@@ -2,11 +2,14 @@
 
 use super::super::terminus::death_evidence;
 use super::support::{Scene, message, receiver, section, sender};
-use crate::base::{ConnectionId, HoldBudget, Name, limits};
-use crate::broker::{Command, QueueCommand};
+use crate::base::{ConnectionId, HoldBudget, Lsn, Name, limits};
+use crate::broker::{Command, Destination, QueueCommand, TopologyCommand};
 use crate::deaths::{Encoding, EvidenceLevel};
 use crate::link::Event;
-use crate::wire::performative::{Attach, DistributionMode, Symbol, Value, fields};
+use crate::wire::performative::{
+    Attach, DistributionMode, SenderSettleMode, Source, Symbol, Target, TargetArchetype, Value,
+    fields,
+};
 
 fn check(scene: &mut Scene, client: usize, what: &str, attach: Attach, expect: &str) {
     let (link, result) = scene.attach(client, attach);
@@ -284,7 +287,7 @@ fn payload_of_a_management_request_needs_a_whole_pair() {
     let mut scene = Scene::new();
     let client = scene.client();
     let paired = |attach| Attach {
-        snd_settle_mode: crate::wire::performative::SenderSettleMode::Settled,
+        snd_settle_mode: SenderSettleMode::Settled,
         properties: Some(fields([("paired", Value::Bool(true))])),
         ..attach
     };
@@ -322,7 +325,7 @@ fn requests_are_small_and_the_bound_is_announced() {
     let mut scene = Scene::new();
     let client = scene.client();
     let paired = |attach| Attach {
-        snd_settle_mode: crate::wire::performative::SenderSettleMode::Settled,
+        snd_settle_mode: SenderSettleMode::Settled,
         properties: Some(fields([("paired", Value::Bool(true))])),
         ..attach
     };
@@ -449,4 +452,71 @@ fn links_that_are_refused_or_ended_leave_no_names_behind() {
         name.is_some_and(|name| !name.is_empty())
     };
     assert_eq!(links.iter().filter(|link| named(link)).count(), 0);
+}
+
+/// Answers that wait for the journal were counted and not bounded: a peer went on asking.
+#[test]
+fn a_peer_gets_no_credit_to_ask_while_256_kib_of_its_answers_wait_for_the_journal() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    let paired = |attach: Attach| Attach {
+        snd_settle_mode: SenderSettleMode::Settled,
+        source: Some(Box::new(Source {
+            address: Some("/management".into()),
+            ..Source::default()
+        })),
+        target: Some(Box::new(TargetArchetype::Target(Target {
+            address: Some("/management".into()),
+            ..Target::default()
+        }))),
+        properties: Some(fields([("paired", Value::Bool(true))])),
+        ..attach
+    };
+    let (asking, result) = scene.attach(client, paired(sender("pair", None)));
+    assert_eq!(result, Ok(()));
+    let (answering, result) = scene.attach(client, paired(receiver("pair", "")));
+    assert_eq!(result, Ok(()));
+    scene.clients[client].engine.set_credit(answering, 10_000);
+    let long = Value::String("x".repeat(20_000));
+    scene.queue("q", &[]);
+    scene.ask(Command::Topology(TopologyCommand::Bind {
+        connection: None,
+        source: Name::from("amq.headers"),
+        destination: Destination::Queue(Name::from("q")),
+        key: Name::from("k"),
+        arguments: vec![(Name::from("a"), long)],
+    }));
+    // Nothing is durable from now on, and the gateway knows it.
+    scene.deliveries(client);
+    scene.durable = Lsn(0);
+    scene.drive();
+    let to = Value::string("/bindings?src=amq.headers&dstq=q&key=k");
+    let properties = [
+        Value::Ulong(1),
+        Value::Null,
+        to,
+        Value::string("GET"),
+        Value::string("$me"),
+    ];
+    let mut request = section(0x73, &Value::List(properties.to_vec()));
+    request.extend(section(0x77, &Value::Null));
+    let mut asked: u64 = 0;
+    while scene.clients[client].engine.credit(asking) > 0 {
+        scene.send_settled(client, asking, &request);
+        asked += 1;
+        assert!(asked < 100, "it may go on asking");
+    }
+    let waiting_bytes = scene.clients[client].gateway.answers_bytes;
+    let most = limits::CONTROL_BYTES_MAX as u64 + 9 * 21_000;
+    assert!(
+        waiting_bytes >= limits::CONTROL_BYTES_MAX as u64,
+        "{waiting_bytes}"
+    );
+    assert!(waiting_bytes < most, "{waiting_bytes}");
+    assert!(scene.deliveries(client).is_empty());
+    scene.durable = Lsn(u64::MAX);
+    scene.drive();
+    assert_eq!(scene.deliveries(client).len() as u64, asked);
+    assert_eq!(scene.clients[client].gateway.answers_bytes, 0);
+    assert!(scene.clients[client].engine.credit(asking) > 0);
 }

@@ -93,7 +93,7 @@ impl Setting {
                 }),
                 message: Arc::new(message.clone()),
                 settled: false,
-                topic: None,
+                forbidden: None,
             }));
         }
     }

@@ -61,6 +61,9 @@ pub(crate) struct Vhost<D: Disk> {
     memory_bytes: AtomicU64,
     /// What they share.
     shared_memory: Gauge,
+    /// Where the memory of what is declared is counted. Its growth wakes who waits for that once the lock
+    /// is free.
+    kept: Gauge,
     failed: AtomicBool,
     /// Deleted: nothing more is done in it.
     deleted: AtomicBool,
@@ -84,6 +87,7 @@ impl<D: Disk> Vhost<D> {
     ) -> Self {
         let (name, shared_memory) = (core.vhost().clone(), core.shared_memory());
         let budget = core.hold_budget();
+        let kept = core.kept().clone();
         let state = VhostState {
             core,
             effects: Effects::new(),
@@ -104,6 +108,7 @@ impl<D: Disk> Vhost<D> {
             pager,
             memory_bytes: AtomicU64::new(0),
             shared_memory,
+            kept,
             failed: AtomicBool::new(false),
             deleted: AtomicBool::new(false),
             failure,
@@ -367,6 +372,7 @@ impl<D: Disk> Vhost<D> {
         }
         self.pager.take(&self.name, wants);
         wakes.wake();
+        self.kept.wake_if_due();
         if self.timer_due.fetch_min(due.0, Ordering::Relaxed) > due.0 {
             self.timer.wake();
         }

@@ -13,10 +13,9 @@ use super::rights::require;
 use super::visitor::Visitor;
 use super::work::failed;
 use crate::access::{DEFAULT_EXCHANGE_NAME, Right};
-use crate::base::limits::ROUTED_QUEUES_MAX;
 use crate::base::{Name, Position};
 use crate::broker::queue::MessageState;
-use crate::broker::{Error, ObjectKind, Outcome, PublishOutcome};
+use crate::broker::{Error, ObjectKind, Outcome, PublishOutcome, TooManyQueues};
 use crate::deaths::Viewer;
 use crate::filter::Selector;
 use crate::management::http::json::message::{self, PayloadEncoding, Showing, Shown};
@@ -61,8 +60,9 @@ pub(super) async fn publish(call: &Call<'_>) -> Result<Reply, Failure> {
     });
     let topics = registry.topic_permissions(&vhost, &call.identity.name);
     let topic = topics.and_then(|topics| topics.get(&route.exchange));
+    let forbidden = topic.and_then(|topic| topic.first_forbidden(&route.keys));
     let visitor = Visitor::enter(call)?;
-    let outcome = visitor.publish(route, message, topic.cloned()).await?;
+    let outcome = visitor.publish(route, message, forbidden).await?;
     match outcome {
         PublishOutcome::Accepted => Ok(Reply::Json(json!({ "routed": true }))),
         PublishOutcome::Unroutable => Ok(Reply::Json(json!({ "routed": false }))),
@@ -78,9 +78,7 @@ pub(super) async fn publish(call: &Call<'_>) -> Result<Reply, Failure> {
         PublishOutcome::Internal { .. } => Err(Failure::bad_request(
             "403 ACCESS_REFUSED - the exchange is internal",
         )),
-        PublishOutcome::TooManyQueues { count } => Err(Failure::bad_request(format!(
-            "the message is routed to {count} queues, at most {ROUTED_QUEUES_MAX} are allowed"
-        ))),
+        PublishOutcome::TooManyQueues => Err(Failure::bad_request(TooManyQueues.to_string())),
         PublishOutcome::QueueFull { queue } => Err(Failure::bad_request(format!(
             "queue '{queue}' is full and refused the message"
         ))),

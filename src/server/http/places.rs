@@ -13,9 +13,9 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::access::network;
-use crate::base::Millis;
 use crate::base::limits::{HTTP_ADDRESS_PERCENT_MAX, HTTP_HEALTH_CONNECTIONS_MAX};
 use crate::base::locks::{RankedMutex, rank};
+use crate::base::{Millis, uncount};
 
 /// Between two lines of the log about connections beyond the bound, in milliseconds.
 const LINES_MS: u64 = 10_000;
@@ -125,9 +125,9 @@ impl Drop for HeldPlace {
         match &self.of {
             Of::Health(number) => taken.health.retain(|(held, _)| held != number),
             Of::Network(network) => {
-                taken.all -= 1;
+                uncount!(taken.all, 1, "a place that is left was counted");
                 let left = taken.by_network.get_mut(network).map(|count| {
-                    *count -= 1;
+                    uncount!(*count, 1, "a place of a network was counted");
                     *count
                 });
                 if left == Some(0) {

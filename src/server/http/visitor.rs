@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::api::Call;
 use super::work::failed;
-use crate::access::TopicPermissions;
 use crate::base::{ConnectionId, ConsumerId, Lsn, Name, PublisherId, SessionId};
 use crate::broker::{
     Command, Consume, Delivery, Effect, Outcome, Publish, PublishOutcome, Reply, Settle, Target,
@@ -82,7 +81,7 @@ impl Visitor {
         &self,
         route: Arc<Route>,
         message: Message,
-        topic: Option<Arc<TopicPermissions>>,
+        forbidden: Option<u32>,
     ) -> Result<PublishOutcome, Failure> {
         self.apply(Command::Publish(Publish {
             connection: self.id,
@@ -92,7 +91,7 @@ impl Visitor {
             route,
             message: Arc::new(message),
             settled: false,
-            topic,
+            forbidden,
         }))?;
         let late = |_| Failure::unavailable("the message is not confirmed");
         let published = tokio::time::timeout(OUTCOME_TIMEOUT, async {

@@ -143,7 +143,7 @@ impl Client {
                 keys: Arc::from([Name::from(queue)]),
             }),
             message: Arc::new(message),
-            topic: None,
+            forbidden: None,
             settled: false,
         }));
     }

@@ -42,7 +42,7 @@ fn publish(s: &mut Scenario, keys: &[Name], message: Arc<Message>) {
         }),
         message,
         settled: true,
-        topic: None,
+        forbidden: None,
     }));
 }
 

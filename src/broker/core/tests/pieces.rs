@@ -244,7 +244,7 @@ fn a_message_that_many_queues_refuse_dies_in_them_in_pieces() {
         }),
         message: std::sync::Arc::new(draft("m").build()),
         settled: true,
-        topic: None,
+        forbidden: None,
     });
     spent_ns(&mut s, publish);
     assert!(s.core.has_work());

@@ -213,7 +213,7 @@ impl Scenario {
             }),
             message: Arc::new(message.build()),
             settled: false,
-            topic: None,
+            forbidden: None,
         }));
         let at = self
             .others

@@ -1,8 +1,8 @@
 //! What topology takes in memory, and how much of it one step may touch.
 
 use super::scenario::{Scenario, draft, number, text};
-use crate::base::limits::{POLICIES_MAX, ROUTED_QUEUES_MAX};
-use crate::base::{Gauge, Name, Seed};
+use crate::base::limits::{POLICIES_MAX, ROUTED_QUEUES_MAX, ROUTING_STEPS_MAX};
+use crate::base::{Gauge, Meter, Name, Seed, Step};
 use crate::broker::policy::PolicySpec;
 use crate::broker::*;
 use crate::wire::Value;
@@ -163,9 +163,8 @@ fn a_message_for_more_queues_than_one_step_may_touch_goes_to_none() {
         s.declare(&queue, &[]);
         s.bind("amq.fanout", &queue, "");
     }
-    let count = ROUTED_QUEUES_MAX + 1;
     let outcome = s.publish_to("amq.fanout", "", &draft("a"));
-    assert_eq!(outcome, PublishOutcome::TooManyQueues { count });
+    assert_eq!(outcome, PublishOutcome::TooManyQueues);
     assert_eq!(s.counts("q0").0, 0);
     delete_queue(&mut s, "q1");
     let outcome = s.publish_to("amq.fanout", "", &draft("a"));
@@ -177,4 +176,37 @@ fn a_message_for_more_queues_than_one_step_may_touch_goes_to_none() {
         ),
         (1, 1)
     );
+}
+
+/// Queues were counted and what is walked to find them was not: a few patterns of many `#` made a key of 257
+/// words reach a hundred thousand nodes, 256 keys the same queue 256 times.
+#[test]
+fn a_message_whose_queues_take_too_many_steps_to_find_goes_to_none() {
+    let mut s = Scenario::new();
+    s.declare("q", &[]);
+    s.exchange("t", "topic");
+    let key = ["a"; 257].join(".");
+    let bind = |s: &mut Scenario, stars: usize| {
+        let pattern = [&["*"; 1].repeat(stars)[..], &["#", "a"].repeat(64)].concat();
+        s.bind("t", "q", &pattern.join("."));
+    };
+    bind(&mut s, 0);
+    assert_eq!(
+        s.publish_to("t", &key, &draft("a")),
+        PublishOutcome::Accepted
+    );
+    (1..8).for_each(|stars| bind(&mut s, stars));
+    s.effects.meter = Meter::default();
+    for _ in 0..2 {
+        let outcome = s.publish_to("t", &key, &draft("b"));
+        assert_eq!(outcome, PublishOutcome::TooManyQueues);
+    }
+    let spent_ns = s.effects.meter.spent_ns();
+    let most_ns = 2 * (ROUTING_STEPS_MAX + 1_000) as u64 * Step::Node.ns();
+    assert!((most_ns / 2..most_ns).contains(&spent_ns), "{spent_ns}");
+    assert_eq!(
+        s.publish_to("t", "a", &draft("c")),
+        PublishOutcome::Unroutable
+    );
+    assert_eq!(s.counts("q").0, 1);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Cell, Subqueue};
-use crate::base::Lsn;
+use crate::base::{Lsn, uncount};
 use crate::broker::queue::block::Block;
 use crate::broker::queue::deferred_free::Garbage;
 use crate::broker::queue::disk_refs::DiskRef;
@@ -81,8 +81,12 @@ impl Subqueue {
         block.page_in(messages.collect());
         let apart_bytes = block.apart_bytes();
         self.apart_bytes += apart_bytes;
-        self.evicted.messages -= messages_back;
-        self.evicted.bytes -= bytes;
+        uncount!(
+            self.evicted.messages,
+            messages_back,
+            "messages on disk were counted"
+        );
+        uncount!(self.evicted.bytes, bytes, "bytes on disk were counted");
     }
 
     /// Evicts a block, unless it is among the next `read_ahead_blocks` blocks from the oldest
@@ -125,7 +129,11 @@ impl Subqueue {
             return BlockEviction::Spill;
         }
         entry.is_listed = false;
-        self.apart_bytes -= block.apart_bytes();
+        uncount!(
+            self.apart_bytes,
+            block.apart_bytes(),
+            "bytes beside a block were counted"
+        );
         let left = Box::new(block.evict(spilled));
         self.evicted.messages += u64::from(left.live());
         self.evicted.bytes += left.bytes();
