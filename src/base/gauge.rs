@@ -56,6 +56,7 @@ impl Gauge {
 
     /// The same sum for what is done under a lock: its growth wakes nobody. Who holds the lock calls
     /// [`Gauge::wake_if_due`] afterwards.
+    #[must_use]
     pub fn under_lock(&self) -> Self {
         Self {
             sum: Arc::clone(&self.sum),
