@@ -11,6 +11,8 @@ use crate::deaths::Reason;
 pub struct QueueCounters {
     /// Messages that entered, dead letters included.
     pub entered: u64,
+    /// Of these, dead letters.
+    pub dead_entered: u64,
     /// Messages refused because the queue was full.
     pub refused: u64,
     /// Deliveries to consumers.
@@ -34,12 +36,18 @@ pub struct Counters {
     pub published: u64,
     /// Of these, accepted.
     pub accepted: u64,
-    /// Of these, reached no queue.
+    /// Of these, sent settled.
+    pub presettled: u64,
+    /// Of all, reached no queue.
     pub unroutable: u64,
+    /// Of these, sent settled: dropped without a word.
+    pub unroutable_presettled: u64,
     /// Of these, refused by a full queue.
     pub refused: u64,
     /// Deliveries to consumers.
     pub delivered: u64,
+    /// Of these, of messages that a consumer had before.
+    pub redelivered: u64,
     /// What consumers said of them.
     pub settled: Settled,
     /// Deaths, by reason.
@@ -54,6 +62,8 @@ pub struct Counters {
     pub drops: Drops,
     /// Queues that came and went.
     pub queues: QueueChurn,
+    /// Sessions that began.
+    pub sessions: u64,
 }
 
 /// Queues that came and went.

@@ -96,6 +96,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "environment",
             "set_log_level",
             "report",
+            "health",
             "check_running",
             "check_alarms",
             "check_local_alarms",

@@ -39,11 +39,13 @@ const INTRODUCTION: &str = "\
 
 `coroner serve` answers in Prometheus' text form, on the address of its HTTP API:
 
-- `/metrics`: queues are summed by vhost; only deaths are told apart by queue.
+- `/metrics`: queues are summed by vhost; told apart by queue are deaths, and how much lies in queues that took
+  dead letters.
 - `/metrics/per-object`: queues are told apart; labels in brackets below are there.
 - `/metrics/rabbitmq`: RabbitMQ's names, as its `/metrics` has them, for dashboards and alerts that ask for
   those (`rabbitmq_queue_messages_ready`, `rabbitmq_global_messages_received_total` and their likes). Sessions
-  stand for channels; what is not counted here (redeliveries, `basic.get`, TCP sockets, Erlang) has no line.
+  stand for channels, taking messages over HTTP for `basic.get`, `--connections-max` for the most sockets; what is
+  not here (Erlang) has no line.
 - `/metrics/detailed`: of those `rabbitmq_detailed_queue_messages_ready`, `_unacked`, the sum and `_consumers`
   by queue.
 
@@ -52,7 +54,8 @@ tag monitoring or administrator is needed. [grafana-dashboard.json](grafana-dash
 dashboard for Grafana over these metrics.
 
 How many series there are is bounded: of each vhost at most `--metrics-queues-max` queues (1000) are
-named, those that were declared first, at `/metrics` those of them in which messages died. All others,
+named, those that were declared first, at `/metrics` those of them in which messages died, or into which dead
+letters came since the start. All others,
 those that are deleted, and a queue that is named so, are summed as the queue `other`: the sum over
 all queues is always that of the vhost. A new queue never takes another one's place; when a named one
 is deleted, `other` rises by its counts, and another may get its place.

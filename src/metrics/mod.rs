@@ -17,6 +17,8 @@ mod tests;
 mod text;
 
 pub use render::{Detail, OTHER, render};
-pub use snapshot::{Depth, LOCK_HOLD_BOUNDS_NS, Links, QueueFigures, Queues, Snapshot, Vhost};
+pub use snapshot::{
+    Depth, Gets, LOCK_HOLD_BOUNDS_NS, Links, QueueFigures, Queues, Snapshot, Vhost,
+};
 pub use table::{Metric, MetricKind, Scope, TABLE};
 pub use text::CONTENT_TYPE;

@@ -17,14 +17,14 @@ const PROTOCOL: [(&str, &str); 1] = [("protocol", "amqp10")];
 /// that begin with `rabbitmq_detailed_`.
 pub fn render(snapshot: &Snapshot, detail: Detail) -> String {
     let mut text = Text::default();
-    identity(&mut text, snapshot);
+    identity(&mut text, snapshot, detail);
     if detail == Detail::Queues {
         by_queue(&mut text, &snapshot.vhosts);
         return text.finish();
     }
     node(&mut text, snapshot);
     sums(&mut text, &snapshot.vhosts);
-    global(&mut text, &snapshot.vhosts);
+    global(&mut text, snapshot);
     text.finish()
 }
 
@@ -56,11 +56,16 @@ impl Text {
 }
 
 /// What dashboards join everything else with.
-fn identity(text: &mut Text, snapshot: &Snapshot) {
+fn identity(text: &mut Text, snapshot: &Snapshot, detail: Detail) {
     let name = "rabbitmq_identity_info";
     text.begin(&metric(MetricKind::Gauge, name, "Node and cluster."));
     let node = &*snapshot.node;
+    let endpoint = match detail {
+        Detail::Vhosts => "aggregated",
+        Detail::Queues => "detailed",
+    };
     let labels = [
+        ("rabbitmq_endpoint", endpoint),
         ("rabbitmq_node", node),
         ("rabbitmq_cluster", node),
         ("rabbitmq_cluster_permanent_id", node),
@@ -107,6 +112,16 @@ fn node(text: &mut Text, snapshot: &Snapshot) {
             "rabbitmq_process_max_fds",
             "Files that may be open.",
             snapshot.open_files_max,
+        ),
+        (
+            "rabbitmq_process_open_tcp_sockets",
+            "Sockets of connections.",
+            Some(snapshot.connections),
+        ),
+        (
+            "rabbitmq_process_max_tcp_sockets",
+            "Connections that may be open.",
+            Some(snapshot.connections_max),
         ),
     ];
     for (name, help, value) in gauges {
@@ -173,6 +188,17 @@ fn sums(text: &mut Text, vhosts: &[Vhost]) {
     let consumers = sum(|it| it.queues.total.consumers);
     text.gauge("rabbitmq_consumers", "Consumers.", consumers);
     text.gauge("rabbitmq_channels", "Sessions.", sum(|it| it.sessions));
+    let opened = sum(|it| it.counters.sessions);
+    text.counter(
+        "rabbitmq_channels_opened_total",
+        "Sessions that began.",
+        opened,
+    );
+    text.counter(
+        "rabbitmq_channels_closed_total",
+        "Sessions that ended.",
+        opened.saturating_sub(sum(|it| it.sessions)),
+    );
     text.counter(
         "rabbitmq_queues_declared_total",
         "Declarations of queues, those that were there already included.",
@@ -190,52 +216,91 @@ fn sums(text: &mut Text, vhosts: &[Vhost]) {
     );
 }
 
-fn global(text: &mut Text, vhosts: &[Vhost]) {
+fn global(text: &mut Text, snapshot: &Snapshot) {
+    let vhosts = &snapshot.vhosts;
     let sum = |value: fn(&Vhost) -> u64| vhosts.iter().map(value).sum::<u64>();
     let published = sum(|it| it.counters.published);
     let unroutable = sum(|it| it.counters.unroutable);
+    let dropped = sum(|it| it.counters.unroutable_presettled);
     let delivered = sum(|it| it.counters.delivered);
     let presettled = sum(|it| it.counters.settled.presettled);
-    text.global(
-        "rabbitmq_global_messages_received_total",
-        "Messages from publishers.",
-        published,
-    );
-    text.global(
-        "rabbitmq_global_messages_confirmed_total",
-        "Of these, accepted.",
-        sum(|it| it.counters.accepted),
-    );
-    text.global(
-        "rabbitmq_global_messages_routed_total",
-        "Of these, for at least one queue.",
-        published.saturating_sub(unroutable),
-    );
-    text.global(
-        "rabbitmq_global_messages_unroutable_returned_total",
-        "Of these, for no queue: released.",
-        unroutable,
-    );
-    text.global(
-        "rabbitmq_global_messages_delivered_total",
-        "Deliveries to consumers.",
-        delivered,
-    );
-    text.global(
-        "rabbitmq_global_messages_delivered_consume_manual_ack_total",
-        "Of these, for consumers that settle.",
-        delivered.saturating_sub(presettled),
-    );
-    text.global(
-        "rabbitmq_global_messages_delivered_consume_auto_ack_total",
-        "Of these, sent settled.",
-        presettled,
-    );
-    text.global(
-        "rabbitmq_global_messages_acknowledged_total",
-        "Deliveries that were accepted.",
-        sum(|it| it.counters.settled.accepted),
-    );
+    let gets = snapshot.gets;
+    let consumed = delivered.saturating_sub(gets.auto_ack + gets.manual_ack);
+    let confirm = published.saturating_sub(sum(|it| it.counters.presettled));
+    for (name, help, value) in [
+        (
+            "rabbitmq_global_messages_received_total",
+            "Messages from publishers.",
+            published,
+        ),
+        (
+            "rabbitmq_global_messages_received_confirm_total",
+            "Of these, from publishers that wait for the outcome.",
+            confirm,
+        ),
+        (
+            "rabbitmq_global_messages_confirmed_total",
+            "Of these, accepted.",
+            sum(|it| it.counters.accepted),
+        ),
+        (
+            "rabbitmq_global_messages_routed_total",
+            "Of these, for at least one queue.",
+            published.saturating_sub(unroutable),
+        ),
+        (
+            "rabbitmq_global_messages_unroutable_returned_total",
+            "Of these, for no queue: released.",
+            unroutable.saturating_sub(dropped),
+        ),
+        (
+            "rabbitmq_global_messages_unroutable_dropped_total",
+            "Of these, for no queue and sent settled.",
+            dropped,
+        ),
+        (
+            "rabbitmq_global_messages_delivered_total",
+            "Deliveries to consumers.",
+            delivered,
+        ),
+        (
+            "rabbitmq_global_messages_redelivered_total",
+            "Of these, of messages that a consumer had before.",
+            sum(|it| it.counters.redelivered),
+        ),
+        (
+            "rabbitmq_global_messages_delivered_consume_manual_ack_total",
+            "Of these, for consumers that settle.",
+            consumed.saturating_sub(presettled),
+        ),
+        (
+            "rabbitmq_global_messages_delivered_consume_auto_ack_total",
+            "Of these, sent settled.",
+            presettled,
+        ),
+        (
+            "rabbitmq_global_messages_delivered_get_manual_ack_total",
+            "Messages taken over HTTP, to be given back or rejected.",
+            gets.manual_ack,
+        ),
+        (
+            "rabbitmq_global_messages_delivered_get_auto_ack_total",
+            "Messages taken over HTTP for good.",
+            gets.auto_ack,
+        ),
+        (
+            "rabbitmq_global_messages_get_empty_total",
+            "Requests over HTTP that found no message.",
+            gets.empty,
+        ),
+        (
+            "rabbitmq_global_messages_acknowledged_total",
+            "Deliveries that were accepted.",
+            sum(|it| it.counters.settled.accepted),
+        ),
+    ] {
+        text.global(name, help, value);
+    }
     for (reason, name) in Reason::ALL.into_iter().zip(DEAD_LETTERED) {
         let counts = vhosts.iter().map(|it| it.counters.dead.of(reason));
         text.counter(name, "Messages that died for this reason.", counts.sum());

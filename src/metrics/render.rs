@@ -195,6 +195,16 @@ fn queues(text: &mut Text, vhosts: &[Vhost], detail: Detail) {
             text.sample(table::MESSAGES.name, &labels, count);
         }
     });
+    text.begin(&table::DEAD_LETTER_MESSAGES);
+    for vhost in vhosts {
+        let mut rest = vhost.queues.receiving_total;
+        let named = vhost.queues.receiving.values();
+        for queue in named.filter(|queue| queue.name != OTHER) {
+            dead_letter_depth(text, (&vhost.name, &queue.name), queue.depth);
+            rest = rest.without(queue.depth);
+        }
+        dead_letter_depth(text, (&vhost.name, OTHER), rest);
+    }
     text.begin(&table::READY_BYTES);
     each_depth(vhosts, detail, |labels, depth| {
         text.sample(table::READY_BYTES.name, labels, depth.ready_bytes);
@@ -220,6 +230,17 @@ fn queues(text: &mut Text, vhosts: &[Vhost], detail: Detail) {
         }
         let labels = [("vhost", &*vhost.name), ("queue", OTHER)];
         text.sample(table::QUEUE_DELIVERED.name, &labels, rest);
+    }
+}
+
+fn dead_letter_depth(text: &mut Text, (vhost, queue): (&str, &str), depth: Depth) {
+    for (state, count) in [
+        ("ready", depth.ready),
+        ("held", depth.held),
+        ("dead_pending", depth.dead_pending),
+    ] {
+        let labels = [("vhost", vhost), ("queue", queue), ("state", state)];
+        text.sample(table::DEAD_LETTER_MESSAGES.name, &labels, count);
     }
 }
 

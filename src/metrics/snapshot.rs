@@ -85,6 +85,10 @@ pub struct Snapshot {
     pub connections_opened: u64,
     /// Connections dropped because there were too many.
     pub connections_refused: u64,
+    /// Connections that may be open: the setting `connections-max`.
+    pub connections_max: u64,
+    /// Messages taken over HTTP.
+    pub gets: Gets,
     /// Attempts to log in, by way.
     pub logins: Vec<(LoginWay, LoginCounts)>,
     /// Passwords that were checked against a dear hash.
@@ -101,6 +105,17 @@ pub struct Snapshot {
     pub vhosts: Vec<Vhost>,
     /// The journal; none: messages live in memory only.
     pub journal: Option<(StoreState, StoreStats)>,
+}
+
+/// Messages taken over HTTP, as RabbitMQ counts what it calls `basic.get`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Gets {
+    /// Taken for good (`ack_requeue_false`).
+    pub auto_ack: u64,
+    /// Taken to be given back or rejected.
+    pub manual_ack: u64,
+    /// Requests that found no message.
+    pub empty: u64,
 }
 
 /// Links attached now, by what they are for.
@@ -176,6 +191,10 @@ pub struct Queues {
     pub total: Depth,
     /// Those that are named, in the order of their declaration.
     pub named: BTreeMap<QueueId, QueueFigures>,
+    /// Those that took dead letters, summed.
+    pub receiving_total: Depth,
+    /// The first of them, by themselves.
+    pub receiving: BTreeMap<QueueId, QueueFigures>,
     named_max: usize,
     all: bool,
 }
@@ -227,21 +246,29 @@ impl Queues {
         let depth = Depth::of(queue);
         self.count += 1;
         self.total.add(depth);
-        let is_full = self.named.len() >= self.named_max;
-        let newest = self.named.last_key_value().map(|(id, _)| *id);
-        if (!self.all && queue.counters.dead.total() == 0)
-            || (is_full && newest.is_none_or(|newest| queue.id > newest))
-        {
+        if queue.counters.dead_entered > 0 {
+            self.receiving_total.add(depth);
+            keep(&mut self.receiving, self.named_max, queue, depth);
+        }
+        if self.all || queue.counters.dead.total() > 0 {
+            keep(&mut self.named, self.named_max, queue, depth);
+        }
+    }
+}
+
+/// Keeps a queue by itself, if it is one of the `max` that were declared first.
+fn keep(kept: &mut BTreeMap<QueueId, QueueFigures>, max: usize, queue: &Queue, depth: Depth) {
+    if kept.len() >= max {
+        let newest = kept.last_key_value().map(|(id, _)| *id);
+        if newest.is_none_or(|newest| queue.id > newest) {
             return;
         }
-        if is_full {
-            self.named.pop_last();
-        }
-        let figures = QueueFigures {
-            name: queue.name.clone(),
-            depth,
-            counters: queue.counters.clone(),
-        };
-        self.named.insert(queue.id, figures);
+        kept.pop_last();
     }
+    let figures = QueueFigures {
+        name: queue.name.clone(),
+        depth,
+        counters: queue.counters.clone(),
+    };
+    kept.insert(queue.id, figures);
 }

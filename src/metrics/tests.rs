@@ -82,6 +82,26 @@ fn snapshot(queues: Vec<QueueFigures>) -> Snapshot {
     }
 }
 
+/// How many messages lie in a queue for dead letters could be asked at `/metrics/per-object` only.
+#[test]
+fn what_lies_in_queues_for_dead_letters_is_told_by_queue_and_bounded() {
+    let mut snapshot = snapshot(vec![queue("orders", 30, 2)]);
+    let queues = &mut snapshot.vhosts[0].queues;
+    let receiving = [queue("orders.dlq", 5, 0), queue("other", 1, 0)];
+    queues.receiving = (1..).map(QueueId).zip(receiving).collect();
+    queues.receiving_total.ready = 9;
+    let text = render(&snapshot, Detail::Vhosts);
+    let expect = [
+        r#"{vhost="/",queue="orders.dlq",state="ready"} 5"#,
+        r#"{vhost="/",queue="orders.dlq",state="held"} 0"#,
+        r#"{vhost="/",queue="orders.dlq",state="dead_pending"} 0"#,
+        r#"{vhost="/",queue="other",state="ready"} 4"#,
+        r#"{vhost="/",queue="other",state="held"} 0"#,
+        r#"{vhost="/",queue="other",state="dead_pending"} 0"#,
+    ];
+    assert_eq!(lines(&text, "coroner_dead_letter_queue_messages"), expect);
+}
+
 /// The lines of one metric, without its head.
 fn lines(text: &str, name: &str) -> Vec<String> {
     let own = |line: &&str| {
@@ -289,7 +309,17 @@ fn the_dashboard_asks_for_metrics_that_exist() {
 
 #[test]
 fn rabbitmqs_names_have_the_same_figures() {
-    let snapshot = snapshot(vec![queue("a", 3, 0), queue("b", 7, 0)]);
+    let mut snapshot = snapshot(vec![queue("a", 3, 0), queue("b", 7, 0)]);
+    let counters = &mut snapshot.vhosts[0].counters;
+    (counters.published, counters.presettled) = (20, 3);
+    (counters.unroutable, counters.unroutable_presettled) = (4, 1);
+    (counters.redelivered, counters.sessions) = (6, 8);
+    snapshot.connections_max = 12;
+    snapshot.gets = Gets {
+        auto_ack: 2,
+        manual_ack: 3,
+        empty: 1,
+    };
     let text = rabbitmq::render(&snapshot, Detail::Vhosts);
     let check =
         |text: &str, name: &str, expect: &[&str]| assert_eq!(lines(text, name), expect, "{name}");
@@ -305,9 +335,27 @@ fn rabbitmqs_names_have_the_same_figures() {
     check(
         &text,
         "rabbitmq_global_messages_delivered_consume_manual_ack_total",
-        &["{protocol=\"amqp10\"} 50"],
+        &["{protocol=\"amqp10\"} 45"],
     );
+    let global = |name: &str, value: &str| {
+        let name = format!("rabbitmq_global_messages_{name}_total");
+        check(&text, &name, &[&format!("{{protocol=\"amqp10\"}} {value}")]);
+    };
+    global("received_confirm", "17");
+    global("unroutable_dropped", "1");
+    global("unroutable_returned", "3");
+    global("redelivered", "6");
+    global("delivered_get_auto_ack", "2");
+    global("delivered_get_manual_ack", "3");
+    global("get_empty", "1");
+    check(&text, "rabbitmq_channels_opened_total", &[" 8"]);
+    check(&text, "rabbitmq_channels_closed_total", &[" 8"]);
+    check(&text, "rabbitmq_process_max_tcp_sockets", &[" 12"]);
     let info = lines(&text, "rabbitmq_identity_info");
+    assert!(
+        info[0].contains("rabbitmq_endpoint=\"aggregated\""),
+        "{info:?}"
+    );
     assert!(info[0].contains("rabbitmq_cluster=\"here\""), "{info:?}");
     let by_queue = rabbitmq::render(&snapshot, Detail::Queues);
     let ready = [

@@ -58,6 +58,11 @@ impl Shared {
             connections: counts.open,
             connections_opened: counts.taken,
             connections_refused: counts.refused,
+            connections_max: live.connections_max.into(),
+            #[cfg(feature = "http")]
+            gets: self.gets.counts(),
+            #[cfg(not(feature = "http"))]
+            gets: metrics::Gets::default(),
             logins,
             passwords_hashed: self.logins.hashed(),
             links: Links {

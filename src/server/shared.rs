@@ -59,6 +59,9 @@ pub(super) struct Shared {
     pub(super) connections_refused: AtomicU64,
     /// How fast the octets of connections and their number rise.
     pub(super) rates: ConnectionRates,
+    /// Messages taken over HTTP.
+    #[cfg(feature = "http")]
+    pub(super) gets: super::http::Gets,
     /// The log, where it is the broker's and not that of a program that embeds it.
     #[cfg(feature = "cli")]
     pub(super) log: std::sync::OnceLock<super::log::LogControl>,

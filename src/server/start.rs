@@ -59,6 +59,8 @@ pub(super) async fn start(
         connections_total: AtomicU64::new(0),
         connections_refused: AtomicU64::new(0),
         rates: ConnectionRates::default(),
+        #[cfg(feature = "http")]
+        gets: super::http::Gets::default(),
         #[cfg(feature = "cli")]
         log: std::sync::OnceLock::new(),
     });

@@ -389,6 +389,55 @@ fn the_line_of_statistics_is_logged_at_the_level_debug_only() {
     }
 }
 
+#[test]
+fn metrics_name_the_queues_that_take_dead_letters_and_count_what_is_taken_over_http() {
+    let process = Process::start(&[], &[]);
+    let post = |path: &str, body: &str| {
+        let (head, answer) = process.ask("POST", path, GUEST, body);
+        assert!(head.starts_with("HTTP/1.1 200 "), "{path}: {head} {answer}");
+    };
+    for (queue, arguments) in [
+        ("dead", "{}"),
+        (
+            "full",
+            r#"{"x-dead-letter-exchange":"","x-dead-letter-routing-key":"dead","x-max-length":1}"#,
+        ),
+    ] {
+        let body = format!("{{\"arguments\":{arguments}}}");
+        process.ask("PUT", &format!("/api/queues/%2F/{queue}"), GUEST, &body);
+    }
+    for _ in 0..3 {
+        let message =
+            r#"{"properties":{},"routing_key":"full","payload":"x","payload_encoding":"string"}"#;
+        post("/api/exchanges/%2F/amq.default/publish", message);
+    }
+    let sampled = |path: &str, name: &str| {
+        let (_, text) = process.get(path, "");
+        sample(&text, name).unwrap_or_else(|| panic!("no {name}: {text}"))
+    };
+    let depth = "coroner_dead_letter_queue_messages{vhost=\"/\",queue=\"dead\",state=\"ready\"}";
+    assert_eq!(sampled("/metrics", depth), 2);
+    let rest = depth.replace("dead\",state", "other\",state");
+    assert_eq!(sampled("/metrics", &rest), 0, "'full' took none");
+    let get = |queue: &str, mode: &str| {
+        let body = format!(r#"{{"count":5,"encoding":"auto","ackmode":"{mode}"}}"#);
+        post(&format!("/api/queues/%2F/{queue}/get"), &body);
+    };
+    get("dead", "ack_requeue_true");
+    get("dead", "ack_requeue_false");
+    get("dead", "ack_requeue_false");
+    for (name, expect) in [
+        ("delivered_get_manual_ack", 2),
+        ("delivered_get_auto_ack", 2),
+        ("get_empty", 1),
+        ("redelivered", 2),
+        ("received_confirm", 3),
+    ] {
+        let name = format!("rabbitmq_global_messages_{name}_total{{protocol=\"amqp10\"}}");
+        assert_eq!(sampled("/metrics/rabbitmq", &name), expect, "{name}");
+    }
+}
+
 /// Policies of a file were judged before its exchanges and bindings were there: each import warned of
 /// exchanges that came with the next items.
 #[test]

@@ -258,6 +258,8 @@ impl Core {
             durable,
         };
         slot.message.charge(&self.memory.shared);
+        // What clients publish has none.
+        queue.counters.dead_entered += u64::from(slot.message.history().is_some());
         let resident_bytes = slot.resident_bytes();
         let position = queue.messages.insert(slot, state, &mut self.deferred_free);
         self.memory.resident.add(resident_bytes);

@@ -53,6 +53,7 @@ impl Core {
                 limit,
             } => {
                 self.clients.begin(session, connection, limit);
+                self.counters.sessions += 1;
             }
             Command::SessionEnd { session } => self.session_end(turn, session, How::SessionEnded),
             Command::ConnectionClose { connection } => self.connection_close(turn, connection),

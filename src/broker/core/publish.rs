@@ -43,9 +43,14 @@ impl Core {
             PublishOutcome::QueueFull { .. } | PublishOutcome::TooManyQueues => {
                 self.counters.refused += 1;
             }
-            _ => self.counters.unroutable += 1,
+            _ => {
+                self.counters.unroutable += 1;
+                self.counters.unroutable_presettled += u64::from(settled);
+            }
         }
-        if !settled {
+        if settled {
+            self.counters.presettled += 1;
+        } else {
             let lsn = self.recorder.lsn();
             let effect = Effect::Published {
                 publisher,

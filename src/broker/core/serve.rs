@@ -294,6 +294,7 @@ impl Assigning<'_> {
             };
             *left -= 1;
             let delivery = describe(consumer, position, slot);
+            self.counters.redelivered += u64::from(delivery.acquired > 0);
             turn.effects
                 .outgoing
                 .push((taker.connection, Effect::Deliver(delivery)));

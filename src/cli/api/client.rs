@@ -85,6 +85,26 @@ impl Api {
         }
     }
 
+    /// Asks whether the broker works, without a login.
+    pub(in crate::cli) fn health(&self) -> Result<(), Failure> {
+        let endpoint = &self.settings.endpoint;
+        let request = Request::builder().uri(format!("{endpoint}/health"));
+        let request = request.body(()).map_err(impossible)?;
+        let answer = self.agent.run(request);
+        let status = answer.map_err(|error| self.unreachable(error))?.status();
+        match status.as_u16() {
+            200 => Ok(()),
+            503 => Err(Failure::new(
+                FailureKind::Unavailable,
+                format!("{endpoint}: it does not work, or is stopping: its log says why"),
+            )),
+            code => {
+                let what = format!("{endpoint}: it answered with status {code}");
+                Err(Failure::new(FailureKind::Protocol, what).advise("is this a Coroner?"))
+            }
+        }
+    }
+
     /// Fetches an object that may not be there.
     pub(in crate::cli) fn find(&self, path: &Path) -> Result<Option<Value>, Failure> {
         match self.get(path) {
@@ -192,10 +212,6 @@ impl Api {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let impossible = |error: ureq::http::Error| {
-            Failure::usage(format!("the request cannot be made: {error}"))
-                .advise("is the URL of the broker right?")
-        };
         let answer = match body {
             Some(body) => {
                 let request = request.header("content-type", "application/json");
@@ -288,6 +304,12 @@ impl Api {
             }
         }
     }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
+fn impossible(error: ureq::http::Error) -> Failure {
+    Failure::usage(format!("the request cannot be made: {error}"))
+        .advise("is the URL of the broker right?")
 }
 
 /// The texts of what the broker did, but warns of: the header `Warning`, `299 - "text"`.

@@ -107,6 +107,7 @@ const ENTRIES: &[CommandEntry] = &[
     entry::<process::Environment>(),
     entry::<process::SetLogLevel>(),
     entry::<process::Report>(),
+    entry::<status::Health>(),
     entry::<status::CheckRunning>(),
     entry::<status::CheckAlarms>(),
     entry::<status::CheckLocalAlarms>(),

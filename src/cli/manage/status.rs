@@ -64,6 +64,10 @@ pub(super) struct CheckCertificateExpiration {
 #[derive(Args)]
 pub(super) struct CheckVirtualHosts {}
 
+/// Ends with 0 if the broker works, without a login: for probes
+#[derive(Args)]
+pub(super) struct Health {}
+
 /// A line of `status`: its name, and where it stands in the overview.
 const OF_BROKER: &[(&str, &str)] = &[
     ("product", "product_name"),
@@ -149,6 +153,17 @@ impl Task for WhoAmI {
 
     fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
         out.fields(&api.get(&Path::of(&["whoami"]))?)
+    }
+}
+
+impl Task for Health {
+    const NAME: &'static str = "health";
+    const EXAMPLES: &'static [&'static str] =
+        &["health", "health --url https://broker.example:15671"];
+
+    fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
+        api.health()?;
+        out.done(format_args!("{} works", api.settings().endpoint))
     }
 }
 

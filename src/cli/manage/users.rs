@@ -1,22 +1,32 @@
 //! Users: who they are and how they log in. What they may do is in `permissions`.
 
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::{Task, confirm, secret};
 use crate::cli::api::{Api, Path};
 use crate::cli::exit::{Failure, FailureKind};
-use crate::cli::output::Output;
+use crate::cli::output::{self, Output};
+use crate::server::random;
+
+/// Random bytes of a password that is made here: 24 characters.
+const GENERATED_BYTES: usize = 18;
 
 /// Adds a user, who may do nothing yet
 ///
-/// The password is the second argument; without one it is the first line of standard input.
+/// The password is the second argument; without one it is the first line of standard input. With --generate it
+/// is made here, printed once, and kept nowhere in clear.
 #[derive(Args)]
 pub(super) struct AddUser {
     /// Name of the new user
     username: String,
     /// Password [default: read from standard input]
     new_password: Option<String>,
+    /// Makes a password and prints it, alone on a line
+    #[arg(long, conflicts_with = "new_password")]
+    generate: bool,
     /// Tags, such as administrator, monitoring, policymaker or management
     #[arg(long, value_delimiter = ',')]
     tags: Vec<String>,
@@ -80,6 +90,7 @@ impl Task for AddUser {
     const EXAMPLES: &'static [&'static str] = &[
         "add_user alice --tags monitoring < password-file",
         "add_user bob s3cret",
+        "add_user carol --generate --tags administrator",
     ];
 
     fn run(self, api: &Api, out: Output) -> Result<(), Failure> {
@@ -91,9 +102,18 @@ impl Task for AddUser {
                 "coroner change_password {name} changes the password"
             )));
         }
-        let password = secret::given_or_read(self.new_password, name)?;
+        let password = if self.generate {
+            BASE64_URL_SAFE_NO_PAD.encode(random::<GENERATED_BYTES>())
+        } else {
+            secret::given_or_read(self.new_password, name)?
+        };
         let body = json!({"password": password, "tags": self.tags.join(",")});
         let answer = api.put(&path, &body)?;
+        if self.generate && !out.is_json() {
+            output::print(&format!("{password}\n"))?;
+        } else if self.generate {
+            output::print_json(&json!({ "name": name, "password": password }))?;
+        }
         confirm(
             out,
             &answer,

@@ -223,6 +223,8 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Reply, Failure> {
     let name = readable_queue(call)?;
     let visitor = Visitor::enter(call)?;
     let taken = visitor.take(&name, count.min(COUNT_MAX)).await?;
+    let for_good = matches!(outcome, Outcome::Accepted);
+    call.shared.gets.count(taken.len(), for_good);
     let left = call.vhost()?.look(|core| {
         let queue = core.queue(&name);
         queue.map_or(0, |queue| queue.messages.ready())

@@ -448,3 +448,40 @@ fn get_shows_values_as_json_and_data_as_text() {
     assert_eq!(json[1]["amqp"]["body"]["type"], "map", "{json}");
     assert_eq!(json[1]["amqp"]["body"]["value"]["order"], 5, "{json}");
 }
+
+#[test]
+fn a_user_with_a_generated_password_logs_in_with_what_was_printed_once() {
+    let bench = Bench::start();
+    let add = [
+        "add_user",
+        "admin",
+        "--generate",
+        "--tags",
+        "administrator",
+        "-q",
+    ];
+    let printed = bench.managed(&add);
+    let password = printed.trim_end();
+    assert_eq!(
+        (password.len(), printed.lines().count()),
+        (24, 1),
+        "{printed}"
+    );
+    bench.managed(&["authenticate_user", "admin", password]);
+    let other = ["add_user", "other", "--generate", "--format", "json"];
+    let other: Value = serde_json::from_str(&bench.managed(&other)).expect("JSON");
+    assert_ne!(other["password"], password);
+    let given = bench.manage(&["add_user", "third", "given", "--generate"]);
+    assert_eq!(given.status.code(), Some(64), "{}", text(&given.stderr));
+}
+
+#[test]
+fn health_needs_no_login_and_fails_by_its_code_where_nothing_answers() {
+    let bench = Bench::start();
+    let login = ["health", "--username", "nobody", "--password", "wrong"];
+    assert!(bench.managed(&login).ends_with(" works\n"));
+    let url = format!("http://127.0.0.1:{}", bench.broker.http_port);
+    drop(bench);
+    let output = coroner(&["health", "--url", &url], "");
+    assert_eq!(output.status.code(), Some(69), "{}", text(&output.stderr));
+}
