@@ -42,8 +42,10 @@ pub struct Counters {
     pub unroutable: u64,
     /// Of these, sent settled: dropped without a word.
     pub unroutable_presettled: u64,
-    /// Of these, refused by a full queue.
+    /// Of all, refused by a full queue.
     pub refused: u64,
+    /// Of these, sent settled.
+    pub refused_presettled: u64,
     /// Deliveries to consumers.
     pub delivered: u64,
     /// Of these, of messages that a consumer had before.

@@ -3,9 +3,10 @@
 //! Sessions stand for channels. What is not counted here has no line: nothing is made up.
 
 use super::render::{Detail, OTHER};
-use super::snapshot::{Depth, Snapshot, Vhost};
+use super::snapshot::{Depth, Gets, Snapshot, Vhost};
 use super::table::{Metric, MetricKind, Scope};
 use super::text::Text;
+use crate::broker::Counters;
 use crate::deaths::Reason;
 
 /// The version whose names these are.
@@ -217,95 +218,141 @@ fn sums(text: &mut Text, vhosts: &[Vhost]) {
 }
 
 fn global(text: &mut Text, snapshot: &Snapshot) {
-    let vhosts = &snapshot.vhosts;
-    let sum = |value: fn(&Vhost) -> u64| vhosts.iter().map(value).sum::<u64>();
-    let published = sum(|it| it.counters.published);
-    let unroutable = sum(|it| it.counters.unroutable);
-    let dropped = sum(|it| it.counters.unroutable_presettled);
-    let delivered = sum(|it| it.counters.delivered);
-    let presettled = sum(|it| it.counters.settled.presettled);
-    let gets = snapshot.gets;
-    let consumed = delivered.saturating_sub(gets.auto_ack + gets.manual_ack);
-    let confirm = published.saturating_sub(sum(|it| it.counters.presettled));
-    for (name, help, value) in [
-        (
-            "rabbitmq_global_messages_received_total",
-            "Messages from publishers.",
-            published,
-        ),
-        (
-            "rabbitmq_global_messages_received_confirm_total",
-            "Of these, from publishers that wait for the outcome.",
-            confirm,
-        ),
-        (
-            "rabbitmq_global_messages_confirmed_total",
-            "Of these, accepted.",
-            sum(|it| it.counters.accepted),
-        ),
-        (
-            "rabbitmq_global_messages_routed_total",
-            "Of these, for at least one queue.",
-            published.saturating_sub(unroutable),
-        ),
-        (
-            "rabbitmq_global_messages_unroutable_returned_total",
-            "Of these, for no queue: released.",
-            unroutable.saturating_sub(dropped),
-        ),
-        (
-            "rabbitmq_global_messages_unroutable_dropped_total",
-            "Of these, for no queue and sent settled.",
-            dropped,
-        ),
-        (
-            "rabbitmq_global_messages_delivered_total",
-            "Deliveries to consumers.",
-            delivered,
-        ),
-        (
-            "rabbitmq_global_messages_redelivered_total",
-            "Of these, of messages that a consumer had before.",
-            sum(|it| it.counters.redelivered),
-        ),
-        (
-            "rabbitmq_global_messages_delivered_consume_manual_ack_total",
-            "Of these, for consumers that settle.",
-            consumed.saturating_sub(presettled),
-        ),
-        (
-            "rabbitmq_global_messages_delivered_consume_auto_ack_total",
-            "Of these, sent settled.",
-            presettled,
-        ),
-        (
-            "rabbitmq_global_messages_delivered_get_manual_ack_total",
-            "Messages taken over HTTP, to be given back or rejected.",
-            gets.manual_ack,
-        ),
-        (
-            "rabbitmq_global_messages_delivered_get_auto_ack_total",
-            "Messages taken over HTTP for good.",
-            gets.auto_ack,
-        ),
-        (
-            "rabbitmq_global_messages_get_empty_total",
-            "Requests over HTTP that found no message.",
-            gets.empty,
-        ),
-        (
-            "rabbitmq_global_messages_acknowledged_total",
-            "Deliveries that were accepted.",
-            sum(|it| it.counters.settled.accepted),
-        ),
-    ] {
-        text.global(name, help, value);
+    let mut sums = Sums {
+        gets: snapshot.gets,
+        ..Sums::default()
+    };
+    for vhost in &snapshot.vhosts {
+        sums.add(&vhost.counters);
     }
+    for (name, help, value) in GLOBAL {
+        text.global(name, help, value(&sums));
+    }
+    let vhosts = &snapshot.vhosts;
     for (reason, name) in Reason::ALL.into_iter().zip(DEAD_LETTERED) {
         let counts = vhosts.iter().map(|it| it.counters.dead.of(reason));
         text.counter(name, "Messages that died for this reason.", counts.sum());
     }
 }
+
+/// What is told of all vhosts together.
+#[derive(Default)]
+struct Sums {
+    published: u64,
+    presettled: u64,
+    accepted: u64,
+    unroutable: u64,
+    dropped: u64,
+    refused_presettled: u64,
+    delivered: u64,
+    redelivered: u64,
+    acknowledged: u64,
+    auto_ack: u64,
+    gets: Gets,
+}
+
+impl Sums {
+    fn add(&mut self, counters: &Counters) {
+        self.published += counters.published;
+        self.presettled += counters.presettled;
+        self.accepted += counters.accepted;
+        self.unroutable += counters.unroutable;
+        self.dropped += counters.unroutable_presettled;
+        self.refused_presettled += counters.refused_presettled;
+        self.delivered += counters.delivered;
+        self.redelivered += counters.redelivered;
+        self.acknowledged += counters.settled.accepted;
+        self.auto_ack += counters.settled.presettled;
+    }
+
+    /// Messages whose publishers were told that they are accepted.
+    const fn confirmed(&self) -> u64 {
+        let lost = self.dropped + self.refused_presettled;
+        let untold = self.presettled.saturating_sub(lost);
+        self.accepted.saturating_sub(untold)
+    }
+
+    /// Deliveries to consumers that settle, without what was taken over HTTP.
+    const fn manual_ack(&self) -> u64 {
+        let others = self.auto_ack + self.gets.auto_ack + self.gets.manual_ack;
+        self.delivered.saturating_sub(others)
+    }
+}
+
+type SumOf = fn(&Sums) -> u64;
+
+const GLOBAL: [(&str, &str, SumOf); 14] = [
+    (
+        "rabbitmq_global_messages_received_total",
+        "Messages from publishers.",
+        |it| it.published,
+    ),
+    (
+        "rabbitmq_global_messages_received_confirm_total",
+        "Of these, from publishers that wait for the outcome.",
+        |it| it.published.saturating_sub(it.presettled),
+    ),
+    (
+        "rabbitmq_global_messages_confirmed_total",
+        "Of these, accepted.",
+        Sums::confirmed,
+    ),
+    (
+        "rabbitmq_global_messages_routed_total",
+        "Of these, for at least one queue.",
+        |it| it.published.saturating_sub(it.unroutable),
+    ),
+    (
+        "rabbitmq_global_messages_unroutable_returned_total",
+        "Of these, for no queue: released.",
+        |it| it.unroutable.saturating_sub(it.dropped),
+    ),
+    (
+        "rabbitmq_global_messages_unroutable_dropped_total",
+        "Of these, for no queue and sent settled.",
+        |it| it.dropped,
+    ),
+    (
+        "rabbitmq_global_messages_delivered_total",
+        "Deliveries to consumers.",
+        |it| it.delivered,
+    ),
+    (
+        "rabbitmq_global_messages_redelivered_total",
+        "Of these, of messages that a consumer had before.",
+        |it| it.redelivered,
+    ),
+    (
+        "rabbitmq_global_messages_delivered_consume_manual_ack_total",
+        "Of these, for consumers that settle.",
+        Sums::manual_ack,
+    ),
+    (
+        "rabbitmq_global_messages_delivered_consume_auto_ack_total",
+        "Of these, sent settled.",
+        |it| it.auto_ack,
+    ),
+    (
+        "rabbitmq_global_messages_delivered_get_manual_ack_total",
+        "Messages taken over HTTP, to be given back or rejected.",
+        |it| it.gets.manual_ack,
+    ),
+    (
+        "rabbitmq_global_messages_delivered_get_auto_ack_total",
+        "Messages taken over HTTP for good.",
+        |it| it.gets.auto_ack,
+    ),
+    (
+        "rabbitmq_global_messages_get_empty_total",
+        "Requests over HTTP that found no message.",
+        |it| it.gets.empty,
+    ),
+    (
+        "rabbitmq_global_messages_acknowledged_total",
+        "Deliveries that were accepted.",
+        |it| it.acknowledged,
+    ),
+];
 
 /// In the order of [`Reason::ALL`].
 const DEAD_LETTERED: [&str; 4] = [

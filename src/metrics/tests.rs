@@ -313,6 +313,7 @@ fn rabbitmqs_names_have_the_same_figures() {
     let counters = &mut snapshot.vhosts[0].counters;
     (counters.published, counters.presettled) = (20, 3);
     (counters.unroutable, counters.unroutable_presettled) = (4, 1);
+    (counters.accepted, counters.refused_presettled) = (14, 1);
     (counters.redelivered, counters.sessions) = (6, 8);
     snapshot.connections_max = 12;
     snapshot.gets = Gets {
@@ -342,6 +343,7 @@ fn rabbitmqs_names_have_the_same_figures() {
         check(&text, &name, &[&format!("{{protocol=\"amqp10\"}} {value}")]);
     };
     global("received_confirm", "17");
+    global("confirmed", "13");
     global("unroutable_dropped", "1");
     global("unroutable_returned", "3");
     global("redelivered", "6");

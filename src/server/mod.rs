@@ -28,6 +28,8 @@ mod embedded;
 mod errors;
 mod expiry;
 mod features;
+#[cfg(feature = "http")]
+mod gets;
 mod handle;
 mod health;
 #[cfg(feature = "http")]

@@ -61,7 +61,7 @@ pub(super) struct Shared {
     pub(super) rates: ConnectionRates,
     /// Messages taken over HTTP.
     #[cfg(feature = "http")]
-    pub(super) gets: super::http::Gets,
+    pub(super) gets: super::gets::Gets,
     /// The log, where it is the broker's and not that of a program that embeds it.
     #[cfg(feature = "cli")]
     pub(super) log: std::sync::OnceLock<super::log::LogControl>,

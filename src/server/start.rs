@@ -60,7 +60,7 @@ pub(super) async fn start(
         connections_refused: AtomicU64::new(0),
         rates: ConnectionRates::default(),
         #[cfg(feature = "http")]
-        gets: super::http::Gets::default(),
+        gets: super::gets::Gets::default(),
         #[cfg(feature = "cli")]
         log: std::sync::OnceLock::new(),
     });

@@ -42,6 +42,7 @@ impl Core {
             PublishOutcome::Accepted => self.counters.accepted += 1,
             PublishOutcome::QueueFull { .. } | PublishOutcome::TooManyQueues => {
                 self.counters.refused += 1;
+                self.counters.refused_presettled += u64::from(settled);
             }
             _ => {
                 self.counters.unroutable += 1;

@@ -21,7 +21,6 @@ mod checks;
 mod connections;
 mod definitions;
 mod door;
-mod gets;
 mod health;
 mod listings;
 mod login;
@@ -53,7 +52,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
 pub(in crate::server) use self::door::Entrance;
-pub(in crate::server) use self::gets::Gets;
 use self::places::{HttpAdmission, Places};
 use self::stream::Paced;
 use super::shared::Shared;

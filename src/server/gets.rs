@@ -6,7 +6,7 @@ use crate::metrics;
 
 /// How many.
 #[derive(Debug, Default)]
-pub(in crate::server) struct Gets {
+pub(super) struct Gets {
     auto_ack: AtomicU64,
     manual_ack: AtomicU64,
     empty: AtomicU64,
@@ -28,7 +28,7 @@ impl Gets {
     }
 
     /// For a snapshot.
-    pub(in crate::server) fn counts(&self) -> metrics::Gets {
+    pub(super) fn counts(&self) -> metrics::Gets {
         metrics::Gets {
             auto_ack: self.auto_ack.load(Ordering::Relaxed),
             manual_ack: self.manual_ack.load(Ordering::Relaxed),
