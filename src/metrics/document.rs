@@ -51,7 +51,8 @@ const INTRODUCTION: &str = "\
 
 Anybody who reaches the address may ask, as with RabbitMQ, unless `--metrics-login` is on: then the
 tag monitoring or administrator is needed. [grafana-dashboard.json](grafana-dashboard.json) is a
-dashboard for Grafana over these metrics.
+dashboard for Grafana over these metrics, `contrib/alerts.yml` has alerts for Prometheus; `interop/monitoring` runs
+both.
 
 How many series there are is bounded: of each vhost at most `--metrics-queues-max` queues (1000) are
 named, those that were declared first, at `/metrics` those of them in which messages died, or into which dead

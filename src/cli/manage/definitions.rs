@@ -158,9 +158,12 @@ impl Task for ImportDefinitions {
         }
         let items = answer.get("not_supported").and_then(Value::as_array);
         for item in items.into_iter().flatten() {
-            let text = item
-                .as_str()
-                .map_or_else(|| item.to_string(), str::to_owned);
+            let text = |name| item.get(name).and_then(Value::as_str);
+            let text = match (item.as_str(), text("item"), text("reason")) {
+                (Some(text), ..) => text.to_owned(),
+                (None, Some(item), Some(reason)) => format!("{item}: {reason}"),
+                _ => item.to_string(),
+            };
             out.done(format_args!("not supported: {text}"))?;
         }
         Ok(())

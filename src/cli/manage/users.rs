@@ -11,6 +11,8 @@ use crate::cli::exit::{Failure, FailureKind};
 use crate::cli::output::{self, Output};
 use crate::server::random;
 
+/// What who has the right password and no tag is told.
+const NO_TAG: &str = "Not management user";
 /// Random bytes of a password that is made here: 24 characters.
 const GENERATED_BYTES: usize = 18;
 
@@ -183,7 +185,7 @@ impl Task for AuthenticateUser {
             Ok(_) => {}
             // Who may not use the API, but has given the right password, is let in with a 403 by
             // some brokers and refused with a 401 by RabbitMQ, which says so in the reason.
-            Err(failure) if failure.to_string().contains("not management user") => {}
+            Err(failure) if failure.to_string().contains(NO_TAG) => {}
             Err(failure) => return Err(failure),
         }
         out.done(format_args!(

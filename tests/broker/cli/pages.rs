@@ -1,5 +1,5 @@
-//! The commands of the README and of `docs/BACKUP_AND_UPGRADE.md`, run as they stand there and in the
-//! order in which they stand there.
+//! The commands of the README, of `docs/BACKUP_AND_UPGRADE.md`, of the cookbook in `docs/OPERATING.md` and of
+//! `docs/COMING_FROM_RABBITMQ.md`, run as they stand there and in the order in which they stand there.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -105,29 +105,193 @@ fn the_readme_works_from_its_beginning_to_its_end() {
     assert!(told.ends_with(&expect), "{told:?}");
 }
 
+/// Variables for a page whose commands start brokers themselves: addresses that are free.
+struct Addresses {
+    amqp: String,
+    http: String,
+    url: String,
+    amqp_url: String,
+}
+
+impl Addresses {
+    fn free() -> Self {
+        let free = || {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+            listener.local_addr().expect("bound").to_string()
+        };
+        let (amqp, http) = (free(), free());
+        Self {
+            url: format!("http://{http}"),
+            amqp_url: format!("amqp://{amqp}"),
+            amqp,
+            http,
+        }
+    }
+
+    fn variables(&self) -> [(&str, &str); 4] {
+        [
+            ("CORONER_AMQP", &self.amqp),
+            ("CORONER_HTTP", &self.http),
+            ("CORONERCTL_URL", &self.url),
+            ("CORONERCTL_AMQP_URL", &self.amqp_url),
+        ]
+    }
+}
+
+/// Runs a page in one shell, for its jobs, of which none outlives it: what comes first, then the blocks, with
+/// `mark NAME` in front of each.
+fn run_page(place: &Place, first: &str, page: &str, last: &str) -> String {
+    let addresses = Addresses::free();
+    let blocks = blocks(page).into_iter();
+    let blocks: Vec<String> = blocks
+        .map(|(name, block)| format!("echo 'mark {name}'\n{block}"))
+        .collect();
+    let script = format!(
+        "set -m\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{first}\n{}\n{last}",
+        blocks.join("\n")
+    );
+    place.run(&script, &addresses.variables())
+}
+
+/// What a page printed behind this mark.
+fn printed<'a>(told: &'a str, name: &str) -> &'a str {
+    let (_, behind) = told
+        .split_once(&format!("mark {name}\n"))
+        .expect("it was run");
+    behind.split("mark ").next().unwrap_or_default()
+}
+
+/// The cookbook was prose: nobody knew whether its commands work.
+#[test]
+fn the_cookbook_works_from_its_beginning_to_its_end() {
+    let place = Place::new("cookbook");
+    let first = r#"
+DATA=$PWD/data
+coroner serve --data "$DATA" &
+until coroner check_running >started 2>&1; do sleep 0.2; done
+coroner declare queue name=orders.dlq -q
+to_dead='{"x-dead-letter-exchange":"","x-dead-letter-routing-key":"orders.dlq"}'
+coroner declare queue name=orders "arguments=$to_dead" -q
+coroner publish --queue orders --durable 'bad order' -q
+coroner consume orders --count 1 --outcome reject --condition app:bad-order --quiet
+coroner publish --queue orders --durable 'late order' -q
+coroner consume orders --count 1 --outcome reject --quiet
+coroner add_user alice before -q
+# In a shell of its own: `$!` stays the broker, as on the page.
+(
+  (coroner consume orders --wait 120 --quiet >held 2>&1 || echo "ended with $?" >>held) &
+)
+until [ "$(coroner list_consumers queue_name -s)" = orders ]; do sleep 0.2; done
+"#;
+    // Who was closed has ended; the broker that was started last is asked.
+    let last = "until grep -q 'ended with' held; do sleep 0.2; done\n\
+                coroner authenticate_user guest 'a new one'\n\
+                coroner list_users -s --username rescue --password a-secret\ncat report.txt held";
+    let told = run_page(&place, first, "docs/OPERATING.md", last);
+    let letters = printed(&told, "dead letters");
+    assert!(letters.contains("orders.dlq\t2\t"), "{letters}");
+    assert_eq!(
+        letters.matches("orders --rejected--> orders.dlq").count(),
+        3,
+        "{letters}"
+    );
+    let csv = std::fs::read_to_string(place.0.join("dead-letters.csv")).expect("a file");
+    assert_eq!(csv.lines().count(), 3, "{csv}");
+    assert!(
+        printed(&told, "waiting").contains("orders\t0\t0\t1"),
+        "{told}"
+    );
+    assert!(printed(&told, "alarms").contains("no alarms"), "{told}");
+    let connections = printed(&told, "connections");
+    assert!(
+        connections.contains("\tguest\t127.0.0.1\t"),
+        "{connections}"
+    );
+    assert!(
+        told.contains("maintenance"),
+        "the consumer was told why: {told}"
+    );
+    assert!(told.contains("ended with "), "and ended: {told}");
+    assert!(told.contains("== queues"), "a report: {told}");
+    assert!(told.contains("rescue\tadministrator\n"), "{told}");
+}
+
+/// In place of a RabbitMQ stands what it exported, and a broker that takes back what it is given.
+#[test]
+fn who_comes_from_rabbitmq_and_goes_back_finds_the_commands_of_the_page_working() {
+    let place = Place::new("rabbitmq");
+    let old = RunningBroker::start(&[]);
+    let exported = repository("tests/fixtures/definitions/rabbitmq-4.0.5.json");
+    let ctl = format!(
+        "#!/bin/sh\ncase \"$1\" in\nexport_definitions) cp '{}' \"$2\" ;;\n\
+         import_definitions) exec coroner \"$@\" --url http://127.0.0.1:{} ;;\n*) exit 64 ;;\nesac\n",
+        exported.display(),
+        old.http_port
+    );
+    let path = place.0.join("bin/rabbitmqctl");
+    std::fs::write(&path, ctl).expect("a program");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&path, mode).expect("it may be run");
+    let first = "coroner serve --in-memory --max-message-size 123456 &\n\
+                 until coroner check_running >started 2>&1; do sleep 0.2; done\n\
+                 coroner add_user alice before -q";
+    let last = format!(
+        "echo 'mark moved'\ncoroner list_queues -p definitions-a name -s\n\
+         coroner authenticate_user alice 'the password'\n\
+         coroner list_queues -p definitions-a name -s --url http://127.0.0.1:{}",
+        old.http_port
+    );
+    let told = run_page(&place, first, "docs/COMING_FROM_RABBITMQ.md", &last);
+    let taken = printed(&told, "definitions");
+    assert!(
+        taken.contains("not supported") && taken.contains("queue 'events'"),
+        "{taken}"
+    );
+    assert!(
+        printed(&told, "commands").contains("TTL\t^short\t"),
+        "{told}"
+    );
+    assert!(printed(&told, "commands").contains("123456"), "{told}");
+    let moved = printed(&told, "moved");
+    assert_eq!(
+        moved.matches("work\n").count(),
+        2,
+        "here, and back there: {moved}"
+    );
+    // Who has no tag was said to have the wrong password.
+    assert!(moved.contains("user 'alice' may log in"), "{moved}");
+}
+
+#[test]
+fn the_page_of_rabbitmqs_users_names_settings_and_metrics_that_there_are() {
+    let page = std::fs::read_to_string(repository("docs/COMING_FROM_RABBITMQ.md")).expect("a page");
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let (mut settings, mut metrics) = (0, 0);
+    for row in rows {
+        let ours = row.split(" | ").nth(1).expect("two columns");
+        let (theirs, ours) = (row, ours.split('`').skip(1).step_by(2));
+        for word in ours {
+            let name = word.split([' ', '{', '=']).next().unwrap_or_default();
+            if theirs.starts_with("| `rabbitmq_") {
+                let known = coroner::metrics::TABLE
+                    .iter()
+                    .any(|metric| metric.name == name);
+                assert!(known, "{row}");
+                metrics += 1;
+            } else {
+                assert!(coroner::config::find(name).is_some(), "{row}");
+                settings += 1;
+            }
+        }
+    }
+    assert!(settings > 12 && metrics > 5, "{settings} {metrics}");
+}
+
 #[test]
 fn a_broker_is_backed_up_moved_and_upgraded_as_its_page_says() {
     let place = Place::new("backup");
-    let free = || {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        listener.local_addr().expect("bound").to_string()
-    };
-    let (amqp, http) = (free(), free());
-    let variables = [
-        ("CORONER_AMQP", &*amqp),
-        ("CORONER_HTTP", &*http),
-        ("CORONERCTL_URL", &*format!("http://{http}")),
-        ("CORONERCTL_AMQP_URL", &*format!("amqp://{amqp}")),
-    ];
-    let blocks = blocks("docs/BACKUP_AND_UPGRADE.md");
-    assert_eq!(blocks.len(), 5);
-    // One shell, for its jobs; none of them outlives it.
-    let blocks: Vec<String> = blocks.into_iter().map(|(_, block)| block).collect();
-    let script = format!(
-        "set -m\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{}",
-        blocks.join("\n")
-    );
-    let told = place.run(&script, &variables);
+    assert_eq!(blocks("docs/BACKUP_AND_UPGRADE.md").len(), 5);
+    let told = run_page(&place, "", "docs/BACKUP_AND_UPGRADE.md", "");
     assert!(told.contains("orders\t1\n"), "{told}");
     assert!(told.contains("body, 10 bytes: to be kept"), "{told}");
     assert!(told.lines().any(|line| line == "to be kept"), "{told}");
