@@ -124,7 +124,8 @@ pub use wire::{Array, Value, ValueKind};
 pub mod settings {
     pub use crate::config::{
         ByteSize, DeathEvidence, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType,
-        SaslMechanism, Span, SyncSetting, TlsLoginFrom, UserEntry, UserTagsEntry,
+        SaslMechanism, Span, SyncSetting, TlsLoginFrom, UndeliverableSetting, UserEntry,
+        UserTagsEntry,
     };
 }
 

@@ -185,6 +185,10 @@ pub const HISTORY_FOLDED_QUEUES_MAX: usize = 256;
 /// Entries of one history as a receiver gets them, in bytes: 64 with the longest names and one key
 /// fit, and two with as many CC keys as there may be. More are folded.
 pub const HISTORY_ENTRIES_BYTES_MAX: usize = 160 * 1024;
+/// Messages in the quarantine of a vhost, unless set otherwise: the oldest go first.
+pub const QUARANTINE_LENGTH_DEFAULT: u64 = 100_000;
+/// Bytes of bare messages in the quarantine of a vhost, unless set otherwise.
+pub const QUARANTINE_BYTES_DEFAULT: u64 = 256 * 1024 * 1024;
 /// Bytes of the body of an HTTP request that only names and sets things.
 pub const HTTP_BODY_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of the body of an HTTP request that names many things: users to delete together.

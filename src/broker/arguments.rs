@@ -77,6 +77,28 @@ impl DeadLetterStrategy {
     }
 }
 
+/// What becomes of a dead letter that gets nowhere. [evidence part 4]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum OnUndeliverable {
+    /// A counted drop, as `RabbitMQ` does.
+    #[default]
+    Drop,
+    /// It moves to the quarantine of its vhost.
+    Quarantine,
+}
+
+impl OnUndeliverable {
+    const ALL: [Self; 2] = [Self::Drop, Self::Quarantine];
+
+    /// The word of `x-on-undeliverable` and of the policy key `on-undeliverable`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Drop => "drop",
+            Self::Quarantine => "quarantine",
+        }
+    }
+}
+
 /// The arguments of one queue, checked. What is absent here may still come from a policy.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct QueueArguments {
@@ -88,6 +110,8 @@ pub struct QueueArguments {
     pub dead_letter_routing_key: Option<Name>,
     /// `x-dead-letter-strategy`.
     pub dead_letter_strategy: Option<DeadLetterStrategy>,
+    /// `x-on-undeliverable`.
+    pub on_undeliverable: Option<OnUndeliverable>,
     /// `x-overflow`.
     pub overflow: Option<Overflow>,
     /// `x-max-length`, in ready messages.
@@ -187,6 +211,7 @@ impl QueueArguments {
             "x-dead-letter-strategy" => {
                 self.dead_letter_strategy = Some(DeadLetterStrategy::read(value)?);
             }
+            "x-on-undeliverable" => self.on_undeliverable = Some(OnUndeliverable::read(value)?),
             "x-overflow" => self.overflow = Some(Overflow::read(value)?),
             "x-max-length" => self.max_length = Some(read_count(value)?),
             "x-max-length-bytes" => self.max_length_bytes = Some(read_count(value)?),
@@ -295,6 +320,13 @@ impl DeadLetterStrategy {
     }
 }
 
+impl OnUndeliverable {
+    /// Reads the word; the error says which are right.
+    pub fn read(value: &Value) -> Result<Self, String> {
+        read_word(value, &Self::ALL, Self::as_str)
+    }
+}
+
 fn queue_type(value: &Value) -> Result<QueueType, String> {
     if text(value) == Some("stream") {
         return Err("streams are not supported".to_owned());
@@ -384,7 +416,7 @@ const CLASSIC_REFUSES: &[&str] = &["x-quorum-initial-group-size"];
 const QUORUM_REFUSES: &[&str] = &["x-max-priority", "x-queue-mode", "x-queue-version"];
 
 /// Every argument of queues that means something here or to RabbitMQ.
-pub const KNOWN: [&str; 25] = [
+pub const KNOWN: [&str; 26] = [
     QUEUE_TYPE,
     "x-dead-letter-exchange",
     "x-dead-letter-routing-key",
@@ -399,6 +431,7 @@ pub const KNOWN: [&str; 25] = [
     "x-max-length-bytes",
     "x-max-priority",
     "x-message-ttl",
+    "x-on-undeliverable",
     "x-overflow",
     "x-queue-leader-locator",
     "x-queue-master-locator",
@@ -413,7 +446,7 @@ pub const KNOWN: [&str; 25] = [
 ];
 
 /// Arguments that make another queue, in the order they are compared.
-const COMPARED: [&str; 16] = [
+const COMPARED: [&str; 17] = [
     QUEUE_TYPE,
     "x-dead-letter-exchange",
     "x-dead-letter-routing-key",
@@ -424,6 +457,7 @@ const COMPARED: [&str; 16] = [
     "x-max-length-bytes",
     "x-max-priority",
     "x-message-ttl",
+    "x-on-undeliverable",
     "x-overflow",
     "x-queue-leader-locator",
     "x-queue-mode",

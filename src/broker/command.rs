@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::binding::Binding;
 use super::router::BindingsOf;
-use super::{DropCause, ObjectKind, PagedIn};
+use super::{DropCause, ObjectKind, PagedIn, Undeliverable};
 use crate::base::{
     ConnectionId, ConsumerId, ExchangeId, Lsn, Name, Position, PublisherId, QueueId, SessionId,
 };
@@ -280,6 +280,8 @@ pub enum UpkeepCommand {
         /// Type of queues that are declared without one, where they can be of it.
         default_queue_type: Option<Name>,
     },
+    /// What becomes of dead letters that get nowhere from now on.
+    Undeliverable(Undeliverable),
     /// A block was read back, as [`Effects::loads`](super::Effects::loads) asked.
     PagedIn(PagedIn),
     /// Evict blocks, the newest first.

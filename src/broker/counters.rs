@@ -25,6 +25,8 @@ pub struct QueueCounters {
     pub dead: ByReason,
     /// Dead letters that left for at least one target, by reason.
     pub dead_lettered: ByReason,
+    /// Dead letters that were moved to the quarantine, by what they would have been dropped for.
+    pub quarantined: Drops,
     /// Messages dropped.
     pub drops: Drops,
 }
@@ -56,6 +58,8 @@ pub struct Counters {
     pub dead: ByReason,
     /// Dead letters that left for at least one target, by reason.
     pub dead_lettered: ByReason,
+    /// Dead letters that were moved to the quarantine, by what they would have been dropped for.
+    pub quarantined: Drops,
     /// Copies of dead letters that one target refused while others took theirs.
     pub copies_refused: u64,
     /// Annotations of `modified` that were ignored: the message would have had too many bytes of them.
@@ -235,6 +239,13 @@ impl Drops {
     /// Every kind that occurred, in order of first occurrence.
     pub fn kinds(&self) -> &[DropCount] {
         &self.kinds
+    }
+
+    /// Those for one reason of death, whatever the cause.
+    pub fn of_reason(&self, reason: Reason) -> u64 {
+        let kinds = self.kinds.iter();
+        let of_reason = kinds.filter(|kind| kind.reason == Some(reason));
+        of_reason.map(|kind| kind.count).sum()
     }
 
     /// All drops.

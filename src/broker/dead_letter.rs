@@ -52,13 +52,15 @@ pub struct SendResult {
     pub refused: Vec<QueueId>,
     /// Targets skipped because the loop turned by itself.
     pub cycled: usize,
+    /// The first of them.
+    pub closes_at: Option<QueueId>,
     /// Targets it waited for that are gone.
     pub gone: usize,
     /// The dead-letter exchange is not there.
     pub exchange_missing: bool,
 }
 
-/// What becomes of the message in its queue.
+/// What becomes of the message in its queue. What is dropped may be quarantined in the end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// It leaves: every target that will ever have it has it. So many targets do without.

@@ -5,7 +5,8 @@ use crate::wire::Value;
 
 use super::argument_value::{integer, show, text};
 use super::arguments::{
-    DURATION_MS_MAX, DeadLetterStrategy, Overflow, read_count, read_key, read_limit, read_name,
+    DURATION_MS_MAX, DeadLetterStrategy, OnUndeliverable, Overflow, read_count, read_key,
+    read_limit, read_name,
 };
 
 /// What a policy sets. Absent: says nothing about it.
@@ -17,6 +18,8 @@ pub struct Definition {
     pub dead_letter_routing_key: Option<Name>,
     /// `dead-letter-strategy`.
     pub dead_letter_strategy: Option<DeadLetterStrategy>,
+    /// `on-undeliverable`.
+    pub on_undeliverable: Option<OnUndeliverable>,
     /// `overflow`.
     pub overflow: Option<Overflow>,
     /// `max-length`, in ready messages.
@@ -192,6 +195,11 @@ pub const KEYS: &[PolicyKey] = &[
     of_queues("message-ttl", "message TTL", |to, value| {
         read_span(value, 0).map(|ms| to.message_ttl_ms = Some(ms))
     }),
+    of_queues(
+        "on-undeliverable",
+        "choice for undeliverable dead letters",
+        |to, value| OnUndeliverable::read(value).map(|choice| to.on_undeliverable = Some(choice)),
+    ),
     of_queues("overflow", "overflow value", |to, value| {
         Overflow::read(value).map(|overflow| to.overflow = Some(overflow))
     }),

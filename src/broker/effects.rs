@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::base::{ConnectionId, Lsn, Meter, Name, Position, QueueId};
 use crate::broker::queue::Garbage;
 use crate::broker::{Effect, ObjectKind, Record, Warning};
-use crate::deaths::Reason;
+use crate::deaths::{QuarantineCause, Reason};
 use crate::message::{Message, Route};
 
 /// What one batch of commands wants done outside, in order. Reused from batch to batch.
@@ -121,6 +121,17 @@ pub enum LogEvent {
         /// How many since the last such line.
         count: u64,
     },
+    /// Dead letters of a queue got nowhere and were moved to the quarantine.
+    Quarantined {
+        /// The queue in which they died.
+        queue: Name,
+        /// Why they died.
+        reason: Option<Reason>,
+        /// Why they got nowhere.
+        cause: DropCause,
+        /// How many since the last such line.
+        count: u64,
+    },
     /// A policy or argument will probably not do what was meant.
     Warned {
         /// Of what kind it is that was set or declared.
@@ -130,7 +141,7 @@ pub enum LogEvent {
         /// What to look at.
         warning: Warning,
     },
-    /// A dead letter came back to a queue by itself and was dropped; once for each distinct loop.
+    /// A dead letter came back to a queue by itself and goes no further; once for each distinct loop.
     Cycle {
         /// The queues of the loop, in order.
         path: Vec<Name>,
@@ -154,6 +165,8 @@ pub enum DropCause {
     HistoryFull,
     /// It waited for a target, and its queue went or lost its dead-letter exchange.
     PendingAbandoned,
+    /// The quarantine was full.
+    QuarantineFull,
     /// Its queue was purged.
     Purged,
     /// Its queue was deleted.
@@ -168,7 +181,7 @@ pub enum DropCause {
 
 impl DropCause {
     /// All there are.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::NoDeadLetterExchange,
         Self::ExchangeMissing,
         Self::Unroutable,
@@ -176,12 +189,33 @@ impl DropCause {
         Self::Cycle,
         Self::HistoryFull,
         Self::PendingAbandoned,
+        Self::QuarantineFull,
         Self::Purged,
         Self::QueueDeleted,
         Self::QueueExpired,
         Self::Damaged,
         Self::ConnectionLost,
     ];
+
+    /// Why a dead letter that would be dropped for this is in the quarantine; nothing if it cannot be
+    /// kept there.
+    pub const fn of_quarantine(self) -> Option<QuarantineCause> {
+        Some(match self {
+            Self::NoDeadLetterExchange => QuarantineCause::NoDeadLetterExchange,
+            Self::ExchangeMissing => QuarantineCause::ExchangeMissing,
+            Self::Unroutable => QuarantineCause::Unroutable,
+            Self::TargetFull => QuarantineCause::TargetFull,
+            Self::Cycle => QuarantineCause::Cycle,
+            Self::HistoryFull => QuarantineCause::HistoryFull,
+            Self::PendingAbandoned => QuarantineCause::PendingAbandoned,
+            Self::QuarantineFull
+            | Self::Purged
+            | Self::QueueDeleted
+            | Self::QueueExpired
+            | Self::Damaged
+            | Self::ConnectionLost => return None,
+        })
+    }
 
     /// The word in metrics and answers.
     pub const fn as_str(self) -> &'static str {
@@ -193,6 +227,7 @@ impl DropCause {
             Self::Cycle => "cycle",
             Self::HistoryFull => "history_full",
             Self::PendingAbandoned => "pending_abandoned",
+            Self::QuarantineFull => "quarantine_full",
             Self::Purged => "purged",
             Self::QueueDeleted => "queue_deleted",
             Self::QueueExpired => "queue_expired",
@@ -216,6 +251,9 @@ impl DropCause {
             }
             Self::PendingAbandoned => {
                 "It waited for a target, and its queue went or lost its dead-letter exchange."
+            }
+            Self::QuarantineFull => {
+                "The quarantine `amq.quarantine` was full: its oldest messages go first."
             }
             Self::Purged => "Its queue was purged.",
             Self::QueueDeleted => "Its queue was deleted.",

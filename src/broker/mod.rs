@@ -32,7 +32,9 @@ pub mod router;
 mod topic;
 mod warning;
 
-pub use self::core::{Core, CoreOptions, Memory, More, Restoring, Snapshot, SnapshotSlice};
+pub use self::core::{
+    Core, CoreOptions, Memory, More, Restoring, Snapshot, SnapshotSlice, Undeliverable,
+};
 pub use argument_value::value_bytes;
 pub use command::{
     Command, Consume, Destination, Outcome, Publish, QueueCommand, Settle, SettleRun, Target,

@@ -52,6 +52,17 @@ pub const RESERVED_PREFIX: &str = "amq.";
 /// What names of temporary queues begin with.
 pub const TEMPORARY_PREFIX: &str = "amq.gen-";
 
+/// The queue of each vhost that keeps dead letters which got nowhere. [evidence part 4]
+pub const QUARANTINE: &str = "amq.quarantine";
+/// The policy keys that do not reach it: what dies in it is dropped, and its oldest messages go first.
+pub const QUARANTINE_IGNORES: [&str; 5] = [
+    "dead-letter-exchange",
+    "dead-letter-routing-key",
+    "dead-letter-strategy",
+    "on-undeliverable",
+    "overflow",
+];
+
 /// Whether a queue may have this name though it is the broker's: a temporary, exclusive one.
 pub fn is_temporary(name: &Name) -> bool {
     name.starts_with(TEMPORARY_PREFIX)

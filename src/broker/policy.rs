@@ -10,7 +10,7 @@ use crate::base::{Account, Gauge, Name, shared_text_bytes};
 use crate::wire::Value;
 
 use super::argument_value::kept_bytes;
-use super::arguments::{DeadLetterStrategy, Overflow, QueueArguments, QueueType};
+use super::arguments::{DeadLetterStrategy, OnUndeliverable, Overflow, QueueArguments, QueueType};
 use super::definition::Definition;
 use super::{Error, ObjectKind};
 
@@ -200,6 +200,8 @@ pub struct EffectiveSettings {
     pub dead_letter_routing_key: Option<Name>,
     /// What becomes of a death without a usable target.
     pub dead_letter_strategy: DeadLetterStrategy,
+    /// What becomes of a dead letter that gets nowhere, if anything says so.
+    pub on_undeliverable: Option<OnUndeliverable>,
     /// What happens over a limit.
     pub overflow: Overflow,
     /// Ready messages at most.
@@ -360,10 +362,18 @@ impl Policies {
 }
 
 impl EffectiveSettings {
+    /// Whether what dies goes somewhere: along the dead-letter exchange, or to the quarantine where there
+    /// is none.
+    #[inline]
+    pub fn keeps_dead(&self) -> bool {
+        self.dead_letter_exchange.is_some()
+            || self.on_undeliverable == Some(OnUndeliverable::Quarantine)
+    }
+
     /// What applies to a queue with these arguments under a policy and an operator policy: arguments
     /// beat policies, each key on its own; of limits and times the smallest counts. A dead-letter key of
-    /// an operator policy beats both: the operator decides where the dead go. [dead-lettering parts 2,
-    /// 5 and 7]
+    /// an operator policy, and `on-undeliverable`, beat both: the operator decides where the dead go.
+    /// [dead-lettering parts 2, 5 and 7]
     pub fn of(
         arguments: &QueueArguments,
         user: Option<&Policy>,
@@ -392,6 +402,9 @@ impl EffectiveSettings {
                 .or(arguments.dead_letter_strategy)
                 .or(user.dead_letter_strategy)
                 .unwrap_or_default(),
+            on_undeliverable: (operator.on_undeliverable)
+                .or(arguments.on_undeliverable)
+                .or(user.on_undeliverable),
             overflow: (arguments.overflow)
                 .or(operator.overflow)
                 .or(user.overflow)

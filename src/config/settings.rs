@@ -7,7 +7,7 @@ use crate::base::limits;
 
 use super::values::{
     ByteSize, DeathEvidence, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType,
-    SaslMechanism, Span, SyncSetting, TlsLoginFrom, UserEntry, UserTagsEntry,
+    SaslMechanism, Span, SyncSetting, TlsLoginFrom, UndeliverableSetting, UserEntry, UserTagsEntry,
 };
 
 /// The largest message that the journal takes, in bytes: a segment must have room for it.
@@ -83,6 +83,9 @@ pub struct Settings {
     pub auto_create: Vec<String>,
     pub strict: bool,
     pub death_evidence: Option<DeathEvidence>,
+    pub on_undeliverable: Option<UndeliverableSetting>,
+    pub quarantine_max_length: u64,
+    pub quarantine_max_bytes: ByteSize,
     pub node_name: String,
     pub announce_product: String,
     pub announce_version: String,
@@ -153,6 +156,9 @@ impl Default for Settings {
             auto_create: Vec::new(),
             strict: false,
             death_evidence: None,
+            on_undeliverable: None,
+            quarantine_max_length: limits::QUARANTINE_LENGTH_DEFAULT,
+            quarantine_max_bytes: ByteSize(limits::QUARANTINE_BYTES_DEFAULT),
             node_name: "coroner@localhost".to_owned(),
             announce_product: "Coroner".to_owned(),
             announce_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -223,10 +229,21 @@ impl Settings {
         if self.node_name.is_empty() {
             return Some(("node-name", "it is empty".to_owned()));
         }
-        self.tls_problem()
+        self.quarantine_problem()
+            .or_else(|| self.tls_problem())
             .or_else(|| self.name_problem())
             .or_else(|| self.user_tags_problem())
             .or_else(|| self.permission_problem())
+    }
+
+    fn quarantine_problem(&self) -> Option<(&'static str, String)> {
+        let limits = [
+            ("quarantine-max-length", self.quarantine_max_length),
+            ("quarantine-max-bytes", self.quarantine_max_bytes.0),
+        ];
+        let (name, _) = limits.into_iter().find(|(_, limit)| *limit == 0)?;
+        let why = "nothing could ever be kept; --on-undeliverable drop switches the quarantine off";
+        Some((name, why.to_owned()))
     }
 
     fn tls_problem(&self) -> Option<(&'static str, String)> {
@@ -320,6 +337,17 @@ impl Settings {
             DeathEvidence::Error
         };
         self.death_evidence.unwrap_or(unset)
+    }
+
+    /// What becomes of dead letters that get nowhere, unless their queue says: without a setting they are
+    /// quarantined, and dropped where RabbitMQ's rules are kept.
+    pub fn undeliverable(&self) -> UndeliverableSetting {
+        let unset = if self.strict {
+            UndeliverableSetting::Drop
+        } else {
+            UndeliverableSetting::Quarantine
+        };
+        self.on_undeliverable.unwrap_or(unset)
     }
 
     /// The default vhost and all others, each once.

@@ -357,6 +357,28 @@ pub const TABLE: &[Key] = &[
          none, error (condition and description) or full; by default error, with strict none",
     ),
     key(
+        "on-undeliverable",
+        SettingSyntax::Text,
+        "CHOICE",
+        "drop or quarantine",
+        "What becomes of dead letters that their dead-letter exchange takes nowhere, unless an argument or \
+         policy says: drop, or quarantine (kept in amq.quarantine); by default quarantine, with strict drop",
+    ),
+    key(
+        "quarantine-max-length",
+        SettingSyntax::Integer,
+        "NUMBER",
+        "a number from 1 to 18446744073709551615",
+        "Messages in the quarantine of a vhost at most: the oldest go first",
+    ),
+    key(
+        "quarantine-max-bytes",
+        SettingSyntax::Text,
+        "BYTES",
+        "a number of bytes above 0 such as 268435456 or 256MiB",
+        "Bytes of messages in the quarantine of a vhost at most: the oldest go first",
+    ),
+    key(
         "max-message-size",
         SettingSyntax::Text,
         "BYTES",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::{Entry, Evidence, Folded, History, Reason};
+use super::{Entry, Evidence, Folded, History, Quarantined, Reason};
 use crate::base::{Name, Timestamp};
 use crate::wire::{
     DecodeError, Value, begin_array_element, begin_list, begin_map, begin_map_array,
@@ -128,6 +128,7 @@ const LAST_DESCRIPTION: &str = "x-opt-last-death-description";
 const LAST_BY: &str = "x-opt-last-death-by";
 /// The broker's own, though nothing writes them yet: nobody brings a message that has them.
 const REDRIVES: &str = "x-opt-redrives";
+/// Why a message is in the quarantine, and round which loop it came; only there while it is.
 const QUARANTINE_CAUSE: &str = "x-opt-quarantine-cause";
 const QUARANTINE_PATH: &str = "x-opt-quarantine-path";
 /// Annotations of every history but its entries.
@@ -151,6 +152,9 @@ impl History {
             write_symbol(out, FOLDED);
             write_folded(folded, out);
             pairs += 1;
+        }
+        if let Some(why) = self.quarantined() {
+            pairs += self.write_quarantined(why, out);
         }
         match self.latest_evidence() {
             Some(evidence) if view.evidence != EvidenceLevel::None => {
@@ -181,12 +185,38 @@ impl History {
         match name {
             LAST_CONDITION => return error()?.condition.as_deref().map(Value::symbol),
             LAST_DESCRIPTION => return error()?.description.as_deref().map(Value::string),
+            QUARANTINE_CAUSE => {
+                let why = self.quarantined()?;
+                return Some(Value::symbol(why.cause.as_str()));
+            }
+            QUARANTINE_PATH => {
+                let path = self.quarantine_path();
+                let queues = path.iter().map(|queue| Value::string(queue.as_str()));
+                return (!path.is_empty()).then(|| Value::List(queues.collect()));
+            }
             _ => {}
         }
         let mut points = self.points().into_iter();
         points
             .find(|(key, _)| *key == name)
             .map(|(_, value)| Value::string(value))
+    }
+
+    /// Writes why the message is in the quarantine; returns how many annotations that are.
+    fn write_quarantined(&self, why: &Quarantined, out: &mut Vec<u8>) -> usize {
+        write_symbol(out, QUARANTINE_CAUSE);
+        write_symbol(out, why.cause.as_str());
+        let path = self.quarantine_path();
+        if path.is_empty() {
+            return 1;
+        }
+        write_symbol(out, QUARANTINE_PATH);
+        let list = begin_list(out);
+        for queue in &path {
+            write_string(out, queue);
+        }
+        end(out, list, path.len());
+        2
     }
 
     /// The six text annotations, in the order in which `RabbitMQ` writes them.

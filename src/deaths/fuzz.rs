@@ -55,7 +55,12 @@ fn record_in(history: &History, data: &[u8]) {
         next.first() == history.first(),
         "the first death stays what it was"
     );
+    assert!(
+        next.quarantined().is_none(),
+        "what dies anew is in no quarantine"
+    );
     let _ = (next.is_cycle(queue), next.cycle_path(""));
+    let _ = history.quarantine_path();
 }
 
 /// All deaths that a history knows of.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::folded::{Folded, FoldedQueue, HistoryFull};
-use super::{Death, Entry, Point, Reason, evidence};
+use super::{Death, Entry, Point, Quarantined, Reason, evidence};
 use crate::base::limits::{HISTORY_ENTRIES_BYTES_MAX, HISTORY_ENTRIES_MAX};
 use crate::base::{Account, Gauge, Name};
 
@@ -34,6 +34,8 @@ pub struct History {
     /// So many of the newest entries are younger than the latest redrive; none: there was none. What is
     /// older is told, and closes no loop.
     fence: Option<usize>,
+    /// Why its message is in the quarantine, if it is.
+    quarantined: Option<Arc<Quarantined>>,
     /// Bytes that it was read from: then its names are its own.
     read_bytes: usize,
     /// Where its memory is counted.
@@ -50,6 +52,7 @@ impl fmt::Debug for History {
             entries_bytes: _,
             folded,
             fence,
+            quarantined,
             read_bytes: _,
             account: _,
         } = self;
@@ -59,8 +62,17 @@ impl fmt::Debug for History {
             .field("last_exchange", last_exchange)
             .field("folded", folded)
             .field("fence", fence)
+            .field("quarantined", quarantined)
             .finish()
     }
+}
+
+/// What a stored history has beside its entries, each part only if there is something to say.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    pub(super) folded: Option<Folded>,
+    pub(super) fence: Option<usize>,
+    pub(super) quarantined: Option<Quarantined>,
 }
 
 /// A queue in a history, on the way back from the latest death.
@@ -88,6 +100,7 @@ impl PartialEq for History {
             && self.last_exchange == other.last_exchange
             && self.folded == other.folded
             && self.fence == other.fence
+            && self.quarantined == other.quarantined
     }
 }
 
@@ -177,6 +190,7 @@ impl History {
             entries_bytes,
             folded,
             fence,
+            quarantined: None,
             read_bytes: 0,
             account: Account::default(),
         }
@@ -236,7 +250,11 @@ impl History {
         entries: Vec<Entry>,
         first: usize,
         last_exchange: Name,
-        (folded, fence): (Option<Folded>, Option<usize>),
+        Parts {
+            folded,
+            fence,
+            quarantined,
+        }: Parts,
         read_bytes: usize,
     ) -> Option<Self> {
         let is_oldest = entries.len().checked_sub(1) == Some(first);
@@ -253,6 +271,7 @@ impl History {
             last_exchange,
             folded: folded.map(Arc::new),
             fence,
+            quarantined: quarantined.map(Arc::new),
             read_bytes,
             account: Account::default(),
         })
@@ -282,6 +301,7 @@ impl History {
         Self {
             folded,
             fence: Some(0),
+            quarantined: None,
             account: Account::default(),
             ..self.clone()
         }
@@ -290,6 +310,28 @@ impl History {
     /// How many of the newest entries are younger than the latest redrive; nothing if there was none.
     pub(super) const fn fence(&self) -> Option<usize> {
         self.fence
+    }
+
+    /// Why its message is in the quarantine; nothing if it is not.
+    pub fn quarantined(&self) -> Option<&Quarantined> {
+        self.quarantined.as_deref()
+    }
+
+    /// This history as its message has it in the quarantine. The next death has nothing of that.
+    #[must_use]
+    pub fn quarantined_for(&self, why: Quarantined) -> Self {
+        Self {
+            quarantined: Some(Arc::new(why)),
+            account: Account::default(),
+            ..self.clone()
+        }
+    }
+
+    /// The queues of the loop for which its message is in the quarantine, in order; empty if it is there
+    /// for another cause, or not at all.
+    pub fn quarantine_path(&self) -> Vec<Name> {
+        let closes_at = self.quarantined().and_then(|why| why.closes_at.as_ref());
+        closes_at.map_or_else(Vec::new, |queue| self.cycle_path(queue))
     }
 
     /// Memory that it takes at most, in bytes; it shares much of that with the history before it.

@@ -20,7 +20,8 @@
 //! queue     name: string, a rejected was folded since its latest death: boolean; oldest first
 //! ```
 //!
-//! Part 3 (redrives) is kept for what comes.
+//! Part 3 (redrives) is kept for what comes. Part 4 says why the message is in the quarantine: cause:
+//! symbol, the queue in which its loop would close: string or null.
 //!
 //! The last failure of a message that waits is stored apart: its time (timestamp), then its evidence as
 //! above, without the boolean in front and without a rule.
@@ -31,7 +32,8 @@ use smallvec::SmallVec;
 use thiserror::Error;
 
 use super::folded::{Folded, FoldedQueue};
-use super::{Entry, Evidence, History, How, LastFailure, Reason};
+use super::history::Parts;
+use super::{Entry, Evidence, History, How, LastFailure, QuarantineCause, Quarantined, Reason};
 use crate::base::{Account, Name, Timestamp};
 use crate::wire::{
     DecodeError, Fields, write_binary, write_binary_of, write_bool, write_null, write_or_null,
@@ -44,6 +46,8 @@ const VERSION: u8 = 1;
 const FOLDED: u64 = 1;
 /// The part of the fence of the latest redrive.
 const FENCE: u64 = 2;
+/// The part of why the message is in the quarantine.
+const QUARANTINED: u64 = 4;
 
 /// A stored history that cannot be read: damage, or a newer version.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -83,7 +87,11 @@ impl History {
         } else {
             self.encode_entries(out);
         }
-        let parts = [self.folded().is_some(), self.fence().is_some()];
+        let parts = [
+            self.folded().is_some(),
+            self.fence().is_some(),
+            self.quarantined().is_some(),
+        ];
         write_ulong(out, parts.map(u64::from).iter().sum());
         if let Some(folded) = self.folded() {
             write_ulong(out, FOLDED);
@@ -92,6 +100,10 @@ impl History {
         if let Some(fence) = self.fence() {
             write_ulong(out, FENCE);
             write_binary_of(out, |out| write_ulong(out, fence as u64));
+        }
+        if let Some(why) = self.quarantined() {
+            write_ulong(out, QUARANTINED);
+            write_binary_of(out, |out| encode_quarantined(why, out));
         }
     }
 
@@ -215,6 +227,11 @@ fn encode_folded(folded: &Folded, out: &mut Vec<u8>) {
     }
 }
 
+fn encode_quarantined(why: &Quarantined, out: &mut Vec<u8>) {
+    write_symbol(out, why.cause.as_str());
+    write_or_null(out, why.closes_at.as_deref(), write_string);
+}
+
 fn encode_evidence(evidence: &Evidence, rule: Option<u64>, out: &mut Vec<u8>) {
     let Evidence {
         condition,
@@ -274,18 +291,25 @@ fn decode_history(fields: &mut Fields<'_>, bytes: usize) -> Result<History, Hist
 
 /// Reads the parts. One that is not known is not skipped: what a newer version wrote
 /// there may say where the message must not go.
-fn decode_parts(fields: &mut Fields<'_>) -> Result<(Option<Folded>, Option<usize>), HistoryError> {
-    let (mut folded, mut fence) = (None, None);
+fn decode_parts(fields: &mut Fields<'_>) -> Result<Parts, HistoryError> {
+    let mut parts = Parts::default();
     for _ in 0..count(fields, "number of parts")? {
         let kind = number(fields, "part")?;
-        if !matches!(kind, FOLDED | FENCE) {
+        if !matches!(kind, FOLDED | FENCE | QUARANTINED) {
             return Err(HistoryError::Part(kind));
         }
         let content = fields.binary()?.ok_or(HistoryError::Field("part"))?;
         let mut content = Fields::bare(content);
         let is_second = match kind {
-            FOLDED => folded.replace(decode_folded(&mut content)?).is_some(),
-            _ => fence.replace(count(&mut content, "fence")?).is_some(),
+            FOLDED => {
+                let folded = decode_folded(&mut content)?;
+                parts.folded.replace(folded).is_some()
+            }
+            FENCE => parts.fence.replace(count(&mut content, "fence")?).is_some(),
+            _ => {
+                let why = decode_quarantined(&mut content)?;
+                parts.quarantined.replace(why).is_some()
+            }
         };
         if is_second {
             return Err(HistoryError::Field("part"));
@@ -294,7 +318,15 @@ fn decode_parts(fields: &mut Fields<'_>) -> Result<(Option<Folded>, Option<usize
             return Err(HistoryError::Field("length of a part"));
         }
     }
-    Ok((folded, fence))
+    Ok(parts)
+}
+
+fn decode_quarantined(fields: &mut Fields<'_>) -> Result<Quarantined, HistoryError> {
+    let cause = fields.symbol()?.and_then(QuarantineCause::from_word);
+    Ok(Quarantined {
+        cause: cause.ok_or(HistoryError::Field("cause of the quarantine"))?,
+        closes_at: fields.string()?.map(Name::from),
+    })
 }
 
 fn decode_folded(fields: &mut Fields<'_>) -> Result<Folded, HistoryError> {

@@ -13,6 +13,7 @@ mod folded;
 mod fuzz;
 mod history;
 mod journal;
+mod quarantined;
 mod recent;
 
 pub use annotations::{
@@ -26,6 +27,7 @@ pub use folded::{Folded, HistoryFull};
 pub use fuzz::fuzz_deaths;
 pub use history::History;
 pub use journal::HistoryError;
+pub use quarantined::{QuarantineCause, Quarantined, RecentlyQuarantined};
 pub use recent::{Dying, Recent};
 
 #[cfg(test)]

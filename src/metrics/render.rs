@@ -261,36 +261,39 @@ fn each_depth(vhosts: &[Vhost], detail: Detail, mut each: impl FnMut(&[(&str, &s
 }
 
 /// Deaths of one queue, or of all, by reason and by what became of them.
-fn fates(dead_lettered: ByReason, drops: &Drops) -> [(Reason, &'static str, u64); 8] {
-    let dropped = |reason| {
-        let kinds = drops.kinds().iter();
-        let kinds = kinds.filter(|kind| kind.reason == Some(reason));
-        kinds.map(|kind| kind.count).sum()
-    };
-    let [a, b, c, d] = Reason::ALL;
-    let moved = |reason| (reason, "dead_lettered", dead_lettered.of(reason));
-    let lost = |reason| (reason, "dropped", dropped(reason));
-    [
-        moved(a),
-        lost(a),
-        moved(b),
-        lost(b),
-        moved(c),
-        lost(c),
-        moved(d),
-        lost(d),
-    ]
+type Fates = [(Reason, &'static str, u64); 12];
+
+fn fates(dead_lettered: ByReason, quarantined: &Drops, drops: &Drops) -> Fates {
+    let [a, b, c, d] = Reason::ALL.map(|reason| {
+        [
+            (reason, "dead_lettered", dead_lettered.of(reason)),
+            (reason, "quarantined", quarantined.of_reason(reason)),
+            (reason, "dropped", drops.of_reason(reason)),
+        ]
+    });
+    let mut all = [a, b, c, d].into_iter().flatten();
+    std::array::from_fn(|_| all.next().unwrap_or((Reason::Rejected, "dropped", 0)))
 }
 
 fn deaths(text: &mut Text, vhosts: &[Vhost]) {
     text.begin(&table::DEAD_LETTERS);
     for vhost in vhosts {
-        let mut rest = fates(vhost.counters.dead_lettered, &vhost.counters.drops);
+        let counters = &vhost.counters;
+        let mut rest = fates(
+            counters.dead_lettered,
+            &counters.quarantined,
+            &counters.drops,
+        );
         let name = &*vhost.name;
         let dead = |counters: &QueueCounters| counters.dead.total() > 0;
         let named = vhost.queues.named.values();
         for queue in named.filter(|queue| queue.name != OTHER && dead(&queue.counters)) {
-            let fates = fates(queue.counters.dead_lettered, &queue.counters.drops);
+            let counters = &queue.counters;
+            let fates = fates(
+                counters.dead_lettered,
+                &counters.quarantined,
+                &counters.drops,
+            );
             for (rest, (_, _, count)) in rest.iter_mut().zip(fates) {
                 rest.2 = rest.2.saturating_sub(count);
             }
@@ -300,11 +303,7 @@ fn deaths(text: &mut Text, vhosts: &[Vhost]) {
     }
 }
 
-fn write_fates(
-    text: &mut Text,
-    (vhost, queue): (&str, &str),
-    fates: [(Reason, &'static str, u64); 8],
-) {
+fn write_fates(text: &mut Text, (vhost, queue): (&str, &str), fates: Fates) {
     for (reason, outcome, count) in fates {
         if count > 0 {
             let labels = [

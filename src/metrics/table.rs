@@ -148,8 +148,8 @@ metrics! {
     DEAD_LETTERS = Counter "coroner_dead_letters_total" ["vhost", "queue", "reason", "outcome"]
         Everywhere
         "Deaths by the queue in which a message died, the reason (rejected, expired, maxlen, \
-         delivery_limit) and what became of it: dead_lettered (at least one queue took it) or \
-         dropped.";
+         delivery_limit) and what became of it: dead_lettered (at least one queue took it), \
+         quarantined (kept in amq.quarantine) or dropped.";
     DROPPED = Counter "coroner_messages_dropped_total" ["vhost", "reason", "cause"] Everywhere
         "Messages that were dropped, by the reason of their death (none: they did not die) and the \
          cause of the drop.";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::vhost::Vhost;
 use crate::base::Name;
 use crate::base::locks::{RankedRwLock, rank};
-use crate::broker::{Command, QueueChurn};
+use crate::broker::{Command, QueueChurn, Undeliverable, UpkeepCommand};
 use crate::store::Disk;
 
 /// All vhosts by name.
@@ -20,6 +20,8 @@ struct VhostSlot<D: Disk> {
     vhosts: BTreeMap<Name, Arc<Vhost<D>>>,
     /// Publishers get no credit in any.
     alarm: bool,
+    /// What becomes of dead letters that get nowhere, if that is other than at the start.
+    undeliverable: Option<Undeliverable>,
     /// Queues that came and went in vhosts that are gone.
     gone: QueueChurn,
 }
@@ -30,6 +32,7 @@ impl<D: Disk> Default for Vhosts<D> {
             held: RankedRwLock::new(VhostSlot {
                 vhosts: BTreeMap::new(),
                 alarm: false,
+                undeliverable: None,
                 gone: QueueChurn::default(),
             }),
         }
@@ -57,6 +60,9 @@ impl<D: Disk> Vhosts<D> {
         if held.alarm {
             let _ = vhost.set_alarm(true);
         }
+        if let Some(undeliverable) = held.undeliverable {
+            let _ = vhost.command(settings(undeliverable));
+        }
         held.vhosts.insert(vhost.name().clone(), Arc::clone(vhost));
     }
 
@@ -75,6 +81,19 @@ impl<D: Disk> Vhosts<D> {
         here.fold(held.gone, QueueChurn::plus)
     }
 
+    /// Says what becomes of dead letters that get nowhere, in all of them, and in those that are yet to
+    /// come.
+    pub(crate) fn set_undeliverable(&self, undeliverable: Undeliverable) {
+        let mut held = self.held.write();
+        if held.undeliverable.replace(undeliverable) == Some(undeliverable) {
+            return;
+        }
+        for vhost in held.vhosts.values() {
+            // A vhost that failed says so itself.
+            let _ = vhost.command(settings(undeliverable));
+        }
+    }
+
     /// Raises or clears the alarm in all of them, and in those that are yet to come.
     pub(crate) fn set_alarm(&self, raised: bool) {
         let mut held = self.held.write();
@@ -84,4 +103,9 @@ impl<D: Disk> Vhosts<D> {
             let _ = vhost.set_alarm(raised);
         }
     }
+}
+
+/// What a vhost is told.
+const fn settings(undeliverable: Undeliverable) -> Command {
+    Command::Upkeep(UpkeepCommand::Undeliverable(undeliverable))
 }

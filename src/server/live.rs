@@ -13,6 +13,9 @@ pub(super) const KEYS: &[&str] = &[
     "memory-budget",
     "memory-limit",
     "metrics-queues-max",
+    "on-undeliverable",
+    "quarantine-max-bytes",
+    "quarantine-max-length",
     "shutdown-timeout",
     "stats-interval",
 ];
@@ -26,6 +29,8 @@ pub(super) fn follow(shared: &Shared, old: &Settings, new: &Settings) -> Vec<&'s
         .filter(|key| changed.contains(key))
         .collect();
     let mut live = new.clone();
+    // It chooses among defaults, and changes at the next start only.
+    live.strict = shared.settings.strict;
     // Without a budget there is nowhere for messages to go: that is decided at the start.
     if shared.settings.memory_budget.0 == 0 || new.memory_budget.0 == 0 {
         live.memory_budget = shared.settings.memory_budget;
@@ -34,6 +39,8 @@ pub(super) fn follow(shared: &Shared, old: &Settings, new: &Settings) -> Vec<&'s
     shared.node.pager.set_budget(live.memory_budget.0);
     let idle = setup::idle_time_out_ms(&live);
     shared.node.environment.set_idle_time_out_ms(idle);
+    let undeliverable = setup::undeliverable(&live);
+    shared.node.vhosts.set_undeliverable(undeliverable);
     *shared.live.write() = live;
     for setting in &taken {
         tracing::info!(setting, "this setting holds from now on");

@@ -9,10 +9,13 @@ use crate::access::{
 use crate::base::locks::RankedMutex;
 use crate::base::{Gauge, Name, Seed};
 use crate::broker;
+use crate::broker::arguments::OnUndeliverable;
 use crate::broker::names::TEMPORARY_PREFIX;
 use crate::broker::queue::BLOCK_SHIFT_MAX;
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec, check_name};
-use crate::config::{ANY_VHOST, DeathEvidence, Settings, SyncSetting, UserEntry, UserTagsEntry};
+use crate::config::{
+    ANY_VHOST, DeathEvidence, Settings, SyncSetting, UndeliverableSetting, UserEntry, UserTagsEntry,
+};
 use crate::deaths::EvidenceLevel;
 use crate::gateway::{Bodies, Environment, GatewayOptions};
 use crate::link::{Identity, LinkOptions};
@@ -288,8 +291,21 @@ pub(super) fn core_options(
         unsettled_max: settings.unsettled_max,
         journal: settings.data_directory().is_some(),
         block_shift: block_shift(settings),
+        undeliverable: undeliverable(settings),
         kept: kept.clone(),
         ..broker::CoreOptions::new(vhost.clone(), seed)
+    }
+}
+
+/// What becomes of dead letters that get nowhere.
+pub(super) fn undeliverable(settings: &Settings) -> broker::Undeliverable {
+    broker::Undeliverable {
+        choice: match settings.undeliverable() {
+            UndeliverableSetting::Drop => OnUndeliverable::Drop,
+            UndeliverableSetting::Quarantine => OnUndeliverable::Quarantine,
+        },
+        length_max: settings.quarantine_max_length,
+        bytes_max: settings.quarantine_max_bytes.0,
     }
 }
 

@@ -8,6 +8,7 @@ use super::model::{ModelMessage, ModelQueue, ModelState};
 use crate::base::{HolderId, Position, QueueId};
 use crate::broker::Memory;
 use crate::broker::queue::{MessageState, Queue, Usage};
+use crate::message::Message;
 
 impl World {
     /// Every message of every queue, and every count, as the model has it.
@@ -43,6 +44,12 @@ impl World {
             .map(|kind| ((kind.reason, kind.cause), kind.count))
             .collect();
         same("drops", "", &drops, &self.model.drops)?;
+        let quarantined = counters.quarantined.kinds().iter();
+        let quarantined: BTreeMap<_, _> = quarantined
+            .map(|kind| ((kind.reason, kind.cause), kind.count))
+            .collect();
+        same("quarantined", "", &quarantined, &self.model.quarantined)?;
+        self.check_conservation()?;
         let real = (
             counters.dead,
             counters.dead_lettered.total(),
@@ -54,6 +61,16 @@ impl World {
             self.model.copies_refused,
         );
         same("deaths, moved, copies refused", "", &real, &model)
+    }
+
+    /// Every copy that ever entered a queue is present, in the quarantine or elsewhere, or was accepted,
+    /// moved on, or dropped with a counted cause.
+    fn check_conservation(&self) -> Result<(), String> {
+        let counters = self.core.counters();
+        let present: u64 = self.core.queues().map(|queue| queue.messages.live()).sum();
+        let settled = counters.settled.accepted + counters.settled.presettled;
+        let gone = settled + self.model.moved + counters.drops.total();
+        same("copies", "", &(present + gone), &self.model.entered)
     }
 
     /// Every message that entered a queue is in it, or was accepted, died, or was dropped; and what is
@@ -137,7 +154,14 @@ fn same<T: PartialEq + std::fmt::Debug>(
 }
 
 /// One message as both sides describe it.
-type Shown = (String, u32, u32, u32, Vec<(String, String, u64)>);
+type Shown = (
+    String,
+    u32,
+    u32,
+    u32,
+    Vec<(String, String, u64)>,
+    Option<(String, Vec<String>)>,
+);
 
 fn real_messages(queue: &Queue, archive: &Archive) -> BTreeMap<Position, Shown> {
     let mut shown = BTreeMap::new();
@@ -172,11 +196,26 @@ fn real_messages(queue: &Queue, archive: &Archive) -> BTreeMap<Position, Shown> 
             let carried = message.carried_delivery_count();
             shown.insert(
                 position,
-                (name, disk_ref.failures, disk_ref.acquired, carried, deaths),
+                (
+                    name,
+                    disk_ref.failures,
+                    disk_ref.acquired,
+                    carried,
+                    deaths,
+                    real_quarantined(&message),
+                ),
             );
         }
     }
     shown
+}
+
+/// Why it is in the quarantine, and the queues of its loop.
+fn real_quarantined(message: &Message) -> Option<(String, Vec<String>)> {
+    let history = message.history()?;
+    let cause = history.quarantined()?.cause.as_str().to_owned();
+    let path = history.quarantine_path();
+    Some((cause, path.iter().map(ToString::to_string).collect()))
 }
 
 fn model_messages(queue: &ModelQueue) -> BTreeMap<Position, Shown> {
@@ -191,12 +230,16 @@ fn model_messages(queue: &ModelQueue) -> BTreeMap<Position, Shown> {
             .iter()
             .map(|(queue, reason, count)| (queue.clone(), format!("{reason:?}"), *count))
             .collect();
+        let quarantined = message.quarantined.as_ref();
+        let quarantined =
+            quarantined.map(|(cause, path)| (cause.as_str().to_owned(), path.clone()));
         (
             name,
             message.failures,
             message.acquired,
             message.carried,
             deaths,
+            quarantined,
         )
     };
     queue

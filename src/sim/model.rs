@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::base::{ConsumerId, Now, Position, QueueId};
 use crate::broker::arguments::Overflow;
 use crate::broker::policy::EffectiveSettings;
-use crate::broker::{ByReason, Core, DropCause, Outcome};
+use crate::broker::{ByReason, Core, DropCause, Outcome, Undeliverable};
 use crate::deaths::Reason;
 
 /// One death in a message's history: queue, reason, how often.
@@ -42,6 +42,8 @@ pub(super) struct ModelMessage {
     pub(super) acquired: u32,
     pub(super) carried: u32,
     pub(super) deaths: Deaths,
+    /// Why it is in the quarantine, and the queues of its loop.
+    pub(super) quarantined: Option<(DropCause, Vec<String>)>,
     pub(super) size: u64,
 }
 
@@ -92,6 +94,12 @@ pub struct Model {
     pub(super) tickets: BTreeMap<(QueueId, Position), u64>,
     pub(super) next_ticket: u64,
     pub(super) drops: BTreeMap<(Option<Reason>, DropCause), u64>,
+    /// What becomes of dead letters that get nowhere.
+    pub(super) undeliverable: Undeliverable,
+    pub(super) quarantined: BTreeMap<(Option<Reason>, DropCause), u64>,
+    /// Copies that ever entered a queue, and those that left because others took the letter.
+    pub(super) entered: u64,
+    pub(super) moved: u64,
     pub(super) deaths: ByReason,
     pub(super) dead_lettered: u64,
     pub(super) copies_refused: u64,

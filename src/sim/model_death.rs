@@ -1,11 +1,14 @@
 //! The model's messages dying, entering queues and waiting for them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::model::{Deaths, Model, ModelMessage, ModelState, ModelWork, Scene};
+use super::model::{Deaths, Model, ModelMessage, ModelQueue, ModelState, ModelWork, Scene};
 use crate::base::{Name, Position, QueueId};
 use crate::broker::DropCause;
-use crate::broker::arguments::{DeadLetterStrategy, Overflow};
+use crate::broker::arguments::{DeadLetterStrategy, OnUndeliverable, Overflow};
+use crate::broker::names::QUARANTINE;
+use crate::broker::policy::EffectiveSettings;
 use crate::deaths::Reason;
 use crate::message::{Message, Route};
 
@@ -27,6 +30,8 @@ struct Offered {
     /// Full queues that took what was published only to kill it.
     killed: Vec<(QueueId, Position)>,
     cycled: usize,
+    /// The first queue in which a loop would have closed.
+    closes_at: Option<QueueId>,
 }
 
 impl Model {
@@ -39,9 +44,18 @@ impl Model {
             return;
         };
         self.deaths.add(why);
-        let Some(exchange) = queue.settings.dead_letter_exchange.clone() else {
-            return self.drop_message(id, position, why, DropCause::NoDeadLetterExchange);
-        };
+        let exchange = queue.settings.dead_letter_exchange.clone();
+        if exchange.is_none()
+            && queue.settings.on_undeliverable != Some(OnUndeliverable::Quarantine)
+        {
+            let is_pushed_out = why == Reason::Maxlen && queue.name == QUARANTINE;
+            let cause = if is_pushed_out {
+                DropCause::QuarantineFull
+            } else {
+                DropCause::NoDeadLetterExchange
+            };
+            return self.drop_message(id, position, why, cause);
+        }
         let mut deaths = message.deaths.clone();
         let known = deaths
             .iter()
@@ -50,15 +64,23 @@ impl Model {
         deaths.insert(0, (queue.name.clone(), why, count + 1));
         let letter = Letter {
             message: message.message.clone(),
-            route: self.dead_route(id, &exchange, &message.route),
+            route: self.dead_route(id, exchange.as_ref(), &message.route),
             ttl_ms: None,
             carried: message.carried + message.failures,
             deaths,
         };
-        self.send(scene, (id, position), why, letter, None);
+        if exchange.is_some() {
+            return self.send(scene, (id, position), why, letter, None);
+        }
+        let why = (why, DropCause::NoDeadLetterExchange);
+        self.give_up(scene, (id, position), why, &letter, None);
     }
 
-    fn dead_route(&self, id: QueueId, exchange: &Name, came_by: &Route) -> Arc<Route> {
+    /// Where a letter goes; without a dead-letter exchange the way by which it came.
+    fn dead_route(&self, id: QueueId, exchange: Option<&Name>, came_by: &Route) -> Arc<Route> {
+        let Some(exchange) = exchange else {
+            return Arc::new(came_by.clone());
+        };
         let key = self
             .queues
             .get(&id)
@@ -80,17 +102,19 @@ impl Model {
         let ModelState::Pending { reason, targets } = message.state.clone() else {
             return;
         };
-        let Some(exchange) = queue.settings.dead_letter_exchange.clone() else {
-            return self.drop_message(id, position, reason, DropCause::PendingAbandoned);
-        };
+        let exchange = queue.settings.dead_letter_exchange.clone();
         let letter = Letter {
             message: message.message.clone(),
-            route: self.dead_route(id, &exchange, &message.route),
+            route: self.dead_route(id, exchange.as_ref(), &message.route),
             ttl_ms: None,
             carried: message.carried,
             deaths: message.deaths.clone(),
         };
-        self.send(scene, (id, position), reason, letter, targets);
+        if exchange.is_some() {
+            return self.send(scene, (id, position), reason, letter, targets);
+        }
+        let why = (reason, DropCause::PendingAbandoned);
+        self.give_up(scene, (id, position), why, &letter, None);
     }
 
     fn send(
@@ -128,15 +152,18 @@ impl Model {
             self.keep((id, position), letter, reason, targets, &offered.refused);
         } else if taken {
             self.copies_refused += (offered.refused.len() + gone) as u64;
-            self.forget(id, position);
-        } else if !offered.refused.is_empty() {
-            self.drop_message(id, position, reason, DropCause::TargetFull);
-        } else if offered.cycled > 0 {
-            self.drop_message(id, position, reason, DropCause::Cycle);
-        } else if exchange_missing {
-            self.drop_message(id, position, reason, DropCause::ExchangeMissing);
+            self.moved += u64::from(self.forget(id, position));
         } else {
-            self.drop_message(id, position, reason, DropCause::Unroutable);
+            let (cause, closes_at) = if !offered.refused.is_empty() {
+                (DropCause::TargetFull, None)
+            } else if offered.cycled > 0 {
+                (DropCause::Cycle, offered.closes_at)
+            } else if exchange_missing {
+                (DropCause::ExchangeMissing, None)
+            } else {
+                (DropCause::Unroutable, None)
+            };
+            self.give_up(scene, (id, position), (reason, cause), &letter, closes_at);
         }
     }
 
@@ -169,19 +196,108 @@ impl Model {
         }
     }
 
-    fn forget(&mut self, id: QueueId, position: Position) {
+    /// Takes a message out of its queue; whether it was there.
+    fn forget(&mut self, id: QueueId, position: Position) -> bool {
         self.tickets.remove(&(id, position));
         let waited_for = self
             .waiters
             .get(&id)
             .is_some_and(|waiters| !waiters.is_empty());
+        let mut was_there = false;
         if let Some(queue) = self.queues.get_mut(&id) {
+            let before = queue.messages.len();
             queue
                 .messages
                 .retain(|message| message.position != position);
+            was_there = queue.messages.len() < before;
         }
         if waited_for {
             self.schedule(id);
+        }
+        was_there
+    }
+
+    /// A letter gets nowhere: it goes into the quarantine, if that is what is said, or is dropped.
+    fn give_up(
+        &mut self,
+        scene: Scene<'_>,
+        (id, position): (QueueId, Position),
+        (reason, cause): (Reason, DropCause),
+        letter: &Letter,
+        closes_at: Option<QueueId>,
+    ) {
+        let choice = self.undeliverable.choice;
+        let said = self
+            .queues
+            .get(&id)
+            .map(|queue| queue.settings.on_undeliverable);
+        if said.is_none_or(|said| said.unwrap_or(choice) == OnUndeliverable::Drop) {
+            return self.drop_message(id, position, reason, cause);
+        }
+        let closes_at = closes_at.and_then(|id| self.queues.get(&id));
+        let path = closes_at.map_or_else(Vec::new, |queue| loop_of(&letter.deaths, &queue.name));
+        let quarantine = self.quarantine(scene);
+        let max = self.queues.get(&quarantine);
+        let max = max.and_then(|queue| queue.settings.max_length_bytes);
+        if max.is_some_and(|max| letter.message.bare_len() as u64 > max) {
+            return self.drop_message(id, position, reason, DropCause::QuarantineFull);
+        }
+        let place = self.enter(scene, quarantine, letter, ModelState::Ready);
+        if let Some(message) = place.and_then(|place| self.message_mut(quarantine, place)) {
+            message.quarantined = Some((cause, path));
+        }
+        self.moved += u64::from(self.forget(id, position));
+        let quarantined = self.quarantined.entry((Some(reason), cause));
+        *quarantined.or_default() += 1;
+    }
+
+    /// The quarantine, which the core made under the id that it gave.
+    fn quarantine(&mut self, scene: Scene<'_>) -> QueueId {
+        let mut known = self.queues.iter();
+        if let Some((id, _)) = known.find(|(_, queue)| queue.name == QUARANTINE) {
+            return *id;
+        }
+        let Some(made) = scene.core.queue(QUARANTINE) else {
+            self.complaints.push("no quarantine was made".to_owned());
+            return QueueId(u64::MAX);
+        };
+        let settings = EffectiveSettings::of(&made.arguments, None, None);
+        let queue = ModelQueue {
+            name: QUARANTINE.to_owned(),
+            settings: self.settings_in(QUARANTINE, settings),
+            messages: Vec::new(),
+            consumers: Vec::new(),
+            places: BTreeMap::new(),
+            run: 0,
+            grown: false,
+            scheduled: false,
+            unused_since_ms: scene.now.mono.0,
+            auto_delete: false,
+        };
+        self.queues.insert(made.id, queue);
+        self.schedule(made.id);
+        self.retry_all();
+        if !scene.core.policies().is_empty() {
+            self.policies_changed();
+        }
+        made.id
+    }
+
+    /// What applies to a queue of this name: the quarantine has rules of its own.
+    pub(super) fn settings_in(&self, name: &str, settings: EffectiveSettings) -> EffectiveSettings {
+        if name != QUARANTINE {
+            return settings;
+        }
+        let least = |max: Option<u64>, own| Some(max.into_iter().fold(own, u64::min));
+        EffectiveSettings {
+            dead_letter_exchange: None,
+            dead_letter_routing_key: None,
+            dead_letter_rule: None,
+            on_undeliverable: Some(OnUndeliverable::Drop),
+            overflow: Overflow::DropHead,
+            max_length: least(settings.max_length, self.undeliverable.length_max),
+            max_length_bytes: least(settings.max_length_bytes, self.undeliverable.bytes_max),
+            ..settings
         }
     }
 
@@ -228,6 +344,7 @@ impl Model {
         for &target in targets {
             if reason.is_some_and(|why| why != Reason::Rejected) && self.loops(letter, target) {
                 offered.cycled += 1;
+                offered.closes_at.get_or_insert(target);
                 continue;
             }
             let Some(queue) = self.queues.get(&target) else {
@@ -305,12 +422,30 @@ impl Model {
             acquired: 0,
             carried: letter.carried,
             deaths: letter.deaths.clone(),
+            quarantined: None,
             size: letter.message.bare_len() as u64,
         });
         queue.grown = true;
+        self.entered += 1;
         self.schedule(id);
         Some(position)
     }
+}
+
+/// The queues of the loop that would close at `target`, in the order in which they were passed.
+fn loop_of(deaths: &Deaths, target: &str) -> Vec<String> {
+    let mut path = Vec::new();
+    for (queue, _, _) in deaths {
+        if path.last() != Some(queue) {
+            path.push(queue.clone());
+        }
+        if queue == target {
+            break;
+        }
+    }
+    path.reverse();
+    path.push(target.to_owned());
+    path
 }
 
 fn find_targets(scene: Scene<'_>, letter: &Letter) -> (bool, Vec<QueueId>) {

@@ -68,13 +68,17 @@ impl Model {
             .collect();
         ids.sort_unstable();
         for (_, id) in ids {
-            let Some(queue) = self.queues.get_mut(&id) else {
+            let Some(queue) = self.queues.get(&id) else {
                 continue;
             };
             let Some(real) = scene.core.queue(&queue.name) else {
                 continue;
             };
             let settings = scene.core.policies().settings(&queue.name, &real.arguments);
+            let settings = self.settings_in(&queue.name, settings);
+            let Some(queue) = self.queues.get_mut(&id) else {
+                continue;
+            };
             if queue.settings != settings {
                 if queue.settings.expires_ms != settings.expires_ms {
                     queue.unused_since_ms = scene.now.mono.0;

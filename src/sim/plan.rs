@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::Random;
 use crate::base::{ConnectionId, ConsumerId, Name, Position, PublisherId};
+use crate::broker::names::QUARANTINE;
 use crate::broker::policy::{Policy, PolicySpec};
 use crate::broker::{
     Command, Destination, Outcome, Publish, QueueCommand, Target, TopologyCommand, UpkeepCommand,
@@ -101,7 +102,7 @@ impl Plan {
             55..67 => self.credit(),
             67..75 => PlannedStep::Pass(self.amount(&[0, 1, 2, 5, 20, 200])),
             75..80 => PlannedStep::Consume {
-                queue: self.queue(),
+                queue: self.any_queue(),
                 settled: self.random.one_in(4),
             },
             80..83 => self.detach(),
@@ -121,6 +122,14 @@ impl Plan {
 
     fn queue(&mut self) -> Name {
         self.name(&QUEUES)
+    }
+
+    /// A queue, now and then the quarantine.
+    fn any_queue(&mut self) -> Name {
+        if self.random.one_in(8) {
+            return Name::from(QUARANTINE);
+        }
+        self.queue()
     }
 
     fn amount(&mut self, of: &[u64]) -> u64 {
@@ -252,6 +261,10 @@ impl Plan {
                 add("dead-letter-strategy", text("at-least-once"));
             }
         }
+        if self.random.one_in(5) {
+            let choice = self.name(&["drop", "quarantine"]);
+            add("on-undeliverable", text(&choice));
+        }
         if self.random.one_in(2) {
             add("max-length", Value::Ulong(self.amount(&[0, 1, 2, 3, 8])));
         }
@@ -323,10 +336,10 @@ impl Plan {
         let definition = self.definition();
         let spec = PolicySpec {
             name: name.clone(),
-            pattern: if self.random.one_in(2) {
-                "^q[0-2]$"
-            } else {
-                "^q[2-5]$"
+            pattern: match self.random.below(5) {
+                0 | 1 => "^q[0-2]$",
+                2 | 3 => "^q[2-5]$",
+                _ => ".*",
             },
             priority: i64::try_from(self.random.below(3)).unwrap_or(0),
             apply_to: "all",
@@ -345,7 +358,7 @@ impl Plan {
         let with_dead_pending = self.random.one_in(3);
         Command::Queue(QueueCommand::Purge {
             connection: Some(connection),
-            name: self.queue(),
+            name: self.any_queue(),
             with_dead_pending,
         })
     }
@@ -353,7 +366,7 @@ impl Plan {
     fn delete(&mut self, connection: ConnectionId) -> Command {
         Command::Queue(QueueCommand::Delete {
             connection: Some(connection),
-            name: self.queue(),
+            name: self.any_queue(),
             if_unused: self.random.one_in(3),
             if_empty: self.random.one_in(3),
         })

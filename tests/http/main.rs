@@ -16,6 +16,7 @@ mod messages;
 mod objects;
 mod others;
 mod parameters;
+mod quarantine;
 mod rates;
 mod rights;
 mod settings;

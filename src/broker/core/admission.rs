@@ -33,6 +33,8 @@ pub(super) struct Arrival {
     pub(super) ttl_ms: Option<u64>,
     /// Bytes of its bare message.
     pub(super) size_bytes: u32,
+    /// It is kept where durable messages are.
+    pub(super) durable: bool,
 }
 
 impl Arrival {
@@ -52,6 +54,7 @@ impl Arrival {
         Self {
             ttl_ms: None,
             size_bytes: size_bytes(&message),
+            durable: message.durable(),
             message,
             route,
         }
@@ -224,7 +227,7 @@ impl Core {
         insertion: &mut Insertion,
     ) -> Option<(Position, bool)> {
         let queue = self.queues.get_mut(&id)?;
-        let durable = self.options.journal && queue.keeps(arrival.message.durable());
+        let durable = self.options.journal && queue.keeps(arrival.durable);
         let envelope = if durable {
             self.recorder.name_envelope()
         } else {

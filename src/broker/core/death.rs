@@ -12,9 +12,10 @@ use crate::base::plant::{Plant, is_planted};
 use crate::base::{Lsn, Position, QueueId, Step, invariant};
 use crate::broker::arguments::DeadLetterStrategy;
 use crate::broker::dead_letter::{SendResult, Verdict, plan, verdict};
+use crate::broker::names::QUARANTINE;
 use crate::broker::queue::{AfterPageIn, MessageState, Pending, Waiter};
 use crate::broker::{DropCause, Fact, LogEvent};
-use crate::deaths::{self, Evidence, Reason};
+use crate::deaths::{self, Evidence, HistoryFull, Reason};
 use crate::message::{Message, Route};
 
 /// A message that dies now.
@@ -31,18 +32,18 @@ pub(super) struct Dying {
 
 /// A dead message on its way: history written, ttl gone.
 #[derive(Debug)]
-struct Letter {
-    source: QueueId,
-    position: Position,
-    from: MessageState,
-    reason: Reason,
-    message: Arc<Message>,
-    route: Arc<Route>,
+pub(super) struct Letter {
+    pub(super) source: QueueId,
+    pub(super) position: Position,
+    pub(super) from: MessageState,
+    pub(super) reason: Reason,
+    pub(super) message: Arc<Message>,
+    pub(super) route: Arc<Route>,
     strategy: DeadLetterStrategy,
     /// Its entry in the source is known to the journal.
-    durable: bool,
+    pub(super) durable: bool,
     /// What names its bytes in the journal; 0: nothing.
-    body: Lsn,
+    pub(super) body: Lsn,
     /// The targets it waited for, and its turn, if it waited.
     waited: Option<Pending>,
 }
@@ -64,18 +65,23 @@ impl Core {
         if !queue.messages.is(position, from) {
             return; // dropped meanwhile, since its block could not be read back
         }
-        if queue.settings.dead_letter_exchange.is_none() {
+        if !queue.settings.keeps_dead() {
             queue.counters.dead.add(reason);
             self.counters.dead.add(reason);
-            let cause = DropCause::NoDeadLetterExchange;
+            let is_pushed_out = reason == Reason::Maxlen && queue.name == QUARANTINE;
+            let cause = if is_pushed_out {
+                DropCause::QuarantineFull
+            } else {
+                DropCause::NoDeadLetterExchange
+            };
             return self.remove_dropped(turn, id, position, from, (Some(reason), cause));
         }
         let queue = &mut **queue;
-        let planned = queue.messages.slot_mut(position).and_then(|slot| {
-            let route = plan(&queue.settings, &slot.route, &mut queue.last_way)?;
-            Some((slot, route))
+        let planned = queue.messages.slot_mut(position).map(|slot| {
+            let way = plan(&queue.settings, &slot.route, &mut queue.last_way);
+            (slot, way)
         });
-        let Some((slot, route)) = planned else {
+        let Some((slot, way)) = planned else {
             if from == MessageState::Held {
                 invariant!(fatal, "a held message is in memory");
             }
@@ -84,7 +90,10 @@ impl Core {
         queue.counters.dead.add(reason);
         self.counters.dead.add(reason);
         let rule = queue.settings.dead_letter_rule.as_ref();
-        let evidence = rule.map(|rule| queue.last_evidence.with_rule(evidence.as_ref(), rule));
+        let evidence = match rule {
+            Some(rule) => Some(queue.last_evidence.with_rule(evidence.as_ref(), rule)),
+            None => evidence.as_ref(),
+        };
         let death = deaths::Dying {
             queue: &queue.name,
             reason,
@@ -94,9 +103,14 @@ impl Core {
             ttl: slot.message.ttl_ms(),
             evidence,
         };
-        let Ok(history) = queue.last_death.record(slot.message.history(), &death) else {
-            let why = (Some(reason), DropCause::HistoryFull);
-            return self.remove_dropped(turn, id, position, from, why);
+        let recorded = queue.last_death.record(slot.message.history(), &death);
+        let (history, stuck) = match (recorded, slot.message.history()) {
+            (Ok(history), _) if way.is_some() => (history, None),
+            (Ok(history), _) => (history, Some(DropCause::NoDeadLetterExchange)),
+            (Err(HistoryFull), Some(before)) => (Arc::clone(before), Some(DropCause::HistoryFull)),
+            (Err(HistoryFull), None) => {
+                return invariant!(broken, "a first death has room in a history");
+            }
         };
         history.charge(&self.memory.shared);
         let count = slot
@@ -111,13 +125,16 @@ impl Core {
             from,
             reason,
             message: Arc::clone(&slot.message),
-            route,
+            route: way.unwrap_or_else(|| Arc::clone(&slot.route)),
             strategy: queue.settings.dead_letter_strategy,
             durable: slot.durable,
             body: slot.body,
             waited: None,
         };
-        self.send(turn, letter);
+        match stuck {
+            None => self.send(turn, letter),
+            Some(cause) => self.give_up(turn, &letter, cause, None),
+        }
     }
 
     /// Tries a dead letter that waits once more, for room in a queue if that is why it waited.
@@ -138,30 +155,25 @@ impl Core {
             self.await_page_in(turn, id, position, AfterPageIn::Retry(room_in));
             return;
         };
-        let Some(route) = plan(&queue.settings, &slot.route, &mut queue.last_way) else {
-            let cause = DropCause::PendingAbandoned;
-            self.remove_dropped(
-                turn,
-                id,
-                position,
-                MessageState::Dying,
-                (Some(pending.reason), cause),
-            );
-            return;
-        };
+        let way = plan(&queue.settings, &slot.route, &mut queue.last_way);
+        let is_abandoned = way.is_none();
         let letter = Letter {
             source: id,
             position,
             from: MessageState::Dying,
             reason: pending.reason,
             message: slot.message.clone(),
-            route,
+            route: way.unwrap_or_else(|| Arc::clone(&slot.route)),
             strategy: queue.settings.dead_letter_strategy,
             durable: slot.durable,
             body: slot.body,
             waited: Some(pending),
         };
-        self.send(turn, letter);
+        if is_abandoned {
+            self.give_up(turn, &letter, DropCause::PendingAbandoned, None);
+        } else {
+            self.send(turn, letter);
+        }
     }
 
     /// Tries a piece of a queue's dead letters that wait.
@@ -251,7 +263,7 @@ impl Core {
             .waited
             .as_ref()
             .is_some_and(|pending| pending.targets.is_some());
-        let refused = sent.refused.clone();
+        let (refused, closes_at) = (sent.refused.clone(), sent.closes_at);
         match verdict(sent, letter.strategy, narrowed) {
             Verdict::Moved { copies_refused } => {
                 self.counters.copies_refused += copies_refused as u64;
@@ -263,8 +275,8 @@ impl Core {
             }
             Verdict::Wait { targets } => self.keep_waiting(letter, targets, &refused),
             Verdict::Drop(cause) => {
-                let why = (Some(letter.reason), cause);
-                self.remove_dropped(turn, letter.source, letter.position, letter.from, why);
+                let closes_at = closes_at.filter(|_| cause == DropCause::Cycle);
+                self.give_up(turn, &letter, cause, closes_at);
             }
         }
     }
@@ -289,6 +301,7 @@ impl Core {
             }
             if self.is_cycle(turn, letter, target) {
                 sent.cycled += 1;
+                sent.closes_at.get_or_insert(target);
                 continue;
             }
             let durable = match self.offer(turn, target, arrival, &mut insertion) {
@@ -422,7 +435,7 @@ impl Core {
     }
 
     /// Takes a message out of its queue, and out of those that wait there.
-    fn remove(&mut self, id: QueueId, position: Position, from: MessageState) {
+    pub(super) fn remove(&mut self, id: QueueId, position: Position, from: MessageState) {
         let Some(queue) = self.queues.get_mut(&id) else {
             return; // it was its own target, and expired when it was asked for room
         };

@@ -98,6 +98,7 @@ impl Core {
                 queues_max,
                 default_queue_type,
             } => (self.queues_max, self.default_queue_type) = (queues_max, default_queue_type),
+            UpkeepCommand::Undeliverable(undeliverable) => self.set_undeliverable(undeliverable),
             UpkeepCommand::PagedIn(paged_in) => self.paged_in(turn, paged_in),
             UpkeepCommand::PageOut {
                 bytes,

@@ -1,9 +1,9 @@
-//! Messages that are dropped: counted at once, told to the log at most once a second for each queue,
-//! reason and cause; what came within that second is told when it is over.
+//! Messages that are dropped, or quarantined: counted at once, told to the log at most once a second for
+//! each queue, reason and cause; what came within that second is told when it is over.
 
 use super::{Core, Turn};
 use crate::base::{Millis, QueueId};
-use crate::broker::counters::DropLine;
+use crate::broker::counters::{DropLine, Drops, QueueCounters};
 use crate::broker::queue::Queue;
 use crate::broker::{DropCause, LogEvent};
 use crate::deaths::Reason;
@@ -11,29 +11,62 @@ use crate::deaths::Reason;
 /// Queues whose rest is told in one tick; the next one goes on.
 const TELL_MAX: usize = 256;
 
+/// What became of messages that got nowhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fate {
+    Dropped,
+    Quarantined,
+}
+
+impl Fate {
+    const ALL: [Self; 2] = [Self::Dropped, Self::Quarantined];
+
+    fn of(self, counters: &mut QueueCounters) -> &mut Drops {
+        match self {
+            Self::Dropped => &mut counters.drops,
+            Self::Quarantined => &mut counters.quarantined,
+        }
+    }
+}
+
 impl Core {
     /// Counts messages that a queue dropped, and tells the log of them, now or later.
     pub(super) fn note_drops(
         &mut self,
         turn: &mut Turn<'_>,
         id: QueueId,
+        why: (Option<Reason>, DropCause),
+        count: u64,
+    ) {
+        self.note(turn, id, Fate::Dropped, why, count);
+    }
+
+    /// Counts messages that got nowhere, and tells the log of them, now or later.
+    pub(super) fn note(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: QueueId,
+        fate: Fate,
         (reason, cause): (Option<Reason>, DropCause),
         count: u64,
     ) {
         if let Some(queue) = self.queues.get_mut(&id) {
-            let drops = &mut queue.counters.drops;
-            match drops.add(turn.now.mono, reason, cause, count) {
-                DropLine::Now(count) => turn.tell_drops(queue, (reason, cause), count),
+            let counts = fate.of(&mut queue.counters);
+            match counts.add(turn.now.mono, reason, cause, count) {
+                DropLine::Now(count) => turn.tell(queue, fate, (reason, cause), count),
                 DropLine::At(due) => {
                     self.untold_drops.insert((due, id));
                 }
             }
         }
-        let total = &mut self.counters.drops;
+        let total = match fate {
+            Fate::Dropped => &mut self.counters.drops,
+            Fate::Quarantined => &mut self.counters.quarantined,
+        };
         total.add(Millis::default(), reason, cause, count);
     }
 
-    /// Tells the log of what was dropped within a second that is over.
+    /// Tells the log of what was dropped or quarantined within a second that is over.
     pub(super) fn tell_due_drops(&mut self, turn: &mut Turn<'_>) {
         for _ in 0..TELL_MAX {
             let first = self.untold_drops.first().copied();
@@ -41,37 +74,48 @@ impl Core {
                 return;
             };
             self.untold_drops.remove(&(due, id));
-            if let Some(queue) = self.queues.get_mut(&id) {
-                let untold = queue.counters.drops.take_untold(turn.now.mono);
-                for (reason, cause, count) in untold {
-                    turn.tell_drops(queue, (reason, cause), count);
-                }
-            }
+            self.tell_untold(turn, id, turn.now.mono);
         }
     }
 
     /// Tells the log of what was not told yet of a queue that goes.
     pub(super) fn tell_last_drops(&mut self, turn: &mut Turn<'_>, id: QueueId) {
+        self.tell_untold(turn, id, Millis::NEVER);
+    }
+
+    fn tell_untold(&mut self, turn: &mut Turn<'_>, id: QueueId, until: Millis) {
         if let Some(queue) = self.queues.get_mut(&id) {
-            for (reason, cause, count) in queue.counters.drops.take_untold(Millis::NEVER) {
-                turn.tell_drops(queue, (reason, cause), count);
+            for fate in Fate::ALL {
+                for (reason, cause, count) in fate.of(&mut queue.counters).take_untold(until) {
+                    turn.tell(queue, fate, (reason, cause), count);
+                }
             }
         }
     }
 }
 
 impl Turn<'_> {
-    fn tell_drops(
+    fn tell(
         &mut self,
         queue: &Queue,
+        fate: Fate,
         (reason, cause): (Option<Reason>, DropCause),
         count: u64,
     ) {
-        self.effects.log.push(LogEvent::Dropped {
-            queue: queue.name.clone(),
-            reason,
-            cause,
-            count,
+        let queue = queue.name.clone();
+        self.effects.log.push(match fate {
+            Fate::Dropped => LogEvent::Dropped {
+                queue,
+                reason,
+                cause,
+                count,
+            },
+            Fate::Quarantined => LogEvent::Quarantined {
+                queue,
+                reason,
+                cause,
+                count,
+            },
         });
     }
 }

@@ -17,6 +17,7 @@ mod failure;
 mod paging;
 mod publish;
 mod publishers;
+mod quarantine;
 mod queues;
 mod recorder;
 mod restore;
@@ -33,6 +34,7 @@ mod work;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use self::paging::Memory;
+pub use self::quarantine::Undeliverable;
 pub use self::restore::Restoring;
 pub use self::snapshot::{Snapshot, SnapshotSlice};
 
@@ -53,6 +55,7 @@ use super::{Command, DropCause, Effects, Matching, Reply};
 use crate::base::{
     Charge, Gauge, HoldBudget, Lsn, Millis, Name, Now, Position, QueueId, Seed, Step, Table, limits,
 };
+use crate::deaths::RecentlyQuarantined;
 use crate::message::Merging;
 
 /// How a core is made.
@@ -68,6 +71,8 @@ pub struct CoreOptions {
     pub journal: bool,
     /// Slots of the blocks of a queue, as a power of 2; default and at most [`BLOCK_SHIFT_MAX`].
     pub block_shift: u32,
+    /// What becomes of dead letters that get nowhere; default: what `RabbitMQ` does.
+    pub undeliverable: Undeliverable,
     /// Where the memory of queues, exchanges, bindings and policies is counted. The core wakes nobody by
     /// it: see [`Core::kept`].
     pub kept: Gauge,
@@ -84,6 +89,7 @@ impl CoreOptions {
             unsettled_max: limits::UNSETTLED_MAX,
             journal: true,
             block_shift: BLOCK_SHIFT_MAX,
+            undeliverable: Undeliverable::default(),
             kept: Gauge::default(),
             hold: HoldBudget::default(),
         }
@@ -140,6 +146,8 @@ pub struct Core {
     alarm: bool,
     /// Loops that were logged.
     cycles_logged: BTreeSet<Vec<Name>>,
+    /// What was put into the quarantine last.
+    quarantined: RecentlyQuarantined,
     /// Where the last publish went.
     routed: Routed,
     /// Where the last dead letter went.
@@ -216,6 +224,7 @@ impl Core {
             next_ticket: 1,
             alarm: false,
             cycles_logged: BTreeSet::new(),
+            quarantined: RecentlyQuarantined::default(),
             routed: Routed::new(options.seed),
             routed_dead: Routed::new(options.seed),
             options,

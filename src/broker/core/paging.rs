@@ -399,9 +399,8 @@ impl Core {
         reason: Reason,
     ) {
         let queue = self.queues.get(&id);
-        let is_queue_awaiting = queue.is_some_and(|queue| {
-            !queue.awaiting_page_in.is_empty() && queue.settings.dead_letter_exchange.is_some()
-        });
+        let is_queue_awaiting = queue
+            .is_some_and(|queue| !queue.awaiting_page_in.is_empty() && queue.settings.keeps_dead());
         if is_queue_awaiting {
             self.await_page_in(turn, id, position, AfterPageIn::Die(reason));
         } else {

@@ -8,6 +8,7 @@ use super::{Core, Turn};
 use crate::base::{ConnectionId, ConsumerId, Lsn, Name, Position, QueueId, invariant};
 use crate::broker::arguments::{QueueArguments, QueueProperties};
 use crate::broker::names::{check_form, check_new_name, is_temporary};
+use crate::broker::policy::EffectiveSettings;
 use crate::broker::queue::{MessageState, Queue, Usage};
 use crate::broker::{ConsumerEnd, DropCause, Effect, Error, Fact, ObjectKind, Reply, TopologyFact};
 use crate::wire::Value;
@@ -34,6 +35,8 @@ impl Core {
                 check_new_name(ObjectKind::Queue, name)?;
             }
             self.check_queue_limit(name)?;
+            let settings = self.settings_of_new(turn, name, &given);
+            let given = (given, settings);
             let id = self.add_queue(turn, connection, name, properties, given, arguments);
             return self.declared(turn, id, name, true);
         };
@@ -71,7 +74,7 @@ impl Core {
 
     fn check_queue_limit(&self, name: &Name) -> Result<(), Error> {
         match self.queues_max {
-            Some(limit) if self.names.len() as u64 >= limit => Err(Error::QueueLimit {
+            Some(limit) if self.counted_queues() >= limit => Err(Error::QueueLimit {
                 name: name.clone(),
                 vhost: self.options.vhost.clone(),
                 limit,
@@ -129,13 +132,26 @@ impl Core {
         }
     }
 
-    fn add_queue(
+    /// What applies to a queue that is declared now.
+    fn settings_of_new(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: &Name,
+        parsed: &QueueArguments,
+    ) -> EffectiveSettings {
+        let matching = self.policies_of(turn, ObjectKind::Queue, name);
+        matching.settings(parsed)
+    }
+
+    /// Makes a queue of arguments as they were read, with the settings that they give, and as they were
+    /// given.
+    pub(super) fn add_queue(
         &mut self,
         turn: &mut Turn<'_>,
         connection: Option<ConnectionId>,
         name: &Name,
         properties: QueueProperties,
-        parsed: QueueArguments,
+        (parsed, settings): (QueueArguments, EffectiveSettings),
         given: &[(Name, Value)],
     ) -> QueueId {
         let id = QueueId(self.next_queue);
@@ -145,8 +161,6 @@ impl Core {
             exclusive,
             auto_delete,
         } = properties;
-        let matching = self.policies_of(turn, ObjectKind::Queue, name);
-        let settings = matching.settings(&parsed);
         let mut queue = Queue::new(
             turn.now,
             id,

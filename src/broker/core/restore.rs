@@ -155,11 +155,13 @@ impl Restoring {
     pub fn finish(mut self) -> Core {
         self.core.router.keep_unused(false);
         self.core.policies_changed();
+        let undeliverable = self.core.options.undeliverable;
         for id in self.core.names.values().copied().collect::<Vec<_>>() {
             self.core.schedule(id);
             if let Some(queue) = self.core.queues.get_mut(&id) {
                 let policies = &self.core.policies;
-                queue.settings = policies.settings(&queue.name, &queue.arguments);
+                let settings = policies.settings(&queue.name, &queue.arguments);
+                queue.settings = undeliverable.settings_of(&queue.name, settings);
                 // What it dropped for its limit may not have been written.
                 queue.growth = Growth::Restored;
                 let usage = queue.messages.usage();

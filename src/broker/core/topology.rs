@@ -373,6 +373,7 @@ impl Core {
         }
         if let Some(queue) = queue {
             let settings = matching.settings(&queue.arguments);
+            let settings = self.options.undeliverable.settings_of(name, settings);
             self.adopt(now, queue.id, settings);
         } else {
             let alternate = matching.alternate_exchange().cloned();

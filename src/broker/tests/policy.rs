@@ -307,6 +307,7 @@ fn operator_policies_take_what_rabbitmq_gives_them_and_dead_letter_keys() {
         "max-length",
         "max-length-bytes",
         "message-ttl",
+        "on-undeliverable",
         "overflow",
         "queue-version",
         "target-group-size",

@@ -213,6 +213,47 @@ impl Folded {
     }
 }
 
+/// Why a message is in the quarantine, and the queues of its loop, if it was one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Quarantined {
+    cause: String,
+    path: Vec<String>,
+}
+
+impl Quarantined {
+    /// Reads our API's `quarantine`.
+    fn read(quarantine: &Value) -> Option<Self> {
+        let path = quarantine.get("path").and_then(Value::as_array);
+        let queues = path.into_iter().flatten();
+        Some(Self {
+            cause: quarantine.get("cause")?.as_str()?.to_owned(),
+            path: queues
+                .filter_map(|queue| queue.as_str().map(str::to_owned))
+                .collect(),
+        })
+    }
+
+    fn json(&self) -> Value {
+        json!({ "cause": self.cause, "path": self.path })
+    }
+
+    /// What failed, given the way that the message was sent.
+    fn sentence(&self, exchange: &str, routing_key: &str) -> String {
+        let cause = printable(&self.cause);
+        let to = match exchange {
+            "" => "the default exchange".to_owned(),
+            name => format!("exchange {}", named(name)),
+        };
+        let key = printable(routing_key);
+        let mut text = format!("quarantined: {cause}, sent to {to} with routing key '{key}'");
+        if !self.path.is_empty() {
+            let path: Vec<_> = self.path.iter().map(|queue| named(queue)).collect();
+            text.extend([", in a circle: ", &path.join(" --> ")]);
+        }
+        text
+    }
+}
+
 /// Draws a history: `orders --rejected x3--> retry --expired--> orders.dlq`.
 pub(in crate::cli) fn journey(deaths: &[Death], folded: Option<&Folded>, queue: &str) -> String {
     let mut text = String::new();
@@ -303,6 +344,7 @@ pub(super) struct Letter {
     deaths: Vec<Death>,
     folded: Option<Folded>,
     last_failure: Option<LastFailure>,
+    quarantined: Option<Quarantined>,
     exchange: String,
     routing_key: String,
     redelivered: bool,
@@ -337,6 +379,7 @@ impl Letter {
             deaths: deaths.map(Death::read_all).unwrap_or_default(),
             folded: pick(message, "amqp.deaths_folded").and_then(Folded::read),
             last_failure: message.get("last_failure").cloned().map(LastFailure),
+            quarantined: pick(message, "amqp.quarantine").and_then(Quarantined::read),
             exchange: text("exchange").to_owned(),
             routing_key: text("routing_key").to_owned(),
             redelivered: pick(message, "redelivered") == Some(&Value::Bool(true)),
@@ -376,6 +419,7 @@ impl Letter {
             "deaths": self.deaths.iter().map(Death::json).collect::<Vec<_>>(),
             "deaths_folded": self.folded.as_ref().map(Folded::json),
             "last_failure": self.last_failure.as_ref().map(LastFailure::json),
+            "quarantine": self.quarantined.as_ref().map(Quarantined::json),
             "exchange": self.exchange,
             "routing_key": self.routing_key,
             "redelivered": self.redelivered,
@@ -454,6 +498,10 @@ impl Letter {
             for line in evidence {
                 lines.add(&format!("    {line}"));
             }
+        }
+        if let Some(why) = &self.quarantined {
+            let sentence = why.sentence(&self.exchange, &self.routing_key);
+            lines.add(&format!("  {sentence}"));
         }
         let fields = |fields: &Map<String, Value>| {
             let pair = |(name, value): (&String, &Value)| match value {
@@ -544,6 +592,28 @@ mod tests {
             "  body, 5 bytes: he\\u{1b}lo",
         ];
         assert_eq!(story.lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn the_story_of_a_quarantined_message_ends_in_what_failed() {
+        let told = |quarantine: Value| {
+            let letter = Letter::read(&json!({
+                "exchange": "dlx", "routing_key": "k",
+                "amqp": {"deaths": [{"queue": "q", "reason": "expired", "count": 1}],
+                         "quarantine": quarantine},
+            }));
+            let story = letter.story(1, "amq.quarantine", 0);
+            story.lines().nth(3).unwrap().to_owned()
+        };
+        assert_eq!(
+            told(json!({"cause": "exchange_missing", "path": []})),
+            "  quarantined: exchange_missing, sent to exchange dlx with routing key 'k'"
+        );
+        assert_eq!(
+            told(json!({"cause": "cycle", "path": ["a", "b c", "a"]})),
+            "  quarantined: cycle, sent to exchange dlx with routing key 'k', in a circle: \
+             a --> 'b c' --> a"
+        );
     }
 
     #[test]

@@ -20,7 +20,8 @@ pub(super) struct ExportDefinitions {
     /// File to write; '-' is standard output
     #[arg(default_value = "-")]
     file: PathBuf,
-    /// Who will import it: rabbitmq leaves out, and names, the users that could not log in there
+    /// Who will import it: rabbitmq leaves out, and names, the users that could not log in there and the
+    /// policy keys that it would refuse
     #[arg(long = "for", value_enum, default_value_t = Importer::Coroner)]
     importer: Importer,
 }
@@ -42,6 +43,9 @@ pub(super) struct ImportDefinitions {
 
 /// How the names begin of hashing algorithms that RabbitMQ has.
 const RABBITMQ_HASHES: &str = "rabbit_password_hashing_";
+
+/// Policy keys that RabbitMQ does not take.
+const OWN_KEYS: [&str; 1] = ["on-undeliverable"];
 
 /// All definitions, or those of the vhost that was named.
 fn path(api: &Api) -> Path {
@@ -81,6 +85,11 @@ impl Task for ExportDefinitions {
                 ));
             }
         }
+        if self.importer == Importer::Rabbitmq {
+            for left in leave_out_keys(&mut definitions) {
+                warn(&format!("left out, since RabbitMQ would refuse it: {left}"));
+            }
+        }
         let text = format!("{definitions:#}\n");
         if is_standard(&self.file) {
             return output::print(&text);
@@ -118,6 +127,38 @@ fn leave_out(definitions: &mut Value, names: &[String]) {
             });
         }
     }
+}
+
+/// Takes the policy keys out that only a Coroner takes, and policies that set nothing else; which ones.
+fn leave_out_keys(definitions: &mut Value) -> Vec<String> {
+    let mut left = Vec::new();
+    for (list, definition) in [
+        ("policies", "/definition"),
+        ("parameters", "/value/definition"),
+    ] {
+        let Some(Value::Array(policies)) = definitions.get_mut(list) else {
+            continue;
+        };
+        policies.retain_mut(|policy| {
+            let name = policy.get("name").and_then(Value::as_str);
+            let name = name.unwrap_or_default().to_owned();
+            let Some(Value::Object(keys)) = policy.pointer_mut(definition) else {
+                return true; // another parameter
+            };
+            let before = keys.len();
+            for key in OWN_KEYS {
+                if keys.remove(key).is_some() {
+                    left.push(format!("key '{key}' of policy '{name}'"));
+                }
+            }
+            let is_empty = keys.is_empty() && before > 0;
+            if is_empty {
+                left.push(format!("policy '{name}', which sets nothing else"));
+            }
+            !is_empty
+        });
+    }
+    left
 }
 
 /// Writes a file that only its owner may read, whole or not at all.
@@ -210,5 +251,51 @@ pub(super) fn run_group(matches: &ArgMatches, api: &Api, out: Output) -> Result<
             .map_err(wrong)?
             .run(api, out),
         None => Err(Failure::usage("definitions export or definitions import?")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn keys_that_rabbitmq_would_refuse_are_left_out_by_name() {
+        let mut definitions = json!({
+            "policies": [
+                {"name": "both", "definition": {"max-length": 1, "on-undeliverable": "drop"}},
+                {"name": "theirs", "definition": {"max-length": 1}},
+                {"name": "ours", "definition": {"on-undeliverable": "drop"}},
+            ],
+            "parameters": [
+                {"component": "vhost-limits", "name": "limits", "value": {"max-queues": 1}},
+                {"component": "operator_policy", "name": "net", "value": {
+                    "pattern": ".*",
+                    "definition": {"on-undeliverable": "quarantine", "expires": 1},
+                }},
+            ],
+        });
+        let left = leave_out_keys(&mut definitions);
+        let expected = [
+            "key 'on-undeliverable' of policy 'both'",
+            "key 'on-undeliverable' of policy 'ours'",
+            "policy 'ours', which sets nothing else",
+            "key 'on-undeliverable' of policy 'net'",
+        ];
+        assert_eq!(left, expected);
+        let kept = json!({
+            "policies": [
+                {"name": "both", "definition": {"max-length": 1}},
+                {"name": "theirs", "definition": {"max-length": 1}},
+            ],
+            "parameters": [
+                {"component": "vhost-limits", "name": "limits", "value": {"max-queues": 1}},
+                {"component": "operator_policy", "name": "net", "value": {
+                    "pattern": ".*", "definition": {"expires": 1},
+                }},
+            ],
+        });
+        assert_eq!(definitions, kept);
     }
 }

@@ -13,4 +13,7 @@ mod tests;
 pub use address::{HttpListen, ListenAddress};
 pub use entry::{PermissionEntry, UserEntry, UserTagsEntry};
 pub use quantity::{ByteSize, Span};
-pub use word::{DeathEvidence, LogFormat, QueueType, SaslMechanism, SyncSetting, TlsLoginFrom};
+pub use word::{
+    DeathEvidence, LogFormat, QueueType, SaslMechanism, SyncSetting, TlsLoginFrom,
+    UndeliverableSetting,
+};

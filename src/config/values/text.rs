@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::{
     ByteSize, DeathEvidence, HttpListen, ListenAddress, LogFormat, PermissionEntry, QueueType,
-    SaslMechanism, Span, SyncSetting, TlsLoginFrom, UserEntry, UserTagsEntry,
+    SaslMechanism, Span, SyncSetting, TlsLoginFrom, UndeliverableSetting, UserEntry, UserTagsEntry,
 };
 
 /// Reads and writes these types as text; numbers are taken too where they make sense.
@@ -41,6 +41,7 @@ as_text!(
     LogFormat,
     SyncSetting,
     TlsLoginFrom,
+    UndeliverableSetting,
     SaslMechanism
 );
 

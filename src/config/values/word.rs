@@ -52,6 +52,15 @@ words!(
     }
 );
 words!(
+    /// What becomes of dead letters that get nowhere.
+    UndeliverableSetting {
+        /// A counted drop, as RabbitMQ.
+        Drop = "drop",
+        /// They are kept in the quarantine of their vhost.
+        Quarantine = "quarantine"
+    }
+);
+words!(
     /// How log lines look.
     LogFormat {
         /// One line of text per event.

@@ -10,6 +10,7 @@ use crate::base::limits::{
     HISTORY_ENTRIES_BYTES_MAX, HISTORY_ENTRIES_MAX, HISTORY_FOLDED_QUEUES_MAX, NAME_BYTES_MAX,
 };
 use crate::base::{Name, Timestamp};
+use crate::deaths::history::Parts;
 use crate::deaths::{
     Death, DeathsView, Encoding, Folded, History, HistoryError, HistoryFull, Reason, decode_deaths,
     fuzz_deaths,
@@ -343,7 +344,7 @@ fn longer_history_than_is_recorded_is_read_whole_and_folded_at_the_next_death() 
     let all = expired_once_each(100);
     let entry = |one: &Death| (*history(std::slice::from_ref(one)).entries()[0]).clone();
     let entries = all.iter().rev().map(entry).collect();
-    let long = History::from_parts(entries, 99, Name::default(), (None, None), 0).unwrap();
+    let long = History::from_parts(entries, 99, Name::default(), Parts::default(), 0).unwrap();
     let read = History::decode(&stored(&long)).unwrap();
     assert_eq!((read.entries().len(), &read), (100, &long));
     let all = expired_once_each(101);

@@ -5,6 +5,7 @@ mod encodings;
 mod evidence;
 mod fence;
 mod folding;
+mod quarantined;
 mod recording;
 mod sharing;
 

@@ -7,12 +7,12 @@ use super::super::http::json::value::arguments;
 use super::import::{OPERATOR_POLICY, VHOST_LIMITS};
 use crate::access::{User, UserLimits};
 use crate::base::Name;
-use crate::broker::QueueInfo;
 use crate::broker::binding::Binding;
 use crate::broker::exchange::ExchangeSpec;
-use crate::broker::names::RESERVED_PREFIX;
+use crate::broker::names::{QUARANTINE, RESERVED_PREFIX};
 use crate::broker::policy::Policies;
 use crate::broker::registry::{Registry, VhostSpec};
+use crate::broker::{Destination, QueueInfo};
 
 /// The version of RabbitMQ whose form this is: its importers look at it.
 const RABBITMQ_VERSION: &str = "4.0.5";
@@ -227,11 +227,12 @@ fn objects_of(of: Broker<'_>, parts: &VhostParts) -> Vec<(&'static str, Vec<Json
     }
     let own = |name: &str| !name.is_empty() && !name.starts_with(RESERVED_PREFIX);
     let exchanges = parts.exchanges.iter().filter(|spec| own(&spec.name));
-    let queues = parts.queues.iter().filter(|queue| !queue.exclusive);
+    // The broker makes the quarantine itself, and an importer would refuse its name.
+    let queues = (parts.queues.iter()).filter(|queue| !queue.exclusive && queue.name != QUARANTINE);
     let bindings = parts
         .bindings
         .iter()
-        .filter(|bound| !bound.source.is_empty());
+        .filter(|bound| !bound.source.is_empty() && !leads_to_quarantine(bound));
     vec![
         ("parameters", parameters),
         ("policies", parts.policies.list(false).map(policy).collect()),
@@ -249,6 +250,10 @@ fn objects_of(of: Broker<'_>, parts: &VhostParts) -> Vec<(&'static str, Vec<Json
                 .collect(),
         ),
     ]
+}
+
+fn leads_to_quarantine(bound: &Binding) -> bool {
+    matches!(&bound.destination, Destination::Queue(queue) if *queue == QUARANTINE)
 }
 
 fn queue(queue: &QueueInfo) -> Json {

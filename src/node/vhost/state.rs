@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use crate::base::{ConnectionId, Lsn, Name, Table, invariant};
+use crate::broker::names::QUARANTINE;
 use crate::broker::{Core, Effect, Effects, LogEvent, Memory};
 use crate::deaths::Reason;
 use crate::gateway::Batch;
@@ -103,6 +104,16 @@ pub(super) fn log(vhost: &Name, event: &LogEvent) {
             // The words of the metrics.
             let (reason, cause) = (reason.map_or("none", Reason::as_str), cause.as_str());
             tracing::warn!(%vhost, %queue, reason, cause, count, "messages dropped");
+        }
+        LogEvent::Quarantined {
+            queue,
+            reason,
+            cause,
+            count,
+        } => {
+            let (reason, cause) = (reason.map_or("none", Reason::as_str), cause.as_str());
+            let to = QUARANTINE;
+            tracing::warn!(%vhost, %queue, reason, cause, count, to, "messages quarantined");
         }
         LogEvent::Warned {
             kind,

@@ -12,7 +12,10 @@ use super::plan::Plan;
 use crate::base::{
     ConnectionId, ConsumerId, Lsn, Millis, Name, Now, QueueId, Seed, SessionId, Timestamp,
 };
-use crate::broker::{Command, Core, CoreOptions, Effect, Effects, Record, Reply, Restoring};
+use crate::broker::arguments::OnUndeliverable;
+use crate::broker::{
+    Command, Core, CoreOptions, Effect, Effects, Record, Reply, Restoring, Undeliverable,
+};
 
 /// What went wrong, and how to see it again.
 #[derive(Clone, Debug)]
@@ -73,6 +76,21 @@ pub struct World {
     blob_count: u64,
 }
 
+/// What becomes of dead letters that get nowhere in the world of this seed: of three worlds two have a
+/// quarantine, one of them a small one.
+const fn undeliverable(seed: u64) -> Undeliverable {
+    let (choice, length_max, bytes_max) = match seed % 3 {
+        0 => (OnUndeliverable::Drop, 4, 200),
+        1 => (OnUndeliverable::Quarantine, 4, 200),
+        _ => (OnUndeliverable::Quarantine, 1_000, 100_000),
+    };
+    Undeliverable {
+        choice,
+        length_max,
+        bytes_max,
+    }
+}
+
 /// Commands told on failure.
 const HISTORY_MAX: usize = 30;
 
@@ -89,8 +107,10 @@ impl World {
     }
 
     fn with_paging(seed: u64, is_paged: bool) -> Self {
+        let undeliverable = undeliverable(seed);
         let options = || CoreOptions {
             block_shift: BLOCK_SHIFT,
+            undeliverable,
             ..CoreOptions::new(Name::from("sim"), Seed(seed))
         };
         let now = Now::new(Millis(10_000_000), Timestamp(1_700_000_000_000));
@@ -100,7 +120,10 @@ impl World {
             steps: 0,
             now,
             core: Core::new(options()),
-            model: Model::default(),
+            model: Model {
+                undeliverable,
+                ..Model::default()
+            },
             plan: Plan::new(seed),
             effects: Effects::new(),
             once: restoring(),
@@ -186,12 +209,13 @@ impl World {
     pub fn summary(&self) -> String {
         let counters = self.core.counters();
         let (dead, drops) = (counters.dead.total(), counters.drops.total());
+        let kept = counters.quarantined.total();
         let loads = self.core.memory().loads;
         let Self { steps, .. } = self;
         let (published, lettered) = (counters.published, counters.dead_lettered.total());
         format!(
-            "{steps} steps: {published} published, {dead} died, {lettered} moved, {drops} dropped, \
-             {loads} loads"
+            "{steps} steps: {published} published, {dead} died, {lettered} moved, {kept} quarantined, \
+             {drops} dropped, {loads} loads"
         )
     }
 

@@ -485,3 +485,29 @@ fn health_needs_no_login_and_fails_by_its_code_where_nothing_answers() {
     let output = coroner(&["health", "--url", &url], "");
     assert_eq!(output.status.code(), Some(69), "{}", text(&output.stderr));
 }
+
+/// The queue is of the vhost's own making: nobody has declared it.
+#[test]
+fn what_gets_nowhere_tells_its_story_in_the_quarantine() {
+    let bench = Bench::start();
+    bench.managed(&[
+        "declare",
+        "queue",
+        "name=work",
+        r#"arguments={"x-dead-letter-exchange": "missing"}"#,
+    ]);
+    bench.talked(&["publish", "--queue", "work", "no order"], "");
+    bench.consumed("work", "1", &["--outcome", "reject"]);
+    let queues = bench.managed(&["list_queues", "name", "messages"]);
+    assert!(queues.contains("amq.quarantine"), "{queues}");
+    let told = bench.managed(&["deaths", "amq.quarantine"]);
+    for said in [
+        "message 1: work --rejected--> amq.quarantine\n",
+        "  quarantined: exchange_missing, sent to exchange missing with routing key 'work'\n",
+    ] {
+        assert!(told.contains(said), "{said}: {told}");
+    }
+    let json = bench.managed(&["deaths", "amq.quarantine", "--format", "json"]);
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json[0]["quarantine"]["cause"], "exchange_missing");
+}

@@ -162,6 +162,7 @@ impl Restoring {
             return;
         };
         let settings = self.core.policies.settings(name, &parsed);
+        let settings = self.core.options.undeliverable.settings_of(name, settings);
         let shift = self.core.options.block_shift;
         let mut queue = Queue::new(self.now, id, name.clone(), parsed, settings, shift);
         queue.durable = true;

@@ -32,7 +32,7 @@ fn chain(s: &mut Scenario, count: usize, end: &str, expires: impl Fn(usize) -> b
 }
 
 #[test]
-fn message_that_dies_in_one_queue_more_than_a_history_tells_apart_is_a_counted_drop_in_the_log() {
+fn message_that_dies_in_one_queue_more_than_a_history_tells_apart_is_quarantined_and_in_the_log() {
     let known = HISTORY_ENTRIES_MAX + HISTORY_FOLDED_QUEUES_MAX;
     let mut s = Scenario::new();
     s.queue("end", &[]);
@@ -45,9 +45,10 @@ fn message_that_dies_in_one_queue_more_than_a_history_tells_apart_is_a_counted_d
     let taken = s.take(1, &last, 1).remove(0);
     s.reject(&taken);
     assert_eq!((s.counts(&last), s.counts("end")), ((0, 0, 0), (0, 0, 0)));
-    assert_eq!(s.dropped(&last, DropCause::HistoryFull), 1);
-    assert_eq!(s.core.counters().drops.of(DropCause::HistoryFull), 1);
-    let log = LogEvent::Dropped {
+    assert_eq!(s.core.counters().drops.total(), 0);
+    assert_eq!(s.core.counters().quarantined.of(DropCause::HistoryFull), 1);
+    assert_eq!(s.bodies("amq.quarantine"), ["m"]);
+    let log = LogEvent::Quarantined {
         queue: Name::from(last.as_str()),
         reason: Some(Reason::Rejected),
         cause: DropCause::HistoryFull,

@@ -12,6 +12,7 @@ mod outcomes;
 mod paging;
 mod pieces;
 mod policies;
+mod quarantine;
 pub(crate) mod scenario;
 mod selecting;
 mod times;

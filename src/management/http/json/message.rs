@@ -431,6 +431,11 @@ fn amqp(shown: &Shown<'_>, sections: &Sections<'_>, body: &Body) -> Json {
     if let Some(folded) = history.and_then(|history| history.folded()) {
         put(&mut json, "deaths_folded", deaths_folded(folded));
     }
+    if let Some(why) = history.and_then(|history| history.quarantined()) {
+        let path = history.map(|history| keys(&history.quarantine_path()));
+        let quarantine = json!({ "cause": why.cause.as_str(), "path": path });
+        put(&mut json, "quarantine", quarantine);
+    }
     json
 }
 

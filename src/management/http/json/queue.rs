@@ -8,8 +8,9 @@ use super::value::{arguments, to_json};
 use super::{no_rate, put};
 use crate::base::Name;
 use crate::broker::arguments::QueueType;
+use crate::broker::names::{QUARANTINE, QUARANTINE_IGNORES};
 use crate::broker::policy::Policies;
-use crate::broker::{ByReason, QueueCounters, QueueDetails};
+use crate::broker::{ByReason, Drops, QueueCounters, QueueDetails};
 use crate::deaths::Reason;
 use crate::management::samples::{self, VhostSample};
 use crate::wire;
@@ -158,6 +159,9 @@ fn policies(policies: &Policies, details: &QueueDetails, fields: &mut Map<String
     for (key, value) in operator.into_iter().flat_map(|policy| &policy.given) {
         merge_operator(&mut effective, key, value);
     }
+    if details.info.name == QUARANTINE {
+        effective.retain(|key, _| !QUARANTINE_IGNORES.contains(&&**key));
+    }
     fields.insert("effective_policy_definition".to_owned(), effective.into());
 }
 
@@ -172,22 +176,24 @@ fn merge_operator(effective: &mut Map<String, Value>, key: &Name, value: &wire::
 }
 
 /// What became of the dead of a queue: deaths and dead letters that reached a target, by reason, and
-/// what was dropped, by reason and cause.
+/// what was quarantined or dropped, by reason and cause.
 fn dead_letters(counters: &QueueCounters) -> Value {
-    let dropped = counters.drops.kinds().iter();
-    let dropped: Vec<Value> = dropped
-        .map(|kind| {
+    let by_cause = |counts: &Drops| -> Vec<Value> {
+        let kinds = counts.kinds().iter();
+        let kinds = kinds.map(|kind| {
             json!({
                 "reason": kind.reason.map(Reason::as_str),
                 "cause": kind.cause.as_str(),
                 "count": kind.count,
             })
-        })
-        .collect();
+        });
+        kinds.collect()
+    };
     json!({
         "deaths": by_reason(counters.dead),
         "dead_lettered": by_reason(counters.dead_lettered),
-        "dropped": dropped,
+        "quarantined": by_cause(&counters.quarantined),
+        "dropped": by_cause(&counters.drops),
     })
 }
 

@@ -1,0 +1,195 @@
+//! Dead letters that get nowhere: kept in the quarantine of the vhost, or dropped. [evidence part 4]
+
+use std::sync::Arc;
+
+use super::admission::{Arrival, Offered};
+use super::death::Letter;
+use super::drops::Fate;
+use super::{Core, Turn};
+use crate::base::limits::{QUARANTINE_BYTES_DEFAULT, QUARANTINE_LENGTH_DEFAULT};
+use crate::base::{Name, QueueId, invariant};
+use crate::broker::DropCause;
+use crate::broker::arguments::{OnUndeliverable, Overflow, QueueArguments, QueueProperties};
+use crate::broker::names::QUARANTINE;
+use crate::broker::policy::EffectiveSettings;
+use crate::deaths::Quarantined;
+use crate::message::Message;
+
+/// What becomes of dead letters that get nowhere, unless their queue says, and how much the quarantine
+/// keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Undeliverable {
+    /// For queues that have a dead-letter exchange.
+    pub choice: OnUndeliverable,
+    /// Messages in the quarantine at most; the oldest go first.
+    pub length_max: u64,
+    /// Bytes of bare messages in it at most.
+    pub bytes_max: u64,
+}
+
+/// What `RabbitMQ` does.
+impl Default for Undeliverable {
+    fn default() -> Self {
+        Self {
+            choice: OnUndeliverable::Drop,
+            length_max: QUARANTINE_LENGTH_DEFAULT,
+            bytes_max: QUARANTINE_BYTES_DEFAULT,
+        }
+    }
+}
+
+/// How the quarantine is declared: whoever declares it too must say the same.
+const DECLARED: QueueProperties = QueueProperties {
+    durable: true,
+    exclusive: false,
+    auto_delete: false,
+};
+
+impl Core {
+    /// A dead letter gets nowhere: it moves to the quarantine if its queue, or else the setting, says so,
+    /// and in any case if its history is full. Else it is dropped. `closes_at` is where its loop would
+    /// have closed.
+    pub(super) fn give_up(
+        &mut self,
+        turn: &mut Turn<'_>,
+        letter: &Letter,
+        cause: DropCause,
+        closes_at: Option<QueueId>,
+    ) {
+        let (id, position, from) = (letter.source, letter.position, letter.from);
+        let why = (Some(letter.reason), cause);
+        if !self.quarantines(id, cause) {
+            return self.remove_dropped(turn, id, position, from, why);
+        }
+        if self.quarantine(turn, letter, cause, closes_at) {
+            self.remove(id, position, from);
+            self.note(turn, id, Fate::Quarantined, why, 1);
+        } else {
+            let why = (Some(letter.reason), DropCause::QuarantineFull);
+            self.remove_dropped(turn, id, position, from, why);
+        }
+    }
+
+    fn quarantines(&self, source: QueueId, cause: DropCause) -> bool {
+        let Some(source) = self.queues.get(&source) else {
+            return false; // it was its own target, and expired when it was asked for room
+        };
+        let choice = source.settings.on_undeliverable;
+        let choice = choice.unwrap_or(self.options.undeliverable.choice);
+        choice == OnUndeliverable::Quarantine || cause == DropCause::HistoryFull
+    }
+
+    /// Puts a dead letter into the quarantine; false if that does not take it.
+    fn quarantine(
+        &mut self,
+        turn: &mut Turn<'_>,
+        letter: &Letter,
+        cause: DropCause,
+        closes_at: Option<QueueId>,
+    ) -> bool {
+        let closes_at = closes_at.and_then(|id| self.queues.get(&id));
+        let closes_at = closes_at.map(|queue| queue.name.clone());
+        let Some(message) = self.with_cause(&letter.message, cause, closes_at) else {
+            return false;
+        };
+        let id = self.quarantine_queue(turn);
+        let arrival = Arrival {
+            // As safe as it was.
+            durable: letter.durable || letter.message.durable(),
+            ..Arrival::dead(message, Arc::clone(&letter.route))
+        };
+        if !self.fits(id, arrival.size_bytes) {
+            return false;
+        }
+        let mut insertion = self.insertion(letter.body);
+        let offered = self.offer(turn, id, arrival, &mut insertion);
+        self.record(insertion);
+        let is_taken = matches!(offered, Offered::Taken { .. });
+        invariant!(is_taken, "the quarantine takes what fits");
+        is_taken
+    }
+
+    /// The message as it is in the quarantine: its history says why it is there.
+    fn with_cause(
+        &mut self,
+        message: &Arc<Message>,
+        cause: DropCause,
+        closes_at: Option<Name>,
+    ) -> Option<Arc<Message>> {
+        let (Some(cause), Some(history)) = (cause.of_quarantine(), message.history()) else {
+            invariant!(broken, "what is quarantined died, and for a cause of that");
+            return None;
+        };
+        let history = self
+            .quarantined
+            .of(history, Quarantined { cause, closes_at });
+        let count = message.carried_delivery_count();
+        Some(Arc::new(message.died(history, count)))
+    }
+
+    /// The quarantine, made if it is not there. Policies reach it in pieces afterwards, as when they
+    /// change: there may be many, and nobody foresaw this declaration.
+    fn quarantine_queue(&mut self, turn: &mut Turn<'_>) -> QueueId {
+        if let Some(id) = self.names.get(QUARANTINE) {
+            return *id;
+        }
+        let name = Name::from(QUARANTINE);
+        let arguments = QueueArguments::parse(&name, DECLARED, &[]).unwrap_or_default();
+        let settings = EffectiveSettings::of(&arguments, None, None);
+        let settings = self.options.undeliverable.settings_of(&name, settings);
+        let given = (arguments, settings);
+        let id = self.add_queue(turn, None, &name, DECLARED, given, &[]);
+        self.counters.queues.created += 1;
+        if !self.policies.is_empty() {
+            self.policies_changed();
+        }
+        id
+    }
+
+    /// Whether a message of this size may be in it at all: one that may not would drive out all others
+    /// and go then.
+    fn fits(&self, id: QueueId, size_bytes: u32) -> bool {
+        let max = self
+            .queues
+            .get(&id)
+            .and_then(|queue| queue.settings.max_length_bytes);
+        max.is_none_or(|max| u64::from(size_bytes) <= max)
+    }
+
+    /// Takes other settings for dead letters that get nowhere from now on.
+    pub(super) fn set_undeliverable(&mut self, undeliverable: Undeliverable) {
+        if self.options.undeliverable != undeliverable {
+            self.options.undeliverable = undeliverable;
+            if self.names.contains_key(QUARANTINE) {
+                self.policies_changed();
+            }
+        }
+    }
+
+    /// Queues that count towards the limit of the vhost: all but the quarantine.
+    pub(super) fn counted_queues(&self) -> u64 {
+        let quarantine = u64::from(self.names.contains_key(QUARANTINE));
+        self.names.len() as u64 - quarantine
+    }
+}
+
+impl Undeliverable {
+    /// What applies to a queue, given what arguments and policies say: only the quarantine has rules of
+    /// its own. What dies in it goes nowhere, and it is no larger than the settings say.
+    pub(super) fn settings_of(self, name: &Name, settings: EffectiveSettings) -> EffectiveSettings {
+        if *name != QUARANTINE {
+            return settings;
+        }
+        let smaller = |max: Option<u64>, own: u64| Some(max.map_or(own, |max| max.min(own)));
+        EffectiveSettings {
+            dead_letter_exchange: None,
+            dead_letter_rule: None,
+            dead_letter_routing_key: None,
+            on_undeliverable: Some(OnUndeliverable::Drop),
+            overflow: Overflow::DropHead,
+            max_length: smaller(settings.max_length, self.length_max),
+            max_length_bytes: smaller(settings.max_length_bytes, self.bytes_max),
+            ..settings
+        }
+    }
+}
