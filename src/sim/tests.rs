@@ -9,7 +9,11 @@ mod histories;
 mod registry;
 mod waiting;
 
+use std::collections::BTreeSet;
+
 use super::World;
+use crate::broker::DropCause;
+use crate::deaths::QuarantineCause;
 
 /// Steps of one run: enough for queues to fill, policies to change and connections to go.
 const STEPS: u64 = 400;
@@ -67,6 +71,26 @@ fn messages_that_leave_memory_and_come_back_late_or_damaged_are_in_one_place_or_
         loads += world.core.memory().loads;
     }
     assert!(loads > 0, "some came back");
+}
+
+/// A full history needs more queues than these worlds have.
+#[test]
+fn worlds_quarantine_for_every_other_cause_and_fill_their_quarantines() {
+    let mut missing: BTreeSet<_> = QuarantineCause::ALL.map(QuarantineCause::as_str).into();
+    missing.remove(QuarantineCause::HistoryFull.as_str());
+    let mut is_full = false;
+    for seed in 1..=60 {
+        let world = run(seed);
+        let counters = world.core.counters();
+        for kind in counters.quarantined.kinds() {
+            missing.remove(kind.cause.as_str());
+        }
+        is_full |= counters.drops.of(DropCause::QuarantineFull) > 0;
+        if missing.is_empty() && is_full {
+            return;
+        }
+    }
+    panic!("no world had {missing:?}; one was full: {is_full}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::base::{Lsn, Position, QueueId, Step, invariant};
 use crate::broker::arguments::DeadLetterStrategy;
 use crate::broker::dead_letter::{SendResult, Verdict, plan, verdict};
 use crate::broker::names::QUARANTINE;
-use crate::broker::queue::{AfterPageIn, MessageState, Pending, Waiter};
+use crate::broker::queue::{AfterPageIn, MessageState, Pending, Slot, Waiter};
 use crate::broker::{DropCause, Fact, LogEvent};
 use crate::deaths::{self, Evidence, HistoryFull, Reason};
 use crate::message::{Message, Route};
@@ -48,6 +48,31 @@ pub(super) struct Letter {
     waited: Option<Pending>,
 }
 
+impl Letter {
+    /// Of a message in its queue; without a way it is on the one by which it came.
+    #[inline]
+    fn new(
+        (source, position): (QueueId, Position),
+        (from, reason): (MessageState, Reason),
+        slot: &Slot,
+        way: Option<Arc<Route>>,
+        strategy: DeadLetterStrategy,
+    ) -> Self {
+        Self {
+            source,
+            position,
+            from,
+            reason,
+            message: Arc::clone(&slot.message),
+            route: way.unwrap_or_else(|| Arc::clone(&slot.route)),
+            strategy,
+            durable: slot.durable,
+            body: slot.body,
+            waited: None,
+        }
+    }
+}
+
 impl Core {
     /// One death. The message leaves its queue and enters its targets in one record.
     pub(super) fn die(&mut self, turn: &mut Turn<'_>, dying: Dying) {
@@ -66,15 +91,7 @@ impl Core {
             return; // dropped meanwhile, since its block could not be read back
         }
         if !queue.settings.keeps_dead() {
-            queue.counters.dead.add(reason);
-            self.counters.dead.add(reason);
-            let is_pushed_out = reason == Reason::Maxlen && queue.name == QUARANTINE;
-            let cause = if is_pushed_out {
-                DropCause::QuarantineFull
-            } else {
-                DropCause::NoDeadLetterExchange
-            };
-            return self.remove_dropped(turn, id, position, from, (Some(reason), cause));
+            return self.drop_dead(turn, (id, position), from, reason);
         }
         let queue = &mut **queue;
         let planned = queue.messages.slot_mut(position).map(|slot| {
@@ -103,8 +120,8 @@ impl Core {
             ttl: slot.message.ttl_ms(),
             evidence,
         };
-        let recorded = queue.last_death.record(slot.message.history(), &death);
-        let (history, stuck) = match (recorded, slot.message.history()) {
+        let before = slot.message.history();
+        let (history, stuck) = match (queue.last_death.record(before, &death), before) {
             (Ok(history), _) if way.is_some() => (history, None),
             (Ok(history), _) => (history, Some(DropCause::NoDeadLetterExchange)),
             (Err(HistoryFull), Some(before)) => (Arc::clone(before), Some(DropCause::HistoryFull)),
@@ -113,28 +130,38 @@ impl Core {
             }
         };
         history.charge(&self.memory.shared);
-        let count = slot
-            .message
-            .carried_delivery_count()
-            .saturating_add(slot.failures);
+        let carried = slot.message.carried_delivery_count();
+        let count = carried.saturating_add(slot.failures);
         // In its place, if nobody else has it: whatever becomes of it, it is the dead letter now.
         Arc::make_mut(&mut slot.message).die(history, count);
-        let letter = Letter {
-            source: id,
-            position,
-            from,
-            reason,
-            message: Arc::clone(&slot.message),
-            route: way.unwrap_or_else(|| Arc::clone(&slot.route)),
-            strategy: queue.settings.dead_letter_strategy,
-            durable: slot.durable,
-            body: slot.body,
-            waited: None,
-        };
+        let strategy = queue.settings.dead_letter_strategy;
+        let letter = Letter::new((id, position), (from, reason), slot, way, strategy);
         match stuck {
             None => self.send(turn, letter),
             Some(cause) => self.give_up(turn, &letter, cause, None),
         }
+    }
+
+    /// A death in a queue whose dead go nowhere.
+    fn drop_dead(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (id, position): (QueueId, Position),
+        from: MessageState,
+        reason: Reason,
+    ) {
+        let Some(queue) = self.queues.get_mut(&id) else {
+            return; // deleted since the death was put on the work list
+        };
+        queue.counters.dead.add(reason);
+        self.counters.dead.add(reason);
+        let is_pushed_out = reason == Reason::Maxlen && queue.name == QUARANTINE;
+        let cause = if is_pushed_out {
+            DropCause::QuarantineFull
+        } else {
+            DropCause::NoDeadLetterExchange
+        };
+        self.remove_dropped(turn, id, position, from, (Some(reason), cause));
     }
 
     /// Tries a dead letter that waits once more, for room in a queue if that is why it waited.
@@ -157,17 +184,11 @@ impl Core {
         };
         let way = plan(&queue.settings, &slot.route, &mut queue.last_way);
         let is_abandoned = way.is_none();
+        let strategy = queue.settings.dead_letter_strategy;
+        let was = (MessageState::Dying, pending.reason);
         let letter = Letter {
-            source: id,
-            position,
-            from: MessageState::Dying,
-            reason: pending.reason,
-            message: slot.message.clone(),
-            route: way.unwrap_or_else(|| Arc::clone(&slot.route)),
-            strategy: queue.settings.dead_letter_strategy,
-            durable: slot.durable,
-            body: slot.body,
             waited: Some(pending),
+            ..Letter::new((id, position), was, slot, way, strategy)
         };
         if is_abandoned {
             self.give_up(turn, &letter, DropCause::PendingAbandoned, None);

@@ -5,6 +5,7 @@ use super::codec::{self, Outcome};
 use super::topology::{self, FANOUT};
 use super::world::{Fault, World};
 use crate::base::Name;
+use crate::broker::names::QUARANTINE;
 use crate::broker::{Command, QueueCommand, TopologyCommand};
 use crate::wire::HeaderFields;
 
@@ -276,7 +277,11 @@ impl World {
         if !self.clients[client].is_ready() {
             return;
         }
-        let names = self.topology.names();
+        let mut names = self.topology.names();
+        let has_quarantine = self.machine.look(|core| core.queue(QUARANTINE).is_some());
+        if has_quarantine == Ok(true) {
+            names.push(QUARANTINE);
+        }
         let missing: Vec<String> = names
             .iter()
             .filter(|name| {

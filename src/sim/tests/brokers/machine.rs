@@ -13,7 +13,7 @@ use crate::access::{Mechanism, Mechanisms, Permissions, SECRET_BYTES, Secret, Us
 use crate::base::locks::RankedMutex;
 use crate::base::{HoldBudget, Lsn, Millis, Name, Now, Position, Seed, Timestamp};
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec};
-use crate::broker::{Command, Core, CoreOptions, PageIn, Reply, Wanted};
+use crate::broker::{Command, Core, CoreOptions, PageIn, Reply, Undeliverable, Wanted};
 use crate::deaths::EvidenceLevel;
 use crate::gateway::{Bodies, Environment, GatewayOptions};
 use crate::link::{Identity, LinkOptions};
@@ -90,6 +90,8 @@ pub(super) struct MachineShape {
     pub(super) large: bool,
     /// What may be done under one hold of a lock.
     pub(super) hold: HoldBudget,
+    /// What becomes of dead letters that get nowhere.
+    pub(super) undeliverable: Undeliverable,
 }
 
 impl MachineShape {
@@ -148,6 +150,7 @@ fn core_options(shape: MachineShape) -> impl Fn(&Name) -> CoreOptions {
         block_shift: shape.block_shift,
         unsettled_max: 60,
         hold: shape.hold,
+        undeliverable: shape.undeliverable,
         ..CoreOptions::new(vhost.clone(), Seed(7))
     }
 }

@@ -13,8 +13,9 @@ use super::network::Socket;
 use super::topology::Topology;
 use crate::base::limits::BATCH_NS_MAX;
 use crate::base::{HoldBudget, Position, QueueId, Random};
+use crate::broker::arguments::OnUndeliverable;
 use crate::broker::queue::{MessageState, Queue};
-use crate::broker::{Core, DropCause};
+use crate::broker::{Core, DropCause, Undeliverable};
 use crate::message::Message;
 use crate::store::sim_disk::{Crash, Faults, SimDisk};
 use crate::store::{self, DiskErrorKind, ReadError, StoreState};
@@ -200,6 +201,7 @@ impl World {
             checkpoint_bytes: 1_000 + random.below(20_000),
             block_shift: 1 + u32::try_from(random.below(5)).unwrap(),
             large: trial.has(Fault::Large),
+            undeliverable: undeliverable(trial.seed),
             hold: match random.below(3) {
                 0 => HoldBudget::default(),
                 1 => HoldBudget {
@@ -677,6 +679,21 @@ impl World {
             0 => Ok(()),
             count => Err(format!("{count} messages could not be read back")),
         }
+    }
+}
+
+/// Every other world has a quarantine, some of them a small one.
+fn undeliverable(seed: u64) -> Undeliverable {
+    let choice = if seed.is_multiple_of(2) {
+        OnUndeliverable::Drop
+    } else {
+        OnUndeliverable::Quarantine
+    };
+    let length_max = if seed.is_multiple_of(3) { 5 } else { 100_000 };
+    Undeliverable {
+        choice,
+        length_max,
+        ..Undeliverable::default()
     }
 }
 
