@@ -100,6 +100,15 @@ pub struct Settings {
     pub collect_statistics_interval: Span,
 }
 
+/// All of them, the strongest first.
+const SASL_MECHANISMS: [SaslMechanism; 5] = [
+    SaslMechanism::External,
+    SaslMechanism::ScramSha512,
+    SaslMechanism::ScramSha256,
+    SaslMechanism::Plain,
+    SaslMechanism::Anonymous,
+];
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -133,13 +142,7 @@ impl Default for Settings {
             loopback_user: vec!["guest".to_owned()],
             anonymous_user: "guest".to_owned(),
             require_sasl: true,
-            sasl_mechanism: vec![
-                SaslMechanism::External,
-                SaslMechanism::ScramSha512,
-                SaslMechanism::ScramSha256,
-                SaslMechanism::Plain,
-                SaslMechanism::Anonymous,
-            ],
+            sasl_mechanism: SASL_MECHANISMS.to_vec(),
             plain_without_tls: false,
             max_message_size: ByteSize(limits::MESSAGE_BYTES_DEFAULT),
             max_frame_size: ByteSize(limits::FRAME_BYTES_DEFAULT.into()),

@@ -129,8 +129,9 @@ impl History {
         let place = older.iter().position(|entry| {
             entry.reason == death.reason && entry.queue.as_str() == death.queue.as_str()
         });
-        let newest_time = older.first().map_or(death.time, |newest| newest.last_time);
-        let time = death.time.max(newest_time);
+        let time = older
+            .first()
+            .map_or(death.time, |newest| newest.last_time.max(death.time));
         let mut entries = Vec::with_capacity(older.len() + usize::from(place.is_none()));
         let known = place.and_then(|place| older.get(place));
         let newest = Arc::new(match known {
