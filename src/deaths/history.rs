@@ -129,9 +129,8 @@ impl History {
         let place = older.iter().position(|entry| {
             entry.reason == death.reason && entry.queue.as_str() == death.queue.as_str()
         });
-        let time = older
-            .first()
-            .map_or(death.time, |newest| newest.last_time.max(death.time));
+        let newest_time = older.first().map(|newest| newest.last_time);
+        let time = newest_time.unwrap_or(death.time).max(death.time);
         let mut entries = Vec::with_capacity(older.len() + usize::from(place.is_none()));
         let known = place.and_then(|place| older.get(place));
         let newest = Arc::new(match known {
@@ -153,10 +152,8 @@ impl History {
                 evidence: death.evidence.clone(),
             },
         });
-        let mut entries_bytes = previous.map_or(0, |history| history.entries_bytes);
-        if known.is_none() {
-            entries_bytes += newest.size_bytes();
-        }
+        let added_bytes = known.map_or(newest.size_bytes(), |_| 0);
+        let entries_bytes = previous.map_or(0, |history| history.entries_bytes) + added_bytes;
         entries.push(newest);
         let (newer, rest) = older.split_at(place.unwrap_or(older.len()));
         entries.extend_from_slice(newer);

@@ -297,14 +297,14 @@ fn deaths(text: &mut Text, vhosts: &[Vhost]) {
             for (rest, (_, _, count)) in rest.iter_mut().zip(fates) {
                 rest.2 = rest.2.saturating_sub(count);
             }
-            write_fates(text, (name, &queue.name), fates);
+            write_fates(text, (name, &queue.name), &fates);
         }
-        write_fates(text, (name, OTHER), rest);
+        write_fates(text, (name, OTHER), &rest);
     }
 }
 
-fn write_fates(text: &mut Text, (vhost, queue): (&str, &str), fates: Fates) {
-    for (reason, outcome, count) in fates {
+fn write_fates(text: &mut Text, (vhost, queue): (&str, &str), fates: &Fates) {
+    for &(reason, outcome, count) in fates {
         if count > 0 {
             let labels = [
                 ("vhost", vhost),
