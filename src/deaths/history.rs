@@ -152,7 +152,7 @@ impl History {
                 evidence: death.evidence.clone(),
             },
         });
-        let added_bytes = known.map_or(newest.size_bytes(), |_| 0);
+        let added_bytes = known.map_or_else(|| newest.size_bytes(), |_| 0);
         let entries_bytes = previous.map_or(0, |history| history.entries_bytes) + added_bytes;
         entries.push(newest);
         let (newer, rest) = older.split_at(place.unwrap_or(older.len()));
