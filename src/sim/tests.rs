@@ -6,6 +6,7 @@ mod copies;
 mod crash;
 mod failures;
 mod histories;
+mod quarantining;
 mod registry;
 mod waiting;
 
