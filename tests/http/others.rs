@@ -126,6 +126,17 @@ fn the_memory_of_a_node_is_told_in_rabbitmqs_categories_and_queues_are_balanced_
     assert_eq!(api.send("POST", "/api/rebalance/queues", "").0, 204);
 }
 
+/// `rabbitmqadmin nodes list` showed 0 of 0 files.
+#[test]
+fn a_node_says_how_many_files_it_has_open_and_how_many_it_may_have() {
+    let broker = RunningBroker::start(&[]);
+    let api = Api { broker: &broker };
+    let node = api.get("/api/nodes")[0].clone();
+    let used = node["fd_used"].as_u64().unwrap();
+    let total = node["fd_total"].as_u64().unwrap();
+    assert!(used > 3 && used < total, "{used} of {total}");
+}
+
 /// rabbitmqadmin-ng writes the default exchange as what it is called: as nothing.
 #[test]
 fn the_default_exchange_may_be_an_empty_segment_of_the_path() {

@@ -8,6 +8,7 @@ use super::reply::Reply;
 use crate::base::Timestamp;
 use crate::management::http::json::overview;
 use crate::management::http::{Failure, Listing};
+use crate::server::descriptors::open_files;
 use crate::server::memory::resident_bytes;
 
 /// Units of time that a certificate may have left, in milliseconds (as RabbitMQ counts them).
@@ -240,7 +241,7 @@ fn node_json(call: &Call<'_>) -> Value {
     let (settings, live) = (&shared.settings, shared.live.read());
     let data = settings.data_directory();
     let data = data.map_or_else(String::new, |data| data.display().to_string());
-    json!({
+    let mut node = json!({
         "name": settings.node_name,
         "type": "disc",
         "running": true,
@@ -271,7 +272,15 @@ fn node_json(call: &Call<'_>) -> Value {
         "enabled_plugins": [],
         "db_dir": data,
         "sockets_used": shared.connection_counts().open,
-    })
+    });
+    // Left out where the system does not say it or sets no limit: rabbitmqadmin takes no null for a number.
+    let (open, open_max) = open_files();
+    for (name, count) in [("fd_used", open), ("fd_total", open_max)] {
+        if let (Some(node), Some(count)) = (node.as_object_mut(), count) {
+            node.insert(name.to_owned(), json!(count));
+        }
+    }
+    node
 }
 
 /// `GET /api/cluster-name`.
