@@ -1,6 +1,6 @@
 //! Connections, sessions and consumers: who may be assigned how much.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::base::{
@@ -14,6 +14,9 @@ pub(super) struct Clients {
     pub(super) connections: Table<ConnectionId, Connection>,
     pub(super) sessions: Table<SessionId, Session>,
     pub(super) consumers: Table<ConsumerId, Consumer>,
+    /// Consumers whose queue was deleted and whose links have not said yet that they are gone: what was
+    /// assigned to them counts against their sessions until it was sent or came back.
+    ended: BTreeMap<ConsumerId, SessionId>,
     unsettled_max: u32,
 }
 
@@ -34,6 +37,8 @@ pub(super) struct Session {
     assigned: u64,
     unsettled: u32,
     pub(super) consumers: Vec<ConsumerId>,
+    /// Those of [`Clients::ended`], at most one for each handle.
+    ended: Vec<ConsumerId>,
     /// Consumers with credit that found the window closed or too much unsettled.
     blocked: Vec<ConsumerId>,
 }
@@ -88,6 +93,7 @@ impl Clients {
             connections: Table::new(seed),
             sessions: Table::new(seed),
             consumers: Table::new(seed),
+            ended: BTreeMap::new(),
             unsettled_max,
         }
     }
@@ -122,6 +128,7 @@ impl Clients {
             assigned: 0,
             unsettled: 0,
             consumers: Vec::new(),
+            ended: Vec::new(),
             blocked: Vec::new(),
         };
         self.sessions.insert(id, session);
@@ -156,6 +163,32 @@ impl Clients {
             invariant!(broken, "a consumer that detaches has a session");
         }
         Some(consumer)
+    }
+
+    /// Removes a consumer whose queue was deleted.
+    pub(super) fn end(&mut self, id: ConsumerId) -> Option<Consumer> {
+        let consumer = self.detach(id)?;
+        if let Some(session) = self.sessions.get_mut(&consumer.session) {
+            session.ended.push(id);
+            self.ended.insert(id, consumer.session);
+        }
+        Some(consumer)
+    }
+
+    /// The link of a consumer that ended is gone: nothing of it comes back any more.
+    pub(super) fn forget_ended(&mut self, id: ConsumerId) {
+        if let Some(session) = self.ended.remove(&id)
+            && let Some(session) = self.sessions.get_mut(&session)
+        {
+            session.ended.retain(|other| *other != id);
+        }
+    }
+
+    pub(super) fn remove_session(&mut self, id: SessionId) {
+        let session = self.sessions.remove(&id);
+        for consumer in session.into_iter().flat_map(|session| session.ended) {
+            self.ended.remove(&consumer);
+        }
     }
 
     /// Whether a message may be assigned to a consumer now.
@@ -212,19 +245,24 @@ impl Clients {
 
     /// Takes an assignment back that never left: as if it had not been. Its connection's room stays
     /// taken: the gateway gives it back with all else that it has done with.
-    pub(super) fn unassign(&mut self, id: ConsumerId) {
-        let Some(consumer) = self.consumers.get_mut(&id) else {
-            return invariant!(broken, "who gets an assignment taken back is there");
+    /// Returns its session.
+    pub(super) fn unassign(&mut self, id: ConsumerId) -> Option<SessionId> {
+        let session_id = if let Some(consumer) = self.consumers.get_mut(&id) {
+            uncount!(consumer.assigned, 1, "what comes back was assigned");
+            consumer.session
+        } else {
+            *self.ended.get(&id)?
         };
-        uncount!(consumer.assigned, 1, "what comes back was assigned");
-        let Some(session) = self.sessions.get_mut(&consumer.session) else {
-            return invariant!(broken, "who gets an assignment taken back has a session");
+        let Some(session) = self.sessions.get_mut(&session_id) else {
+            invariant!(broken, "who gets an assignment taken back has a session");
+            return None;
         };
         uncount!(
             session.assigned,
             1,
             "what comes back was assigned in its session"
         );
+        Some(session_id)
     }
 
     /// A delivery was settled. Consumers that waited for that are given back, to be woken.

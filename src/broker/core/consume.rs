@@ -138,11 +138,14 @@ impl Core {
         failed: Option<How>,
     ) {
         let Some(consumer) = self.clients.detach(id) else {
-            return; // its queue was deleted meanwhile
+            self.clients.forget_ended(id); // its queue was deleted meanwhile
+            return;
         };
         let queue_id = consumer.queue;
         let Some(queue) = self.queues.get_mut(&queue_id) else {
-            return; // it was deleted, which its consumers are about to be told
+            // It was deleted, which its consumers are about to be told.
+            self.wake_released(consumer.session);
+            return;
         };
         let next = queue.consumers.remove(id);
         queue.selecting.remove(id);
@@ -180,7 +183,7 @@ impl Core {
             turn.budget = turn.budget.saturating_sub(1);
             self.consumer_detach(turn, consumer, Some(how));
         }
-        self.clients.sessions.remove(&id);
+        self.clients.remove_session(id);
         if let Some(connection) = self.clients.connections.get_mut(&connection) {
             connection.sessions.retain(|other| *other != id);
         }

@@ -366,7 +366,7 @@ impl Core {
     pub(super) fn end_consumers(&mut self, turn: &mut Turn<'_>, mut left: IntoIter<ConsumerId>) {
         for consumer in left.by_ref().take(SLICE) {
             turn.budget = turn.budget.saturating_sub(1);
-            let Some(state) = self.clients.detach(consumer) else {
+            let Some(state) = self.clients.end(consumer) else {
                 continue; // it left by itself meanwhile
             };
             let end = Effect::ConsumerEnded {

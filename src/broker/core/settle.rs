@@ -380,12 +380,16 @@ impl Core {
         consumer: ConsumerId,
         position: Position,
     ) {
-        let Some(id) = self.queue_of(consumer) else {
-            return; // its queue was deleted meanwhile
-        };
-        if !self.holds(id, position, consumer) {
+        let session = self.clients.unassign(consumer);
+        let holding = self.queue_of(consumer);
+        let holding = holding.filter(|id| self.holds(*id, position, consumer));
+        let Some(id) = holding else {
+            // Its queue was deleted meanwhile; others of its session go on.
+            if let Some(session) = session {
+                self.wake_released(session);
+            }
             return;
-        }
+        };
         let Some(queue) = self.queues.get_mut(&id) else {
             return invariant!(broken, "the queue of a delivery that never left is there");
         };
@@ -393,7 +397,6 @@ impl Core {
             invariant!(fatal, "a message whose delivery never left is in memory");
         };
         let late = queue.deadline_of(slot) <= turn.now.mono;
-        self.clients.unassign(consumer);
         let blocked = self.clients.release(consumer);
         if late {
             let (from, reason) = (MessageState::Held, Reason::Expired);

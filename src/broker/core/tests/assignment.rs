@@ -251,6 +251,42 @@ fn an_unsent_delivery_comes_back_as_if_nothing_had_happened() {
     );
 }
 
+/// A simulated world found it: a session's window shrank for good by what its consumers had not been
+/// sent when their queue was deleted.
+#[test]
+fn what_was_unsent_of_a_deleted_queue_frees_the_window_of_its_session() {
+    let mut s = Scenario::new();
+    s.queue("q", &[]);
+    s.queue("r", &[]);
+    s.publish_all("q", &["a", "b"]);
+    let c = s.consumer(1, "q");
+    let other = s.consumer(2, "r");
+    s.apply(Command::SessionFlow {
+        session: SessionId(1),
+        limit: 2,
+    });
+    s.credit(c, 2);
+    s.credit(other, 2);
+    let unsent = s.taken(c);
+    assert_eq!(unsent.len(), 2);
+    s.publish_all("r", &["c", "d"]);
+    s.apply(Command::Queue(QueueCommand::Delete {
+        connection: None,
+        name: Name::from("q"),
+        if_unused: false,
+        if_empty: false,
+    }));
+    assert_eq!(s.taken(other).len(), 0, "the window is closed");
+    for delivery in unsent {
+        s.apply(Command::ReturnUnsent {
+            consumer: c,
+            position: delivery.position,
+        });
+    }
+    s.detach(c);
+    assert_eq!(s.taken(other).len(), 2);
+}
+
 #[test]
 fn what_a_settled_consumer_was_written_is_gone_and_the_rest_comes_back() {
     let mut s = Scenario::new();
