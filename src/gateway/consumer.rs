@@ -23,12 +23,9 @@ impl Gateway {
     pub(super) fn on_deliver(&mut self, delivery: &Delivery) {
         self.taken_bytes += delivery.room_bytes();
         let Some((handle, consumer)) = self.links.consumer(delivery.consumer) else {
-            // The link went: `leave` returns what the core assigns to it until it knows.
-            let Delivery {
-                consumer, position, ..
-            } = *delivery;
-            self.batch
-                .push(Work::Command(Command::ReturnUnsent { consumer, position }));
+            // The link went, and the core is about to be told so.
+            let unsent = (delivery.consumer, delivery.position);
+            self.batch.undelivered.push(unsent);
             return;
         };
         let view = DeliveryView {

@@ -10,9 +10,7 @@ use crate::base::{
     ConnectionId, ConsumerId, HoldBudget, Meter, Name, Now, Position, SessionId, Step, invariant,
 };
 use crate::broker::registry::TopicMap;
-use crate::broker::{
-    self, Command, Core, Delivery, Effect, Effects, Matching, Reply, Settle, SettleRun,
-};
+use crate::broker::{self, Command, Core, Effect, Effects, Matching, Reply, Settle, SettleRun};
 use crate::management::{Caller, Outcome, Prepared, Progress};
 
 /// One thing to do.
@@ -103,6 +101,9 @@ pub struct Batch {
     pub(super) effects: VecDeque<Effect>,
     /// Room of deliveries that were taken out of the effects again, in bytes since open.
     pub(super) returned_bytes: u64,
+    /// Deliveries to links that are gone: they return with the [`Work::Leave`] that stands further
+    /// behind, before the core forgets their consumers.
+    pub(super) undelivered: Vec<(ConsumerId, Position)>,
 }
 
 /// Who asks with management requests, and what it may do.
@@ -138,6 +139,7 @@ impl Batch {
             begun: None,
             effects: VecDeque::new(),
             returned_bytes: 0,
+            undelivered: Vec::new(),
         }
     }
 
@@ -279,14 +281,15 @@ impl Batch {
         };
         effects.meter.charge(Step::Command, 1);
         core.apply(now, stop, effects);
-        let goes = |delivery: &Delivery| match &leaving {
-            Leaving::Consumer(consumer) => delivery.consumer == *consumer,
-            Leaving::Session(_, consumers) => consumers.contains(&delivery.consumer),
+        let goes = |consumer: ConsumerId| match &leaving {
+            Leaving::Consumer(leaving) => consumer == *leaving,
+            Leaving::Session(_, consumers) => consumers.contains(&consumer),
             Leaving::Connection => true,
         };
-        let mut unsent = Vec::new();
+        let returns = |one: &mut (ConsumerId, Position)| goes(one.0);
+        let mut unsent: Vec<_> = self.undelivered.extract_if(.., returns).collect();
         let mut keep = |effect: &Effect| match effect {
-            Effect::Deliver(delivery) if goes(delivery) => {
+            Effect::Deliver(delivery) if goes(delivery.consumer) => {
                 unsent.push((delivery.consumer, delivery.position));
                 self.returned_bytes += delivery.room_bytes();
                 false

@@ -69,6 +69,34 @@ fn the_queue_of_a_dynamic_node_takes_policies_that_are_matched_in_several_holds(
     assert_eq!(queue.consumers.len(), 1);
 }
 
+/// A simulated world found it: deliveries that arrived between two holds were given back behind their
+/// consumer's end. They came back as if they had been sent, and the window of the session shrank for good.
+#[test]
+fn what_is_assigned_to_a_link_that_is_gone_returns_before_its_consumer_is_forgotten() {
+    let mut scene = Scene::new();
+    let client = scene.client();
+    scene.queue("q", &[("x-queue-type", Value::string("quorum"))]);
+    let publisher = scene.publisher(client, Some("/queues/q"));
+    for body in [b"a", b"b", b"c"] {
+        scene.publish(client, publisher, &message(body));
+    }
+    let link = scene.consumer(client, "q", 0);
+    scene.hold.commands = 1;
+    let engine = &mut scene.clients[client].engine;
+    engine.set_credit(link, 3);
+    engine.detach(link, true, None);
+    scene.drive();
+    assert_eq!(scene.counts("q"), (3, 0));
+    assert_eq!(scene.deliveries(client), []);
+    scene.consumer(client, "q", 3);
+    let delivered = scene.deliveries(client);
+    assert_eq!(delivered.len(), 3);
+    for (_, _, payload) in delivered {
+        let text = String::from_utf8_lossy(&payload);
+        assert!(!text.contains("x-acquired-count"), "{text}");
+    }
+}
+
 /// A run of 64 settlements was one command, though each may enter as many queues as there are.
 #[test]
 fn messages_that_are_rejected_together_die_in_several_holds_if_they_go_far() {

@@ -38,6 +38,8 @@ pub(super) struct Scene {
     pub(super) body_store: Option<Arc<BodyStore>>,
     /// What the core let go.
     pub(super) released: Vec<Lsn>,
+    /// What one hold of the core's lock may do.
+    pub(super) hold: HoldBudget,
 }
 
 /// A journal of bodies only.
@@ -205,6 +207,7 @@ impl Scene {
             durable: Lsn(u64::MAX),
             body_store: None,
             released: Vec::new(),
+            hold: HoldBudget::default(),
         }
     }
 
@@ -303,12 +306,7 @@ impl Scene {
             moved = true;
             let gateway = &mut self.clients[index].gateway;
             let batch = gateway.batch();
-            batch.apply(
-                now,
-                &mut self.core,
-                &mut self.effects,
-                HoldBudget::default(),
-            );
+            batch.apply(now, &mut self.core, &mut self.effects, self.hold);
             self.hand_out();
             let client = &mut self.clients[index];
             client.gateway.handle_answers(now);
