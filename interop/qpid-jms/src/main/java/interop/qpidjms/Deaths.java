@@ -101,6 +101,22 @@ final class Deaths {
         unchanged(message);
         var once = new Death(queue, "expired");
         history(message, once, once);
+        dropped(scene);
+    }
+
+    /** What expired keeps its absolute-expiry-time as a dead letter, and the client drops it, unless it is told. */
+    private static void dropped(Scene scene) throws Exception {
+        String last = scene.queue("-again");
+        String dead = scene.queue("-unseen", History.to(last));
+        String queue = scene.queue("-mortal", History.to(dead));
+        var producer = scene.session.createProducer(scene.destination(queue));
+        producer.setTimeToLive(50);
+        producer.send(letter(scene));
+        until("it does not expire", () -> scene.count(dead) == 1);
+        Scene.nothing(scene.consumer(dead));
+        until("the client does not drop it", () -> scene.count(last) == 1);
+        var patient = scene.connect("?jms.prefetchPolicy.all=0&jms.localMessageExpiry=false");
+        unchanged(Scene.receive(consumer(Scene.session(patient), last)));
     }
 
     private static void maxlen(Scene scene) throws Exception {
@@ -122,6 +138,28 @@ final class Deaths {
             Scene.settle(message, Scene.MODIFIED_FAILED);
         }
         died(scene, dead, new Death(queue, "delivery_limit"));
+        prefetched(scene);
+    }
+
+    /** A message that nobody saw has failed if its connection is closed, and not if its consumer is. */
+    private static void prefetched(Scene scene) throws Exception {
+        String queue = scene.queue("-prefetched", Map.of("x-queue-type", "quorum"));
+        scene.publish(queue, letter(scene));
+        var connection = scene.connect("?jms.prefetchPolicy.all=10");
+        var consumer = consumer(Scene.session(connection), queue);
+        until("it is not prefetched", () -> scene.count(queue) == 0);
+        consumer.close();
+        until("it does not come back", () -> scene.count(queue) == 1);
+        var session = Scene.session(connection);
+        var message = Scene.receive(consumer(session, queue));
+        equal("JMSXDeliveryCount after the consumer's close", message.getIntProperty("JMSXDeliveryCount"), 1);
+        Scene.settle(message, Scene.RELEASED);
+        until("it is not prefetched again", () -> scene.count(queue) == 0);
+        connection.close();
+        until("it does not come back", () -> scene.count(queue) == 1);
+        message = Scene.receive(scene.consumer(queue));
+        equal("JMSXDeliveryCount after the connection's close", message.getIntProperty("JMSXDeliveryCount"), 2);
+        Scene.settle(message, Scene.ACCEPTED);
     }
 
     private static void cycle(Scene scene) throws Exception {
