@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::access::{LoginCounts, LoginWay};
 use crate::base::{Name, QueueId};
+use crate::broker::names::QUARANTINE;
 use crate::broker::queue::Queue;
 use crate::broker::{Counters, QueueCounters};
 use crate::store::{StoreState, StoreStats};
@@ -246,7 +247,8 @@ impl Queues {
         let depth = Depth::of(queue);
         self.count += 1;
         self.total.add(depth);
-        if queue.counters.dead_entered > 0 {
+        // What lies in the quarantine is told after a start, too.
+        if queue.counters.dead_entered > 0 || queue.name == QUARANTINE {
             self.receiving_total.add(depth);
             keep(&mut self.receiving, self.named_max, queue, depth);
         }

@@ -135,8 +135,8 @@ metrics! {
         "Messages in queues now: ready, held by consumers, or dead_pending (dead letters that wait \
          for a target).";
     DEAD_LETTER_MESSAGES = Gauge "coroner_dead_letter_queue_messages" ["vhost", "queue", "state"] Everywhere
-        "Messages now in each queue that took a dead letter since the broker started: ready, held, or \
-         dead_pending.";
+        "Messages now in each queue that took a dead letter since the broker started, and in \
+         amq.quarantine: ready, held, or dead_pending.";
     READY_BYTES = Gauge "coroner_queue_ready_bytes" ["vhost"] QueueLabelPerObject
         "Bytes of the bare messages that are ready.";
     CONSUMERS = Gauge "coroner_queue_consumers" ["vhost"] QueueLabelPerObject

@@ -44,6 +44,8 @@ fn vhost(queues: Vec<QueueFigures>) -> Vhost {
         ..ByReason::default()
     };
     let expired = Some(Reason::Expired);
+    let quarantined = &mut vhost.counters.quarantined;
+    quarantined.add(Millis(0), expired, DropCause::Cycle, 4);
     let drops = &mut vhost.counters.drops;
     drops.add(Millis(0), expired, DropCause::Unroutable, 7);
     drops.add(Millis(0), None, DropCause::Purged, 3);
@@ -119,6 +121,7 @@ fn deaths_are_told_by_queue_and_the_rest_is_other() {
     let expect = [
         r#"{vhost="/",queue="a",reason="rejected",outcome="dead_lettered"} 2"#,
         r#"{vhost="/",queue="other",reason="rejected",outcome="dead_lettered"} 98"#,
+        r#"{vhost="/",queue="other",reason="expired",outcome="quarantined"} 4"#,
         r#"{vhost="/",queue="other",reason="expired",outcome="dropped"} 7"#,
     ];
     assert_eq!(lines(&text, "coroner_dead_letters_total"), expect);

@@ -100,6 +100,12 @@ fn five_rejected_after_their_exchange_was_deleted_are_in_the_quarantine_also_aft
 
     let broker = RunningBroker::start(&arguments);
     let api = Api { broker: &broker };
+    let (_, metrics) = api.send("GET", "/metrics", "");
+    let lies = format!(
+        "coroner_dead_letter_queue_messages{{vhost=\"/\",queue=\"amq.quarantine\",\
+         state=\"ready\"}} {DEATHS}"
+    );
+    assert!(metrics.lines().any(|line| line == lies), "{metrics}");
     let look = api.get("/api/queues/%2F/amq.quarantine/messages?count=10");
     let messages = look["messages"].as_array().expect("messages");
     assert_eq!(messages.len() as u64, DEATHS);
