@@ -68,7 +68,7 @@ impl Client {
             },
         };
         Self {
-            engine: Connection::client(broker.now, options),
+            engine: Connection::client(broker.now(), options),
             connection: broker.accept(),
             link: None,
             outcome: DeliveryState::Accepted,
@@ -113,7 +113,7 @@ impl Client {
     /// Gives the broker what there is, and takes what it says.
     pub fn exchange(&mut self, broker: &mut Broker) {
         self.output.clear();
-        self.engine.poll_transmit(broker.now, &mut self.output);
+        self.engine.poll_transmit(broker.now(), &mut self.output);
         self.to_broker.extend_from_slice(&self.output);
         self.output.clear();
         counted_turn(
@@ -123,7 +123,7 @@ impl Client {
             &mut self.output,
         );
         self.input.extend_from_slice(&self.output);
-        self.engine.handle_bytes(broker.now, &mut self.input);
+        self.engine.handle_bytes(broker.now(), &mut self.input);
         while let Some(event) = self.engine.poll_event() {
             self.handle(event);
         }

@@ -83,7 +83,7 @@ pub fn run(path: &Path, messages: u64) {
             consumer.exchange(&mut broker);
             counted_commit(&mut broker);
         }
-        broker.now.mono.0 += 1;
+        broker.advance();
         let arrived = consumers.iter().all(|client| client.delivered == messages);
         if arrived && producer.accepted == messages {
             return;

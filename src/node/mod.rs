@@ -31,6 +31,8 @@ pub(crate) mod partials;
 pub(crate) mod recover;
 mod sampled;
 mod stats;
+#[cfg(feature = "internals")]
+mod stepped;
 mod store;
 mod vhost;
 mod vhosts;
@@ -39,9 +41,11 @@ pub use alarm::Alarms;
 pub(crate) use browse::ShownMessage;
 pub(crate) use clock::Clock;
 pub(crate) use connection::{Connection, Output};
-pub(crate) use node::Node;
+pub(crate) use node::{Node, NodeParts};
 pub(crate) use outbox::Outbox;
 pub(crate) use sampled::Sampled;
 pub use stats::{LockHolds, VhostStats};
+#[cfg(feature = "internals")]
+pub use stepped::SteppedNode;
 pub(crate) use store::Store;
 pub(crate) use vhost::{Failed, Vhost};

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use super::alarm::{Board, Watch};
 use super::clock::SharedClock;
-use super::pager::Pager;
+use super::pager::{Pager, SpillTarget};
 use super::partials::Partials;
 use super::store::Store;
 use super::vhost::Vhost;
 use super::vhosts::Vhosts;
 use crate::access::Password;
 use crate::base::locks::{RankedMutex, rank};
-use crate::base::{Lsn, Name, Signal};
+use crate::base::{Gauge, Lsn, Name, Signal};
 use crate::broker::registry::{Registry, RegistryFact};
 use crate::broker::{Command, Core, CoreOptions, UpkeepCommand};
-use crate::gateway::Environment;
+use crate::gateway::{Bodies, Environment};
 use crate::store::Disk;
 
 /// A broker without sockets, threads and clocks: the server runs it, and so does the simulator.
@@ -41,6 +41,24 @@ pub(crate) struct Node<D: Disk> {
     pub(crate) changes: RankedMutex<rank::RegistryChange, ()>,
 }
 
+/// What a node is made of.
+#[derive(Debug)]
+pub(crate) struct NodeParts<D: Disk> {
+    pub(crate) clock: SharedClock,
+    pub(crate) environment: Environment,
+    /// The journal, if there is one.
+    pub(crate) store: Option<Arc<Store<D>>>,
+    /// Where messages go that memory has no room for.
+    pub(crate) spill_target: SpillTarget<D>,
+    pub(crate) memory_budget_bytes: u64,
+    /// The largest message that is taken, in bytes.
+    pub(crate) message_bytes_max: u64,
+    /// What counts that is no message.
+    pub(crate) kept: Gauge,
+    pub(crate) core_options: CoreOptions,
+    pub(crate) default_queue_type: Name,
+}
+
 /// What a change of the registry came to.
 #[derive(Debug)]
 #[must_use]
@@ -54,6 +72,25 @@ pub(crate) struct Committed<D: Disk> {
 }
 
 impl<D: Disk> Node<D> {
+    /// A node without vhosts.
+    pub(crate) fn new(parts: NodeParts<D>) -> Self {
+        let bodies = parts.store.clone().map(|store| store as Arc<dyn Bodies>);
+        let pager = Pager::new(parts.spill_target, parts.memory_budget_bytes);
+        Self {
+            clock: parts.clock,
+            environment: Arc::new(parts.environment.with_bodies(bodies)),
+            vhosts: Arc::default(),
+            store: parts.store,
+            pager: Arc::new(pager),
+            partials: Arc::new(Partials::new(parts.message_bytes_max)),
+            alarms: Arc::new(Board::counting(parts.kept)),
+            failure: Arc::default(),
+            core_options: parts.core_options,
+            default_queue_type: parts.default_queue_type,
+            changes: RankedMutex::default(),
+        }
+    }
+
     /// Makes a core part of the broker. Somebody has to fire what is due in it.
     pub(crate) fn start_vhost(&self, core: Core) -> Arc<Vhost<D>> {
         let (clock, failure) = (Arc::clone(&self.clock), Arc::clone(&self.failure));

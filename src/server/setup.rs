@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crate::access::{
     Mechanisms, Password, Permissions, SECRET_BYTES, Salts, Secret, Tag, User, UserLimits,
 };
-use crate::base::locks::RankedMutex;
 use crate::base::{Gauge, Name, Seed};
 use crate::broker;
 use crate::broker::arguments::OnUndeliverable;
@@ -17,18 +16,16 @@ use crate::config::{
     ANY_VHOST, DeathEvidence, Settings, SyncSetting, UndeliverableSetting, UserEntry, UserTagsEntry,
 };
 use crate::deaths::EvidenceLevel;
-use crate::gateway::{Bodies, Environment, GatewayOptions};
+use crate::gateway::{Environment, GatewayOptions};
 use crate::link::{Identity, LinkOptions};
 use crate::message::KeyRule;
-use crate::node::Node;
-use crate::node::alarm::Board;
-use crate::node::partials::Partials;
+use crate::node::{Node, NodeParts};
 use crate::store::{self, GroupCommit, SyncPolicy};
 use crate::wire::performative::{Symbol, Value, fields};
 
 use super::clock::SystemClock;
 use super::errors::StartError;
-use super::{BrokerDisk, Pager, SpillTarget, Store};
+use super::{BrokerDisk, SpillTarget, Store};
 
 /// With less memory budget than this for each slot of a block, in bytes, blocks are smaller.
 const BUDGET_OF_SLOT_BYTES: u64 = 16 * 1024;
@@ -243,23 +240,18 @@ pub(super) fn node(
     (seed, clock, kept): (Seed, SystemClock, Gauge),
 ) -> Node<BrokerDisk> {
     let options = options(settings, &registry, seed);
-    let bodies = store.clone().map(|store| store as Arc<dyn Bodies>);
-    let environment = Environment::new(registry, options).with_bodies(bodies);
-    let environment = environment.counted_by(&kept);
-    let place = paging_place(settings, store.clone());
-    Node {
+    let environment = Environment::new(registry, options).counted_by(&kept);
+    Node::new(NodeParts {
         clock: Arc::new(clock),
-        environment: Arc::new(environment),
-        vhosts: Arc::default(),
+        environment,
+        spill_target: paging_place(settings, store.clone()),
         store,
-        pager: Arc::new(Pager::new(place, settings.memory_budget.0)),
-        partials: Arc::new(Partials::new(settings.max_message_size.0)),
-        failure: Arc::default(),
+        memory_budget_bytes: settings.memory_budget.0,
+        message_bytes_max: settings.max_message_size.0,
         core_options: core_options(settings, &Name::default(), (seed, &kept)),
-        alarms: Arc::new(Board::counting(kept)),
+        kept,
         default_queue_type: Name::from(settings.default_queue_type.to_string()),
-        changes: RankedMutex::default(),
-    }
+    })
 }
 
 /// Slots of the blocks that are evicted together: fewer if little memory is given to messages.

@@ -10,22 +10,20 @@ use std::task::{Context, Waker};
 use parking_lot::Mutex;
 
 use crate::access::{Mechanism, Mechanisms, Permissions, SECRET_BYTES, Secret, User, UserLimits};
-use crate::base::locks::RankedMutex;
-use crate::base::{HoldBudget, Lsn, Millis, Name, Now, Position, Seed, Timestamp};
+use crate::base::{Gauge, HoldBudget, Lsn, Millis, Name, Now, Position, Seed, Timestamp};
 use crate::broker::registry::{DEFAULT_VHOST, Registry, RegistryFact, VhostSpec};
 use crate::broker::{Command, Core, CoreOptions, PageIn, Reply, Undeliverable, Wanted};
 use crate::deaths::EvidenceLevel;
-use crate::gateway::{Bodies, Environment, GatewayOptions};
+use crate::gateway::{Environment, GatewayOptions};
 use crate::link::{Identity, LinkOptions};
 use crate::message::KeyRule;
 use crate::node::alarm::{Limits, Watch};
 use crate::node::checkpoint::{CheckpointStep, Checkpointer};
 use crate::node::committer::{Committer, CommitterStep};
-use crate::node::pager::{EvictionJob, Pager, SpillTarget};
+use crate::node::pager::{EvictionJob, SpillTarget};
 use crate::node::paging::{Paging, Worked};
-use crate::node::partials::Partials;
 use crate::node::recover::{NotRecovered, RecoveryPlan};
-use crate::node::{Clock, Node, Store, Vhost};
+use crate::node::{Clock, Node, NodeParts, Store, Vhost};
 use crate::record;
 use crate::sim::{Archive, DurableState, durable_state};
 use crate::store::sim_disk::{Crash, SimDisk};
@@ -236,22 +234,17 @@ impl Machine {
             NotRecovered::Registry(()) => unreachable!(),
         })?;
         let store = recovered.store;
-        let bodies: Arc<dyn Bodies> = Arc::<Store<SimDisk>>::clone(&store);
-        let environment = Environment::new(recovered.registry, gateway_options(shape));
-        let place = SpillTarget::Journal(Arc::clone(&store));
-        let node = Arc::new(Node {
+        let node = Arc::new(Node::new(NodeParts {
             clock: clock.clone(),
-            environment: Arc::new(environment.with_bodies(Some(bodies))),
-            vhosts: Arc::default(),
+            environment: Environment::new(recovered.registry, gateway_options(shape)),
             store: Some(Arc::clone(&store)),
-            pager: Arc::new(Pager::new(place, shape.memory_budget)),
-            partials: Arc::new(Partials::new(shape.message_bytes_max())),
-            alarms: Arc::default(),
-            failure: Arc::default(),
+            spill_target: SpillTarget::Journal(Arc::clone(&store)),
+            memory_budget_bytes: shape.memory_budget,
+            message_bytes_max: shape.message_bytes_max(),
+            kept: Gauge::default(),
             core_options: core_options(shape)(&Name::default()),
             default_queue_type: Name::from("classic"),
-            changes: RankedMutex::default(),
-        });
+        }));
         let mut timers = BTreeMap::new();
         for core in recovered.cores {
             let vhost = node.start_vhost(core);
