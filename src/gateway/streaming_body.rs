@@ -19,17 +19,18 @@ use super::Gateway;
 use super::errors;
 use super::links::LinkKind;
 use super::work::Work;
-use crate::base::Lsn;
 use crate::base::limits::{
     STREAMING_BODIES_MAX, STREAMING_BYTES_MIN, STREAMING_HEAD_BYTES_MAX,
     STREAMING_UNWRITTEN_BYTES_MAX,
 };
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
+use crate::base::{Lsn, Now};
 use crate::broker::Command;
 use crate::link::{LinkHandle, Payload};
 use crate::message::{BareLengths, KeyRule, Message, MessageError};
 use crate::store::PIECE_BYTES_MAX;
+use crate::wire::performative::Error;
 use crate::wire::{BodyWalk, DecodeError, SectionIndex, walk_head};
 
 /// Where bodies go that are streamed before their messages: the journal.
@@ -313,15 +314,23 @@ impl Gateway {
             .bodies
             .as_ref()
             .is_some_and(|bodies| bodies.is_short());
-        if !is_short || !self.is_consuming() {
-            return;
+        if is_short && self.is_consuming() {
+            self.end_streams(&errors::disk_full());
         }
+    }
+
+    /// Gives up what is being streamed: the links end with this error.
+    pub fn end_streaming(&mut self, now: Now, error: &Error) {
+        self.end_streams(error);
+        self.handle_events(now);
+    }
+
+    fn end_streams(&mut self, error: &Error) {
         for link in self.links.iter_mut() {
             if let LinkKind::Publisher(publisher) = &mut link.kind
                 && publisher.streaming.take().is_some()
             {
-                self.link
-                    .detach(link.handle, true, Some(errors::disk_full()));
+                self.link.detach(link.handle, true, Some(error.clone()));
             }
         }
     }

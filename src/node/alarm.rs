@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::partials::Partials;
+use super::partials::{Arriving, Partials};
 use super::store::Store;
 use super::vhosts::Vhosts;
 use crate::base::locks::{RankedMutex, rank};
@@ -31,6 +31,22 @@ impl Alarms {
     pub fn is_any(&self) -> bool {
         let well = matches!(self.journal, None | Some(StoreState::Open));
         self.memory_alarm || self.disk_free_alarm || !well
+    }
+
+    /// What they mean for messages that arrive. `is_kept_up`: those that wait take so much memory that they
+    /// alone keep its alarm up.
+    fn arriving(&self, is_kept_up: bool) -> Arriving {
+        let without_memory = Self {
+            memory_alarm: false,
+            ..*self
+        };
+        if !self.is_any() {
+            Arriving::Freely
+        } else if is_kept_up || without_memory.is_any() {
+            Arriving::Stopped
+        } else {
+            Arriving::OneByOne
+        }
     }
 }
 
@@ -108,8 +124,9 @@ impl<D: Disk> Watch<D> {
         if let Some(store) = store {
             store.set_disk_low(now.disk_free_alarm.then_some(free_bytes).flatten());
         }
+        let is_kept_up = is_above(true, messages_bytes, limits.memory_bytes);
+        self.partials.set_arriving(now.arriving(is_kept_up));
         if now.is_any() != before.is_any() {
-            self.partials.set_alarm(now.is_any());
             self.vhosts.set_alarm(now.is_any());
         }
         AlarmReading {
@@ -225,6 +242,10 @@ mod tests {
             ),
         ] {
             assert_eq!(alarms.is_any(), expect, "{alarms:?}");
+            let is_stopped = alarms.arriving(true) == Arriving::Stopped;
+            assert_eq!(is_stopped, expect, "{alarms:?}");
+            let is_let_in = alarms.arriving(false) == Arriving::OneByOne;
+            assert_eq!(is_let_in, alarms.memory_alarm, "{alarms:?}");
         }
     }
 }

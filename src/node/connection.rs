@@ -20,7 +20,8 @@ use crate::wire::performative::{AmqpError, Error, error};
 
 /// A write buffer that a burst made larger than this is given back, in bytes.
 const WRITE_BYTES_KEPT: usize = 256 * 1024;
-/// How long not to look whether the journal has caught up when nobody says so, in milliseconds.
+/// How long not to look whether the journal has caught up, or an alarm lets in what arrives, when nobody
+/// says so, in milliseconds.
 const JOURNAL_LOOK_MS: u64 = 50;
 
 /// What is to be written to the peer.
@@ -158,8 +159,7 @@ impl<D: Disk> Connection<D> {
 
     /// Does what is due.
     pub(crate) fn handle_timeout(&mut self, now: Now) {
-        let lacks_permit =
-            self.permit.is_none() && self.gateway.partial_bytes() > PARTIAL_FREE_BYTES;
+        let lacks_permit = self.permit.is_none() && self.needs_permit();
         if lacks_permit || self.waits_for_disk() || self.waits_for_journal {
             self.gateway.note_unread(now);
         }
@@ -178,6 +178,9 @@ impl<D: Disk> Connection<D> {
             let permit = self.permit.as_ref();
             if is_idle && permit.is_some_and(|(permit, _)| self.node.partials.is_short(permit)) {
                 self.gateway.give_up_partials(now, &unfinished_message());
+                if self.gateway.is_streaming_in_alarm() {
+                    self.gateway.end_streaming(now, &unfinished_message());
+                }
                 self.permit = None;
             }
         }
@@ -189,7 +192,7 @@ impl<D: Disk> Connection<D> {
         let due = self.gateway.next_deadline().unwrap_or(Millis::NEVER);
         let permit = self.permit.as_ref();
         let due = permit.map_or(due, |(_, until)| due.min(*until));
-        if self.waits_for_journal {
+        if self.waits_for_journal || self.gateway.is_streaming_in_alarm() {
             due.min(self.node.clock.now().mono.plus(JOURNAL_LOOK_MS))
         } else {
             due
@@ -273,7 +276,7 @@ impl<D: Disk> Connection<D> {
         if self.waits_for_disk() || self.waits_for_journal {
             return false;
         }
-        if self.gateway.partial_bytes() <= PARTIAL_FREE_BYTES {
+        if !self.needs_permit() {
             self.permit = None;
         } else if self.permit.is_none() {
             let (node, id) = (&self.node, self.gateway.id());
@@ -385,11 +388,19 @@ impl<D: Disk> Connection<D> {
         self.waits_for_journal = is_behind;
     }
 
-    /// Whether what arrives is streamed faster than the disk takes it. Not while there are
-    /// consumers: what they settle makes room.
+    /// Whether it is read on only with a permit: it holds more than a little of unfinished messages, or
+    /// streams some in an alarm that nothing else keeps up.
+    fn needs_permit(&self) -> bool {
+        self.gateway.partial_bytes() > PARTIAL_FREE_BYTES
+            || (self.gateway.is_streaming_in_alarm() && self.node.partials.is_one_by_one())
+    }
+
+    /// Whether what arrives is streamed faster than the disk takes it, or in an alarm that what waits keeps
+    /// up. Not while there are consumers: what they settle makes room.
     fn waits_for_disk(&self) -> bool {
-        (self.gateway.is_streaming_beyond_disk() || self.gateway.is_streaming_in_alarm())
-            && !self.gateway.is_consuming()
+        let is_stopped =
+            || self.gateway.is_streaming_in_alarm() && !self.node.partials.is_one_by_one();
+        (self.gateway.is_streaming_beyond_disk() || is_stopped()) && !self.gateway.is_consuming()
     }
 }
 

@@ -27,11 +27,23 @@ pub(crate) struct Partials {
     inner: RankedMutex<rank::Partials, Inner>,
 }
 
+/// What alarms mean for messages that arrive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Arriving {
+    /// None stands.
+    #[default]
+    Freely,
+    /// One stands, so nobody who only publishes gets a permit: what waits must go first.
+    Stopped,
+    /// One stands that what waits would not keep up: it ends when what has begun to arrive has arrived
+    /// or was given up. One connection after the other is let in for that.
+    OneByOne,
+}
+
 #[derive(Debug)]
 struct Inner {
     free: usize,
-    /// Messages take too much memory: nobody who only publishes gets a permit.
-    alarm: bool,
+    arriving: Arriving,
     /// How many each user has, if any.
     held: BTreeMap<Name, usize>,
     /// How many one may have.
@@ -53,6 +65,15 @@ impl Inner {
         self.held.get(user).copied().unwrap_or(0)
     }
 
+    /// Whether a peer gets none because of an alarm.
+    fn is_stopped(&self, consumes: bool) -> bool {
+        match self.arriving {
+            Arriving::Freely => false,
+            Arriving::Stopped => !consumes,
+            Arriving::OneByOne => !consumes && !self.held.is_empty(),
+        }
+    }
+
     /// How many more a user may have.
     fn left_for(&self, user: &Name) -> usize {
         self.free
@@ -69,7 +90,7 @@ impl Partials {
         Self {
             inner: RankedMutex::new(Inner {
                 free,
-                alarm: false,
+                arriving: Arriving::Freely,
                 held: BTreeMap::new(),
                 of_user_max,
                 waiting: Vec::new(),
@@ -86,7 +107,7 @@ impl Partials {
         consumes: bool,
     ) -> Option<Permit> {
         let mut inner = self.inner.lock();
-        if inner.left_for(user) == 0 || (inner.alarm && !consumes) {
+        if inner.left_for(user) == 0 || inner.is_stopped(consumes) {
             // It keeps its place.
             if let Some(waiting) = inner.waiting.iter_mut().find(|it| it.id == id) {
                 waiting.is_woken = false;
@@ -109,14 +130,19 @@ impl Partials {
         })
     }
 
-    /// Whether somebody waits to whom this one would be of use.
+    /// Whether somebody waits to whom this one would be of use; all publishers do if only what arrives keeps
+    /// an alarm up.
     pub(crate) fn is_short(&self, permit: &Permit) -> bool {
         let inner = self.inner.lock();
+        if inner.arriving == Arriving::OneByOne {
+            return true;
+        }
         let is_of_use = |it: &WaitingConnection| {
             !it.is_woken && (it.user == permit.user || inner.held_by(&it.user) < inner.of_user_max)
         };
         // In an alarm they wait for its end.
-        (inner.free == 0 || !inner.alarm) && inner.waiting.iter().any(is_of_use)
+        let is_stopped = inner.arriving == Arriving::Stopped;
+        (inner.free == 0 || !is_stopped) && inner.waiting.iter().any(is_of_use)
     }
 
     /// A connection is gone, or has nothing left that is not finished.
@@ -125,9 +151,17 @@ impl Partials {
         self.wake();
     }
 
-    pub(crate) fn set_alarm(&self, raised: bool) {
-        self.inner.lock().alarm = raised;
-        self.wake();
+    /// Takes note of the alarms that stand.
+    pub(crate) fn set_arriving(&self, arriving: Arriving) {
+        let before = std::mem::replace(&mut self.inner.lock().arriving, arriving);
+        if before != arriving {
+            self.wake();
+        }
+    }
+
+    /// Whether what arrives is what keeps an alarm up.
+    pub(crate) fn is_one_by_one(&self) -> bool {
+        self.inner.lock().arriving == Arriving::OneByOne
     }
 
     /// Lets as many try again as there are permits, and of each user as many as it may have. Those that
@@ -219,11 +253,31 @@ mod tests {
     fn alarm_lets_only_consumers_in() {
         let partials = Arc::new(Partials::new(1));
         let (outbox, ada) = (Arc::default(), Name::from("ada"));
-        partials.set_alarm(true);
+        partials.set_arriving(Arriving::Stopped);
         assert!(partials.take(of(1, &ada), &outbox, false).is_none());
         assert!(partials.take(of(2, &ada), &outbox, true).is_some());
-        partials.set_alarm(false);
+        partials.set_arriving(Arriving::Freely);
         assert!(partials.take(of(1, &ada), &outbox, false).is_some());
+    }
+
+    /// What had begun to arrive was more than the limit and nobody read it on: the alarm stood for good.
+    #[test]
+    fn alarm_that_only_what_arrives_keeps_up_lets_one_after_the_other_in() {
+        let partials = Arc::new(Partials::new(1));
+        let (outbox, ada): (Arc<Outbox>, _) = (Arc::default(), Name::from("ada"));
+        partials.set_arriving(Arriving::Stopped);
+        assert!(partials.take(of(1, &ada), &outbox, false).is_none());
+        partials.set_arriving(Arriving::OneByOne);
+        assert!(woken(&outbox));
+        let first = partials.take(of(1, &ada), &outbox, false).unwrap();
+        assert!(partials.is_short(&first), "all publishers wait for it");
+        let waiting = Arc::default();
+        assert!(partials.take(of(2, &ada), &waiting, false).is_none());
+        let consuming = partials.take(of(3, &ada), &outbox, true);
+        assert!(consuming.is_some() && !woken(&waiting));
+        drop((first, consuming));
+        assert!(woken(&waiting));
+        assert!(partials.take(of(2, &ada), &waiting, false).is_some());
     }
 
     /// 64 stalled peers of one user had all permits, four times one after another.

@@ -9,13 +9,15 @@
     reason = "a test fails by panicking"
 )]
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::RunningBroker;
 use crate::support::raw::{
-    BEGIN, DISPOSITION, FLOW, Raw, TRANSFER, binary, described, frame, list, performative,
+    BEGIN, DETACH, DISPOSITION, FLOW, Raw, TRANSFER, binary, described, frame, list, performative,
     transfer, truth, uint,
 };
 
@@ -26,6 +28,8 @@ const MESSAGES_EACH: u32 = 2;
 /// segment of 33 MiB at once.
 #[cfg(target_os = "linux")]
 const MEMORY_KIB_MAX: u64 = 112 * 1024;
+/// Longest wait for an alarm to be raised or cleared.
+const ALARM_WAIT_MAX: Duration = Duration::from_secs(30);
 /// Bytes of a frame that the broker takes, without its performative.
 const FRAME_BYTES: usize = 120_000;
 
@@ -52,6 +56,15 @@ fn message(number: u32) -> Vec<u8> {
 fn send(raw: &mut Raw, id: u32, message: &[u8], frames: usize) {
     let count = message.len().div_ceil(FRAME_BYTES);
     for (number, bytes) in (1..).zip(message.chunks(FRAME_BYTES)).take(frames) {
+        let transfer = transfer(0, id, false, number < count);
+        raw.send(&frame(0, 0, &[&transfer[..], bytes].concat()));
+    }
+}
+
+/// Sends the frames behind the first so many.
+fn send_rest(raw: &mut Raw, id: u32, message: &[u8], sent: usize) {
+    let count = message.len().div_ceil(FRAME_BYTES);
+    for (number, bytes) in (1..).zip(message.chunks(FRAME_BYTES)).skip(sent) {
         let transfer = transfer(0, id, false, number < count);
         raw.send(&frame(0, 0, &[&transfer[..], bytes].concat()));
     }
@@ -166,4 +179,83 @@ fn many_large_messages_pass_through_little_memory_and_a_kill() {
         let kib = memory_kib(&broker);
         assert!(kib < MEMORY_KIB_MAX, "consuming took {kib} KiB");
     }
+}
+
+/// The status of the memory alarm, as the HTTP API tells it.
+fn has_alarm(broker: &RunningBroker) -> bool {
+    let mut stream = TcpStream::connect(("127.0.0.1", broker.http_port)).expect("HTTP");
+    // guest:guest
+    let request =
+        b"GET /api/nodes?columns=mem_alarm HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+        authorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n\r\n";
+    stream.write_all(request).expect("a request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.contains("\"mem_alarm\""), "{answer}");
+    answer.contains("\"mem_alarm\":true")
+}
+
+fn wait_for_alarm(broker: &RunningBroker, raised: bool) {
+    let end = Instant::now() + ALARM_WAIT_MAX;
+    while has_alarm(broker) != raised {
+        assert!(Instant::now() < end, "the alarm is not {raised}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What had arrived of a message was more than the limit, so that an alarm stood, in which it was not read on:
+/// for good.
+#[test]
+fn a_message_of_more_than_the_memory_limit_arrives_and_the_alarm_ends() {
+    let directory = directory("large-above-limit");
+    let data = directory.to_str().expect("a path");
+    let broker = RunningBroker::start(&["--data", data, "--memory-limit=256KiB"]);
+    Raw::declare(broker.port, "large");
+    let mut raw = Raw::begun(broker.port);
+    raw.attach_sender(0, "large");
+    raw.wait_for(FLOW);
+    let message = message(1);
+    send(&mut raw, 0, &message, 5);
+    wait_for_alarm(&broker, true);
+    send_rest(&mut raw, 0, &message, 5);
+    raw.wait_for(DISPOSITION);
+    wait_for_alarm(&broker, false);
+    std::fs::remove_dir_all(&directory).ok();
+}
+
+/// The same of messages whose peers send no more of them: each is given up, and the others go on.
+#[test]
+fn messages_that_never_end_are_given_up_when_they_keep_the_alarm_up() {
+    let directory = directory("large-never-ends");
+    let data = directory.to_str().expect("a path");
+    let broker = RunningBroker::start(&["--data", data, "--memory-limit=512KiB"]);
+    Raw::declare(broker.port, "large");
+    let message = message(1);
+    let stalled: Vec<Raw> = (0..3)
+        .map(|_| {
+            let mut raw = Raw::begun(broker.port);
+            raw.attach_sender(0, "large");
+            raw.wait_for(FLOW);
+            send(&mut raw, 0, &message, 3);
+            raw
+        })
+        .collect();
+    wait_for_alarm(&broker, true);
+    wait_for_alarm(&broker, false);
+    let mut raw = Raw::begun(broker.port);
+    raw.attach_sender(0, "large");
+    raw.wait_for(FLOW);
+    raw.publish(0, 0, false, b"small");
+    raw.wait_for(DISPOSITION);
+    let mut given_up = 0;
+    for mut raw in stalled {
+        while let Some(came) = raw.next(Duration::from_millis(100)) {
+            if came.code == DETACH {
+                assert!(came.says("took too long to arrive"), "{came:?}");
+                given_up += 1;
+            }
+        }
+    }
+    assert!(given_up > 0, "none was given up");
+    std::fs::remove_dir_all(&directory).ok();
 }

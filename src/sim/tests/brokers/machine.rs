@@ -431,10 +431,9 @@ impl Machine {
     }
 
     pub(super) fn alarm(&mut self) {
-        // What arrives of large messages alone must not raise it: then nothing of them is read.
-        let arriving_bytes = if self.shape.large { 16 << 20 } else { 0 };
+        // Large messages that arrive are more than this: they are let in one after the other.
         let _ = self.watch.look(Limits {
-            memory_bytes: self.shape.memory_budget * 4 + arriving_bytes,
+            memory_bytes: self.shape.memory_budget * 4,
             disk_free_bytes: 0,
         });
     }
