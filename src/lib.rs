@@ -113,8 +113,8 @@ pub use config::Settings;
 pub use management::{Refusal, Status};
 pub use metrics::Detail;
 pub use server::{
-    Admin, AmqpError, Broker, Builder, Consumer, ConsumerBuilder, Death, Delivery, LinkError,
-    Message, Outcome, Publisher, PublisherBuilder, StartError, TlsError,
+    Admin, AmqpError, Broker, Builder, Cause, Consumer, ConsumerBuilder, Death, Delivery,
+    LinkError, Message, Outcome, Publisher, PublisherBuilder, StartError, TlsError,
 };
 #[cfg(feature = "http")]
 pub use server::{Imported, LeftOut};

@@ -79,6 +79,11 @@ pub fn measure() {
             (vhost, counted)
         },
     );
+    policies_and_vhosts();
+    registry();
+}
+
+fn policies_and_vhosts() {
     compare(
         ("POLICY_OVERHEAD_BYTES", POLICY_OVERHEAD_BYTES),
         "policies with one key",
@@ -104,7 +109,6 @@ pub fn measure() {
             (vhosts, counted)
         },
     );
-    registry();
 }
 
 /// Users, permissions and parameters share a constant.

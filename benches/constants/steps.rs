@@ -107,7 +107,7 @@ fn objects() {
         found = router
             .bindings_slice(&BindingsOf::default(), None)
             .found
-            .len()
+            .len();
     });
     assert!(found > 0 && found <= LISTING_SLICE);
     tell(

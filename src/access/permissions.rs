@@ -57,6 +57,7 @@ const COMPILED_PARTS: usize = 128;
 /// A pattern that is no regular expression.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("'{pattern}' is not a regular expression: {why}")]
+#[non_exhaustive]
 pub struct PatternError {
     /// The pattern.
     pub pattern: String,

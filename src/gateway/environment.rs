@@ -164,6 +164,11 @@ impl Environment {
         self.seats.in_vhost(vhost)
     }
 
+    /// Where memory is counted that is no message.
+    pub(super) const fn kept(&self) -> &Gauge {
+        &self.registry_kept.0
+    }
+
     /// Counts what became of a login, and logs refusals: a few each second, never a password. That a
     /// proof was wrong counts when it is judged: [`LoginGuard::charge`].
     pub fn note_login(

@@ -25,7 +25,7 @@ use crate::base::limits::{
 };
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
-use crate::base::{Lsn, Now};
+use crate::base::{Charge, Lsn, Now};
 use crate::broker::Command;
 use crate::link::{LinkHandle, Payload};
 use crate::message::{BareLengths, KeyRule, Message, MessageError};
@@ -60,6 +60,8 @@ pub(super) struct StreamingBody {
     pieces: Vec<Lsn>,
     /// Less than a piece.
     tail: Vec<u8>,
+    /// Counts what it takes while it arrives.
+    _kept: Charge,
 }
 
 /// Whether a message is streamed.
@@ -110,6 +112,10 @@ impl StreamingBody {
             bare_bytes: 0,
             pieces: Vec::new(),
             tail: Vec::new(),
+            _kept: gateway
+                .environment
+                .kept()
+                .charge((PIECE_BYTES_MAX + head.len()) as u64),
         };
         let bare = head.get(index.bare as usize..).unwrap_or_default();
         streaming.append(bare, &mut Vec::new());

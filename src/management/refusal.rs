@@ -8,6 +8,7 @@ use crate::wire::DecodeError;
 
 /// The status of an answer, as HTTP numbers them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Status {
     /// It was there already, or here it is.
     Ok,
@@ -48,6 +49,7 @@ impl Status {
 /// A refused operation.
 #[derive(Clone, PartialEq, Eq, Debug, ThisError)]
 #[error("{why}")]
+#[non_exhaustive]
 pub struct Refusal {
     /// What kind of refusal.
     pub status: Status,

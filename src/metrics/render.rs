@@ -13,6 +13,7 @@ pub const OTHER: &str = "other";
 
 /// How much is told apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Detail {
     /// Queues are summed by vhost; only deaths are told apart by queue.
     Vhosts,

@@ -13,6 +13,7 @@ use crate::store::{Disk, StoreState};
 /// What stops publishers, and what it was judged by. As long as an alarm stands they get no
 /// credit; consumers go on. Each ends by itself, but for a poisoned journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Alarms {
     /// Messages take more memory than the setting `memory-limit`.
     pub memory_alarm: bool,

@@ -5,6 +5,7 @@ use crate::metrics::LOCK_HOLD_BOUNDS_NS;
 /// How long the core's lock was held, in buckets: bucket `n` counts holds of at most
 /// `LOCK_HOLD_BOUNDS_NS[n]` that are in no lower bucket, the last one all that were longer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct LockHolds {
     /// Holds by length.
     pub buckets: [u64; LOCK_HOLD_BOUNDS_NS.len() + 1],
@@ -54,6 +55,7 @@ impl LockHolds {
 
 /// Counters of one vhost.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct VhostStats {
     /// Its name.
     pub name: String,

@@ -25,6 +25,25 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 const SHOW_AFTER: Duration = Duration::from_secs(5);
 
 /// Administers a running broker. Cheap to clone. Checks no rights: that is for who asks.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use coroner::{Broker, Status, Value};
+///
+/// let broker = Broker::builder().start().await?;
+/// let admin = broker.admin();
+/// let limit = [("x-max-length", Value::Ulong(1_000))];
+/// admin.declare_queue("/", "jobs", &limit).await?;
+/// admin.declare_exchange("/", "work", "topic", &[]).await?;
+/// admin.bind_queue("/", ("work", "garden.#"), "jobs", &[]).await?;
+///
+/// let refused = admin.declare_queue("/", "jobs", &[]).await;
+/// assert_eq!(refused.expect_err("it has a limit").status, Status::Conflict);
+/// # broker.stop().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Admin {
     shared: Arc<Shared>,

@@ -8,7 +8,7 @@ use tokio::io::DuplexStream;
 use super::admin::Admin;
 #[cfg(feature = "http")]
 use super::definitions::{self, DefinitionsFile};
-use super::errors::{StartError, TlsError};
+use super::errors::{Cause, StartError, TlsError};
 use super::shared::Shared;
 use super::stats::Stats;
 use super::{accept, descriptors, features, setup, start};
@@ -48,6 +48,7 @@ impl std::fmt::Debug for Broker {
 impl Broker {
     pub(super) async fn start(settings: Settings) -> Result<Self, StartError> {
         if let Some((name, why)) = settings.problem() {
+            let why = Cause::new(why);
             return Err(StartError::Setting { name, why });
         }
         features::check(&settings)?;

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use super::Vhost;
 use super::admin::{self, Admin, internal};
-use super::errors::StartError;
+use super::errors::{Cause, StartError};
 use crate::base::limits::LISTING_SLICE;
 use crate::base::{Charge, Gauge, Lsn, Name};
 use crate::broker::binding::Binding;
@@ -25,6 +25,7 @@ const NAMED_MAX: usize = 100;
 
 /// What an import did.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Imported {
     /// Items that were applied.
     pub applied: usize,
@@ -36,6 +37,7 @@ pub struct Imported {
 
 /// An item, or a part of one, that was left out.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct LeftOut {
     /// Which.
     pub item: String,
@@ -364,7 +366,7 @@ impl DefinitionsFile {
             reason = "read once, before anything is served"
         )]
         let text = std::fs::read(file);
-        let text = text.map_err(|error| cannot_load(file, error.to_string()))?;
+        let text = text.map_err(|error| cannot_load(file, error))?;
         let json = serde_json::from_slice(&text);
         let json = json.map_err(|error| cannot_load(file, format!("not JSON: {error}")))?;
         let file = file.to_owned();
@@ -392,10 +394,13 @@ impl DefinitionsFile {
     }
 }
 
-fn cannot_load(file: &Path, why: String) -> StartError {
+fn cannot_load(
+    file: &Path,
+    why: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> StartError {
     StartError::Definitions {
         file: file.display().to_string(),
-        why,
+        why: Cause::new(why),
     }
 }
 

@@ -1,19 +1,73 @@
 //! What goes wrong in the server, and what peers are told.
 
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
 use thiserror::Error;
 
 use crate::access::PatternError;
 use crate::broker::registry::RegistryError;
 use crate::wire::performative::{ConnectionError, Error as AmqpError, error};
 
+/// What the system or a library said about a failure, in words; the error that says so is the
+/// [`source`](std::error::Error::source) of the one that has it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::error::Error;
+///
+/// let taken = std::net::TcpListener::bind("127.0.0.1:0")?;
+/// let started = coroner::Broker::builder().listen(taken.local_addr()?).start().await;
+/// let error = started.expect_err("the port is taken");
+/// let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+/// assert_eq!(source.map(|error| error.kind()), Some(std::io::ErrorKind::AddrInUse));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
+
+impl Cause {
+    pub(super) fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self(error.into().into())
+    }
+}
+
+impl Deref for Cause {
+    type Target = dyn std::error::Error + Send + Sync;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// They say the same.
+impl PartialEq for Cause {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl Eq for Cause {}
+
 /// What is wrong with a file.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
 #[error("{file}: {why}")]
 pub struct TlsError {
     /// Which file.
     pub file: String,
     /// What is wrong with it.
-    pub why: String,
+    #[source]
+    pub why: Cause,
 }
 
 /// Why a broker could not start. The operator's fault, or the machine's.
@@ -26,7 +80,8 @@ pub enum StartError {
         /// Which.
         address: String,
         /// What the system said.
-        why: String,
+        #[source]
+        why: Cause,
     },
     /// A setting that is wrong by itself or beside another.
     #[error("setting '{name}': {why}")]
@@ -34,7 +89,8 @@ pub enum StartError {
         /// The name of the object.
         name: &'static str,
         /// What is wrong.
-        why: String,
+        #[source]
+        why: Cause,
     },
     /// A name of a vhost or user that cannot be.
     #[error(transparent)]
@@ -50,7 +106,8 @@ pub enum StartError {
         /// Which.
         directory: String,
         /// What is wrong with it.
-        why: String,
+        #[source]
+        why: Cause,
     },
     /// A file for TLS is bad.
     #[error("TLS file {0}")]
@@ -61,13 +118,15 @@ pub enum StartError {
         /// Which.
         file: String,
         /// What is wrong with it.
-        why: String,
+        #[source]
+        why: Cause,
     },
     /// The runtime could not be made.
     #[error("cannot start worker threads: {why}")]
     Runtime {
         /// What the system said.
-        why: String,
+        #[source]
+        why: Cause,
     },
     /// The setting `log` is no filter.
     #[error(
@@ -78,15 +137,16 @@ pub enum StartError {
         /// As given.
         filter: String,
         /// What is wrong with it.
-        why: String,
+        #[source]
+        why: Cause,
     },
 }
 
 impl StartError {
-    pub(super) fn listen(address: &impl ToString, why: &std::io::Error) -> Self {
+    pub(super) fn listen(address: &impl ToString, why: std::io::Error) -> Self {
         Self::Listen {
             address: address.to_string(),
-            why: why.to_string(),
+            why: Cause::new(why),
         }
     }
 }

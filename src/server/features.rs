@@ -1,6 +1,6 @@
 //! What a build without all features refuses, so that no setting is taken and not followed.
 
-use super::errors::StartError;
+use super::errors::{Cause, StartError};
 use crate::config::{HttpListen, Settings};
 
 /// Refuses settings that need a feature which this build does not have.
@@ -26,6 +26,8 @@ pub(super) fn check(settings: &Settings) -> Result<(), StartError> {
     };
     Err(StartError::Setting {
         name,
-        why: format!("this program was built without the feature '{feature}' of coroner"),
+        why: Cause::new(format!(
+            "this program was built without the feature '{feature}' of coroner"
+        )),
     })
 }

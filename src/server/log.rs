@@ -4,7 +4,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
-use super::errors::StartError;
+use super::errors::{Cause, StartError};
 use crate::config::{LogFormat, Settings};
 
 /// RabbitMQ's words for levels that have others here.
@@ -88,6 +88,6 @@ fn filter(settings: &Settings) -> Result<EnvFilter, StartError> {
     };
     EnvFilter::try_new(&filter).map_err(|error| StartError::LogFilter {
         filter,
-        why: error.to_string(),
+        why: Cause::new(error),
     })
 }

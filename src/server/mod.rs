@@ -87,7 +87,7 @@ pub use embedded::{
     AmqpError, Consumer, ConsumerBuilder, Death, Delivery, LinkError, Message, Outcome, Publisher,
     PublisherBuilder,
 };
-pub use errors::{StartError, TlsError};
+pub use errors::{Cause, StartError, TlsError};
 #[cfg(feature = "cli")]
 pub use process::run;
 #[cfg(feature = "cli")]

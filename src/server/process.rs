@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::broker::Broker;
-use super::errors::StartError;
+use super::errors::{Cause, StartError};
 use super::log::LogControl;
 use super::shared::Shared;
 use super::{descriptors, service};
@@ -46,7 +46,7 @@ pub fn run(
     }
     descriptors::raise_limit();
     let runtime = runtime(settings.workers).map_err(|error| StartError::Runtime {
-        why: error.to_string(),
+        why: Cause::new(error),
     })?;
     let code = runtime.block_on(serve(settings, log, load))?;
     runtime.shutdown_background();
@@ -76,7 +76,7 @@ async fn serve(
     load: impl Fn() -> Result<Settings, ConfigError>,
 ) -> Result<ExitCode, StartError> {
     let signals = Signals::listen().map_err(|error| StartError::Runtime {
-        why: error.to_string(),
+        why: Cause::new(error),
     })?;
     let Signals {
         mut terminate,

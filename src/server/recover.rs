@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::BrokerDisk;
 use super::Store;
 use super::clock::SystemClock;
-use super::errors::StartError;
+use super::errors::{Cause, StartError};
 use super::{progress, setup};
 use crate::base::{Gauge, Name, Seed};
 use crate::broker::Core;
@@ -46,11 +46,12 @@ pub(super) fn recover(
             committer: None,
         });
     };
-    let fail = |why: &dyn std::fmt::Display| StartError::Data {
+    let fail = |why: Cause| StartError::Data {
         directory: directory.display().to_string(),
-        why: why.to_string(),
+        why,
     };
-    let disk = BrokerDisk::enter(directory, Missing::Create).map_err(|error| fail(&error))?;
+    let disk =
+        BrokerDisk::enter(directory, Missing::Create).map_err(|error| fail(Cause::new(error)))?;
     let progress = Arc::new(ReadingProgress::default());
     let telling = progress::tell(Arc::clone(&progress));
     let entry = RecoveryPlan {
@@ -64,7 +65,7 @@ pub(super) fn recover(
     };
     let complete = |registry, is_fresh| complete(settings, brings_users, registry, is_fresh);
     let recovered = entry.recover(disk, complete).map_err(|error| match error {
-        NotRecovered::Data(why) => fail(&why),
+        NotRecovered::Data(why) => fail(Cause::new(why)),
         NotRecovered::Registry(error) => error,
     })?;
     drop(telling);

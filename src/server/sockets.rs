@@ -28,7 +28,7 @@ async fn bind(address: &ListenAddress) -> Result<TcpListener, StartError> {
     };
     bound
         .await
-        .map_err(|why: io::Error| StartError::listen(address, &why))
+        .map_err(|why: io::Error| StartError::listen(address, why))
 }
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {

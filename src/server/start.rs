@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::clock::SystemClock;
-use super::errors::StartError;
+use super::errors::{Cause, StartError};
 use super::login::Logins;
 #[cfg(feature = "http")]
 use super::rates;
@@ -37,7 +37,7 @@ pub(super) async fn start(
     } = recover::recover(&settings, brings_users, seed, (clock, &kept))?;
     let node = Arc::new(setup::node(&settings, registry, store, (seed, clock, kept)));
     let fail = |error: std::io::Error| StartError::Runtime {
-        why: error.to_string(),
+        why: Cause::new(error),
     };
     let paging = paging::start(&node).map_err(fail)?;
     let journal = committer.map(journal::start).transpose().map_err(fail)?;

@@ -6,7 +6,23 @@ use crate::node::{Alarms, VhostStats};
 use crate::store::{StoreState, StoreStats};
 
 /// Counters of a broker.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use coroner::{Broker, Detail};
+///
+/// let broker = Broker::builder().start().await?;
+/// let stats = broker.stats();
+/// assert_eq!((stats.connections, stats.alarms.is_any()), (0, false));
+/// assert_eq!(stats.vhosts[0].name, "/");
+/// println!("{}", broker.metrics(Detail::Vhosts)); // for Prometheus
+/// # broker.stop().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Stats {
     /// Connections open now.
     pub connections: u32,
@@ -26,6 +42,7 @@ pub struct Stats {
 
 /// What waiting messages take, over all vhosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct MemoryStats {
     /// The setting `memory-budget`, in bytes.
     pub budget_bytes: u64,
@@ -45,6 +62,7 @@ pub struct MemoryStats {
 
 /// State and figures of the journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct JournalStats {
     /// How it is.
     pub state: StoreState,

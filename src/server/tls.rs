@@ -18,7 +18,7 @@ use x509_cert::der::Decode;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 
-use super::errors::TlsError;
+use super::errors::{Cause, TlsError};
 use super::expiry::Ending;
 use crate::access::{Peer, TlsPeer};
 use crate::base::locks::{RankedMutex, RankedRwLock, rank};
@@ -199,12 +199,12 @@ impl Files {
             authorities: Vec::new(),
         };
         let key = PrivateKeyDer::from_pem_slice(&read(&self.key)?)
-            .map_err(|error| wrong(&self.key, &format!("no private key in PEM: {error}")))?;
+            .map_err(|error| wrong(&self.key, format!("no private key in PEM: {error}")))?;
         let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
         let builder = builder
             .with_protocol_versions(&[&TLS13, &TLS12])
-            .map_err(|error| wrong(&self.certificate, &error))?;
+            .map_err(|error| wrong(&self.certificate, error.to_string()))?;
         let builder = match &self.client_ca {
             None => builder.with_no_client_auth(),
             Some(file) => {
@@ -212,9 +212,7 @@ impl Files {
                 let authorities = certificates(file)?;
                 ends.authorities = ends_of(&authorities);
                 for certificate in authorities {
-                    roots
-                        .add(certificate)
-                        .map_err(|error| wrong(file, &error))?;
+                    roots.add(certificate).map_err(|error| wrong(file, error))?;
                 }
                 let verifier =
                     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
@@ -223,21 +221,21 @@ impl Files {
                 } else {
                     verifier.allow_unauthenticated()
                 };
-                let verifier = verifier.build().map_err(|error| wrong(file, &error))?;
+                let verifier = verifier.build().map_err(|error| wrong(file, error))?;
                 builder.with_client_cert_verifier(verifier)
             }
         };
         let made = builder.with_single_cert(chain, key);
         let mut config = made.map_err(|error| match error {
-            Error::InvalidCertificate(error) => wrong(&self.certificate, &error),
+            Error::InvalidCertificate(error) => wrong(&self.certificate, error.to_string()),
             Error::InconsistentKeys(_) => {
                 let certificate = self.certificate.display();
                 wrong(
                     &self.key,
-                    &format!("is not the key of the first certificate in {certificate}"),
+                    format!("is not the key of the first certificate in {certificate}"),
                 )
             }
-            error => wrong(&self.key, &error),
+            error => wrong(&self.key, error),
         })?;
         config.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
         config.send_tls13_tickets = 1;
@@ -262,10 +260,10 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     match read {
         Ok(certificates) if certificates.is_empty() => Err(wrong(
             file,
-            &"no certificate in PEM (-----BEGIN CERTIFICATE-----)",
+            "no certificate in PEM (-----BEGIN CERTIFICATE-----)",
         )),
         Ok(certificates) => Ok(certificates),
-        Err(error) => Err(wrong(file, &format!("no PEM: {error}"))),
+        Err(error) => Err(wrong(file, format!("no PEM: {error}"))),
     }
 }
 
@@ -275,21 +273,21 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 )]
 fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
     let size_bytes = std::fs::metadata(file)
-        .map_err(|error| wrong(file, &error))?
+        .map_err(|error| wrong(file, error))?
         .len();
     if size_bytes > PEM_BYTES_MAX {
         return Err(wrong(
             file,
-            &format!("{size_bytes} bytes are too many for a PEM file"),
+            format!("{size_bytes} bytes are too many for a PEM file"),
         ));
     }
-    std::fs::read(file).map_err(|error| wrong(file, &error))
+    std::fs::read(file).map_err(|error| wrong(file, error))
 }
 
-fn wrong(file: &Path, why: &impl ToString) -> TlsError {
+fn wrong(file: &Path, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> TlsError {
     TlsError {
         file: file.display().to_string(),
-        why: why.to_string(),
+        why: Cause::new(why),
     }
 }
 

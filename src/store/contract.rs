@@ -8,6 +8,7 @@ use crate::base::Lsn;
 
 /// How a store is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum StoreState {
     /// Well.
     Open,

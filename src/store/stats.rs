@@ -9,6 +9,7 @@ pub const SYNC_BUCKETS_US: [u64; 11] = [
 
 /// A snapshot of a store's figures, since it was opened.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct StoreStats {
     /// Bytes of messages taken in, those included that were over before they were written.
     pub payload_bytes: u64,

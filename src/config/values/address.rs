@@ -75,6 +75,7 @@ impl fmt::Display for ListenAddress {
 
 /// Where HTTP is served: `auto`, `off` or an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum HttpListen {
     /// On [`HttpListen::AUTO`], or nowhere when another process has that address: so that a second
     /// broker can be tried beside a first one.

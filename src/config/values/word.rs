@@ -10,6 +10,7 @@ macro_rules! words {
     }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[non_exhaustive]
         pub enum $name { $($(#[$variant_doc])* $variant),+ }
 
         impl FromStr for $name {

@@ -70,6 +70,27 @@ pub(super) struct Settlement {
 ///
 /// One that is dropped undecided has failed: it goes back to its queue and the attempt is counted, as with
 /// `modify(true, false)`.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use coroner::{Broker, Message, Value};
+///
+/// let broker = Broker::builder().start().await?;
+/// broker.admin().declare_queue("/", "jobs", &[]).await?;
+/// let message = Message::new("dig").subject("garden").property("depth", Value::Uint(6));
+/// broker.publisher("/queues/jobs").open().await?.publish(message).await?;
+///
+/// let mut jobs = broker.consumer("/queues/jobs").open().await?;
+/// drop(jobs.next().await?); // a worker that panics leaves it so
+/// let again = jobs.next().await?;
+/// assert_eq!((again.body(), again.delivery_count()), (&b"dig"[..], 1));
+/// assert_eq!((again.subject(), again.property("depth")), (Some("garden"), Some(Value::Uint(6))));
+/// again.accept();
+/// # broker.stop().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Delivery {
     message: Message,
