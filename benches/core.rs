@@ -80,7 +80,7 @@ fn look(detail: &str, all: bool) {
         bench.declare(&format!("queue-{index}"), Vec::new());
         bench.effects.clear();
     }
-    let mut queues = Queues::new(NAMED_MAX, all);
+    let mut queues = Queues::new(Millis(0), NAMED_MAX, all);
     let mut after = None;
     let mut holds = Vec::new();
     loop {

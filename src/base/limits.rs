@@ -269,6 +269,12 @@ pub const AUDIT_USERS_MAX: usize = 1_024;
 pub const AUDIT_TEXT_CHARS_MAX: usize = 512;
 /// Addresses, for each other protocol, from which the log was told that clients speak it.
 pub const FOREIGN_PEERS_MAX: usize = 256;
+/// Conditions of dead letters that one queue tells apart in its counts: what they are is free text.
+pub const CONDITIONS_OF_QUEUE_MAX: usize = 20;
+/// The same of all queues of a vhost together: each is a series of a metric.
+pub const CONDITIONS_OF_VHOST_MAX: usize = 500;
+/// Bytes of a condition that is told apart in counts.
+pub const CONDITION_NAME_BYTES_MAX: usize = 64;
 /// Bytes of a password.
 pub const PASSWORD_BYTES_MAX: usize = 4 * 1024;
 /// Tags of a user or a vhost; each is at most as long as a name.

@@ -304,6 +304,8 @@ pub enum UpkeepCommand {
         /// Records up to this one can be read back.
         written: Lsn,
     },
+    /// Tell the journal how many messages died, as far as it does not know: the broker is about to stop.
+    WriteDeaths,
     /// Raises or clears an alarm: publishers get no credit while one stands.
     Alarm {
         /// Whether it stands.

@@ -4,6 +4,7 @@ use crate::base::Millis;
 #[cfg(test)]
 use crate::base::plant::{Plant, is_planted};
 use crate::broker::DropCause;
+use crate::broker::death_counts::Conditions;
 use crate::deaths::Reason;
 
 /// What happened in one queue since it was declared.
@@ -27,6 +28,8 @@ pub struct QueueCounters {
     pub dead_lettered: ByReason,
     /// Dead letters that were moved to the quarantine, by what they would have been dropped for.
     pub quarantined: Drops,
+    /// Deaths, by the condition that the consumer gave.
+    pub conditions: Conditions,
     /// Messages dropped.
     pub drops: Drops,
 }
@@ -60,6 +63,8 @@ pub struct Counters {
     pub dead_lettered: ByReason,
     /// Dead letters that were moved to the quarantine, by what they would have been dropped for.
     pub quarantined: Drops,
+    /// Deaths with a condition.
+    pub with_condition: u64,
     /// Copies of dead letters that one target refused while others took theirs.
     pub copies_refused: u64,
     /// Annotations of `modified` that were ignored: the message would have had too many bytes of them.
@@ -124,6 +129,34 @@ pub struct ByReason {
 }
 
 impl ByReason {
+    /// None at all.
+    pub const NONE: Self = Self {
+        rejected: 0,
+        expired: 0,
+        maxlen: 0,
+        delivery_limit: 0,
+    };
+
+    const fn of_mut(&mut self, reason: Reason) -> &mut u64 {
+        match reason {
+            Reason::Rejected => &mut self.rejected,
+            Reason::Expired => &mut self.expired,
+            Reason::Maxlen => &mut self.maxlen,
+            Reason::DeliveryLimit => &mut self.delivery_limit,
+        }
+    }
+
+    /// Counts some deaths.
+    pub(crate) const fn add_some(&mut self, reason: Reason, count: u64) {
+        *self.of_mut(reason) += count;
+    }
+
+    /// Takes a number where it is higher.
+    pub(crate) fn raise(&mut self, reason: Reason, count: u64) {
+        let known = self.of_mut(reason);
+        *known = (*known).max(count);
+    }
+
     /// Counts one death.
     pub fn add(&mut self, reason: Reason) {
         #[cfg(test)]
@@ -222,6 +255,24 @@ impl Drops {
         }
         kind.log_again = now.plus(LOG_EVERY_MS);
         DropLine::Now(std::mem::take(&mut kind.unlogged))
+    }
+
+    /// Takes a number where it is higher; the log was told.
+    pub(crate) fn raise(&mut self, reason: Option<Reason>, cause: DropCause, count: u64) {
+        let known = self.of_kind(reason, cause);
+        if count > known {
+            self.add(Millis::default(), reason, cause, count - known);
+            for kind in &mut self.kinds {
+                (kind.unlogged, kind.log_again) = (0, Millis::default());
+            }
+        }
+    }
+
+    /// Drops of one kind.
+    pub fn of_kind(&self, reason: Option<Reason>, cause: DropCause) -> u64 {
+        let mut kinds = self.kinds.iter();
+        let found = kinds.find(|kind| kind.reason == reason && kind.cause == cause);
+        found.map_or(0, |kind| kind.count)
     }
 
     /// What no log line has told yet and may now be told; the next line about it comes a second later.

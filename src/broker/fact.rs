@@ -7,6 +7,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
+use crate::broker::death_counts::{DeathCount, VhostDeaths};
 use crate::broker::exchange::ExchangeSpec;
 use crate::broker::registry::RegistryFact;
 use crate::broker::{Destination, Policy};
@@ -109,6 +110,15 @@ pub enum Fact {
         /// Those in front that stay: held, or dead letters that wait.
         kept: Vec<Position>,
     },
+    /// So many messages died in a queue, one more than before or more.
+    Died {
+        /// The queue that it concerns.
+        queue: QueueId,
+        /// How many.
+        count: DeathCount,
+    },
+    /// So many died that no queue of the journal counts, and after so long.
+    VhostDeaths(Box<VhostDeaths>),
     /// Of queues, exchanges, bindings and policies.
     Topology(TopologyFact),
     /// Something of the registry, which is beside all vhosts: no core makes it or heeds it.
@@ -196,19 +206,23 @@ impl Fact {
             Self::DeadPending { .. } => "dead-pending",
             Self::Checkpointed { .. } => "checkpointed",
             Self::Purged { .. } => "purged",
+            Self::Died { .. } => "died",
+            Self::VhostDeaths(_) => "vhost deaths",
             Self::Topology(fact) => fact.kind(),
             Self::Registry(_) => "registry",
         }
     }
 
-    /// Whether it is about one message only.
+    /// Whether it is about one message only, or about numbers.
     pub const fn is_of_one_message(&self) -> bool {
         match self {
             Self::Inserted { .. }
             | Self::Removed { .. }
             | Self::Returned { .. }
             | Self::Changed { .. }
-            | Self::DeadPending { .. } => true,
+            | Self::DeadPending { .. }
+            | Self::Died { .. }
+            | Self::VhostDeaths(_) => true,
             Self::Checkpointed { .. }
             | Self::Purged { .. }
             | Self::Topology(_)

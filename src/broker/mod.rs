@@ -15,6 +15,7 @@ mod command;
 mod core;
 mod counters;
 mod dead_letter;
+pub mod death_counts;
 pub mod definition;
 mod effect;
 mod effects;

@@ -61,6 +61,9 @@ those that are deleted, and a queue that is named so, are summed as the queue `o
 all queues is always that of the vhost. A new queue never takes another one's place; when a named one
 is deleted, `other` rises by its counts, and another may get its place.
 
+Numbers of deaths go on after a restart. Deaths of messages that the journal knows are exact after a crash,
+too; of others, and of times to death, a crash loses the last second at most, an orderly stop nothing.
+
 This page is written from the table in `src/metrics/table.rs`:
 `CORONER_WRITE_DOCS=1 cargo test --lib metrics::` writes it anew.
 

@@ -3,6 +3,8 @@
 use super::snapshot::{Depth, LOCK_HOLD_BOUNDS_NS, Snapshot, Vhost};
 use super::table::{self, Metric};
 use super::text::Text;
+use crate::base::Millis;
+use crate::broker::death_counts::TIME_TO_DEATH_BOUNDS_MS;
 use crate::broker::{ByReason, Drops, QueueCounters};
 use crate::deaths::Reason;
 use crate::store::{SYNC_BUCKETS_US, StoreState, StoreStats};
@@ -28,6 +30,8 @@ pub fn render(snapshot: &Snapshot, detail: Detail) -> String {
     vhosts(&mut text, &snapshot.vhosts);
     queues(&mut text, &snapshot.vhosts, detail);
     deaths(&mut text, &snapshot.vhosts);
+    conditions(&mut text, &snapshot.vhosts);
+    times_to_death(&mut text, &snapshot.vhosts);
     lock_holds(&mut text, &snapshot.vhosts);
     if let Some((state, figures)) = &snapshot.journal {
         journal(&mut text, *state, figures);
@@ -186,7 +190,7 @@ fn outcomes(
 /// What queues hold: by vhost, or by queue.
 fn queues(text: &mut Text, vhosts: &[Vhost], detail: Detail) {
     text.begin(&table::MESSAGES);
-    each_depth(vhosts, detail, |labels, depth| {
+    each_depth(vhosts, detail, |labels, depth, _| {
         for (state, count) in [
             ("ready", depth.ready),
             ("held", depth.held),
@@ -207,12 +211,16 @@ fn queues(text: &mut Text, vhosts: &[Vhost], detail: Detail) {
         dead_letter_depth(text, (&vhost.name, OTHER), rest);
     }
     text.begin(&table::READY_BYTES);
-    each_depth(vhosts, detail, |labels, depth| {
+    each_depth(vhosts, detail, |labels, depth, _| {
         text.sample(table::READY_BYTES.name, labels, depth.ready_bytes);
     });
     text.begin(&table::CONSUMERS);
-    each_depth(vhosts, detail, |labels, depth| {
+    each_depth(vhosts, detail, |labels, depth, _| {
         text.sample(table::CONSUMERS.name, labels, depth.consumers);
+    });
+    text.begin(&table::OLDEST);
+    each_depth(vhosts, detail, |labels, depth, now| {
+        text.sample(table::OLDEST.name, labels, depth.oldest_s(now));
     });
     if detail == Detail::Vhosts {
         return;
@@ -245,19 +253,24 @@ fn dead_letter_depth(text: &mut Text, (vhost, queue): (&str, &str), depth: Depth
     }
 }
 
-fn each_depth(vhosts: &[Vhost], detail: Detail, mut each: impl FnMut(&[(&str, &str)], Depth)) {
+fn each_depth(
+    vhosts: &[Vhost],
+    detail: Detail,
+    mut each: impl FnMut(&[(&str, &str)], Depth, Millis),
+) {
     for vhost in vhosts {
-        let name = ("vhost", &*vhost.name);
+        let (name, now) = (("vhost", &*vhost.name), vhost.queues.now);
         if detail == Detail::Vhosts {
-            each(&[name], vhost.queues.total);
+            each(&[name], vhost.queues.total, now);
             continue;
         }
         let mut rest = vhost.queues.total;
         for queue in vhost.queues.named.values().filter(|q| q.name != OTHER) {
-            each(&[name, ("queue", &queue.name)], queue.depth);
+            each(&[name, ("queue", &queue.name)], queue.depth, now);
             rest = rest.without(queue.depth);
         }
-        each(&[name, ("queue", OTHER)], rest);
+        rest.oldest = vhost.queues.unnamed_oldest;
+        each(&[name, ("queue", OTHER)], rest, now);
     }
 }
 
@@ -318,6 +331,52 @@ fn write_fates(text: &mut Text, (vhost, queue): (&str, &str), fates: &Fates) {
     }
 }
 
+/// Deaths with a condition: of named queues those that are told apart, the rest as `other`.
+fn conditions(text: &mut Text, vhosts: &[Vhost]) {
+    text.begin(&table::CONDITIONS);
+    for vhost in vhosts {
+        let mut rest = vhost.counters.with_condition;
+        let mut line = |queue: &str, condition: &str, count: u64| {
+            let labels = [
+                ("vhost", &*vhost.name),
+                ("queue", queue),
+                ("condition", condition),
+            ];
+            text.sample(table::CONDITIONS.name, &labels, count);
+        };
+        for queue in vhost.queues.named.values().filter(|q| q.name != OTHER) {
+            let conditions = &queue.counters.conditions;
+            for (condition, count) in conditions.named() {
+                line(&queue.name, condition, *count);
+            }
+            if conditions.other() > 0 {
+                line(&queue.name, OTHER, conditions.other());
+            }
+            rest = rest.saturating_sub(conditions.total());
+        }
+        if rest > 0 {
+            line(OTHER, OTHER, rest);
+        }
+    }
+}
+
+fn times_to_death(text: &mut Text, vhosts: &[Vhost]) {
+    text.begin(&table::TIME_TO_DEATH);
+    for vhost in vhosts {
+        for (reason, times) in Reason::ALL.iter().zip(&vhost.times_to_death) {
+            let [told @ .., above] = &times.buckets;
+            if times.buckets.iter().all(|count| *count == 0) {
+                continue;
+            }
+            let bounds = TIME_TO_DEATH_BOUNDS_MS.map(seconds_of_ms);
+            let told = bounds.into_iter().zip(told.iter().copied());
+            let labels = [("vhost", &*vhost.name), ("reason", reason.as_str())];
+            let sum = seconds_of_ms(times.sum_ms);
+            text.histogram(table::TIME_TO_DEATH.name, &labels, told, (*above, sum));
+        }
+    }
+}
+
 fn lock_holds(text: &mut Text, vhosts: &[Vhost]) {
     text.begin(&table::LOCK_HOLD);
     for vhost in vhosts {
@@ -358,6 +417,14 @@ fn journal(text: &mut Text, state: StoreState, figures: &StoreStats) {
     let above = figures.sync_buckets.last().copied().unwrap_or(0);
     let sum = seconds_of_ns(figures.sync_us.saturating_mul(1_000));
     text.histogram(table::JOURNAL_SYNC.name, &[], buckets, (above, sum));
+}
+
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "a sum for people needs no last digit"
+)]
+fn seconds_of_ms(milliseconds: u64) -> f64 {
+    milliseconds as f64 / 1e3
 }
 
 /// Exact up to 2^53 ns, a hundred days.

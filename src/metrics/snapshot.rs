@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::access::{LoginCounts, LoginWay};
-use crate::base::{Name, QueueId};
+use crate::base::{Millis, Name, QueueId};
+use crate::broker::death_counts::TimesToDeath;
 use crate::broker::names::QUARANTINE;
 use crate::broker::queue::Queue;
 use crate::broker::{Counters, QueueCounters};
+use crate::deaths::Reason;
 use crate::store::{StoreState, StoreStats};
 
 /// Bounds of the histogram of lock holds, in nanoseconds. Close together, so that p99.99 can be told,
@@ -143,6 +145,8 @@ pub struct Vhost {
     pub sessions: u64,
     /// What happened in it.
     pub counters: Counters,
+    /// How long messages that died had been in their queues, by reason.
+    pub times_to_death: [TimesToDeath; Reason::ALL.len()],
     /// How long it was held: counts of holds of at most [`LOCK_HOLD_BOUNDS_NS`] that are in no lower
     /// bucket; the last takes all that are longer.
     pub lock_holds: Vec<u64>,
@@ -167,6 +171,8 @@ pub struct Depth {
     pub ready_bytes: u64,
     /// Consumers.
     pub consumers: u64,
+    /// When the oldest message came in, in milliseconds of the clock of the core; none: there is none.
+    pub oldest: Option<Millis>,
 }
 
 /// Counts of one queue.
@@ -190,6 +196,10 @@ pub struct Queues {
     pub count: u64,
     /// All of them together.
     pub total: Depth,
+    /// When the oldest message came into one of those that are not named.
+    pub unnamed_oldest: Option<Millis>,
+    /// What the clock of the core said.
+    pub now: Millis,
     /// Those that are named, in the order of their declaration.
     pub named: BTreeMap<QueueId, QueueFigures>,
     /// Those that took dead letters, summed.
@@ -209,7 +219,13 @@ impl Depth {
             dead_pending: queue.pending.len(),
             ready_bytes: queue.messages.ready_bytes(),
             consumers: queue.consumers.len() as u64,
+            oldest: queue.messages.oldest(),
         }
+    }
+
+    /// Seconds since the oldest message came in.
+    pub fn oldest_s(&self, now: Millis) -> u64 {
+        self.oldest.map_or(0, |oldest| now.since(oldest) / 1_000)
     }
 
     fn add(&mut self, other: Self) {
@@ -218,9 +234,10 @@ impl Depth {
         self.dead_pending += other.dead_pending;
         self.ready_bytes += other.ready_bytes;
         self.consumers += other.consumers;
+        self.oldest = [self.oldest, other.oldest].into_iter().flatten().min();
     }
 
-    /// What is left of it without the other.
+    /// What is left of it without the other, but for the oldest message.
     #[must_use]
     pub fn without(mut self, other: Self) -> Self {
         self.ready = self.ready.saturating_sub(other.ready);
@@ -234,8 +251,9 @@ impl Depth {
 
 impl Queues {
     /// None yet. At most `named_max` will be named: of `all`, or of those in which messages died.
-    pub fn new(named_max: usize, all: bool) -> Self {
+    pub fn new(now: Millis, named_max: usize, all: bool) -> Self {
         Self {
+            now,
             named_max,
             all,
             ..Self::default()
@@ -253,19 +271,34 @@ impl Queues {
             keep(&mut self.receiving, self.named_max, queue, depth);
         }
         if self.all || queue.counters.dead.total() > 0 {
-            keep(&mut self.named, self.named_max, queue, depth);
+            let unnamed = keep(&mut self.named, self.named_max, queue, depth);
+            self.note_unnamed(unnamed);
+        } else {
+            self.note_unnamed(Some(depth));
         }
+    }
+
+    fn note_unnamed(&mut self, depth: Option<Depth>) {
+        let oldest = [self.unnamed_oldest, depth.and_then(|depth| depth.oldest)];
+        self.unnamed_oldest = oldest.into_iter().flatten().min();
     }
 }
 
-/// Keeps a queue by itself, if it is one of the `max` that were declared first.
-fn keep(kept: &mut BTreeMap<QueueId, QueueFigures>, max: usize, queue: &Queue, depth: Depth) {
+/// Keeps a queue by itself, if it is one of the `max` that were declared first; what is in the one that is
+/// not kept then.
+fn keep(
+    kept: &mut BTreeMap<QueueId, QueueFigures>,
+    max: usize,
+    queue: &Queue,
+    depth: Depth,
+) -> Option<Depth> {
+    let mut other = None;
     if kept.len() >= max {
         let newest = kept.last_key_value().map(|(id, _)| *id);
         if newest.is_none_or(|newest| queue.id > newest) {
-            return;
+            return Some(depth);
         }
-        kept.pop_last();
+        other = kept.pop_last().map(|(_, figures)| figures.depth);
     }
     let figures = QueueFigures {
         name: queue.name.clone(),
@@ -273,4 +306,5 @@ fn keep(kept: &mut BTreeMap<QueueId, QueueFigures>, max: usize, queue: &Queue, d
         counters: queue.counters.clone(),
     };
     kept.insert(queue.id, figures);
+    other
 }

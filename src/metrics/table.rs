@@ -150,6 +150,13 @@ metrics! {
         "Deaths by the queue in which a message died, the reason (rejected, expired, maxlen, \
          delivery_limit) and what became of it: dead_lettered (at least one queue took it), \
          quarantined (kept in amq.quarantine) or dropped.";
+    CONDITIONS = Counter "coroner_dead_letter_conditions_total" ["vhost", "queue", "condition"] Everywhere
+        "Deaths by the condition that the consumer gave, 20 of a queue and 500 of a vhost; other holds \
+         the rest, and what is not [A-Za-z0-9:._-]{1,64}.";
+    TIME_TO_DEATH = Histogram "coroner_time_to_death_seconds" ["vhost", "reason"] Everywhere
+        "How long messages that died had been in the queue in which they did.";
+    OLDEST = Gauge "coroner_oldest_message_seconds" ["vhost"] QueueLabelPerObject
+        "How long the oldest message has been in its queue; 0 if there is none.";
     DROPPED = Counter "coroner_messages_dropped_total" ["vhost", "reason", "cause"] Everywhere
         "Messages that were dropped, by the reason of their death (none: they did not die) and the \
          cause of the drop.";

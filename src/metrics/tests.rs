@@ -50,6 +50,8 @@ fn vhost(queues: Vec<QueueFigures>) -> Vhost {
     drops.add(Millis(0), expired, DropCause::Unroutable, 7);
     drops.add(Millis(0), None, DropCause::Purged, 3);
     vhost.counters.delivered = 50;
+    vhost.counters.with_condition = 1;
+    vhost.times_to_death[0].add(1);
     vhost.queues.total.ready = 40;
     vhost.queues.total.ready_bytes = 400;
     let named = (1..).map(QueueId).zip(queues);
@@ -112,6 +114,41 @@ fn lines(text: &str, name: &str) -> Vec<String> {
     };
     let lines = text.lines().filter(own);
     lines.map(|line| line[name.len()..].to_owned()).collect()
+}
+
+#[test]
+fn conditions_times_and_the_oldest_message_are_told() {
+    let mut named = queue("a", 1, 2);
+    named.depth.oldest = Some(Millis(8_000));
+    for condition in ["app:bad", "app:bad", "not a name"] {
+        let conditions = &mut named.counters.conditions;
+        conditions.add(&Name::from(condition), true);
+    }
+    let mut snapshot = snapshot(vec![named]);
+    let vhost = &mut snapshot.vhosts[0];
+    vhost.counters.with_condition = 10;
+    vhost.queues.now = Millis(10_000);
+    vhost.queues.total.oldest = Some(Millis(1_000));
+    vhost.queues.unnamed_oldest = Some(Millis(1_000));
+    vhost.times_to_death = Default::default();
+    vhost.times_to_death[1].add(30_000);
+    let text = render(&snapshot, Detail::Queues);
+    let expect = [
+        r#"{vhost="/",queue="a",condition="app:bad"} 2"#,
+        r#"{vhost="/",queue="a",condition="other"} 1"#,
+        r#"{vhost="/",queue="other",condition="other"} 7"#,
+    ];
+    assert_eq!(lines(&text, "coroner_dead_letter_conditions_total"), expect);
+    let expect = [
+        r#"{vhost="/",queue="a"} 2"#,
+        r#"{vhost="/",queue="other"} 9"#,
+    ];
+    assert_eq!(lines(&text, "coroner_oldest_message_seconds"), expect);
+    let buckets = lines(&text, "coroner_time_to_death_seconds_bucket");
+    assert_eq!(buckets[8], r#"{vhost="/",reason="expired",le="10"} 0"#);
+    assert_eq!(buckets[9], r#"{vhost="/",reason="expired",le="60"} 1"#);
+    let sum = lines(&text, "coroner_time_to_death_seconds_sum");
+    assert_eq!(sum, [r#"{vhost="/",reason="expired"} 30"#]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::kind::{FactKind, OfMessage, OfTopology};
-use super::{RecordError, VERSION, checkpointed, place, registry};
+use super::{RecordError, VERSION, checkpointed, deaths, place, registry};
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::policy::PolicySpec;
@@ -140,6 +140,8 @@ fn of_message(kind: OfMessage, fields: &mut Fields<'_>) -> Result<Fact, RecordEr
                 body,
             }
         }
+        OfMessage::Died => deaths::decode_died(fields)?,
+        OfMessage::VhostDeaths => deaths::decode_vhost(fields)?,
         OfMessage::Checkpointed => Fact::Checkpointed {
             queue: QueueId(ulong(fields, "queue")?),
             messages: {
@@ -235,7 +237,7 @@ fn route(fields: &mut Fields<'_>) -> Result<Arc<Route>, RecordError> {
     }))
 }
 
-fn reason(fields: &mut Fields<'_>) -> Result<Reason, RecordError> {
+pub(super) fn reason(fields: &mut Fields<'_>) -> Result<Reason, RecordError> {
     let reason = fields.symbol()?.and_then(Reason::from_word);
     reason.ok_or(RecordError::Field("reason"))
 }
@@ -331,7 +333,7 @@ pub(super) fn name(fields: &mut Fields<'_>, what: &'static str) -> Result<Name, 
     text.map(Name::from).ok_or(RecordError::Field(what))
 }
 
-fn ulong(fields: &mut Fields<'_>, what: &'static str) -> Result<u64, RecordError> {
+pub(super) fn ulong(fields: &mut Fields<'_>, what: &'static str) -> Result<u64, RecordError> {
     fields.ulong()?.ok_or(RecordError::Field(what))
 }
 

@@ -100,6 +100,8 @@ fn carried_bytes(record: &Record) -> u64 {
         | Fact::DeadPending { .. }
         | Fact::Checkpointed { .. }
         | Fact::Purged { .. }
+        | Fact::Died { .. }
+        | Fact::VhostDeaths(_)
         | Fact::Topology(_)
         | Fact::Registry(_) => 0,
     });
@@ -164,6 +166,8 @@ impl Elision<'_, '_> {
                 | Fact::DeadPending { .. }
                 | Fact::Checkpointed { .. }
                 | Fact::Purged { .. }
+                | Fact::Died { .. }
+                | Fact::VhostDeaths(_)
                 | Fact::Topology(_)
                 | Fact::Registry(_) => None,
             }));
@@ -209,6 +213,8 @@ impl Elision<'_, '_> {
             | Fact::DeadPending { .. }
             | Fact::Checkpointed { .. }
             | Fact::Purged { .. }
+            | Fact::Died { .. }
+            | Fact::VhostDeaths(_)
             | Fact::Topology(_)
             | Fact::Registry(_) => false,
         };
@@ -257,6 +263,8 @@ impl Elision<'_, '_> {
                 | Fact::DeadPending { .. }
                 | Fact::Checkpointed { .. }
                 | Fact::Purged { .. }
+                | Fact::Died { .. }
+                | Fact::VhostDeaths(_)
                 | Fact::Topology(_)
                 | Fact::Registry(_) => {}
             }
@@ -288,6 +296,8 @@ impl Elision<'_, '_> {
                 | Fact::DeadPending { .. }
                 | Fact::Checkpointed { .. }
                 | Fact::Purged { .. }
+                | Fact::Died { .. }
+                | Fact::VhostDeaths(_)
                 | Fact::Topology(_)
                 | Fact::Registry(_) => {}
             }
@@ -295,10 +305,8 @@ impl Elision<'_, '_> {
         let Some((index, from)) = inserted else {
             return;
         };
-        let removed = record
-            .facts
-            .iter()
-            .position(|fact| matches!(fact, Fact::Removed { body, .. } if *body == from));
+        let undone = |fact: &Fact| matches!(fact, Fact::Removed { body, .. } if *body == from);
+        let removed = record.facts.iter().position(undone);
         let Some(removed) = removed else {
             return;
         };

@@ -1,7 +1,7 @@
 //! Facts to bytes.
 
 use super::kind::{OfMessage, OfTopology};
-use super::{VERSION, checkpointed, place, registry};
+use super::{VERSION, checkpointed, deaths, place, registry};
 use crate::base::{Name, Position, QueueId, Timestamp};
 use crate::broker::{Body, Destination, Entry, Fact, Facts, Policy, Record, TopologyFact};
 use crate::deaths::Reason;
@@ -131,10 +131,16 @@ impl Measure {
                 Fact::Checkpointed { messages, .. } => {
                     own_bytes += messages.len() * CHECKPOINTED_BYTES;
                 }
+                Fact::Died { count, .. } => {
+                    let condition = count.condition.as_ref();
+                    let name = condition.and_then(|it| it.name.as_ref());
+                    own_bytes += name.map_or(0, |name| name.len());
+                }
                 Fact::Removed { .. }
                 | Fact::Returned { .. }
                 | Fact::DeadPending { .. }
                 | Fact::Purged { .. }
+                | Fact::VhostDeaths(_)
                 | Fact::Topology(_)
                 | Fact::Registry(_) => {}
             }
@@ -252,6 +258,8 @@ fn encode_fact(fact: &Fact, out: &mut Vec<u8>) {
             encode_positions(below, out);
             encode_positions(kept, out);
         }
+        Fact::Died { queue, count } => deaths::encode_died(*queue, count, out),
+        Fact::VhostDeaths(deaths) => deaths::encode_vhost(deaths, out),
         Fact::Topology(fact) => encode_topology(fact, out),
         Fact::Registry(fact) => registry::encode(fact, out),
     }

@@ -40,6 +40,8 @@ kinds! {
         Waiting = 5,
         Purged = 6,
         Checkpointed = 7,
+        Died = 8,
+        VhostDeaths = 9,
     }
 }
 

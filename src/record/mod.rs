@@ -10,6 +10,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod checkpointed;
+mod deaths;
 mod decode;
 mod elide;
 mod encode;

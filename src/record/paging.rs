@@ -159,6 +159,8 @@ impl Reader {
             | Fact::DeadPending { .. }
             | Fact::Checkpointed { .. }
             | Fact::Purged { .. }
+            | Fact::Died { .. }
+            | Fact::VhostDeaths(_)
             | Fact::Topology(_)
             | Fact::Registry(_) => {}
         }

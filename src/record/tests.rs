@@ -12,11 +12,12 @@ use super::{
 };
 use crate::access::{PasswordHash, Permissions, Tag, TopicPermissions, User, UserLimits};
 use crate::base::{Lsn, Name, Position, QueueId, Timestamp};
+use crate::broker::death_counts::{ConditionCount, DeathCount, DeathOutcome, VhostDeaths};
 use crate::broker::exchange::{ExchangeKind, ExchangeSpec};
 use crate::broker::policy::PolicySpec;
 use crate::broker::registry::{RegistryFact, VhostLimits, VhostSpec};
 use crate::broker::{
-    Body, CheckpointedMessage, Destination, Entry, Fact, PageIn, Policy, Record, Spill,
+    Body, CheckpointedMessage, Destination, DropCause, Entry, Fact, PageIn, Policy, Record, Spill,
     TopologyFact, Wanted,
 };
 use crate::deaths::{Death, Evidence, History, Reason};
@@ -130,6 +131,48 @@ fn checkpointed() -> impl Strategy<Value = CheckpointedMessage> {
     )
 }
 
+fn died() -> impl Strategy<Value = Fact> {
+    let place = (any::<u64>(), 0..Reason::ALL.len());
+    (place, any::<[u64; 3]>(), prop::option::of(name())).prop_map(
+        |((queue, reason), [dead, outcome, with], name)| Fact::Died {
+            queue: QueueId(queue),
+            count: DeathCount {
+                reason: Reason::ALL[reason],
+                dead,
+                outcome: match outcome % 3 {
+                    0 => None,
+                    1 => Some((DeathOutcome::DeadLettered, outcome)),
+                    _ => Some((DeathOutcome::Quarantined(DropCause::Cycle), outcome)),
+                },
+                condition: (with % 2 == 0).then(|| ConditionCount {
+                    name: name.filter(|name| !name.is_empty()),
+                    count: with,
+                }),
+            },
+        },
+    )
+}
+
+fn vhost_deaths() -> impl Strategy<Value = Fact> {
+    (any::<[u64; 4]>(), 0..17_usize).prop_map(|([dead, dropped, times, sum_ms], bucket)| {
+        let mut deaths = VhostDeaths {
+            given_up: vec![(
+                Reason::Expired,
+                DeathOutcome::Dropped(DropCause::Cycle),
+                dropped,
+            )],
+            with_condition: dropped,
+            ..VhostDeaths::NONE
+        };
+        deaths.dead.maxlen = dead;
+        deaths.dead_lettered.rejected = times;
+        deaths.times[2].sum_ms = sum_ms;
+        deaths.times[2].buckets[bucket] = dead;
+        deaths.times[3].buckets[16] = dropped;
+        Fact::VhostDeaths(Box::new(deaths))
+    })
+}
+
 fn of_messages() -> impl Strategy<Value = Fact> {
     let slot = any::<[u64; 2]>().prop_map(|[queue, at]| (QueueId(queue), Position(at)));
     let places = || prop::collection::vec(any::<u64>().prop_map(Position), 0..4);
@@ -166,6 +209,8 @@ fn of_messages() -> impl Strategy<Value = Fact> {
         }),
         (slot.clone(), prop::collection::vec(checkpointed(), 0..5))
             .prop_map(|((queue, _), messages)| Fact::Checkpointed { queue, messages }),
+        died(),
+        vhost_deaths(),
         (slot, places(), places()).prop_map(|((queue, _), below, kept)| Fact::Purged {
             queue,
             below,
@@ -507,7 +552,7 @@ fn newer_versions_and_unknown_facts_are_named() {
         RecordError::Version(2)
     );
     // All that no version gave out yet, reserved or free.
-    for kind in (0..=255).filter(|kind| !matches!(kind, 1..=7 | 32..=40 | 64..=76)) {
+    for kind in (0..=255).filter(|kind| !matches!(kind, 1..=9 | 32..=40 | 64..=76)) {
         let mut bytes = stored(Vec::new());
         bytes.push(kind);
         let error = decode(Lsn(1), &bytes).unwrap_err();

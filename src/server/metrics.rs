@@ -8,7 +8,7 @@ use super::memory::{resident_bytes, virtual_bytes};
 use super::shared::Shared;
 use super::yielding::give_way;
 use crate::base::limits::LISTING_SLICE;
-use crate::base::{Name, invariant};
+use crate::base::{Millis, Name, invariant};
 use crate::metrics::{self, Detail, Links, Queues, Snapshot};
 
 impl Shared {
@@ -29,7 +29,7 @@ impl Shared {
         let named_max = usize::try_from(self.live.read().metrics_queues_max).unwrap_or(usize::MAX);
         let vhosts = vhosts
             .iter()
-            .map(|vhost| vhost_figures(vhost, named_max, detail));
+            .map(|vhost| vhost_figures(vhost, self.clock.now().mono, named_max, detail));
         // Not held while the vhosts are looked at: who logs in would wait.
         let logins = self.node.environment.guard.lock().counts().collect();
         let (alarms, live) = (self.node.alarms.alarms(), self.live.read().clone());
@@ -89,7 +89,7 @@ fn processor_ms() -> u64 {
     u64::try_from(ms).unwrap_or_default()
 }
 
-fn vhost_figures(vhost: &Vhost, named_max: usize, detail: Detail) -> metrics::Vhost {
+fn vhost_figures(vhost: &Vhost, now: Millis, named_max: usize, detail: Detail) -> metrics::Vhost {
     let stats = vhost.stats();
     let mut figures = metrics::Vhost {
         name: Name::from(stats.name),
@@ -98,11 +98,14 @@ fn vhost_figures(vhost: &Vhost, named_max: usize, detail: Detail) -> metrics::Vh
         lock_holds: stats.lock_holds.buckets.to_vec(),
         lock_held_ns: stats.lock_holds.total_ns,
         memory_bytes: vhost.memory_bytes(),
-        queues: Queues::new(named_max, detail == Detail::Queues),
+        queues: Queues::new(now, named_max, detail == Detail::Queues),
         ..metrics::Vhost::default()
     };
-    let seen = vhost.look(|core| (core.counters().clone(), core.session_count() as u64));
-    (figures.counters, figures.sessions) = seen.unwrap_or_default();
+    let seen = vhost.look(|core| {
+        let sessions = core.session_count() as u64;
+        (core.counters().clone(), sessions, core.deaths().times)
+    });
+    (figures.counters, figures.sessions, figures.times_to_death) = seen.unwrap_or_default();
     let mut after: Option<Name> = None;
     loop {
         let queues = &mut figures.queues;
@@ -148,7 +151,7 @@ mod tests {
         let failure = Arc::new(Signal::default());
         let pager = Arc::new(Pager::new(SpillTarget::Nowhere, 0));
         let vhost = Vhost::new(core, None, pager, Seed(1), Arc::new(clock), failure);
-        let figures = vhost_figures(&vhost, 10, Detail::Queues);
+        let figures = vhost_figures(&vhost, Millis(0), 10, Detail::Queues);
         assert_eq!(figures.queues.count, QUEUES as u64);
         assert_eq!(figures.queues.named.len(), 10);
         let holds = vhost.stats().lock_holds.count();

@@ -110,6 +110,9 @@ pub(super) async fn stop(shared: &Shared) {
     let Threads { paging, journal } = std::mem::take(&mut *shared.threads.lock());
     shared.node.pager.let_go();
     drop(tokio::task::spawn_blocking(move || join(paging)).await);
+    for vhost in shared.all_vhosts() {
+        let _ = vhost.write_deaths(); // a vhost that failed writes nothing
+    }
     // Not before: what is evicted may still be written.
     if let Some(store) = &shared.node.store {
         store.journal_waker().stop();

@@ -8,22 +8,40 @@ use bytes::Bytes;
 use crate::base::{Lsn, Millis, Name, Position, QueueId};
 use crate::broker::binding::Binding;
 use crate::broker::queue::{DiskRef, MessageState, Queue};
-use crate::broker::{Core, Destination, PageIn, PagedIn, Record, Wanted};
+use crate::broker::{ByReason, Core, Destination, PageIn, PagedIn, Record, Wanted};
 use crate::deaths::{History, LastFailure, Reason};
 use crate::message::{Message, Route};
 use crate::record::{self, RecordRead, Stored};
 use crate::store::Payload;
 
 /// What must be the same in a core rebuilt from the facts.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct DurableState {
     queues: BTreeMap<QueueId, (Name, BTreeMap<Position, DurableMessage>)>,
+    /// Of queues that count no death that the journal was not told of.
+    deaths: BTreeMap<QueueId, (ByReason, ByReason, u64)>,
     exchanges: Vec<Name>,
     bindings: Vec<Binding>,
     policies: Vec<String>,
 }
 
+/// Numbers of deaths are compared as far as both states have them.
+impl PartialEq for DurableState {
+    fn eq(&self, other: &Self) -> bool {
+        self.queues == other.queues
+            && self.exchanges == other.exchanges
+            && self.bindings == other.bindings
+            && self.policies == other.policies
+            && self.counts_alike(other)
+    }
+}
+
 impl DurableState {
+    fn counts_alike(&self, other: &Self) -> bool {
+        let mut deaths = self.deaths.iter();
+        deaths.all(|(id, deaths)| other.deaths.get(id).is_none_or(|other| deaths == other))
+    }
+
     /// Whether every message could be read.
     pub fn is_whole(&self) -> bool {
         let mut queues = self.queues.values();
@@ -51,6 +69,9 @@ impl DurableState {
         if (&self.exchanges, &self.bindings) != (&other.exchanges, &other.bindings) {
             differences.push(format!("{:?}\n  {:?}", self.exchanges, self.bindings));
             differences.push(format!("{:?}\n  {:?}", other.exchanges, other.bindings));
+        }
+        if !self.counts_alike(other) {
+            differences.push(format!("{:?}\n  {:?}", self.deaths, other.deaths));
         }
         if self.policies != other.policies {
             differences.push(format!("{:?}\n  {:?}", self.policies, other.policies));
@@ -189,6 +210,11 @@ pub fn durable_state(core: &Core, archive: &Archive) -> DurableState {
             .filter(|queue| queue.durable)
             .map(|queue| (queue.id, (queue.name.clone(), messages(queue, archive))))
             .collect(),
+        deaths: core
+            .queues()
+            .filter(|queue| queue.durable && !queue.has_unwritten_deaths)
+            .map(|queue| (queue.id, deaths(queue)))
+            .collect(),
         exchanges: router
             .exchanges()
             .filter(|exchange| exchange.spec.durable)
@@ -201,6 +227,13 @@ pub fn durable_state(core: &Core, archive: &Archive) -> DurableState {
             .collect(),
         policies,
     }
+}
+
+/// Deaths as a queue counts them: all, dead-lettered ones, and those with a condition.
+fn deaths(queue: &Queue) -> (ByReason, ByReason, u64) {
+    let counters = &queue.counters;
+    let with_condition = counters.conditions.total();
+    (counters.dead, counters.dead_lettered, with_condition)
 }
 
 fn messages(queue: &Queue, archive: &Archive) -> BTreeMap<Position, DurableMessage> {

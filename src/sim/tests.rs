@@ -4,6 +4,7 @@
 mod brokers;
 mod copies;
 mod crash;
+mod deaths;
 mod failures;
 mod histories;
 mod quarantining;

@@ -4,6 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::admission::{Arrival, Offered, size_bytes};
+use super::ledger::Counted;
 use super::routed::Routed;
 use super::work::{SLICE, Work};
 use super::{Core, Turn};
@@ -12,6 +13,7 @@ use crate::base::plant::{Plant, is_planted};
 use crate::base::{Lsn, Position, QueueId, Step, invariant};
 use crate::broker::arguments::DeadLetterStrategy;
 use crate::broker::dead_letter::{SendResult, Verdict, plan, verdict};
+use crate::broker::death_counts::DeathOutcome;
 use crate::broker::names::QUARANTINE;
 use crate::broker::queue::{AfterPageIn, MessageState, Pending, Slot, Waiter};
 use crate::broker::{DropCause, Fact, LogEvent};
@@ -84,28 +86,31 @@ impl Core {
             evidence,
         } = dying;
         self.recorder.cut(turn.now, turn.effects);
-        let Some(queue) = self.queues.get_mut(&id) else {
-            return; // deleted since the death was put on the work list
+        let queue = self.queues.get_mut(&id);
+        let Some(queue) = queue.filter(|queue| queue.messages.is(position, from)) else {
+            return; // deleted since, or dropped as its block could not be read back
         };
-        if !queue.messages.is(position, from) {
-            return; // dropped meanwhile, since its block could not be read back
-        }
         if !queue.settings.keeps_dead() {
+            self.count_on_disk(turn.now, (id, position), (reason, evidence.as_deref()));
             return self.drop_dead(turn, (id, position), from, reason);
         }
         let queue = &mut **queue;
-        let planned = queue.messages.slot_mut(position).map(|slot| {
+        let planned = queue.messages.slot(position).map(|slot| {
             let way = plan(&queue.settings, &slot.route, &mut queue.last_way);
-            (slot, way)
+            let given = (reason, evidence.as_deref());
+            (Counted::new(slot.arrived, slot.durable, given), way)
         });
-        let Some((slot, way)) = planned else {
+        let Some((death, way)) = planned else {
             if from == MessageState::Held {
                 invariant!(fatal, "a held message is in memory");
             }
             return self.await_page_in(turn, id, position, AfterPageIn::Die(reason));
         };
-        queue.counters.dead.add(reason);
-        self.counters.dead.add(reason);
+        self.deaths
+            .count(turn.now, &mut self.counters, queue, death);
+        let Some(slot) = queue.messages.slot_mut(position) else {
+            invariant!(fatal, "a message that dies is in memory");
+        };
         let rule = queue.settings.dead_letter_rule.as_ref();
         let evidence = match rule {
             Some(rule) => Some(queue.last_evidence.with_rule(evidence.as_ref(), rule)),
@@ -150,11 +155,9 @@ impl Core {
         from: MessageState,
         reason: Reason,
     ) {
-        let Some(queue) = self.queues.get_mut(&id) else {
+        let Some(queue) = self.queues.get(&id) else {
             return; // deleted since the death was put on the work list
         };
-        queue.counters.dead.add(reason);
-        self.counters.dead.add(reason);
         let is_pushed_out = reason == Reason::Maxlen && queue.name == QUARANTINE;
         let cause = if is_pushed_out {
             DropCause::QuarantineFull
@@ -274,12 +277,13 @@ impl Core {
             // Others that die in this turn may go to as many.
             turn.charge_ns(Step::Entry.ns() * (reached as u64 - 1));
         }
-        if sent.accepted > 0 && letter.waited.as_ref().is_none_or(|p| p.targets.is_none()) {
-            self.counters.dead_lettered.add(letter.reason);
-            if let Some(queue) = self.queues.get_mut(&letter.source) {
-                queue.counters.dead_lettered.add(letter.reason);
-            }
+        let (source, reason, durable) = (letter.source, letter.reason, letter.durable);
+        let is_first = letter.waited.as_ref().is_none_or(|p| p.targets.is_none());
+        let outcome = (sent.accepted > 0 && is_first).then_some(DeathOutcome::DeadLettered);
+        if outcome.is_some() {
+            self.count_dead_lettered(turn.now, source, (reason, durable));
         }
+        let is_news = outcome.is_some() || letter.waited.is_none();
         let narrowed = letter
             .waited
             .as_ref()
@@ -297,8 +301,11 @@ impl Core {
             Verdict::Wait { targets } => self.keep_waiting(letter, targets, &refused),
             Verdict::Drop(cause) => {
                 let closes_at = closes_at.filter(|_| cause == DropCause::Cycle);
-                self.give_up(turn, &letter, cause, closes_at);
+                return self.give_up(turn, &letter, cause, closes_at);
             }
+        }
+        if durable && is_news {
+            self.write_death(source, reason, outcome);
         }
     }
 
@@ -456,9 +463,10 @@ impl Core {
     }
 
     /// Takes a message out of its queue, and out of those that wait there.
-    pub(super) fn remove(&mut self, id: QueueId, position: Position, from: MessageState) {
+    /// Whether the journal knew it.
+    pub(super) fn remove(&mut self, id: QueueId, position: Position, from: MessageState) -> bool {
         let Some(queue) = self.queues.get_mut(&id) else {
-            return; // it was its own target, and expired when it was asked for room
+            return false; // it was its own target, and expired when it was asked for room
         };
         let Some(gone) = queue.messages.take(position, from, &mut self.deferred_free) else {
             invariant!(fatal, "a message that leaves its queue is in it");
@@ -471,6 +479,7 @@ impl Core {
         if !queue.waiters.is_empty() {
             self.schedule(id);
         }
+        gone.durable
     }
 
     pub(super) fn remove_dropped(
@@ -481,8 +490,13 @@ impl Core {
         from: MessageState,
         (reason, cause): (Option<Reason>, DropCause),
     ) {
-        self.remove(id, position, from);
+        let durable = self.remove(id, position, from);
         self.note_drops(turn, id, (reason, cause), 1);
+        let Some(reason) = reason else {
+            return; // it did not die
+        };
+        let outcome = DeathOutcome::Dropped(cause);
+        self.write_outcome(turn.now, id, (reason, durable), outcome);
     }
 }
 

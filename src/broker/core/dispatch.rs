@@ -111,6 +111,7 @@ impl Core {
                 lsn,
                 written,
             } => self.spilled(turn, (queue, block), lsn, written),
+            UpkeepCommand::WriteDeaths => self.write_all_deaths(turn),
             UpkeepCommand::Alarm { raised } => self.raise_alarm(turn, raised),
         }
     }

@@ -4,6 +4,7 @@
 use super::{Core, Turn};
 use crate::base::{Millis, QueueId};
 use crate::broker::counters::{DropLine, Drops, QueueCounters};
+use crate::broker::death_counts::DeathOutcome;
 use crate::broker::queue::Queue;
 use crate::broker::{DropCause, LogEvent};
 use crate::deaths::Reason;
@@ -57,6 +58,15 @@ impl Core {
                 DropLine::At(due) => {
                     self.untold_drops.insert((due, id));
                 }
+            }
+            if let Some(reason) = reason
+                && !queue.durable
+            {
+                let outcome = match fate {
+                    Fate::Dropped => DeathOutcome::Dropped(cause),
+                    Fate::Quarantined => DeathOutcome::Quarantined(cause),
+                };
+                self.deaths.vhost.give_up(reason, outcome, count);
             }
         }
         let total = match fate {

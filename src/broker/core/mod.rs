@@ -14,6 +14,7 @@ mod death;
 mod dispatch;
 mod drops;
 mod failure;
+mod ledger;
 mod paging;
 mod publish;
 mod publishers;
@@ -40,6 +41,7 @@ pub use self::snapshot::{Snapshot, SnapshotSlice};
 
 use self::clients::Clients;
 use self::failure::Failures;
+use self::ledger::DeathLedger;
 use self::paging::Paging;
 use self::publishers::Publishers;
 use self::recorder::Recorder;
@@ -138,6 +140,8 @@ pub struct Core {
     failures: Failures,
     memory: Paging,
     counters: Counters,
+    /// Numbers of deaths, as the journal keeps them.
+    deaths: DeathLedger,
     /// Queues that may be declared at a time.
     queues_max: Option<u64>,
     default_queue_type: Option<Name>,
@@ -218,6 +222,7 @@ impl Core {
             merging: Merging::default(),
             failures: Failures::default(),
             counters: Counters::default(),
+            deaths: DeathLedger::new(options.journal),
             queues_max: None,
             default_queue_type: None,
             next_queue: 1,
@@ -351,6 +356,7 @@ impl Core {
             effects,
         };
         self.tell_due_drops(&mut turn);
+        self.write_due_deaths(&mut turn);
         self.run(&mut turn);
         self.free(&mut turn);
         self.forget_bindings(&mut turn);
@@ -416,13 +422,12 @@ impl Core {
         !self.work.is_empty() || !self.deferred_free.is_empty() || self.router.is_forgetting()
     }
 
-    /// When the next message or queue is due, or the next line of the log.
+    /// When the next message or queue is due, the next line of the log, or numbers for the journal.
     pub fn next_deadline(&self) -> Option<Millis> {
         let next = self.deadlines.first().map(|(deadline, _)| *deadline);
-        match self.untold_drops.first() {
-            None => next,
-            Some((untold, _)) => Some(next.map_or(*untold, |next| next.min(*untold))),
-        }
+        let untold = self.untold_drops.first().map(|(untold, _)| *untold);
+        let unwritten = Some(self.deaths.due()).filter(|due| *due != Millis::NEVER);
+        [next, untold, unwritten].into_iter().flatten().min()
     }
 
     /// Handles a command and leaves what follows from it on the work list.

@@ -10,6 +10,7 @@ use crate::base::limits::{QUARANTINE_BYTES_DEFAULT, QUARANTINE_LENGTH_DEFAULT};
 use crate::base::{Name, QueueId, invariant};
 use crate::broker::DropCause;
 use crate::broker::arguments::{OnUndeliverable, Overflow, QueueArguments, QueueProperties};
+use crate::broker::death_counts::DeathOutcome;
 use crate::broker::names::QUARANTINE;
 use crate::broker::policy::EffectiveSettings;
 use crate::deaths::Quarantined;
@@ -62,8 +63,10 @@ impl Core {
             return self.remove_dropped(turn, id, position, from, why);
         }
         if self.quarantine(turn, letter, cause, closes_at) {
-            self.remove(id, position, from);
+            let durable = self.remove(id, position, from);
             self.note(turn, id, Fate::Quarantined, why, 1);
+            let outcome = DeathOutcome::Quarantined(cause);
+            self.write_outcome(turn.now, id, (letter.reason, durable), outcome);
         } else {
             let why = (Some(letter.reason), DropCause::QuarantineFull);
             self.remove_dropped(turn, id, position, from, why);

@@ -352,6 +352,9 @@ impl Core {
             self.recorder
                 .push(Fact::Topology(TopologyFact::QueueDeleted { queue: id }));
         }
+        if self.deaths.forget(&queue) {
+            self.write_vhost_deaths();
+        }
         self.end_publishers(turn, id, self.recorder.lsn());
         let removed = self.router.queue_removed(&queue.name);
         self.exchanges_went(&removed.exchanges);

@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 
 use crate::base::{Lsn, Now, Position, QueueId, uncount};
+use crate::broker::death_counts::DeathCount;
 use crate::broker::queue::Gone;
 use crate::broker::{Body, Effects, Fact, Facts, Record};
 use crate::message::{Message, Route};
 
 /// A record that carries so many bytes of messages is ended before the next one is touched.
 const RECORD_BYTES: usize = 1024 * 1024;
+
+/// Facts that one death looks back at for the numbers of the one before, which are those of its own.
+const DIED_LOOKED_BACK: usize = 8;
 
 /// Collects the facts of one command or tick; they become one record (more, if they are long).
 #[derive(Debug)]
@@ -109,6 +113,24 @@ impl Recorder {
         self.facts.push(fact);
     }
 
+    /// Adds how many deaths a queue counts, or tells it in place of what the deaths before said.
+    pub(super) fn push_died(&mut self, queue: QueueId, count: DeathCount) {
+        let known = self.facts.iter_mut().rev().take(DIED_LOOKED_BACK);
+        for fact in known {
+            if let Fact::Died {
+                queue: known,
+                count: before,
+            } = fact
+                && *known == queue
+                && before.is_of_same(&count)
+            {
+                *before = count;
+                return;
+            }
+        }
+        self.facts.push(Fact::Died { queue, count });
+    }
+
     /// Adds an insertion in front of what followed from it.
     pub(super) fn push_insertion(&mut self, at: usize, fact: Fact) {
         if let Fact::Inserted {
@@ -162,6 +184,9 @@ impl Recorder {
     /// A message is gone. Told to the journal if that knows it; what it names may go.
     pub(super) fn push_gone(&mut self, queue: QueueId, position: Position, gone: &Gone) {
         if gone.durable {
+            if self.facts.len() == 1 {
+                self.facts.reserve(2); // it moved, as a rule for a death, which is told behind this
+            }
             self.push(Fact::Removed {
                 queue,
                 position,

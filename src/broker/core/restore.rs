@@ -156,6 +156,9 @@ impl Restoring {
         self.core.router.keep_unused(false);
         self.core.policies_changed();
         let undeliverable = self.core.options.undeliverable;
+        let core = &mut self.core;
+        let queues = core.queues.iter().map(|(_, queue)| &**queue);
+        core.deaths.restored(&mut core.counters, queues);
         for id in self.core.names.values().copied().collect::<Vec<_>>() {
             self.core.schedule(id);
             if let Some(queue) = self.core.queues.get_mut(&id) {

@@ -11,6 +11,7 @@ use super::Core;
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{Lsn, Millis, Name, Now, Position, QueueId, Timestamp};
 use crate::broker::binding::Binding;
+use crate::broker::death_counts::VhostDeaths;
 use crate::broker::queue::{DiskRef, Queue, next_subqueue, subqueue};
 use crate::broker::router::BindingsOf;
 use crate::broker::{CheckpointedMessage, Fact, TopologyFact};
@@ -99,7 +100,12 @@ impl Core {
             CopyStep::Queues(done) => {
                 let ids = snapshot.queues.iter().skip(done).take(SLICE_THINGS);
                 let queues = ids.filter_map(|id| self.queues.get(id));
-                facts.extend(queues.map(|queue| declared(queue)));
+                for queue in queues {
+                    facts.push(declared(queue));
+                    let counts = queue.counters.death_counts().into_iter();
+                    let queue = queue.id;
+                    facts.extend(counts.map(|count| Fact::Died { queue, count }));
+                }
                 if done + SLICE_THINGS < snapshot.queues.len() {
                     CopyStep::Queues(done + SLICE_THINGS)
                 } else {
@@ -117,6 +123,9 @@ impl Core {
                     facts.extend(policies.map(|policy| {
                         Fact::Topology(TopologyFact::PolicySet { operator, policy })
                     }));
+                }
+                if self.deaths.vhost != VhostDeaths::NONE {
+                    facts.push(Fact::VhostDeaths(Box::new(self.deaths.vhost.clone())));
                 }
                 CopyStep::Messages
             }

@@ -109,6 +109,8 @@ pub struct Queue {
     pub last_death: Recent,
     /// Evidence of the last death.
     pub last_evidence: LastEvidence,
+    /// It counts deaths that the journal was not told of yet.
+    pub has_unwritten_deaths: bool,
     /// Its memory, without what is in it.
     kept: Option<Charge>,
 }
@@ -146,6 +148,7 @@ impl Queue {
             last_way: None,
             last_death: Recent::default(),
             last_evidence: LastEvidence::default(),
+            has_unwritten_deaths: false,
             kept: None,
             arguments,
             settings,

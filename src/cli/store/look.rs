@@ -136,6 +136,7 @@ impl VhostReading {
                 | Fact::Returned { queue, .. }
                 | Fact::Changed { queue, .. }
                 | Fact::DeadPending { queue, .. }
+                | Fact::Died { queue, .. }
                 | Fact::Purged { queue, .. } => self.mention(*queue, record.lsn),
                 Fact::Checkpointed { queue, messages } => {
                     self.mention(*queue, record.lsn);
@@ -162,6 +163,7 @@ impl VhostReading {
                     | TopologyFact::PolicySet { .. }
                     | TopologyFact::PolicyDeleted { .. },
                 )
+                | Fact::VhostDeaths(_)
                 | Fact::Registry(_) => {}
             }
         }

@@ -237,6 +237,11 @@ impl<D: Disk> Vhost<D> {
         self.command(Command::Upkeep(UpkeepCommand::Alarm { raised }))
     }
 
+    /// Tells the journal how many messages died, as far as it does not know: the broker is about to stop.
+    pub(crate) fn write_deaths(&self) -> Result<(), Failed> {
+        self.command(Command::Upkeep(UpkeepCommand::WriteDeaths))
+    }
+
     /// Applies a command that is answered by nothing.
     pub(crate) fn command(&self, command: Command) -> Result<(), Failed> {
         self.hold(None, |now, core, effects, _| {

@@ -345,13 +345,15 @@ impl Life {
 }
 
 /// All kinds that the core writes outside of checkpoints.
-const KINDS: [&str; 14] = [
+const KINDS: [&str; 16] = [
     "inserted",
     "removed",
     "returned",
     "changed",
     "dead-pending",
     "purged",
+    "died",
+    "vhost deaths",
     "queue declared",
     "queue deleted",
     "exchange declared",
@@ -459,7 +461,8 @@ fn crash_where_much_was_over_before_it_was_written_loses_nothing_else() {
         let more = cut(seed, 600, 1, faults, SimDisk::operations);
         (elided, taken_over) = (elided + more.0, taken_over + more.1);
     }
-    assert!(elided > 50 && taken_over > 5, "{elided}, {taken_over}");
+    // The record of a death stays, with its numbers.
+    assert!(elided > 20 && taken_over > 5, "{elided}, {taken_over}");
 }
 
 #[test]

@@ -63,7 +63,7 @@ impl Client {
     }
 
     /// Applies a command and all that follows; gives the deliveries.
-    fn apply(&mut self, command: Command) -> Vec<(Position, String)> {
+    pub(super) fn apply(&mut self, command: Command) -> Vec<(Position, String)> {
         self.core.apply(NOW, command, &mut self.effects);
         loop {
             while self.core.has_work() {

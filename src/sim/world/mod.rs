@@ -226,7 +226,7 @@ impl World {
         });
     }
 
-    fn apply(&mut self, command: Command) -> Reply {
+    pub(super) fn apply(&mut self, command: Command) -> Reply {
         let reply = self.core.apply(self.now, command, &mut self.effects);
         self.settle_down();
         self.collect();

@@ -60,6 +60,12 @@ impl Restoring {
                 body,
                 ..
             } => self.changed(lsn, (*queue, *position), message, *body),
+            Fact::Died { queue, count } => {
+                if let Some(queue) = self.core.queues.get_mut(queue) {
+                    queue.counters.raise(count);
+                }
+            }
+            Fact::VhostDeaths(deaths) => self.core.deaths.vhost.raise(deaths),
             Fact::Topology(fact) => self.topology(fact),
             // It is of the registry, which is beside all vhosts: who restores that heeds it.
             Fact::Registry(_) => {}

@@ -3,6 +3,7 @@
 use super::scenario::{Scenario, draft, number, text};
 use crate::base::{Lsn, Millis, Name, Now, QueueId, Seed, Timestamp};
 use crate::broker::*;
+use crate::deaths::Reason;
 
 fn rebuild(s: &Scenario, now: Now, stopped: Timestamp) -> Core {
     let options = CoreOptions::new(Name::from("/"), Seed(3));
@@ -87,9 +88,15 @@ fn a_move_is_one_record() {
     s.reject(&delivery);
     let facts: Vec<_> = s.records.iter().flat_map(|record| &record.facts).collect();
     assert_eq!(s.records.len(), 1);
-    let [Fact::Inserted { body, entries, .. }, Fact::Removed { .. }] = facts[..] else {
+    let [
+        Fact::Inserted { body, entries, .. },
+        Fact::Removed { .. },
+        Fact::Died { count, .. },
+    ] = facts[..]
+    else {
         panic!("{facts:?}")
     };
+    assert_eq!((count.reason, count.dead), (Reason::Rejected, 1));
     assert!(
         matches!(body, Body::At(lsn) if lsn.0 > 0 && *lsn < s.records[0].lsn),
         "the body is named, not written again"
