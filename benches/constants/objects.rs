@@ -169,6 +169,8 @@ pub struct Vhost {
     pub effects: Effects,
     pub kept: Gauge,
     pub now: Now,
+    /// The route of the last message, which the messages of a link share.
+    last: Option<Arc<Route>>,
 }
 
 impl Vhost {
@@ -184,6 +186,7 @@ impl Vhost {
             effects: Effects::new(),
             kept,
             now: Now::new(Millis(1), Timestamp(1)),
+            last: None,
         }
     }
 
@@ -248,12 +251,14 @@ impl Vhost {
 
     /// Publishes a message of [`BODY_BYTES`]; what it leaves to ticks is left.
     pub fn publish(&mut self, exchange: ExchangeId, keys: &[&str], name: &str) {
+        let shared = self.last.get_or_insert_with(|| route(name, keys));
+        let route = Arc::clone(shared);
         let command = Command::Publish(Publish {
             connection: ConnectionId(1),
             publisher: PublisherId(1),
             token: 0,
             target: Target::Attached(exchange),
-            route: route(name, keys),
+            route,
             message: Arc::new(message()),
             settled: true,
             forbidden: None,
