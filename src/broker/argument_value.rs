@@ -1,4 +1,5 @@
-//! Values of arguments: read, compared, shown, and turned into the types that are echoed back.
+//! Argument values: reading, comparing, showing in errors, and converting to the types RabbitMQ
+//! echoes.
 //!
 //! Recursion goes along values whose depth decoding has bounded (`limits::VALUE_DEPTH_MAX`).
 
@@ -43,7 +44,7 @@ pub fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// A value in words, for errors; a long text is cut.
+/// The value as an error text shows it; a long text is cut after 64 characters.
 pub fn show(value: Option<&Value>) -> String {
     let Some(value) = value else {
         return "none".to_owned();
@@ -64,11 +65,11 @@ pub fn show(value: Option<&Value>) -> String {
     }
 }
 
-/// Characters of a text that an error repeats at most.
+/// Characters of a text that an error repeats at most; the rest is cut.
 const SHOWN_CHARS_MAX: usize = 64;
 
-/// A value in the types that RabbitMQ echoes: ulong becomes long (while it fits), symbol becomes
-/// string, the text keys of maps become symbols.
+/// Converts a value to the types that RabbitMQ echoes: ulong becomes long (while it fits), symbol
+/// becomes string, the text keys of maps become symbols.
 pub fn echoed(value: &Value) -> Value {
     match value {
         Value::Ulong(n) => i64::try_from(*n).map_or(Value::Ulong(*n), Value::Long),
@@ -88,7 +89,7 @@ fn map_key(key: &Value) -> Value {
     text(key).map_or_else(|| echoed(key), |text| Value::Symbol(text.to_owned()))
 }
 
-/// Arguments in the types that are echoed, in the order given.
+/// Converts arguments to the types that are echoed, in the order given.
 pub fn echoed_arguments(given: &[(Name, Value)]) -> Vec<(Name, Value)> {
     given
         .iter()
@@ -96,8 +97,8 @@ pub fn echoed_arguments(given: &[(Name, Value)]) -> Vec<(Name, Value)> {
         .collect()
 }
 
-/// What arguments take, about, in bytes: as `limits::ARGUMENTS_BYTES_MAX` counts. Stops counting a
-/// little beyond that.
+/// Estimates the size of arguments in bytes, as `limits::ARGUMENTS_BYTES_MAX` counts. Counting
+/// stops a little beyond that limit.
 pub fn weight(arguments: &[(Name, Value)]) -> usize {
     let mut bytes = 0;
     for (name, value) in arguments {
@@ -110,7 +111,7 @@ pub fn weight(arguments: &[(Name, Value)]) -> usize {
     bytes
 }
 
-/// Memory that arguments take while they are kept, about, in bytes.
+/// Estimates the memory that arguments take while they are kept, in bytes.
 pub fn kept_bytes(arguments: &[(Name, Value)]) -> u64 {
     let pair = size_of::<(Name, Value)>() as u64;
     let each = arguments.iter().map(|(name, value)| {
@@ -119,7 +120,7 @@ pub fn kept_bytes(arguments: &[(Name, Value)]) -> u64 {
     each.sum()
 }
 
-/// Memory of a value beside itself, about, in bytes.
+/// Estimates the heap memory of a value, without the `Value` itself, in bytes.
 pub fn value_bytes(value: &Value) -> u64 {
     let item = size_of::<Value>() as u64;
     match value {
@@ -175,7 +176,7 @@ fn add_weight(value: &Value, bytes: &mut usize) {
     }
 }
 
-/// What a name or value counts beside its text.
+/// Bytes that a name or value counts in addition to its text.
 const VALUE_BYTES: usize = 8;
 
 /// The argument of this name.

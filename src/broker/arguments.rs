@@ -55,13 +55,13 @@ impl Overflow {
     }
 }
 
-/// What becomes of a death without a usable target. [dead-lettering part 6]
+/// What happens to a dead letter that no target takes. [dead-lettering part 6]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum DeadLetterStrategy {
-    /// A counted drop.
+    /// The message is dropped, and the drop is counted with its cause. The default.
     #[default]
     AtMostOnce,
-    /// It stays in its queue until a target appears.
+    /// The message stays in its queue until a target takes it.
     AtLeastOnce,
 }
 
@@ -108,7 +108,7 @@ pub struct QueueArguments {
     pub dead_letter_exchange: Option<Name>,
     /// `x-dead-letter-routing-key`; the empty key is a key.
     pub dead_letter_routing_key: Option<Name>,
-    /// `x-dead-letter-strategy`.
+    /// `x-dead-letter-strategy`; absent: that of a policy, else at-most-once.
     pub dead_letter_strategy: Option<DeadLetterStrategy>,
     /// `x-on-undeliverable`.
     pub on_undeliverable: Option<OnUndeliverable>,
@@ -128,18 +128,18 @@ pub struct QueueArguments {
     pub max_priority: Option<u8>,
     /// `x-single-active-consumer`; default false.
     pub single_active_consumer: bool,
-    /// As given, in the types that are echoed back.
+    /// The arguments in the types that are echoed back, `x-queue-type` included.
     echoed: Vec<(Name, Value)>,
 }
 
-/// What a declaration says besides its arguments.
+/// The properties that a declaration gives besides its arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueProperties {
-    /// Survives a restart.
+    /// The queue survives a restart.
     pub durable: bool,
-    /// Belongs to one connection.
+    /// Only the declaring connection may use the queue; it is deleted when that connection closes.
     pub exclusive: bool,
-    /// Goes with its last consumer.
+    /// The queue is deleted when its last consumer detaches.
     pub auto_delete: bool,
 }
 
@@ -307,14 +307,14 @@ impl QueueArguments {
 }
 
 impl Overflow {
-    /// Reads the word; the error says which are right.
+    /// Reads the value of `x-overflow`; the error lists the accepted words.
     pub fn read(value: &Value) -> Result<Self, String> {
         read_word(value, &Self::ALL, Self::as_str)
     }
 }
 
 impl DeadLetterStrategy {
-    /// Reads the word; the error says which are right.
+    /// Reads the value of `x-dead-letter-strategy`; the error lists the accepted words.
     pub fn read(value: &Value) -> Result<Self, String> {
         read_word(value, &Self::ALL, Self::as_str)
     }

@@ -1,4 +1,4 @@
-//! One binding, and the places that equal bindings lead to.
+//! A binding, and the counted destinations of bindings that share a key.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,17 +16,17 @@ use super::argument_value::{echoed_arguments, kept_bytes};
 pub struct Binding {
     /// The exchange that messages come from.
     pub source: Name,
-    /// Where they go.
+    /// The queue or exchange that messages go to.
     pub destination: Destination,
     /// The key (or the pattern, on a topic exchange).
     pub key: Name,
     /// Arguments in the types that are echoed back, sorted by name.
     pub arguments: Vec<(Name, Value)>,
-    /// Where its memory is counted, once an exchange has it.
+    /// The gauge that its memory is charged to, once an exchange has it.
     pub account: Account,
 }
 
-/// What the binding is; where its memory is counted is no part of that.
+/// Shows what defines the binding, without the account of its memory.
 impl fmt::Debug for Binding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -64,14 +64,14 @@ impl Binding {
         }
     }
 
-    /// Counts its memory for as long as anything has it.
+    /// Charges its memory to the gauge for as long as the binding is referenced.
     pub fn charge(&self, gauge: &Gauge) {
         self.account.open(gauge, || {
             BINDING_OVERHEAD_BYTES + shared_text_bytes(self.key.len()) + kept_bytes(&self.arguments)
         });
     }
 
-    /// The one that the default exchange has to this queue.
+    /// The implied binding of the default exchange to this queue: its key is the name of the queue.
     pub fn implied(queue: &Name) -> Self {
         let destination = Destination::Queue(queue.clone());
         Self::new(&Name::default(), &destination, queue, &[])
@@ -81,19 +81,19 @@ impl Binding {
 /// The destination of a binding, resolved.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ResolvedDestination {
-    /// A queue.
+    /// A queue, by its id.
     Queue(QueueId),
-    /// An exchange.
+    /// An exchange, by its id.
     Exchange(ExchangeId),
 }
 
-/// Places in order, each with the number of bindings that lead there (they differ in arguments).
-/// Nearly always there is one, so that one costs no allocation.
+/// Destinations in order, each with the number of bindings that lead there (they differ in
+/// arguments). Nearly always there is one, so that one costs no allocation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Places {
-    /// One place and its bindings.
+    /// A single destination, and how many bindings lead to it.
     One(ResolvedDestination, u32),
-    /// Any number of places.
+    /// Two or more destinations (or none), each with its number of bindings.
     Many(BTreeMap<ResolvedDestination, u32>),
 }
 
@@ -104,7 +104,7 @@ impl Default for Places {
 }
 
 impl Places {
-    /// Counts one more binding.
+    /// Counts one more binding to this destination.
     pub fn add(&mut self, place: ResolvedDestination) {
         match self {
             Self::One(only, bindings) if *only == place => *bindings += 1,
@@ -116,7 +116,7 @@ impl Places {
         }
     }
 
-    /// Counts one binding less; whether nothing is left.
+    /// Counts one binding less to this destination; whether no destination is left.
     pub fn remove(&mut self, place: ResolvedDestination) -> bool {
         let left = match self {
             Self::One(only, bindings) if *only == place => {
@@ -151,7 +151,7 @@ impl Places {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there is no destination.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Many(places) if places.is_empty())
     }

@@ -1,4 +1,4 @@
-//! What can be asked of a vhost's core. A closed set.
+//! The commands of a vhost's core: a closed enum of everything it can be asked to do.
 //!
 //! Limits are cumulative counters, so that reports that cross with assignments need no answer:
 //! a consumer's limit is "messages it may have been assigned since attach", a session's "messages
@@ -26,34 +26,36 @@ use crate::wire::Value;
     reason = "the large variants set policies, which is rare; a command is made and taken in place"
 )]
 pub enum Command {
-    /// A client is there.
+    /// A client opened a connection to this vhost.
     ConnectionOpen {
-        /// Its id.
+        /// Its id, chosen by the node and unique in the vhost.
         connection: ConnectionId,
-        /// Its user.
+        /// The user it was authenticated as.
         user: Name,
-        /// Bytes it may be assigned from the start.
+        /// Bytes it may be assigned before the first `ConnectionRoom`.
         limit_bytes: u64,
     },
-    /// More (or less) bytes may be assigned to the connection: bytes written + outbox bound.
+    /// Sets how many bytes may be assigned to the connection: those written so far plus the bound
+    /// of its outbox.
     ConnectionRoom {
         /// The connection that it concerns.
         connection: ConnectionId,
-        /// Cumulative bytes since open.
+        /// Cumulative bytes since open; may be lower than before.
         limit_bytes: u64,
     },
-    /// The client is gone: all its deliveries come back as failed, its exclusive queues go.
+    /// The connection is closed: its deliveries are requeued as failed, its exclusive queues are
+    /// deleted.
     ConnectionClose {
         /// The connection that it concerns.
         connection: ConnectionId,
     },
     /// A session began.
     SessionOpen {
-        /// Its connection.
+        /// The connection that the session belongs to.
         connection: ConnectionId,
-        /// Its id.
+        /// Its id, unique in the vhost.
         session: SessionId,
-        /// Messages it may be assigned from the start.
+        /// Messages it may be assigned before the first `SessionFlow`.
         limit: u64,
     },
     /// The peer's incoming window changed.
@@ -63,7 +65,7 @@ pub enum Command {
         /// Cumulative messages since begin.
         limit: u64,
     },
-    /// The session ended: its deliveries come back as failed.
+    /// The session ended: its deliveries are requeued as failed.
     SessionEnd {
         /// The session that it concerns.
         session: SessionId,
@@ -78,63 +80,64 @@ pub enum Command {
         consumer: ConsumerId,
         /// Cumulative messages since attach.
         limit: u64,
-        /// Give what is there, then report [`super::Effect::Drained`].
+        /// Deliver what is ready, then report [`super::Effect::Drained`]. [AMQP 2.6.7]
         drain: bool,
     },
     /// A consumer settled a delivery.
     Settle(Settle),
-    /// A consumer settled several, as if one after the other.
+    /// A consumer settled several deliveries, with the same effect as settling one after the other.
     SettleRun(SettleRun),
-    /// A delivery that was assigned but never written to the socket: back, no count raised, and the
-    /// consumer's and the session's counters step back. (The connection's does not: the gateway
-    /// counts every assignment it has done with as written.)
+    /// Requeues a delivery that was assigned but never written to the socket: no count is raised,
+    /// and the consumer's and the session's counters step back. (The connection's does not: the
+    /// gateway counts every assignment it has finished with as written.)
     ReturnUnsent {
         /// The consumer that it concerns.
         consumer: ConsumerId,
-        /// The place of the message in its queue.
+        /// The position of the message in its queue.
         position: Position,
     },
-    /// A delivery cannot be sent and not be given back: it is dropped.
+    /// Drops a delivery that can neither be sent nor requeued, since its bytes cannot be read.
     Discard {
         /// The consumer that it concerns.
         consumer: ConsumerId,
-        /// The place of the message in its queue.
+        /// The position of the message in its queue.
         position: Position,
         /// The cause, as it is counted.
         cause: DropCause,
     },
-    /// The consumer's link is gone: its deliveries come back, acquired-count raised only.
+    /// The consumer's link was detached: its deliveries are requeued, which raises their
+    /// acquired-count only.
     ConsumerDetach {
         /// The consumer that it concerns.
         consumer: ConsumerId,
     },
-    /// A publisher to the address of a queue has published: it is told when that queue goes.
+    /// A publisher has published to the address of a queue: it is told when that queue is deleted.
     PublisherFollow {
-        /// Its connection.
+        /// The connection that the publisher's link belongs to.
         connection: ConnectionId,
         /// The publisher that it concerns.
         publisher: PublisherId,
-        /// The queue.
+        /// The name of the queue in the publisher's address.
         queue: Name,
     },
-    /// Such a publisher's link is gone.
+    /// The link of a publisher that follows a queue was detached.
     PublisherLeave {
-        /// Its connection.
+        /// The connection that the publisher's link belonged to.
         connection: ConnectionId,
         /// The publisher that it concerns.
         publisher: PublisherId,
     },
-    /// Of a queue.
+    /// A request about one queue.
     Queue(QueueCommand),
-    /// Of exchanges, bindings and policies.
+    /// A request about exchanges, bindings or policies.
     Topology(TopologyCommand),
-    /// What the broker asks for by itself, for no connection.
+    /// Work that the broker asks for itself, for no connection.
     Upkeep(UpkeepCommand),
 }
 
 impl Command {
-    /// The queue or exchange that it declares, if it does: its policies are looked for beforehand, see
-    /// [`Core::foresee`](super::Core::foresee).
+    /// The queue or exchange that the command declares, if it is a declaration: its policies are
+    /// searched beforehand, see [`Core::foresee`](super::Core::foresee).
     pub const fn declares(&self) -> Option<(ObjectKind, &Name)> {
         match self {
             Self::Queue(QueueCommand::Declare { name, .. }) => Some((ObjectKind::Queue, name)),
@@ -151,42 +154,43 @@ impl Command {
 pub enum QueueCommand {
     /// Declares a queue. Reply: `QueueDeclared`.
     Declare {
-        /// Owner if exclusive; whoever asks otherwise (exclusive queues of others are locked).
+        /// The owner if the queue is exclusive; otherwise the asking connection (queues exclusive
+        /// to another one are locked). None: asked over HTTP.
         connection: Option<ConnectionId>,
-        /// Its name, not empty.
+        /// The queue's name, not empty.
         name: Name,
-        /// Survives a restart.
+        /// The queue survives a restart.
         durable: bool,
-        /// Belongs to the connection and goes with it.
+        /// The queue belongs to the connection and is deleted when it closes.
         exclusive: bool,
-        /// Goes when its last consumer goes.
+        /// The queue is deleted when its last consumer detaches.
         auto_delete: bool,
         /// Typed arguments as given, duplicates removed.
         arguments: Vec<(Name, Value)>,
     },
     /// Deletes a queue. Reply: `QueueDeleted` (0 messages when it was not there).
     Delete {
-        /// Who asks.
+        /// The asking connection, which may own the queue; none: asked over HTTP.
         connection: Option<ConnectionId>,
-        /// Its name.
+        /// The queue to delete.
         name: Name,
-        /// Refuse when it has consumers.
+        /// Refuse if the queue has consumers.
         if_unused: bool,
-        /// Refuse when it has messages.
+        /// Refuse if the queue has messages.
         if_empty: bool,
     },
-    /// Removes ready messages. Reply: `Purged`.
+    /// Drops the ready messages of a queue. Reply: `Purged`.
     Purge {
-        /// Who asks.
+        /// The asking connection, which may own the queue; none: asked over HTTP.
         connection: Option<ConnectionId>,
-        /// Its name.
+        /// The queue to purge.
         name: Name,
-        /// Also dead letters that wait for a target.
+        /// Drop dead letters that wait for a target, too.
         with_dead_pending: bool,
     },
     /// Describes a queue. Reply: `Queue`.
     Get {
-        /// Its name.
+        /// The queue to describe.
         name: Name,
     },
 }
@@ -196,88 +200,89 @@ pub enum QueueCommand {
 pub enum TopologyCommand {
     /// Looks up an exchange to publish to. Reply: `Exchange`, or `NotFound`, or `Internal`.
     ExchangeResolve {
-        /// Its name; never the default exchange, which is [`ExchangeId`] 0.
+        /// The exchange's name; never the default exchange, which is [`ExchangeId`] 0.
         name: Name,
     },
     /// Declares an exchange. Reply: `ExchangeDeclared`.
     ExchangeDeclare {
-        /// Its name, not empty.
+        /// The exchange's name, not empty.
         name: Name,
         /// `direct`, `fanout`, `topic`, `headers` or `x-local-random`.
         kind: Name,
-        /// Survives a restart.
+        /// The exchange survives a restart.
         durable: bool,
-        /// Goes when its last binding goes.
+        /// The exchange is deleted when its last binding is removed.
         auto_delete: bool,
-        /// Not a publish target for clients.
+        /// Clients may not publish to it; only bindings and dead letters lead to it.
         internal: bool,
-        /// Typed arguments as given.
+        /// Typed arguments as given by the client.
         arguments: Vec<(Name, Value)>,
     },
     /// Deletes an exchange. Reply: `Done`, also when missing.
     ExchangeDelete {
-        /// Its name.
+        /// The exchange to delete.
         name: Name,
-        /// Refuse when it has bindings.
+        /// Refuse if there are bindings from the exchange.
         if_unused: bool,
     },
-    /// Binds. Reply: `Done`, also when it exists.
+    /// Adds a binding. Reply: `Done`, also when it exists.
     Bind {
-        /// Who asks.
+        /// The asking connection, which may own the queue; none: asked over HTTP.
         connection: Option<ConnectionId>,
-        /// Source exchange.
+        /// The exchange that messages come from.
         source: Name,
-        /// Where to.
+        /// The queue or exchange that the binding leads to.
         destination: Destination,
-        /// Binding key.
+        /// The binding key (on a topic exchange the pattern).
         key: Name,
-        /// Typed arguments as given.
+        /// Typed arguments as given by the client.
         arguments: Vec<(Name, Value)>,
     },
-    /// Unbinds. Reply: `Done`, also when missing.
+    /// Removes a binding. Reply: `Done`, also when it does not exist.
     Unbind {
-        /// Who asks.
+        /// The asking connection, which may own the queue; none: asked over HTTP.
         connection: Option<ConnectionId>,
-        /// Source exchange.
+        /// The exchange that messages come from.
         source: Name,
-        /// Where to.
+        /// The queue or exchange that the binding leads to.
         destination: Destination,
-        /// Binding key.
+        /// The binding key (on a topic exchange the pattern).
         key: Name,
         /// Arguments of the binding, equal in value.
         arguments: Vec<(Name, Value)>,
     },
     /// Lists some bindings. Reply: `Bindings`. Boxed, as it would be most of the size of every command.
     BindingsGet {
-        /// What the bindings belong to.
+        /// The source, destination or pair whose bindings are listed.
         of: Box<BindingsOf>,
-        /// Those behind this one.
+        /// List only bindings that sort behind this one; none: from the first one.
         after: Option<Box<Binding>>,
     },
     /// Sets a policy (or an operator policy) and applies it. Reply: `PolicySet`.
     PolicySet {
-        /// An operator policy.
+        /// Whether it is an operator policy.
         operator: bool,
         /// The policy; boxed, since it would be most of the size of every command.
         policy: Box<super::Policy>,
     },
     /// Deletes a policy. Reply: `Done` or `NotFound`.
     PolicyDelete {
-        /// An operator policy.
+        /// Whether it is an operator policy.
         operator: bool,
-        /// Its name.
+        /// The policy to delete.
         name: Name,
     },
 }
 
-/// What the broker asks for by itself.
+/// Work that the broker asks for itself.
 #[derive(Debug)]
 pub enum UpkeepCommand {
-    /// What is said of the vhost and concerns queues that are yet to be declared.
+    /// Settings of the vhost for queues that are yet to be declared.
     VhostSettings {
-        /// Queues at a time; none: any number.
+        /// Queues that may exist at a time; none: any number.
         queues_max: Option<u64>,
-        /// Type of queues that are declared without one, where they can be of it.
+        /// Type of queues that are declared without `x-queue-type`, where their properties allow
+        /// it.
         default_queue_type: Option<Name>,
     },
     /// What becomes of dead letters that get nowhere from now on.
@@ -286,49 +291,49 @@ pub enum UpkeepCommand {
     PagedIn(PagedIn),
     /// Evict blocks, the newest first.
     PageOut {
-        /// About so many bytes of memory.
+        /// Memory to free, about, in bytes.
         bytes: u64,
-        /// Records up to this one can be read back.
+        /// Records up to this LSN can be read back.
         written: Lsn,
-        /// Transient messages may be spilled.
+        /// Whether transient messages may be spilled to disk as well.
         spill: bool,
     },
     /// A block was spilled, as [`Effects::spills`](super::Effects::spills) asked.
     Spilled {
-        /// Of this queue.
+        /// The queue that the block belongs to.
         queue: QueueId,
-        /// Its first place.
+        /// The position of the block's first slot.
         block: Position,
-        /// What names the piece; 0: it failed.
+        /// The LSN of the spilled piece; 0: writing it failed.
         lsn: Lsn,
-        /// Records up to this one can be read back.
+        /// Records up to this LSN can be read back.
         written: Lsn,
     },
     /// Tell the journal how many messages died, as far as it does not know: the broker is about to stop.
     WriteDeaths,
     /// Raises or clears an alarm: publishers get no credit while one stands.
     Alarm {
-        /// Whether it stands.
+        /// Whether an alarm stands now.
         raised: bool,
     },
 }
 
-/// A message to route.
+/// A message from a publisher, to be routed.
 #[derive(Debug)]
 pub struct Publish {
-    /// The connection that it concerns.
+    /// The connection that the publisher's link belongs to.
     pub connection: ConnectionId,
-    /// Through which link.
+    /// The publisher's link.
     pub publisher: PublisherId,
-    /// The gateway's token for the delivery, given back in the outcome.
+    /// The gateway's token for the delivery; the outcome repeats it.
     pub token: u64,
-    /// Where to.
+    /// The exchange to publish to.
     pub target: Target,
-    /// Exchange and routing keys (first key, then CC).
+    /// Exchange and routing keys (first the message's key, then those of CC).
     pub route: Arc<Route>,
-    /// The message itself.
+    /// The message, shared by all queues that it enters.
     pub message: Arc<Message>,
-    /// The publisher wants no outcome.
+    /// The delivery was sent settled: the publisher wants no outcome.
     pub settled: bool,
     /// Which of the keys is the first that may not be used if the exchange is a topic exchange.
     pub forbidden: Option<u32>,
@@ -342,62 +347,64 @@ impl Publish {
     }
 }
 
-/// How the exchange of a publish was named.
+/// How a publish names its exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
     /// Resolved when the link attached; 0 is the default exchange.
     Attached(ExchangeId),
-    /// By the name in the route, looked up now (anonymous terminus).
+    /// By the name in the route, looked up for each message (anonymous terminus).
     Named,
 }
 
-/// A consumer to add.
+/// A consumer that attaches to a queue.
 #[derive(Clone, Debug)]
 pub struct Consume {
-    /// Its connection.
+    /// The connection that its link belongs to.
     pub connection: ConnectionId,
-    /// Its session, which holds its deliveries.
+    /// The session of its link, whose window its deliveries use.
     pub session: SessionId,
-    /// Its id.
+    /// Its id, unique in the vhost.
     pub consumer: ConsumerId,
-    /// Queue to consume from.
+    /// The queue to consume from.
     pub queue: Name,
     /// Deliveries are settled when sent: accepted as soon as they were written, which
     /// [`Command::SettleRun`] tells.
     pub settled: bool,
-    /// Higher is served first; default 0.
+    /// Consumers of higher priority are served first; default 0.
     pub priority: i32,
-    /// Refuse other consumers.
+    /// Refuse if the queue has consumers, and refuse others while this one is attached.
     pub exclusive: bool,
-    /// It only takes what is there and goes: an auto-delete queue stays when it was the last.
+    /// The consumer takes what is ready and detaches: an auto-delete queue is not deleted when it
+    /// was the last.
     pub passing: bool,
-    /// Which messages it wants; default all.
+    /// The messages that it accepts; none: all.
     pub selector: Option<Arc<Selector>>,
-    /// Who it is, for the history of those that die by it.
+    /// Connection, user and address, for the history of messages that die by its outcome.
     pub evidence: Option<Arc<Evidence>>,
 }
 
-/// A consumer's verdict on a delivery.
+/// The outcome of one delivery.
 #[derive(Debug)]
 pub struct Settle {
     /// The consumer that it concerns.
     pub consumer: ConsumerId,
-    /// Which delivery.
+    /// The position of the delivered message in its queue.
     pub position: Position,
-    /// What became of it.
+    /// What the consumer did with the message.
     pub outcome: Outcome,
     /// Answer with [`super::Effect::Settled`] and this token when the consequences are durable.
     pub confirm: Option<u64>,
 }
 
-/// A consumer's verdict on several deliveries, without an answer.
+/// One outcome for several deliveries, without an answer.
 #[derive(Debug)]
 pub struct SettleRun {
     /// The consumer that it concerns.
     pub consumer: ConsumerId,
-    /// Which deliveries, in this order; at most [`SETTLE_RUN_MAX`](crate::base::limits::SETTLE_RUN_MAX).
+    /// Positions of the delivered messages, in order of settling; at most
+    /// [`SETTLE_RUN_MAX`](crate::base::limits::SETTLE_RUN_MAX).
     pub positions: Vec<Position>,
-    /// What became of each.
+    /// What the consumer did with each of them.
     pub outcome: Outcome,
 }
 
@@ -406,30 +413,30 @@ pub struct SettleRun {
 pub enum Outcome {
     /// The message was processed; it is removed.
     Accepted,
-    /// Back to its place.
+    /// The message is requeued to its position; no failure is counted.
     Released,
     /// The message cannot be processed; it is dead-lettered or dropped.
     Rejected {
-        /// Error and consumer, if any.
+        /// The consumer's error and identity, for the death history; none if unknown.
         evidence: Option<Arc<Evidence>>,
     },
-    /// Back or dead, annotations merged.
+    /// The message is requeued or dies, with the consumer's annotations merged.
     Modified {
-        /// Counts as a failed delivery.
+        /// Counts as a failed delivery, which the delivery limit bounds.
         delivery_failed: bool,
-        /// Dead here.
+        /// The message dies in this queue, as if rejected.
         undeliverable_here: bool,
-        /// The encoded annotation map, as received.
+        /// The encoded annotation map as received; none: nothing is merged.
         annotations: Option<Bytes>,
     },
 }
 
-/// Where a binding leads.
+/// The queue or exchange that a binding leads to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Destination {
-    /// A queue.
+    /// A queue, by name.
     Queue(Name),
-    /// An exchange.
+    /// An exchange, by name.
     Exchange(Name),
 }
 

@@ -1,4 +1,4 @@
-//! What happened, as plain counts. Others read snapshots.
+//! Counters of queues and vhosts. Metrics and management read snapshots of them.
 
 use crate::base::Millis;
 #[cfg(test)]
@@ -7,7 +7,7 @@ use crate::broker::DropCause;
 use crate::broker::death_counts::Conditions;
 use crate::deaths::Reason;
 
-/// What happened in one queue since it was declared.
+/// What was counted in one queue since it was declared.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct QueueCounters {
     /// Messages that entered, dead letters included.
@@ -20,7 +20,7 @@ pub struct QueueCounters {
     pub delivered: u64,
     /// Deliveries settled as accepted, or sent settled.
     pub accepted: u64,
-    /// Deliveries that came back, unsent ones not counted.
+    /// Deliveries that were requeued, those never sent not counted.
     pub returned: u64,
     /// Deaths, by reason.
     pub dead: ByReason,
@@ -34,7 +34,7 @@ pub struct QueueCounters {
     pub drops: Drops,
 }
 
-/// What happened in a vhost since the core was made.
+/// What was counted in a vhost since the core was made.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Messages published by clients.
@@ -69,27 +69,27 @@ pub struct Counters {
     pub copies_refused: u64,
     /// Annotations of `modified` that were ignored: the message would have had too many bytes of them.
     pub annotations_ignored: u64,
-    /// Messages dropped.
+    /// Messages dropped, by reason of death and cause.
     pub drops: Drops,
-    /// Queues that came and went.
+    /// Queues declared, created and deleted.
     pub queues: QueueChurn,
     /// Sessions that began.
     pub sessions: u64,
 }
 
-/// Queues that came and went.
+/// Declarations and deletions of queues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QueueChurn {
-    /// Declared, those that were there already included.
+    /// Declarations, those of queues that existed included.
     pub declared: u64,
-    /// Of these, new.
+    /// Declarations that created a queue.
     pub created: u64,
-    /// Deleted, by whatever.
+    /// Queues deleted, for whatever reason.
     pub deleted: u64,
 }
 
 impl QueueChurn {
-    /// Both together.
+    /// The sum of both, field by field.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -100,7 +100,7 @@ impl QueueChurn {
     }
 }
 
-/// What consumers said of their deliveries.
+/// Deliveries by their outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Settled {
     /// Deliveries that were accepted.
@@ -109,9 +109,9 @@ pub struct Settled {
     pub released: u64,
     /// Deliveries that were rejected.
     pub rejected: u64,
-    /// Modified, with whatever fields.
+    /// Deliveries that were modified, with whatever fields.
     pub modified: u64,
-    /// Nothing: they were sent settled.
+    /// Deliveries that were sent settled, so that no outcome follows.
     pub presettled: u64,
 }
 
@@ -171,7 +171,7 @@ impl ByReason {
         }
     }
 
-    /// Those for one reason.
+    /// The count for one reason.
     pub const fn of(&self, reason: Reason) -> u64 {
         match reason {
             Reason::Rejected => self.rejected,
@@ -181,7 +181,7 @@ impl ByReason {
         }
     }
 
-    /// All deaths.
+    /// The sum over all reasons.
     pub const fn total(&self) -> u64 {
         self.rejected + self.expired + self.maxlen + self.delivery_limit
     }
@@ -197,32 +197,32 @@ pub struct Drops {
 /// How many messages were dropped for one reason and cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DropCount {
-    /// Why they died, if they did.
+    /// The reason of the death; none: the messages did not die, they were purged for example.
     pub reason: Option<Reason>,
-    /// Why they could not be kept.
+    /// Why the messages could not be kept.
     pub cause: DropCause,
-    /// How many.
+    /// Messages dropped since the queue was declared.
     pub count: u64,
-    /// How many of them no log line has told yet.
+    /// Messages of `count` that no log line has reported yet.
     unlogged: u64,
-    /// The next log line may come then.
+    /// The earliest time of the next log line.
     log_again: Millis,
 }
 
-/// When the log is told of a drop.
+/// When a log line reports a drop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DropLine {
-    /// Now, and of how many.
+    /// Now, with this number of messages.
     Now(u64),
-    /// Not before then: [`Drops::take_untold`].
+    /// Not before this time: see [`Drops::take_untold`].
     At(Millis),
 }
 
-/// At most one log line in this time for each queue, reason and cause, in milliseconds.
+/// Minimum time between two log lines of one queue, reason and cause, in milliseconds.
 const LOG_EVERY_MS: u64 = 1_000;
 
 impl Drops {
-    /// Counts some; when the log is to be told, and of how many.
+    /// Counts dropped messages; returns when the log reports them, and how many.
     pub(crate) fn add(
         &mut self,
         now: Millis,
@@ -287,7 +287,7 @@ impl Drops {
         .collect()
     }
 
-    /// Every kind that occurred, in order of first occurrence.
+    /// Every pair of reason and cause that occurred, in order of first occurrence.
     pub fn kinds(&self) -> &[DropCount] {
         &self.kinds
     }

@@ -1,5 +1,5 @@
-//! Dead lettering as pure decisions: where a death leads, and what becomes of the message when it
-//! was tried. [dead-lettering parts 2, 4, 6]
+//! Dead lettering as pure decisions: where a dead letter is sent, and what happens to it after the
+//! attempt. [dead-lettering parts 2, 4, 6]
 
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use crate::broker::arguments::DeadLetterStrategy;
 use crate::broker::policy::EffectiveSettings;
 use crate::message::Route;
 
-/// Where the dead of a queue go, as its settings stand at this moment; none without a dead-letter
-/// exchange. The keys are the queue's dead-letter-routing-key, else those the message came with.
+/// The route of dead letters of a queue under its current settings; none without a dead-letter
+/// exchange. The keys are the queue's dead-letter-routing-key, else those the message was published
+/// with.
 ///
-/// `last` is the way of the one that died there before: it is taken again if it is the same.
+/// `last` is the route of the previous dead letter of that queue: it is shared if it is equal.
 pub fn plan(
     settings: &EffectiveSettings,
     came_by: &Route,
@@ -43,41 +44,42 @@ pub fn plan(
     Some(route)
 }
 
-/// What came of sending a dead letter.
+/// What the targets of a dead letter answered.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SendResult {
-    /// Targets that took it.
+    /// Number of targets that took it.
     pub accepted: usize,
-    /// Targets that are full.
+    /// Targets that refused it because they are full.
     pub refused: Vec<QueueId>,
-    /// Targets skipped because the loop turned by itself.
+    /// Number of targets skipped because of a cycle without a rejection.
     pub cycled: usize,
     /// The first of them.
     pub closes_at: Option<QueueId>,
     /// Targets it waited for that are gone.
     pub gone: usize,
-    /// The dead-letter exchange is not there.
+    /// Whether the dead-letter exchange does not exist.
     pub exchange_missing: bool,
 }
 
 /// What becomes of the message in its queue. What is dropped may be quarantined in the end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It leaves: every target that will ever have it has it. So many targets do without.
+    /// It is removed: every target that can take it has taken it.
     Moved {
-        /// Copies that were refused or whose target is gone.
+        /// Number of targets that refused their copy or were deleted.
         copies_refused: usize,
     },
-    /// It stays and waits: for exactly these targets, or wherever it will be routed to.
+    /// It stays and waits for a target.
     Wait {
-        /// Who refused while others took it.
+        /// The targets that refused while others took it; none: it is routed anew at each attempt.
         targets: Option<Vec<QueueId>>,
     },
-    /// It is dropped.
+    /// It is dropped, for this cause.
     Drop(DropCause),
 }
 
-/// Decides. `narrowed`: others took it before, and it waits for some only.
+/// Decides what happens to a dead message. `narrowed`: some targets took it in an earlier attempt,
+/// and it waits for the others only.
 ///
 /// | accepted | refused | cycled | at-most-once       | at-least-once        |
 /// |----------|---------|--------|--------------------|----------------------|

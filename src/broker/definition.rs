@@ -1,4 +1,4 @@
-//! What a policy sets: one table of keys, each with what it takes.
+//! Policy definitions: one table of keys, each with its type and what it applies to.
 
 use crate::base::{Name, nearest};
 use crate::wire::Value;
@@ -9,14 +9,14 @@ use super::arguments::{
     read_limit, read_name,
 };
 
-/// What a policy sets. Absent: says nothing about it.
+/// The settings that a policy defines. An absent one is left to arguments and defaults.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Definition {
-    /// `dead-letter-exchange`.
+    /// `dead-letter-exchange`; "" is the default exchange.
     pub dead_letter_exchange: Option<Name>,
-    /// `dead-letter-routing-key`.
+    /// `dead-letter-routing-key`; the empty key is a key.
     pub dead_letter_routing_key: Option<Name>,
-    /// `dead-letter-strategy`.
+    /// `dead-letter-strategy`: at-most-once or at-least-once.
     pub dead_letter_strategy: Option<DeadLetterStrategy>,
     /// `on-undeliverable`.
     pub on_undeliverable: Option<OnUndeliverable>,
@@ -36,36 +36,36 @@ pub struct Definition {
     pub alternate_exchange: Option<Name>,
 }
 
-/// A key of policies.
+/// A key that policies may define.
 #[derive(Debug)]
 pub struct PolicyKey {
-    /// The key.
+    /// The key as it is written, `max-length` for example.
     pub name: &'static str,
-    /// What it is, in RabbitMQ's words.
+    /// The noun in RabbitMQ's error texts about it.
     pub noun: &'static str,
-    /// Whether operator policies take it too.
+    /// Whether operator policies may define it too.
     pub operator: bool,
-    /// What it changes here.
+    /// What kind of object it changes.
     pub subject: Subject,
     read: fn(&mut Definition, &Value) -> Result<(), String>,
 }
 
-/// What a policy key is about.
+/// The kind of object that a policy key changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Subject {
-    /// It applies to queues.
+    /// It changes queues.
     Queues,
-    /// It applies to exchanges.
+    /// It changes exchanges.
     Exchanges,
-    /// Nothing: RabbitMQ's policies carry it, and it is checked and kept, but there is nothing here
-    /// that it could change.
+    /// It changes nothing: RabbitMQ has the key, and it is checked and kept, but this broker has
+    /// nothing that it could change.
     Nothing,
 }
 
 impl Definition {
-    /// Reads keys and values.
+    /// Parses and checks the keys and values of a definition.
     ///
-    /// Errors: the key that is wrong, and why.
+    /// Errors: the first key that is wrong, and why.
     pub(super) fn parse(operator: bool, given: &[(Name, Value)]) -> Result<Self, (Name, String)> {
         let mut definition = Self::default();
         for (name, value) in given {
@@ -87,7 +87,7 @@ impl Definition {
     }
 }
 
-/// Why a key is refused, with the one that was probably meant.
+/// The error text for an unknown key, with the nearest known one.
 pub fn unrecognised(name: &str) -> String {
     let mut why = "it is not a recognised policy setting".to_owned();
     if let Some(nearest) = nearest(name, KEYS.iter().map(|key| key.name)) {
@@ -96,7 +96,7 @@ pub fn unrecognised(name: &str) -> String {
     why
 }
 
-/// The key of this name.
+/// The table's entry of this name.
 pub fn key(name: &str) -> Option<&'static PolicyKey> {
     KEYS.iter().find(|key| key.name == name)
 }
@@ -247,8 +247,8 @@ pub const KEYS: &[PolicyKey] = &[
     ),
 ];
 
-/// Reads a duration in milliseconds from `min`; a policy may say more than can be meant (as
-/// RabbitMQ), which then is [`DURATION_MS_MAX`].
+/// Reads a duration of at least `min` milliseconds. A longer one than arguments may have is allowed
+/// in a policy (as in RabbitMQ) and shortened to [`DURATION_MS_MAX`].
 fn read_span(value: &Value, min: u64) -> Result<u64, String> {
     let number = integer(value).and_then(|number| u64::try_from(number).ok());
     let in_range = number.filter(|ms| *ms >= min);
@@ -268,7 +268,7 @@ fn read_one_of(value: &Value, words: &[&str]) -> Result<(), String> {
     found.then_some(()).ok_or_else(wrong)
 }
 
-/// An age of streams: a number and one of the units `Y`, `M`, `D`, `h`, `m`, `s`.
+/// Checks a maximum age of streams: a number and one of the units `Y`, `M`, `D`, `h`, `m`, `s`.
 fn read_age(value: &Value) -> Result<(), String> {
     let number = text(value).and_then(|text| text.strip_suffix(['Y', 'M', 'D', 'h', 'm', 's']));
     let digits = |number: &str| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());

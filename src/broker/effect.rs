@@ -1,5 +1,6 @@
-//! What the core wants done outside. A closed set. [`Effects`](super::Effects) keeps, in order,
-//! `(ConnectionId, Effect)` pairs, the journal records (lists of facts) and rate-limited log events.
+//! The effects of the core on connections: a closed enum. [`Effects`](super::Effects) keeps, in
+//! order, `(ConnectionId, Effect)` pairs, the journal records (lists of facts) and rate-limited log
+//! events.
 
 use std::sync::Arc;
 
@@ -9,55 +10,57 @@ use crate::base::limits::{ROUTED_QUEUES_MAX, ROUTING_STEPS_MAX};
 use crate::base::{ConsumerId, Lsn, Name, Position, PublisherId};
 use crate::message::{Message, Route};
 
-/// Something for one connection's gateway.
+/// Something that the gateway of one connection has to do.
 #[derive(Debug)]
 pub enum Effect {
-    /// Send a message.
+    /// Send a message to a consumer.
     Deliver(Delivery),
-    /// All that was there under the drained credit was delivered; the rest of the credit is used up.
+    /// Everything ready for the drained credit was delivered; the rest of the credit is used up.
+    /// [AMQP 2.6.7]
     Drained {
         /// The consumer that it concerns.
         consumer: ConsumerId,
-        /// Up to here, as messages since attach: credit that came since is not concerned.
+        /// The consumer's cumulative limit at the drain, in messages since attach: later credit is
+        /// not concerned.
         limit: u64,
     },
     /// A consumer was closed by the broker.
     ConsumerEnded {
         /// The consumer that it concerns.
         consumer: ConsumerId,
-        /// The cause, as it is counted.
+        /// Why it was closed.
         cause: ConsumerEnd,
     },
-    /// The queue is gone whose address a publisher publishes to.
+    /// The queue that a publisher publishes to was deleted.
     PublisherEnded {
         /// The publisher that it concerns.
         publisher: PublisherId,
-        /// Tell the publisher once this is durable (0: at once).
+        /// The publisher is told once this record is durable (0: at once).
         lsn: Lsn,
     },
-    /// A publish was decided.
+    /// The outcome of a publish is known.
     Published {
-        /// Through which link.
+        /// The publisher's link.
         publisher: PublisherId,
-        /// The token of the publish.
+        /// The gateway's token of the publish.
         token: u64,
-        /// What became of it.
+        /// Accepted, or why not.
         outcome: PublishOutcome,
-        /// Tell the publisher once this is durable (0: at once).
+        /// The publisher is told once this record is durable (0: at once).
         lsn: Lsn,
     },
     /// A settlement that asked for confirmation took effect.
     Settled {
         /// The consumer that it concerns.
         consumer: ConsumerId,
-        /// The token of the settlement.
+        /// The token that the settlement carried.
         token: u64,
-        /// Tell the consumer once this is durable (0: at once).
+        /// The consumer is told once this record is durable (0: at once).
         lsn: Lsn,
     },
     /// An alarm was raised or cleared: stop or resume credit to publishers.
     Alarm {
-        /// Whether one stands.
+        /// Whether an alarm stands now.
         raised: bool,
     },
 }
@@ -65,32 +68,32 @@ pub enum Effect {
 /// One message assigned to a consumer.
 #[derive(Clone, Debug)]
 pub struct Delivery {
-    /// To whom.
+    /// The consumer it is assigned to.
     pub consumer: ConsumerId,
-    /// Its place, for settling.
+    /// The position of the message in its queue, which names it in the settlement.
     pub position: Position,
-    /// The message itself.
+    /// The message, shared with its queue.
     pub message: Arc<Message>,
-    /// Exchange and keys it came by.
+    /// Exchange and routing keys that the message was published with.
     pub route: Arc<Route>,
-    /// Header first-acquirer.
+    /// Header `first-acquirer`: no consumer acquired the message before. [AMQP 3.2.1]
     pub first_acquirer: bool,
-    /// Header delivery-count: failures carried along and in this queue.
+    /// Header `delivery-count`: failed deliveries, in this queue and before it.
     pub delivery_count: u32,
-    /// Failures in this queue (`x-delivery-count`).
+    /// Failed deliveries in this queue (`x-delivery-count`).
     pub failures: u32,
-    /// Returns in this queue (`x-acquired-count`).
+    /// Times the message was requeued in this queue (`x-acquired-count`).
     pub acquired: u32,
 }
 
 impl Delivery {
-    /// What it takes of its connection's room, in bytes: core and gateway count by this alone.
+    /// Bytes that it counts against the connection's limit: core and gateway count by this alone.
     pub fn room_bytes(&self) -> u64 {
         room_bytes(&self.message)
     }
 }
 
-/// What a delivery of this message takes of its connection's room, in bytes.
+/// Bytes that a delivery of this message counts against its connection's limit.
 pub fn room_bytes(message: &Message) -> u64 {
     message.bare_len() as u64
 }
@@ -113,13 +116,13 @@ pub struct TooManyQueues;
 /// What became of a publish.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PublishOutcome {
-    /// In every queue it was routed to, as safe as promised.
+    /// Every queue it was routed to has it, as durably as promised.
     Accepted,
-    /// No queue matched.
+    /// No queue was matched.
     Unroutable,
     /// A queue under `reject-publish` was full.
     QueueFull {
-        /// The first such queue.
+        /// The first queue that was full.
         queue: Name,
     },
     /// It would go to more than [`ROUTED_QUEUES_MAX`] queues, or finding them would take more than
@@ -127,19 +130,19 @@ pub enum PublishOutcome {
     TooManyQueues,
     /// The exchange is not there (any more).
     NoExchange {
-        /// Its name.
+        /// The exchange it was published to.
         exchange: Name,
     },
-    /// The exchange is internal.
+    /// The exchange is internal: clients may not publish to it.
     Internal {
-        /// Its name.
+        /// The exchange it was published to.
         exchange: Name,
     },
-    /// A topic exchange, and a routing key that the user may not use.
+    /// The exchange is a topic exchange, and the user may not use one of the routing keys.
     Forbidden {
-        /// Its name.
+        /// The exchange it was published to.
         exchange: Name,
-        /// The first such key.
+        /// The first key that is not permitted.
         key: Name,
     },
 }

@@ -1,4 +1,4 @@
-//! The collector that the core fills and the caller empties after each batch.
+//! The effects of one batch: the core fills the collector, the caller empties it.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::message::{Message, Route};
 /// What one batch of commands wants done outside, in order. Reused from batch to batch.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// What each connection is to do, in order.
+    /// Effects with the connection of each, in order.
     pub outgoing: Vec<(ConnectionId, Effect)>,
     /// Journal records, in the order of their LSNs.
     pub records: Vec<Record>,
-    /// Records of the journal (and spilled pieces) that no message names any more, once these records
-    /// are durable.
+    /// LSNs of journal records (and spilled pieces) that no message refers to any more, once the
+    /// new records are durable.
     pub released: Vec<Lsn>,
     /// Blocks to read back; each is answered by [`UpkeepCommand::PagedIn`](super::UpkeepCommand::PagedIn).
     pub loads: Vec<PageIn>,
@@ -24,9 +24,11 @@ pub struct Effects {
     pub spills: Vec<Spill>,
     /// Log lines, rate-limited.
     pub log: Vec<LogEvent>,
-    /// Messages to drop without the core's lock: freeing them takes longer than all the rest.
+    /// Messages to free after the core's lock is released: freeing takes longer than the rest of a
+    /// batch.
     pub garbage: Vec<Garbage>,
-    /// What the work of this hold takes, as far as it is measured: who holds the lock begins it anew.
+    /// The cost of the work under this hold of the lock, as far as it is measured; the holder of
+    /// the lock resets it.
     pub meter: Meter,
 }
 
@@ -36,7 +38,7 @@ impl Effects {
         Self::default()
     }
 
-    /// Whether there is nothing to do.
+    /// Whether there are no effects.
     pub fn is_empty(&self) -> bool {
         self.outgoing.is_empty()
             && self.records.is_empty()
@@ -46,7 +48,7 @@ impl Effects {
             && self.log.is_empty()
     }
 
-    /// Forgets everything, keeping the room.
+    /// Removes all effects and keeps the allocations.
     pub fn clear(&mut self) {
         self.outgoing.clear();
         self.records.clear();
@@ -66,59 +68,59 @@ impl Effects {
 /// Messages of one block of a queue that are to be paged in.
 #[derive(Clone, Debug)]
 pub struct PageIn {
-    /// Of this queue.
+    /// The queue that the block belongs to.
     pub queue: QueueId,
-    /// The first place of the block.
+    /// The position of the block's first slot.
     pub block: Position,
-    /// Its messages, by place.
+    /// The messages to read, by position.
     pub wanted: Vec<Wanted>,
 }
 
-/// Where the bytes of a message are.
+/// Where the bytes of an evicted message are on disk.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Its place.
+    /// The position of the message in its queue.
     pub position: Position,
-    /// The record with its envelope.
+    /// The LSN of the record with its envelope.
     pub envelope: Lsn,
-    /// The record that names its bare bytes; 0: they stand with the envelope.
+    /// The LSN of the record with its bare bytes; 0: they are in the envelope's record.
     pub body: Lsn,
 }
 
-/// Messages of one block of a queue that read back.
+/// Messages of one block of a queue that were read back.
 #[derive(Clone, Debug)]
 pub struct PagedIn {
-    /// Of this queue.
+    /// The queue that the block belongs to.
     pub queue: QueueId,
-    /// The first place of the block.
+    /// The position of the block's first slot.
     pub block: Position,
-    /// What could be read. All others that were wanted are damaged.
+    /// The messages that could be read. All others that were wanted are damaged.
     pub messages: Vec<(Position, Arc<Message>, Arc<Route>)>,
 }
 
-/// Messages of one block of a queue that are to be put on disk until they are wanted.
+/// Messages of one block of a queue to be written to disk until they are wanted.
 #[derive(Clone, Debug)]
 pub struct Spill {
-    /// Of this queue.
+    /// The queue that the block belongs to.
     pub queue: QueueId,
-    /// The first place of the block.
+    /// The position of the block's first slot.
     pub block: Position,
-    /// Its messages, by place.
+    /// The messages to write, by position.
     pub messages: Vec<(Position, Arc<Message>, Arc<Route>)>,
 }
 
-/// Something an operator should read about.
+/// An event for the log, worth an operator's attention.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LogEvent {
     /// Messages were dropped in a queue.
     Dropped {
-        /// The queue that it concerns.
+        /// The queue that dropped them.
         queue: Name,
-        /// Why they died, if they did.
+        /// The reason of the death; none if they did not die.
         reason: Option<Reason>,
         /// Why they could not be kept.
         cause: DropCause,
-        /// How many since the last such line.
+        /// Messages since the last such line.
         count: u64,
     },
     /// Dead letters of a queue got nowhere and were moved to the quarantine.
@@ -134,16 +136,16 @@ pub enum LogEvent {
     },
     /// A policy or argument will probably not do what was meant.
     Warned {
-        /// Of what kind it is that was set or declared.
+        /// The kind of object that was set or declared.
         kind: ObjectKind,
-        /// Its name.
+        /// The object's name.
         name: Name,
-        /// What to look at.
+        /// What is doubtful about it.
         warning: Warning,
     },
     /// A dead letter came back to a queue by itself and goes no further; once for each distinct loop.
     Cycle {
-        /// The queues of the loop, in order.
+        /// The queues of the cycle, in order.
         path: Vec<Name>,
     },
 }
@@ -153,17 +155,17 @@ pub enum LogEvent {
 pub enum DropCause {
     /// The queue has no dead-letter exchange.
     NoDeadLetterExchange,
-    /// The dead-letter exchange is not there.
+    /// The dead-letter exchange does not exist.
     ExchangeMissing,
-    /// No queue is bound for it.
+    /// The dead-letter exchange routes it to no queue.
     Unroutable,
     /// A target refused it: full under `reject-publish`.
     TargetFull,
-    /// The loop turned by itself.
+    /// It was in that queue before and was not rejected since.
     Cycle,
-    /// It died in more queues than a history keeps the names of.
+    /// It died in more queues than a history can name.
     HistoryFull,
-    /// It waited for a target, and its queue went or lost its dead-letter exchange.
+    /// It waited for a target, and its queue was deleted or lost its dead-letter exchange.
     PendingAbandoned,
     /// The quarantine was full.
     QuarantineFull,
@@ -173,9 +175,10 @@ pub enum DropCause {
     QueueDeleted,
     /// Its queue expired.
     QueueExpired,
-    /// Its bytes cannot be read.
+    /// Its bytes on disk cannot be read.
     Damaged,
-    /// It was sent settled, and the connection broke while it was written: it may have arrived.
+    /// It was sent settled, and the connection broke while it was being written: it may have
+    /// arrived.
     ConnectionLost,
 }
 
@@ -236,7 +239,7 @@ impl DropCause {
         }
     }
 
-    /// What it means, a sentence.
+    /// One sentence that explains it.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::NoDeadLetterExchange => "The queue has no dead-letter exchange.",

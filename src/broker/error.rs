@@ -1,17 +1,18 @@
-//! Why the core refused. Each kind maps to one AMQP condition and one management code, in one table.
+//! Errors of the core: refused commands. Each kind maps to one AMQP condition and one management
+//! code, in one table.
 
 use thiserror::Error;
 
 use crate::base::Name;
 
-/// What is meant by a name.
+/// The kind of object that an error is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ObjectKind {
-    /// A queue.
+    /// A queue, or a message in it.
     Queue,
-    /// An exchange.
+    /// An exchange, or a binding from it.
     Exchange,
-    /// A policy.
+    /// A policy or operator policy.
     Policy,
 }
 
@@ -29,54 +30,54 @@ impl std::fmt::Display for ObjectKind {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No such thing. (404, `amqp:not-found`)
+    /// The object does not exist. (404, `amqp:not-found`)
     #[error("no {kind} '{name}' in vhost")]
     NotFound {
-        /// What kind of thing.
+        /// The kind of object.
         kind: ObjectKind,
-        /// Its name.
+        /// The object's name as given.
         name: Name,
     },
     /// Declared before with another property or argument. (409, `amqp:precondition-failed`)
     #[error("inequivalent {field} for {kind} '{name}': it has {stored}, asked for {given}")]
     Inequivalent {
-        /// What kind of thing.
+        /// The kind of object.
         kind: ObjectKind,
-        /// Its name.
+        /// The object's name.
         name: Name,
-        /// Which property or argument.
+        /// The first property or argument that differs.
         field: Name,
-        /// Its value.
+        /// The value that the object has.
         stored: String,
-        /// The value asked for.
+        /// The value in the declaration.
         given: String,
     },
-    /// An argument that cannot be. (409, `amqp:precondition-failed`)
+    /// An argument has an invalid value. (409, `amqp:precondition-failed`)
     #[error("invalid argument '{argument}' for {kind} '{name}': {why}")]
     BadArgument {
-        /// What kind of thing.
+        /// The kind of object.
         kind: ObjectKind,
-        /// Its name.
+        /// The object's name.
         name: Name,
-        /// Which argument.
+        /// The argument that is wrong.
         argument: Name,
-        /// What is wrong and what would be right.
+        /// What is wrong with it and which values are right.
         why: String,
     },
     /// A request that cannot be understood. (400, `amqp:invalid-field`)
     #[error("{why}")]
     BadRequest {
-        /// What is wrong and what would be right.
+        /// What is wrong and which form is right.
         why: String,
     },
-    /// A reserved name or a predeclared thing. (403, `amqp:unauthorized-access`)
+    /// The name is reserved or the object is predeclared. (403, `amqp:unauthorized-access`)
     #[error("{kind} '{name}': {why}")]
     Reserved {
-        /// What kind of thing.
+        /// The kind of object.
         kind: ObjectKind,
-        /// Its name.
+        /// The object's name.
         name: Name,
-        /// Why not.
+        /// The rule that forbids it.
         why: &'static str,
     },
     /// Exclusive to another connection. (400 in management as RabbitMQ, `amqp:resource-locked`)
@@ -87,41 +88,42 @@ pub enum Error {
          that of the original declaration."
     )]
     Locked {
-        /// The queue.
+        /// The queue's name.
         name: Name,
-        /// Its vhost.
+        /// The vhost it is in.
         vhost: Name,
     },
-    /// An exclusive consumer holds it, or consumers exist. (`amqp:resource-locked`)
+    /// An exclusive consumer reads the queue, or an exclusive one was asked for and there are
+    /// consumers. (`amqp:resource-locked`)
     #[error("queue '{name}' is in exclusive use by a consumer")]
     InUse {
-        /// The queue.
+        /// The queue's name.
         name: Name,
     },
     /// `if_unused` or `if_empty` did not hold. (412/409, `amqp:precondition-failed`)
     #[error("{kind} '{name}' is {state}")]
     NotIdle {
-        /// What kind of thing.
+        /// The kind of object.
         kind: ObjectKind,
-        /// Its name.
+        /// The object's name.
         name: Name,
         /// "in use" or "not empty".
         state: &'static str,
     },
-    /// Clients may not publish to it. (`amqp:unauthorized-access`)
+    /// Clients may not publish to the exchange. (`amqp:unauthorized-access`)
     #[error("exchange '{name}' is internal")]
     Internal {
-        /// The exchange.
+        /// The exchange's name.
         name: Name,
     },
     /// The vhost has as many queues as it may. (403 in management, `amqp:resource-limit-exceeded`)
     #[error("cannot declare queue '{name}': queue limit in vhost '{vhost}' ({limit}) is reached")]
     QueueLimit {
-        /// The queue.
+        /// The queue that was to be declared.
         name: Name,
-        /// The vhost.
+        /// The vhost's name.
         vhost: Name,
-        /// How many it may have.
+        /// Queues that the vhost may have.
         limit: u64,
     },
 }

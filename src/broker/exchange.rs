@@ -17,7 +17,7 @@ use super::headers::{Attributes, HeadersTable};
 use super::topic::TopicTree;
 use super::{Destination, Error, ObjectKind};
 
-/// What went through an exchange, published by clients.
+/// Messages that clients published through an exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Passed {
     /// Messages published to it.
@@ -36,15 +36,15 @@ impl Passed {
 /// How an exchange routes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ExchangeKind {
-    /// By the equal key.
+    /// Routes by the equal key.
     Direct,
-    /// To everything bound.
+    /// Routes to everything bound.
     Fanout,
-    /// By patterns of words.
+    /// Routes by patterns of words.
     Topic,
-    /// By application properties.
+    /// Routes by application properties.
     Headers,
-    /// To one queue of those bound, whichever, without a look at the key.
+    /// Routes to one of the bound queues, drawn at random, whatever the key.
     LocalRandom,
 }
 
@@ -57,9 +57,9 @@ impl ExchangeKind {
         Self::LocalRandom,
     ];
 
-    /// Reads the word.
+    /// Parses the type's word, `topic` for example.
     ///
-    /// Errors: [`Error::BadRequest`] says which words are right.
+    /// Errors: [`Error::BadRequest`] lists the accepted words.
     pub fn parse(word: &str) -> Result<Self, Error> {
         let found = Self::ALL.into_iter().find(|kind| kind.as_str() == word);
         found.ok_or_else(|| {
@@ -69,7 +69,7 @@ impl ExchangeKind {
         })
     }
 
-    /// Its word.
+    /// The type's word in declarations and listings.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Direct => "direct",
@@ -80,31 +80,31 @@ impl ExchangeKind {
         }
     }
 
-    /// Whether two messages with the same keys may go different ways.
+    /// Whether two messages with the same keys may be routed to different queues.
     pub const fn varies(self) -> bool {
         matches!(self, Self::Headers | Self::LocalRandom)
     }
 }
 
-/// What a declaration says about an exchange.
+/// The properties that a declaration gives an exchange.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExchangeSpec {
-    /// Its name.
+    /// The exchange's name; empty for the default exchange only.
     pub name: Name,
-    /// How it routes.
+    /// The type, which says how it routes.
     pub kind: ExchangeKind,
-    /// Survives a restart.
+    /// The exchange survives a restart.
     pub durable: bool,
-    /// Goes when its last binding goes.
+    /// The exchange is deleted when its last binding is removed.
     pub auto_delete: bool,
-    /// Not a publish target for clients.
+    /// Clients may not publish to it.
     pub internal: bool,
-    /// Arguments as given.
+    /// Arguments as given by the client.
     pub arguments: Vec<(Name, Value)>,
 }
 
 impl ExchangeSpec {
-    /// A durable exchange without anything special.
+    /// A durable exchange of this name and type, without arguments.
     pub fn plain(name: &str, kind: ExchangeKind) -> Self {
         Self {
             name: Name::from(name),
@@ -118,7 +118,7 @@ impl ExchangeSpec {
 
     /// The argument `alternate-exchange`.
     ///
-    /// Errors: [`Error::BadArgument`] when it is no name.
+    /// Errors: [`Error::BadArgument`] when it is not a name.
     pub fn alternate_exchange(&self) -> Result<Option<Name>, Error> {
         let Some(value) = find(&self.arguments, ALTERNATE_EXCHANGE) else {
             return Ok(None);
@@ -132,7 +132,7 @@ impl ExchangeSpec {
         Ok(Some(name))
     }
 
-    /// Whether a declaration with `given` means the exchange that has these.
+    /// Checks that a declaration with `given` describes this exchange.
     ///
     /// Errors: [`Error::Inequivalent`] names the first property that differs.
     pub fn check_equivalent(&self, given: &Self) -> Result<(), Error> {
@@ -168,16 +168,16 @@ impl ExchangeSpec {
 pub struct Exchange {
     /// Its id, never reused.
     pub id: ExchangeId,
-    /// As declared.
+    /// The properties it was declared with.
     pub spec: ExchangeSpec,
     alternate: Option<Name>,
     policy_alternate: Option<Name>,
     bindings: BTreeMap<Arc<Binding>, ResolvedDestination>,
     bindings_to_exchanges: usize,
     table: Table,
-    /// What went through it.
+    /// Messages that were published to it and routed by it.
     pub(super) passed: Passed,
-    /// Its memory, without its bindings.
+    /// The charge for its memory, without its bindings.
     kept: Charge,
 }
 
@@ -187,7 +187,7 @@ enum Table {
     Fanout(Places),
     Topic(TopicTree),
     Headers(HeadersTable),
-    /// One for each binding: who is bound twice is picked twice as often.
+    /// One entry for each binding: a queue that is bound twice is picked twice as often.
     LocalRandom(Vec<ResolvedDestination>),
 }
 
@@ -220,30 +220,30 @@ impl Exchange {
         })
     }
 
-    /// Where messages go that no binding wants: by argument, else by policy.
+    /// The exchange for messages that no binding matches: that of the argument, else of the policy.
     pub fn alternate(&self) -> Option<&Name> {
         self.alternate.as_ref().or(self.policy_alternate.as_ref())
     }
 
-    /// Sets the alternate exchange that a policy gives; whether that is another than before.
+    /// Sets the alternate exchange of a policy; whether it differs from the one before.
     pub fn set_policy_alternate(&mut self, alternate: Option<Name>) -> bool {
         let changed = self.policy_alternate != alternate;
         self.policy_alternate = alternate;
         changed
     }
 
-    /// The bindings that lead from it, in order, and where to: also those to what is gone, until
-    /// they are forgotten.
+    /// The bindings from it in order, each with its destination. Those to a deleted destination are
+    /// there until they are forgotten.
     pub const fn bindings(&self) -> &BTreeMap<Arc<Binding>, ResolvedDestination> {
         &self.bindings
     }
 
-    /// Whether messages may go on from here to other exchanges.
+    /// Whether a binding leads from it to another exchange.
     pub fn leads_to_exchanges(&self) -> bool {
         self.bindings_to_exchanges > 0 || self.alternate().is_some()
     }
 
-    /// Adds a binding that leads to `place` and is not there yet.
+    /// Adds a binding to `place` that does not exist yet.
     pub fn add(&mut self, binding: &Arc<Binding>, place: ResolvedDestination) {
         self.bindings.insert(Arc::clone(binding), place);
         if matches!(binding.destination, Destination::Exchange(_)) {
@@ -264,7 +264,7 @@ impl Exchange {
         }
     }
 
-    /// Removes a binding that leads to `place`; whether it was there.
+    /// Removes a binding to `place`; whether it existed.
     pub fn remove(&mut self, binding: &Binding, place: ResolvedDestination) -> bool {
         if self.bindings.get(binding) != Some(&place) {
             return false;
@@ -307,7 +307,8 @@ impl Exchange {
         Some(binding)
     }
 
-    /// It is gone and routes nothing more: what would be slow to take apart goes at once.
+    /// Stops routing after deletion: drops the routing tables at once, the bindings follow in
+    /// slices.
     pub fn retire(&mut self) {
         if let Table::LocalRandom(places) = &mut self.table {
             places.clear();
@@ -338,7 +339,7 @@ impl Exchange {
     }
 }
 
-/// Memory of a key in the table of a direct exchange, about, in bytes.
+/// Estimated memory of a key in the table of a direct exchange, in bytes.
 const DIRECT_KEY_BYTES: u64 = 80;
 
 pub(super) const ALTERNATE_EXCHANGE: &str = "alternate-exchange";

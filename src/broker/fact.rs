@@ -1,5 +1,5 @@
-//! What the core did to durable state, for the journal. Facts carry ids, places and absolute
-//! counts, so that applying one twice equals applying it once.
+//! Facts: the durable changes of the core, which the journal keeps. They carry ids, positions and
+//! absolute counts, so that applying one twice equals applying it once.
 #![deny(clippy::wildcard_enum_match_arm)]
 
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use crate::deaths::Reason;
 use crate::message::{Message, Route};
 use crate::wire::Value;
 
-/// Facts that become true together.
+/// Facts that become durable together, as one journal record.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// Its place in the log, given out under the core's lock; rising, never 0.
+    /// Its log sequence number, assigned under the core's lock; rising, never 0.
     pub lsn: Lsn,
-    /// Wall clock when it was made.
+    /// Wall-clock time at which it was made.
     pub wall: Timestamp,
-    /// What happened, in order.
+    /// The changes, in the order they were made.
     pub facts: Facts,
-    /// Messages have their envelopes in it: it is kept until it is released.
+    /// Whether messages have their envelopes in it: such a record is kept until it is released.
     pub named: bool,
 }
 
-/// The facts of a record: one, as a rule.
+/// The facts of a record: usually one.
 pub type Facts = SmallVec<[Fact; 1]>;
 
-/// One change of durable state. A closed set.
+/// One change of durable state. A closed enum.
 #[derive(Clone, Debug)]
 #[allow(
     clippy::large_enum_variant,
@@ -40,74 +40,74 @@ pub type Facts = SmallVec<[Fact; 1]>;
 pub enum Fact {
     /// A message entered queues.
     Inserted {
-        /// The message itself.
+        /// The message with its annotations.
         message: Arc<Message>,
-        /// Exchange and keys it came by.
+        /// Exchange and routing keys it was published with.
         route: Arc<Route>,
-        /// Where its bare bytes are.
+        /// Which record has its bare bytes.
         body: Body,
-        /// Where it is now.
+        /// Its position in each queue it entered.
         entries: Entries,
     },
     /// A message left its queue: settled, dropped, or moved by this record's other facts.
     Removed {
-        /// From where.
+        /// The queue it left.
         queue: QueueId,
-        /// The place of the message in its queue.
+        /// The position of the message in that queue.
         position: Position,
-        /// What named its bytes, while the journal may still forget that it ever was; else 0. It is
-        /// not written.
+        /// The LSN of its bare bytes, while the journal can still leave the message out altogether;
+        /// else 0. It is not written.
         body: Lsn,
     },
-    /// A message came back to its place.
+    /// A message was requeued to its position.
     Returned {
         /// The queue that it concerns.
         queue: QueueId,
-        /// The place of the message in its queue.
+        /// The position of the message in its queue.
         position: Position,
-        /// Failed deliveries in this queue.
+        /// Failed deliveries in this queue, as an absolute count.
         failures: u32,
-        /// Returns in this queue.
+        /// Requeues in this queue, as an absolute count.
         acquired: u32,
     },
-    /// A message is another one from now on: annotations were merged, or it died and waits.
+    /// The content of a message changed: annotations were merged, or it died and waits.
     Changed {
         /// The queue that it concerns.
         queue: QueueId,
-        /// The place of the message in its queue.
+        /// The position of the message in its queue.
         position: Position,
-        /// What it is now.
+        /// The message as it is now.
         message: Arc<Message>,
-        /// Exchange and keys it came by.
+        /// Exchange and routing keys of the message as it is now.
         route: Arc<Route>,
-        /// Where its bare bytes are.
+        /// Which record has its bare bytes.
         body: Body,
     },
     /// A dead letter waits in its queue for a target.
     DeadPending {
         /// The queue that it concerns.
         queue: QueueId,
-        /// The place of the message in its queue.
+        /// The position of the message in its queue.
         position: Position,
-        /// Why it died.
+        /// The reason of its death.
         reason: Reason,
-        /// It waits for exactly these; none: for whatever it will be routed to.
+        /// The queues it waits for; none: it is routed anew at each attempt.
         targets: Option<Vec<QueueId>>,
     },
-    /// Messages wait, as other records say: a piece of a checkpoint.
+    /// Messages of a queue that stand in other records: a part of a checkpoint.
     Checkpointed {
         /// The queue that it concerns.
         queue: QueueId,
-        /// Which, by rising position.
+        /// The messages, by rising position.
         messages: Vec<CheckpointedMessage>,
     },
-    /// Everything in front of a place is gone, but for some.
+    /// All messages in front of a position are gone, except some.
     Purged {
         /// The queue that it concerns.
         queue: QueueId,
-        /// First position of each priority that stays, lowest priority first.
+        /// The first position of each priority that stays, lowest priority first.
         below: Vec<Position>,
-        /// Those in front that stay: held, or dead letters that wait.
+        /// The positions in front of those that stay: held messages, and dead letters that wait.
         kept: Vec<Position>,
     },
     /// So many messages died in a queue, one more than before or more.
@@ -121,82 +121,82 @@ pub enum Fact {
     VhostDeaths(Box<VhostDeaths>),
     /// Of queues, exchanges, bindings and policies.
     Topology(TopologyFact),
-    /// Something of the registry, which is beside all vhosts: no core makes it or heeds it.
+    /// A change of the registry, which belongs to no vhost: no core makes or applies it.
     Registry(Box<RegistryFact>),
 }
 
-/// What happened to queues, exchanges, bindings and policies.
+/// One change of queues, exchanges, bindings or policies.
 #[derive(Clone, Debug)]
 pub enum TopologyFact {
     /// A durable queue was declared.
     QueueDeclared {
         /// Its id, never used before.
         queue: QueueId,
-        /// Its name.
+        /// The queue's name.
         name: Name,
-        /// Goes when its last consumer goes.
+        /// The queue is deleted when its last consumer detaches.
         auto_delete: bool,
-        /// Typed arguments as given.
+        /// Typed arguments as given by the client.
         arguments: Vec<(Name, Value)>,
     },
-    /// A durable queue is gone, with all in it.
+    /// A durable queue was deleted, with its messages.
     QueueDeleted {
         /// The queue that it concerns.
         queue: QueueId,
     },
     /// A durable exchange was declared.
     ExchangeDeclared(ExchangeSpec),
-    /// A durable exchange is gone, with its bindings.
+    /// A durable exchange was deleted, with its bindings.
     ExchangeDeleted {
-        /// Its name.
+        /// The exchange's name.
         name: Name,
     },
-    /// A binding between durable ends was made.
+    /// A binding between a durable exchange and a durable destination was added.
     Bound {
-        /// Source exchange.
+        /// The exchange that messages come from.
         source: Name,
-        /// Where to.
+        /// The queue or exchange that the binding leads to.
         destination: Destination,
-        /// Binding key.
+        /// The binding key (on a topic exchange the pattern).
         key: Name,
-        /// Typed arguments as given.
+        /// Typed arguments as given by the client.
         arguments: Vec<(Name, Value)>,
     },
-    /// Such a binding is gone.
+    /// A durable binding was removed.
     Unbound {
-        /// Source exchange.
+        /// The exchange that messages come from.
         source: Name,
-        /// Where to.
+        /// The queue or exchange that the binding led to.
         destination: Destination,
-        /// Binding key.
+        /// The binding key (on a topic exchange the pattern).
         key: Name,
-        /// Typed arguments as given.
+        /// Typed arguments as given by the client.
         arguments: Vec<(Name, Value)>,
     },
-    /// A policy stands.
+    /// A policy was added or replaced.
     PolicySet {
-        /// An operator policy.
+        /// Whether it is an operator policy.
         operator: bool,
         /// The policy; boxed, since it would be most of the size of every fact.
         policy: Box<Policy>,
     },
-    /// A policy is gone.
+    /// A policy was deleted.
     PolicyDeleted {
-        /// An operator policy.
+        /// Whether it is an operator policy.
         operator: bool,
-        /// Its name.
+        /// The policy's name.
         name: Name,
     },
-    /// Ids below this one were given to queues; the last fact of a checkpoint.
+    /// Ids below `next` were assigned to queues; the last fact of a checkpoint.
     QueueIds {
-        /// The next one.
+        /// The id of the next queue.
         next: QueueId,
     },
 }
 
 impl Fact {
-    /// What happened, in a word or two: for people and tests, no part of any format. A kind that is
-    /// new here is given a fixture too, in `tests/fixtures/record.rs`.
+    /// The name of the change in a word or two: for logs and tests, no part of any format. A new
+    /// kind needs a fixture too, in `tests/fixtures/record.rs`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Inserted { .. } => "inserted",
@@ -253,47 +253,47 @@ impl From<TopologyFact> for Fact {
     }
 }
 
-/// Where the bare bytes of a message are.
+/// Which record has the bare bytes of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body {
-    /// In this record, whose LSN names them from now on. At most one in a record.
+    /// This record, whose LSN names them from now on. At most one in a record.
     Named,
-    /// In this record, without a name: a record can name one body only.
+    /// This record, without a name: a record can name one body only.
     Carried,
-    /// In an earlier record.
+    /// An earlier record, with this LSN.
     At(Lsn),
 }
 
-/// The places of a message that entered queues: one, as a rule.
+/// The positions of a message that entered queues: usually one.
 pub type Entries = SmallVec<[Entry; 1]>;
 
-/// A message's place in one queue, as it entered.
+/// The position of a message in one queue, as it entered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Which queue.
+    /// The queue that it entered.
     pub queue: QueueId,
-    /// Its place.
+    /// Its position in that queue.
     pub position: Position,
-    /// Wall clock at arrival.
+    /// Wall-clock time of its arrival.
     pub arrived: Timestamp,
-    /// Life of its own from arrival, in milliseconds: the smaller of header ttl and what was left
-    /// until absolute-expiry-time.
+    /// Its own time to live from arrival, in milliseconds: the smaller of header ttl and what was
+    /// left until absolute-expiry-time. None: unlimited.
     pub ttl_ms: Option<u64>,
 }
 
-/// A message of a checkpoint: it stands in the records that are named here.
+/// A message in a checkpoint, which refers to the records that have it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CheckpointedMessage {
-    /// Its place.
+    /// Its position in its queue.
     pub position: Position,
-    /// Wall clock at arrival.
+    /// Wall-clock time of its arrival.
     pub arrived: Timestamp,
-    /// Life of its own from arrival, in milliseconds.
+    /// Its own time to live from arrival, in milliseconds; none: unlimited.
     pub ttl_ms: Option<u64>,
-    /// Bytes of its bare message.
+    /// Size of its bare message, in bytes.
     pub size_bytes: u32,
-    /// The record with its envelope.
+    /// The LSN of the record with its envelope.
     pub envelope: Lsn,
-    /// The record that names its bare bytes; 0: they stand with the envelope.
+    /// The LSN of the record with its bare bytes; 0: they are in the envelope's record.
     pub body: Lsn,
 }

@@ -1,7 +1,7 @@
 //! Matching of headers exchanges.
 //!
-//! Bindings are found by what they ask for, so that a message is compared with those only that it
-//! may match, however many others there are:
+//! Bindings are indexed by the pairs they ask for, so that a message is compared only with bindings
+//! that may match, however many others there are:
 //!
 //! ```text
 //!   candidates: hash of (name, value) -> bindings with that pair      any: under each of its pairs
@@ -21,17 +21,18 @@ use crate::wire::Value;
 use super::argument_value::{find, integer, show, text};
 use super::binding::{Binding, ResolvedDestination};
 
-/// What a headers exchange looks at in a message.
+/// The properties of a message that a headers exchange compares.
 pub trait Attributes {
-    /// Application properties with a name that is wanted; how many were passed. [AMQP 3.2.5]
+    /// Visits the application properties whose name is wanted; returns how many were passed. [AMQP
+    /// 3.2.5]
     fn application_properties<'a>(
         &'a self,
         is_wanted: impl Fn(&str) -> bool,
         found: impl FnMut(&'a str, Value),
     ) -> usize;
 
-    /// Message annotations with a name that is wanted, those of the latest death first; how many were
-    /// passed. [AMQP 3.2.3]
+    /// Visits the message annotations whose name is wanted, those of the latest death first;
+    /// returns how many were passed. [AMQP 3.2.3]
     fn annotations<'a>(
         &'a self,
         is_wanted: impl Fn(&str) -> bool,
@@ -57,7 +58,7 @@ impl Attributes for Message {
     }
 }
 
-/// A message without any.
+/// A message without properties and annotations.
 #[derive(Clone, Copy, Debug)]
 pub struct NoAttributes;
 
@@ -78,13 +79,13 @@ impl Attributes for NoAttributes {
 /// How many of a binding's arguments must be found, and whether those that begin with `x-` count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum XMatch {
-    /// All; names beginning with `x-` are not looked at. The default.
+    /// All must match; names beginning with `x-` are ignored. The default.
     All,
-    /// One; names beginning with `x-` are not looked at.
+    /// One must match; names beginning with `x-` are ignored.
     Any,
-    /// All; names may also be those of message annotations.
+    /// All must match; names may also be those of message annotations.
     AllWithX,
-    /// One; names may also be those of message annotations.
+    /// One must match; names may also be those of message annotations.
     AnyWithX,
 }
 
@@ -100,7 +101,7 @@ impl XMatch {
         }
     }
 
-    /// Reads the argument `x-match` of a binding; the error says which words are right.
+    /// Reads the argument `x-match` of a binding; the error lists the accepted words.
     pub fn read(arguments: &[(Name, Value)]) -> Result<Self, String> {
         let Some(value) = find(arguments, X_MATCH) else {
             return Ok(Self::All);
@@ -126,19 +127,19 @@ impl XMatch {
 #[derive(Debug)]
 pub struct HeadersTable {
     seed: Seed,
-    /// Those that ask for nothing and match everything.
+    /// Bindings that ask for nothing and match every message.
     always: Candidates,
-    /// Those that ask for something, by the hash of what it is: two that only share a hash meet
-    /// here, too, and comparing tells them apart.
+    /// Bindings by the hash of a pair they ask for. Two pairs with the same hash share an entry;
+    /// the comparison tells them apart.
     by_pair: Map<u64, Candidates>,
-    /// How many pairs of bindings have this name.
+    /// The number of indexed pairs with each name.
     names: Map<Name, usize>,
-    /// Bindings that also look at annotations.
+    /// The number of bindings that also compare annotations.
     with_x: usize,
 }
 
 impl HeadersTable {
-    /// Without bindings.
+    /// A table without bindings.
     pub fn new(seed: Seed) -> Self {
         Self {
             seed,
@@ -149,7 +150,7 @@ impl HeadersTable {
         }
     }
 
-    /// Adds a binding that is not there yet; the memory that this took, about, in bytes.
+    /// Adds a binding that does not exist yet; returns the memory it took, estimated in bytes.
     pub fn add(&mut self, binding: &Arc<Binding>, place: ResolvedDestination) -> u64 {
         // Bindings are checked before they come here; a word that is none would be the default.
         let x_match = XMatch::read(&binding.arguments).unwrap_or(XMatch::All);
@@ -175,7 +176,7 @@ impl HeadersTable {
         table_bytes(x_match, binding)
     }
 
-    /// Removes a binding that is there; the memory that this freed, about, in bytes.
+    /// Removes an existing binding; returns the memory it freed, estimated in bytes.
     pub fn remove(&mut self, binding: &Binding) -> u64 {
         let x_match = XMatch::read(&binding.arguments).unwrap_or(XMatch::All);
         uncount!(
@@ -237,14 +238,15 @@ impl HeadersTable {
     }
 }
 
-/// Memory of a binding in the table, about, in bytes: one of `any` is there for each of its pairs.
+/// Estimated memory of a binding in the table, in bytes: one of `any` is indexed under each of its
+/// pairs.
 fn table_bytes(x_match: XMatch, binding: &Binding) -> u64 {
     let pairs = relevant(x_match, &binding.arguments).count();
     let places = if x_match.any() { pairs.max(1) } else { 1 };
     (places * CANDIDATE_BYTES) as u64
 }
 
-/// Memory of one place in the table, about, in bytes.
+/// Estimated memory of one candidate in the table, in bytes.
 const CANDIDATE_BYTES: usize = 80;
 
 /// Bindings that share a pair. Nearly always there is one, so that one costs no allocation.
@@ -304,12 +306,13 @@ impl Candidates {
     }
 }
 
-/// What a message has of all that bindings ask for. Of a name that comes twice the first counts.
+/// The properties of a message that some binding asks for. Of two with the same name the first
+/// counts.
 #[derive(Debug, Default)]
 struct Given<'a> {
     properties: BTreeMap<&'a str, Value>,
     annotations: BTreeMap<&'a str, Value>,
-    /// How many were passed to find them.
+    /// Properties passed while looking for them.
     passed: usize,
 }
 
@@ -356,22 +359,22 @@ fn matches(x_match: XMatch, arguments: &[(Name, Value)], given: &Given<'_>) -> b
     }
 }
 
-/// What of a value is compared: integers of any width are equal by number and so are floating-point
-/// numbers (but not one with the other), strings, symbols and binaries by their bytes, all else
-/// exactly.
+/// The compared form of a value: integers of any width are equal by number and so are
+/// floating-point numbers (but not one with the other), strings, symbols and binaries by their
+/// bytes, all else exactly.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Meaning<'a> {
-    /// A binding wants only that the name is there.
+    /// The binding only wants the name to be there.
     Void,
     Number(i128),
-    /// The bits of a double.
+    /// A floating-point number, as the bits of a double.
     Double(u64),
     Bytes(&'a [u8]),
     Other(&'a Value),
 }
 
 impl<'a> Meaning<'a> {
-    /// Of what a binding asks for; `RabbitMQ` keeps a timestamp there in seconds.
+    /// The compared form of a binding's argument; `RabbitMQ` keeps a timestamp there in seconds.
     fn wanted(value: &'a Value) -> Self {
         match value {
             Value::Null => Self::Void,
@@ -380,7 +383,7 @@ impl<'a> Meaning<'a> {
         }
     }
 
-    /// Of what a message has; a timestamp there is its milliseconds.
+    /// The compared form of a message's value; a timestamp there is in milliseconds.
     fn found(value: &'a Value) -> Self {
         match value {
             Value::Timestamp(ms) => Self::Number((*ms).into()),

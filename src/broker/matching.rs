@@ -1,4 +1,4 @@
-//! Which policies apply to one name, found in pieces: there may be many, each a regular expression that
+//! Matching of policies with one name, in slices: there may be many, each a regular expression that
 //! may take long over a name.
 
 use std::ops::Bound;
@@ -9,7 +9,8 @@ use super::arguments::{QueueArguments, QueueType};
 use super::policy::{ApplyTo, EffectiveSettings, Policies, Policy};
 use crate::base::{Meter, Name};
 
-/// What a policy takes that is not matched, since it is for other objects or cannot win, in nanoseconds.
+/// Cost of a policy that needs no matching, since it is for other objects or cannot win, in
+/// nanoseconds.
 const PASSED_NS: u64 = 20;
 
 /// A name, and the policies found for it so far.
@@ -17,7 +18,7 @@ const PASSED_NS: u64 = 20;
 pub struct Matching {
     name: Name,
     kind: ObjectKind,
-    /// Of the policies that are looked through.
+    /// The generation of the policies that are searched.
     generation: u64,
     user: Search,
     operator: Search,
@@ -26,18 +27,19 @@ pub struct Matching {
 /// A search through the policies, or the operator policies.
 #[derive(Debug, Default)]
 struct Search {
-    /// The best so far for each of [`USES`].
+    /// The best policy so far for each of [`USES`].
     best: [Option<Arc<Policy>>; 2],
-    /// The last policy that was looked at.
+    /// The name of the last policy that was examined.
     after: Option<Name>,
     is_done: bool,
 }
 
-/// What a policy of a queue may be for: whoever declares says the type only in the arguments.
+/// The queue types that a policy may apply to: a name is matched before the type is known from the
+/// arguments.
 const USES: [QueueType; 2] = [QueueType::Classic, QueueType::Quorum];
 
 impl Search {
-    /// The best for queues of this type, or for exchanges.
+    /// The best policy for queues of this type; none: for exchanges.
     fn best_for(&self, queue_type: Option<QueueType>) -> Option<&Arc<Policy>> {
         let mut uses = USES.iter().zip(&self.best);
         match queue_type {
@@ -48,8 +50,8 @@ impl Search {
 }
 
 impl Matching {
-    /// For a queue of this name, of whatever type, or an exchange, which operator policies do not
-    /// apply to.
+    /// Begins a search for a queue of this name, of any type, or for an exchange, to which operator
+    /// policies do not apply.
     pub fn new(kind: ObjectKind, name: Name) -> Self {
         let operator = Search {
             is_done: kind != ObjectKind::Queue,
@@ -64,13 +66,13 @@ impl Matching {
         }
     }
 
-    /// Whether it is for this object.
+    /// Whether the search is for this object.
     pub fn is_for(&self, kind: ObjectKind, name: &Name) -> bool {
         self.name == *name && self.kind == kind
     }
 
-    /// Looks for the policies until all were looked at or the meter says so much; whether all were. It
-    /// begins anew if the policies have changed since the last call.
+    /// Searches until all policies were examined or the meter shows `enough_ns`; returns whether
+    /// all were. It starts again if the policies have changed since the last call.
     pub fn go_on(&mut self, policies: &Policies, meter: &mut Meter, enough_ns: u64) -> bool {
         if self.generation != policies.generation() {
             *self = Self::new(self.kind, self.name.clone());
@@ -105,14 +107,14 @@ impl Matching {
         true
     }
 
-    /// What applies to the queue in the end.
+    /// The settings of the queue under the policies found.
     pub fn settings(&self, arguments: &QueueArguments) -> EffectiveSettings {
         let best = |search: &'_ Search| search.best_for(Some(arguments.queue_type)).cloned();
         let (user, operator) = (best(&self.user), best(&self.operator));
         EffectiveSettings::of(arguments, user.as_deref(), operator.as_deref())
     }
 
-    /// The alternate exchange that the policy gives to the exchange; its argument beats it.
+    /// The alternate exchange that the policy sets; the exchange's argument takes precedence.
     pub fn alternate_exchange(&self) -> Option<&Name> {
         let policy = self.user.best_for(None)?;
         policy.definition.alternate_exchange.as_ref()
@@ -120,8 +122,8 @@ impl Matching {
 }
 
 impl Search {
-    /// For which uses a policy would be the best so far. Of equal priorities the first name wins, so that
-    /// the choice is stable.
+    /// The uses for which a policy would be the best so far. Of equal priorities the first name
+    /// wins, so that the choice is stable.
     fn wins(&self, kind: ObjectKind, policy: &Policy) -> [bool; 2] {
         let covers = |apply_to: ApplyTo, queue_type| match kind {
             ObjectKind::Queue => apply_to.covers_queue(queue_type),

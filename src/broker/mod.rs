@@ -1,4 +1,5 @@
-//! Layer 5: the routing core of one vhost: a deterministic machine without IO and without a clock.
+//! Layer 5: the routing core of one vhost, a deterministic state machine without IO and without a
+//! clock.
 //!
 //! Promises: the same seed and the same commands at the same times give the same effects; every
 //! message is ready, held, waiting dead, settled, moved or dropped with a counted cause, exactly

@@ -1,4 +1,4 @@
-//! Which names clients may give to what they declare.
+//! Rules for the names of queues and exchanges that clients declare.
 
 use crate::base::{Name, check_routing_key, limits::NAME_BYTES_MAX};
 
@@ -47,9 +47,9 @@ pub fn check_key(key: &Name) -> Result<(), Error> {
     })
 }
 
-/// What names of the broker begin with.
+/// Prefix of the broker's own names.
 pub const RESERVED_PREFIX: &str = "amq.";
-/// What names of temporary queues begin with.
+/// Prefix of the names of temporary queues.
 pub const TEMPORARY_PREFIX: &str = "amq.gen-";
 
 /// The queue of each vhost that keeps dead letters which got nowhere. [evidence part 4]

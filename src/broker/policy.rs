@@ -1,4 +1,4 @@
-//! Policies and operator policies, and the settings a queue ends up with.
+//! Policies and operator policies, and the effective settings of a queue.
 
 use std::collections::{BTreeMap, btree_map};
 use std::ops::Bound;
@@ -14,18 +14,18 @@ use super::arguments::{DeadLetterStrategy, OnUndeliverable, Overflow, QueueArgum
 use super::definition::Definition;
 use super::{Error, ObjectKind};
 
-/// What a policy may apply to.
+/// The kinds of objects that a policy applies to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum ApplyTo {
     /// Queues of every type.
     Queues,
-    /// Classic queues.
+    /// Classic queues only.
     ClassicQueues,
-    /// Quorum queues.
+    /// Quorum queues only.
     QuorumQueues,
-    /// Streams, which are not here: such a policy never matches.
+    /// Streams, which this broker does not have: such a policy never matches.
     Streams,
-    /// It applies to exchanges.
+    /// Exchanges only.
     Exchanges,
     /// Queues and exchanges.
     #[default]
@@ -35,19 +35,19 @@ pub enum ApplyTo {
 /// One policy or operator policy.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// Its name, unique in its vhost and kind.
+    /// Its name, unique in its vhost among policies or operator policies.
     pub name: Name,
-    /// Names it matches (anywhere in the name unless anchored).
+    /// Names of queues and exchanges it applies to (matched anywhere in the name unless anchored).
     pub pattern: Pattern,
-    /// The highest matching one applies.
+    /// Of several matching policies the one of highest priority applies.
     pub priority: i64,
-    /// To what.
+    /// The kinds of objects that it applies to.
     pub apply_to: ApplyTo,
-    /// What it sets.
+    /// The settings that it defines, typed.
     pub definition: Definition,
-    /// The definition as given.
+    /// The definition as given, for listings.
     pub given: Vec<(Name, Value)>,
-    /// Where its memory is counted, once it stands.
+    /// The gauge that its memory is charged to, once it is set.
     pub account: Account,
 }
 
@@ -61,7 +61,7 @@ impl ApplyTo {
         Self::All,
     ];
 
-    /// Its word.
+    /// The word in the API, `classic_queues` for example.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Queues => "queues",
@@ -73,7 +73,7 @@ impl ApplyTo {
         }
     }
 
-    /// Whether queues of this type are meant.
+    /// Whether it covers queues of this type.
     pub const fn covers_queue(self, queue_type: QueueType) -> bool {
         match self {
             Self::Queues | Self::All => true,
@@ -83,35 +83,35 @@ impl ApplyTo {
         }
     }
 
-    /// Whether queues of any type are meant that can be here.
+    /// Whether it covers queues of any type that this broker has.
     pub const fn covers_queues(self) -> bool {
         self.covers_queue(QueueType::Classic) || self.covers_queue(QueueType::Quorum)
     }
 
-    /// Whether exchanges are meant.
+    /// Whether it covers exchanges.
     pub const fn covers_exchanges(self) -> bool {
         matches!(self, Self::Exchanges | Self::All)
     }
 }
 
-/// A policy as given, not yet checked.
+/// A policy as given by a client, not checked yet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PolicySpec<'a> {
-    /// Its name, not empty.
+    /// The policy's name, not empty.
     pub name: Name,
     /// A regular expression over names; see [`Pattern`].
     pub pattern: &'a str,
-    /// The highest matching one applies.
+    /// Of several matching policies the one of highest priority applies.
     pub priority: i64,
-    /// The word of [`ApplyTo`].
+    /// The word of an [`ApplyTo`].
     pub apply_to: &'a str,
-    /// Keys and values, at least one.
+    /// Keys and values of the definition, at least one.
     pub definition: Vec<(Name, Value)>,
 }
 
 impl PolicySpec<'_> {
-    /// Refuses a policy that is larger than those that are kept. What is in a journal already is
-    /// taken as it is.
+    /// Refuses a policy that is larger than the broker keeps. Policies that a journal already has
+    /// are taken as they are.
     ///
     /// Errors: [`Error::BadArgument`] names the part, and the bound.
     pub fn check_kept(&self) -> Result<(), Error> {
@@ -140,7 +140,8 @@ impl PolicySpec<'_> {
 }
 
 impl Policy {
-    /// Checks a policy; an `operator` policy takes fewer keys, see [`super::definition::KEYS`].
+    /// Parses and checks a policy; an `operator` policy may define fewer keys, see
+    /// [`super::definition::KEYS`].
     ///
     /// Errors: [`Error::BadArgument`] names the part or key that is wrong.
     pub fn new(operator: bool, spec: PolicySpec<'_>) -> Result<Self, Error> {
@@ -177,7 +178,7 @@ impl Policy {
         })
     }
 
-    /// Counts its memory for as long as it stands.
+    /// Charges its memory to the gauge for as long as it is set.
     pub fn charge(&self, gauge: &Gauge) {
         self.account.open(gauge, || {
             let texts = shared_text_bytes(self.name.len()) + self.pattern.kept_bytes();
@@ -190,49 +191,49 @@ impl Policy {
 /// where it sets a dead-letter key it beats both.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EffectiveSettings {
-    /// Type of the queue.
+    /// The queue's type.
     pub queue_type: QueueType,
-    /// Where its dead go; none: dropped and counted.
+    /// Where dead letters are sent; none: they are dropped and counted.
     pub dead_letter_exchange: Option<Name>,
-    /// What named it.
+    /// What set the dead-letter exchange; none without one.
     pub dead_letter_rule: Option<Rule>,
-    /// Their key; none: the keys they came with.
+    /// The routing key of dead letters; none: the keys they were published with.
     pub dead_letter_routing_key: Option<Name>,
-    /// What becomes of a death without a usable target.
+    /// What happens to a dead letter that no target takes.
     pub dead_letter_strategy: DeadLetterStrategy,
     /// What becomes of a dead letter that gets nowhere, if anything says so.
     pub on_undeliverable: Option<OnUndeliverable>,
     /// What happens over a limit.
     pub overflow: Overflow,
-    /// Ready messages at most.
+    /// Limit of ready messages; none: unlimited.
     pub max_length: Option<u64>,
-    /// Bytes of ready bare messages at most.
+    /// Limit of the bytes of ready bare messages; none: unlimited.
     pub max_length_bytes: Option<u64>,
-    /// Time to live of every message, in milliseconds.
+    /// Time to live of every message, in milliseconds; none: unlimited.
     pub message_ttl_ms: Option<u64>,
-    /// Time unused until the queue goes, in milliseconds.
+    /// Time without use after which the queue is deleted, in milliseconds; none: never.
     pub expires_ms: Option<u64>,
-    /// Failures a message survives; none: any number.
+    /// Failed deliveries after which a message dies; none: any number.
     pub delivery_limit: Option<u32>,
-    /// Highest priority of a classic priority queue.
+    /// Highest priority of a classic priority queue; none: no priorities.
     pub max_priority: Option<u8>,
-    /// One consumer at a time.
+    /// Only one consumer at a time gets messages.
     pub single_active_consumer: bool,
 }
 
-/// What named a queue's dead-letter exchange. [evidence part 2]
+/// What set a queue's dead-letter exchange. [evidence part 2]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Rule {
-    /// An argument of the queue.
+    /// An argument of the queue's declaration.
     Argument,
-    /// A policy.
+    /// A policy, by name.
     Policy(Name),
-    /// An operator policy.
+    /// An operator policy, by name.
     OperatorPolicy(Name),
 }
 
 impl Rule {
-    /// The first that names one, in the order in which they count.
+    /// The first of them that sets a dead-letter exchange, in order of precedence.
     fn of(
         arguments: &QueueArguments,
         user: Option<&Policy>,
@@ -249,7 +250,7 @@ impl Rule {
         Some(Self::Policy(policy.name.clone()))
     }
 
-    /// The words in the history of a message.
+    /// The text for it in a death history.
     pub fn words(&self) -> Name {
         match self {
             Self::Argument => Name::from("argument"),
@@ -259,13 +260,13 @@ impl Rule {
     }
 }
 
-/// All policies of one vhost. A copy shares them until a policy is set or deleted, so that listings
-/// take one under the core's lock.
+/// All policies of one vhost. A clone shares them until a policy is set or deleted, so that
+/// listings take a clone under the core's lock.
 #[derive(Clone, Debug, Default)]
 pub struct Policies {
     user: Arc<PoliciesOfKind>,
     operator: Arc<PoliciesOfKind>,
-    /// Changes so far.
+    /// The number of changes so far.
     generation: u64,
 }
 
@@ -281,12 +282,12 @@ impl Policies {
             .is_none()
     }
 
-    /// Removes a policy; `None` when there is none of that name.
+    /// Removes a policy and returns it; none if there is no policy of that name.
     pub fn delete(&mut self, operator: bool, name: &Name) -> Option<Arc<Policy>> {
         self.of_kind(operator).remove(name)
     }
 
-    /// Another number with each change.
+    /// A number that rises with each change.
     pub(super) const fn generation(&self) -> u64 {
         self.generation
     }
@@ -301,23 +302,23 @@ impl Policies {
         Arc::make_mut(policies)
     }
 
-    /// A policy by its name.
+    /// The policy (or operator policy) of this name.
     pub fn get(&self, operator: bool, name: &Name) -> Option<&Arc<Policy>> {
         if operator { &self.operator } else { &self.user }.get(name)
     }
 
-    /// How many there are of one kind.
+    /// The number of policies (or operator policies).
     pub fn count(&self, operator: bool) -> usize {
         if operator { &self.operator } else { &self.user }.len()
     }
 
-    /// All of one kind, by name.
+    /// All policies (or operator policies), by name.
     pub fn list(&self, operator: bool) -> impl Iterator<Item = &Policy> {
         let policies = if operator { &self.operator } else { &self.user };
         policies.values().map(|policy| &**policy)
     }
 
-    /// Those of one kind from a name on, by name.
+    /// The policies (or operator policies) from a name on, by name.
     pub(super) fn range(
         &self,
         operator: bool,
@@ -344,17 +345,17 @@ impl Policies {
         )
     }
 
-    /// How many there are, of both kinds.
+    /// The number of policies and operator policies.
     pub fn len(&self) -> usize {
         self.user.len() + self.operator.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are neither policies nor operator policies.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What applies to a queue in the end. Not for use under a lock, as [`Policies::of_queue`].
+    /// The effective settings of a queue. Not for use under a lock, as [`Policies::of_queue`].
     pub fn settings(&self, name: &str, arguments: &QueueArguments) -> EffectiveSettings {
         let of = |operator| self.of_queue(operator, name, arguments.queue_type);
         EffectiveSettings::of(arguments, of(false), of(true))
@@ -457,7 +458,7 @@ fn delivery_limit(queue_type: QueueType, given: [Option<i64>; 3]) -> Option<u32>
     }
 }
 
-/// Failures a message survives in a quorum queue unless told otherwise (as RabbitMQ 4).
+/// Failed deliveries that a message survives in a quorum queue by default (as RabbitMQ 4).
 pub const QUORUM_DELIVERY_LIMIT_DEFAULT: u32 = 20;
 
 #[cfg(test)]

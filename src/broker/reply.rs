@@ -1,4 +1,4 @@
-//! What the core answers at once.
+//! Replies of the core: the immediate answer to a command.
 
 use std::sync::Arc;
 
@@ -11,77 +11,77 @@ use crate::broker::{Error, Wanted, Warning};
 use crate::message::{Message, Route};
 use crate::wire::Value;
 
-/// The answer to one command. Where it carries an `lsn`, the asker is told once that record is
-/// durable; 0 means at once.
+/// The answer to one command. Where it carries an `lsn`, the asking client is told once that record
+/// is durable; 0 means at once.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Reply {
-    /// Nothing to say: what there is to report comes as effects.
+    /// No answer: what there is to report comes as effects.
     None,
-    /// Done, or was so already.
+    /// The command was carried out, or there was nothing to change.
     Done {
-        /// The record that says so.
+        /// The record of the change.
         lsn: Lsn,
     },
     /// The consumer is attached.
     Consuming {
-        /// The queue it reads.
+        /// The id of the queue it reads.
         queue: QueueId,
-        /// Whether that is a quorum queue.
+        /// Whether the queue is a quorum queue.
         is_quorum: bool,
     },
     /// The exchange to publish to.
     Exchange {
-        /// Its id.
+        /// The exchange's id.
         exchange: ExchangeId,
     },
-    /// The queue is there.
+    /// The queue exists.
     QueueDeclared {
-        /// It was made by this command.
+        /// Whether this command created it.
         created: bool,
-        /// The record that says so.
+        /// The record of the change.
         lsn: Lsn,
-        /// What it is.
+        /// The queue's properties and message counts.
         info: Box<QueueInfo>,
-        /// What its arguments will probably not do as meant.
+        /// Arguments that will probably not do what was meant.
         warnings: Vec<Warning>,
     },
-    /// The exchange is there.
+    /// The exchange exists.
     ExchangeDeclared {
-        /// It was made by this command.
+        /// Whether this command created it.
         created: bool,
-        /// The record that says so.
+        /// The record of the change.
         lsn: Lsn,
-        /// What its arguments will probably not do as meant.
+        /// Arguments that will probably not do what was meant.
         warnings: Vec<Warning>,
     },
-    /// The queue is gone.
+    /// The queue does not exist any more.
     QueueDeleted {
-        /// Ready messages it took along; 0 when it was not there.
+        /// Ready messages that were deleted with it; 0 when it did not exist.
         messages: u64,
-        /// The record that says so.
+        /// The record of the change.
         lsn: Lsn,
     },
-    /// Ready messages were removed.
+    /// Ready messages were dropped.
     Purged {
-        /// How many.
+        /// Number of messages dropped.
         messages: u64,
-        /// The record that says so.
+        /// The record of the change.
         lsn: Lsn,
     },
-    /// A queue.
+    /// The description of a queue.
     Queue(Box<QueueInfo>),
     /// Bindings, sorted by source, destination, key, arguments.
     Bindings(Box<BindingSlice>),
-    /// The policy stands.
+    /// The policy is set.
     PolicySet {
-        /// It replaced none.
+        /// Whether there was no policy of this name before.
         created: bool,
-        /// The record that says so.
+        /// The record of the change.
         lsn: Lsn,
-        /// What it will probably not do as meant.
+        /// Parts of it that will probably not do what was meant.
         warnings: Vec<Warning>,
     },
-    /// Refused: nothing was changed.
+    /// The command was refused: nothing was changed.
     Refused(Error),
 }
 
@@ -91,115 +91,115 @@ impl From<Error> for Reply {
     }
 }
 
-/// One queue and what happened in it, for people.
+/// One queue with its counters, for management.
 #[derive(Clone, PartialEq, Debug)]
 pub struct QueueDetails {
-    /// What it is.
+    /// The queue's properties and message counts.
     pub info: QueueInfo,
-    /// What happened in it.
+    /// What was counted in it since it was declared.
     pub counters: QueueCounters,
-    /// Its type.
+    /// The queue's type.
     pub queue_type: QueueType,
-    /// Bytes of the bare messages in it, in whatever state.
+    /// Bytes of its bare messages, in whatever state they are.
     pub live_bytes: u64,
-    /// Those of its messages that the journal keeps.
+    /// Number and bytes of its messages that the journal keeps.
     pub durable: Usage,
-    /// Of a quorum queue: how many wait with a priority above 4.
+    /// In a quorum queue: ready messages with a priority above 4.
     pub ready_high: u64,
-    /// Memory that its messages take, about, in bytes.
+    /// Estimated memory of its messages, in bytes.
     pub memory_bytes: u64,
-    /// Those that are on disk and not in memory.
+    /// Number and bytes of its messages that are on disk and not in memory.
     pub on_disk: Usage,
-    /// Failures a message survives in it; none: any number.
+    /// Failed deliveries after which a message dies in it; none: any number.
     pub delivery_limit: Option<u32>,
 }
 
-/// One consumer, for people.
+/// One consumer, for management.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConsumerInfo {
-    /// Its id.
+    /// The consumer's id.
     pub consumer: ConsumerId,
     /// The queue it reads.
     pub queue: Name,
-    /// Its connection.
+    /// The connection of its link.
     pub connection: ConnectionId,
-    /// Deliveries are settled when sent.
+    /// Its deliveries are settled when sent.
     pub settled: bool,
-    /// Higher is served first.
+    /// Consumers of higher priority are served first.
     pub priority: i32,
-    /// It refused other consumers.
+    /// It was attached as the only consumer of the queue.
     pub exclusive: bool,
-    /// It gets messages; of a queue with a single active consumer, one does.
+    /// Whether it gets messages; of a queue with a single active consumer, one consumer does.
     pub active: bool,
-    /// Deliveries unsettled.
+    /// Number of unsettled deliveries.
     pub held: u32,
 }
 
-/// A place among the consumers of all queues: how far a listing has come.
+/// A position in the list of consumers of all queues: where a paged listing goes on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConsumerPlace {
-    /// The queue.
+    /// The queue's name.
     pub queue: Name,
-    /// The number of arrival of the last one there that is listed.
+    /// The arrival number of the last consumer listed there.
     pub arrival: u64,
 }
 
-/// Some messages of a queue, for people.
+/// Some messages of a queue, for management.
 #[derive(Clone, Debug)]
 pub struct Browsed {
-    /// The queue.
+    /// The queue's id.
     pub queue: QueueId,
-    /// By place.
+    /// The messages, by position.
     pub messages: Vec<BrowsedMessage>,
 }
 
-/// One message in a queue, for people.
+/// One message in a queue, for management.
 #[derive(Clone, Debug)]
 pub struct BrowsedMessage {
-    /// Its place.
+    /// Its position in the queue.
     pub position: Position,
-    /// What it is.
+    /// Its content, or where to read it.
     pub content: Content,
-    /// Failures in this queue.
+    /// Failed deliveries in this queue.
     pub failures: u32,
-    /// Returns in this queue.
+    /// Requeues in this queue.
     pub acquired: u32,
 }
 
-/// Where a message and its route are.
+/// The content of a browsed message.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// In memory.
+    /// In memory: the message and its route.
     Here(Arc<Message>, Arc<Route>),
-    /// To be read by whoever wants them.
+    /// On disk: where the caller can read it.
     OnDisk(Wanted),
 }
 
-/// One queue, for people and clients.
+/// One queue, for management and clients.
 #[derive(Clone, PartialEq, Debug)]
 pub struct QueueInfo {
-    /// Its id.
+    /// The queue's id.
     pub id: QueueId,
-    /// Its name.
+    /// The queue's name.
     pub name: Name,
     /// `classic` or `quorum`.
     pub kind: &'static str,
-    /// Survives a restart.
+    /// The queue survives a restart.
     pub durable: bool,
-    /// Belongs to one connection.
+    /// The queue belongs to one connection.
     pub exclusive: bool,
-    /// Goes when its last consumer goes.
+    /// The queue is deleted when its last consumer detaches.
     pub auto_delete: bool,
     /// Arguments as declared, typed, `x-queue-type` included.
     pub arguments: Vec<(Name, Value)>,
-    /// Messages waiting for a consumer.
+    /// Number of messages waiting for a consumer.
     pub messages_ready: u64,
-    /// Messages held by consumers.
+    /// Number of messages held by consumers.
     pub messages_unacknowledged: u64,
-    /// Dead letters waiting for a usable target.
+    /// Number of dead letters waiting for a target.
     pub messages_dead_pending: u64,
     /// Bytes of the bare messages that are ready.
     pub ready_bytes: u64,
-    /// Consumers attached.
+    /// Number of consumers attached.
     pub consumer_count: u64,
 }

@@ -1,4 +1,4 @@
-//! Exchanges and bindings of one vhost, and the way of a message through them. Pure.
+//! The router of one vhost: exchanges, bindings, and the route of a message through them. Pure.
 
 mod forgetting;
 mod listing;
@@ -23,21 +23,21 @@ use super::{Destination, Error, ObjectKind};
 /// The default exchange: routes to the queue named by the key. Always there, cannot be bound.
 pub const DEFAULT_EXCHANGE: ExchangeId = ExchangeId(0);
 
-/// What a declaration found.
+/// The result of declaring an exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Declared {
-    /// The exchange.
+    /// The exchange's id.
     pub id: ExchangeId,
-    /// Whether it is new.
+    /// Whether the declaration created it.
     pub created: bool,
 }
 
-/// What went because something else went.
+/// What a removal deleted in addition.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Removed {
-    /// Whether the thing asked for was there.
+    /// Whether the object to remove existed.
     pub existed: bool,
-    /// Auto-delete exchanges that lost their last binding, in the order they went.
+    /// Auto-delete exchanges that lost their last binding, in order of deletion.
     pub exchanges: Vec<Name>,
 }
 
@@ -50,28 +50,29 @@ pub struct Router {
     exchanges: Map<ExchangeId, Exchange>,
     names: BTreeMap<Name, ExchangeId>,
     queues: Map<Name, QueueId>,
-    /// By what they lead to, each with the exchange it stands in.
+    /// Bindings by destination, each with its source exchange.
     by_destination: Map<Destination, BTreeMap<Arc<Binding>, ExchangeId>>,
-    /// What is gone and has bindings left.
+    /// Deleted objects with bindings that are not removed yet.
     leaving: VecDeque<Leaving>,
-    /// The places of these.
+    /// The ids of the objects in `leaving`.
     gone: Set<ResolvedDestination>,
-    /// Bindings from exchanges that look at more than the key.
+    /// Number of bindings from exchanges that route by more than the key.
     varying_bindings: usize,
-    /// What went through the default exchange: most messages do, and need no look at the others.
+    /// Counts of the default exchange: most messages pass through it, and need no lookup in the
+    /// table.
     passed_default: Passed,
     seed: Seed,
-    /// Where the memory of exchanges and bindings is counted.
+    /// The gauge that the memory of exchanges and bindings is charged to.
     kept: Gauge,
 }
 
 impl Router {
-    /// A vhost's router with its predeclared exchanges.
+    /// A router with the predeclared exchanges.
     pub fn new(seed: Seed) -> Self {
         Self::counted(seed, Gauge::default())
     }
 
-    /// The same; what its exchanges and bindings take is counted there.
+    /// The same, with the memory of its exchanges and bindings charged to a gauge.
     pub fn counted(seed: Seed, kept: Gauge) -> Self {
         let mut router = Self {
             kept,
@@ -95,8 +96,9 @@ impl Router {
         router
     }
 
-    /// While the journal is read, exchanges go only when it says so: bindings that it does not
-    /// know may have kept them.
+    /// Keeps auto-delete exchanges without bindings while the journal is read: they are deleted
+    /// only by a fact, since transient bindings, which the journal does not have, may have kept
+    /// them.
     pub const fn keep_unused(&mut self, keep: bool) {
         self.keep_unused = keep;
     }
@@ -107,9 +109,9 @@ impl Router {
         self.generation
     }
 
-    /// Whether the way from this exchange may depend on more than the keys, because an exchange
-    /// [that varies](ExchangeKind::varies) may be reached. May say yes where it does not, never no
-    /// where it does.
+    /// Whether routing from this exchange may depend on more than the keys, because an exchange
+    /// [that varies](ExchangeKind::varies) may be reached. May be true where it does not, never
+    /// false where it does.
     pub fn depends_on_message(&self, exchange: ExchangeId) -> bool {
         self.varying_bindings > 0
             && self.exchanges.get(&exchange).is_some_and(|exchange| {
@@ -117,13 +119,13 @@ impl Router {
             })
     }
 
-    /// Makes a queue known, for the default exchange and for bindings.
+    /// Adds a queue, as a destination and for the default exchange.
     pub fn queue_added(&mut self, name: Name, queue: QueueId) {
         self.generation += 1;
         self.queues.insert(name, queue);
     }
 
-    /// Forgets a queue and its bindings.
+    /// Removes a queue and its bindings.
     pub fn queue_removed(&mut self, name: &Name) -> Removed {
         let Some(queue) = self.queues.remove(name) else {
             return Removed::default();
@@ -215,7 +217,7 @@ impl Router {
         self.exchanges.get(&id)
     }
 
-    /// Counts a message that was published to an exchange and routed to so many queues.
+    /// Counts a message that was published to an exchange and routed to this number of queues.
     pub fn count(&mut self, id: ExchangeId, queues: usize) {
         if id == DEFAULT_EXCHANGE {
             self.passed_default.count(queues);
@@ -224,7 +226,7 @@ impl Router {
         }
     }
 
-    /// What clients published to an exchange, and where that went.
+    /// Counts of messages that clients published through an exchange.
     pub fn passed(&self, exchange: &Exchange) -> Passed {
         if exchange.id == DEFAULT_EXCHANGE {
             self.passed_default
@@ -239,19 +241,19 @@ impl Router {
         ids.filter_map(|id| self.exchanges.get(id))
     }
 
-    /// How many exchanges there are.
+    /// The number of exchanges, the default one included.
     pub fn exchange_count(&self) -> usize {
         self.names.len()
     }
 
-    /// Exchanges sorted by name, those behind `after`: for listings in pieces.
+    /// Exchanges behind `after`, sorted by name: for paged listings.
     pub fn exchanges_after(&self, after: Option<&Name>) -> impl Iterator<Item = &Exchange> {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
         let ids = self.names.range::<Name, _>((start, Bound::Unbounded));
         ids.filter_map(|(_, id)| self.exchanges.get(id))
     }
 
-    /// Gives an exchange the alternate exchange of its policy; an argument still beats it.
+    /// Sets an exchange's alternate exchange from its policy; an argument takes precedence.
     pub fn set_policy_alternate(&mut self, name: &Name, alternate: Option<Name>) {
         let exchange = self
             .names
@@ -262,8 +264,8 @@ impl Router {
         }
     }
 
-    /// Whether any message can come from this exchange to a queue; with a key, whether one with
-    /// that key does. May say yes where it depends on more than the key.
+    /// Whether any message can be routed from this exchange to a queue; with a key, whether one
+    /// with that key can. May be true where it depends on more than the key.
     pub fn leads_anywhere(&self, exchange: ExchangeId, key: Option<&Name>) -> bool {
         let Some(found) = self.exchanges.get(&exchange) else {
             return false;
@@ -309,7 +311,7 @@ impl Router {
         }
         match exchange.bindings().get(&binding).copied() {
             Some(known) if known == place => return Ok(false),
-            // It led to a queue or exchange of the same name that is gone.
+            // It led to a deleted queue or exchange of the same name.
             Some(gone) => {
                 self.remove_from_source(&binding, gone);
             }
@@ -326,7 +328,7 @@ impl Router {
         Ok(true)
     }
 
-    /// Removes a binding, if it is there.
+    /// Removes a binding, if it exists.
     ///
     /// Errors: `Reserved` (default exchange).
     pub fn unbind(
@@ -355,9 +357,9 @@ impl Router {
     }
 
     /// Appends the queues that a message reaches from `exchange` by the keys of its route, each
-    /// once, to `out`, which must be empty. Nothing for an exchange that is gone. The draw is any
-    /// number, new for each message: what random exchanges pick by. Returns what that took, estimated in
-    /// nanoseconds, unless it is the usual: one key in one exchange.
+    /// once, to `out`, which must be empty. A deleted exchange adds none. `draw` is any number, new
+    /// for each message, by which random exchanges pick. Returns the cost, estimated in
+    /// nanoseconds, which is 0 for the common case of one key in one exchange.
     pub fn route(
         &self,
         exchange: ExchangeId,
@@ -369,7 +371,7 @@ impl Router {
         self.route_by(exchange, &route.keys, message, draw, out)
     }
 
-    /// [`Router::route`] for anything with attributes.
+    /// [`Router::route`] for anything that has attributes.
     pub fn route_by(
         &self,
         exchange: ExchangeId,
@@ -444,7 +446,7 @@ impl Router {
         ControlFlow::Continue(())
     }
 
-    /// One of these places, by the draw.
+    /// Picks one of these destinations by the draw.
     fn pick(&self, places: &[ResolvedDestination], draw: u64) -> Option<ResolvedDestination> {
         let first = draw.checked_rem(places.len() as u64)?;
         let (before, from) = places.split_at_checked(usize::try_from(first).ok()?)?;
@@ -452,7 +454,8 @@ impl Router {
         places.find(|place| self.is_live(**place)).copied()
     }
 
-    /// A destination that is there, by the name that is kept of it anyway: many bindings share that.
+    /// The destination with the `Name` that the router already holds: bindings share that
+    /// allocation.
     fn own_name(&self, destination: &Destination) -> Destination {
         match destination {
             Destination::Queue(name) => {

@@ -1,4 +1,4 @@
-//! The patterns of a topic exchange as a tree of words.
+//! The patterns of a topic exchange, as a tree of words.
 //!
 //! ```text
 //! bindings a.b, a.*.c, #.c        root --a--> 1 --b--> 2 [a.b]
@@ -17,10 +17,10 @@ use crate::base::{Map, Seed, Step, Steps};
 
 use super::binding::{Places, ResolvedDestination};
 
-/// Node 0 is the root.
+/// Index of a node; node 0 is the root.
 type NodeIndex = usize;
 
-/// A tree of patterns.
+/// A tree of binding patterns.
 #[derive(Debug)]
 pub struct TopicTree {
     nodes: Vec<Node>,
@@ -33,7 +33,7 @@ struct Node {
     words: Map<Box<str>, NodeIndex>,
     star: Option<NodeIndex>,
     hash: Option<NodeIndex>,
-    /// Reached by `#`: stays reached whatever the next word is.
+    /// Reached by `#`: it stays reached whatever the next word is.
     is_hash: bool,
     places: Places,
 }
@@ -86,7 +86,7 @@ impl TopicTree {
         }
     }
 
-    /// Adds a binding; the memory of the nodes that this made, about, in bytes.
+    /// Adds a binding; returns the memory of the nodes this made, estimated in bytes.
     pub fn add(&mut self, pattern: &str, place: ResolvedDestination) -> u64 {
         let (mut at, mut bytes) = (ROOT, 0);
         for word in words(pattern) {
@@ -102,7 +102,7 @@ impl TopicTree {
         bytes
     }
 
-    /// Removes a binding and the nodes that only it used; the memory of these, about, in bytes.
+    /// Removes a binding and the nodes that only it used; returns their memory, estimated in bytes.
     pub fn remove(&mut self, pattern: &str, place: ResolvedDestination) -> u64 {
         let (mut path, mut bytes) = (Vec::new(), 0);
         let mut at = ROOT;
@@ -182,7 +182,7 @@ impl TopicTree {
                     self.reach(child, next);
                 }
             }
-            // Only `#` lets two ways lead to one node.
+            // Only `#` lets two paths lead to one node.
             next.sort_unstable();
             next.dedup();
             std::mem::swap(reached, next);
@@ -213,14 +213,14 @@ impl TopicTree {
     }
 }
 
-/// Memory of a node and of the word that leads to it, about, in bytes: a place in a table that is half
-/// full and grows at once, and one in the table of the node before.
+/// Estimated memory of a node and of the word that leads to it, in bytes: an entry of a table that
+/// is half full, and one in the table of its parent.
 const fn node_bytes(word: &str) -> u64 {
     let node = size_of::<Node>() + size_of::<Node>() / 4;
     (node + NODE_PLACE_BYTES + word.len()) as u64
 }
 
-/// Of these, what leads to a node, beside its word.
+/// Bytes of a parent's entry for a node, without its word.
 const NODE_PLACE_BYTES: usize = 64;
 
 /// The words of a key or pattern. The empty text has none (as RabbitMQ), so `*` does not match it.
@@ -235,7 +235,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 
 const ROOT: NodeIndex = 0;
 
-/// Whether a pattern matches a key, by the definition: for tests to compare with.
+/// Whether a pattern matches a key, by the definition: a reference implementation for tests.
 #[cfg(test)]
 pub fn matches_naively(pattern: &str, key: &str) -> bool {
     fn rest(pattern: &[&str], key: &[&str]) -> bool {

@@ -1,29 +1,28 @@
-//! What an operator should hear at once about a policy or an argument that is allowed and will
-//! probably not do what was meant.
+//! Warnings about policies and arguments that are allowed but will probably not do what was meant.
 
 use std::fmt;
 
 use super::command::{Command, QueueCommand, TopologyCommand};
 use crate::base::Name;
 
-/// What warnings may be about.
+/// The object that warnings are about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Declared {
-    /// A policy, or an operator policy.
+    /// A policy or operator policy.
     Policy {
-        /// Which of the two.
+        /// Whether it is an operator policy.
         operator: bool,
-        /// Its name.
+        /// The policy's name.
         name: Name,
     },
-    /// A queue.
+    /// A queue, by name.
     Queue(Name),
-    /// An exchange.
+    /// An exchange, by name.
     Exchange(Name),
 }
 
 impl Declared {
-    /// What a command sets or declares.
+    /// The object that a command sets or declares, if it does.
     pub fn of(command: &Command) -> Option<Self> {
         match command {
             Command::Queue(QueueCommand::Declare { name, .. }) => Some(Self::Queue(name.clone())),
@@ -41,43 +40,43 @@ impl Declared {
     }
 }
 
-/// One warning. Nothing was refused.
+/// One warning. The command was not refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Warning {
-    /// It names an exchange that does not exist (yet).
+    /// The dead-letter or alternate exchange does not exist (yet).
     ExchangeMissing {
-        /// The policy key or argument.
+        /// The policy key or argument that names it.
         setting: Name,
-        /// The exchange.
+        /// The exchange that is missing.
         exchange: Name,
     },
-    /// No queue is reached through the exchange it names (yet).
+    /// No queue is reached through the dead-letter or alternate exchange (yet).
     NothingBound {
-        /// The policy key or argument.
+        /// The policy key or argument that names it.
         setting: Name,
-        /// The exchange; empty: the default exchange.
+        /// The exchange's name; empty: the default exchange.
         exchange: Name,
-        /// With this key; none: with any.
+        /// The routing key that reaches nothing; none: no key does.
         key: Option<Name>,
     },
-    /// A routing key without an exchange.
+    /// A dead-letter routing key is set without a dead-letter exchange.
     KeyWithoutExchange {
-        /// The policy key.
+        /// The policy key that has no effect.
         setting: Name,
     },
-    /// An argument that means nothing, and nearly has the name of one that does.
+    /// An argument is unknown, and its name is nearly that of a known one.
     Misspelled {
-        /// The argument.
+        /// The argument as given.
         setting: Name,
-        /// What was probably meant.
+        /// The known name nearest to it.
         nearest: &'static str,
     },
-    /// It is accepted, and changes nothing here.
+    /// A setting is accepted and has no effect in this broker.
     NoEffect {
         /// The policy key, or `apply-to`.
         setting: Name,
-        /// Why not.
+        /// Why it has no effect.
         why: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! Whether a message may enter a queue, its entering, and the fact of it: for all that is published or
+//! Admission of messages to queues, with the fact that records it: for all that is published or
 //! dead-lettered.
 
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::broker::queue::{Growth, MessageState, Slot};
 use crate::broker::{Body, Entries, Entry, Fact};
 use crate::message::{Message, Route};
 
-/// What a queue says to one more message.
+/// The decision of a queue on one more message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Admission {
-    /// It may enter (and may cost another its place).
+    /// The message may enter (and may push another one out under `drop-head`).
     Enter,
-    /// The queue is full.
+    /// The queue is full and refuses it.
     Refuse,
-    /// The queue is full and dead-letters what it refuses.
+    /// The queue is full, refuses it and dead-letters it.
     RefuseAndDie,
 }
 
@@ -29,16 +29,16 @@ enum Admission {
 pub(super) struct Arrival {
     pub(super) message: Arc<Message>,
     pub(super) route: Arc<Route>,
-    /// Life of its own from now, in milliseconds.
+    /// Its own time to live from now, in milliseconds; none: unlimited.
     pub(super) ttl_ms: Option<u64>,
-    /// Bytes of its bare message.
+    /// Size of its bare message, in bytes.
     pub(super) size_bytes: u32,
     /// It is kept where durable messages are.
     pub(super) durable: bool,
 }
 
 impl Arrival {
-    /// What is published.
+    /// A message that was published.
     #[inline]
     pub(super) fn new(now: Now, message: Arc<Message>, route: Arc<Route>) -> Self {
         Self {
@@ -47,8 +47,8 @@ impl Arrival {
         }
     }
 
-    /// A dead letter: it brings no life of its own along, or what expired would expire again wherever
-    /// it goes. [dead-lettering part 3]
+    /// A dead letter: it has no time to live of its own, or a message that expired would expire
+    /// again in each queue it enters. [dead-lettering part 3]
     #[inline]
     pub(super) fn dead(message: Arc<Message>, route: Arc<Route>) -> Self {
         Self {
@@ -61,51 +61,52 @@ impl Arrival {
     }
 }
 
-/// The fact that a message entered queues, while it is offered to one after the other.
+/// The fact that a message entered queues, built while the message is offered to one after the
+/// other.
 #[derive(Debug)]
 pub(super) struct Insertion {
-    /// Where it will stand among the facts: in front of what follows from it.
+    /// Index at which the fact is inserted: in front of the facts that follow from it.
     at: usize,
-    /// What names the bare bytes in the journal; 0: nothing.
+    /// The LSN that names the bare bytes in the journal; 0: none.
     name: Lsn,
-    /// How the fact says where they are.
+    /// How the fact names the bare bytes.
     body: Body,
-    /// Where the message is by now, of what the journal is to know.
+    /// The positions entered so far, of queues that the journal keeps.
     entries: Entries,
-    /// What the journal is to know, if it is to know it.
+    /// Message and route for the fact; none while no queue that the journal keeps has taken it.
     known: Option<(Arc<Message>, Arc<Route>)>,
 }
 
-/// What a queue made of a message that was offered to it.
+/// What a queue did with a message that was offered to it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Offered {
-    /// It has it now.
+    /// The message entered the queue.
     Taken {
-        /// The journal is to know it.
+        /// Whether the journal keeps it.
         durable: bool,
     },
-    /// The queue is full and has it only to dead-letter it.
+    /// The queue is full, and the message entered only to be dead-lettered.
     TakenToDie {
-        /// Where it is until then.
+        /// Its position until then.
         position: Position,
-        /// The journal is to know it.
+        /// Whether the journal keeps it.
         durable: bool,
     },
-    /// The queue is full.
+    /// The queue is full and refused it.
     Refused,
-    /// There is no such queue any more.
+    /// The queue does not exist any more.
     Gone,
 }
 
-/// Bytes of the bare message, as limits count them.
+/// Bytes of the bare message, as length limits count them.
 #[inline]
 pub(super) fn size_bytes(message: &Message) -> u32 {
     u32::try_from(message.bare_len()).unwrap_or(u32::MAX)
 }
 
-/// The life that a published message brings along: header ttl, or what is left until its
-/// absolute-expiry-time, which is nothing if that has passed. An absolute-expiry-time of 0 counts as
-/// not set: some clients write it for none. [dead-lettering part 8]
+/// The time to live that a published message has of its own: header ttl, or the time left until its
+/// absolute-expiry-time, which is 0 if that has passed. An absolute-expiry-time of 0 counts as not
+/// set: some clients write it for none. [dead-lettering part 8]
 #[inline]
 fn own_ttl_ms(now: Now, message: &Message) -> Option<u64> {
     let header = message.ttl_ms().map(u64::from);
@@ -120,8 +121,8 @@ fn own_ttl_ms(now: Now, message: &Message) -> Option<u64> {
 }
 
 impl Core {
-    /// Begins to offer a message to queues. `body` is what names its bare bytes already; if nothing
-    /// does, the record being made will, unless it names others.
+    /// Begins to offer a message to queues. `body` is the LSN that names its bare bytes already;
+    /// without one the record being made will name them, unless it names others.
     #[inline]
     pub(super) fn insertion(&mut self, body: Lsn) -> Insertion {
         let (name, body) = match body {
@@ -137,7 +138,7 @@ impl Core {
         }
     }
 
-    /// Offers a message to a queue, which it enters if that takes it.
+    /// Offers a message to a queue, which takes it or refuses it.
     #[inline]
     pub(super) fn offer(
         &mut self,
@@ -163,7 +164,7 @@ impl Core {
         }
     }
 
-    /// Records the fact, now that the message was offered to all its queues.
+    /// Records the fact, after the message was offered to all its queues.
     #[inline]
     pub(super) fn record(&mut self, insertion: Insertion) {
         let Insertion {
@@ -208,15 +209,15 @@ impl Core {
         }
     }
 
-    /// Whether a queue takes one more message of this size, be it because a consumer waits for it.
+    /// Whether a queue takes one more message of this size, also because a consumer waits for it.
     #[inline]
     fn has_room(&mut self, id: QueueId, size_bytes: u32) -> bool {
         let queue = self.queues.get(&id);
         !queue.is_some_and(|queue| queue.refuses(size_bytes)) || self.has_taker(id)
     }
 
-    /// Puts a message into a queue; where, and whether the journal is to know it. None if the queue is
-    /// gone.
+    /// Puts a message into a queue; returns its position, and whether the journal keeps it. None if
+    /// the queue does not exist.
     #[inline]
     fn enter(
         &mut self,
@@ -233,7 +234,7 @@ impl Core {
         } else {
             Lsn(0)
         };
-        // What was streamed is in the journal only, whoever wants it.
+        // A streamed body is in the journal only, also for transient messages.
         let has_body = durable || arrival.message.blob().is_some();
         let body = if has_body { insertion.name } else { Lsn(0) };
         let is_shared = body != envelope;

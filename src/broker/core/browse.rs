@@ -1,4 +1,4 @@
-//! A look at messages that changes nothing.
+//! Browsing: listing messages of a queue without changing them.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use crate::base::Position;
 use crate::broker::queue::{MessageState, Queue};
 use crate::broker::reply::{Browsed, BrowsedMessage, Content};
 
-/// Bytes of messages on disk that one look reads; one message is always read.
+/// Bytes of messages on disk that one listing reads at most; one message is always read.
 const READ_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 impl Core {
-    /// Up to `count` messages of a queue in one state, by place, from a place on, fewer where much is
-    /// to be read; nothing if there is no such queue.
+    /// Up to `count` messages of a queue in one state, by position, from a position on, fewer where
+    /// many bytes must be read. None if the queue does not exist.
     pub fn browse(
         &self,
         queue: &str,
@@ -46,7 +46,7 @@ impl Core {
     }
 }
 
-/// A message, and how many bytes are to be read to see it.
+/// A message for the listing, and how many bytes must be read to show it.
 fn browsed(queue: &Queue, position: Position) -> Option<(BrowsedMessage, u64)> {
     if let Some(slot) = queue.messages.slot(position) {
         let message = BrowsedMessage {

@@ -1,4 +1,4 @@
-//! Connections, sessions and consumers: who may be assigned how much.
+//! Connections, sessions and consumers, and how much each may be assigned.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::base::{
 };
 use crate::deaths::Evidence;
 
-/// All clients of the vhost, by their handles.
+/// All clients of the vhost, by their ids.
 #[derive(Debug)]
 pub(super) struct Clients {
     pub(super) connections: Table<ConnectionId, Connection>,
@@ -26,7 +26,7 @@ pub(super) struct Connection {
     assigned_bytes: u64,
     pub(super) sessions: Vec<SessionId>,
     pub(super) exclusive_queues: BTreeSet<QueueId>,
-    /// Consumers with credit that found no room.
+    /// Consumers with credit that wait until the connection may be assigned more bytes.
     blocked: Vec<ConsumerId>,
 }
 
@@ -49,40 +49,41 @@ pub(super) struct Consumer {
     pub(super) session: SessionId,
     pub(super) queue: QueueId,
     pub(super) settled: bool,
-    /// It only takes what is there and goes.
+    /// It takes what is ready and detaches, see
+    /// [`Consume::passing`](super::super::Consume::passing).
     pub(super) passing: bool,
     pub(super) priority: i32,
     pub(super) limit: u64,
     pub(super) assigned: u64,
-    /// Deliveries unsettled.
+    /// Number of unsettled deliveries.
     pub(super) held: u32,
-    /// It stands in its queue's ring.
+    /// Whether it is in its queue's ring of consumers to serve.
     pub(super) waiting: bool,
-    /// Who it is.
+    /// Its identity, for the history of messages that die by its outcome.
     pub(super) evidence: Option<Arc<Evidence>>,
-    /// It stands among those that wait for room of the connection.
+    /// Whether it is in a `blocked` list of its session or connection.
     pub(super) blocked: bool,
 }
 
 impl Consumer {
-    /// Whether it may be assigned more, as far as its own credit goes.
+    /// Whether its own credit allows one more message.
     pub(super) const fn has_credit(&self) -> bool {
         self.assigned < self.limit
     }
 }
 
-/// Why a consumer got nothing.
+/// Why a consumer cannot be assigned a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum NoRoom {
-    /// Its credit is used up (or it is gone).
+    /// Its credit is used up, or it does not exist any more.
     Credit,
-    /// The session's window is closed or it holds too much unsettled.
+    /// The session's window is closed or too many of its deliveries are unsettled.
     Session,
-    /// The connection has too much that is not written yet.
+    /// The connection has too many bytes that are not written yet.
     Connection,
 }
 
-/// Holder of a consumer's deliveries.
+/// The holder id of a consumer's deliveries.
 pub(super) const fn holder(consumer: ConsumerId) -> HolderId {
     HolderId(consumer.0)
 }
@@ -109,7 +110,7 @@ impl Clients {
         self.connections.insert(id, connection);
     }
 
-    /// All connections, in order.
+    /// The ids of all connections, in order.
     pub(super) fn connection_ids(&self) -> Vec<ConnectionId> {
         let mut ids: Vec<_> = self.connections.iter().map(|(id, _)| id).collect();
         ids.sort_unstable();
@@ -143,13 +144,13 @@ impl Clients {
         self.consumers.insert(id, consumer);
     }
 
-    /// Takes the first consumer of a session out of it.
+    /// Removes the first consumer from a session and returns it.
     pub(super) fn pop_consumer(&mut self, id: SessionId) -> Option<ConsumerId> {
         let consumers = &mut self.sessions.get_mut(&id)?.consumers;
         (!consumers.is_empty()).then(|| consumers.remove(0))
     }
 
-    /// Removes a consumer; what it held no longer counts against its session.
+    /// Removes a consumer; its unsettled deliveries no longer count against its session.
     pub(super) fn detach(&mut self, id: ConsumerId) -> Option<Consumer> {
         let consumer = self.consumers.remove(&id)?;
         if let Some(session) = self.sessions.get_mut(&consumer.session) {
@@ -196,8 +197,8 @@ impl Clients {
         self.find_room(id).map(|_| ())
     }
 
-    /// Counts a message of this size against a consumer, its session and its connection, if all of
-    /// them have room. Any room at all is enough, so that one message always fits.
+    /// Counts a message of this size against a consumer, its session and its connection, if each
+    /// has anything left of its limit: one message always fits, whatever its size.
     pub(super) fn assign(
         &mut self,
         id: ConsumerId,
@@ -212,7 +213,7 @@ impl Clients {
         Ok(consumer)
     }
 
-    /// A consumer, its session and its connection, if all of them have room.
+    /// A consumer, its session and its connection, if each has anything left of its limit.
     #[inline]
     fn find_room(
         &mut self,
@@ -265,7 +266,7 @@ impl Clients {
         Some(session_id)
     }
 
-    /// A delivery was settled. Consumers that waited for that are given back, to be woken.
+    /// Counts a delivery as settled. Returns the consumers that waited for this, to be woken.
     #[inline]
     pub(super) fn release(&mut self, id: ConsumerId) -> Vec<ConsumerId> {
         let Some(consumer) = self.consumers.get_mut(&id) else {
@@ -285,7 +286,8 @@ impl Clients {
         std::mem::take(&mut session.blocked)
     }
 
-    /// Notes that a consumer with credit found no room; it is woken when there is some.
+    /// Notes that a consumer with credit is blocked by its session or connection; it is woken when
+    /// there is room.
     pub(super) fn block(&mut self, id: ConsumerId, why: NoRoom) {
         let Some(consumer) = self.consumers.get_mut(&id) else {
             return invariant!(broken, "who found no room is there");
@@ -293,7 +295,7 @@ impl Clients {
         match why {
             NoRoom::Credit => {}
             NoRoom::Session => {
-                // As many as there are handles in a session.
+                // There are at most as many as handles in a session.
                 if let Some(session) = self.sessions.get_mut(&consumer.session)
                     && !session.blocked.contains(&id)
                 {
@@ -310,14 +312,14 @@ impl Clients {
         }
     }
 
-    /// Consumers that waited for the session's window.
+    /// Takes the consumers that wait for the session's window.
     pub(super) fn take_blocked_by_session(&mut self, id: SessionId) -> Vec<ConsumerId> {
         self.sessions
             .get_mut(&id)
             .map_or_else(Vec::new, |s| std::mem::take(&mut s.blocked))
     }
 
-    /// Consumers that waited for the connection's room.
+    /// Takes the consumers that wait for the connection's limit of bytes.
     pub(super) fn take_blocked_by_connection(&mut self, id: ConnectionId) -> Vec<ConsumerId> {
         let connection = self.connections.get_mut(&id);
         let blocked = connection.map_or_else(Vec::new, |c| std::mem::take(&mut c.blocked));

@@ -1,4 +1,4 @@
-//! Connections, sessions and consumers come, flow and go.
+//! Consumers attach, get credit and detach; sessions and connections open and close.
 
 use std::ops::Bound;
 use std::vec::IntoIter;
@@ -101,7 +101,7 @@ impl Core {
         self.wake_slice(turn, blocked.into_iter());
     }
 
-    /// Wakes some of the consumers that found no room: a connection may have thousands.
+    /// Wakes some of the consumers that were blocked: a connection may have thousands.
     pub(super) fn wake_slice(&mut self, turn: &mut Turn<'_>, mut blocked: IntoIter<ConsumerId>) {
         for consumer in blocked.by_ref().take(SLICE) {
             turn.budget = turn.budget.saturating_sub(1);
@@ -112,8 +112,8 @@ impl Core {
         }
     }
 
-    /// Puts a consumer into its queue's ring, if it has credit and is fed at all, and has the
-    /// queue served. Whether it has room is seen then.
+    /// Puts a consumer with credit into its queue's ring, unless it is not the active one, and
+    /// schedules the queue. Whether session and connection have room is checked when it is served.
     pub(super) fn wake(&mut self, id: ConsumerId) {
         let Some(consumer) = self.clients.consumers.get_mut(&id) else {
             return; // it went while it waited for room
@@ -130,7 +130,8 @@ impl Core {
         self.schedule(queue_id);
     }
 
-    /// The consumer's link is gone. What it held comes back: as failed, if it is said how.
+    /// Removes a consumer whose link is detached. Its deliveries are requeued: as failed, if `how`
+    /// says how.
     pub(super) fn consumer_detach(
         &mut self,
         turn: &mut Turn<'_>,
@@ -178,7 +179,7 @@ impl Core {
             return;
         };
         let connection = session.connection;
-        // As many as there are handles in a session.
+        // There are at most as many as handles in a session.
         for consumer in std::mem::take(&mut session.consumers) {
             turn.budget = turn.budget.saturating_sub(1);
             self.consumer_detach(turn, consumer, Some(how));
@@ -197,7 +198,8 @@ impl Core {
         self.close_slice(turn, id);
     }
 
-    /// Forgets a piece of what a connection had that is gone: thousands of links, any number of queues.
+    /// Removes a part of what a closed connection had: it may have had thousands of links and any
+    /// number of queues.
     pub(super) fn close_slice(&mut self, turn: &mut Turn<'_>, id: ConnectionId) {
         for _ in 0..SLICE {
             let Some(connection) = self.clients.connections.get_mut(&id) else {
@@ -224,14 +226,14 @@ impl Core {
         self.work.push_back(Work::Close(id));
     }
 
-    /// Deliveries of a session were settled or came back: others of it may go on.
+    /// Wakes consumers of a session after some of its deliveries were settled or requeued.
     pub(super) fn wake_released(&mut self, session: SessionId) {
         for consumer in self.clients.take_blocked_by_session(session) {
             self.wake(consumer);
         }
     }
 
-    /// What a consumer is.
+    /// Describes a consumer.
     pub fn consumer_info(&self, id: ConsumerId) -> Option<ConsumerInfo> {
         let consumer = self.clients.consumers.get(&id)?;
         let queue = self.queues.get(&consumer.queue)?;
@@ -247,8 +249,9 @@ impl Core {
         })
     }
 
-    /// Up to `count` consumers of a queue behind a number of arrival (0: from the first on), and where
-    /// to go on if there may be more. A queue may have very many, so they are listed in pieces.
+    /// Up to `count` consumers of a queue with a higher arrival number (0: from the first on), and
+    /// where to go on if there may be more. A queue may have very many, so they are listed in
+    /// pages.
     pub fn consumers_of(
         &self,
         queue: &Queue,
@@ -263,8 +266,8 @@ impl Core {
         (found, last)
     }
 
-    /// Consumers of all queues by name behind `after`: up to `count` of queues and consumers together;
-    /// and where to go on if there may be more.
+    /// Consumers of all queues, by the queues' names, behind `after`: up to `count` queues and
+    /// consumers together; and where to go on if there may be more.
     pub fn consumers_after(
         &self,
         after: Option<&ConsumerPlace>,
@@ -291,7 +294,7 @@ impl Core {
         (found, None)
     }
 
-    /// The queue a consumer reads.
+    /// The queue that a consumer reads.
     pub(super) fn queue_of(&self, consumer: ConsumerId) -> Option<QueueId> {
         self.clients
             .consumers

@@ -1,4 +1,5 @@
-//! A message dies: its history, its way to the targets, and its waiting when there is none.
+//! Death of messages: their history, the route to their targets, and waiting when no target takes
+//! them.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -20,19 +21,19 @@ use crate::broker::{DropCause, Fact, LogEvent};
 use crate::deaths::{self, Evidence, HistoryFull, Reason};
 use crate::message::{Message, Route};
 
-/// A message that dies now.
+/// A message that dies now, and how.
 #[derive(Debug)]
 pub(super) struct Dying {
     pub(super) queue: QueueId,
     pub(super) position: Position,
-    /// What it was until now.
+    /// Its state until now.
     pub(super) from: MessageState,
     pub(super) reason: Reason,
-    /// What the consumer said.
+    /// Error and identity of the consumer it died by; none if no consumer took part.
     pub(super) evidence: Option<Arc<Evidence>>,
 }
 
-/// A dead message on its way: history written, ttl gone.
+/// A dead letter to be sent: its history is written, its ttl removed.
 #[derive(Debug)]
 pub(super) struct Letter {
     pub(super) source: QueueId,
@@ -76,7 +77,7 @@ impl Letter {
 }
 
 impl Core {
-    /// One death. The message leaves its queue and enters its targets in one record.
+    /// Handles one death: the message leaves its queue and enters its targets in one record.
     pub(super) fn die(&mut self, turn: &mut Turn<'_>, dying: Dying) {
         let Dying {
             queue: id,
@@ -167,7 +168,8 @@ impl Core {
         self.remove_dropped(turn, id, position, from, (Some(reason), cause));
     }
 
-    /// Tries a dead letter that waits once more, for room in a queue if that is why it waited.
+    /// Sends a waiting dead letter again; if it waited for room in a queue, that queue is
+    /// `waited_for`.
     pub(super) fn retry(
         &mut self,
         turn: &mut Turn<'_>,
@@ -200,7 +202,7 @@ impl Core {
         }
     }
 
-    /// Tries a piece of a queue's dead letters that wait.
+    /// Sends some of a queue's waiting dead letters again.
     pub(super) fn retry_slice(&mut self, turn: &mut Turn<'_>, id: QueueId) {
         let taken = self
             .queues
@@ -227,8 +229,8 @@ impl Core {
         self.retry_from(id, from);
     }
 
-    /// Topology or policies changed: all dead letters that wait are tried again. (A pass that is
-    /// under way begins anew.)
+    /// Schedules all waiting dead letters to be sent again, since topology or policies changed. (A
+    /// pass under way starts again.)
     pub(super) fn retry_all(&mut self) {
         if self.pending_queues.is_empty() {
             return; // as a rule
@@ -240,7 +242,7 @@ impl Core {
         }
     }
 
-    /// Goes on with that: a piece of the queues at a time, since there may be as many as there are queues.
+    /// Continues that pass with some of the queues, since there may be any number of them.
     pub(super) fn retry_all_slice(&mut self, turn: &mut Turn<'_>) {
         let Some(last) = self.retried_to else {
             return;
@@ -274,7 +276,7 @@ impl Core {
         let sent = self.forward(turn, &letter);
         let reached = sent.accepted + sent.refused.len();
         if reached > 1 {
-            // Others that die in this turn may go to as many.
+            // Other messages that die in this turn may go to as many queues.
             turn.charge_ns(Step::Entry.ns() * (reached as u64 - 1));
         }
         let (source, reason, durable) = (letter.source, letter.reason, letter.durable);
@@ -309,7 +311,7 @@ impl Core {
         }
     }
 
-    /// Gives the letter to every target that takes it. [dead-lettering parts 2 and 4]
+    /// Offers the dead letter to each target. [dead-lettering parts 2 and 4]
     fn forward(&mut self, turn: &mut Turn<'_>, letter: &Letter) -> SendResult {
         let mut sent = SendResult::default();
         let mut routed = std::mem::take(&mut self.routed_dead);
@@ -358,7 +360,7 @@ impl Core {
         sent
     }
 
-    /// Where the letter is routed to as the topology is now.
+    /// Routes the dead letter by the current topology.
     fn find_targets<'a>(
         &self,
         turn: &mut Turn<'_>,
@@ -374,7 +376,8 @@ impl Core {
         routed.find(&self.router, exchange, letter, &mut turn.effects.meter)
     }
 
-    /// Whether the loop turned by itself; told in the log once for each distinct loop.
+    /// Whether sending it to this target would close a cycle without a rejection; logged once for
+    /// each distinct cycle.
     fn is_cycle(&mut self, turn: &mut Turn<'_>, letter: &Letter, target: QueueId) -> bool {
         if letter.reason == Reason::Rejected {
             return false;
@@ -398,7 +401,7 @@ impl Core {
         true
     }
 
-    /// Leaves a dead letter in its queue, marked, until a target appears or has room.
+    /// Keeps a dead letter in its queue, marked as waiting, until a target exists or has room.
     fn keep_waiting(&mut self, letter: Letter, targets: Option<Vec<QueueId>>, refused: &[QueueId]) {
         let Letter {
             source: id,
@@ -500,5 +503,5 @@ impl Core {
     }
 }
 
-/// Distinct loops told in the log; further ones are only counted.
+/// Distinct cycles that are logged; further ones are only counted.
 const CYCLES_LOGGED_MAX: usize = 1_024;

@@ -1,4 +1,5 @@
-//! One match that shows all that can be asked.
+//! Dispatch of commands to their handlers: each variant is matched, so a new one does not compile
+//! until it is handled.
 #![deny(clippy::wildcard_enum_match_arm)]
 
 use super::{Core, Turn};
@@ -91,7 +92,7 @@ impl Core {
         }
     }
 
-    /// What the broker asks for by itself, for no connection.
+    /// Handles work that the broker asks for itself, for no connection.
     fn handle_upkeep(&mut self, turn: &mut Turn<'_>, command: UpkeepCommand) {
         match command {
             UpkeepCommand::VhostSettings {

@@ -9,7 +9,7 @@ use crate::broker::queue::Queue;
 use crate::broker::{DropCause, LogEvent};
 use crate::deaths::Reason;
 
-/// Queues whose rest is told in one tick; the next one goes on.
+/// Queues whose drops one tick logs; the next tick goes on.
 const TELL_MAX: usize = 256;
 
 /// What became of messages that got nowhere.
@@ -31,7 +31,7 @@ impl Fate {
 }
 
 impl Core {
-    /// Counts messages that a queue dropped, and tells the log of them, now or later.
+    /// Counts messages that a queue dropped, and logs them now or later.
     pub(super) fn note_drops(
         &mut self,
         turn: &mut Turn<'_>,
@@ -88,7 +88,7 @@ impl Core {
         }
     }
 
-    /// Tells the log of what was not told yet of a queue that goes.
+    /// Logs the remaining drops of a queue that is being deleted.
     pub(super) fn tell_last_drops(&mut self, turn: &mut Turn<'_>, id: QueueId) {
         self.tell_untold(turn, id, Millis::NEVER);
     }

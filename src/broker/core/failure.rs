@@ -1,4 +1,4 @@
-//! How deliveries fail: evidence is made once for all messages of one disposition.
+//! Failed deliveries: evidence is built once for all messages of one disposition.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use bytes::Bytes;
 use crate::base::Timestamp;
 use crate::deaths::{Evidence, How, LastFailure};
 
-/// How a delivery failed, and by whom.
+/// How a delivery failed, and the consumer's identity and annotations.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     how: How,
     by: Option<Arc<Evidence>>,
-    /// What the consumer said in annotations.
+    /// The annotations of a `modified` outcome.
     annotations: Option<Bytes>,
 }
 
@@ -25,7 +25,7 @@ impl Failure {
         }
     }
 
-    /// The same, with what the consumer said.
+    /// The same failure, with the consumer's annotations.
     pub(super) fn with_annotations(self, annotations: Option<Bytes>) -> Self {
         Self {
             annotations,
@@ -33,8 +33,8 @@ impl Failure {
         }
     }
 
-    /// Whether it is the same failure, by the same allocations: a cheap test that may say no where the
-    /// texts are equal.
+    /// Whether it is the same failure, compared by allocation: a cheap test that may be false for
+    /// equal texts.
     fn is(&self, other: &Self) -> bool {
         let place = |bytes: &Option<Bytes>| bytes.as_ref().map(|it| (it.as_ptr(), it.len()));
         let is_same_consumer = match (&self.by, &other.by) {
@@ -48,20 +48,20 @@ impl Failure {
     }
 }
 
-/// The last failure: a disposition, a session or a connection that ends fails many deliveries alike,
-/// and those share what is kept of it.
+/// The last failure: a disposition or the end of a session or connection fails many deliveries
+/// alike, and their messages share one record of it.
 #[derive(Debug, Default)]
 pub(super) struct Failures(Option<Box<Last>>);
 
 #[derive(Debug)]
 struct Last {
-    /// Kept with its bytes, so that no other failure is taken for it.
+    /// Kept with its bytes, so that its allocation is not reused and mistaken for it.
     failure: Failure,
     made: Arc<LastFailure>,
 }
 
 impl Failures {
-    /// What is kept of a failure; nothing where it is not known who failed.
+    /// The record of a failure that messages keep; none if the consumer is unknown.
     pub(super) fn of(&mut self, at: Timestamp, failure: &Failure) -> Option<&Arc<LastFailure>> {
         let by = failure.by.as_ref()?;
         let known = self.0.take().filter(|last| last.failure.is(failure));
@@ -81,7 +81,7 @@ impl Failures {
         Some(&last.made)
     }
 
-    /// The evidence of a failure that a message dies of.
+    /// The evidence of a failure for the history of a message that dies of it.
     pub(super) fn evidence(&mut self, at: Timestamp, failure: &Failure) -> Option<Arc<Evidence>> {
         let failure = self.of(at, failure)?;
         Some(Arc::clone(&failure.evidence))

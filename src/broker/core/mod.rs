@@ -1,4 +1,4 @@
-//! The machine: one vhost's queues, exchanges, policies and consumers.
+//! The core of one vhost, a state machine: its queues, exchanges, policies and consumers.
 //!
 //! ```text
 //!   Command --> handle --> work list --> run (bounded) --> Effects: deliveries, records, log
@@ -60,16 +60,16 @@ use crate::base::{
 use crate::deaths::RecentlyQuarantined;
 use crate::message::Merging;
 
-/// How a core is made.
+/// Options of a new core.
 #[derive(Clone, Debug)]
 pub struct CoreOptions {
-    /// Name of the vhost.
+    /// The vhost's name.
     pub vhost: Name,
-    /// Seed of its hashers.
+    /// Seed of its hash tables.
     pub seed: Seed,
-    /// Deliveries a session may hold unsettled; default [`limits::UNSETTLED_MAX`].
+    /// Unsettled deliveries that a session may have; default [`limits::UNSETTLED_MAX`].
     pub unsettled_max: u32,
-    /// A journal keeps the facts; without one, no message is durable. Default true.
+    /// Whether a journal keeps the facts; without one no message is durable. Default true.
     pub journal: bool,
     /// Slots of the blocks of a queue, as a power of 2; default and at most [`BLOCK_SHIFT_MAX`].
     pub block_shift: u32,
@@ -78,12 +78,12 @@ pub struct CoreOptions {
     /// Where the memory of queues, exchanges, bindings and policies is counted. The core wakes nobody by
     /// it: see [`Core::kept`].
     pub kept: Gauge,
-    /// What may be done under one hold of the lock that it stands behind.
+    /// The work that may be done under one hold of the core's lock.
     pub hold: HoldBudget,
 }
 
 impl CoreOptions {
-    /// Defaults for a vhost.
+    /// The defaults for a vhost of this name.
     pub fn new(vhost: Name, seed: Seed) -> Self {
         Self {
             vhost,
@@ -101,13 +101,13 @@ impl CoreOptions {
 /// Whether a tick left work undone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum More {
-    /// Call again soon.
+    /// Work is left: call again soon.
     Yes,
-    /// Until the next command or deadline there is nothing to do.
+    /// Nothing is to be done until the next command or deadline.
     No,
 }
 
-/// One vhost. See the documentation of the module.
+/// The core of one vhost, see the documentation of the module.
 #[derive(Debug)]
 pub struct Core {
     options: CoreOptions,
@@ -118,25 +118,25 @@ pub struct Core {
     clients: Clients,
     publishers: Publishers,
     work: VecDeque<Work>,
-    /// Policies changed, and not all queues know yet.
+    /// The pass that applies changed policies to exchanges and queues; none: all are up to date.
     policy_pass: Option<PolicyPass>,
-    /// The policies of what is about to be declared.
+    /// The policies found for a queue or exchange that is about to be declared.
     foreseen: Option<Box<Matching>>,
     deferred_free: DeferredFree,
-    /// When each queue has something to do by itself; at most one entry for each.
+    /// When each queue has something due; at most one entry for each queue.
     deadlines: BTreeSet<(Millis, QueueId)>,
-    /// When the log is to be told what a queue dropped since its last line.
+    /// When drops since the last log line of a queue are to be logged.
     untold_drops: BTreeSet<(Millis, QueueId)>,
-    /// Queues with dead letters that wait.
+    /// Queues with waiting dead letters.
     pending_queues: BTreeSet<QueueId>,
-    /// All of these are tried again, and this was the last one.
+    /// During a pass that retries all waiting dead letters: the last queue done.
     retried_to: Option<QueueId>,
-    /// Exchanges that the journal knows.
+    /// Names of the exchanges that the journal keeps.
     durable_exchanges: BTreeSet<Name>,
     recorder: Recorder,
-    /// What the last `modified` outcome gave messages.
+    /// The cached annotations of the last `modified` outcome.
     merging: Merging,
-    /// The last failure of a delivery.
+    /// The last failure of a delivery, shared by messages that fail alike.
     failures: Failures,
     memory: Paging,
     counters: Counters,
@@ -148,36 +148,36 @@ pub struct Core {
     next_queue: u64,
     next_ticket: u64,
     alarm: bool,
-    /// Loops that were logged.
+    /// Dead-letter cycles that were logged already.
     cycles_logged: BTreeSet<Vec<Name>>,
     /// What was put into the quarantine last.
     quarantined: RecentlyQuarantined,
     /// Where the last publish went.
     routed: Routed,
-    /// Where the last dead letter went.
+    /// Cached route and targets of the last dead letter.
     routed_dead: Routed,
-    /// Its memory when it is empty.
+    /// The charge for its memory when it is empty.
     _kept: Charge,
 }
 
-/// What one command or tick works with.
+/// The context of one command or tick.
 struct Turn<'a> {
     now: Now,
-    /// Messages that may still be touched.
+    /// Messages that may still be touched in it.
     budget: usize,
     effects: &'a mut Effects,
 }
 
-/// What removing one queue of a deleted vhost counts, in messages.
+/// Cost of removing one queue of a deleted vhost, counted in messages.
 const DISSOLVE_COST: usize = 16;
-/// Messages one command may touch beyond its own; the rest is left to [`Core::tick`].
+/// Messages that one command may touch beyond its own; the rest is left to [`Core::tick`].
 const COMMAND_BUDGET: usize = 128;
-/// Messages that a command may touch beyond its own and is not charged for: what most commands touch is
-/// what a batch of so many may take.
+/// Messages beyond its own that a command may touch without charge: most commands touch fewer, and
+/// batches are sized for that.
 const COMMAND_SHARE: usize = 8;
 
 impl Turn<'_> {
-    /// Charges for the messages that a command touched beyond its share.
+    /// Charges the meter for messages that a command touched beyond its share.
     #[inline]
     fn charge_touched(&mut self) {
         if self.budget < COMMAND_BUDGET - COMMAND_SHARE {
@@ -186,7 +186,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The next of several things that one command asks for.
+    /// Starts the budget again for the next of several settlements in one command.
     fn begin_next(&mut self) {
         self.charge_touched();
         self.budget = COMMAND_BUDGET;
@@ -241,7 +241,7 @@ impl Core {
         &self.options.vhost
     }
 
-    /// What may be done under one hold of the lock that it stands behind.
+    /// The work that may be done under one hold of the core's lock.
     pub const fn hold_budget(&self) -> HoldBudget {
         self.options.hold
     }
@@ -257,7 +257,7 @@ impl Core {
         &self.counters
     }
 
-    /// Queues that came and went, as if all that are left were deleted now.
+    /// Declarations and deletions of queues, as if those that exist were deleted now.
     pub fn queue_churn_at_end(&self) -> QueueChurn {
         QueueChurn {
             deleted: self.counters.queues.deleted + self.names.len() as u64,
@@ -265,27 +265,27 @@ impl Core {
         }
     }
 
-    /// Whether an alarm stands: publishers get no credit.
+    /// Whether an alarm stands, so that publishers get no credit.
     pub const fn is_alarmed(&self) -> bool {
         self.alarm
     }
 
-    /// Exchanges and bindings, to look at.
+    /// The exchanges and bindings, read-only.
     pub const fn router(&self) -> &Router {
         &self.router
     }
 
-    /// Policies, to look at.
+    /// The policies, read-only.
     pub const fn policies(&self) -> &Policies {
         &self.policies
     }
 
-    /// A queue by its name, to look at.
+    /// A queue by its name, read-only.
     pub fn queue(&self, name: &str) -> Option<&Queue> {
         self.queues.get(self.names.get(name)?).map(|queue| &**queue)
     }
 
-    /// All queues by name, to look at. Not for use under a lock: see [`Core::queues_after`].
+    /// All queues by name, read-only. Not for use under a lock: see [`Core::queues_after`].
     pub fn queues(&self) -> impl Iterator<Item = &Queue> {
         self.names
             .values()
@@ -293,8 +293,8 @@ impl Core {
             .map(|queue| &**queue)
     }
 
-    /// Up to `count` queues by name, behind `after`. Listings go in such pieces, so that none holds
-    /// the lock long.
+    /// Up to `count` queues by name, behind `after`. Listings are read in such pages, so that none
+    /// holds the lock long.
     pub fn queues_after(&self, after: Option<&Name>, count: usize) -> Vec<QueueInfo> {
         self.names_after(after)
             .take(count)
@@ -303,7 +303,8 @@ impl Core {
             .collect()
     }
 
-    /// Shows up to `count` queues behind `after` by name; the last of them, if there may be more.
+    /// Visits up to `count` queues behind `after`, by name; returns the last of them if there may
+    /// be more.
     pub fn visit_after(
         &self,
         after: Option<&Name>,
@@ -320,7 +321,7 @@ impl Core {
         last
     }
 
-    /// Sessions open now.
+    /// Number of sessions that are open.
     pub fn session_count(&self) -> usize {
         self.clients.sessions.len()
     }
@@ -347,7 +348,7 @@ impl Core {
         reply
     }
 
-    /// Fires what is due and goes on with sliced work, about `budget` messages of it.
+    /// Does what is due and continues sliced work, touching about `budget` messages.
     pub fn tick(&mut self, now: Now, budget: usize, effects: &mut Effects) -> More {
         self.wake_due(now);
         let mut turn = Turn {
@@ -364,8 +365,9 @@ impl Core {
         if self.has_work() { More::Yes } else { More::No }
     }
 
-    /// Removes all queues with what is in them, about `budget` messages' worth at a time: the vhost
-    /// is gone, nobody is told and no record is of use. Afterwards nothing of it names a body.
+    /// Removes all queues with their messages, about `budget` messages at a time: the vhost is
+    /// deleted, so no client is told and no record is needed. Afterwards no message of it refers to
+    /// a body.
     pub fn dissolve(&mut self, now: Now, budget: usize, effects: &mut Effects) -> More {
         let mut turn = Turn {
             now,
@@ -388,25 +390,25 @@ impl Core {
         }
     }
 
-    /// The last record about topology, policies or purges: who tells anybody what stands in this
-    /// vhost waits until it is durable. 0: none since the start.
+    /// The last record about topology, policies or purges: an answer about the state of this vhost
+    /// is held back until it is durable. 0: none since the start.
     pub const fn topology_lsn(&self) -> Lsn {
         self.recorder.topology()
     }
 
-    /// The next record gets this LSN, the ones behind it those that follow: the journal says so
-    /// before each batch.
+    /// Sets the LSN of the next record; later ones follow it. The journal sets it before each
+    /// batch.
     pub fn resume_at(&mut self, first: Lsn) {
         self.recorder.resume_at(first);
     }
 
-    /// The last LSN that a record was given.
+    /// The LSN of the last record.
     pub const fn last_lsn(&self) -> Lsn {
         self.recorder.last()
     }
 
-    /// The body of a message has another name in the journal from now on, that of the record with its
-    /// envelope; nothing if the message is gone or names another one.
+    /// Notes that the journal names the body of a message by another record now, the one with its
+    /// envelope; nothing changes if the message is gone or names another body.
     pub fn rename_body(&mut self, queue: QueueId, position: Position, from: Lsn, to: Lsn) {
         let queue = self.queues.get_mut(&queue);
         if let Some(slot) = queue.and_then(|queue| queue.messages.slot_mut(position))
@@ -430,7 +432,7 @@ impl Core {
         [next, untold, unwritten].into_iter().flatten().min()
     }
 
-    /// Handles a command and leaves what follows from it on the work list.
+    /// Handles a command and leaves the work that follows from it on the worklist.
     #[cfg(test)]
     pub(crate) fn handle_without_running(
         &mut self,

@@ -1,4 +1,4 @@
-//! Blocks are evicted, and paged in before they are needed.
+//! Eviction of blocks from memory, and paging them in before they are needed.
 //!
 //! ```text
 //!            PageOut               Spilled
@@ -7,8 +7,9 @@
 //!     +------ Loaded ------+
 //! ```
 //!
-//! A block on disk holds no message that a consumer has. What is ready or dead in it is counted,
-//! expires and is dropped as in memory; what needs the bytes waits until the block is paged in.
+//! An evicted block holds no message that a consumer holds. Ready and dead messages in it are
+//! counted, expire and are dropped as in memory; what needs their bytes waits until the block is
+//! paged in.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,73 +23,73 @@ use crate::broker::{DropCause, PageIn, PagedIn, Spill, Wanted};
 use crate::deaths::Reason;
 use crate::message::{Message, Route};
 
-/// Blocks read back at the same time, at most.
+/// Blocks that are being read back at the same time, at most.
 const LOADS_MAX: usize = 32;
-/// Blocks in front of the consumers of a queue that are kept in memory or read back early.
+/// Blocks ahead of the consumers of a queue that are kept in memory or read back early.
 const READ_AHEAD_BLOCKS: usize = 4;
-/// Blocks looked at under one hold of the lock to find some that can be evicted. More than those that
-/// wait for the journal as a rule: they are the newest, so they are looked at first.
+/// Blocks examined under one hold of the lock to find some that can be evicted. Usually more than
+/// those that wait for the journal: they are the newest, so they are examined first.
 const EVICTION_ATTEMPTS: usize = 256;
-/// The list of full blocks is searched for those that are no more once it is so long.
+/// Length at which the list of full blocks is first cleared of those that no longer exist.
 const FULL_MIN: usize = 64;
 
-/// What messages take, in memory and on disk.
+/// Messages in memory and on disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Memory {
-    /// In memory.
+    /// Messages in memory, and bytes of their bare messages.
     pub resident: Usage,
-    /// On disk.
+    /// Messages on disk only, and bytes of their bare messages.
     pub evicted: Usage,
     /// Annotations, histories and evidence that messages in memory have or share, in bytes.
     pub shared_bytes: u64,
-    /// Blocks read back so far.
+    /// Number of blocks read back so far.
     pub loads: u64,
 }
 
 impl Memory {
-    /// Memory that all messages take, about, in bytes.
+    /// Estimated memory of all messages, in bytes.
     pub const fn bytes(&self) -> u64 {
         self.resident_bytes() + self.disk_ref_bytes()
     }
 
-    /// Memory that those take that are in memory, about, in bytes: what paging can free.
+    /// Estimated memory of the messages in memory, in bytes: what eviction can free.
     pub const fn resident_bytes(&self) -> u64 {
         self.resident.memory_bytes() + self.shared_bytes
     }
 
-    /// Memory that is kept of those that are not, about, in bytes.
+    /// Estimated memory of the disk refs of evicted messages, in bytes.
     pub const fn disk_ref_bytes(&self) -> u64 {
         self.evicted.messages * DISK_REF_BYTES
     }
 }
 
-/// Bytes of a message that are in memory, annotations as received included.
+/// Bytes of a message in memory, its annotations as received included.
 fn resident_bytes_of(message: &Message) -> u64 {
     (message.bare_len() - message.apart_bytes()) as u64 + u64::from(message.front_bytes())
 }
 
-/// Memory of a message that is on disk, in bytes.
+/// Estimated memory of a disk ref, in bytes.
 const DISK_REF_BYTES: u64 = 24;
 
-/// Which blocks can be evicted, and which are being paged in.
+/// The blocks that can be evicted, and those that are being paged in.
 #[derive(Debug, Default)]
 pub(super) struct Paging {
     pub(super) resident: Usage,
     evicted: Usage,
-    /// What messages share that is not their bytes.
+    /// The gauge of annotations, histories and evidence that messages share.
     pub(super) shared: Gauge,
-    /// Blocks that take no more messages and can be evicted: queue and a place in it, newest last.
+    /// Full blocks that can be evicted: queue and a position in it, newest last.
     full: VecDeque<(QueueId, Position)>,
-    /// When to look for those that are no more.
+    /// Length of `full` at which it is next cleared of blocks that no longer exist.
     prune_at: usize,
     loading: usize,
-    /// Blocks that wait for others to be read.
+    /// Blocks to be read back once fewer others are being read.
     waiting: VecDeque<(QueueId, Position)>,
     loads: u64,
 }
 
 impl Paging {
-    /// A message is gone.
+    /// Counts a message that was removed.
     pub(super) fn removed(&mut self, gone: &Gone) {
         if gone.was_resident {
             self.resident.subtract(gone.resident_bytes);
@@ -97,7 +98,7 @@ impl Paging {
         }
     }
 
-    /// The messages of a queue changed together: what is in memory, and what is on disk.
+    /// Counts a change of many messages of a queue: usage in memory and on disk, before and after.
     pub(super) fn change(&mut self, before: (Usage, Usage), after: (Usage, Usage)) {
         for (total, before, after) in [
             (&mut self.resident, before.0, after.0),
@@ -116,7 +117,7 @@ impl Paging {
 }
 
 impl Core {
-    /// What messages take.
+    /// Number and bytes of messages in memory and on disk.
     pub fn memory(&self) -> Memory {
         Memory {
             resident: self.memory.resident,
@@ -126,12 +127,13 @@ impl Core {
         }
     }
 
-    /// What messages share that is not their bytes, to be asked at any time.
+    /// The gauge of annotations, histories and evidence that messages share; it can be read without
+    /// the lock.
     pub fn shared_memory(&self) -> Gauge {
         self.memory.shared.clone()
     }
 
-    /// Notes that the block of this place can be evicted from now on.
+    /// Notes that the block of this position can be evicted from now on.
     pub(super) fn mark_evictable(&mut self, id: QueueId, place: Position) {
         let queue = self.queues.get_mut(&id);
         let Some(block) = queue.and_then(|queue| queue.messages.list(place)) else {
@@ -150,8 +152,8 @@ impl Core {
         self.memory.prune_at = 2 * self.memory.full.len();
     }
 
-    /// Evicts blocks until about so many bytes are free, the newest first: whoever consumes comes
-    /// to them last, and their memory is still in the processor's cache for the messages that follow.
+    /// Evicts blocks until about this many bytes are free, the newest first: consumers need them
+    /// last, and their memory is still in the processor's cache for the messages that follow.
     pub(super) fn page_out(&mut self, turn: &mut Turn<'_>, bytes: u64, written: Lsn, spill: bool) {
         let mut freed = 0;
         let mut kept = Vec::new();
@@ -171,14 +173,15 @@ impl Core {
         if freed > 0 {
             full.extend(kept.into_iter().rev());
         } else {
-            // Others get their turn.
+            // The blocks that could not be evicted are examined last next time.
             for block in kept {
                 full.push_front(block);
             }
         }
     }
 
-    /// Evicts one block: the bytes that are free or will be, none if it cannot be evicted now.
+    /// Evicts one block; returns the bytes that are free or will be, none if it cannot be evicted
+    /// now.
     fn evict(
         &mut self,
         turn: &mut Turn<'_>,
@@ -233,7 +236,7 @@ impl Core {
         Some(before.0.memory_bytes() - after.0.memory_bytes())
     }
 
-    /// A block was spilled, or could not be.
+    /// Continues with a block after its spilling ended or failed.
     pub(super) fn spilled(
         &mut self,
         turn: &mut Turn<'_>,
@@ -266,7 +269,7 @@ impl Core {
         }
     }
 
-    /// Asks for the blocks that consumers of a queue will want next.
+    /// Asks for the blocks that consumers of a queue will need next.
     pub(super) fn read_ahead(&mut self, turn: &mut Turn<'_>, id: QueueId) {
         let Some(queue) = self.queues.get_mut(&id) else {
             return;
@@ -274,7 +277,7 @@ impl Core {
         if !queue.messages.has_evicted() {
             return;
         }
-        // The head block is in memory whether anybody reads or not.
+        // The head block is kept in memory also without consumers.
         let read_ahead_blocks = if queue.consumers.is_empty() {
             1
         } else {
@@ -303,7 +306,7 @@ impl Core {
         });
     }
 
-    /// A block was read back. What could not be read is dropped.
+    /// Takes in a block that was read back. Messages that could not be read are dropped.
     pub(super) fn paged_in(&mut self, turn: &mut Turn<'_>, paged_in: PagedIn) {
         let PagedIn {
             queue: id,
@@ -390,7 +393,7 @@ impl Core {
         self.remove_dropped(turn, id, position, state, why);
     }
 
-    /// One death of a message that is marked as dead. Those of a queue go in their order.
+    /// Handles the death of a message that is marked as dead. Deaths of one queue keep their order.
     pub(super) fn die_in_turn(
         &mut self,
         turn: &mut Turn<'_>,
@@ -420,7 +423,7 @@ impl Core {
         self.die(turn, dying);
     }
 
-    /// Puts a dead message behind the others whose bytes must be paged in first.
+    /// Puts a dead message behind the others that wait for their block to be paged in.
     pub(super) fn await_page_in(
         &mut self,
         turn: &mut Turn<'_>,
@@ -443,13 +446,13 @@ impl Core {
         }
     }
 
-    /// Whether this dead message waits to be paged in.
+    /// Whether this dead message waits for its block to be paged in.
     pub(super) fn is_awaiting_page_in(&self, (id, position): (QueueId, Position)) -> bool {
         let queue = self.queues.get(&id);
         queue.is_some_and(|queue| queue.messages.is_evicted(position))
     }
 
-    /// Brings dead messages that were paged in to where they go, as far as they did.
+    /// Handles dead messages whose blocks were paged in, in order, up to the first that is not.
     pub(super) fn after_page_in_slice(&mut self, turn: &mut Turn<'_>, id: QueueId) {
         if let Some(queue) = self.queues.get_mut(&id) {
             queue.is_awaiting_page_in = false;
@@ -491,7 +494,7 @@ impl Core {
         }
     }
 
-    /// There is room again for dead messages that must come back: more may die.
+    /// Lets more messages die, now that fewer wait for their blocks to be paged in.
     fn go_on_dying(&mut self, id: QueueId) {
         self.schedule(id);
         if self.queues.get(&id).is_some_and(|q| q.retry_from.is_some()) {
@@ -500,7 +503,7 @@ impl Core {
     }
 }
 
-/// Where to read a message that is on disk.
+/// Where the bytes of an evicted message are read.
 pub(super) fn wanted(position: Position, disk_ref: &DiskRef) -> Wanted {
     Wanted {
         position,

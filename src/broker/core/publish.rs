@@ -1,4 +1,4 @@
-//! A message arrives from a client.
+//! Publishing: a message from a client is routed and enters its queues.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Core {
             Err(outcome) => outcome,
         };
         if let Some(body) = blob {
-            // Those that it entered name it now; if there are none, it goes.
+            // The queues it entered refer to the body now; if there are none, the body is released.
             self.recorder.unname(body);
         }
         match &outcome {
@@ -122,7 +122,7 @@ impl Core {
         outcome
     }
 
-    /// Gives a message to its only target.
+    /// Offers a message to its only target.
     #[inline]
     fn publish_into_one(
         &mut self,
@@ -143,7 +143,7 @@ impl Core {
         self.outcome(turn, refused, 1)
     }
 
-    /// Gives a message to its targets.
+    /// Offers a message to each of its targets.
     fn publish_into(
         &mut self,
         turn: &mut Turn<'_>,
@@ -163,10 +163,10 @@ impl Core {
         self.outcome(turn, refused, targets.len())
     }
 
-    /// What the publisher is told after its message was offered to so many queues.
+    /// The outcome for the publisher, after its message was offered to this number of queues.
     fn outcome(&mut self, turn: &mut Turn<'_>, refused: Refused, targets: usize) -> PublishOutcome {
         match refused.full {
-            // All of them expired when they were asked for room.
+            // All of its targets expired while they were asked.
             None if refused.gone == targets => PublishOutcome::Unroutable,
             None => PublishOutcome::Accepted,
             Some(queue) => {
@@ -191,12 +191,12 @@ impl Core {
         }
     }
 
-    /// Dead-letters what full queues took for that.
+    /// Dead-letters the messages that full queues under `reject-publish-dlx` refused.
     #[cold]
     fn die_of_overflow(&mut self, turn: &mut Turn<'_>, dead: Vec<(QueueId, Position)>) {
         for (queue, position) in dead {
             let (from, reason) = (MessageState::Dying, Reason::Maxlen);
-            // Each may go to as many queues again.
+            // Each of them may go to as many queues again.
             if turn.budget == 0 {
                 self.work.push_back(Work::Die {
                     queue,
@@ -220,13 +220,13 @@ impl Core {
     }
 }
 
-/// Queues that were full.
+/// The queues that refused a message.
 #[derive(Default)]
 struct Refused {
-    /// The first of them.
+    /// The first queue that was full.
     full: Option<Name>,
-    /// Where the message entered only to die.
+    /// Positions where the message entered only to be dead-lettered.
     dead: Vec<(QueueId, Position)>,
-    /// How many were gone.
+    /// Number of queues that did not exist any more.
     gone: usize,
 }

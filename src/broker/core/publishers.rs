@@ -1,5 +1,5 @@
-//! Publishers that end with the queue whose address they publish to, as in `RabbitMQ`: from their
-//! first message on.
+//! Publishers that are ended when the queue whose address they publish to is deleted, as in
+//! `RabbitMQ`: from their first message on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::{Core, Turn};
 use crate::base::{ConnectionId, Lsn, Name, PublisherId, QueueId};
 use crate::broker::Effect;
 
-/// Who publishes to which queue, looked up from both sides.
+/// Publishers and the queues they publish to, indexed both ways.
 #[derive(Debug, Default)]
 pub(super) struct Publishers {
     by_queue: BTreeSet<(QueueId, ConnectionId, PublisherId)>,
@@ -28,7 +28,7 @@ impl Publishers {
         }
     }
 
-    /// Forgets one of a connection that is gone; false if there is none.
+    /// Forgets one publisher of a closed connection; false if there is none.
     pub(super) fn leave_one(&mut self, connection: ConnectionId) -> bool {
         let all = (connection, PublisherId(0))..=(connection, PublisherId(u64::MAX));
         let Some((&(_, publisher), _)) = self.queues.range(all).next() else {
@@ -38,7 +38,7 @@ impl Publishers {
         true
     }
 
-    /// Takes out one of those who follow a queue.
+    /// Takes one of the publishers that follow a queue.
     fn pop(&mut self, queue: QueueId) -> Option<(ConnectionId, PublisherId)> {
         let first = (queue, ConnectionId(0), PublisherId(0));
         let &(of, connection, publisher) = self.by_queue.range(first..).next()?;
@@ -62,7 +62,8 @@ impl Core {
         }
     }
 
-    /// Tells some of those who publish to a queue that it is gone, behind the outcomes of their messages.
+    /// Tells some of the publishers that follow a queue that it was deleted, after the outcomes of
+    /// their messages.
     pub(super) fn end_publishers(&mut self, turn: &mut Turn<'_>, queue: QueueId, lsn: Lsn) {
         for _ in 0..SLICE {
             let Some((connection, publisher)) = self.publishers.pop(queue) else {

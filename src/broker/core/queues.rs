@@ -1,4 +1,4 @@
-//! Queues are declared, described, purged and deleted.
+//! Declaring, describing, purging and deleting queues.
 
 use std::borrow::Cow;
 use std::vec::IntoIter;
@@ -13,7 +13,7 @@ use crate::broker::queue::{MessageState, Queue, Usage};
 use crate::broker::{ConsumerEnd, DropCause, Effect, Error, Fact, ObjectKind, Reply, TopologyFact};
 use crate::wire::Value;
 
-/// The argument that says what type a queue is of.
+/// The argument with the type of a queue.
 const QUEUE_TYPE: &str = "x-queue-type";
 
 impl Core {
@@ -50,7 +50,8 @@ impl Core {
         self.declared(turn, id, name, false)
     }
 
-    /// The arguments, and the vhost's type of queues if none is given and such a queue can be of it.
+    /// The arguments, with the vhost's default queue type added if none is given and the queue can
+    /// be of it.
     fn with_default_type<'a>(
         &self,
         properties: QueueProperties,
@@ -109,7 +110,7 @@ impl Core {
         })
     }
 
-    /// The queue of this name, unless it is exclusive to another connection.
+    /// The queue of this name; an error if it is exclusive to another connection.
     fn find_queue(
         &self,
         connection: Option<ConnectionId>,
@@ -124,7 +125,7 @@ impl Core {
         }
     }
 
-    /// A queue is exclusive to another connection.
+    /// The error for a queue that is exclusive to another connection.
     pub(super) fn locked(&self, name: &Name) -> Error {
         Error::Locked {
             name: name.clone(),
@@ -171,7 +172,7 @@ impl Core {
         );
         queue.auto_delete = auto_delete;
         queue.exclusive = connection.filter(|_| exclusive);
-        // What goes with its connection has no place in a journal.
+        // The journal has no queue that ends with its connection.
         queue.durable = durable && !exclusive;
         queue.declared_durable = durable;
         if let Some(owner) = queue.exclusive
@@ -193,7 +194,7 @@ impl Core {
         id
     }
 
-    /// Makes a queue part of the vhost.
+    /// Adds a queue to the vhost.
     pub(super) fn install(&mut self, mut queue: Queue) {
         queue.charge(&self.options.kept);
         let (id, name) = (queue.id, queue.name.clone());
@@ -283,7 +284,7 @@ impl Core {
         })
     }
 
-    /// Drops a piece of the dead letters that waited when the queue was purged.
+    /// Drops some of the dead letters that were waiting when the queue was purged.
     pub(super) fn drop_pending_slice(
         &mut self,
         turn: &mut Turn<'_>,
@@ -321,7 +322,7 @@ impl Core {
         }
     }
 
-    /// Removes a queue with all in it: one fact now, the memory later in pieces.
+    /// Removes a queue with its messages: one fact now, its memory is freed later in slices.
     pub(super) fn remove_queue(&mut self, turn: &mut Turn<'_>, id: QueueId, cause: DropCause) {
         let Some(queue) = self.queues.get(&id) else {
             return;
@@ -365,7 +366,7 @@ impl Core {
         self.retry_all();
     }
 
-    /// Ends some of the consumers of a queue that is gone: a queue may have any number.
+    /// Ends some of the consumers of a deleted queue: a queue may have any number.
     pub(super) fn end_consumers(&mut self, turn: &mut Turn<'_>, mut left: IntoIter<ConsumerId>) {
         for consumer in left.by_ref().take(SLICE) {
             turn.budget = turn.budget.saturating_sub(1);

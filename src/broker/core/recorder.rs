@@ -1,4 +1,5 @@
-//! Facts of the command at hand, the LSN their record will have, and who names which record.
+//! The recorder: collects the facts of a command, knows the LSN of their record, and counts
+//! references to records.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use crate::broker::queue::Gone;
 use crate::broker::{Body, Effects, Fact, Facts, Record};
 use crate::message::{Message, Route};
 
-/// A record that carries so many bytes of messages is ended before the next one is touched.
+/// Bytes of messages after which a record is ended before the next message is touched.
 const RECORD_BYTES: usize = 1024 * 1024;
 
 /// Facts that one death looks back at for the numbers of the one before, which are those of its own.
@@ -19,20 +20,21 @@ const DIED_LOOKED_BACK: usize = 8;
 pub(super) struct Recorder {
     next: Lsn,
     facts: Facts,
-    /// The record being made names a body already.
+    /// Whether the record being made names a body already.
     names_body: bool,
-    /// Bytes of bodies and envelopes in it, about.
+    /// Estimated bytes of bodies and envelopes in the record being made.
     carried_bytes: usize,
-    /// A record of this command is ended already.
+    /// Whether a record of this command was ended already.
     has_ended: bool,
-    /// The last record with a fact that is not about messages one by one.
+    /// The last record with a fact that does not concern a single message.
     topology: Lsn,
-    /// The last record that took a message out of the journal which lives on in a queue that does not
-    /// keep it.
+    /// The last record that removed a message from the journal although it lives on, in a queue
+    /// that the journal does not keep.
     unkept: Lsn,
-    /// Messages that name the record being made: their envelopes or bodies are in it.
+    /// References to the record being made: messages with their envelope or body in it.
     named: u32,
-    /// Records that more than one message names, and how many do. All others are named by one.
+    /// Records that more than one message refers to, with the number of references. All others have
+    /// one.
     shared: BTreeMap<Lsn, u32>,
     released: Vec<Lsn>,
 }
@@ -53,7 +55,7 @@ impl Recorder {
         }
     }
 
-    /// What to wait for: the last record of this command, or nothing if it has no facts so far.
+    /// The record to wait for: the last one of this command; 0 if it has no facts so far.
     pub(super) fn lsn(&self) -> Lsn {
         match (self.facts.is_empty(), self.has_ended) {
             (false, _) => self.next,
@@ -62,13 +64,13 @@ impl Recorder {
         }
     }
 
-    /// The last LSN that was given to a record.
+    /// The LSN that was last given to a record.
     pub(super) const fn last(&self) -> Lsn {
         Lsn(self.next.0 - 1)
     }
 
-    /// The LSN that names the body of a message that is about to enter with it, and how the record says
-    /// so; 0 if the record being made names another one, and carries this one as well.
+    /// The LSN that names the body of a message about to enter with the record, and how the record
+    /// says so; 0 if the record names another body already and has to carry this one as well.
     pub(super) const fn name_body(&mut self) -> (Lsn, Body) {
         if std::mem::replace(&mut self.names_body, true) {
             (Lsn(0), Body::Carried)
@@ -77,13 +79,13 @@ impl Recorder {
         }
     }
 
-    /// The envelope of one more message is in the record being made: its LSN.
+    /// Counts one more envelope in the record being made, and returns its LSN.
     pub(super) const fn name_envelope(&mut self) -> Lsn {
         self.named += 1;
         self.next
     }
 
-    /// How many facts there are: where an insertion will stand that is not complete yet.
+    /// Number of facts so far: the index at which an incomplete insertion will be put.
     pub(super) fn len(&self) -> usize {
         self.facts.len()
     }
@@ -93,13 +95,15 @@ impl Recorder {
         self.topology
     }
 
-    /// What to wait for before a settlement is confirmed: the record that it makes. A dead letter that
-    /// its queue does not keep makes none, but it must not come back where it died either.
+    /// The record to wait for before a settlement is confirmed: its own. A dead letter in a queue
+    /// that the journal does not keep makes none; then it is the record that removed it from the
+    /// queue where it died, so that it cannot reappear there.
     pub(super) fn settlement(&self) -> Lsn {
         self.lsn().max(self.unkept)
     }
 
-    /// A kept message goes on, with the record being made, to a queue that does not keep it.
+    /// Notes that a message leaves the journal with the record being made, for a queue that the
+    /// journal does not keep.
     pub(super) const fn note_unkept(&mut self) {
         self.unkept = self.next;
     }
@@ -149,7 +153,7 @@ impl Recorder {
         }
     }
 
-    /// Adds that a message is another one.
+    /// Adds a changed message.
     pub(super) fn push_change(&mut self, fact: Fact) {
         if let Fact::Changed {
             body,
@@ -163,7 +167,7 @@ impl Recorder {
         self.facts.push(fact);
     }
 
-    /// Counts what the record carries of one more message.
+    /// Counts the bytes of one more message in the record.
     #[inline]
     fn carry(&mut self, body: Body, message: &Message, route: &Route) {
         if !matches!(body, Body::At(_)) {
@@ -181,7 +185,7 @@ impl Recorder {
         }
     }
 
-    /// A message is gone. Told to the journal if that knows it; what it names may go.
+    /// Handles a removed message: adds a fact if the journal has it, and drops its references.
     pub(super) fn push_gone(&mut self, queue: QueueId, position: Position, gone: &Gone) {
         if gone.durable {
             if self.facts.len() == 1 {
@@ -199,7 +203,7 @@ impl Recorder {
         }
     }
 
-    /// So many more messages name a record.
+    /// Counts further references to a record.
     pub(super) fn share(&mut self, name: Lsn, more: u32) {
         if name == self.next {
             self.named += more;
@@ -208,7 +212,7 @@ impl Recorder {
         }
     }
 
-    /// One message less names a record; the last one lets it go.
+    /// Drops one reference to a record; the record is released with the last one.
     #[inline]
     pub(super) fn unname(&mut self, name: Lsn) {
         if name > Lsn(0) {
@@ -230,7 +234,7 @@ impl Recorder {
         }
     }
 
-    /// One message less names a record that was left out of the journal.
+    /// Drops one reference to a record that was left out of the journal.
     pub(super) fn forget(&mut self, name: Lsn) {
         match self.shared.get_mut(&name) {
             Some(count) if *count > 2 => *count -= 1,
@@ -240,8 +244,8 @@ impl Recorder {
         }
     }
 
-    /// Ends a record that carries much, so that none becomes too long for the journal. Call it
-    /// where what follows need not become true together with what came before.
+    /// Ends a record with many bytes, so that none becomes too long for the journal. Called where
+    /// the following facts need not become durable together with the earlier ones.
     pub(super) fn cut(&mut self, now: Now, effects: &mut Effects) {
         if self.carried_bytes >= RECORD_BYTES {
             self.end_record(now, effects);
@@ -282,12 +286,12 @@ impl Recorder {
         self.next = Lsn(self.next.0 + 1);
     }
 
-    /// Goes on with LSNs from here.
+    /// Continues with LSNs from this one on.
     pub(super) fn resume_at(&mut self, first: Lsn) {
         self.next = first;
     }
 
-    /// Goes on behind a record read from the journal.
+    /// Continues with LSNs behind a record that was read from the journal.
     pub(super) fn resume_after(&mut self, lsn: Lsn) {
         self.next = Lsn(self.next.0.max(lsn.0 + 1));
     }

@@ -1,4 +1,4 @@
-//! A core is rebuilt from the journal's records. Applying a fact twice equals applying it once.
+//! Rebuilding a core from the journal's records. Applying a fact twice equals applying it once.
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod facts;
@@ -10,23 +10,24 @@ use crate::base::{Lsn, Name, Now, Position, QueueId, Timestamp};
 use crate::broker::queue::{DiskRef, Growth, MessageState, Queue, names};
 use crate::broker::{DropCause, Fact, Record};
 
-/// Reads records into a new core, in the order of their LSNs. Messages stay on disk.
+/// Applies records to a new core, in the order of their LSNs. Messages stay on disk.
 #[derive(Debug)]
 pub struct Restoring {
     core: Core,
     now: Now,
-    /// Milliseconds between the last stamp of the journal and now that count as passed.
+    /// Milliseconds between the last time stamp of the journal and now that count as passed.
     down_ms: u64,
-    /// The last stamp of the journal.
+    /// The last time stamp of the journal.
     stopped: Timestamp,
-    /// Queues that messages entered without a declaration, which damage has taken.
+    /// Queues that messages entered without a declaration, which was lost to damage.
     orphans: BTreeSet<QueueId>,
 }
 
 impl Restoring {
-    /// Begins. `stopped` is the last wall-clock stamp of the journal: time until `now.wall` counts
-    /// as spent down, never below 0, and above `down_max_ms` as 0. `now.mono` must be larger than
-    /// the age of any message, else that message lives as much longer.
+    /// Begins. `stopped` is the last wall-clock time stamp of the journal: the time until
+    /// `now.wall` counts as passed, negative times as 0, and times above `down_max_ms` as 0, too.
+    /// `now.mono` must be larger than the age of any message, else that message lives longer by the
+    /// difference.
     pub fn new(options: CoreOptions, now: Now, stopped: Timestamp, down_max_ms: u64) -> Self {
         let down_ms = u64::try_from(now.wall.0.saturating_sub(stopped.0)).unwrap_or(0);
         let down_ms = if down_ms > down_max_ms { 0 } else { down_ms };
@@ -41,7 +42,7 @@ impl Restoring {
         }
     }
 
-    /// What was rebuilt so far, to look at.
+    /// The core as rebuilt so far, read-only.
     pub const fn core(&self) -> &Core {
         &self.core
     }
@@ -54,19 +55,20 @@ impl Restoring {
         self.core.recorder.resume_after(record.lsn);
     }
 
-    /// Applies one piece of a checkpoint.
+    /// Applies one part of a checkpoint.
     pub fn checkpoint(&mut self, piece: &Record) {
         self.record(piece);
         self.note_copied(piece);
     }
 
-    /// A block of messages was copied, see [`Core::note_copied`].
+    /// Notes that a checkpoint has a copy of a block of messages, see [`Core::note_copied`].
     pub fn note_copied_block(&mut self, block: (QueueId, Position), copy: Lsn) {
         self.core.note_copied(block, copy);
     }
 
-    /// Notes that a piece of a checkpoint is the copy of a block of messages: the next checkpoint
-    /// can keep it. Not if blocks had another size, so that it is a part of one, or of two.
+    /// Notes that a part of a checkpoint is the copy of a block of messages, which the next
+    /// checkpoint can keep. Not if the block size was another, so that it covers a part of a block,
+    /// or of two.
     fn note_copied(&mut self, piece: &Record) {
         let mut checkpointed = piece.facts.iter().filter_map(|fact| {
             if let Fact::Checkpointed { queue, messages } = fact {
@@ -89,12 +91,12 @@ impl Restoring {
         }
     }
 
-    /// All records are read: those that messages name, rising. They must stay readable. Call it
-    /// once.
+    /// The LSNs that messages refer to, rising, once all records are applied. These records must
+    /// stay readable. To be called once.
     pub fn names(&mut self) -> Vec<Lsn> {
         let messages = |queue: &Queue| queue.messages.usage().1.messages;
         let count: u64 = self.core.queues().map(messages).sum();
-        // Of many messages it is long: no more than that, and no second one.
+        // The list is long if there are many messages: allocated once, at its exact size.
         let mut named = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
         for queue in self.core.queues() {
             each_message(queue, |_, disk_ref| {
@@ -113,8 +115,8 @@ impl Restoring {
         named
     }
 
-    /// Drops the messages that name one of these records as damaged: they are not there. Returns
-    /// how many were.
+    /// Drops the messages that refer to one of these records as damaged, since the records are
+    /// missing. Returns the number of messages.
     pub fn discard_lost(&mut self, lost: &BTreeSet<Lsn>) -> u64 {
         if lost.is_empty() {
             return 0;
@@ -137,8 +139,8 @@ impl Restoring {
         damaged.len() as u64
     }
 
-    /// Queues whose declaration is lost, each with the messages that were found of it: they are in
-    /// a classic queue of that id and a new name.
+    /// Queues whose declaration is lost, each with the number of messages found: they are kept in a
+    /// classic queue of that id with a new name.
     pub fn orphans(&self) -> impl Iterator<Item = (QueueId, &Name, u64)> {
         let queues = self
             .orphans
@@ -151,7 +153,7 @@ impl Restoring {
         })
     }
 
-    /// Ends: settings are worked out, queues are scheduled to be served.
+    /// Ends: settings are computed, queues are scheduled.
     pub fn finish(mut self) -> Core {
         self.core.router.keep_unused(false);
         self.core.policies_changed();
@@ -175,7 +177,7 @@ impl Restoring {
     }
 }
 
-/// Goes over the messages of a queue that is being restored, by state and place.
+/// Visits the messages of a queue that is being restored, by state and position.
 fn each_message(queue: &Queue, mut with: impl FnMut(Position, &DiskRef)) {
     for state in [MessageState::Ready, MessageState::Dying] {
         let mut from = Position(0);

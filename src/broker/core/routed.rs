@@ -1,4 +1,4 @@
-//! Where the last message went: as a rule the next one goes the same way.
+//! A cache of the last route and its targets: usually the next message has the same.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use crate::base::{ExchangeId, Meter, QueueId, Random, Seed};
 use crate::broker::router::Router;
 use crate::message::{Message, Route};
 
-/// A route and the queues it led to, which still holds while the topology is the same. Take it out
-/// of the core while its targets are in use.
+/// A route and the queues it led to, valid while the topology is the same. It is taken out of the
+/// core while its targets are in use.
 #[derive(Debug)]
 pub(super) struct Routed {
-    /// Nothing if the way depends on more than the route.
+    /// The cached route; none if routing depends on more than the keys.
     way: Option<Way>,
     targets: Vec<QueueId>,
     /// There are more of them than a message may have, or too many steps to find them: none is kept.
@@ -27,7 +27,7 @@ struct Way {
     generation: u64,
 }
 
-/// Stands in for one that was taken out.
+/// The placeholder for one that was taken out.
 impl Default for Routed {
     fn default() -> Self {
         Self::new(Seed::default())
@@ -35,7 +35,7 @@ impl Default for Routed {
 }
 
 impl Routed {
-    /// Nothing went anywhere yet.
+    /// An empty cache.
     pub(super) const fn new(seed: Seed) -> Self {
         Self {
             way: None,

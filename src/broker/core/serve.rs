@@ -1,4 +1,4 @@
-//! Serving one queue: who gets what, what is due, what is too much.
+//! Serving one queue: assigning messages to consumers, expiring them, and enforcing limits.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,9 @@ use crate::broker::{Delivery, DropCause, Effect};
 use crate::deaths::Reason;
 
 impl Core {
-    /// One piece of serving: assigns first, so that what a waiting consumer gets at once is
-    /// neither expired nor dropped; then expiry, limits, waiters, drains, the next deadline.
+    /// Serves a queue once: assigns first, so that a message for a waiting consumer neither expires
+    /// nor is dropped; then handles expiry, limits, waiting dead letters, drains and the next
+    /// deadline.
     pub(super) fn serve(&mut self, turn: &mut Turn<'_>, id: QueueId) {
         let now = turn.now;
         let Some(queue) = self.queues.get_mut(&id) else {
@@ -54,7 +55,7 @@ impl Core {
                 reason,
             });
         }
-        // Most queues have nothing of these to ask for.
+        // Most queues have no evicted blocks.
         let has_evicted = queue.messages.has_evicted();
         let has_waiters = !queue.waiters.is_empty();
         let is_drained = queue.consumers.has_draining();
@@ -80,8 +81,9 @@ impl Core {
         self.register_deadline(id);
     }
 
-    /// A dead letter that waits for room here gets its turn; the next one follows it. Room is below
-    /// the limit: a consumer alone wakes nobody, as no message came or went (as RabbitMQ).
+    /// Sends the first dead letter that waits for room here; the next one follows it. Room means
+    /// below the limit: a consumer alone wakes no dead letter, as no message came or left (as
+    /// RabbitMQ).
     fn wake_waiter(&mut self, target: QueueId) {
         loop {
             let queue = self.queues.get(&target);
@@ -108,7 +110,7 @@ impl Core {
         }
     }
 
-    /// Tells consumers that drain that there is nothing more for them, when that is so.
+    /// Reports to draining consumers that nothing more is ready for them, when that is so.
     fn answer_drains(&mut self, turn: &mut Turn<'_>, id: QueueId) {
         let Some(queue) = self.queues.get_mut(&id) else {
             return invariant!(broken, "a queue that is served is there");
@@ -137,15 +139,15 @@ impl Core {
         }
     }
 
-    /// Keeps the queue's next deadline in the index. A later one than registered is left alone:
-    /// it is corrected when that comes.
+    /// Keeps the queue's next deadline in the index. If the registered one is earlier it stays: it
+    /// is corrected when that time comes.
     pub(super) fn register_deadline(&mut self, id: QueueId) {
         if let Some(queue) = self.queues.get_mut(&id) {
             register(&mut self.deadlines, id, queue);
         }
     }
 
-    /// Whether a message that arrived now would go to a consumer at once.
+    /// Whether a message that arrived now would be assigned to a consumer at once.
     pub(super) fn has_taker(&mut self, id: QueueId) -> bool {
         let Some(queue) = self.queues.get_mut(&id) else {
             return false;
@@ -154,7 +156,8 @@ impl Core {
             return false;
         }
         while let Some(front) = queue.consumers.front() {
-            // Who selects may not want it: a limit is kept rather than stretched.
+            // A consumer with a selector may not want the message: the limit is kept rather than
+            // exceeded.
             if queue.selecting.has(front) {
                 return false;
             }
@@ -168,7 +171,7 @@ impl Core {
 }
 
 impl Turn<'_> {
-    /// Counts what asking selectors or matching names with policies took.
+    /// Charges estimated time for evaluating selectors or matching policies.
     #[cold]
     #[inline(never)]
     pub(super) fn charge_ns(&mut self, ns: u64) {
@@ -179,7 +182,7 @@ impl Turn<'_> {
 }
 
 impl Clients {
-    /// Puts a consumer into its queue's ring again that had found nothing it wanted.
+    /// Puts a consumer that had found nothing it wanted into its queue's ring again.
     fn unpark(&mut self, queue: &mut Queue, consumer: ConsumerId) {
         if let Some(state) = self.consumers.get_mut(&consumer)
             && !state.waiting
@@ -191,7 +194,7 @@ impl Clients {
         }
     }
 
-    /// Takes a consumer out of its queue's ring that found nothing it wanted.
+    /// Takes a consumer that found nothing it wanted out of its queue's ring.
     fn rest(&mut self, queue: &mut Queue, consumer: ConsumerId) {
         queue.consumers.park(consumer);
         if let Some(state) = self.consumers.get_mut(&consumer) {
@@ -199,29 +202,29 @@ impl Clients {
         }
     }
 
-    /// Takes a consumer out of its queue's ring until it has room again.
+    /// Takes a consumer out of its queue's ring until session and connection have room.
     fn park(&mut self, queue: &mut Queue, consumer: ConsumerId, why: super::clients::NoRoom) {
         self.rest(queue, consumer);
         self.block(consumer, why);
     }
 }
 
-/// What assigning touches beside the queue.
+/// The state that assigning needs besides the queue.
 struct Assigning<'a> {
     clients: &'a mut Clients,
     counters: &'a mut Counters,
-    /// On disk, and somebody who selects has to look at it.
+    /// The position of an evicted message that a consumer with a selector has to see.
     wanted: Option<Position>,
-    /// What asking selectors took, estimated.
+    /// Estimated time spent on selectors, in nanoseconds.
     selecting_ns: u64,
 }
 
-/// What is next for the consumer whose turn it is.
+/// The next step for the consumer whose turn it is.
 enum Next {
     Take(Position),
-    /// It rests: ask for the next consumer.
+    /// It was taken out of the ring: ask for the next consumer.
     Rested,
-    /// There is nothing for anybody, or not now.
+    /// Nothing can be assigned to anyone now.
     Stop,
 }
 
@@ -233,7 +236,7 @@ impl Assigning<'_> {
         self.select(queue, consumer, left)
     }
 
-    /// The same where some of the consumers select.
+    /// The same for a queue where some consumers have selectors.
     #[cold]
     #[inline(never)]
     fn select(&mut self, queue: &mut Queue, consumer: ConsumerId, left: &mut usize) -> Next {
@@ -244,7 +247,8 @@ impl Assigning<'_> {
             self.clients.park(queue, consumer, why);
             return Next::Rested;
         }
-        // Asking costs something even if there is nothing to look at: thousands may be asked.
+        // Asking has a cost even if there is nothing to look at: thousands of consumers may be
+        // asked.
         *left = left.saturating_sub(1);
         let (choice, spent_ns) = queue.selecting.choose(&queue.messages, consumer, left);
         self.selecting_ns += spent_ns;
@@ -320,8 +324,8 @@ fn register(deadlines: &mut BTreeSet<(Millis, QueueId)>, id: QueueId, queue: &mu
     }
 }
 
-/// A message is late once its time has come, but for the moment in which it arrives: with a ttl of
-/// 0 it still goes to a consumer that waits.
+/// Whether a message has expired. Its moment of arrival is excepted: with a ttl of 0 it still goes
+/// to a waiting consumer.
 fn is_late(now: Now, slot: &Slot, deadline: Millis) -> bool {
     deadline <= now.mono && slot.arrived != now.mono
 }
@@ -340,7 +344,7 @@ fn describe(consumer: ConsumerId, position: Position, slot: &Slot) -> Delivery {
     }
 }
 
-/// A ready message dies.
+/// Marks a ready message as dead.
 fn kill(queue: &mut Queue, position: Position) {
     if !queue.messages.kill(position, MessageState::Ready) {
         invariant!(fatal, "a message that dies of age or length was ready");
@@ -358,8 +362,8 @@ fn expire(now: Now, queue: &mut Queue, left: &mut usize, dead: &mut Vec<(Positio
     }
 }
 
-/// Drops the head while there is too much. Dead letters that wait count, but those that begin to
-/// wait only now do not: each message that is too many costs one other its place, not all.
+/// Drops messages from the head while the queue is over a limit. Waiting dead letters count, but
+/// those that begin to wait only now do not: each message in excess pushes out one other, not all.
 fn enforce_limit(queue: &mut Queue, left: &mut usize, dead: &mut Vec<(Position, Reason)>) {
     if queue.settings.overflow == Overflow::DropHead {
         while queue.overflows() {

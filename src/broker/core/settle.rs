@@ -1,4 +1,5 @@
-//! What consumers say of their deliveries, and what comes back. [surface, outcomes by consumers]
+//! Settlement: outcomes that consumers give, and requeuing of deliveries. [surface, outcomes by
+//! consumers]
 
 use std::sync::Arc;
 
@@ -16,14 +17,14 @@ use crate::broker::queue::{Growth, MessageState};
 use crate::broker::{Body, DropCause, Effect, Fact, Outcome, Settle, SettleRun};
 use crate::deaths::{Evidence, How, Reason};
 
-/// A delivery that comes back.
+/// A delivery that is requeued.
 #[derive(Debug)]
 struct Requeued<'a> {
     queue: QueueId,
     position: Position,
-    /// How it failed; none: it does not count as failed.
+    /// How it failed; none: it does not count as a failed delivery.
     failure: Option<&'a Failure>,
-    /// Its annotations were changed.
+    /// Whether its annotations were changed.
     annotated: bool,
 }
 
@@ -63,7 +64,7 @@ impl Core {
         }
     }
 
-    /// A delivery is dropped.
+    /// Drops a delivery that can be neither sent nor requeued.
     pub(super) fn discard(
         &mut self,
         turn: &mut Turn<'_>,
@@ -80,8 +81,8 @@ impl Core {
         }
     }
 
-    /// Several settlements: each with what follows from it and a record of its own, as if it came
-    /// alone.
+    /// Settles several deliveries: each with its consequences and a record of its own, as if it
+    /// came alone.
     pub(super) fn settle_run(&mut self, turn: &mut Turn<'_>, run: &SettleRun) {
         let consumer = run.consumer;
         if matches!(run.outcome, Outcome::Accepted) {
@@ -118,15 +119,15 @@ impl Core {
         }
     }
 
-    /// Counts a delivery as settled, and wakes who waited for that.
+    /// Counts a delivery as settled, and wakes consumers that waited for that.
     fn release(&mut self, consumer: ConsumerId) {
         for blocked in self.clients.release(consumer) {
             self.wake(blocked);
         }
     }
 
-    /// Whether a consumer holds this message. What is settled twice it holds no more: the gateway, whose
-    /// tokens tell each delivery once, sees to that.
+    /// Whether a consumer holds this message. After a settlement it does not: the gateway's tokens
+    /// make sure that each delivery is settled once.
     fn holds(&self, queue: QueueId, position: Position, consumer: ConsumerId) -> bool {
         self.queues
             .get(&queue)
@@ -134,7 +135,7 @@ impl Core {
             .is_some_and(|slot| slot.holder == holder(consumer))
     }
 
-    /// Settles a delivery that was not accepted.
+    /// Applies an outcome other than accepted.
     fn settle_held(
         &mut self,
         turn: &mut Turn<'_>,
@@ -192,7 +193,7 @@ impl Core {
         }
     }
 
-    /// Whether the consumer held it.
+    /// Removes an accepted message; whether the consumer held it.
     #[inline]
     fn accept(
         &mut self,
@@ -269,7 +270,7 @@ impl Core {
         );
     }
 
-    /// A held message comes back to its place; or dies, if it failed too often or its time came
+    /// Requeues a held message to its position; or it dies, if it failed too often or expired
     /// meanwhile: `delivery_limit` before `expired`. (`maxlen` comes last: the queue grew.)
     fn requeue(&mut self, turn: &mut Turn<'_>, requeued: &Requeued<'_>) {
         let Requeued {
@@ -303,7 +304,7 @@ impl Core {
             None
         };
         if let Some(reason) = reason {
-            // Who failed it does not make it expire.
+            // Expiry is not attributed to a consumer.
             let failure = failure.filter(|_| reason == Reason::DeliveryLimit);
             let evidence = failure.and_then(|it| self.failures.evidence(turn.now.wall, it));
             self.die(
@@ -342,7 +343,7 @@ impl Core {
         self.schedule(id);
     }
 
-    /// A message in memory is another one from now on: its envelope goes into this record.
+    /// Records that a message in memory changed: its new envelope goes into this record.
     pub(super) fn change(&mut self, id: QueueId, position: Position) {
         let queue = self.queues.get_mut(&id);
         let slot = queue.and_then(|queue| queue.messages.slot_mut(position));
@@ -373,7 +374,7 @@ impl Core {
         });
     }
 
-    /// A delivery was assigned but never left: it comes back as if nothing had happened.
+    /// Requeues a delivery that was assigned but never sent, as if nothing had happened.
     pub(super) fn return_unsent(
         &mut self,
         turn: &mut Turn<'_>,
@@ -422,7 +423,7 @@ impl Core {
         }
     }
 
-    /// Returns a piece of what a consumer held that is gone.
+    /// Requeues some of the deliveries of a detached consumer.
     pub(super) fn requeue_slice(
         &mut self,
         turn: &mut Turn<'_>,

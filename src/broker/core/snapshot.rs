@@ -1,10 +1,12 @@
-//! All durable state as facts, copied in slices while the core goes on: what a checkpoint holds.
+//! Snapshots: all durable state as facts, copied in slices while the core goes on; the content of a
+//! checkpoint.
 //!
-//! The copy is fuzzy: a slice shows its part of the state as it is when it is copied. Facts that
-//! came after the snapshot began are applied to it again, and applying one twice equals once.
+//! The copy is fuzzy: a slice has its part of the state as of the moment it is copied. Facts that
+//! came after the snapshot began are applied to it again, and applying one twice equals applying it
+//! once.
 //!
-//! Messages are copied block by block. A block knows the name of its copy until something in it
-//! changes: so long the next snapshot keeps that copy.
+//! Messages are copied block by block. A block remembers the LSN of its copy until one of its
+//! messages changes; until then the next snapshot refers to that copy instead of making a new one.
 
 use super::Core;
 #[cfg(test)]
@@ -16,21 +18,21 @@ use crate::broker::queue::{DiskRef, Queue, next_subqueue, subqueue};
 use crate::broker::router::BindingsOf;
 use crate::broker::{CheckpointedMessage, Fact, TopologyFact};
 
-/// Exchanges, queues or bindings looked at in one slice at most.
+/// Exchanges, queues or bindings examined in one slice at most.
 const SLICE_THINGS: usize = 256;
 
-/// How far the copying is.
+/// The progress of a snapshot.
 #[derive(Debug)]
 pub struct Snapshot {
     step: CopyStep,
-    /// Durable queues that are older than the snapshot; once they are declared in it by rising id,
-    /// those whose messages are still to be copied, the next one last.
+    /// Ids of durable queues that are older than the snapshot; once these are declared in it, by
+    /// rising id, those whose messages are still to be copied, the next one last.
     queues: Vec<QueueId>,
-    /// Where in that queue it goes on.
+    /// The position in that queue at which copying goes on.
     from: Position,
-    /// Where the subqueues of that queue ended when its copying began: what came later is in the log.
+    /// The ends of that queue's subqueues when its copying began: later messages are in the log.
     ends: Vec<Position>,
-    /// Copies with lower names do not count.
+    /// Copies with lower LSNs are not kept.
     trusted: Lsn,
     next_queue: QueueId,
 }
@@ -38,12 +40,12 @@ pub struct Snapshot {
 /// A part of all durable state.
 #[derive(Debug, Default)]
 pub struct SnapshotSlice {
-    /// Copies that still say the same, in front of the facts.
+    /// LSNs of earlier copies that are still valid; they come before the facts.
     pub kept: Vec<Lsn>,
-    /// What else there is to say, perhaps nothing.
+    /// The facts of this slice; may be empty.
     pub facts: Vec<Fact>,
-    /// The facts are all there is in this block of a queue: tell [`Core::note_copied`] what their
-    /// copy is called, under the same hold of the lock.
+    /// The block that the facts are a whole copy of: report the LSN of the copy to
+    /// [`Core::note_copied`], under the same hold of the lock.
     pub block: Option<(QueueId, Position)>,
 }
 
@@ -53,14 +55,14 @@ impl SnapshotSlice {
     }
 }
 
-/// What is copied next.
+/// The next part to copy.
 #[derive(Debug)]
 enum CopyStep {
     /// Exchanges behind this name.
     Exchanges(Option<Name>),
-    /// Ids of queues behind this name are collected.
+    /// Collecting the ids of queues behind this name.
     Ids(Option<Name>),
-    /// Queues, so many are done.
+    /// Declarations of queues, of which this many are done.
     Queues(usize),
     /// Bindings behind this one.
     Bindings(Option<Binding>),
@@ -71,8 +73,8 @@ enum CopyStep {
 
 impl Core {
     /// Begins a snapshot: topology and policies come first, queues in the order of their ids, so
-    /// that they can be declared again in it. `trusted`: copies with lower names are not kept, since
-    /// the checkpoint they were made for came to nothing; usually 0.
+    /// that they can be declared again from it. `trusted`: copies with lower LSNs are not kept,
+    /// since the checkpoint they were made for was not completed; usually 0.
     pub const fn begin_snapshot(&self, trusted: Lsn) -> Snapshot {
         Snapshot {
             step: CopyStep::Exchanges(None),
@@ -146,14 +148,14 @@ impl Core {
         Some(slice)
     }
 
-    /// A block of messages was copied as a slice said; its copy is called `copy`.
+    /// Notes that a block of messages was copied as a slice said; `copy` is the LSN of the copy.
     pub fn note_copied(&mut self, (id, block): (QueueId, Position), copy: Lsn) {
         if let Some(queue) = self.queues.get_mut(&id) {
             queue.messages.note_copied(block, copy);
         }
     }
 
-    /// Copies exchanges behind a name; tells the last if there may be more.
+    /// Copies exchanges behind a name; returns the last if there may be more.
     fn copy_exchanges(&self, after: Option<&Name>, facts: &mut Vec<Fact>) -> Option<Name> {
         let mut last = None;
         let exchanges = self.router.exchanges_after(after).take(SLICE_THINGS);
@@ -167,8 +169,8 @@ impl Core {
         last
     }
 
-    /// Collects durable queues behind a name; tells the last if there may be more. Those that came
-    /// after the snapshot began stand in the log.
+    /// Collects durable queues behind a name; returns the last if there may be more. Queues
+    /// declared after the snapshot began are in the log.
     fn collect_ids(&self, after: Option<&Name>, snapshot: &mut Snapshot) -> Option<Name> {
         let mut last = None;
         for (number, (name, id)) in (1..).zip(self.names_after(after).take(SLICE_THINGS)) {
@@ -184,7 +186,7 @@ impl Core {
         last
     }
 
-    /// Copies bindings behind one; tells the last if there may be more.
+    /// Copies bindings behind one; returns the last if there may be more.
     fn copy_bindings(&self, after: Option<&Binding>, facts: &mut Vec<Fact>) -> Option<Binding> {
         let slice = self.router.bindings_slice(&BindingsOf::default(), after);
         let bindings = slice.found.into_iter();
@@ -193,7 +195,7 @@ impl Core {
         slice.after
     }
 
-    /// Copies messages of queues until there is a slice of them; false when all are copied.
+    /// Copies messages of queues until a slice is full; false when all are copied.
     fn copy_queues(&self, now: Now, snapshot: &mut Snapshot, slice: &mut SnapshotSlice) -> bool {
         for _ in 0..SLICE_THINGS {
             let Some(id) = snapshot.queues.last() else {
@@ -245,11 +247,12 @@ fn bound(binding: Binding) -> Fact {
     })
 }
 
-/// Copies durable messages of a queue from where the snapshot is: blocks whose copies are kept, then
-/// one block. Returns where to go on, if there may be more.
+/// Copies durable messages of a queue from where the snapshot is: first the LSNs of blocks whose
+/// copies are kept, then one block. Returns where to go on, if there may be more.
 ///
-/// Places rise when the copies are read. So nothing may be copied from behind what came meanwhile,
-/// and what came since the copying of the queue began is not copied at all.
+/// Positions must rise when the copies are read. So nothing is copied from behind messages that
+/// arrived meanwhile, and messages that arrived since the copying of the queue began are not copied
+/// at all.
 fn copy_messages(
     now: Now,
     queue: &Queue,
@@ -285,7 +288,7 @@ fn copy_messages(
     None
 }
 
-/// Copies durable messages of a block from a place on up to another.
+/// Copies durable messages of a block between two positions.
 fn copy_block(now: Now, queue: &Queue, (from, bound): (Position, Position), facts: &mut Vec<Fact>) {
     let mut slice = Slice::default();
     let disk_refs = queue.messages.disk_refs(from);
@@ -310,11 +313,11 @@ fn copy_block(now: Now, queue: &Queue, (from, bound): (Position, Position), fact
     facts.append(&mut slice.facts);
 }
 
-/// Messages of one slice.
+/// The messages of one slice.
 #[derive(Default)]
 struct Slice {
     checkpointed: Vec<CheckpointedMessage>,
-    /// What else is true of any of them.
+    /// Further facts about any of them.
     facts: Vec<Fact>,
 }
 

@@ -11,23 +11,24 @@ use crate::broker::queue::Growth;
 use crate::broker::{Destination, Error, Fact, Matching, ObjectKind, Policy, Reply, TopologyFact};
 use crate::wire::Value;
 
-/// How far a pass has come that gives exchanges and queues what the policies say.
+/// The progress of a pass that applies changed policies to exchanges and queues.
 #[derive(Debug, Default)]
 pub(super) struct PolicyPass {
     exchanges_done: bool,
-    /// The last name done, of exchanges or of queues.
+    /// The last exchange or queue done, by name.
     after: Option<Name>,
-    /// The policies of the name behind it, as far as they were looked at.
+    /// The policies for the next name, as far as they were matched.
     matching: Option<Matching>,
 }
 
-/// Estimated time that one piece of such a pass takes for matching names with policies.
+/// Estimated time that one slice of such a pass may spend on matching names with policies, in
+/// nanoseconds.
 const PIECE_NS: u64 = BATCH_NS_MAX / 2;
 
-/// What removing one binding counts, in messages.
+/// Cost of removing one binding, counted in messages.
 const BINDING_COST: usize = 2;
 
-/// What a binding is made of.
+/// Source, destination, key and arguments of a binding.
 pub(super) type BindingParts<'a> = (&'a Name, &'a Destination, &'a Name, Vec<(Name, Value)>);
 
 impl Core {
@@ -88,7 +89,7 @@ impl Core {
         Ok(self.done())
     }
 
-    /// Removes bindings of queues and exchanges that are gone.
+    /// Removes some bindings of deleted queues and exchanges.
     pub(super) fn forget_bindings(&mut self, turn: &mut Turn<'_>) {
         while turn.budget > 0 && self.router.is_forgetting() {
             let gone = self.router.forget_some(SLICE);
@@ -100,7 +101,7 @@ impl Core {
         }
     }
 
-    /// Tells the journal of exchanges that are gone.
+    /// Records the deletion of exchanges, of those that the journal keeps.
     pub(super) fn exchanges_went(&mut self, names: &[Name]) {
         for name in names {
             if self.durable_exchanges.remove(name) {
@@ -162,7 +163,7 @@ impl Core {
         Ok(self.done())
     }
 
-    /// Whether the journal keeps a binding: both its ends are durable.
+    /// Whether the journal keeps a binding: both its ends must be durable.
     pub(super) fn keeps_binding(&self, source: &Name, destination: &Destination) -> bool {
         let durable = |name: &Name| {
             self.router
@@ -176,7 +177,7 @@ impl Core {
             }
     }
 
-    /// A queue that is exclusive to another connection is not to be bound or unbound.
+    /// Refuses to bind or unbind a queue that is exclusive to another connection.
     fn check_owner(
         &self,
         connection: Option<ConnectionId>,
@@ -192,8 +193,8 @@ impl Core {
         Ok(())
     }
 
-    /// A random exchange takes classic queues without a key only, as `RabbitMQ`'s. What is not there
-    /// is for the router to say.
+    /// A random exchange accepts only classic queues, and no key, as in `RabbitMQ`. A missing
+    /// exchange or queue is reported by the router.
     fn check_random(
         &self,
         source: &Name,
@@ -264,9 +265,9 @@ impl Core {
         Ok(self.done())
     }
 
-    /// Looks which policies are for a queue or exchange that is about to be declared, until the meter is
-    /// used up; whether that is known, so that declaring it, under the same hold, takes no longer than
-    /// another command. What was found so far is in `begun`.
+    /// Searches the policies for a queue or exchange that is about to be declared, until the meter
+    /// is used up; whether the search is complete, so that declaring it, under the same hold, takes
+    /// no longer than another command. `begun` has the progress so far.
     pub fn foresee(
         &mut self,
         (kind, name): (ObjectKind, &Name),
@@ -277,7 +278,7 @@ impl Core {
             ObjectKind::Queue => self.names.contains_key(name),
             _ => self.router.exchange_named(name).is_some(),
         };
-        // What is there keeps what it has, and a name that is too long is refused.
+        // An existing object keeps its policies, and a name that is too long is refused.
         if is_there || self.policies.is_empty() || name.len() > NAME_BYTES_MAX {
             return true;
         }
@@ -291,7 +292,7 @@ impl Core {
         is_known
     }
 
-    /// The policies of what is declared now, foreseen as a rule.
+    /// The policies of an object that is being declared; usually found beforehand.
     pub(super) fn policies_of(
         &mut self,
         turn: &mut Turn<'_>,
@@ -306,15 +307,16 @@ impl Core {
         matching
     }
 
-    /// Exchanges and then queues get what the policies say, in pieces; then what waits is tried
-    /// again. A pass that is under way begins anew.
+    /// Starts a pass that applies policies to exchanges and then to queues, in slices; afterwards
+    /// waiting dead letters are sent again. A pass under way starts again.
     pub(super) fn policies_changed(&mut self) {
         if self.policy_pass.replace(PolicyPass::default()).is_none() {
             self.work.push_back(Work::ApplyPolicies);
         }
     }
 
-    /// One piece of the pass: some names, or some of the policies that one name is matched with.
+    /// Does one slice of the pass: some names, or some of the policies that one name is matched
+    /// with.
     pub(super) fn apply_policies_slice(&mut self, turn: &mut Turn<'_>) {
         let Some(mut pass) = self.policy_pass.take() else {
             return;
@@ -342,7 +344,7 @@ impl Core {
         self.work.push_back(Work::ApplyPolicies);
     }
 
-    /// The exchange, or the queue, that is next in a pass.
+    /// The next exchange or queue of a pass.
     fn next_in_pass(&self, pass: &PolicyPass) -> Option<(Name, Option<QueueId>)> {
         if pass.exchanges_done {
             let (name, id) = self.names_after(pass.after.as_ref()).next()?;
@@ -352,8 +354,8 @@ impl Core {
         Some((exchange.spec.name.clone(), None))
     }
 
-    /// Gives one exchange or queue what the policies say; false if the piece ends before all policies
-    /// were looked at.
+    /// Applies the policies to one exchange or queue; false if the slice ends before all policies
+    /// were matched.
     fn apply_policies_to(
         &mut self,
         now: Now,
@@ -382,8 +384,8 @@ impl Core {
         true
     }
 
-    /// Gives a queue new settings: what is in it is timed and limited by them from now on. A new
-    /// time to live of the queue itself begins now, so that no policy deletes a queue at once.
+    /// Gives a queue new settings: they apply to the messages in it from now on. A new expiry of
+    /// the queue itself begins now, so that no policy deletes a queue at once.
     fn adopt(&mut self, now: Now, id: QueueId, settings: EffectiveSettings) {
         let Some(queue) = self.queues.get_mut(&id) else {
             return;

@@ -1,4 +1,4 @@
-//! What to warn about when a policy is set, or a queue or exchange declared.
+//! Warnings about policies that are set, and about queues and exchanges that are declared.
 
 use super::{Core, Turn};
 use crate::base::limits::MISSPELLED_LOOKED_AT_MAX;
@@ -12,7 +12,7 @@ use crate::broker::router::DEFAULT_EXCHANGE;
 use crate::broker::{Declared, LogEvent, ObjectKind, Policy, Warning};
 use crate::wire::Value;
 
-/// Arguments that mean nothing here and nearly have the name of one that does.
+/// Warns of unknown arguments whose name is nearly that of a known one.
 fn misspelled(
     given: &[(Name, Value)],
     known: &'static [&'static str],
@@ -28,7 +28,7 @@ fn misspelled(
 }
 
 impl Turn<'_> {
-    /// Tells the log.
+    /// Logs the warnings about an object.
     pub(super) fn warn(&mut self, kind: ObjectKind, name: &Name, warnings: &[Warning]) {
         let events = warnings.iter().map(|warning| LogEvent::Warned {
             kind,
@@ -40,7 +40,7 @@ impl Turn<'_> {
 }
 
 impl Core {
-    /// What is to be warned of now about what is there: a policy, an operator policy, a queue, an exchange.
+    /// The warnings that apply now to an existing policy, operator policy, queue or exchange.
     pub fn warnings_of(&self, declared: &Declared) -> Vec<Warning> {
         let warnings = match declared {
             Declared::Policy { operator, name } => {
@@ -117,7 +117,7 @@ impl Core {
         warning.into_iter().chain(misspelled).collect()
     }
 
-    /// Whether what goes to this exchange gets anywhere as things stand.
+    /// Warns if messages for this exchange reach no queue under the current topology.
     fn target_warning(
         &self,
         setting: &str,

@@ -1,4 +1,4 @@
-//! Work that follows from a command, done in bounded pieces in the order it arose.
+//! The worklist: work that follows from a command, done in bounded slices in the order it arose.
 
 use std::vec::IntoIter;
 
@@ -10,77 +10,78 @@ use crate::base::{ConnectionId, ConsumerId, HolderId, Lsn, Millis, Now, Position
 use crate::broker::queue::Waiter;
 use crate::deaths::Reason;
 
-/// One piece of work. What is longer than a piece puts the rest back at the end of the list.
+/// One item of work. Work that is longer than a slice puts the rest back at the end of the list.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// Give out messages, expire what is due, enforce limits, wake waiters.
+    /// Serve a queue: assign messages, expire them, enforce limits, send waiting dead letters.
     Serve(QueueId),
-    /// Bring a message that is marked as dead to its targets.
+    /// Send a message that is marked as dead to its targets.
     Die {
-        /// Where it died.
+        /// The queue it died in.
         queue: QueueId,
-        /// Its place.
+        /// The position of the message in that queue.
         position: Position,
-        /// The reason of the death.
+        /// The reason of its death.
         reason: Reason,
     },
-    /// Bring dead messages of a queue that were paged in to where they go.
+    /// Handle dead messages of a queue whose blocks were paged in.
     AfterPageIn(QueueId),
-    /// Try the dead letters of a queue again, from [`crate::broker::queue::Queue::retry_from`] on.
+    /// Send the waiting dead letters of a queue again, from
+    /// [`crate::broker::queue::Queue::retry_from`] on.
     Retry(QueueId),
-    /// Drop the dead letters of a queue that were purged.
+    /// Drop the waiting dead letters of a queue that was purged.
     DropPending {
-        /// Where they wait.
+        /// The queue they wait in.
         queue: QueueId,
-        /// The first that may be meant.
+        /// The position of the first that may be affected.
         from: Position,
-        /// Only those that began to wait before this ticket was given out.
+        /// Drop only those that began to wait before this ticket was issued.
         before_ticket: u64,
     },
-    /// Try one that waited for room in a queue.
+    /// Send a dead letter that waited for room in a queue.
     RetryWaiter {
         /// The queue that has room now.
         target: QueueId,
-        /// Who waits.
+        /// The dead letter that waits.
         waiter: Waiter,
     },
-    /// Return what a consumer held that is gone.
+    /// Requeue the deliveries of a consumer that is detached.
     Requeue {
         /// The queue that it concerns.
         queue: QueueId,
-        /// The holder whose deliveries return.
+        /// The holder whose deliveries are requeued.
         holder: HolderId,
-        /// The first that may be.
+        /// The position of the first that may be affected.
         from: Position,
-        /// How many are left.
+        /// Number of deliveries left.
         left: u32,
-        /// How they failed, if they count as failed.
+        /// How they failed; none: they do not count as failed.
         failure: Option<Box<Failure>>,
     },
-    /// Go on with [`Core::policy_pass`].
+    /// Continue with [`Core::policy_pass`].
     ApplyPolicies,
-    /// Try the dead letters of all queues behind [`Core::retried_to`] again.
+    /// Send the waiting dead letters of all queues behind [`Core::retried_to`] again.
     RetryAll,
-    /// Let consumers go on that found no room.
+    /// Wake consumers that were blocked by their session or connection.
     Wake(IntoIter<ConsumerId>),
-    /// Forget a connection that is gone.
+    /// Remove a closed connection.
     Close(ConnectionId),
-    /// Tell consumers that their queue is gone.
+    /// Tell consumers that their queue was deleted.
     EndConsumers(IntoIter<ConsumerId>),
-    /// Tell publishers that their queue is gone, once this is durable.
+    /// Tell publishers that their queue was deleted, once this record is durable.
     EndPublishers(QueueId, Lsn),
 }
 
-/// Messages that one piece may touch, whatever is left of the budget: so the order of the work does
+/// Messages that one slice may touch, whatever is left of the budget: so the order of the work does
 /// not depend on where budgets end.
 pub(super) const SLICE: usize = 64;
-/// Queues whose time has come that one command or tick puts on the list; the next one goes on.
+/// Queues with a passed deadline that one command or tick puts on the list; the next one goes on.
 const WAKE_MAX: usize = 256;
-/// What freeing one block of messages counts.
+/// Cost of freeing one block of messages, counted in messages.
 const FREE_COST: usize = 64;
 
 impl Core {
-    /// Works until the budget is used up or nothing is left.
+    /// Works until the budget is used up or the list is empty.
     pub(super) fn run(&mut self, turn: &mut Turn<'_>) {
         while turn.budget > 0
             && let Some(work) = self.work.pop_front()
@@ -132,7 +133,7 @@ impl Core {
         }
     }
 
-    /// Takes detached storage out, to be freed without the lock.
+    /// Hands detached storage to the effects, to be freed without the lock.
     pub(super) fn free(&mut self, turn: &mut Turn<'_>) {
         while turn.budget > 0 && !self.deferred_free.is_empty() {
             let recorder = &mut self.recorder;
@@ -142,7 +143,7 @@ impl Core {
         }
     }
 
-    /// Puts a queue on the work list, once.
+    /// Puts a queue on the worklist, once.
     pub(super) fn schedule(&mut self, id: QueueId) {
         if let Some(queue) = self.queues.get_mut(&id)
             && !queue.scheduled
@@ -152,7 +153,7 @@ impl Core {
         }
     }
 
-    /// Puts the queues whose time has come on the work list.
+    /// Puts the queues whose deadline has passed on the worklist.
     #[inline]
     pub(super) fn wake_due(&mut self, now: Now) {
         let next = self.deadlines.first();

@@ -1,4 +1,4 @@
-//! A block of 512 slots with one bitset for each state.
+//! A block of 512 slots, with one bitset for each state.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use super::slot_pool::SlotPool;
 
 /// Slots of one block, as a power of 2.
 pub const BLOCK_SHIFT_MAX: u32 = 9;
-/// Slots of one block.
+/// Slots of one block at most.
 pub const BLOCK_SLOTS: usize = 1 << BLOCK_SHIFT_MAX;
 const WORDS: usize = BLOCK_SLOTS / 64;
 const STATES: usize = 4;
-/// Room for this many slots is kept when a block runs empty.
+/// Capacity, in slots, that an empty block keeps.
 const SLOTS_KEPT: usize = 64;
 
 /// Where the messages of a block are.
@@ -27,21 +27,22 @@ const SLOTS_KEPT: usize = 64;
 enum Slots {
     /// In memory.
     Resident(Vec<Option<Slot>>),
-    /// On disk. None of them is held.
+    /// On disk. None of them is held by a consumer.
     Evicted(DiskRefs),
 }
 
-/// 512 places. A message keeps its place for life, so that every change of state flips two bits.
+/// A block of 512 slots. A message keeps its slot for life, so every change of state flips two
+/// bits.
 #[derive(Debug)]
 pub(super) struct Block {
-    /// Place of the first slot: an empty block begins anew behind what is gone, so that a queue
-    /// whose messages pass straight through stays small.
+    /// Index of the first slot: an emptied block begins again behind the slots that are gone, so
+    /// that a queue whose messages pass straight through stays small.
     base: usize,
     slots: Slots,
     /// Bytes of the bare messages in it.
     bytes: u64,
-    /// Those of them that are on disk while the block is in memory, less what its messages have in
-    /// memory beside them.
+    /// Of `bytes`, those on disk only (streamed bodies) while the block is in memory, minus the
+    /// bytes that its messages have in memory besides their bare messages.
     apart_bytes: i64,
     bits: [[u64; WORDS]; STATES],
     counts: [u16; STATES],
@@ -72,23 +73,23 @@ impl Block {
         self.counts.get(state as usize).copied().unwrap_or(0)
     }
 
-    /// Slots that are not gone.
+    /// Number of slots with a message.
     pub(super) fn live(&self) -> u16 {
         self.counts.iter().sum()
     }
 
-    /// Bytes of the bare messages that are not gone.
+    /// Bytes of the bare messages in it.
     pub(super) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Bytes of bare messages that are on disk while the block is in memory, less what its messages
-    /// have in memory beside them.
+    /// Bytes of bare messages that are on disk only while the block is in memory, minus the bytes
+    /// that its messages have in memory besides their bare messages.
     pub(super) const fn apart_bytes(&self) -> i64 {
         self.apart_bytes
     }
 
-    /// Bytes of its messages with what they have beside their bare messages: what it takes to move it.
+    /// Bytes to read or write when the block is moved: its messages with their annotations.
     pub(super) const fn weight_bytes(&self) -> u64 {
         let beside_bytes = if self.apart_bytes < 0 {
             self.apart_bytes.unsigned_abs()
@@ -117,7 +118,7 @@ impl Block {
         slots.get_mut(at.checked_sub(self.base)?)?.as_mut()
     }
 
-    /// What is known of a message, wherever it is.
+    /// The disk ref of a message, also while it is in memory.
     pub(super) fn disk_ref(&self, at: usize) -> Option<DiskRef> {
         match &self.slots {
             Slots::Resident(_) => self.slot(at).map(|slot| slot.disk_ref(slot.envelope)),
@@ -125,7 +126,7 @@ impl Block {
         }
     }
 
-    /// Changes what is known of a message that is on disk; false if it is not.
+    /// Changes the disk ref of an evicted message; false if it is not evicted.
     pub(super) fn change(&mut self, at: usize, change: impl FnOnce(&mut DiskRef)) -> bool {
         let Slots::Evicted(disk_refs) = &mut self.slots else {
             return false;
@@ -141,7 +142,7 @@ impl Block {
         true
     }
 
-    /// Bytes of the bare message at a place; 0 if none is there.
+    /// Bytes of the bare message in a slot; 0 if the slot is empty.
     pub(super) fn size_bytes(&self, at: usize) -> u32 {
         match &self.slots {
             Slots::Resident(_) => self.slot(at).map_or(0, |slot| slot.size_bytes),
@@ -149,7 +150,7 @@ impl Block {
         }
     }
 
-    /// When the message at a place arrived.
+    /// When the message in a slot arrived.
     pub(super) fn arrived(&self, at: usize) -> Option<Millis> {
         match &self.slots {
             Slots::Resident(_) => self.slot(at).map(|slot| slot.arrived),
@@ -157,8 +158,8 @@ impl Block {
         }
     }
 
-    /// Puts a slot at a place at or behind all others of this block; bytes of its bare message that are
-    /// on disk all the same, less what it has in memory beside it.
+    /// Puts a message into a slot at or behind all others of this block; returns the bytes of its
+    /// bare message that are on disk only, minus those it has in memory besides it.
     #[inline]
     pub(super) fn put(
         &mut self,
@@ -192,7 +193,7 @@ impl Block {
         apart_bytes
     }
 
-    /// Puts the disk ref of a message that is on disk at a place behind all others of this block.
+    /// Puts the disk ref of an evicted message into a slot behind all others of this block.
     pub(super) fn put_disk_ref(&mut self, at: usize, disk_ref: DiskRef, state: MessageState) {
         if !self.is_evicted() && self.live() == 0 {
             self.slots = Slots::Evicted(DiskRefs::default());
@@ -212,7 +213,7 @@ impl Block {
         self.word(state, at / 64) & bit(at) != 0
     }
 
-    /// Moves a slot from one state to another; false if it was not in the first.
+    /// Changes the state of a slot; false if it was not in the first state.
     pub(super) fn turn(&mut self, at: usize, from: MessageState, to: MessageState) -> bool {
         let was = self.lower(at, from);
         if was {
@@ -221,8 +222,8 @@ impl Block {
         was
     }
 
-    /// Gives a ready message to a holder: its size in bytes; none if it is not ready or not in
-    /// memory.
+    /// Assigns a ready message to a holder; returns its size in bytes, none if it is not ready or
+    /// not in memory.
     pub(super) fn acquire(&mut self, at: usize, holder: HolderId) -> Option<u32> {
         if !self.is(at, MessageState::Ready) {
             return None;
@@ -234,7 +235,7 @@ impl Block {
         Some(size_bytes)
     }
 
-    /// Takes a slot out; none if it was not in that state, or is in memory and not wanted.
+    /// Takes a message out; none if it was not in that state, or is in memory and not wanted.
     pub(super) fn take(
         &mut self,
         at: usize,
@@ -285,22 +286,22 @@ impl Block {
         Some(gone)
     }
 
-    /// Begins anew, once all are gone.
+    /// Empties the block for reuse, once all its messages are gone.
     pub(super) fn reset(&mut self, slot_pool: &mut SlotPool) {
         match &mut self.slots {
             Slots::Resident(slots) if slots.capacity() <= SLOTS_KEPT => slots.clear(),
             Slots::Resident(slots) => slot_pool.keep(std::mem::take(slots)),
-            // Nothing of it is on disk any more.
+            // The evicted messages are gone, so nothing refers to the disk any more.
             Slots::Evicted(_) => self.slots = Slots::Resident(Vec::new()),
         }
     }
 
-    /// Frees what a block took in which all are gone.
+    /// Releases the slots of a block whose messages are all gone.
     pub(super) fn end(mut self, slot_pool: &mut SlotPool) {
         self.reset(slot_pool);
     }
 
-    /// The places of all messages, and what they are.
+    /// The indexes of all slots with a message.
     fn places(&self) -> impl Iterator<Item = usize> {
         let end = match &self.slots {
             Slots::Resident(slots) => slots.len(),
@@ -309,20 +310,20 @@ impl Block {
         self.base..self.base + end
     }
 
-    /// Its messages, by place.
+    /// Its messages with their slots' indexes.
     pub(super) fn slots(&self) -> impl Iterator<Item = (usize, &Slot)> {
         self.places()
             .filter_map(|at| self.slot(at).map(|slot| (at, slot)))
     }
 
-    /// All that is known of its messages, by place.
+    /// The disk refs of its messages, with their slots' indexes.
     pub(super) fn disk_refs(&self) -> impl Iterator<Item = (usize, DiskRef)> {
         self.places()
             .filter_map(|at| self.disk_ref(at).map(|disk_ref| (at, disk_ref)))
     }
 
-    /// A block in its place whose messages are on disk: the durable ones where their slots say,
-    /// the others in the piece `spilled`.
+    /// The evicted form of the block: durable messages refer to their records, the others to the
+    /// piece `spilled`.
     pub(super) fn evict(&self, spilled: Lsn) -> Self {
         let mut disk_refs = DiskRefs::new(spilled, self.places().count());
         let mut count = 0;
@@ -344,7 +345,7 @@ impl Block {
         }
     }
 
-    /// Takes its messages back into memory. Each that is not gone by now must be among them.
+    /// Takes its messages back into memory. Each that is still in the block must be among them.
     pub(super) fn page_in(&mut self, messages: Vec<(usize, Arc<Message>, Arc<Route>)>) {
         let Slots::Evicted(disk_refs) = &self.slots else {
             return invariant!(broken, "a block that is paged in is on disk");
@@ -385,7 +386,7 @@ impl Block {
         self.slots = Slots::Resident(slots);
     }
 
-    /// Forgets all slots in a state at once; what they hold is freed with the block.
+    /// Removes all messages in a state at once; their memory is freed with the block.
     pub(super) fn forget(&mut self, state: MessageState) {
         if let Some(words) = self.bits.get_mut(state as usize) {
             *words = [0; WORDS];
@@ -395,19 +396,19 @@ impl Block {
         }
     }
 
-    /// The records that its messages name, of forgotten ones too.
+    /// The LSNs that its messages refer to, removed ones included.
     pub(super) fn names(&self) -> impl Iterator<Item = Lsn> {
         self.disk_refs()
             .flat_map(|(_, disk_ref)| names(disk_ref.envelope, disk_ref.body))
     }
 
-    /// Takes one slot in a state out, to free it here.
+    /// Takes one message in a state out, to free it here.
     pub(super) fn take_any(&mut self, state: MessageState) -> Option<Gone> {
         let at = self.next(state, 0)?;
         self.take(at, state, |_| true)
     }
 
-    /// The first slot in a state at or behind a place.
+    /// The first slot in a state at or behind an index.
     pub(super) fn next(&self, state: MessageState, from: usize) -> Option<usize> {
         let mut index = from / 64;
         let mut word = self.word(state, index) & (u64::MAX << (from % 64));

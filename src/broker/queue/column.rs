@@ -1,20 +1,21 @@
-//! Small numbers in a row, most of which are alike or near to each other.
+//! A compact column of small numbers, most of which are equal or close to each other.
 
-/// No more bytes for each number than the largest of them needs, and none if all are the same.
+/// A column that uses no more bytes for each number than the largest needs, and none if all are
+/// equal.
 #[derive(Debug, Default)]
 pub(super) enum Column {
-    /// Nothing was put yet.
+    /// No number was set yet.
     #[default]
     Unset,
-    /// All are this one.
+    /// All numbers are equal to this one.
     Same(u32),
-    /// All are below 2^16.
+    /// All numbers are below 2^16.
     Narrow(Vec<u16>),
     Wide(Vec<u32>),
 }
 
 impl Column {
-    /// The number at a place; what was never put is anything.
+    /// The number at an index; unspecified if it was never set.
     pub(super) fn get(&self, index: usize) -> u32 {
         match self {
             Self::Unset => 0,
@@ -24,7 +25,7 @@ impl Column {
         }
     }
 
-    /// Puts a number at a place before `len`, where `capacity` places are expected in all.
+    /// Sets the number at an index below `len`, where `capacity` numbers are expected in all.
     pub(super) fn put(&mut self, index: usize, value: u32, (len, capacity): (usize, usize)) {
         let before = match self {
             Self::Unset => {
@@ -60,7 +61,7 @@ impl Column {
         }
     }
 
-    /// What it takes beside itself, in bytes.
+    /// Heap memory of the column, in bytes.
     #[cfg(test)]
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
@@ -71,7 +72,7 @@ impl Column {
     }
 }
 
-/// The values, with room for so many.
+/// The values, with this capacity.
 fn collect<T>(values: impl Iterator<Item = T>, capacity: usize) -> Vec<T> {
     let mut all = Vec::with_capacity(capacity);
     all.extend(values);

@@ -1,4 +1,4 @@
-//! The consumers of one queue, and whose turn it is.
+//! The consumers of one queue, and their order of service.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -7,51 +7,53 @@ use std::ops::Bound;
 use crate::base::limits::TURN_MESSAGES_MAX;
 use crate::base::{ConsumerId, invariant, uncount};
 
-/// Consumers by id, and rings of those that have credit, highest priority first. Nothing here takes
-/// longer the more of them there are: a connection may leave with thousands.
+/// Consumers by id, and rings of those with credit, highest priority first. No operation takes
+/// longer with more consumers: a connection may close with thousands.
 #[derive(Debug, Default)]
 pub struct Consumers {
     all: BTreeMap<ConsumerId, Member>,
     by_arrival: BTreeMap<u64, ConsumerId>,
     rings: Vec<Ring>,
-    /// One consumer refused company.
+    /// Whether one consumer is exclusive.
     exclusive: bool,
-    /// Only the active one is fed.
+    /// Whether only the active consumer gets messages.
     single_active: bool,
     active: Option<ConsumerId>,
-    /// Who takes over from the active one, if there is only one: the highest priority, the longest there.
+    /// With a single active consumer: who takes over. Highest priority first, then the longest
+    /// attached.
     by_rank: BTreeSet<(Reverse<i32>, u64, ConsumerId)>,
-    /// In the order they asked, with those that went since.
+    /// Draining consumers in the order they asked, some of which may be gone.
     draining: Vec<ConsumerId>,
-    /// Without those.
+    /// Number of draining consumers that are not gone.
     draining_count: usize,
-    /// Rises with each that comes, and each time that one begins to wait.
+    /// The next number for an arrival or for an entry of a ring.
     next_number: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Member {
     priority: i32,
-    /// Lower: longer there.
+    /// Its number of arrival: lower means attached longer.
     came: u64,
-    /// It stands in its ring under this number.
+    /// Its number in its ring; none: it does not wait there.
     waits: Option<u64>,
-    /// It wants to hear when all was delivered.
+    /// Whether it is draining, and to be told when everything was delivered.
     drains: bool,
 }
 
 #[derive(Debug)]
 struct Ring {
     priority: i32,
-    /// With those that were taken out, but for the first: they are passed over by their numbers.
+    /// Waiting consumers, with entries of removed ones (except at the front), which are recognised
+    /// by their numbers and skipped.
     waiting: VecDeque<(u64, ConsumerId)>,
-    /// How many these are.
+    /// Number of such entries.
     gone: usize,
-    /// Turns left in this round, that of the first included.
+    /// Turns left in this round, that of the first consumer included.
     round: usize,
     /// Messages in each turn of this round.
     share: u32,
-    /// Messages left in the turn of the first.
+    /// Messages left in the turn of the first consumer.
     turn: u32,
 }
 
@@ -72,12 +74,13 @@ impl Ring {
         self.turn = self.share;
     }
 
-    /// How many wait.
+    /// Number of waiting consumers.
     fn len(&self) -> usize {
         self.waiting.len() - self.gone
     }
 
-    /// Takes out who stands under this number; `all` does not say any more that it waits.
+    /// Removes the entry with this number; in `all` the consumer must not be marked as waiting any
+    /// more.
     fn remove(&mut self, number: u64, all: &BTreeMap<ConsumerId, Member>) {
         if self
             .waiting
@@ -96,7 +99,7 @@ impl Ring {
         }
     }
 
-    /// Makes somebody the first that still waits.
+    /// Skips entries of removed consumers at the front.
     fn pass_gone(&mut self, all: &BTreeMap<ConsumerId, Member>) {
         while self.gone > 0
             && let Some(first) = self.waiting.front()
@@ -118,7 +121,7 @@ fn is_there(all: &BTreeMap<ConsumerId, Member>, (number, id): (u64, ConsumerId))
 }
 
 impl Consumers {
-    /// None yet.
+    /// No consumers yet.
     pub fn new(single_active: bool) -> Self {
         Self {
             single_active,
@@ -126,12 +129,12 @@ impl Consumers {
         }
     }
 
-    /// How many there are.
+    /// Number of consumers.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether one refused company.
+    /// Whether one of them is exclusive.
     pub const fn is_exclusive(&self) -> bool {
         self.exclusive
     }
@@ -141,24 +144,24 @@ impl Consumers {
         self.all.is_empty()
     }
 
-    /// All of them, in the order they came.
+    /// All of them, in order of arrival.
     pub fn ids(&self) -> impl Iterator<Item = ConsumerId> {
         self.by_arrival.values().copied()
     }
 
-    /// Those that came behind a number of arrival, with theirs: for listings in pieces.
+    /// Consumers with a higher number of arrival, with that number: for paged listings.
     pub fn ids_after(&self, arrival: u64) -> impl Iterator<Item = (u64, ConsumerId)> {
         let behind = (Bound::Excluded(arrival), Bound::Unbounded);
         let behind = self.by_arrival.range(behind);
         behind.map(|(arrival, id)| (*arrival, *id))
     }
 
-    /// Whether another consumer may come.
+    /// Whether another consumer may attach.
     pub fn admits(&self, exclusive: bool) -> bool {
         !self.exclusive && (!exclusive || self.all.is_empty())
     }
 
-    /// Adds one.
+    /// Adds a consumer.
     pub fn add(&mut self, id: ConsumerId, priority: i32, exclusive: bool) {
         let came = self.number();
         let member = Member {
@@ -181,8 +184,8 @@ impl Consumers {
         self.next_number
     }
 
-    /// Removes one. With a single active consumer the next one takes over: the highest priority,
-    /// the longest there.
+    /// Removes a consumer. With a single active consumer, returns the one that takes over: the
+    /// highest priority, then the longest attached.
     pub fn remove(&mut self, id: ConsumerId) -> Option<ConsumerId> {
         self.park(id);
         let Some(member) = self.all.remove(&id) else {
@@ -208,12 +211,12 @@ impl Consumers {
         self.active
     }
 
-    /// Whether this one is fed at all.
+    /// Whether this consumer gets messages at all: with a single active consumer only one does.
     pub fn is_fed(&self, id: ConsumerId) -> bool {
         !self.single_active || self.active == Some(id)
     }
 
-    /// Puts one with credit at the end of its ring.
+    /// Puts a consumer with credit at the end of its ring.
     pub fn wait(&mut self, id: ConsumerId) {
         let number = self.number();
         let Some(member) = self.all.get_mut(&id).filter(|it| it.waits.is_none()) else {
@@ -231,7 +234,7 @@ impl Consumers {
         }
     }
 
-    /// Takes one out of its ring: it has no credit or no room.
+    /// Takes a consumer without credit or room out of its ring.
     pub fn park(&mut self, id: ConsumerId) {
         let Some(member) = self.all.get_mut(&id) else {
             return invariant!(broken, "a consumer that waits no more is in its queue");
@@ -249,14 +252,15 @@ impl Consumers {
         }
     }
 
-    /// Whose turn it is.
+    /// The consumer whose turn it is.
     pub fn front(&self) -> Option<ConsumerId> {
         self.rings.first()?.waiting.front().map(|(_, id)| *id)
     }
 
-    /// The first got a message while `ready` (this one included) were there: its turn goes on, or
-    /// passes to the next. All turns of a round are equally long, and with the last message the
-    /// round ends, so that what comes one by one is shared evenly too.
+    /// Counts a message given to the first consumer, of `ready` messages (this one included): its
+    /// turn goes on, or passes to the next. All turns of a round have the same length, and the
+    /// round ends with the last message, so that messages that arrive one by one are shared evenly
+    /// too.
     pub fn served(&mut self, ready: u64) {
         let Some(ring) = self.rings.first_mut() else {
             return invariant!(broken, "who was served stands in a ring");
@@ -284,7 +288,7 @@ impl Consumers {
         }
     }
 
-    /// Notes that one wants to hear when all was delivered.
+    /// Marks a consumer as draining.
     pub fn drain(&mut self, id: ConsumerId) {
         if let Some(member) = self.all.get_mut(&id)
             && !std::mem::replace(&mut member.drains, true)
@@ -294,7 +298,7 @@ impl Consumers {
         }
     }
 
-    /// Those that want to hear it, taken out.
+    /// Takes the draining consumers.
     pub fn take_draining(&mut self) -> Vec<ConsumerId> {
         self.draining_count = 0;
         let asked = std::mem::take(&mut self.draining).into_iter();
@@ -305,7 +309,7 @@ impl Consumers {
         asked.filter(wants).collect()
     }
 
-    /// Whether anybody wants to hear it.
+    /// Whether any consumer is draining.
     pub const fn has_draining(&self) -> bool {
         self.draining_count > 0
     }

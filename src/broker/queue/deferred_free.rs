@@ -1,4 +1,4 @@
-//! What was detached under the lock and is freed in slices later.
+//! Storage that was detached under the lock, to be freed in slices later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use super::block::{BLOCK_SLOTS, Block};
 use super::pending::Pending;
 use super::slot_pool::SlotPool;
 
-/// Storage that nothing refers to any more. Detaching is one step whatever its size; freeing goes
-/// in pieces of about one block.
+/// Storage that nothing refers to any more. Detaching is one step whatever its size; freeing is
+/// done in slices of about one block.
 #[derive(Debug, Default)]
 pub struct DeferredFree {
     #[allow(
@@ -19,17 +19,17 @@ pub struct DeferredFree {
         reason = "blocks are moved here, not copied, while the lock is held"
     )]
     blocks: Vec<Box<Block>>,
-    /// Large messages.
+    /// Large messages, one by one.
     messages: Vec<Arc<Message>>,
-    /// Records that slots named which are gone already.
+    /// LSNs that removed slots referred to.
     names: Vec<Lsn>,
     timers: Vec<BTreeSet<(Millis, Position)>>,
     pending: Vec<BTreeMap<Position, Pending>>,
-    /// What need not be freed, since it is soon used again.
+    /// Freed slots that are kept for new blocks.
     slot_pool: SlotPool,
 }
 
-/// Messages that nothing refers to any more. Dropping it frees them, which takes a while.
+/// Detached messages. Dropping the value frees them, which takes a while.
 #[derive(Debug)]
 pub struct Garbage(#[allow(dead_code, reason = "only there to be dropped")] Dropped);
 
@@ -38,7 +38,7 @@ pub struct Garbage(#[allow(dead_code, reason = "only there to be dropped")] Drop
 enum Dropped {
     /// The messages of a block.
     Block(Box<Block>),
-    /// A large one.
+    /// A large message.
     Message(Arc<Message>),
 }
 
@@ -86,8 +86,8 @@ impl DeferredFree {
             && self.pending.is_empty()
     }
 
-    /// Takes out about one block's worth, to be dropped where nobody waits for it, and says which
-    /// records its messages named.
+    /// Takes about one block's worth, to be dropped where no lock is held, and reports the LSNs
+    /// that its messages referred to.
     pub fn take_some(&mut self, mut unname: impl FnMut(Lsn)) -> Option<Garbage> {
         if let Some(block) = self.blocks.pop() {
             block.names().for_each(unname);

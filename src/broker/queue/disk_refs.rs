@@ -1,4 +1,4 @@
-//! What is known of messages that are out of memory: 4 to 8 bytes each as a rule.
+//! Disk refs: what stays in memory of evicted messages, usually 4 to 8 bytes each.
 
 use std::collections::BTreeMap;
 
@@ -10,66 +10,67 @@ use crate::base::{Lsn, Millis};
 pub struct DiskRef {
     /// When it arrived in this queue.
     pub arrived: Millis,
-    /// Its own end of life, whatever the queue's ttl.
+    /// When its own time to live ends, whatever the queue's ttl; [`Millis::NEVER`] without one.
     pub deadline: Millis,
-    /// The record in which its envelope stands.
+    /// The LSN of the record with its envelope.
     pub envelope: Lsn,
-    /// The record that names its bare bytes; 0: they stand with the envelope.
+    /// The LSN of the record with its bare bytes; 0: they are with the envelope.
     pub body: Lsn,
-    /// Bytes of its bare message.
+    /// Size of its bare message, in bytes.
     pub size_bytes: u32,
     /// Failed deliveries in this queue.
     pub failures: u32,
-    /// Returns in this queue.
+    /// Requeues in this queue.
     pub acquired: u32,
-    /// The journal knows it.
+    /// Whether the journal keeps it.
     pub durable: bool,
 }
 
-/// The disk refs of one block, column by column, as differences to what its first disk ref has. Disk refs that
-/// do not fit are kept apart.
+/// The disk refs of one block, column by column, as differences to those of the first one. Disk
+/// refs that do not fit are kept uncompressed.
 #[derive(Debug, Default)]
 pub(super) struct DiskRefs {
-    /// What the LSNs of envelopes count from.
+    /// Base of the LSNs of envelopes.
     envelope: Lsn,
-    /// What the LSNs of bodies count from.
+    /// Base of the LSNs of bodies.
     body: Lsn,
-    /// What arrivals count from.
+    /// Base of the times of arrival.
     arrived: Millis,
-    /// What was spilled for this block; 0: nothing.
+    /// The LSN of the piece that was spilled for this block; 0: none.
     spilled: Lsn,
-    /// Places in use.
+    /// Slots in use.
     len: usize,
-    /// Places that are expected.
+    /// Slots expected in all.
     capacity: usize,
-    /// One of the marks below, or [`FIRST_ENVELOPE`] and more.
+    /// For each slot [`BLANK`], [`UNCOMPRESSED`], [`SPILLED`], or [`FIRST_ENVELOPE`] plus the
+    /// difference.
     envelopes: Column,
-    /// [`NONE`], [`ENVELOPE`], or [`FIRST_BODY`] and more.
+    /// For each slot [`NONE`], [`ENVELOPE`], or [`FIRST_BODY`] plus the difference.
     bodies: Column,
     arrivals_ms: Column,
-    /// [`FOREVER`], or one more than the milliseconds.
+    /// For each slot [`FOREVER`], or the milliseconds plus 1.
     ttls_ms: Column,
     sizes_bytes: Column,
     uncompressed: BTreeMap<u16, DiskRef>,
 }
 
-/// Nothing is at this place.
+/// The slot is empty.
 const BLANK: u32 = 0;
 /// The disk ref does not fit: it is among the uncompressed ones.
 const UNCOMPRESSED: u32 = 1;
 /// The envelope is in the piece that was spilled for the block.
 const SPILLED: u32 = 2;
-/// From here on differences stand for LSNs of envelopes.
+/// From this value on: the difference of the envelope's LSN.
 const FIRST_ENVELOPE: u32 = 3;
-/// No body of its own.
+/// There is no body of its own.
 const NONE: u32 = 0;
 /// The body is in the record of the envelope.
 const ENVELOPE: u32 = 1;
-/// From here on differences stand for LSNs of bodies.
+/// From this value on: the difference of the body's LSN.
 const FIRST_BODY: u32 = 2;
 const FOREVER: u32 = 0;
 
-/// One disk ref as its columns have it.
+/// One disk ref in its packed form, as the columns have it.
 #[derive(Clone, Copy)]
 struct Packed {
     envelope: u32,
@@ -80,7 +81,7 @@ struct Packed {
 }
 
 impl DiskRefs {
-    /// None yet. `spilled` names the piece with its transient messages.
+    /// No disk refs yet. `spilled` is the LSN of the piece with the block's transient messages.
     pub(super) fn new(spilled: Lsn, capacity: usize) -> Self {
         Self {
             spilled,
@@ -89,7 +90,7 @@ impl DiskRefs {
         }
     }
 
-    /// Places in use, gone ones between them included.
+    /// Slots in use, empty ones between them included.
     pub(super) const fn len(&self) -> usize {
         self.len
     }
@@ -111,7 +112,7 @@ impl DiskRefs {
         }
     }
 
-    /// Puts a disk ref at a place; those skipped are blank.
+    /// Puts a disk ref into a slot; skipped slots stay empty.
     pub(super) fn put(&mut self, index: usize, disk_ref: DiskRef) {
         if self.envelope == Lsn(0) && disk_ref.durable {
             self.envelope = disk_ref.envelope;
@@ -212,7 +213,7 @@ impl DiskRefs {
     }
 }
 
-/// How far `value` is from `base`, near ones below and above as small numbers.
+/// The signed difference of `value` and `base` as a small number, if it fits.
 fn difference(value: u64, base: u64) -> Option<u32> {
     let steps = value.abs_diff(base).checked_mul(2)?;
     u32::try_from(steps)
@@ -220,7 +221,7 @@ fn difference(value: u64, base: u64) -> Option<u32> {
         .checked_sub((value < base).into())
 }
 
-/// What is so far from `base`.
+/// The value at such a difference from `base`.
 const fn moved(base: u64, difference: u32) -> u64 {
     let steps = difference.div_ceil(2) as u64;
     if difference.is_multiple_of(2) {

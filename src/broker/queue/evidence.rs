@@ -1,12 +1,13 @@
-//! The evidence of a queue's deaths: what the consumer gave, and the rule that sent the message on.
+//! Evidence of a queue's deaths: what the consumer gave, and the rule that set the dead-letter
+//! exchange.
 
 use std::sync::Arc;
 
 use crate::broker::policy::Rule;
 use crate::deaths::Evidence;
 
-/// The evidence of the last death: those that a consumer rejects alike, and those that expire, share
-/// it.
+/// The evidence of the last death, shared by messages that a consumer rejects alike and by those
+/// that expire.
 #[derive(Debug, Default)]
 pub struct LastEvidence(Option<Box<Last>>);
 
@@ -18,7 +19,7 @@ struct Last {
 }
 
 impl LastEvidence {
-    /// What was given of a death, with what named the dead-letter exchange.
+    /// The evidence of a death, with the rule that set the dead-letter exchange.
     pub fn with_rule(&mut self, given: Option<&Arc<Evidence>>, rule: &Rule) -> &Arc<Evidence> {
         let is_known = self.0.as_ref().is_some_and(|last| {
             let is_given = match (&last.given, given) {

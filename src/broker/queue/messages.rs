@@ -1,4 +1,4 @@
-//! The messages of one queue: their places, their order, their times.
+//! The messages of one queue: their positions, states, order and deadlines.
 
 mod paging;
 
@@ -29,25 +29,26 @@ pub struct Messages {
     ready: u64,
     ready_bytes: u64,
     live_bytes: u64,
-    /// Those that the journal keeps, in whatever state.
+    /// The messages that the journal keeps, in whatever state.
     durable: Usage,
     held: u64,
     dying: u64,
     timers: BTreeSet<(Millis, Position)>,
 }
 
-/// Which subqueue is served when several have something ready.
+/// How the next subqueue is chosen when several have ready messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Order {
-    /// The highest.
+    /// The subqueue of the highest priority.
     Highest,
-    /// Two of the second subqueue for one of the first; how many of the second went in a row.
+    /// Two of the second subqueue for one of the first; the number is how many of the second were
+    /// served in a row.
     TwoToOne(u8),
 }
 
 impl Messages {
-    /// No messages yet. `max_priority` is that of a classic queue; blocks
-    /// have `1 << block_shift` slots.
+    /// No messages yet. `max_priority` is that of a classic queue; blocks have `1 << block_shift`
+    /// slots.
     pub fn new(queue_type: QueueType, max_priority: Option<u8>, block_shift: u32) -> Self {
         let (subqueues, order) = match queue_type {
             QueueType::Classic => (1 + usize::from(max_priority.unwrap_or(0)), Order::Highest),
@@ -66,18 +67,18 @@ impl Messages {
         }
     }
 
-    /// Messages that wait for a consumer.
+    /// Number of ready messages.
     pub const fn ready(&self) -> u64 {
         self.ready
     }
 
-    /// Those of a quorum queue that wait with a priority above 4.
+    /// Number of ready messages of a quorum queue with a priority above 4.
     pub fn ready_high(&self) -> u64 {
         let high = self.subqueues.get(1);
         high.map_or(0, Subqueue::ready)
     }
 
-    /// Bytes of the bare messages that wait.
+    /// Bytes of the ready bare messages.
     pub const fn ready_bytes(&self) -> u64 {
         self.ready_bytes
     }
@@ -87,12 +88,13 @@ impl Messages {
         self.live_bytes
     }
 
-    /// The messages that the journal keeps, in whatever state, and bytes of their bare messages.
+    /// The messages that the journal keeps, in whatever state, and the bytes of their bare
+    /// messages.
     pub const fn durable(&self) -> Usage {
         self.durable
     }
 
-    /// Messages with consumers.
+    /// Number of messages held by consumers.
     pub const fn held(&self) -> u64 {
         self.held
     }
@@ -102,7 +104,7 @@ impl Messages {
         self.ready + self.held + self.dying
     }
 
-    /// Puts a message at the end of its priority.
+    /// Adds a message at the end of its priority.
     #[inline]
     pub fn insert(
         &mut self,
@@ -123,8 +125,8 @@ impl Messages {
         position
     }
 
-    /// Puts a message that is on disk where the journal says; false when that place was given out
-    /// already. Only for queues all of whose messages are on disk.
+    /// Puts an evicted message at the position that the journal has; false when that position was
+    /// used already. Only for queues all of whose messages are evicted.
     pub fn place_disk_ref(&mut self, position: Position, disk_ref: DiskRef) -> bool {
         let (index, place) = unpack(position);
         let subqueue = self.subqueues.get(index);
@@ -162,7 +164,7 @@ impl Messages {
         }
     }
 
-    /// The block of a place, and the place in it. What asks one message asks its block.
+    /// The block of a position, and the index in it. Reading one message reads its block.
     #[inline]
     fn block(&self, position: Position) -> Option<(&Block, usize)> {
         let (subqueue, place) = unpack(position);
@@ -181,19 +183,19 @@ impl Messages {
         block.slot(at)
     }
 
-    /// The message at a place, to change, if it is in memory.
+    /// The message at a position, to change it, if it is in memory.
     pub fn slot_mut(&mut self, position: Position) -> Option<&mut Slot> {
         let (cell, at) = self.cell_mut(position)?;
         cell.change()?.slot_mut(at)
     }
 
-    /// What is known of the message at a place, wherever it is.
+    /// The disk ref of the message at a position, also while it is in memory.
     pub fn disk_ref(&self, position: Position) -> Option<DiskRef> {
         let (block, at) = self.block(position)?;
         block.disk_ref(at)
     }
 
-    /// Changes what is known of a message on disk; false if it is not.
+    /// Changes the disk ref of an evicted message; false if it is not evicted.
     pub fn change(&mut self, position: Position, change: impl FnOnce(&mut DiskRef)) -> bool {
         let Some((cell, at)) = self.cell_mut(position) else {
             return false;
@@ -201,19 +203,19 @@ impl Messages {
         cell.change().is_some_and(|block| block.change(at, change))
     }
 
-    /// Whether a message is there, in that state.
+    /// Whether there is a message at a position, in that state.
     pub fn is(&self, position: Position, state: MessageState) -> bool {
         let block = self.block(position);
         block.is_some_and(|(block, at)| block.is(at, state))
     }
 
-    /// The message at a place if it is in that state and in memory.
+    /// The message at a position if it is in that state and in memory.
     pub fn slot_if(&self, position: Position, state: MessageState) -> Option<&Slot> {
         let (block, at) = self.block(position)?;
         block.is(at, state).then(|| block.slot(at))?
     }
 
-    /// The message to deliver next.
+    /// The position of the message to deliver next.
     pub fn head(&mut self) -> Option<Position> {
         if self.ready == 0 {
             return None;
@@ -225,14 +227,14 @@ impl Messages {
         ))
     }
 
-    /// The beginning of each subqueue, from the lowest priority on.
+    /// The first position of each subqueue, from the lowest priority on.
     pub fn beginnings(&self) -> Vec<Position> {
         (0..self.subqueues.len())
             .map(|subqueue| pack(subqueue, 0))
             .collect()
     }
 
-    /// The next ready message of the same subqueue at or behind a place.
+    /// The next ready message of the same subqueue at or behind a position.
     pub fn find_ready(&self, from: Position) -> Option<Position> {
         let (index, place) = unpack(from);
         let found = self
@@ -267,7 +269,7 @@ impl Messages {
         ))
     }
 
-    /// Gives a ready message that is in memory to a holder.
+    /// Assigns a ready message that is in memory to a holder.
     pub fn acquire(&mut self, position: Position, holder: HolderId) {
         self.count_class();
         let (subqueue, place) = unpack(position);
@@ -279,7 +281,7 @@ impl Messages {
         self.held += 1;
     }
 
-    /// Requeues a held message: it is ready again, at its place.
+    /// Requeues a held message: it is ready again, at its position.
     pub fn requeue(&mut self, position: Position) {
         if !self.turn(position, MessageState::Held, MessageState::Ready) {
             invariant!(fatal, "a message that comes back was held");
@@ -291,13 +293,13 @@ impl Messages {
         }
     }
 
-    /// Marks a message as dead; it keeps its place until its copy is safe. False if it was not in that
-    /// state.
+    /// Marks a message as dead; it keeps its position until its copy is durable. False if it was
+    /// not in that state.
     pub fn kill(&mut self, position: Position, from: MessageState) -> bool {
         self.turn(position, from, MessageState::Dying)
     }
 
-    /// Takes a message out that this holder has; none if it has not. A large one is freed later.
+    /// Takes a message out that this holder holds; none if it does not. A large one is freed later.
     pub fn take_held(
         &mut self,
         position: Position,
@@ -351,7 +353,7 @@ impl Messages {
         Some(slot)
     }
 
-    /// A ready message whose time has come.
+    /// A ready message that has expired.
     #[inline]
     pub fn due(&mut self, now: Millis, queue_ttl_ms: Option<u64>) -> Option<Position> {
         if queue_ttl_ms.is_none() && self.timers.is_empty() {
@@ -385,7 +387,7 @@ impl Messages {
         None
     }
 
-    /// When the next message is due; [`Millis::NEVER`] if none will be.
+    /// When the next message expires; [`Millis::NEVER`] if none will.
     #[inline]
     pub fn deadline(&mut self, queue_ttl_ms: Option<u64>) -> Millis {
         if queue_ttl_ms.is_none() && self.timers.is_empty() {
@@ -411,19 +413,19 @@ impl Messages {
         next
     }
 
-    /// The next message of a holder at or behind a place.
+    /// The next message of a holder at or behind a position.
     pub fn held_by(&self, holder: HolderId, from: Position) -> Option<Position> {
         self.search(MessageState::Held, from, |block, at| {
             block.slot(at).is_some_and(|slot| slot.holder == holder)
         })
     }
 
-    /// The next message in a state at or behind a place.
+    /// The next message in a state at or behind a position.
     pub fn find(&self, state: MessageState, from: Position) -> Option<Position> {
         self.search(state, from, |_, _| true)
     }
 
-    /// The same, of those that the journal knows.
+    /// The same, among messages that the journal keeps.
     pub fn find_durable(&self, state: MessageState, from: Position) -> Option<Position> {
         self.search(state, from, |block, at| match block.slot(at) {
             Some(slot) => slot.durable,
@@ -451,7 +453,7 @@ impl Messages {
         None
     }
 
-    /// The place the next message of each subqueue will have.
+    /// The position that the next message of each subqueue will have.
     pub fn ends(&self) -> Vec<Position> {
         self.subqueues
             .iter()
@@ -460,7 +462,7 @@ impl Messages {
             .collect()
     }
 
-    /// Removes all ready messages; how many there were.
+    /// Removes all ready messages; returns their number.
     pub fn purge(&mut self, deferred_free: &mut DeferredFree) -> u64 {
         let count = std::mem::take(&mut self.ready);
         uncount!(
@@ -476,7 +478,8 @@ impl Messages {
         count
     }
 
-    /// Counts what the journal keeps anew, when what was ready went at once: held messages are few.
+    /// Counts the messages that the journal keeps anew, after all ready ones were removed: held
+    /// messages are few.
     fn count_durable(&mut self) {
         let mut durable = Usage::default();
         for state in [
@@ -496,7 +499,7 @@ impl Messages {
         self.durable = durable;
     }
 
-    /// Hands everything over to be freed.
+    /// Hands everything over, to be freed later.
     pub fn scrap(mut self, deferred_free: &mut DeferredFree) {
         for subqueue in &mut self.subqueues {
             subqueue.scrap(deferred_free);
@@ -561,7 +564,7 @@ impl Messages {
         self.subqueues.iter().all(|subqueue| subqueue.ready() > 0)
     }
 
-    /// Called before a message is given out, to keep the two-to-one order.
+    /// Counts the class of a message about to be delivered, to keep the two-to-one order.
     fn count_class(&mut self) {
         if let Order::TwoToOne(run) = self.order {
             let run = if self.both_wait() { (run + 1) % 3 } else { run };
@@ -576,12 +579,12 @@ fn pack(subqueue: usize, place: u64) -> Position {
     Position(((subqueue as u64) << SUBQUEUE_SHIFT) | place)
 }
 
-/// The first place of the subqueue behind that of a place.
+/// The first position of the subqueue behind that of a position.
 pub fn next_subqueue(position: Position) -> Position {
     pack(subqueue(position) + 1, 0)
 }
 
-/// The subqueue of a place: its priority.
+/// The subqueue of a position: its priority.
 pub fn subqueue(position: Position) -> usize {
     unpack(position).0
 }

@@ -1,7 +1,7 @@
-//! One queue: its messages, its consumers, its dead letters that wait, its counts.
+//! One queue: its messages, its consumers, its waiting dead letters and its counters.
 //!
-//! Promises: exact limits and deadlines; a message keeps its place for life. Never: no routing, no
-//! knowledge of other queues beyond the ids of those that wait for it.
+//! Promises: exact limits and deadlines; a message keeps its position for life. Never: no routing,
+//! no knowledge of other queues beyond the ids of those whose dead letters wait for it.
 
 mod block;
 mod column;
@@ -42,72 +42,72 @@ pub use selecting::{Choice, Selecting};
 pub use slot::{Gone, MessageState, Slot, names};
 pub use subqueue::Usage;
 
-/// Dead messages of a queue that wait to be paged in, at most: memory stays bounded
-/// however many die at once.
+/// Dead messages of a queue that wait for their blocks to be paged in, at most: memory stays
+/// bounded however many die at once.
 const AWAITING_PAGE_IN_MAX: usize = 4 * BLOCK_SLOTS;
 
-/// What happened to the length of a queue since its limit was last enforced.
+/// How the length of a queue changed since its limit was last enforced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Growth {
-    /// Nothing that makes it longer.
+    /// Not at all, or it became shorter.
     None,
-    /// A message entered or came back, or the limit is another one.
+    /// A message entered or was requeued, or the limit was changed.
     Grown,
-    /// It was read from the journal. How many of its dead letters began to wait only with the last
-    /// drops is not known any more: those that are ready are held to the limit alone.
+    /// The queue was read from the journal. How many of its dead letters began to wait only with
+    /// the last drops is not known any more: only the ready ones are held to the limit.
     Restored,
 }
 
 /// A queue of one vhost.
 #[derive(Debug)]
 pub struct Queue {
-    /// Its id, never reused.
+    /// The queue's id, never reused.
     pub id: QueueId,
-    /// Its name.
+    /// The queue's name, unique in its vhost.
     pub name: Name,
-    /// The journal knows it.
+    /// Whether the journal keeps it.
     pub durable: bool,
-    /// Declared as durable; an exclusive queue is so in name only.
+    /// Whether it was declared as durable; an exclusive queue is so in name only.
     pub declared_durable: bool,
-    /// Goes when its last consumer goes.
+    /// Whether it is deleted when its last consumer detaches.
     pub auto_delete: bool,
-    /// The connection it belongs to, if exclusive.
+    /// The connection it belongs to; none if it is not exclusive.
     pub exclusive: Option<ConnectionId>,
-    /// As declared.
+    /// The arguments of its declaration.
     pub arguments: QueueArguments,
-    /// What applies now: arguments and policies.
+    /// The effective settings, from arguments and policies.
     pub settings: EffectiveSettings,
-    /// What is in it.
+    /// The messages in it, by position.
     pub messages: Messages,
-    /// Who reads it.
+    /// The consumers attached to it.
     pub consumers: Consumers,
-    /// Those of them that want only some messages.
+    /// Those consumers that have a selector.
     pub selecting: Selecting,
-    /// Dead letters that wait for a target.
+    /// Dead letters that wait in it for a target.
     pub pending: PendingSet,
-    /// Dead letters, of this and other queues, that wait for room here.
+    /// Dead letters, of this and other queues, that wait for room in it.
     pub waiters: BTreeSet<Waiter>,
-    /// Dead messages whose bytes are on disk and must be paged in first, in the order they died.
+    /// Dead messages whose blocks must be paged in first, in the order they died.
     pub awaiting_page_in: VecDeque<(Position, AfterPageIn)>,
-    /// Some of them are being brought to where they go.
+    /// Whether an item of work for `awaiting_page_in` is on the worklist.
     pub is_awaiting_page_in: bool,
-    /// What happened so far.
+    /// What was counted in it since it was declared.
     pub counters: QueueCounters,
-    /// Since when nobody used it.
+    /// The time of its last use, from which `x-expires` counts.
     pub unused_since: Millis,
-    /// The deadline it has in the core's index; [`Millis::NEVER`] if none.
+    /// Its deadline in the core's index; [`Millis::NEVER`] if none.
     pub registered: Millis,
-    /// It is in the core's list of queues to serve.
+    /// Whether it is on the core's worklist to be served.
     pub scheduled: bool,
-    /// A pass over its waiting dead letters is under way, and here next.
+    /// The next position of a pass over its waiting dead letters; none: no pass is under way.
     pub retry_from: Option<Position>,
-    /// What happened to its length since its limit was last enforced.
+    /// How its length changed since its limit was last enforced.
     pub growth: Growth,
-    /// The way its last dead letter took.
+    /// The route of its last dead letter, shared by the next one if equal.
     pub last_way: Option<Arc<Route>>,
-    /// The history its last death gave.
+    /// The death history of its last dead letter, shared by the next one if equal.
     pub last_death: Recent,
-    /// Evidence of the last death.
+    /// The evidence of the last death, shared by the next one if equal.
     pub last_evidence: LastEvidence,
     /// It counts deaths that the journal was not told of yet.
     pub has_unwritten_deaths: bool,
@@ -155,13 +155,13 @@ impl Queue {
         }
     }
 
-    /// Counts its memory, without what is in it, for as long as it is there.
+    /// Charges its memory, without its messages, to the gauge for as long as it exists.
     pub fn charge(&mut self, gauge: &Gauge) {
         let texts = shared_text_bytes(self.name.len()) + kept_bytes(self.arguments.echoed());
         self.kept = Some(gauge.charge(QUEUE_OVERHEAD_BYTES + texts));
     }
 
-    /// As declared, beside the arguments.
+    /// The properties of its declaration, without the arguments.
     pub const fn properties(&self) -> QueueProperties {
         QueueProperties {
             durable: self.declared_durable,
@@ -194,13 +194,13 @@ impl Queue {
         self.over(count, bytes)
     }
 
-    /// Messages that count towards the limits, and their bytes: dead letters that wait are of them.
+    /// Number and bytes of messages that count towards the limits, waiting dead letters included.
     fn length(&self) -> (u64, u64) {
         let count = self.messages.ready() + self.pending.len();
         (count, self.messages.ready_bytes() + self.pending.bytes())
     }
 
-    /// Whether the dead letters that wait fill the limit alone.
+    /// Whether the waiting dead letters alone fill a limit.
     pub fn is_full_of_pending(&self) -> bool {
         let count = self
             .settings
@@ -221,13 +221,14 @@ impl Queue {
                 .is_some_and(|max| bytes > max)
     }
 
-    /// Whether so many dead messages wait to be paged in that no more may die for now.
+    /// Whether so many dead messages wait for their blocks to be paged in that no more may die for
+    /// now.
     #[inline]
     pub fn awaits_enough_page_ins(&self) -> bool {
         self.awaiting_page_in.len() >= AWAITING_PAGE_IN_MAX
     }
 
-    /// When a message ends here: by its own deadline or by the queue's ttl.
+    /// When a message expires: by its own deadline or by the queue's ttl.
     #[inline]
     pub fn deadline_of(&self, slot: &Slot) -> Millis {
         let by_queue = self
@@ -237,14 +238,14 @@ impl Queue {
         by_queue.map_or(slot.deadline, |by_queue| by_queue.min(slot.deadline))
     }
 
-    /// When something is to be done here without anybody asking.
+    /// When the next message expires or the queue itself does.
     #[inline]
     pub fn next_deadline(&mut self) -> Millis {
         let messages = self.messages.deadline(self.settings.message_ttl_ms);
         messages.min(self.expiry())
     }
 
-    /// When the queue itself goes for not being used. [dead-lettering part 1: `expires`]
+    /// When the queue is deleted because it was not used. [dead-lettering part 1: `expires`]
     #[inline]
     pub fn expiry(&self) -> Millis {
         match self.settings.expires_ms {
@@ -259,7 +260,7 @@ impl Queue {
         self.durable && (message_is_durable || self.settings.queue_type == QueueType::Quorum)
     }
 
-    /// The places in front of the ends that a purge spares, as far as the journal knows them.
+    /// The positions in front of the ends that a purge spares, of messages that the journal keeps.
     pub fn spared_by_purge(&self) -> Vec<Position> {
         let mut spared = Vec::new();
         for state in [MessageState::Held, MessageState::Dying] {
@@ -273,7 +274,7 @@ impl Queue {
         spared
     }
 
-    /// Describes it and what happened in it.
+    /// Describes the queue with its counters.
     pub fn details(&self) -> QueueDetails {
         let live_bytes = self.messages.live_bytes();
         let (here, on_disk) = self.messages.usage();
@@ -290,7 +291,7 @@ impl Queue {
         }
     }
 
-    /// Describes it.
+    /// Describes the queue.
     pub fn info(&self) -> QueueInfo {
         QueueInfo {
             id: self.id,

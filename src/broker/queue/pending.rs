@@ -7,36 +7,37 @@ use crate::deaths::Reason;
 
 use super::deferred_free::DeferredFree;
 
-/// Why a dead letter waits and for whom. The message itself, with its history, is in the slot.
+/// Why a dead letter waits, and for which targets. The message itself, with its history, is in the
+/// slot.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pending {
-    /// Why it died.
+    /// The reason of its death.
     pub reason: Reason,
-    /// Exactly the targets that refused it while others took it; none: wherever it is routed to.
+    /// The targets that refused it while others took it; none: it is routed anew at each attempt.
     pub targets: Option<Vec<QueueId>>,
-    /// Its turn among those that wait for a queue: first come, first served.
+    /// Its number among all that wait: the first come is the first served.
     pub ticket: u64,
-    /// Bytes of its bare message.
+    /// Size of its bare message, in bytes.
     pub size_bytes: u32,
 }
 
-/// What is to be done with a dead message once its bytes are in memory.
+/// What is done with a dead message once its block is paged in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AfterPageIn {
-    /// Bring it to its targets: it died of this.
+    /// It is sent to its targets; it died for this reason.
     Die(Reason),
-    /// Try it once more; it waited for room in this queue, or for nothing in particular.
+    /// It is sent again; it waited for room in this queue, or for none in particular.
     Retry(Option<QueueId>),
 }
 
-/// A dead letter that waits for room in a queue, in the order of the tickets.
+/// A dead letter that waits for room in a queue, ordered by ticket.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Waiter {
-    /// Its turn.
+    /// Its number among all that wait.
     pub ticket: u64,
-    /// Where it waits.
+    /// The queue it died in.
     pub source: QueueId,
-    /// Its place there.
+    /// Its position in that queue.
     pub position: Position,
 }
 
@@ -48,7 +49,7 @@ pub struct PendingSet {
 }
 
 impl PendingSet {
-    /// How many wait.
+    /// Number of waiting dead letters.
     pub fn len(&self) -> u64 {
         self.entries.len() as u64
     }
@@ -63,12 +64,12 @@ impl PendingSet {
         self.bytes
     }
 
-    /// One of them.
+    /// Why the dead letter at this position waits; none if it does not.
     pub fn entry(&self, position: Position) -> Option<&Pending> {
         self.entries.get(&position)
     }
 
-    /// The first at or behind a place.
+    /// The position of the first at or behind a position.
     pub fn next(&self, from: Position) -> Option<Position> {
         self.entries
             .range(from..)
@@ -76,14 +77,14 @@ impl PendingSet {
             .map(|(position, _)| *position)
     }
 
-    /// All of them, by place.
+    /// All of them, by position.
     pub fn iter(&self) -> impl Iterator<Item = (Position, &Pending)> {
         self.entries
             .iter()
             .map(|(position, pending)| (*position, pending))
     }
 
-    /// Adds or replaces one.
+    /// Adds or replaces the entry of a position.
     pub fn put(&mut self, position: Position, pending: Pending) {
         self.bytes += u64::from(pending.size_bytes);
         if let Some(old) = self.entries.insert(position, pending) {
@@ -95,7 +96,7 @@ impl PendingSet {
         }
     }
 
-    /// Removes one.
+    /// Removes the entry of a position.
     #[inline]
     pub fn remove(&mut self, position: Position) -> Option<Pending> {
         if self.entries.is_empty() {
@@ -110,7 +111,7 @@ impl PendingSet {
         Some(pending)
     }
 
-    /// Hands everything over to be freed.
+    /// Hands everything over, to be freed later.
     pub fn scrap(self, deferred_free: &mut DeferredFree) {
         deferred_free.pending(self.entries);
     }

@@ -1,4 +1,4 @@
-//! Consumers of a queue that want only some of its messages.
+//! Consumers of a queue with selectors, which take only some of its messages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::messages::{Messages, subqueue};
 use crate::base::{ConsumerId, Position, Step, invariant};
 use crate::filter::Selector;
 
-/// Who selects, and where each goes on looking.
+/// The consumers with selectors, and where each goes on looking.
 ///
 /// ```text
 ///   each subqueue    0 ............ next ............ end
@@ -17,20 +17,21 @@ use crate::filter::Selector;
 #[derive(Debug, Default)]
 pub struct Selecting {
     all: BTreeMap<ConsumerId, One>,
-    /// Those that look no further until there is news, and some that are gone.
+    /// Consumers that look no further until something changes, some of which may be gone.
     resting: Vec<ConsumerId>,
-    /// Messages that had entered when there was news last.
+    /// Messages that had entered the queue at the last change.
     entered: u64,
-    /// Something came back, in memory or to its place.
+    /// Whether a message was requeued or paged in since.
     is_news: bool,
-    /// The first place of each subqueue that a message came back to since there was news last.
+    /// The first position of each subqueue to which a message was requeued since the last change.
     returned: BTreeMap<usize, Position>,
 }
 
 #[derive(Debug)]
 struct One {
     selector: Arc<Selector>,
-    /// In each subqueue, from the lowest priority on: in front of it nothing ready is wanted.
+    /// In each subqueue, from the lowest priority on: no ready message in front of this position is
+    /// wanted.
     next: Vec<Position>,
     /// Why it looks no further, if it does not.
     rest: Rest,
@@ -39,27 +40,27 @@ struct One {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rest {
     No,
-    /// It looked at all there is.
+    /// It has looked at every ready message.
     AllSeen,
-    /// What it has to look at is on disk.
+    /// The next message it has to look at is evicted.
     OnDisk,
 }
 
 /// What was found for a consumer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
-    /// This one.
+    /// It wants the message at this position.
     Take(Position),
-    /// Nothing that is there is wanted; it is asked again when something comes.
+    /// It wants no message that is ready; it is asked again when one enters.
     Nothing,
-    /// This one is on disk: ask again when it is back.
+    /// The message at this position is evicted: ask again when it is paged in.
     OnDisk(Position),
-    /// More is there than was to be looked at now.
+    /// There are more messages than were to be examined now.
     Later,
 }
 
 impl Selecting {
-    /// Whether nobody selects.
+    /// Whether no consumer has a selector.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -74,28 +75,29 @@ impl Selecting {
         self.all.insert(consumer, one);
     }
 
-    /// Forgets a consumer.
+    /// Removes a consumer.
     pub fn remove(&mut self, consumer: ConsumerId) {
         self.all.remove(&consumer);
-        // Some at a time: a connection may leave with thousands.
+        // Entries are removed in bulk: a connection may close with thousands.
         if self.resting.len() > 2 * self.all.len() {
             self.resting
                 .retain(|resting| self.all.contains_key(resting));
         }
     }
 
-    /// Whether a consumer selects.
+    /// Whether a consumer has a selector.
     pub fn has(&self, consumer: ConsumerId) -> bool {
         self.all.contains_key(&consumer)
     }
 
-    /// Whether a consumer selects and looked at all there is.
+    /// Whether a consumer has a selector and has looked at every ready message.
     pub fn is_idle(&self, consumer: ConsumerId) -> bool {
         let one = self.all.get(&consumer);
         one.is_some_and(|one| one.rest == Rest::AllSeen)
     }
 
-    /// Those that looked no further, if something may have come since: so many messages have entered.
+    /// Takes the consumers that look no further, if something changed since; `entered` is the
+    /// number of messages that have entered the queue.
     pub fn take_idle(&mut self, entered: u64) -> Vec<ConsumerId> {
         let is_news = std::mem::take(&mut self.is_news) || entered != self.entered;
         self.entered = entered;
@@ -120,7 +122,7 @@ impl Selecting {
         awake
     }
 
-    /// A message came back to its place: who had passed it looks at it again.
+    /// Notes a requeued message: consumers that had passed its position look at it again.
     pub fn requeued(&mut self, position: Position) {
         if self.all.is_empty() {
             return;
@@ -130,13 +132,13 @@ impl Selecting {
         *first = position.min(*first);
     }
 
-    /// Messages were paged in: who waits for one goes on.
+    /// Notes that messages were paged in: consumers that wait for one go on.
     pub fn paged_in(&mut self) {
         self.is_news = !self.all.is_empty();
     }
 
-    /// The next message that a consumer wants, the highest priority first, looking at no more of them
-    /// than `left` allows. Also returns what that took, estimated in nanoseconds.
+    /// The next message that a consumer wants, the highest priority first, after examining at most
+    /// `left` messages. Also returns the cost, estimated in nanoseconds.
     pub fn choose(
         &mut self,
         messages: &Messages,

@@ -1,4 +1,4 @@
-//! One message in one queue: what is kept of it, what it is, and what it leaves to be done.
+//! A slot: one message in one queue, its state, and what its removal leaves to be done.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::base::limits::MESSAGE_COPY_BYTES_MAX;
 use crate::base::{HolderId, Lsn, Millis};
 use crate::message::{Message, Route};
 
-/// What a slot is. No state at all means gone.
+/// The state of a message in a queue. A slot without a state is empty.
 ///
 /// ```text
 ///              assign            settle
@@ -22,46 +22,46 @@ use crate::message::{Message, Route};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MessageState {
-    /// Waits for a consumer.
+    /// It waits for a consumer.
     Ready = 0,
-    /// With a consumer.
+    /// A consumer holds it and has not settled it.
     Held = 1,
-    /// Dead; its copy is not yet in a target.
+    /// It is dead, and no target has its copy yet.
     Dying = 2,
-    /// Reserved: waits for its delivery time.
+    /// Reserved: it waits for its delivery time.
     Delayed = 3,
 }
 
-/// One message in one queue. Kept small: a queue of a million holds a million of these.
+/// One message in one queue. Kept small: a queue of a million messages has a million of these.
 #[derive(Debug)]
 pub struct Slot {
-    /// The message.
+    /// The message, shared with other queues.
     pub message: Arc<Message>,
-    /// Exchange and keys it came by.
+    /// Exchange and routing keys it was published with.
     pub route: Arc<Route>,
     /// When it arrived in this queue.
     pub arrived: Millis,
-    /// Its own end of life, whatever the queue's ttl.
+    /// When its own time to live ends, whatever the queue's ttl; [`Millis::NEVER`] without one.
     pub deadline: Millis,
-    /// The journal's record in which its envelope stands; 0 if it is not in the journal.
+    /// The LSN of the journal record with its envelope; 0 if it is not in the journal.
     pub envelope: Lsn,
-    /// The record that names its bare bytes; 0 if they have no name of their own.
+    /// The LSN of the record with its bare bytes; 0 if they have no record of their own.
     pub body: Lsn,
-    /// Who holds it, when held.
+    /// The consumer that holds it, while it is held.
     pub holder: HolderId,
-    /// Bytes of its bare message.
+    /// Size of its bare message, in bytes.
     pub size_bytes: u32,
     /// Failed deliveries in this queue.
     pub failures: u32,
-    /// Returns in this queue.
+    /// Requeues in this queue.
     pub acquired: u32,
-    /// The journal knows it.
+    /// Whether the journal keeps it.
     pub durable: bool,
 }
 
 impl Slot {
-    /// Bytes in memory: of its bare message, without those that are on disk all the same, of its
-    /// annotations as received, and of routing keys that are its own.
+    /// Bytes in memory: of its bare message, without those that are on disk only, of its
+    /// annotations as received, and of routing keys that it does not share.
     #[inline]
     pub fn resident_bytes(&self) -> u32 {
         let mut resident_bytes = self.size_bytes;
@@ -76,14 +76,14 @@ impl Slot {
         resident_bytes
     }
 
-    /// Bytes of its bare message that are on disk all the same, less those that are in memory beside
-    /// it: see [`Slot::resident_bytes`].
+    /// Bytes of its bare message that are on disk only, minus those in memory besides it: see
+    /// [`Slot::resident_bytes`].
     #[inline]
     pub(super) fn apart_bytes(&self) -> i64 {
         i64::from(self.size_bytes) - i64::from(self.resident_bytes())
     }
 
-    /// What stays of it while it is out of memory, its envelope being in that record.
+    /// Its disk ref, which stays when it is evicted; `envelope` is the record with its envelope.
     pub(super) fn disk_ref(&self, envelope: Lsn) -> DiskRef {
         DiskRef {
             arrived: self.arrived,
@@ -98,37 +98,37 @@ impl Slot {
     }
 }
 
-/// What a message that was taken out leaves to be done.
+/// What a removed message leaves to be done.
 #[derive(Clone, Copy, Debug)]
 pub struct Gone {
-    /// The record in which its envelope stands; 0: none.
+    /// The LSN of the record with its envelope; 0: none.
     pub envelope: Lsn,
-    /// The record that names its bare bytes; 0: none.
+    /// The LSN of the record with its bare bytes; 0: none.
     pub body: Lsn,
-    /// The journal knows it.
+    /// Whether the journal keeps it.
     pub durable: bool,
-    /// Bytes of its bare message.
+    /// Size of its bare message, in bytes.
     pub size_bytes: u32,
-    /// Bytes that it had in memory: see [`Slot::resident_bytes`].
+    /// Bytes that it took in memory: see [`Slot::resident_bytes`].
     pub resident_bytes: u32,
-    /// It was in memory.
+    /// Whether it was in memory.
     pub was_resident: bool,
     pub(super) deadline: Millis,
 }
 
 impl Gone {
-    /// Bytes of its bare message that were not in memory, less those that were beside it.
+    /// Bytes of its bare message that were on disk only, minus those in memory besides it.
     pub(super) fn apart_bytes(&self) -> i64 {
         i64::from(self.size_bytes) - i64::from(self.resident_bytes)
     }
 
-    /// The records that it named, each once.
+    /// The LSNs that it referred to, each once.
     pub fn names(&self) -> impl Iterator<Item = Lsn> + use<> {
         names(self.envelope, self.body)
     }
 }
 
-/// The records of an envelope and a body that a message names, each once.
+/// The LSNs of an envelope and a body that a message refers to, each once.
 pub fn names(envelope: Lsn, body: Lsn) -> impl Iterator<Item = Lsn> {
     let body = Some(body).filter(|body| *body != envelope);
     [Some(envelope), body]

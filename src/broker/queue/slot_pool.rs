@@ -1,20 +1,20 @@
-//! Room for slots, handed from blocks that ran empty to those that fill up.
+//! A pool of slot vectors, passed from blocks that were emptied to blocks that fill up.
 
 use super::block::BLOCK_SLOTS;
 use super::slot::Slot;
 
-/// Pieces kept, at most: some 150 kB of memory in all.
+/// Vectors kept, at most: some 150 kB of memory in all.
 const PIECES_MAX: usize = 4;
 
-/// Room for the slots of whole blocks. Messages of a busy queue come and go in the same few pieces of
-/// memory, which stay in the processor's caches, whoever holds the lock.
+/// Vectors for the slots of whole blocks. Messages of a busy queue use the same few vectors again
+/// and again, which stay in the processor's caches.
 #[derive(Debug, Default)]
 pub struct SlotPool {
     pieces: Vec<Vec<Option<Slot>>>,
 }
 
 impl SlotPool {
-    /// Makes room for the slots of a whole block, keeping those that are there.
+    /// Gives a block the capacity for all its slots; the slots it has are kept.
     pub(super) fn enlarge(&mut self, slots: &mut Vec<Option<Slot>>) {
         match self.pieces.pop() {
             Some(mut piece) => {
@@ -25,7 +25,7 @@ impl SlotPool {
         }
     }
 
-    /// Takes room that is not needed any more, with whatever is left in it.
+    /// Takes a vector that is not needed any more, with whatever is left in it.
     pub(super) fn keep(&mut self, mut slots: Vec<Option<Slot>>) {
         if slots.capacity() >= BLOCK_SLOTS && self.pieces.len() < PIECES_MAX {
             slots.clear();

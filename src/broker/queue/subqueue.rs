@@ -15,8 +15,8 @@ use super::slot_pool::SlotPool;
 
 pub(super) use paging::BlockEviction;
 
-/// A block with so many bytes takes no more messages, so that it can leave memory and come back in
-/// one piece.
+/// Bytes of messages at which a block takes no more, so that it can be evicted and paged in as one
+/// piece.
 const BLOCK_BYTES: u64 = 512 * 1024;
 
 /// A deque of blocks. Places count from 0 and are never reused.
@@ -35,17 +35,17 @@ pub struct Subqueue {
     first: u64,
     /// Place of the next message.
     next: u64,
-    /// No ready message lies in front of it.
+    /// No ready message has a lower place.
     cursor: u64,
     ready: u64,
     evicted: Usage,
-    /// Bytes of bare messages that are on disk though their blocks are in memory, less what messages
-    /// have in memory beside their bare messages.
+    /// Bytes of bare messages that are on disk only though their blocks are in memory, minus the
+    /// bytes that messages have in memory besides their bare messages.
     apart_bytes: i64,
     blocks: VecDeque<Cell>,
 }
 
-/// How many messages, and bytes of their bare messages.
+/// A number of messages, and the bytes of their bare messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
     /// The number of messages.
@@ -55,18 +55,18 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Memory that so many messages take when they are in memory, about, in bytes.
+    /// Estimated memory of that many messages while they are in memory, in bytes.
     pub const fn memory_bytes(self) -> u64 {
         self.bytes + self.bytes / ALLOCATOR_WASTE_PARTS + self.messages * MESSAGE_OVERHEAD_BYTES
     }
 
-    /// One message more.
+    /// Counts one message more.
     pub fn add(&mut self, size_bytes: u32) {
         self.messages += 1;
         self.bytes += u64::from(size_bytes);
     }
 
-    /// One message less.
+    /// Counts one message less.
     pub fn subtract(&mut self, size_bytes: u32) {
         uncount!(self.messages, 1, "a message that goes was counted");
         uncount!(
@@ -77,19 +77,19 @@ impl Usage {
     }
 }
 
-/// A block, and beside it how many of its messages are ready, so that looking for the next one walks this
-/// array only. (Other states are counted in the block.)
+/// A block with the number of its ready messages next to it, so that looking for the next one reads
+/// this array only. (Other states are counted in the block.)
 #[derive(Debug)]
 pub(super) struct Cell {
     block: Option<Box<Block>>,
     ready: u16,
-    /// Its messages are being read back.
+    /// Whether its messages are being read back.
     is_loading: bool,
-    /// Its messages are being spilled, and none was touched since.
+    /// Whether its messages are being spilled, and none was changed since.
     pub(super) is_spilling: bool,
-    /// It is among those that can be evicted.
+    /// Whether it is listed as one that can be evicted.
     is_listed: bool,
-    /// What names the copy of its messages in a checkpoint; 0: there is none, or something was
+    /// The LSN of the copy of its messages in a checkpoint; 0: there is none, or a message was
     /// changed since.
     pub(super) copied: Lsn,
 }
@@ -115,8 +115,9 @@ impl Cell {
     }
 }
 
-/// The first place of the block behind that of a place. New messages go there while the last block is
-/// being read back and its messages are gone: what is read for it must not meet others in it.
+/// The first place of the block behind that of a place. New messages go there while the last block
+/// is being read back and its messages are gone: the messages read for it must not meet others in
+/// it.
 const fn next_block(place: u64, shift: u32) -> u64 {
     ((place >> shift) + 1) << shift
 }
@@ -136,7 +137,7 @@ impl Subqueue {
         }
     }
 
-    /// The block of an offset from the first one, and the place in it.
+    /// The block at an offset from the first place, and the index in it.
     fn split(&self, offset: u64) -> (usize, usize) {
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
         (offset >> self.shift, offset & ((1 << self.shift) - 1))
@@ -147,17 +148,17 @@ impl Subqueue {
         place >> self.shift << self.shift
     }
 
-    /// Whether a place is the first of its block; then a place in the block before.
+    /// If a place is the first of its block, a place in the block before.
     pub fn block_before(&self, place: u64) -> Option<u64> {
         (self.block_of(place) == place && place > 0).then(|| self.block_of(place - 1))
     }
 
-    /// Messages that wait for a consumer.
+    /// Number of ready messages.
     pub fn ready(&self) -> u64 {
         self.ready
     }
 
-    /// The place the next message will have.
+    /// The place that the next message will have.
     pub fn next_place(&self) -> u64 {
         self.next
     }
@@ -178,7 +179,7 @@ impl Subqueue {
         }
     }
 
-    /// Puts a message at the end; its place.
+    /// Adds a message at the end; returns its place.
     pub fn push(&mut self, slot: Slot, state: MessageState, slot_pool: &mut SlotPool) -> u64 {
         let place = self.new_place();
         let at = self.make_place(place, state);
@@ -191,7 +192,7 @@ impl Subqueue {
         place
     }
 
-    /// Puts a message that is on disk at or behind the end, in a block of such messages.
+    /// Puts an evicted message at or behind the end, in a block of such messages.
     pub fn place_disk_ref(&mut self, place: u64, disk_ref: DiskRef, state: MessageState) {
         self.evicted.messages += 1;
         self.evicted.bytes += u64::from(disk_ref.size_bytes);
@@ -204,7 +205,7 @@ impl Subqueue {
         }
     }
 
-    /// Makes a cell for a place and counts what comes there; returns its place in the block.
+    /// Makes a cell for a place and counts the message for it; returns the index in the block.
     #[inline]
     fn make_place(&mut self, place: u64, state: MessageState) -> usize {
         assert!(place >= self.next, "a place is given out once");
@@ -229,38 +230,40 @@ impl Subqueue {
         at
     }
 
-    /// The cell of a place, and the place in its block.
+    /// The cell of a place, and the index in its block.
     #[inline]
     pub(super) fn cell(&self, place: u64) -> Option<(&Cell, usize)> {
         let (cell, at) = self.split(place.checked_sub(self.first)?);
         Some((self.blocks.get(cell)?, at))
     }
 
-    /// The same, to change what is in it.
+    /// The same, to change the block.
     #[inline]
     pub(super) fn cell_mut(&mut self, place: u64) -> Option<(&mut Cell, usize)> {
         let (cell, at) = self.split(place.checked_sub(self.first)?);
         Some((self.blocks.get_mut(cell)?, at))
     }
 
-    /// The block of a place, and the place in it.
+    /// The block of a place, and the index in it.
     #[inline]
     pub(super) fn block(&self, place: u64) -> Option<(&Block, usize)> {
         let (cell, at) = self.cell(place)?;
         Some((cell.block.as_deref()?, at))
     }
 
-    /// What is on disk.
+    /// Number and bytes of the evicted messages.
     pub const fn evicted(&self) -> Usage {
         self.evicted
     }
 
-    /// Bytes of bare messages that are on disk though their blocks are in memory.
+    /// Bytes of bare messages that are on disk only though their blocks are in memory; see the
+    /// field.
     pub const fn apart_bytes(&self) -> i64 {
         self.apart_bytes
     }
 
-    /// Moves a message from one state to another: its size in bytes; none if it was not in the first.
+    /// Changes the state of a message; returns its size in bytes, none if it was not in the first
+    /// state.
     pub fn turn(&mut self, place: u64, from: MessageState, to: MessageState) -> Option<u32> {
         let (cell, at) = self.cell_mut(place)?;
         let block = cell.block.as_mut()?;
@@ -279,8 +282,8 @@ impl Subqueue {
         Some(size_bytes)
     }
 
-    /// Gives a ready message to a holder: its size in bytes; none if it is not ready or not in
-    /// memory.
+    /// Assigns a ready message to a holder; returns its size in bytes, none if it is not ready or
+    /// not in memory.
     pub fn acquire(&mut self, place: u64, holder: HolderId) -> Option<u32> {
         let (cell, at) = self.cell_mut(place)?;
         let size_bytes = cell.change()?.acquire(at, holder)?;
@@ -299,7 +302,7 @@ impl Subqueue {
         is_wanted: impl FnOnce(&Slot) -> bool,
     ) -> Option<Gone> {
         let (cell, at) = self.split(place.checked_sub(self.first)?);
-        // Whether the next message comes into this block.
+        // Whether the next message goes into this block.
         let mut is_last = cell == self.split(self.next.saturating_sub(self.first)).0;
         let entry = self.blocks.get_mut(cell)?;
         let block = entry.block.as_mut()?;
@@ -344,7 +347,7 @@ impl Subqueue {
         Some(place)
     }
 
-    /// The same, and when it arrived.
+    /// The oldest ready message, and when it arrived.
     pub fn oldest(&mut self) -> Option<(u64, Millis)> {
         let place = self.first_ready()?;
         let (block, at) = self.block(place)?;
@@ -369,8 +372,8 @@ impl Subqueue {
         None
     }
 
-    /// Removes all ready messages at once. Blocks in which nothing else lives are handed over, to
-    /// be freed elsewhere.
+    /// Removes all ready messages at once. Blocks without other messages are handed over, to be
+    /// freed later.
     pub fn purge(&mut self, deferred_free: &mut DeferredFree) {
         for entry in &mut self.blocks {
             if entry.ready == 0 {
@@ -425,7 +428,7 @@ impl Subqueue {
         self.trim();
     }
 
-    /// Hands all blocks over, to be freed elsewhere.
+    /// Hands all blocks over, to be freed later.
     pub fn scrap(&mut self, deferred_free: &mut DeferredFree) {
         for entry in self.blocks.drain(..) {
             if let Some(block) = entry.block {

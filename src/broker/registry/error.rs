@@ -1,29 +1,29 @@
-//! What the registry refuses.
+//! Errors of the registry.
 
 use thiserror::Error;
 
 use crate::base::{Name, limits::NAME_BYTES_MAX};
 
-/// Why a change of the registry was refused. The operator's fault.
+/// Why a change of the registry was refused: the operator asked for something invalid.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum RegistryError {
-    /// No vhost of that name.
+    /// There is no vhost of that name.
     #[error("no vhost '{name}'")]
     NoVhost {
-        /// The name.
+        /// The name as given.
         name: Name,
     },
-    /// No user of that name.
+    /// There is no user of that name.
     #[error("no user '{name}'")]
     NoUser {
-        /// The name.
+        /// The name as given.
         name: Name,
     },
-    /// Empty, or longer than 256 bytes.
+    /// The name is empty or longer than 256 bytes.
     #[error("a name needs 1 to {NAME_BYTES_MAX} bytes, '{name}' has {bytes}")]
     BadName {
-        /// The name.
+        /// The name as given.
         name: Name,
         /// Its length in bytes.
         bytes: usize,

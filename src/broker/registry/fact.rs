@@ -1,95 +1,95 @@
-//! What happened to the registry, for the journal. Facts are absolute, so that applying one twice
-//! equals applying it once.
+//! Facts of the registry, for the journal. They are absolute, so that applying one twice equals
+//! applying it once.
 
 use crate::access::{Permissions, TopicPermissions, User};
 use crate::base::Name;
 
 use super::VhostSpec;
 
-/// One change of the registry. A closed set.
+/// One change of the registry. A closed enum.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RegistryFact {
-    /// A vhost is there, and is this.
+    /// A vhost was added or changed.
     VhostSet {
-        /// Its name.
+        /// The vhost's name.
         name: Name,
-        /// What is said of it.
+        /// Its settings and limits.
         spec: VhostSpec,
     },
-    /// A vhost is gone with its permissions, and with all records of its core before this one.
+    /// A vhost was deleted with its permissions, and with all earlier records of its core.
     VhostDeleted {
-        /// Its name.
+        /// The vhost's name.
         name: Name,
     },
-    /// A user is there, and is this. (`loopback_only` is a setting, not part of the fact.)
+    /// A user was added or changed. (`loopback_only` is a setting, not part of the fact.)
     UserSet(Box<User>),
-    /// A user is gone with its permissions everywhere.
+    /// A user was deleted with all its permissions.
     UserDeleted {
-        /// Its name.
+        /// The user's name.
         name: Name,
     },
-    /// A user has these permissions in a vhost.
+    /// A user was given permissions in a vhost.
     PermissionsSet {
         /// The vhost that it concerns.
         vhost: Name,
         /// The user that it concerns.
         user: Name,
-        /// The permissions that the user has there.
+        /// The permissions, which replace earlier ones.
         permissions: Permissions,
     },
-    /// A user may not enter a vhost any more.
+    /// A user lost its permissions in a vhost.
     PermissionsCleared {
         /// The vhost that it concerns.
         vhost: Name,
         /// The user that it concerns.
         user: Name,
     },
-    /// A user has these permissions on the keys of a topic exchange.
+    /// A user was given permissions on the routing keys of a topic exchange.
     TopicPermissionsSet {
         /// The vhost that it concerns.
         vhost: Name,
         /// The user that it concerns.
         user: Name,
-        /// Which exchange.
+        /// The topic exchange.
         exchange: Name,
-        /// The permissions that the user has there.
+        /// The permissions, which replace earlier ones.
         permissions: TopicPermissions,
     },
-    /// A topic exchange is like any other for this user again.
+    /// A user lost its restrictions on the routing keys of a topic exchange.
     TopicPermissionsCleared {
         /// The vhost that it concerns.
         vhost: Name,
         /// The user that it concerns.
         user: Name,
-        /// Which exchange.
+        /// The topic exchange.
         exchange: Name,
     },
-    /// A global parameter stands.
+    /// A global parameter was set.
     GlobalParameterSet {
-        /// Its name.
+        /// The parameter's name.
         name: Name,
-        /// Its value, as JSON.
+        /// The parameter's value, as JSON.
         value: String,
     },
-    /// A global parameter is gone.
+    /// A global parameter was deleted.
     GlobalParameterCleared {
-        /// Its name.
+        /// The parameter's name.
         name: Name,
     },
     /// A part of the definitions that an import is about to declare.
     ImportPart {
-        /// Where it begins, in bytes from the first part's first.
+        /// Its offset from the first part's beginning, in bytes.
         at: u64,
-        /// JSON, cut anywhere.
+        /// A part of a JSON text, cut at any byte.
         bytes: Box<[u8]>,
     },
-    /// An import began: a start carries it out unless it has ended.
+    /// An import began: a start of the broker completes it unless it has ended.
     ImportBegun {
-        /// Into which vhost; none: the broker.
+        /// The vhost to import into; none: the whole broker.
         vhost: Option<Name>,
-        /// Bytes of all parts, which come before this.
+        /// Bytes of all parts, which come before this fact.
         bytes: u64,
     },
-    /// It was carried out, or refused and its client told.
+    /// The import was completed, or refused and its client told.
     ImportEnded,
 }

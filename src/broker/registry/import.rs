@@ -1,5 +1,5 @@
-//! The import of definitions that is being carried out, so that a crash in the middle of it does not
-//! leave half of them.
+//! The import of definitions that is under way, recorded so that a crash in the middle of it does
+//! not leave it half done.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ const PART_BYTES: usize = 64 * 1024;
 /// An import that has begun and not ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Import {
-    /// Into which vhost; none: the broker.
+    /// The vhost to import into; none: the whole broker.
     pub vhost: Option<Name>,
-    /// The definitions, as JSON.
+    /// The definitions, as JSON text.
     pub text: Arc<Vec<u8>>,
 }
 
 impl Import {
-    /// What has to be written before the first change that it makes.
+    /// The facts that must be written before the import makes its first change.
     pub fn facts(&self) -> Vec<RegistryFact> {
         let mut at = 0;
         let mut facts = Vec::new();
@@ -36,7 +36,7 @@ impl Import {
     }
 }
 
-/// Its parts while they are read, and the import once all were.
+/// The parts of an import while they are read, and the import once all were.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Importing {
     parts: Arc<Vec<u8>>,
@@ -44,7 +44,7 @@ pub(super) struct Importing {
 }
 
 impl Importing {
-    /// Bytes of its text, as far as they are here.
+    /// Bytes of its text, as far as they were read.
     pub(super) fn bytes(&self) -> u64 {
         let begun = self.begun.as_ref().map_or(0, |import| import.text.len());
         (self.parts.len() + begun) as u64
@@ -54,7 +54,7 @@ impl Importing {
         self.begun.as_ref()
     }
 
-    /// A part; one behind a gap is passed over, and with it the import.
+    /// Adds a part; one behind a gap is ignored, and with it the import.
     pub(super) fn part(&mut self, at: u64, bytes: &[u8]) {
         let Some(at) = usize::try_from(at)
             .ok()

@@ -1,4 +1,4 @@
-//! What the registry takes in memory, about: counted with each change of it.
+//! The estimated memory of the registry, counted with each change of it.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use crate::base::limits::REGISTRY_OVERHEAD_BYTES;
 use crate::base::{Name, shared_text_bytes};
 
 impl Registry {
-    /// What users, permissions, parameters and what is said of vhosts take, about, in bytes, and an import
-    /// that is under way.
+    /// Estimated memory of users, permissions, parameters, vhost settings and an import that is
+    /// under way, in bytes.
     pub fn kept_bytes(&self) -> u64 {
         self.kept_bytes + self.importing.bytes()
     }
 }
 
-/// A user beside its permissions.
+/// Memory of a user without its permissions.
 pub(super) fn user(user: &User) -> u64 {
     let own = size_of::<User>() + size_of_val(user.tags.as_slice());
     named(&user.name) + own as u64
 }
 
-/// What is said of a vhost.
+/// Memory of the settings of a vhost.
 pub(super) fn spec(name: &Name, spec: &VhostSpec) -> u64 {
     let tags: u64 = spec
         .tags
@@ -31,7 +31,7 @@ pub(super) fn spec(name: &Name, spec: &VhostSpec) -> u64 {
     named(name) + spec.description.len() as u64 + tags
 }
 
-/// All that goes with a vhost.
+/// Memory of a vhost with everything that is deleted with it.
 pub(super) fn vhost(name: &Name, vhost: &Vhost) -> u64 {
     let permissions = vhost
         .permissions()
@@ -41,13 +41,13 @@ pub(super) fn vhost(name: &Name, vhost: &Vhost) -> u64 {
     spec(name, &vhost.spec) + permissions.sum::<u64>() + topics.sum::<u64>()
 }
 
-/// The permissions of a user in a vhost.
+/// Memory of the permissions of a user in a vhost.
 pub(super) fn permissions(user: &Name, set: &Permissions) -> u64 {
     let patterns = [&set.configure, &set.write, &set.read];
     named(user) + patterns.map(Pattern::kept_bytes).iter().sum::<u64>()
 }
 
-/// All topic permissions of a user in a vhost.
+/// Memory of all topic permissions of a user in a vhost.
 pub(super) fn topics_of(of_user: &Arc<TopicMap>) -> u64 {
     of_user
         .iter()
@@ -55,12 +55,12 @@ pub(super) fn topics_of(of_user: &Arc<TopicMap>) -> u64 {
         .sum()
 }
 
-/// Those for one exchange.
+/// Memory of the topic permissions for one exchange.
 pub(super) fn topic(exchange: &Name, set: &TopicPermissions) -> u64 {
     named(exchange) + set.write.kept_bytes() + set.read.kept_bytes()
 }
 
-/// A global parameter.
+/// Memory of a global parameter.
 pub(super) fn parameter(name: &Name, value: &str) -> u64 {
     named(name) + value.len() as u64
 }

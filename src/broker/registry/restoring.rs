@@ -1,4 +1,4 @@
-//! A broker is rebuilt from the journal's records: its registry and the cores of its vhosts.
+//! Rebuilding a broker from the journal's records: its registry and the cores of its vhosts.
 #![deny(clippy::wildcard_enum_match_arm)]
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use super::{OWNER, Registry, RegistryFact, VhostSpec};
 use crate::base::Name;
 use crate::broker::{Fact, Record, Restoring};
 
-/// Reads records of all owners, in the order of their LSNs.
+/// Applies records of all vhosts and of the registry, in the order of their LSNs.
 #[derive(Debug)]
 pub struct RestoringAll {
     registry: Registry,
@@ -15,12 +15,12 @@ pub struct RestoringAll {
     has_registry: bool,
 }
 
-/// A record, or a piece of a checkpoint.
+/// A record, from the log or from a checkpoint.
 #[derive(Debug)]
 pub struct Piece {
-    /// What it says.
+    /// The record with its facts.
     pub record: Record,
-    /// It is a piece of a checkpoint.
+    /// Whether it is from a checkpoint.
     pub in_checkpoint: bool,
 }
 
@@ -34,7 +34,7 @@ impl RestoringAll {
         }
     }
 
-    /// Applies the facts of one record. `begin` makes what reads a vhost's records.
+    /// Applies the facts of one record. `begin` makes the [`Restoring`] of a vhost.
     pub fn record(&mut self, owner: &Name, piece: Piece, begin: impl FnOnce(&Name) -> Restoring) {
         let Piece {
             record,
@@ -55,8 +55,9 @@ impl RestoringAll {
             let Fact::Registry(fact) = fact else {
                 continue;
             };
-            // What its core did before belongs to nobody, also where a checkpoint shows what a
-            // later vhost of that name is like: all records of that one are still to come.
+            // Earlier records of its core are of no vhost any more, also where a checkpoint shows
+            // the settings of a later vhost of that name: all records of that one are still to
+            // come.
             if let RegistryFact::VhostDeleted { name } = &*fact {
                 self.vhosts.remove(name);
             }
@@ -65,24 +66,24 @@ impl RestoringAll {
     }
 
     /// Whether there was any record of the registry. If not, the directory is new, or damage has
-    /// taken the registry as a whole: then it is set up as in a new one.
+    /// destroyed the whole registry: then it is set up as in a new one.
     pub const fn has_registry(&self) -> bool {
         self.has_registry
     }
 
-    /// What was rebuilt so far, to look at.
+    /// The registry as rebuilt so far, read-only.
     pub const fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// What was rebuilt so far of a vhost, to look at.
+    /// A vhost as rebuilt so far, read-only.
     pub fn vhost(&self, name: &str) -> Option<&Restoring> {
         self.vhosts.get(name)
     }
 
-    /// All records are read: the registry, and what is in its vhosts. Those without a record of
-    /// their own are empty; those whose declaration damage has taken are kept with what is in them,
-    /// and are in the registry again by the facts that are returned.
+    /// The registry and its vhosts, once all records are applied. Vhosts without a record of their
+    /// own are empty; those whose declaration was lost to damage are kept with their content, and
+    /// are added to the registry again by the facts that are returned.
     pub fn finish(self) -> (Registry, BTreeMap<Name, Restoring>, Vec<RegistryFact>) {
         let Self {
             mut registry,

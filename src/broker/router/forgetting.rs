@@ -1,9 +1,8 @@
-//! Bindings of what is gone: nothing goes along them from that moment, nobody sees them, and they
-//! are removed a few at a time.
+//! Bindings of deleted exchanges and queues: they route and list nothing from the moment of
+//! deletion, and are removed in slices.
 //!
-//! A binding lives as long as both its ends: the exchange it stands in, and the place it leads to.
-//! Ids are never used twice, so one of another exchange or queue of the same name is not mistaken
-//! for it.
+//! A binding lives as long as both its ends: its source exchange and its destination. Ids are never
+//! reused, so a later exchange or queue of the same name is not mistaken for the deleted one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,13 +13,13 @@ use crate::broker::Destination;
 use crate::broker::binding::{Binding, ResolvedDestination};
 use crate::broker::exchange::Exchange;
 
-/// What led to something, and from it if that was an exchange.
+/// The bindings of a deleted queue or exchange that are not removed yet.
 #[derive(Debug)]
 pub(super) struct Leaving {
     place: ResolvedDestination,
-    /// With the bindings from it that are left.
+    /// The deleted exchange, with the remaining bindings from it; none: it was a queue.
     exchange: Option<Exchange>,
-    /// Those that are left of the bindings to it.
+    /// The remaining bindings to it, with their sources.
     incoming: BTreeMap<Arc<Binding>, ExchangeId>,
 }
 
@@ -31,16 +30,17 @@ impl Leaving {
     }
 }
 
-/// Bindings that go at once with their end.
+/// Bindings that are removed at once with their exchange or queue.
 const AT_ONCE_MAX: usize = 64;
 
 impl Router {
-    /// Whether bindings are left of something that is gone.
+    /// Whether bindings of deleted objects remain.
     pub fn is_forgetting(&self) -> bool {
         !self.leaving.is_empty()
     }
 
-    /// Removes up to `count` such bindings; the auto-delete exchanges that went with their last.
+    /// Removes up to `count` such bindings; returns the auto-delete exchanges that lost their last
+    /// one.
     pub fn forget_some(&mut self, count: usize) -> Vec<Name> {
         let Some(leaving) = self.leaving.pop_front() else {
             return Vec::new();
@@ -49,12 +49,13 @@ impl Router {
         self.delete_unused(sources)
     }
 
-    /// Whether a place is still there.
+    /// Whether a destination exists and is not deleted.
     pub(super) fn is_live(&self, place: ResolvedDestination) -> bool {
         self.gone.is_empty() || !self.gone.contains(&place)
     }
 
-    /// Lets a queue or an exchange go with its bindings; the exchanges that lost one to it so far.
+    /// Removes a queue or an exchange with its bindings; returns the exchanges that lost a binding
+    /// to it so far.
     pub(super) fn let_go(
         &mut self,
         destination: &Destination,
@@ -67,7 +68,7 @@ impl Router {
             exchange,
             incoming,
         };
-        // While the journal is read nobody waits, and nobody would go on.
+        // While the journal is read no lock is waited for, and no later slice would be done.
         let count = if self.keep_unused {
             usize::MAX
         } else {
@@ -76,7 +77,7 @@ impl Router {
         self.forget(leaving, count)
     }
 
-    /// Removes up to `count` bindings and keeps the rest for later; their sources.
+    /// Removes up to `count` bindings and keeps the rest for later; returns their sources.
     fn forget(&mut self, mut leaving: Leaving, count: usize) -> BTreeSet<Name> {
         let mut sources = BTreeSet::new();
         for _ in 0..count {
@@ -101,8 +102,8 @@ impl Router {
         sources
     }
 
-    /// Deletes those of the exchanges that go with their last binding and have none left, and what
-    /// that leaves unused in turn; returns what went.
+    /// Deletes the auto-delete exchanges among these that have no binding left, and others that
+    /// lose their last binding by that; returns what was deleted.
     pub(super) fn delete_unused(&mut self, mut sources: BTreeSet<Name>) -> Vec<Name> {
         let mut gone = Vec::new();
         while let Some(name) = sources.pop_first() {
@@ -138,7 +139,7 @@ impl Router {
         self.let_go(&destination, place, Some(exchange))
     }
 
-    /// Removes a binding that leads to this place; false if there is none, or to another place.
+    /// Removes a binding to this destination; false if there is none, or it leads to another one.
     pub(super) fn remove_from_source(
         &mut self,
         binding: &Binding,
@@ -160,8 +161,8 @@ impl Router {
         true
     }
 
-    /// Forgets at the destination a binding from this exchange, and not one from a later exchange of
-    /// the same name.
+    /// Removes a binding from the index by destination, unless it is of a later exchange of the
+    /// same name.
     pub(super) fn remove_from_destination(&mut self, binding: &Binding, source: ExchangeId) {
         if let Some(bound) = self.by_destination.get_mut(&binding.destination)
             && bound.get(binding) == Some(&source)

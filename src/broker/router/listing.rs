@@ -1,4 +1,4 @@
-//! Bindings in pieces: however many there are, one look at them takes a bounded time.
+//! Paged listings of bindings: one page takes a bounded time, however many there are.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -10,23 +10,24 @@ use crate::broker::Destination;
 use crate::broker::argument_value::weight;
 use crate::broker::binding::Binding;
 
-/// Which bindings are wanted; what is absent matches everything.
+/// A filter for bindings; an absent field matches everything.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BindingsOf {
-    /// From this exchange.
+    /// Only bindings from this exchange.
     pub source: Option<Name>,
-    /// To this queue or exchange.
+    /// Only bindings to this queue or exchange.
     pub destination: Option<Destination>,
-    /// With this key. An index only helps where source and destination are given, too.
+    /// Only bindings with this key. An index only helps where source and destination are given,
+    /// too.
     pub key: Option<Name>,
 }
 
-/// Some bindings, in order.
+/// A page of bindings, in order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BindingSlice {
-    /// Those that are wanted.
+    /// The bindings that match.
     pub found: Vec<Binding>,
-    /// There may be more behind this one; it need not be there any more.
+    /// There may be more behind this one, which may be deleted by then; none: the page is the last.
     pub after: Option<Binding>,
 }
 
@@ -42,7 +43,7 @@ impl BindingsOf {
             && self.key.as_ref().is_none_or(|key| *key == binding.key)
     }
 
-    /// What stands in front of all that are wanted, in their order.
+    /// A binding that sorts in front of all that match.
     fn first(&self) -> Binding {
         let destination = self.destination.clone();
         Binding {
@@ -54,8 +55,8 @@ impl BindingsOf {
         }
     }
 
-    /// Whether nothing that is wanted can follow behind this one. Sorted by source and then by
-    /// destination, so that only what is equal so far tells.
+    /// Whether no match can follow behind this one. Bindings are sorted by source and then by
+    /// destination, so the equal prefix decides.
     fn ends_before(&self, binding: &Binding) -> bool {
         let Some(source) = &self.source else {
             return false;
@@ -71,17 +72,17 @@ impl BindingsOf {
     }
 }
 
-/// Gathers a piece.
+/// A page being gathered.
 struct Gathering<'a> {
     of: &'a BindingsOf,
     slice: BindingSlice,
-    /// Bindings and exchanges that may still be looked at.
+    /// Bindings and exchanges that may still be examined.
     left: usize,
     left_bytes: usize,
 }
 
 impl Gathering<'_> {
-    /// Looks at one more; false at the end of the piece.
+    /// Examines one more binding; false at the end of the page.
     fn look(&mut self, binding: &Binding, is_live: bool) -> bool {
         if is_live && self.of.matches(binding) {
             let bytes = weight(&binding.arguments);
@@ -98,9 +99,10 @@ impl Gathering<'_> {
 }
 
 impl Router {
-    /// The next bindings behind `after` that are wanted, sorted by source, destination, key and
-    /// arguments: at most [`LISTING_SLICE`] are looked at, and [`LISTING_SLICE_BYTES`] of arguments
-    /// copied. Those of the default exchange are listed only when it is asked for with a queue.
+    /// The next bindings behind `after` that match, sorted by source, destination, key and
+    /// arguments: at most [`LISTING_SLICE`] are examined, and [`LISTING_SLICE_BYTES`] of arguments
+    /// copied. Those of the default exchange are listed only when it is asked for together with a
+    /// queue.
     pub fn bindings_slice(&self, of: &BindingsOf, after: Option<&Binding>) -> BindingSlice {
         let is_default = of.source.as_ref().is_some_and(|source| source.is_empty());
         if is_default {
@@ -124,7 +126,7 @@ impl Router {
         }
     }
 
-    /// The one binding that the default exchange has to a queue.
+    /// The implied binding of the default exchange to a queue.
     fn implied_slice(&self, of: &BindingsOf) -> BindingSlice {
         let Some(Destination::Queue(queue)) = &of.destination else {
             return BindingSlice::default();
@@ -203,7 +205,7 @@ impl Router {
         gathering.slice
     }
 
-    /// All bindings that are wanted at once: for tests and for a core that nobody waits for.
+    /// All bindings that match, at once: for tests and for a core without a lock.
     pub fn bindings(
         &self,
         source: Option<&Name>,
@@ -226,7 +228,7 @@ impl Router {
         }
     }
 
-    /// Bindings from an exchange, those left of what is gone not among them.
+    /// Bindings from an exchange whose destination exists.
     pub(super) fn live_bindings<'a>(
         &'a self,
         exchange: &'a crate::broker::exchange::Exchange,

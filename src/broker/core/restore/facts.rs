@@ -1,4 +1,4 @@
-//! What each kind of fact does to a core that is being rebuilt.
+//! Application of each kind of fact to a core that is being rebuilt.
 
 use super::Restoring;
 use crate::base::{Lsn, Millis, Name, Position, QueueId, Timestamp};
@@ -10,7 +10,7 @@ use crate::deaths::Reason;
 use crate::message::Message;
 use crate::wire::Value;
 
-/// Beginning of the name of a queue whose declaration is lost; its id follows.
+/// Prefix of the name of a queue whose declaration is lost; its id follows.
 const ORPHAN_PREFIX: &str = "recovered-queue-";
 
 impl Restoring {
@@ -67,12 +67,12 @@ impl Restoring {
             }
             Fact::VhostDeaths(deaths) => self.core.deaths.vhost.raise(deaths),
             Fact::Topology(fact) => self.topology(fact),
-            // It is of the registry, which is beside all vhosts: who restores that heeds it.
+            // The registry is beside all vhosts; its facts are applied by `RestoringAll`.
             Fact::Registry(_) => {}
         }
     }
 
-    /// A message is another one from now on.
+    /// Replaces the content of a message.
     fn changed(
         &mut self,
         lsn: Lsn,
@@ -87,7 +87,7 @@ impl Restoring {
         });
     }
 
-    /// Topology is applied as it was; what is there already, or gone already, stays so.
+    /// Applies topology as it was; what exists already, or is deleted already, stays so.
     fn topology(&mut self, fact: &TopologyFact) {
         let core = &mut self.core;
         match fact {
@@ -177,9 +177,9 @@ impl Restoring {
         self.core.install(queue);
     }
 
-    /// A message is to enter a queue. One that nothing has declared lost its declaration to damage:
-    /// its messages are kept under another name. Or it is deleted later on, before the checkpoint
-    /// that is being read was complete.
+    /// Makes sure that a queue exists before a message enters it. A queue without a declaration
+    /// lost it to damage: its messages are kept under another name. Or it is deleted later in the
+    /// log, before the checkpoint that is being read was complete.
     fn expect_queue(&mut self, id: QueueId) {
         if self.core.queues.contains_key(&id) {
             return;
@@ -199,7 +199,7 @@ impl Restoring {
         self.core.pending_queues.remove(&id);
     }
 
-    /// A message entered. Its envelope stands in this record.
+    /// Adds a message that entered. Its envelope is in this record.
     fn insert(&mut self, lsn: Lsn, message: &Message, body: Body, entry: Entry) {
         let arrived = self.arrived(entry.arrived);
         let disk_ref = DiskRef {
@@ -323,7 +323,7 @@ impl Restoring {
     }
 }
 
-/// The record that names the bare bytes of a message; 0: they stand with its envelope.
+/// The LSN of the record that names the bare bytes of a message; 0: they are with its envelope.
 const fn name_of(lsn: Lsn, body: Body) -> Lsn {
     match body {
         Body::Named => lsn,

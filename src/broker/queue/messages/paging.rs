@@ -1,4 +1,4 @@
-//! How blocks of a queue are evicted and paged in, and what names their copies in a checkpoint.
+//! Eviction and paging-in of a queue's blocks, and the LSNs of their copies in a checkpoint.
 
 use std::sync::Arc;
 
@@ -10,40 +10,40 @@ use crate::broker::queue::slot::Slot;
 use crate::broker::queue::subqueue::{BlockEviction, Usage};
 use crate::message::{Message, Route};
 
-/// Whether a block can be evicted.
+/// The result of trying to evict a block.
 #[derive(Debug)]
 pub enum Eviction<'a> {
-    /// There is nothing to leave.
+    /// The block does not exist any more, or is on disk already.
     Gone,
-    /// Not now.
+    /// It cannot be evicted now.
     NotNow,
-    /// It left; this is to be freed.
+    /// It was evicted; its memory is to be freed.
     Evicted(Garbage),
-    /// These are to be spilled first.
+    /// Its transient messages must be spilled first: these.
     Spill(Vec<(Position, &'a Slot)>),
 }
 
 impl Messages {
-    /// Whether the block of a place is on disk.
+    /// Whether the block of a position is evicted.
     pub fn is_evicted(&self, position: Position) -> bool {
         let block = self.block(position);
         block.is_some_and(|(block, _)| block.is_evicted())
     }
 
-    /// Whether some of it is on disk.
+    /// Whether any block is evicted.
     pub fn has_evicted(&self) -> bool {
         self.subqueues
             .iter()
             .any(|subqueue| subqueue.evicted().messages > 0)
     }
 
-    /// Whether there is a block at this place, in memory.
+    /// Whether there is a block at this position, and it is in memory.
     pub fn is_block_resident(&self, block: Position) -> bool {
         let block = self.block(block);
         block.is_some_and(|(block, _)| !block.is_evicted())
     }
 
-    /// What is in memory, and what is on disk.
+    /// Messages in memory, and messages on disk.
     pub fn usage(&self) -> (Usage, Usage) {
         let mut evicted = Usage::default();
         let mut apart_bytes = 0;
@@ -59,8 +59,8 @@ impl Messages {
         (resident, evicted)
     }
 
-    /// Blocks on disk that are to be read back: the next `count` of each subqueue, from its oldest
-    /// ready message on. Each is named once.
+    /// Marks evicted blocks as being read back, and returns them: the next `count` of each
+    /// subqueue, from its oldest ready message on. Each is returned once.
     pub fn begin_loads(&mut self, count: usize) -> Vec<Position> {
         let mut blocks = Vec::new();
         for (index, subqueue) in self.subqueues.iter_mut().enumerate() {
@@ -70,14 +70,14 @@ impl Messages {
         blocks
     }
 
-    /// The same for the block of this place, wherever it is.
+    /// The same for the block of this position, wherever it is.
     pub fn begin_load(&mut self, position: Position) -> Option<Position> {
         let (index, place) = unpack(position);
         let first = self.subqueues.get_mut(index)?.begin_load(place)?;
         Some(pack(index, first))
     }
 
-    /// All that is known of the messages of a block, by place.
+    /// The disk refs of the messages of a block, by position.
     pub fn disk_refs(&self, block: Position) -> impl Iterator<Item = (Position, DiskRef)> {
         let (index, place) = unpack(block);
         let subqueue = self.subqueues.get(index).into_iter();
@@ -85,7 +85,7 @@ impl Messages {
         disk_refs.map(move |(place, disk_ref)| (pack(index, place), disk_ref))
     }
 
-    /// Takes the messages of a block back into memory: all that are not gone by now.
+    /// Takes the messages of a block back into memory: all that are still in it.
     pub fn page_in(
         &mut self,
         block: Position,
@@ -100,8 +100,9 @@ impl Messages {
         }
     }
 
-    /// Evicts the block of a place, unless it is one of the next `read_ahead_blocks` or names
-    /// records above `written`. `spilled`: its transient messages are in this piece; 0: not yet.
+    /// Evicts the block of a position, unless it is one of the next `read_ahead_blocks` or refers
+    /// to records above `written`. `spilled`: the LSN of the piece with its transient messages; 0:
+    /// none yet.
     pub fn evict(
         &mut self,
         block: Position,
@@ -125,22 +126,22 @@ impl Messages {
         }
     }
 
-    /// If this place is the first of its block, one in the block before, which is full then.
+    /// If this position is the first of its block, one in the block before, which is full then.
     pub fn block_before(&self, position: Position) -> Option<Position> {
         let (index, place) = unpack(position);
         let before = self.subqueues.get(index)?.block_before(place)?;
         Some(pack(index, before))
     }
 
-    /// Notes that the block of a place can be evicted from now on: its first place, unless that
-    /// was noted before, or it is not in memory, or takes more messages.
+    /// Lists the block of a position as one that can be evicted; returns its first position, unless
+    /// it was listed before, or is not in memory, or takes more messages.
     pub fn list(&mut self, position: Position) -> Option<Position> {
         let (index, place) = unpack(position);
         let first = self.subqueues.get_mut(index)?.list(place)?;
         Some(pack(index, first))
     }
 
-    /// The beginning of the first block with messages at or behind a place.
+    /// The first position of the first block with messages at or behind a position.
     pub fn next_block(&self, from: Position) -> Option<Position> {
         let (first, start) = unpack(from);
         let mut subqueues = self.subqueues.iter().enumerate().skip(first);
@@ -150,13 +151,13 @@ impl Messages {
         })
     }
 
-    /// Messages in the block of a place, in whatever state.
+    /// Number of messages in the block of a position, in whatever state.
     pub fn live_in(&self, block: Position) -> usize {
         let block = self.block(block);
         block.map_or(0, |(block, _)| block.live().into())
     }
 
-    /// The first place behind the block of a place.
+    /// The first position behind the block of a position.
     pub fn block_end(&self, block: Position) -> Position {
         let (index, place) = unpack(block);
         let subqueue = self.subqueues.get(index);
@@ -166,7 +167,7 @@ impl Messages {
         )
     }
 
-    /// The first place of the block of a place that was not given out yet, or behind it.
+    /// The first position in or behind the block that was not used yet.
     pub fn end_in(&self, block: Position) -> Position {
         let (index, place) = unpack(block);
         let subqueue = self.subqueues.get(index);
@@ -176,22 +177,21 @@ impl Messages {
         pack(index, end)
     }
 
-    /// What names the copy of a block in a checkpoint; 0: it was changed since, or there is none.
+    /// The LSN of the copy of a block in a checkpoint; 0: it was changed since, or there is none.
     pub fn copied(&self, block: Position) -> Lsn {
         let (index, place) = unpack(block);
         let cell = self.subqueues.get(index).and_then(|it| it.cell(place));
         cell.map_or(Lsn(0), |(cell, _)| cell.copied)
     }
 
-    /// Notes what names the copy of the block of a place in a checkpoint; 0: it says something else
-    /// from now on.
+    /// Sets the LSN of the copy of a block in a checkpoint; 0: the copy is not valid any more.
     pub fn note_copied(&mut self, block: Position, copy: Lsn) {
         if let Some((cell, _)) = self.cell_mut(block) {
             cell.copied = copy;
         }
     }
 
-    /// Ends the spilling of a block; whether none of its messages was touched since it began.
+    /// Ends the spilling of a block; whether none of its messages was changed since it began.
     pub fn end_spill(&mut self, block: Position) -> bool {
         let cell = self.cell_mut(block);
         cell.is_some_and(|(cell, _)| std::mem::take(&mut cell.is_spilling))

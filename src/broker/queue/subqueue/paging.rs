@@ -1,4 +1,4 @@
-//! How the blocks of a subqueue are evicted and paged in, and what names their copies in a checkpoint.
+//! Eviction and paging-in of a subqueue's blocks, and the LSNs of their copies in a checkpoint.
 
 use std::sync::Arc;
 
@@ -10,22 +10,22 @@ use crate::broker::queue::disk_refs::DiskRef;
 use crate::broker::queue::slot::{MessageState, Slot};
 use crate::message::{Message, Route};
 
-/// Whether a block can be evicted.
+/// The result of trying to evict a block.
 #[derive(Debug)]
 pub(in crate::broker::queue) enum BlockEviction {
-    /// There is nothing to leave.
+    /// The block does not exist any more, or is on disk already.
     Gone,
-    /// Not now: it is needed soon, or some of it is held, or not yet on disk.
+    /// It cannot be evicted now: it is needed soon, or a message in it is held, or not on disk yet.
     NotNow,
-    /// It left; what it kept in memory is to be freed.
+    /// It was evicted; its memory is to be freed.
     Evicted(Garbage),
     /// Its transient messages must be spilled first.
     Spill,
 }
 
 impl Subqueue {
-    /// The first place of each block on disk among the next `count` from the oldest ready message
-    /// on, that is not being read back yet; they are from now on.
+    /// Marks evicted blocks as being read back: of the next `count` blocks from the oldest ready
+    /// message on, those that are not being read yet. Returns the first place of each.
     pub fn begin_loads(&mut self, count: usize) -> Vec<u64> {
         if self.evicted.messages == 0 {
             return Vec::new();
@@ -39,8 +39,8 @@ impl Subqueue {
             .collect()
     }
 
-    /// Notes that the block of a place is being read back; its first place, unless it was already
-    /// or is in memory.
+    /// Marks the block of a place as being read back; returns its first place, unless it was marked
+    /// already or is in memory.
     pub fn begin_load(&mut self, place: u64) -> Option<u64> {
         let (entry, _) = self.cell_mut(place)?;
         let is_evicted = entry.block.as_ref().is_some_and(|block| block.is_evicted());
@@ -48,7 +48,7 @@ impl Subqueue {
             .then_some(self.block_of(place))
     }
 
-    /// All that is known of the messages of a block, by place.
+    /// The disk refs of the messages of a block, by place.
     pub fn disk_refs(&self, place: u64) -> impl Iterator<Item = (u64, DiskRef)> {
         let first = self.block_of(place);
         let block = self.block(place).map(|(block, _)| block);
@@ -56,7 +56,7 @@ impl Subqueue {
         disk_refs.map(move |(at, disk_ref)| (first + at as u64, disk_ref))
     }
 
-    /// The messages of a block that are in memory, by place.
+    /// The messages of a block that is in memory, by place.
     pub fn slots(&self, place: u64) -> impl Iterator<Item = (u64, &Slot)> {
         let first = self.block_of(place);
         let block = self.block(place).map(|(block, _)| block);
@@ -64,7 +64,7 @@ impl Subqueue {
         slots.map(move |(at, slot)| (first + at as u64, slot))
     }
 
-    /// Takes the messages of a block back into memory: all that are not gone by now.
+    /// Takes the messages of a block back into memory: all that are still in it.
     pub fn page_in(&mut self, place: u64, messages: Vec<(u64, Arc<Message>, Arc<Route>)>) {
         let first = self.block_of(place);
         let Some((entry, _)) = self.cell_mut(place) else {
@@ -89,9 +89,9 @@ impl Subqueue {
         uncount!(self.evicted.bytes, bytes, "bytes on disk were counted");
     }
 
-    /// Evicts a block, unless it is among the next `read_ahead_blocks` blocks from the oldest
-    /// ready message on, or the one that takes new messages, or names records above `written`.
-    /// `spilled`: its transient messages are in this piece; 0: not yet.
+    /// Evicts a block, unless it is among the next `read_ahead_blocks` blocks from the oldest ready
+    /// message on, or takes new messages, or refers to records above `written`. `spilled`: the LSN
+    /// of the piece with its transient messages; 0: none yet.
     pub fn evict(
         &mut self,
         place: u64,
@@ -140,8 +140,8 @@ impl Subqueue {
         BlockEviction::Evicted(Garbage::from(std::mem::replace(block, left)))
     }
 
-    /// Notes that the block of a place may leave from now on: its first place, unless that was noted
-    /// before, or it is not in memory, or takes more messages.
+    /// Lists the block of a place as one that can be evicted; returns its first place, unless it
+    /// was listed before, or is not in memory, or takes more messages.
     pub fn list(&mut self, place: u64) -> Option<u64> {
         let tail = self.block_of(self.next);
         let first = self.block_of(place);
