@@ -1,4 +1,4 @@
-//! The annotations in which a message carries its deaths. [dead-lettering part 3]
+//! The annotations that carry a message's death history. [dead-lettering part 3]
 
 use std::sync::Arc;
 
@@ -15,32 +15,32 @@ use crate::wire::{
 /// How a receiver wants `x-opt-deaths` (attach property `x-opt-deaths-encoding`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Encoding {
-    /// An array of maps, as RabbitMQ 4 writes it.
+    /// An array of maps, as RabbitMQ 4 encodes it. The default.
     #[default]
     Array,
     /// A list of maps, for clients that cannot decode an array of maps.
     List,
-    /// Left out.
+    /// The annotation is left out.
     None,
 }
 
-/// How much of the evidence of a death a receiver is told (attach property `x-opt-death-evidence`).
+/// How much of a death's evidence a receiver gets (attach property `x-opt-death-evidence`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum EvidenceLevel {
-    /// None of it, as RabbitMQ.
+    /// No evidence, as RabbitMQ.
     None,
-    /// Condition and description of the latest death.
+    /// Condition and description of the latest death. The default.
     #[default]
     Error,
-    /// Also who caused it, and the error of each entry.
+    /// In addition who caused the latest death, and the error of each entry.
     Full,
 }
 
 impl EvidenceLevel {
-    /// All of them.
+    /// All levels, from least to most.
     pub const ALL: [Self; 3] = [Self::None, Self::Error, Self::Full];
 
-    /// The word in settings and on the wire.
+    /// The word for it in settings and on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -49,31 +49,31 @@ impl EvidenceLevel {
         }
     }
 
-    /// The level of that word.
+    /// The level that a word names, if any.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.as_str() == word)
     }
 }
 
-/// Whose user name and address a receiver may see: of those who caused deaths.
+/// The receiver of a history, who decides whose user names and addresses are shown in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Viewer<'a> {
-    /// Nobody's.
+    /// It sees nobody's. The default.
     #[default]
     Nobody,
-    /// Its own: it is this user.
+    /// It is this user and sees its own.
     User(&'a str),
-    /// Everybody's: it has the tag monitoring or administrator.
+    /// It has the tag monitoring or administrator and sees everybody's.
     Monitor,
 }
 
 impl Viewer<'_> {
-    /// Whether it may see everybody.
+    /// Whether it sees the names and addresses of all users.
     pub const fn is_monitor(self) -> bool {
         matches!(self, Self::Monitor)
     }
 
-    /// Whether it may see who this was.
+    /// Whether it sees the user and address of this evidence.
     pub fn may_see(self, evidence: &Evidence) -> bool {
         match self {
             Self::Nobody => false,
@@ -83,18 +83,18 @@ impl Viewer<'_> {
     }
 }
 
-/// How a receiver wants the deaths of a message.
+/// The form in which a receiver gets the death history of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeathsView<'a> {
-    /// The form of `x-opt-deaths`.
+    /// The encoding of `x-opt-deaths`.
     pub encoding: Encoding,
-    /// How much evidence stands beside it.
+    /// How much evidence is added.
     pub evidence: EvidenceLevel,
-    /// Who looks.
+    /// The receiver, for what it may see of others.
     pub viewer: Viewer<'a>,
 }
 
-/// The names of the death annotations: whoever else sends them, they do not enter the broker.
+/// The names of the death annotations: they are removed from messages that clients send.
 pub const ANNOTATIONS: [&str; 14] = [
     DEATHS,
     FIRST_EXCHANGE,
@@ -119,24 +119,25 @@ const FIRST_REASON: &str = "x-first-death-reason";
 const LAST_EXCHANGE: &str = "x-last-death-exchange";
 const LAST_QUEUE: &str = "x-last-death-queue";
 const LAST_REASON: &str = "x-last-death-reason";
-/// What the entries were that `x-opt-deaths` has no more: a map, only there when there were some.
+/// Totals of folded entries, a map; present only if there are any.
 const FOLDED: &str = "x-opt-deaths-folded";
-/// The error with which the latest death was caused; each only there when it has one.
+/// Condition of the error that caused the latest death; present only if there is one.
 const LAST_CONDITION: &str = "x-opt-last-death-condition";
 const LAST_DESCRIPTION: &str = "x-opt-last-death-description";
-/// Who caused the latest death: a map.
+/// A map: who caused the latest death.
 const LAST_BY: &str = "x-opt-last-death-by";
-/// The broker's own, though nothing writes them yet: nobody brings a message that has them.
+/// Reserved for the broker, though nothing writes it yet: it is removed from messages that clients
+/// send.
 const REDRIVES: &str = "x-opt-redrives";
 /// Why a message is in the quarantine, and round which loop it came; only there while it is.
 const QUARANTINE_CAUSE: &str = "x-opt-quarantine-cause";
 const QUARANTINE_PATH: &str = "x-opt-quarantine-path";
-/// Annotations of every history but its entries.
+/// Number of text annotations about the first and the latest death.
 const POINTS: usize = 6;
 
 impl History {
-    /// Appends the death annotations as encoded keys and values, without a map around them; returns how
-    /// many pairs they are.
+    /// Appends the death annotations as encoded keys and values, without a map around them; returns
+    /// the number of pairs.
     pub fn write_annotations(&self, view: DeathsView<'_>, out: &mut Vec<u8>) -> usize {
         let mut pairs = POINTS;
         if view.encoding != Encoding::None {
@@ -164,12 +165,12 @@ impl History {
         }
     }
 
-    /// What is known of the latest death.
+    /// The evidence of the latest death, if there is any.
     pub fn latest_evidence(&self) -> Option<&Evidence> {
         self.entries().first()?.evidence.as_deref()
     }
 
-    /// The value of one of these annotations, as routing sees it; nothing for other names.
+    /// The value of one of these annotations, as headers exchanges see it; none for other names.
     pub fn annotation(&self, name: &str) -> Option<Value> {
         if name == DEATHS {
             let mut encoded = Vec::new();
@@ -255,7 +256,7 @@ impl History {
     }
 }
 
-/// Writes what is known of the latest death; returns how many annotations that are.
+/// Writes the evidence of the latest death; returns the number of annotations written.
 fn write_latest(evidence: &Evidence, view: DeathsView<'_>, out: &mut Vec<u8>) -> usize {
     let mut pairs = 0;
     if let Some(condition) = &evidence.condition {
@@ -313,8 +314,8 @@ fn write_folded(folded: &Folded, out: &mut Vec<u8>) {
     end(out, map, 6);
 }
 
-/// Writes the keys and values of one entry; returns how many. `RabbitMQ` takes an entry from outside
-/// apart by exactly this order, `ttl` first; evidence, if it is asked for in full, comes behind.
+/// Writes the keys and values of one entry; returns their number. `RabbitMQ` reads an entry in
+/// exactly this order, `ttl` first; the evidence, if it is asked for in full, follows.
 fn write_entry(entry: &Entry, view: DeathsView<'_>, out: &mut Vec<u8>) -> usize {
     if let Some(ttl) = entry.ttl {
         write_symbol(out, "ttl");
@@ -347,7 +348,7 @@ fn write_entry(entry: &Entry, view: DeathsView<'_>, out: &mut Vec<u8>) -> usize 
     }
 }
 
-/// Writes the error of one entry and who caused it; returns how many keys and values that are.
+/// Writes the error of one entry and who caused it; returns the number of keys and values written.
 fn write_error(evidence: &Evidence, viewer: Viewer<'_>, out: &mut Vec<u8>) -> usize {
     let mut count = 0;
     if let Some(condition) = &evidence.condition {
@@ -377,21 +378,21 @@ fn write_error(evidence: &Evidence, viewer: Viewer<'_>, out: &mut Vec<u8>) -> us
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum AnnotationError {
-    /// Its bytes are no value.
+    /// Its bytes are not an AMQP value.
     #[error(transparent)]
     Decode(#[from] DecodeError),
     /// It is neither an array nor a list of maps.
     #[error("x-opt-deaths must be an array or list of maps, found {found}")]
     NoEntries {
-        /// What it is.
+        /// The kind of value it is.
         found: String,
     },
     /// A field of an entry is missing or of another type.
     #[error("entry {entry} of x-opt-deaths has no valid field {field}")]
     Field {
-        /// Which entry, from 0.
+        /// Index of the entry, from 0.
         entry: usize,
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
     },
 }
@@ -414,7 +415,7 @@ pub fn decode_deaths(encoded: &[u8]) -> Result<Vec<Entry>, AnnotationError> {
     entries.collect()
 }
 
-/// Reads one entry; the error is the name of the first field that is wrong.
+/// Reads one entry; the error is the name of the first field that is missing or wrong.
 fn entry_from(map: &Value) -> Result<Entry, &'static str> {
     let string = |field| match map.get(field) {
         Some(Value::String(text)) => Ok(Name::from(text.as_str())),

@@ -1,4 +1,4 @@
-//! One death, and the entries that deaths are compressed to.
+//! A death, and the entries into which deaths are compressed.
 
 use std::sync::Arc;
 
@@ -18,66 +18,67 @@ pub enum Reason {
     DeliveryLimit,
 }
 
-/// One death, as the core sees it happen.
+/// One death, as the core records it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Death {
-    /// Queue it died in.
+    /// The queue it died in.
     pub queue: Name,
     /// The reason of the death.
     pub reason: Reason,
-    /// When, on the wall clock.
+    /// Wall-clock time of the death.
     pub time: Timestamp,
-    /// Exchange it had been published to before this death.
+    /// The exchange it had been published to before this death.
     pub exchange: Name,
-    /// Routing keys it had then, CC included.
+    /// The routing keys it had then, CC included.
     pub routing_keys: Arc<[Name]>,
-    /// Header ttl it had then, in milliseconds.
+    /// The header ttl it had then, in milliseconds; none if it had none.
     pub ttl: Option<u32>,
-    /// The consumer's error and identity, and what sent the message on.
+    /// The consumer's error and identity, and the rule that set the dead-letter exchange; none if
+    /// there is nothing to tell.
     pub evidence: Option<Arc<Evidence>>,
 }
 
 /// One entry of `x-opt-deaths`: all deaths in one queue for one reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Queue it died in.
+    /// The queue it died in.
     pub queue: Name,
     /// The reason of the death.
     pub reason: Reason,
-    /// How often, at least 1.
+    /// Number of these deaths, at least 1.
     pub count: u64,
-    /// First death of this entry.
+    /// Wall-clock time of the first of these deaths.
     pub first_time: Timestamp,
-    /// Latest death of this entry.
+    /// Wall-clock time of the latest of these deaths.
     pub last_time: Timestamp,
-    /// Exchange before the first death of this entry.
+    /// The exchange it had been published to before the first of them.
     pub exchange: Name,
-    /// Routing keys before the first death of this entry.
+    /// The routing keys it had before the first of them.
     pub routing_keys: Arc<[Name]>,
-    /// Header ttl at the first death of this entry, in milliseconds.
+    /// The header ttl it had before the first of them, in milliseconds; none if it had none.
     pub ttl: Option<u32>,
-    /// Evidence of the latest death of this entry.
+    /// The evidence of the latest of them, if there is any.
     pub evidence: Option<Arc<Evidence>>,
 }
 
-/// Where and why a first or latest death was.
+/// Where and why the first or the latest death happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Point<'a> {
-    /// Queue it died in.
+    /// The queue it died in.
     pub queue: &'a Name,
     /// The reason of the death.
     pub reason: Reason,
-    /// Exchange it had been published to before that death.
+    /// The exchange it had been published to before that death.
     pub exchange: &'a Name,
 }
 
 impl Entry {
     /// Bytes of everything in an entry but its names and keys, at most, encoded or in memory.
     const FIXED_BYTES: usize = 176;
-    /// Bytes of a text beside its own, at most.
+    /// Bytes that a text takes in addition to its own, at most.
     const TEXT_BYTES: usize = 5;
 
-    /// Bytes of this entry in `x-opt-deaths`, at most; its evidence is not in there.
+    /// Bytes of this entry in `x-opt-deaths`, at most; evidence is not in there.
     pub(super) fn size_bytes(&self) -> usize {
         let keys = self.routing_keys.iter();
         let keys: usize = keys.map(|key| key.len() + Self::TEXT_BYTES).sum();
@@ -86,7 +87,7 @@ impl Entry {
 }
 
 impl Reason {
-    /// All of them.
+    /// All reasons, in the order in which totals are kept.
     pub const ALL: [Self; 4] = [
         Self::Rejected,
         Self::Expired,
@@ -94,7 +95,7 @@ impl Reason {
         Self::DeliveryLimit,
     ];
 
-    /// The word in annotations, logs and metrics.
+    /// The word for it in annotations, logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Rejected => "rejected",
@@ -104,7 +105,7 @@ impl Reason {
         }
     }
 
-    /// The reason of that word.
+    /// The reason that a word names, if any.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.as_str() == word)
     }

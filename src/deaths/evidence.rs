@@ -1,5 +1,6 @@
-//! What is known of a death: what a consumer said when it rejected, who it was, what sent the message
-//! on: bounded, since every death keeps it and every record of a death carries it. [evidence part 2]
+//! Evidence of deaths: the consumer's error, its identity, and the rule that set the dead-letter
+//! exchange. Bounded, since every death keeps it and every record of a death carries it. [evidence
+//! part 2]
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,15 +15,15 @@ use crate::base::limits::{
 use crate::base::{Account, Gauge, Name};
 use crate::wire::{Reader, Value, begin_map, decode_value, end, write_bool, write_symbol};
 
-/// In which way a delivery failed. [evidence part 2]
+/// How a delivery failed. [evidence part 2]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum How {
     /// The consumer rejected it. [AMQP 3.4.2]
     Rejected,
-    /// The consumer said `modified` with undeliverable-here. [AMQP 3.4.5]
+    /// The consumer settled it as `modified` with undeliverable-here. [AMQP 3.4.5]
     UndeliverableHere,
-    /// The consumer said `modified` with delivery-failed, once too often. [AMQP 3.4.5]
+    /// The consumer settled it as `modified` with delivery-failed, once too often. [AMQP 3.4.5]
     Failed,
     /// The session ended with the delivery unsettled, once too often. [AMQP 2.5.6]
     SessionEnded,
@@ -33,7 +34,7 @@ pub enum How {
 }
 
 impl How {
-    /// All of them.
+    /// All of them, in the order of declaration.
     pub const ALL: [Self; 6] = [
         Self::Rejected,
         Self::UndeliverableHere,
@@ -43,7 +44,7 @@ impl How {
         Self::ConsumerTimeout,
     ];
 
-    /// The word on the wire, in the journal and over HTTP.
+    /// The word for it on the wire, in the journal and over HTTP.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Rejected => "rejected",
@@ -55,38 +56,39 @@ impl How {
         }
     }
 
-    /// The way of that word.
+    /// The one that a word names, if any.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|how| how.as_str() == word)
     }
 }
 
-/// What a consumer said when it rejected, and who it was. [dead-lettering part 10]
+/// The error of a consumer that rejects, and its identity. [dead-lettering part 10]
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Evidence {
-    /// `rejected.error.condition`.
+    /// `rejected.error.condition`; none if no error was given.
     pub condition: Option<Name>,
-    /// `rejected.error.description`.
+    /// `rejected.error.description`, cut to its bound.
     pub description: Option<Name>,
-    /// `rejected.error.info`, the encoded map as received.
+    /// `rejected.error.info`, the encoded map, cut to its bound.
     pub info: Option<Bytes>,
     /// Container id of the consumer's connection.
     pub container: Option<Name>,
-    /// Name of its link.
+    /// Name of the consumer's link.
     pub link: Option<Name>,
-    /// Its user.
+    /// User of the consumer's connection.
     pub user: Option<Name>,
-    /// In which way the delivery failed; nothing where none did.
+    /// How the delivery failed; none if the message died without a failed delivery.
     pub how: Option<How>,
-    /// Where its connection came from, `ip:port`.
+    /// Address of the consumer's connection, as `ip:port`.
     pub address: Option<Name>,
-    /// What named the dead-letter exchange: `argument`, `policy NAME` or `operator-policy NAME`.
+    /// The rule that set the dead-letter exchange: `argument`, `policy NAME` or `operator-policy
+    /// NAME`.
     pub rule: Option<Name>,
-    /// Where its memory is counted.
+    /// The gauge that its memory is charged to.
     pub account: Account,
 }
 
-/// What it says, however it is counted.
+/// Compares what it says, not where its memory is charged.
 #[allow(
     clippy::missing_fields_in_debug,
     reason = "where its memory is counted is no part of what it says"
@@ -114,19 +116,19 @@ const DEAD_LETTER_REASON: &str = "DeadLetterReason";
 const DEAD_LETTER_DESCRIPTION: &str = "DeadLetterErrorDescription";
 /// In what a description ends that was cut: an ellipsis.
 const CUT: &str = "\u{2026}";
-/// What clients that cannot give an error put into the annotations of `modified`.
+/// The annotation of `modified` in which clients that cannot give an error put a condition.
 const CATEGORY: &str = "x-opt-dead-letter-category";
 const REASON: &str = "x-opt-dead-letter-reason";
-/// The key that tells that pairs of `info` were left out.
+/// The key in `info` that says that pairs were left out.
 const TRUNCATED: &str = "truncated";
-/// Bytes of a map before its pairs, and of the pair that tells of others that were left out.
+/// Bytes of a map in front of its pairs, and of the pair that says that others were left out.
 const MAP_BYTES: usize = 9;
 const TRUNCATED_BYTES: usize = 2 + TRUNCATED.len() + 1;
-/// Memory of one beside its texts, about, in bytes.
+/// Estimated memory of evidence without its texts, in bytes.
 const OVERHEAD_BYTES: usize = 192;
 
 impl Evidence {
-    /// Who a consumer is that rejects, each name cut to `limits::EVIDENCE_NAME_BYTES_MAX`.
+    /// The identity of a consumer, each name cut to `limits::EVIDENCE_NAME_BYTES_MAX`.
     pub fn of_consumer(
         container: &Name,
         link: &str,
@@ -144,9 +146,8 @@ impl Evidence {
         }
     }
 
-    /// The same consumer, failing in another way, with what it said in the annotations of
-    /// `modified`: `x-opt-dead-letter-category` stands for a condition, `x-opt-dead-letter-reason`
-    /// for a description.
+    /// The same consumer with another failure and the annotations of `modified`:
+    /// `x-opt-dead-letter-category` is the condition, `x-opt-dead-letter-reason` the description.
     #[must_use]
     pub fn with_annotations(&self, how: How, annotations: Option<&Bytes>) -> Self {
         let mut failed = Self {
@@ -179,7 +180,8 @@ impl Evidence {
         failed
     }
 
-    /// What was given of a death, if anything, and what sent the message on, cut as names are.
+    /// The evidence of a death, if there is any, with the rule that set the dead-letter exchange,
+    /// which is cut like a name.
     pub fn with_rule(given: Option<&Self>, rule: &Name) -> Self {
         let rule = Some(cut_name(rule));
         Self {
@@ -188,7 +190,7 @@ impl Evidence {
         }
     }
 
-    /// The same consumer with the error that it gave, as much of it as is kept.
+    /// The same consumer with the error that it gave, cut to its bounds.
     #[must_use]
     pub fn with_error(
         &self,
@@ -246,15 +248,15 @@ impl Evidence {
         names + how + self.info.as_ref().map_or(0, Bytes::len)
     }
 
-    /// Counts its memory, once for all that share it.
+    /// Charges its memory to the gauge, once for all that share it.
     pub(super) fn charge(&self, gauge: &Gauge) {
         self.account
             .open(gauge, || (self.bytes() + OVERHEAD_BYTES) as u64);
     }
 }
 
-/// Keeps the evidence of all entries together below `limits::EVIDENCE_BYTES_MAX`: older ones lose
-/// info first, then description, at last all.
+/// Keeps the evidence of all entries together below `limits::EVIDENCE_BYTES_MAX`: older entries
+/// lose `info` first, then the description, then all of it.
 pub(super) fn bound(entries: &mut [Arc<Entry>]) {
     let bytes = |entry: &Arc<Entry>| entry.evidence.as_ref().map_or(0, |it| it.bytes());
     let mut left: usize = entries.iter().map(bytes).sum();
@@ -274,7 +276,7 @@ pub(super) fn bound(entries: &mut [Arc<Entry>]) {
     }
 }
 
-/// What is left of evidence; nothing where it had none of that.
+/// The reduced evidence; the outer none means that it has nothing of that kind to lose.
 type Less = Option<Option<Arc<Evidence>>>;
 
 fn without_info(evidence: &Arc<Evidence>) -> Less {
@@ -300,13 +302,13 @@ fn without_all(_: &Arc<Evidence>) -> Less {
     Some(None)
 }
 
-/// The beginning of a text, so many bytes at most, cut at a character.
+/// The beginning of a text, cut at a character, of at most this many bytes.
 fn cut(text: &str, bytes_max: usize) -> &str {
     let end = text.floor_char_boundary(bytes_max);
     text.get(..end).unwrap_or_default()
 }
 
-/// A name, shared where it is short enough.
+/// A name cut to its bound; the allocation is shared if it is short enough.
 fn cut_name(name: &Name) -> Name {
     let kept = cut(name, EVIDENCE_NAME_BYTES_MAX);
     if kept.len() == name.len() {
@@ -328,8 +330,8 @@ fn cut_description(text: &str) -> Name {
     Name::from([kept, CUT].concat())
 }
 
-/// An encoded map; if it is too long its pairs in order up to the first that does not fit, and one
-/// that says so. Nothing if it is no map.
+/// An encoded map within its bound: if it is too long, its pairs in order up to the first that does
+/// not fit, and one that says so. None if it is not a map.
 fn cut_info(info: &Bytes) -> Option<Bytes> {
     if info.len() <= EVIDENCE_INFO_BYTES_MAX {
         return Some(info.clone());

@@ -1,4 +1,5 @@
-//! What is left of entries for which a history has no room: totals, and the names of their queues.
+//! Folded entries: totals, and the names of their queues, of entries for which a history has no
+//! room.
 
 use thiserror::Error;
 
@@ -6,8 +7,8 @@ use super::{Entry, Reason};
 use crate::base::limits::HISTORY_FOLDED_QUEUES_MAX;
 use crate::base::{Name, Timestamp, uncount};
 
-/// One more queue would have to be kept than a history has room for: without forgetting one, the
-/// death cannot be recorded, and with it a loop might never end.
+/// The history would have to keep one more folded queue than it has room for. The death cannot be
+/// recorded without forgetting a queue, and then a cycle might never be noticed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error(
     "the history has {HISTORY_FOLDED_QUEUES_MAX} folded queues already, and another one has to be \
@@ -27,26 +28,28 @@ pub struct HistoryFull;
 /// stands. While it is the oldest entry, some were folded behind its back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Folded {
-    /// By the time of the latest folded death, oldest first. None of them has an entry newer than
-    /// itself: such a queue stands in the entries.
+    /// The queues, by the time of the latest folded death, oldest first. A queue with a newer entry
+    /// is not among them.
     pub(super) queues: Vec<FoldedQueue>,
-    /// So many at the end of these died after the first death's entry did last.
+    /// How many at the end of `queues` died after the latest death of the first death's entry.
     pub(super) newer_than_first: usize,
-    /// A `rejected` newer than the latest death of the first death's entry was folded.
+    /// Whether a `rejected` newer than the latest death of the first death's entry was folded.
     pub(super) rejected_since_first: bool,
-    /// Entries that were folded, a pair that came back and was folded again each time.
+    /// Number of folded entries; a pair of queue and reason that died again and was folded again
+    /// counts each time.
     pub(super) entries: u64,
-    /// Their deaths, in the order of [`Reason::ALL`].
+    /// Number of their deaths, in the order of [`Reason::ALL`].
     pub(super) deaths: [u64; Reason::ALL.len()],
-    /// The latest of them.
+    /// Wall-clock time of the latest of their deaths.
     pub(super) until: Timestamp,
 }
 
-/// A queue of folded entries.
+/// The queue of folded entries.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct FoldedQueue {
     pub(super) queue: Name,
-    /// Its latest death, or a later one that was folded, is `rejected`: it closes no loop.
+    /// Whether its latest death, or a later one that was folded, is `rejected`: then it closes no
+    /// cycle.
     pub(super) rejected_since: bool,
 }
 
@@ -62,35 +65,35 @@ impl Folded {
         }
     }
 
-    /// Entries that were folded.
+    /// Number of folded entries.
     pub const fn entries(&self) -> u64 {
         self.entries
     }
 
-    /// Deaths in them.
+    /// Number of deaths in folded entries.
     pub fn deaths(&self) -> u64 {
         let sum = |sum: u64, deaths: &u64| sum.saturating_add(*deaths);
         self.deaths.iter().fold(0, sum)
     }
 
-    /// Deaths in them for one reason.
+    /// Number of deaths in folded entries for one reason.
     pub fn deaths_for(&self, reason: Reason) -> u64 {
         let mut all = Reason::ALL.into_iter().zip(self.deaths);
         all.find(|(one, _)| *one == reason)
             .map_or(0, |(_, deaths)| deaths)
     }
 
-    /// The latest death in them.
+    /// Wall-clock time of the latest death in folded entries.
     pub const fn until(&self) -> Timestamp {
         self.until
     }
 
-    /// The queues that have no newer entry, oldest first.
+    /// The queues without a newer entry, oldest first.
     pub fn queues(&self) -> impl Iterator<Item = &Name> {
         self.queues.iter().map(|folded| &folded.queue)
     }
 
-    /// Bytes of their names.
+    /// Bytes of the queues' names.
     pub(super) fn size_bytes(&self) -> usize {
         let sizes = self
             .queues()
@@ -98,7 +101,7 @@ impl Folded {
         sizes.sum()
     }
 
-    /// Takes an entry. `is_known`: a newer entry has its queue. `is_newer_than_first`: the first
+    /// Folds an entry. `is_known`: a newer entry has its queue. `is_newer_than_first`: the first
     /// death's entry is older than it.
     pub(super) fn fold(
         &mut self,
@@ -135,12 +138,12 @@ impl Folded {
         Ok(())
     }
 
-    /// Whether a queue is among them.
+    /// Whether a queue is among the folded ones.
     pub(super) fn has(&self, queue: &str) -> bool {
         self.queues().any(|folded| folded.as_str() == queue)
     }
 
-    /// Takes a queue out, which died again and has an entry for that.
+    /// Removes a queue that died again and has an entry for that.
     pub(super) fn forget(&mut self, queue: &str) {
         let place = self.queues().position(|folded| folded.as_str() == queue);
         let Some(place) = place else {

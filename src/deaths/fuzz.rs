@@ -1,4 +1,5 @@
-//! Entry point for fuzzing: invariants that must hold for any bytes. Panics when one breaks.
+//! Entry point for fuzzing: checks invariants that hold for any bytes, and panics when one does
+//! not.
 
 use std::sync::Arc;
 
@@ -6,7 +7,7 @@ use super::{Death, Folded, History, Reason, decode_deaths};
 use crate::base::limits::{HISTORY_ENTRIES_MAX, HISTORY_FOLDED_QUEUES_MAX};
 use crate::base::{Name, Timestamp};
 
-/// What can be read as a stored history or as `x-opt-deaths` survives a round trip.
+/// Checks that what can be read as a stored history or as `x-opt-deaths` survives a round trip.
 pub fn fuzz_deaths(data: &[u8]) {
     if let Ok(history) = History::decode(data) {
         let mut encoded = Vec::new();
@@ -22,7 +23,7 @@ pub fn fuzz_deaths(data: &[u8]) {
     }
 }
 
-/// One more death in what was read counts as one more, and what comes of it is bounded.
+/// Checks that recording one more death adds one to the count, and that the result is bounded.
 fn record_in(history: &History, data: &[u8]) {
     let queue = if data.len().is_multiple_of(2) {
         "new"
@@ -63,7 +64,7 @@ fn record_in(history: &History, data: &[u8]) {
     let _ = history.quarantine_path();
 }
 
-/// All deaths that a history knows of.
+/// Number of deaths in a history, folded ones included.
 fn total(history: &History) -> u128 {
     let kept = history
         .entries()

@@ -1,4 +1,4 @@
-//! A history: how deaths are recorded in it, and the cycle rule.
+//! The death history of a message: recording of deaths, and the cycle rule.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,15 +21,16 @@ use crate::base::{Account, Gauge, Name};
 /// be read from its entry, and of the latest only the exchange has to be kept beside the newest one.
 #[derive(Clone)]
 pub struct History {
-    /// Newest first; never empty. The next history shares all but the one that its death changed.
+    /// Newest first; never empty. The history after the next death shares all but the one that the
+    /// death changes.
     entries: Vec<Arc<Entry>>,
-    /// Place of the first death's entry: an entry keeps what its own first death wrote.
+    /// Index of the first death's entry, which keeps the exchange, keys and ttl of that death.
     first: usize,
-    /// Exchange before the latest death; its queue and reason are those of the newest entry.
+    /// The exchange before the latest death; its queue and reason are those of the newest entry.
     last_exchange: Name,
-    /// Bytes of the entries, by [`Entry::size_bytes`].
+    /// Sum of [`Entry::size_bytes`] over the entries.
     entries_bytes: usize,
-    /// What the entries were that are not kept.
+    /// Totals of the entries that were folded; none if there are none.
     folded: Option<Arc<Folded>>,
     /// So many of the newest entries are younger than the latest redrive; none: there was none. What is
     /// older is told, and closes no loop.
@@ -38,11 +39,11 @@ pub struct History {
     quarantined: Option<Arc<Quarantined>>,
     /// Bytes that it was read from: then its names are its own.
     read_bytes: usize,
-    /// Where its memory is counted.
+    /// The gauge that its memory is charged to.
     account: Account,
 }
 
-/// What the history says; how much memory it takes depends on where it was read.
+/// Shows what the history says; its memory depends on where it was read from.
 impl fmt::Debug for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -79,20 +80,20 @@ pub(super) struct Parts {
 #[derive(Clone, Copy, Debug)]
 struct Passed<'a> {
     queue: &'a Name,
-    /// It is an entry by `rejected`.
+    /// Whether it is an entry for the reason `rejected`.
     is_rejected: bool,
-    /// A `rejected` was folded that is newer.
+    /// Whether a newer `rejected` was folded.
     rejected_since: bool,
 }
 
-/// Memory of an entry beside names, about, in bytes.
+/// Estimated memory of an entry without its names, in bytes.
 const ENTRY_BYTES: usize = 192;
-/// Memory of a queue that was folded, about, in bytes.
+/// Estimated memory of a folded queue, in bytes.
 const FOLDED_BYTES: usize = 64;
-/// The evidence of so many deaths is below the bound of all together.
+/// Number of deaths whose evidence is always below the bound of all together.
 const EVIDENCE_FITS: usize = 2;
 
-/// What it says, whatever it was read from.
+/// Compares what the histories say, whatever they were read from.
 impl PartialEq for History {
     fn eq(&self, other: &Self) -> bool {
         self.entries == other.entries
@@ -107,12 +108,12 @@ impl PartialEq for History {
 impl Eq for History {}
 
 impl History {
-    /// The history after one more death. [dead-lettering part 3]
+    /// The history with one more death. [dead-lettering part 3]
     ///
     /// A repeated (queue, reason) raises the count, moves the time of the latest death and goes to
     /// the front; everything else of it stays. Times never fall along one message, also when the
-    /// wall clock does. What is too much is folded, the oldest entry first, but never that of the
-    /// first death.
+    /// wall clock does. Entries beyond the limit are folded, the oldest first, but never that of
+    /// the first death.
     pub fn record(previous: Option<&Self>, death: &Death) -> Result<Self, HistoryFull> {
         let mut history = Self::with_death(previous, death);
         while history.is_too_large() {
@@ -194,7 +195,7 @@ impl History {
         }
     }
 
-    /// Whether entries have to be folded. The first death and the latest one are kept in any case.
+    /// Whether entries have to be folded. Those of the first and the latest death are always kept.
     const fn is_too_large(&self) -> bool {
         self.entries.len() > HISTORY_ENTRIES_MAX
             || (self.entries_bytes > HISTORY_ENTRIES_BYTES_MAX && self.entries.len() > 2)
@@ -227,13 +228,13 @@ impl History {
         Arc::make_mut(folded).fold(&entry, is_known || is_behind_fence, is_newer_than_first)
     }
 
-    /// Bytes of all that it says but evidence and keys, about.
+    /// Estimated bytes of the history without evidence and keys.
     pub fn about_bytes(&self) -> usize {
         let folded = self.folded.as_ref().map_or(0, |folded| folded.queues.len());
         self.entries.len() * ENTRY_BYTES + folded * FOLDED_BYTES
     }
 
-    /// Counts its memory and that of its evidence, once for all that share it.
+    /// Charges its memory and that of its evidence to the gauge, once for all that share it.
     pub fn charge(&self, gauge: &Gauge) {
         let bytes = || (self.about_bytes() + self.read_bytes) as u64;
         if self.account.open(gauge, bytes) {
@@ -243,7 +244,8 @@ impl History {
         }
     }
 
-    /// Puts together a history that was stored in so many bytes; nothing if its parts do not fit.
+    /// Builds a history from its stored parts, which had `read_bytes` bytes; none if they do not
+    /// fit together.
     pub(super) fn from_parts(
         entries: Vec<Entry>,
         first: usize,
@@ -275,7 +277,7 @@ impl History {
         })
     }
 
-    /// What the entries were for which there is no room; nothing as a rule.
+    /// The folded entries; usually none.
     pub fn folded(&self) -> Option<&Folded> {
         self.folded.as_deref()
     }
@@ -343,12 +345,12 @@ impl History {
         &self.entries
     }
 
-    /// Place of the first death's entry among the entries.
+    /// Index of the first death's entry.
     pub(super) const fn first_place(&self) -> usize {
         self.first
     }
 
-    /// The first death; never changes from then on.
+    /// The first death; it never changes.
     pub fn first(&self) -> Point<'_> {
         let Some(entry) = self.entries.get(self.first) else {
             unreachable!("the first death has an entry");
@@ -372,9 +374,10 @@ impl History {
         }
     }
 
-    /// Whether a message that just died for another reason than `rejected` turns in a loop by itself
-    /// if it goes to `target`: the target stands in this history (which has that death already), and
-    /// neither its newest entry nor any newer one is `rejected`. [dead-lettering part 4]
+    /// Whether a message that just died for another reason than `rejected` would go round in a
+    /// cycle without a rejection if it were sent to `target`: the target is in this history (which
+    /// has that death already), and neither its newest entry nor any newer one is `rejected`.
+    /// [dead-lettering part 4]
     pub fn is_cycle(&self, target: &str) -> bool {
         for passed in self.back() {
             if passed.is_rejected {
@@ -387,8 +390,8 @@ impl History {
         false
     }
 
-    /// The queues of the loop that would close at `target`, in the order in which they were passed,
-    /// the target first and last: for a log line. Empty if the target is not in the history.
+    /// The queues of the cycle that would close at `target`, in the order in which they were
+    /// passed, the target first and last: for the log. Empty if the target is not in the history.
     pub fn cycle_path(&self, target: &str) -> Vec<Name> {
         let back = || self.back().map(|passed| passed.queue);
         let Some(place) = back().position(|queue| queue.as_str() == target) else {
@@ -439,8 +442,8 @@ impl<'a> Passed<'a> {
     }
 }
 
-/// Keys that some entry has already, or these: most often a message keeps its keys, and those of a
-/// message with CC keys are many.
+/// The keys of an entry if they are equal, so that the allocation is shared: most messages keep
+/// their keys, and those of a message with CC keys are many.
 fn shared_keys(entries: &[Arc<Entry>], keys: &Arc<[Name]>) -> Arc<[Name]> {
     if keys.len() < 2 {
         return Arc::clone(keys);

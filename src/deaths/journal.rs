@@ -1,4 +1,4 @@
-//! The form in which a history is stored. [dead-lettering part 10]
+//! The stored form of a history. [dead-lettering part 10]
 //!
 //! ```text
 //! version: u8 = 1, then encoded AMQP values one behind the other:
@@ -42,27 +42,27 @@ use crate::wire::{
 
 /// The version that is written and read.
 const VERSION: u8 = 1;
-/// The part of what is folded.
+/// The kind of the part with the folded entries.
 const FOLDED: u64 = 1;
 /// The part of the fence of the latest redrive.
 const FENCE: u64 = 2;
 /// The part of why the message is in the quarantine.
 const QUARANTINED: u64 = 4;
 
-/// A stored history that cannot be read: damage, or a newer version.
+/// Why a stored history cannot be read: damage, or a newer version.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum HistoryError {
-    /// Written by a newer version.
+    /// It was written in this newer version.
     #[error("history has unknown version {0}")]
     Version(u8),
-    /// A part that this version does not know.
+    /// It has a part of this kind, which this version does not know.
     #[error("history has unknown part {0}")]
     Part(u64),
-    /// Bytes that no version wrote.
+    /// Its bytes are damaged.
     #[error("history is damaged: {0}")]
     Damaged(#[from] DecodeError),
-    /// Values that no version wrote.
+    /// A field has a value that is never written; its name.
     #[error("history is damaged: bad {0}")]
     Field(&'static str),
 }
@@ -73,7 +73,7 @@ impl History {
         out.push(VERSION);
         write_ulong(out, self.first_place() as u64);
         write_string(out, self.last().exchange);
-        // Most messages died once.
+        // The most common case, a message that died once, needs no list of keys.
         if let [entry] = self.entries() {
             write_ulong(out, 1);
             encode_keys(&entry.routing_keys, out);
@@ -443,7 +443,7 @@ fn number(fields: &mut Fields<'_>, what: &'static str) -> Result<u64, HistoryErr
     fields.ulong()?.ok_or(HistoryError::Field(what))
 }
 
-/// A number of things that follow. Each takes bytes, so a wrong one ends at the end of the input.
+/// Reads the number of items that follow. Each takes bytes, so a wrong number ends with the input.
 fn count(fields: &mut Fields<'_>, what: &'static str) -> Result<usize, HistoryError> {
     let count = number(fields, what)?;
     usize::try_from(count).map_err(|_| HistoryError::Field(what))

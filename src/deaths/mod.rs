@@ -1,8 +1,9 @@
 //! Layer 2: the history of a message's deaths. The only module that edits a history.
 //!
-//! Promises: one entry per (queue, reason), newest first, as many and as large as the limits allow, the
-//! rest folded without a death uncounted or a queue forgotten; times never fall along one message; what
-//! is encoded is what RabbitMQ 4 writes, to the last type. Never: no clock, no routing, no IO.
+//! Promises: one entry per (queue, reason), newest first, as many and as large as the limits allow,
+//! the rest folded without a death uncounted or a queue forgotten; times never fall along one
+//! message; the encoding is that of RabbitMQ 4, to the last type. Never: no clock, no routing, no
+//! IO.
 
 mod annotations;
 mod death;

@@ -1,26 +1,26 @@
-//! Messages that die alike share one history.
+//! Sharing of one history among messages that die alike.
 
 use std::sync::Arc;
 
 use super::{Death, Evidence, History, HistoryFull, Reason};
 use crate::base::{Name, Timestamp};
 
-/// One death, as the core sees it happen, without a copy of anything.
+/// One death, by reference: what [`Death`] has, without copies.
 #[derive(Clone, Copy, Debug)]
 pub struct Dying<'a> {
-    /// Queue it dies in.
+    /// The queue it dies in.
     pub queue: &'a Name,
     /// The reason of the death.
     pub reason: Reason,
-    /// When, on the wall clock.
+    /// Wall-clock time of the death.
     pub time: Timestamp,
-    /// Exchange it had been published to before this death.
+    /// The exchange it had been published to before this death.
     pub exchange: &'a Name,
-    /// Routing keys it had then, CC included.
+    /// The routing keys it had then, CC included.
     pub routing_keys: &'a Arc<[Name]>,
-    /// Header ttl it had then, in milliseconds.
+    /// The header ttl it had then, in milliseconds; none if it had none.
     pub ttl: Option<u32>,
-    /// The consumer's error and identity.
+    /// The consumer's error and identity; none if there is nothing to tell.
     pub evidence: Option<&'a Arc<Evidence>>,
 }
 
@@ -37,8 +37,8 @@ impl Dying<'_> {
         }
     }
 
-    /// Whether it says the same as another death, by the same allocations: a cheap test that may
-    /// say no where the texts are equal.
+    /// Whether it is the same as another death, compared by allocation: a cheap test that may be
+    /// false for equal texts.
     fn is_alike(&self, other: &Death) -> bool {
         self.time == other.time
             && self.reason == other.reason
@@ -50,9 +50,9 @@ impl Dying<'_> {
     }
 }
 
-/// The last death of a queue and the history it gave. A consumer that rejects a batch, or a queue
-/// whose head expires, makes many that are equal to the last field within a millisecond: those are
-/// recorded once and shared.
+/// The last death of a queue and the resulting history. A consumer that rejects a batch, or a queue
+/// whose head expires, makes many equal deaths within a millisecond: those are recorded once and
+/// shared.
 #[derive(Debug, Default)]
 pub struct Recent(Option<Box<Last>>);
 
@@ -64,7 +64,7 @@ struct Last {
 }
 
 impl Recent {
-    /// [`History::record`], or the history that it gave last time if all is the same.
+    /// [`History::record`], or the last history if previous history and death are the same.
     pub fn record(
         &mut self,
         previous: Option<&Arc<History>>,
