@@ -20,12 +20,12 @@ use super::pattern::NamePatterns;
 /// Address of the management node.
 pub(crate) const MANAGEMENT: &str = "/management";
 
-/// What an address names.
+/// The object that an address names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Address {
-    /// A queue.
+    /// A queue, by `/queues/:queue`.
     Queue(Name),
-    /// A queue named by a bare name; to be declared when missing.
+    /// A queue by its bare name, which is declared when it does not exist.
     BareQueue(Name),
     /// An exchange and the routing key for it.
     Exchange {
@@ -36,61 +36,61 @@ pub(crate) enum Address {
     },
 }
 
-/// An address that names nothing. The peer's fault: `amqp:invalid-field`, of a bare name
+/// Why an address is invalid. The peer's fault: `amqp:invalid-field`, for a bare name
 /// `amqp:not-found`.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub(crate) enum AddressError {
-    /// Not one of the forms.
+    /// The address has none of the forms.
     #[error(
         "bad address '{address}': it takes /queues/:queue, /exchanges/:exchange or \
          /exchanges/:exchange/:routing-key, each segment percent-encoded"
     )]
     Form {
-        /// As given.
+        /// The address as given.
         address: String,
     },
-    /// A `%` that is not followed by two hexadecimal digits, or bytes that are not UTF-8.
+    /// A segment has a `%` that is not followed by two hexadecimal digits, or is not UTF-8.
     #[error("bad address '{address}': '{segment}' is not percent-encoded UTF-8")]
     Encoding {
-        /// As given.
+        /// The address as given.
         address: String,
-        /// The segment.
+        /// The segment that cannot be decoded.
         segment: String,
     },
-    /// A name that is too long.
+    /// A name is too long.
     #[error("bad address: a name of {bytes} bytes, more than {NAME_BYTES_MAX}")]
     Long {
-        /// Its length in bytes.
+        /// The name's length in bytes.
         bytes: usize,
     },
-    /// An address that is too long for any name.
+    /// The address is too long for any name.
     #[error("bad address: it has {bytes} bytes, more than {ADDRESS_BYTES_MAX}")]
     TooLong {
-        /// Its length in bytes.
+        /// The address's length in bytes.
         bytes: usize,
     },
-    /// A routing key that is too long, or has too many words.
+    /// A routing key is too long, or has too many words.
     #[error("bad address: a routing key of {0}")]
     Key(KeyError),
-    /// The default exchange by name.
+    /// The address names the default exchange.
     #[error("bad address '{address}': the default exchange is reached as /queues/:queue")]
     DefaultExchange {
-        /// As given.
+        /// The address as given.
         address: String,
     },
-    /// A bare name that no pattern allows.
+    /// No pattern of `auto-create` allows the bare name.
     #[error(
         "no queue has the address '{address}': a queue is reached as /queues/:queue, or by its bare \
          name if a pattern of auto-create allows that"
     )]
     Bare {
-        /// As given.
+        /// The address as given.
         address: String,
     },
-    /// An exchange where messages are consumed.
+    /// The address names an exchange, and messages are to be consumed.
     #[error("bad source address '{address}': messages are consumed from /queues/:queue")]
     NoSource {
-        /// As given.
+        /// The address as given.
         address: String,
     },
 }
@@ -147,7 +147,7 @@ impl Address {
 fn bare_queue(text: &str, bare: &NamePatterns) -> Result<Address, AddressError> {
     let is_allowed = !text.is_empty() && bare.matches(text);
     if !is_allowed {
-        // With a slash it is an address of another form, not a name.
+        // With a slash it is an address of another form, not a bare name.
         if text.is_empty() || text.contains('/') {
             return Err(AddressError::Form {
                 address: text.to_owned(),
@@ -163,7 +163,7 @@ fn bare_queue(text: &str, bare: &NamePatterns) -> Result<Address, AddressError> 
     Ok(Address::BareQueue(Name::from(text)))
 }
 
-/// Decodes the segment of a name.
+/// Decodes a segment that is a name.
 fn decode(address: &str, segment: &str) -> Result<Name, AddressError> {
     let name = decode_segment(address, segment)?;
     if name.len() > NAME_BYTES_MAX {
@@ -172,7 +172,7 @@ fn decode(address: &str, segment: &str) -> Result<Name, AddressError> {
     Ok(name)
 }
 
-/// Decodes the segment of a routing key.
+/// Decodes a segment that is a routing key.
 fn decode_key(address: &str, segment: &str) -> Result<Name, AddressError> {
     let key = decode_segment(address, segment)?;
     check_routing_key(&key).map_err(AddressError::Key)?;

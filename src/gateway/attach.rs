@@ -1,4 +1,4 @@
-//! What a link may be: the decisions on an attach. [AMQP 2.6.3]
+//! Attaching: which links are accepted, and what they are for. [AMQP 2.6.3]
 //!
 //! ```text
 //!  attach --> this file --> refused (null terminus, then detach with the error)
@@ -35,7 +35,7 @@ use crate::wire::performative::{
     selector_text,
 };
 
-/// A link of the engine: its handle and its session.
+/// The engine's handle of a link, and that of its session.
 pub(super) type LinkIds = (LinkHandle, SessionHandle);
 
 impl Gateway {
@@ -49,7 +49,7 @@ impl Gateway {
         }
     }
 
-    /// Refuses a link, and takes back what was made for it.
+    /// Refuses a link, and deletes what was created for it.
     fn refuse(&mut self, handle: LinkHandle, error: Error) {
         self.links.remove(handle);
         self.delete_dynamic(handle);
@@ -97,7 +97,7 @@ impl Gateway {
         self.ask_publisher(place, attach, address)
     }
 
-    /// Asks the core whether the queue or exchange is there.
+    /// Asks the core whether the queue or exchange of a publisher exists.
     fn ask_publisher(
         &mut self,
         place: LinkIds,
@@ -128,7 +128,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// The core said whether the queue or exchange of a publisher is there.
+    /// Continues with the core's answer whether a publisher's queue or exchange exists.
     pub(super) fn on_publisher_reply(&mut self, id: LinkId, reply: Reply) {
         if let Reply::Refused(error @ CoreError::Internal { name }) = &reply {
             self.audit_refusal("write exchange", name, &errors::core(error));
@@ -229,7 +229,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// The name that the engine keeps, so that there is one of it.
+    /// The link's name, sharing the allocation that the engine has.
     fn link_name(&self, handle: LinkHandle, attach: &Attach) -> Name {
         let kept = self.link.link_name(handle).cloned();
         kept.unwrap_or_else(|| Name::from(attach.name.as_str()))
@@ -242,7 +242,7 @@ impl Gateway {
         Arc::new(of_consumer)
     }
 
-    /// The core said whether a consumer was added.
+    /// Continues with the core's answer to a new consumer.
     pub(super) fn on_consumer_reply(&mut self, id: LinkId, reply: Reply) {
         let counts_returns = self.environment.options.counts_returns;
         let Some((handle, consumer)) = self.links.consumer(id.consumer()) else {
@@ -267,7 +267,7 @@ impl Gateway {
         }
     }
 
-    /// A forbidden queue that does not exist is not found, as RabbitMQ.
+    /// Reports a forbidden queue that does not exist as not found, as RabbitMQ.
     pub(super) fn on_forbidden_reply(&mut self, id: LinkId, reply: Reply) {
         let Some((handle, _)) = self.links.consumer(id.consumer()) else {
             return;
@@ -283,7 +283,7 @@ impl Gateway {
         self.refuse(handle, error);
     }
 
-    /// What declares the queue of a bare address; that it is there already is as good.
+    /// The declaration of the queue of a bare address; that it exists already is no error.
     pub(super) fn bare_declaration(&self, queue: &Name) -> Result<Work, Error> {
         self.check_right(Right::Configure, queue, "queue")?;
         check_new_name(ObjectKind::Queue, queue).map_err(|error| errors::core(&error))?;
@@ -298,7 +298,7 @@ impl Gateway {
     }
 }
 
-/// Bytes of what an attach makes us keep, about: a selector is kept compiled.
+/// Estimated memory that an attach takes, in bytes: a selector is kept compiled.
 fn kept_bytes(attach: &Attach) -> u64 {
     let source = attach.source.as_deref();
     let target = match attach.target.as_deref() {

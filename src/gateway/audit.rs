@@ -1,8 +1,9 @@
-//! The audit log: who asked for what, from where, and whether it was granted. Its target is
-//! `coroner::audit`.
+//! The audit log: which user asked for what, from which address, and whether it was granted. Its
+//! target is `coroner::audit`.
 //!
-//! What one user asks for within a second fills [`AUDIT_LINES_MAX`] lines, those that were refused as
-//! many again; the rest is counted, and told when the second is over: see [`AuditLog::tell_rest`].
+//! Requests of one user within a second fill [`AUDIT_LINES_MAX`] lines, refused ones as many again;
+//! further ones are counted, and logged as a number when the second is over: see
+//! [`AuditLog::tell_rest`].
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -12,36 +13,36 @@ use crate::base::limits::{AUDIT_LINES_MAX, AUDIT_TEXT_CHARS_MAX, AUDIT_USERS_MAX
 use crate::base::locks::{RankedMutex, rank};
 use crate::base::{Name, Signal};
 
-/// Who is told of where there are too many users to tell apart.
+/// The user in lines about users beyond the number that is told apart.
 const OTHERS: &str = "(others)";
 
-/// What somebody asked for.
+/// A request that is logged.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// Its user.
+    /// The user that asks.
     pub user: &'a Name,
-    /// Where it is.
+    /// The address that the request came from.
     pub peer: &'a Peer,
-    /// What it speaks: `amqp` or `http`.
+    /// The protocol: `amqp` or `http`.
     pub protocol: &'static str,
-    /// In this vhost; empty: in none.
+    /// The vhost that it concerns; empty: none.
     pub vhost: &'a str,
-    /// What is to be done.
+    /// The action, `declare` for example.
     pub action: &'a str,
-    /// With what.
+    /// The object of the action.
     pub object: &'a str,
 }
 
-/// Writes the audit log. The memory is bounded, and so is what it writes.
+/// Writes the audit log. Its memory and the number of its lines are bounded.
 #[derive(Debug, Default)]
 pub struct AuditLog {
-    /// Lines of the second that runs, by user.
+    /// Lines of the current second, by user.
     lines: RankedMutex<rank::Audit, BTreeMap<Name, UserLines>>,
-    /// Something was written since the last second ended.
+    /// Signalled when the first line of a second is written.
     begun: Signal,
 }
 
-/// What was written of one user in a second, and what was not.
+/// Numbers of lines of one user in the current second, written and left out.
 #[derive(Debug, Default)]
 struct UserLines {
     granted: Lines,
@@ -55,7 +56,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Whether one more line may be written; it is counted if not.
+    /// Whether one more line may be written; otherwise it is counted as left out.
     const fn admit(&mut self) -> bool {
         if self.written < AUDIT_LINES_MAX {
             self.written += 1;
@@ -67,7 +68,7 @@ impl Lines {
 }
 
 impl AuditLog {
-    /// It was done: `status` says as what, as HTTP numbers answers.
+    /// Logs a request that was granted; `status` is the status code that HTTP would answer.
     pub fn granted(&self, asked: &Asked<'_>, status: u16) {
         if !self.admit(asked.user, |lines| &mut lines.granted) {
             return;
@@ -87,7 +88,7 @@ impl AuditLog {
         );
     }
 
-    /// It was not done.
+    /// Logs a request that was refused, and why.
     pub fn refused(&self, asked: &Asked<'_>, why: &impl Display) {
         if !self.admit(asked.user, |lines| &mut lines.refused) {
             return;
@@ -122,17 +123,17 @@ impl AuditLog {
         admitted
     }
 
-    /// A second begins, unless one runs: see [`AuditLog::begun`].
+    /// Begins a second, unless one has begun: see [`AuditLog::begun`].
     pub(super) fn begin(&self) {
         self.begun.wake();
     }
 
-    /// Ready when a second begins that [`AuditLog::tell_rest`] is to end.
+    /// Waits until a second begins, which [`AuditLog::tell_rest`] has to end.
     pub async fn begun(&self) {
         self.begun.woken().await;
     }
 
-    /// Ends a second: what had no line of its own is told by number.
+    /// Ends a second: logs the number of requests that had no line of their own.
     pub fn tell_rest(&self) {
         let lines = std::mem::take(&mut *self.lines.lock());
         for (user, UserLines { granted, refused }) in lines {
@@ -148,7 +149,7 @@ impl AuditLog {
     }
 }
 
-/// The beginning of a text, as long as a line may have.
+/// The beginning of a text, up to the bound of a log line.
 fn cut(text: &str) -> &str {
     let end = text.char_indices().nth(AUDIT_TEXT_CHARS_MAX);
     end.and_then(|(end, _)| text.get(..end)).unwrap_or(text)

@@ -28,12 +28,13 @@ use crate::link::{Connection, LinkHandle, SessionHandle};
 use crate::message::Prefix;
 use crate::wire::performative::Error;
 
-/// Bytes taken by the link engine and not yet written, above which deliveries stay handles.
+/// Bytes taken by the link engine and not yet written, above which effects wait and no further
+/// delivery is encoded.
 const ENCODED_BYTES_MAX: u64 = 256 * 1024;
 
-/// The gateway of one connection. Methods are of four kinds: input (`handle_*`, [`push_effects`]),
-/// work for whoever holds the core's lock ([`batch`]), output ([`poll_transmit`], [`next_deadline`])
-/// and state questions.
+/// The gateway of one connection. Its methods are of four kinds: input (`handle_*`,
+/// [`push_effects`]), work for the holder of the core's lock ([`batch`]), output
+/// ([`poll_transmit`], [`next_deadline`]) and state questions.
 ///
 /// A turn: `handle_bytes`, the batch applied until there is no work, `handle_answers`,
 /// `handle_effects`, the same again while there is work, `poll_transmit`.
@@ -49,72 +50,73 @@ pub struct Gateway {
     pub(super) environment: Arc<Environment>,
     pub(super) link: Connection,
     pub(super) sasl: Sasl,
-    /// Whom the peer says it is, for the log.
+    /// The user name that the peer gave, for the log.
     pub(super) sasl_user: Name,
-    /// A password that our owner has to check.
+    /// A password that the owner of the gateway has to check.
     pub(super) login_due: Option<Credentials>,
-    /// Who logged in, until `open`.
+    /// The authenticated user, until `open` names the vhost.
     pub(super) known: Option<Known>,
     pub(super) login: Option<Login>,
-    /// The peer's container-id.
+    /// The peer's container-id, empty before `open`.
     pub(super) container: Name,
-    /// How it logged in.
+    /// The SASL mechanism of the login.
     pub(super) mechanism: Name,
-    /// What it is, once it is open.
+    /// The description of the connection, once it is open.
     pub(super) info: Option<Box<ConnectionInfo>>,
     pub(super) vhost: Option<Name>,
-    /// When a refused login is told so.
+    /// When the peer is told that its login was refused.
     pub(super) refusal_due: Option<Millis>,
     pub(super) links: Links,
-    /// The temporary queues of links.
+    /// The temporary queues of links with a dynamic source or target.
     pub(super) dynamic: Map<LinkHandle, DynamicNode>,
     pub(super) sent: SentDeliveries,
-    /// The last outcome with an error, while events of one reading are handled: those that came with
-    /// it share what is kept of it.
+    /// The last outcome with an error, while the events of one read are handled: deliveries settled
+    /// by the same disposition share the evidence.
     pub(super) last_outcome: Option<SharedOutcome>,
     pub(super) presettled: Presettled,
     pub(super) sessions: Map<SessionHandle, SessionId>,
-    /// What the core is to do, and what it did.
+    /// Work for the core, and the core's replies.
     pub(super) batch: Batch,
-    /// Answers that wait until their record is durable, in the order of LSNs.
+    /// Answers held back until their record is durable, in the order of LSNs.
     pub(super) waiting: VecDeque<(Lsn, AwaitedAnswer)>,
-    /// Bytes of management answers among them.
+    /// Bytes of management answers in `waiting`.
     pub(super) answers_bytes: u64,
-    /// Bytes of itself, of its names and of what its peer said in `open`.
+    /// Memory of the gateway, its names and the peer's `open`, in bytes.
     pub(super) own_bytes: u64,
-    /// What is durable, as far as we know.
+    /// The last durable LSN that the gateway was told.
     pub(super) durable: Lsn,
-    /// No credit for publishers.
+    /// Whether an alarm stands, so that publishers get no credit.
     pub(super) alarm: bool,
-    /// There is little room in memory: publishers use up the credit they have.
+    /// Whether memory is nearly used up: publishers get no more credit, and keep what they have.
     pub(super) crowded: bool,
-    /// Room, in bytes since open: deliveries that were handled, and the limit the core was told.
+    /// Flow control in bytes since open: deliveries that were handled, and the limit that the core
+    /// was told.
     pub(super) taken_bytes: u64,
     room_told_bytes: u64,
-    /// Pieces that were streamed and are not durable, and their bytes.
+    /// Streamed pieces that are not durable yet: LSN and bytes.
     pub(super) unwritten: VecDeque<(Lsn, u64)>,
-    /// Messages that are read back while they are sent.
+    /// Messages that are read back from the journal while they are sent.
     pub(super) streams: Streams,
-    /// Management links whose credit waits until the peer reads its answers.
+    /// Management links whose credit is held back until the peer reads its answers.
     pub(super) starved: Vec<LinkHandle>,
-    /// Header and annotations of the delivery being sent.
+    /// Header and annotations of the delivery being sent, kept for its allocation.
     pub(super) prefix: Prefix,
-    /// It said goodbye to the core.
+    /// Whether the core was told that the connection is closed.
     pub(super) closed: bool,
-    /// The core failed: there is no more work.
+    /// Whether the core failed: there is no more work for it.
     pub(super) failed: bool,
 }
 
-/// An answer that waits for its record.
+/// An answer that is held back until its record is durable.
 #[derive(Debug)]
 pub(super) enum AwaitedAnswer {
-    /// An outcome.
+    /// The outcome of a publish or a settlement.
     Effect(Effect),
-    /// A management answer, and on which link.
+    /// A management answer, and the link to send it on.
     Response(LinkId, Vec<u8>),
 }
 
-/// How a gateway begins.
+/// Construction.
 impl Gateway {
     /// The gateway of a new connection.
     pub fn new(now: Now, id: ConnectionId, peer: Peer, environment: Arc<Environment>) -> Self {
@@ -169,22 +171,22 @@ impl Gateway {
     }
 }
 
-/// What a gateway is given.
+/// Input.
 impl Gateway {
-    /// Takes the whole frames at the front of `input`; the rest stays for the next call.
+    /// Handles the complete frames at the front of `input`; the rest stays for the next call.
     pub fn handle_bytes(&mut self, now: Now, input: &mut BytesMut) {
         loop {
             let before = input.len();
             self.link.handle_bytes(now, input);
             self.handle_events(now);
-            // An answer to an event may have unblocked the reading.
+            // An answer to an event may have unblocked the reading of further frames.
             if input.is_empty() || input.len() == before || !self.link.wants_input() {
                 return;
             }
         }
     }
 
-    /// Does what is due.
+    /// Handles the timers that are due.
     pub fn handle_timeout(&mut self, now: Now) {
         if self.refusal_due.is_some_and(|due| due <= now.mono) {
             self.refuse_login();
@@ -193,7 +195,8 @@ impl Gateway {
         self.handle_events(now);
     }
 
-    /// Notes that bytes may have come which are not read for now: the peer is not silent.
+    /// Notes that bytes may have arrived that are not read for now: the peer does not count as
+    /// silent.
     pub fn note_unread(&mut self, now: Now) {
         self.link.note_unread(now);
     }
@@ -215,8 +218,8 @@ impl Gateway {
         self.handle_events(now);
     }
 
-    /// Handles effects while there is room for what they send. `durable` is the last durable LSN,
-    /// `unwritten_bytes` what the driver has not written yet.
+    /// Handles effects while there is room for the bytes they send. `durable` is the last durable
+    /// LSN, `unwritten_bytes` the bytes that the driver has not written yet.
     pub fn handle_effects(&mut self, now: Now, durable: Lsn, unwritten_bytes: u64) {
         self.durable = durable;
         if unwritten_bytes == 0 {
@@ -252,7 +255,7 @@ impl Gateway {
         self.handle_events(now);
     }
 
-    /// Handles effects in order. Most are deliveries, which are looked at where they are.
+    /// Handles effects in order. Most are deliveries, which are read in place.
     fn handle_next_effects(&mut self, unwritten_bytes: u64) {
         let mut effects = std::mem::take(&mut self.batch.effects);
         while self.can_encode(unwritten_bytes)
@@ -268,35 +271,36 @@ impl Gateway {
         self.batch.effects = effects;
     }
 
-    /// Whether so little waits to be written that more may be encoded.
+    /// Whether few enough bytes wait to be written that more may be encoded.
     pub(super) fn can_encode(&self, unwritten_bytes: u64) -> bool {
         self.link.bytes_pending() + unwritten_bytes < ENCODED_BYTES_MAX
     }
 
-    /// Whether a peer may ask more of management: it reads its answers, and not much of them waits for the
-    /// journal.
+    /// Whether the peer may send more management requests: it reads its answers, and few bytes of
+    /// them wait for the journal.
     pub(super) fn may_ask(&self, unwritten_bytes: u64) -> bool {
         self.can_encode(unwritten_bytes) && self.answers_bytes < CONTROL_BYTES_MAX as u64
     }
 
-    /// The peer's socket is gone; `written` is what it took of the last output.
+    /// Handles the loss of the socket; `written` is the part of the last output that was written to
+    /// it.
     pub fn handle_disconnect(&mut self, written: Written) {
         self.undo_presettled(written);
         self.on_closed();
     }
 
-    /// Closes the connection from our side.
+    /// Closes the connection, with an error or without. [AMQP 2.4.6]
     pub fn close(&mut self, now: Now, error: Option<Error>) {
         self.link.close(now, error);
         self.handle_events(now);
     }
 
-    /// The core failed: nothing more is confirmed.
+    /// Ends the connection because the core failed: nothing more is confirmed.
     pub fn fail(&mut self, now: Now) {
         self.end(now, super::errors::internal("the vhost failed"));
     }
 
-    /// The vhost was deleted: nothing more is confirmed.
+    /// Ends the connection because its vhost was deleted: nothing more is confirmed.
     pub fn handle_vhost_deleted(&mut self, now: Now) {
         let vhost = self.vhost.as_ref();
         let what = format!("vhost '{}' was deleted", vhost.map_or("", Name::as_str));
@@ -313,17 +317,17 @@ impl Gateway {
     }
 }
 
-/// What a gateway hands out.
+/// Output.
 impl Gateway {
-    /// Appends frames to `out`; whether there were any.
-    /// Call it when all that it gave before is written.
+    /// Appends frames to `out`; returns whether there were any. To be called when all earlier
+    /// output is written.
     pub fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> bool {
         let any = self.link.poll_transmit(now, out);
         self.hand_presettled();
         any
     }
 
-    /// When [`Gateway::handle_timeout`] is to be called next.
+    /// When [`Gateway::handle_timeout`] is to be called next; none: not before further input.
     pub fn next_deadline(&self) -> Option<Millis> {
         [self.link.next_deadline(), self.refusal_due]
             .into_iter()
@@ -331,8 +335,8 @@ impl Gateway {
             .min()
     }
 
-    /// Tells the core how much room there is once it has grown enough: what was taken and written,
-    /// plus the bound. Call it after writing.
+    /// Tells the core the new limit of bytes once it has grown enough: bytes taken and written,
+    /// plus the bound. To be called after writing.
     pub fn report_room(&mut self, unwritten_bytes: u64) {
         #[cfg(test)]
         if is_planted(Plant::RoomNotGivenBack) {
@@ -355,37 +359,37 @@ impl Gateway {
 
 /// State questions.
 impl Gateway {
-    /// Its number.
+    /// The connection's id.
     pub fn id(&self) -> ConnectionId {
         self.id
     }
 
-    /// The vhost it entered.
+    /// The vhost that the connection is in; none before `open`.
     pub fn vhost(&self) -> Option<&Name> {
         self.vhost.as_ref()
     }
 
-    /// The user that logged in.
+    /// The authenticated user; none before `open`.
     pub fn user(&self) -> Option<&Name> {
         self.login.as_ref().map(|login| &login.user)
     }
 
-    /// Whether bytes should be read.
+    /// Whether the driver should read more bytes.
     pub fn wants_input(&self) -> bool {
         self.link.wants_input()
     }
 
-    /// Bytes of the frame that begins in `input`, if that can be seen.
+    /// Size of the frame that begins in `input`, in bytes, if its header is there.
     pub fn frame_bytes(&self, input: &[u8]) -> Option<usize> {
         self.link.frame_bytes(input)
     }
 
-    /// Whether it was closed by either side: there is nothing more than to say so.
+    /// Whether either side has closed it: only the close remains to be sent.
     pub fn is_closing(&self) -> bool {
         self.link.is_closing()
     }
 
-    /// Whether the connection is over once everything is written.
+    /// Whether the connection ends once everything is written.
     pub fn is_closed(&self) -> bool {
         self.link.is_closed()
     }
@@ -397,8 +401,8 @@ impl Gateway {
             .any(|link| matches!(link.kind, LinkKind::Consumer(_)))
     }
 
-    /// The record that is waited for: by the first answer that waits for one, or because too much
-    /// was streamed.
+    /// The record that is waited for: by the first answer held back, or because too much was
+    /// streamed.
     pub fn awaits(&self) -> Option<Lsn> {
         let answer = self.waiting.front().map(|(lsn, _)| *lsn);
         let piece = self.unwritten.front().map(|(lsn, _)| *lsn);
@@ -406,14 +410,14 @@ impl Gateway {
         answer.into_iter().chain(piece).min()
     }
 
-    /// Bytes of messages that have begun to arrive and are not complete.
+    /// Bytes of incomplete incoming messages.
     pub fn partial_bytes(&self) -> u64 {
         self.link.partial_bytes()
     }
 
-    /// Bytes that the connection keeps: itself, its names, links, unfinished messages, deliveries that are
-    /// not settled, answers that wait and what waits to be written, but for messages, which are counted
-    /// where they wait.
+    /// Memory of the connection, in bytes: the gateway, names, links, incomplete messages,
+    /// unsettled deliveries, answers held back and output; without messages, which are counted in
+    /// their queues.
     pub fn kept_bytes(&self) -> u64 {
         let tables = self.sent.table_bytes()
             + self.batch.effects.capacity() * size_of::<Effect>()
@@ -429,8 +433,8 @@ impl Gateway {
             + tables as u64
     }
 
-    /// Gives unfinished messages up, the largest first, until there is little of them: their links are
-    /// detached with this error.
+    /// Gives up incomplete messages, the largest first, until few bytes of them are left: their
+    /// links are detached with this error.
     pub fn give_up_partials(&mut self, now: Now, error: &Error) {
         while self.link.partial_bytes() > PARTIAL_FREE_BYTES {
             let before = self.link.partial_bytes();

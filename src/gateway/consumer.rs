@@ -1,4 +1,4 @@
-//! Consuming links: from an assigned message to a transfer, from a disposition to a settlement.
+//! Consuming links: assigned messages become transfers, dispositions become settlements.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::wire::performative::{DeliveryState, Error, encode_fields};
 const MESSAGE_FORMAT: u32 = 0;
 
 impl Gateway {
-    /// The core assigned a message to one of our consumers.
+    /// Sends a message that the core assigned to one of the consumers.
     pub(super) fn on_deliver(&mut self, delivery: &Delivery) {
         self.taken_bytes += delivery.room_bytes();
         let Some((handle, consumer)) = self.links.consumer(delivery.consumer) else {
@@ -84,7 +84,8 @@ impl Gateway {
         }
     }
 
-    /// Gives a message back that the link cannot take: credit or link went while it was on its way.
+    /// Returns a message that the link cannot send: its credit was withdrawn or it was detached
+    /// meanwhile.
     fn return_unsent(
         &mut self,
         handle: LinkHandle,
@@ -97,7 +98,7 @@ impl Gateway {
             consumer, position, ..
         } = *delivery;
         if let Unsendable::TooLarge { max_bytes } = unsendable {
-            // Stop first, or the core would assign it again at once.
+            // The credit is set to 0 first, or the core would assign the message again at once.
             let stop = Command::ConsumerFlow {
                 consumer,
                 limit: 0,
@@ -111,7 +112,7 @@ impl Gateway {
             .push(Work::Command(Command::ReturnUnsent { consumer, position }));
     }
 
-    /// The peer changed a consumer's credit.
+    /// Handles a change of a consumer's credit.
     pub(super) fn on_link_flow(&mut self, handle: LinkHandle, limit: u64, drain: bool) {
         let Some(Link { id, kind, .. }) = self.links.by_handle(handle) else {
             return;
@@ -126,13 +127,13 @@ impl Gateway {
                 };
                 self.batch.push(Work::Command(command));
             }
-            // Answers are sent as they come: what could be sent was.
+            // Answers are sent as they are made, so all that could be sent was sent.
             LinkKind::Response(_) if drain => self.link.drained(handle, u64::MAX),
             LinkKind::Response(_) | LinkKind::Publisher(_) | LinkKind::Request(_) => {}
         }
     }
 
-    /// The peer settled deliveries, all with the same outcome.
+    /// Handles deliveries that the peer settled with one outcome.
     pub(super) fn on_consumer_settled(
         &mut self,
         handle: LinkHandle,
@@ -151,7 +152,7 @@ impl Gateway {
             return self.refuse_state(handle);
         };
         let consumer = id.consumer();
-        // The core's lock is held for a bounded number of messages.
+        // In runs, so that the core's lock is held for a bounded number of messages.
         for tokens in tokens.chunks(SETTLE_RUN_MAX) {
             let mut positions = Vec::with_capacity(tokens.len());
             let sent = tokens.iter().filter_map(|token| self.sent.remove(*token));
@@ -169,7 +170,7 @@ impl Gateway {
         }
     }
 
-    /// The peer decided about a delivery and waits for us to settle it.
+    /// Handles an outcome that the peer has not settled: it waits for the broker to settle.
     pub(super) fn on_consumer_outcome(
         &mut self,
         handle: LinkHandle,
@@ -219,12 +220,12 @@ impl Gateway {
         self.link.detach(handle, true, Some(error));
     }
 
-    /// The core settled what a consumer wants to hear about.
+    /// Handles the core's confirmation of a settlement that the consumer waits for.
     pub(super) fn on_settled(&mut self, id: ConsumerId, token: u64) {
         let Some((handle, consumer)) = self.links.consumer(id) else {
             return;
         };
-        // Nearly always the first: the core settles in order.
+        // Nearly always the first one: the core settles in order.
         let found = consumer
             .answers
             .iter()
@@ -234,7 +235,7 @@ impl Gateway {
         }
     }
 
-    /// The core closed a consumer.
+    /// Detaches a consumer that the core closed.
     pub(super) fn on_consumer_ended(&mut self, id: ConsumerId, cause: ConsumerEnd) {
         let Some((handle, _)) = self.links.consumer(id) else {
             return;
@@ -246,7 +247,7 @@ impl Gateway {
     }
 }
 
-/// What a delivery state means to the core; nothing for states that are no outcomes.
+/// The core's outcome for a delivery state; none for states that are not outcomes.
 fn outcome(consumer: &Consumer, state: &DeliveryState) -> Option<Outcome> {
     Some(match state {
         DeliveryState::Accepted => Outcome::Accepted,
@@ -267,7 +268,7 @@ fn outcome(consumer: &Consumer, state: &DeliveryState) -> Option<Outcome> {
     })
 }
 
-/// What one disposition with an error says of the deliveries of a consumer.
+/// The error of one disposition, and the evidence that its deliveries share.
 #[derive(Debug)]
 pub(super) struct SharedOutcome {
     consumer: ConsumerId,
@@ -277,7 +278,7 @@ pub(super) struct SharedOutcome {
 }
 
 impl SharedOutcome {
-    /// Whether this came with the same disposition: then what is kept of the error is shared.
+    /// Whether this delivery state is of the same disposition, so that the evidence is shared.
     fn is_of(&self, consumer: ConsumerId, state: &DeliveryState) -> bool {
         let error = |state: &DeliveryState| match state {
             DeliveryState::Rejected { error: Some(error) } => Some(Arc::as_ptr(error)),
@@ -287,7 +288,8 @@ impl SharedOutcome {
     }
 }
 
-/// With what an outcome is answered: as it came, unless it is long; then with the bare outcome.
+/// The outcome that answers the peer's: the same, unless it is long; then without its error and
+/// annotations.
 fn answer(state: DeliveryState) -> DeliveryState {
     match state {
         DeliveryState::Rejected { error: Some(error) } if is_long(&error) => {
@@ -306,7 +308,7 @@ fn answer(state: DeliveryState) -> DeliveryState {
     }
 }
 
-/// Whether an error is longer than what is sent back.
+/// Whether an error is too long to be sent back.
 fn is_long(error: &Error) -> bool {
     let description = error.description.as_ref().map_or(0, String::len);
     let condition = error.condition.as_str().len();
@@ -314,7 +316,7 @@ fn is_long(error: &Error) -> bool {
     description + condition + info.map_or(0, |info| info.len()) > ANSWER_BYTES_MAX
 }
 
-/// Who rejected, and the error given.
+/// The consumer's evidence with the error it gave.
 fn evidence(consumer: &Arc<Evidence>, error: Option<&Error>) -> Arc<Evidence> {
     let Some(error) = error else {
         return Arc::clone(consumer);

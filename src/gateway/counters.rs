@@ -1,11 +1,11 @@
-//! How many links are attached at the gateways of one broker.
+//! Counts of the links attached at all gateways of one broker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::links::LinkKind;
 
-/// Links attached now, by what they are for.
+/// Number of attached links, by their purpose.
 #[derive(Debug, Default)]
 pub struct OpenLinks {
     publishers: Arc<AtomicU64>,
@@ -13,12 +13,12 @@ pub struct OpenLinks {
     management: Arc<AtomicU64>,
 }
 
-/// Counts one link for as long as it lives.
+/// A counted link; dropping it subtracts it again.
 #[derive(Debug)]
 pub(super) struct Counted(Arc<AtomicU64>);
 
 impl OpenLinks {
-    /// Links of publishers, of consumers, and halves of management pairs.
+    /// Number of publishers, of consumers, and of halves of management pairs.
     pub fn counts(&self) -> [u64; 3] {
         let counters = [&self.publishers, &self.consumers, &self.management];
         counters.map(|counter| counter.load(Ordering::Relaxed))

@@ -1,4 +1,4 @@
-//! What a connection is, for people.
+//! Descriptions of connections, sessions and links, for management.
 
 use super::Gateway;
 use super::links::LinkKind;
@@ -8,35 +8,35 @@ use crate::broker::value_bytes;
 use crate::wire::Value;
 use crate::wire::performative::Open;
 
-/// A connection that is open.
+/// The description of an open connection.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ConnectionInfo {
-    /// Its user.
+    /// The authenticated user.
     pub user: Name,
-    /// The vhost it entered.
+    /// The vhost that the connection is in.
     pub vhost: Name,
     /// The peer's container-id.
     pub container: Name,
-    /// The peer's properties.
+    /// The peer's connection properties, a map: product, version and the like.
     pub properties: Value,
-    /// How it logged in.
+    /// The SASL mechanism of the login.
     pub mechanism: Name,
-    /// The largest frame we may send, in bytes.
+    /// The largest frame that the peer accepts, in bytes.
     pub frame_max: u32,
-    /// The highest channel number of the peer.
+    /// The peer's highest channel number.
     pub channel_max: u16,
-    /// How long it may be silent, in milliseconds; 0: for ever.
+    /// The idle timeout that the peer announced, in milliseconds; 0: none.
     pub idle_time_out_ms: u32,
 }
 
 impl ConnectionInfo {
-    /// Memory that it takes, about, in bytes: it is here, and where connections are listed.
+    /// Estimated memory, in bytes, counted twice: it is kept here and in the list of connections.
     pub(super) fn kept_bytes(&self) -> u64 {
         let container = 2 * shared_text_bytes(self.container.len());
         container + 2 * (size_of::<Self>() as u64 + value_bytes(&self.properties))
     }
 
-    /// What the peer says of itself, and who it is to us.
+    /// Built from the peer's `open` and its login.
     pub(super) fn new(open: &Open, (user, vhost): (&Name, &Name), mechanism: &Name) -> Self {
         let properties = open.properties.clone().unwrap_or_default().to_value();
         Self {
@@ -52,38 +52,39 @@ impl ConnectionInfo {
     }
 }
 
-/// A session with its links.
+/// The description of a session and its links.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SessionInfo {
-    /// Our channel.
+    /// The broker's channel number.
     pub channel: u16,
-    /// Its links.
+    /// The links of the session.
     pub links: Vec<LinkInfo>,
 }
 
-/// A link.
+/// The description of a link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkInfo {
-    /// Our handle.
+    /// The broker's handle.
     pub handle: u32,
-    /// Its name.
+    /// The name of the link.
     pub name: Name,
-    /// Which way messages go, and where.
+    /// The direction of messages, and the node they come from or go to.
     pub purpose: LinkPurpose,
-    /// Credit that its sender has left, in messages.
+    /// Credit left to the sending side, in messages.
     pub credit: u32,
 }
 
-/// What a link is for.
+/// The purpose of a link.
 #[derive(Clone, PartialEq, Debug)]
 pub enum LinkPurpose {
-    /// The peer publishes, to this exchange with this key; none: wherever each message says.
+    /// The peer publishes, to this exchange with this key; none: each message has its own address
+    /// (anonymous terminus).
     Publish(Option<(Name, Name)>),
-    /// The peer consumes.
+    /// The peer consumes from a queue.
     Consume {
-        /// Known to the core by this.
+        /// The consumer's id in the core.
         consumer: ConsumerId,
-        /// Deliveries are settled when sent.
+        /// Whether deliveries are settled when sent.
         settled: bool,
     },
     /// The peer sends management requests.
@@ -93,12 +94,12 @@ pub enum LinkPurpose {
 }
 
 impl Gateway {
-    /// What it is, once it is open.
+    /// The description of the connection, once it is open.
     pub fn info(&self) -> Option<&ConnectionInfo> {
         self.info.as_deref()
     }
 
-    /// Its sessions by channel, each with its links.
+    /// The descriptions of its sessions by channel, each with its links.
     pub fn sessions(&self) -> Vec<SessionInfo> {
         let mut handles: Vec<_> = self.sessions.keys().copied().collect();
         handles.sort_by_key(|session| session.channel());

@@ -21,17 +21,18 @@ use crate::wire::performative::{
 
 /// Node property: how long the node lives. [AMQP 3.5.9]
 const LIFETIME_POLICY: &str = "lifetime-policy";
-/// Terminus capability of JMS clients that want a topic of their own: we have queues only.
+/// Terminus capability by which JMS clients ask for a topic of their own; refused, as a temporary
+/// queue is not one.
 const TEMPORARY_TOPIC: &str = "temporary-topic";
 
-/// A temporary queue and the terminus that names it to the peer.
+/// A temporary queue, and the terminus that names it to the peer.
 #[derive(Debug)]
 pub(super) struct DynamicNode {
     queue: Name,
     terminus: DynamicTerminus,
 }
 
-/// The terminus of the peer, with the address filled in.
+/// The peer's terminus, with the address filled in.
 #[derive(Debug)]
 enum DynamicTerminus {
     Source(Box<Source>),
@@ -39,7 +40,7 @@ enum DynamicTerminus {
 }
 
 impl Gateway {
-    /// Declares the queue of a link whose source is dynamic; nothing if it is not.
+    /// Declares the queue of a link whose source is dynamic; none if it is not.
     pub(super) fn dynamic_source(
         &mut self,
         handle: LinkHandle,
@@ -63,7 +64,7 @@ impl Gateway {
         Ok(Some(queue))
     }
 
-    /// Declares the queue of a link whose target is dynamic; nothing if it is not.
+    /// Declares the queue of a link whose target is dynamic; none if it is not.
     pub(super) fn dynamic_target(
         &mut self,
         handle: LinkHandle,
@@ -87,7 +88,7 @@ impl Gateway {
         Ok(Some(queue))
     }
 
-    /// The source that answers the peer's: the dynamic one with its address, or another one.
+    /// The source in the answer to an attach: the dynamic one with its address, or the granted one.
     pub(super) fn source_answer(&self, handle: LinkHandle) -> Terminus<Source> {
         match self.dynamic.get(&handle).map(|node| &node.terminus) {
             Some(DynamicTerminus::Source(source)) => Terminus::Given(source.clone()),
@@ -95,7 +96,7 @@ impl Gateway {
         }
     }
 
-    /// The target that answers the peer's: the dynamic one with its address, or the same.
+    /// The target in the answer to an attach: the dynamic one with its address, or the same.
     pub(super) fn target_answer(&self, handle: LinkHandle) -> Terminus<Target> {
         match self.dynamic.get(&handle).map(|node| &node.terminus) {
             Some(DynamicTerminus::Target(target)) => Terminus::Given(target.clone()),
@@ -103,7 +104,7 @@ impl Gateway {
         }
     }
 
-    /// Deletes the temporary queue of a link that goes, if it has one.
+    /// Deletes the temporary queue of a link that ends, if it has one.
     pub(super) fn delete_dynamic(&mut self, handle: LinkHandle) {
         let Some(DynamicNode { queue: name, .. }) = self.dynamic.remove(&handle) else {
             return;
@@ -117,7 +118,7 @@ impl Gateway {
             })));
     }
 
-    /// A name that nobody had before, if the user may have it.
+    /// A new, unused name, if the user has the right to it.
     fn temporary_queue(&self) -> Result<Name, Error> {
         let prefix = &self.environment.options.temporary_prefix;
         let queue = Name::from(format!("{prefix}{}", self.environment.next_id()));
@@ -162,13 +163,13 @@ fn check_capabilities<'a>(wanted: Option<impl Iterator<Item = &'a Symbol>>) -> R
     Ok(())
 }
 
-/// What the node is of what was asked for: its lifetime. [AMQP 3.5.9]
+/// The requested node properties that are granted: the lifetime. [AMQP 3.5.9]
 fn kept_properties(asked: Option<Fields>) -> Option<Fields> {
     let policy = asked?.get(LIFETIME_POLICY)?.clone();
     Some(fields([(LIFETIME_POLICY, policy)]))
 }
 
-/// A lifetime is that of the link, or of nobody we know.
+/// Checks that the requested lifetime is that of the link, or unspecified.
 fn check_properties(properties: Option<&Fields>) -> Result<(), Error> {
     let policy = properties.and_then(|fields| fields.get(LIFETIME_POLICY));
     let is_known = match policy {

@@ -1,4 +1,4 @@
-//! What all gateways of one broker share.
+//! The environment that all gateways of one broker share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -17,86 +17,88 @@ use crate::deaths::EvidenceLevel;
 use crate::link::LinkOptions;
 use crate::message::KeyRule;
 
-/// Characters of a refused user's name that are logged.
+/// Characters of a refused user's name that are logged, at most.
 const USER_LOGGED_CHARS: usize = 64;
 
-/// How gateways behave.
+/// Settings of gateways.
 #[derive(Clone, Debug)]
 pub struct GatewayOptions {
     /// The link engine's options.
     pub link: LinkOptions,
-    /// The broker's name, for management answers.
+    /// The broker's name in management answers.
     pub node: Name,
-    /// User of peers without a login; none: they are refused.
+    /// User of peers that do not log in; none: they are refused.
     pub anonymous_user: Option<Name>,
-    /// SASL mechanisms; what the peer is offered of them takes the place of `link.mechanisms`.
+    /// The SASL mechanisms that are enabled; `link.mechanisms` is replaced by those offered to a
+    /// peer.
     pub mechanisms: Mechanisms,
-    /// Random bytes that nobody else has.
+    /// Random secret of this broker.
     pub secret: Secret,
-    /// Largest message that is taken, in bytes.
+    /// Size of the largest message that is accepted, in bytes.
     pub message_bytes_max: u64,
-    /// How much evidence of deaths receivers get that do not say.
+    /// How much evidence of deaths a receiver gets that does not ask for a level.
     pub death_evidence: EvidenceLevel,
     /// Which annotation keys publishers may send.
     pub key_rule: KeyRule,
-    /// Patterns of bare names that are queues, created when missing; default none.
+    /// Patterns of bare names that are queues, declared when they do not exist; default none.
     pub auto_create: Vec<String>,
-    /// What names of temporary queues begin with; no two starts of a broker have the same.
+    /// Prefix of the names of temporary queues; different at each start of a broker.
     pub temporary_prefix: String,
-    /// `x-delivery-count` of messages in quorum queues counts every return, as a RabbitMQ before 4.3 does,
-    /// and not only those that failed.
+    /// Whether `x-delivery-count` of messages in quorum queues counts every return, as in a
+    /// RabbitMQ before 4.3, and not only failed deliveries.
     pub counts_returns: bool,
-    /// Bytes assigned to a connection and not yet written.
+    /// Bound of the bytes that are assigned to a connection and not yet written.
     pub outbox_bytes: u64,
-    /// Seed of hashers.
+    /// Seed of hash tables.
     pub seed: Seed,
 }
 
-/// What all gateways of one broker share: the registry, the options, the next id.
+/// What all gateways of one broker share: the registry, the settings, the next id.
 #[derive(Debug)]
 pub struct Environment {
-    /// Held for a look only.
+    /// The registry; the lock is held only to clone the `Arc`.
     registry: RankedRwLock<rank::Registry, Arc<Registry>>,
-    /// Where its memory is counted, and what was counted last: written under its lock.
+    /// The gauge of the registry's memory, and the bytes charged last: written under the registry's
+    /// lock.
     registry_kept: (Gauge, AtomicU64),
-    /// Rises with each change of the registry.
+    /// Number of changes of the registry so far.
     generation: AtomicU64,
-    /// How gateways behave.
+    /// Settings of gateways.
     pub options: GatewayOptions,
-    /// The idle-time-out of connections from now on, in milliseconds; 0: none. It begins as the
-    /// link's options say.
+    /// The idle timeout of new connections, in milliseconds; 0: none. Its first value is that of
+    /// the link's options.
     idle_time_out_ms: AtomicU32,
-    /// Links attached now.
+    /// Numbers of attached links.
     pub open_links: OpenLinks,
-    /// Who may try to log in.
+    /// Limits failed logins by address and user.
     pub guard: RankedMutex<rank::LoginGuard, LoginGuard>,
-    /// What was tried, for operators to look at and set back.
+    /// Login attempts, for operators to list and reset.
     pub attempts: RankedMutex<rank::LoginAttempts, Attempts>,
-    /// What users asked for, and whether they may.
+    /// The audit log of users' requests.
     pub audit: AuditLog,
     pub(super) foreign: ForeignPeers,
     pub(super) auto_create: NamePatterns,
     pub(super) seats: Arc<Seats>,
-    /// Where large bodies are streamed; none: nowhere.
+    /// Where large bodies are streamed to; none: they are kept in memory.
     pub(super) bodies: Option<Arc<dyn Bodies>>,
-    /// Messages that are being streamed.
+    /// Number of messages that are being streamed in.
     pub(super) streaming: Arc<AtomicU32>,
     ids: AtomicU64,
 }
 
 impl Environment {
-    /// The idle-time-out that a new connection announces.
+    /// The idle timeout that a new connection announces, in milliseconds; none: it announces none.
     pub fn idle_time_out_ms(&self) -> Option<u32> {
         let idle = self.idle_time_out_ms.load(Ordering::Relaxed);
         (idle > 0).then_some(idle)
     }
 
-    /// Another one for connections from now on; 0: none.
+    /// Sets the idle timeout of new connections, in milliseconds; 0: none.
     pub fn set_idle_time_out_ms(&self, idle: u32) {
         self.idle_time_out_ms.store(idle, Ordering::Relaxed);
     }
 
-    /// An environment around a registry.
+    /// An environment with this registry.
     pub fn new(registry: Registry, options: GatewayOptions) -> Self {
         let auto_create = NamePatterns::new(&options.auto_create);
         Self {
@@ -118,7 +120,7 @@ impl Environment {
         }
     }
 
-    /// The same; what its registry takes is counted there.
+    /// The same, with the memory of the registry charged to this gauge.
     #[must_use]
     pub fn counted_by(self, gauge: &Gauge) -> Self {
         let bytes = self.registry().kept_bytes();
@@ -129,19 +131,19 @@ impl Environment {
         }
     }
 
-    /// The same; bodies of large durable messages are streamed to these.
+    /// The same, with bodies of large durable messages streamed to these.
     #[must_use]
     pub fn with_bodies(self, bodies: Option<Arc<dyn Bodies>>) -> Self {
         Self { bodies, ..self }
     }
 
-    /// Vhosts, users and permissions as they are now.
+    /// The current vhosts, users and permissions.
     pub fn registry(&self) -> Arc<Registry> {
         Arc::clone(&self.registry.read())
     }
 
-    /// Makes facts about the registry true, all at once. Connections see them from their next
-    /// operation on.
+    /// Applies facts to the registry, all at once. Connections see them from their next operation
+    /// on.
     pub fn change_registry(&self, facts: impl IntoIterator<Item = RegistryFact>) {
         let mut registry = self.registry.write();
         let changed = Arc::make_mut(&mut registry);
@@ -154,12 +156,12 @@ impl Environment {
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Rises with each change of the registry.
+    /// A number that rises with each change of the registry.
     pub(super) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Connections that are open in a vhost.
+    /// Number of connections that are open in a vhost.
     pub fn connections_in(&self, vhost: &str) -> u64 {
         self.seats.in_vhost(vhost)
     }
@@ -195,7 +197,8 @@ impl Environment {
         }
     }
 
-    /// Ends a second of the lines about who may not: what had none is told by number.
+    /// Ends a second of refusals in the log: those without a line of their own are logged as a
+    /// number.
     pub fn tell_rest(&self) {
         let refusals = self.guard.lock().take_unsaid();
         if refusals > 0 {
@@ -204,7 +207,7 @@ impl Environment {
         self.audit.tell_rest();
     }
 
-    /// A number that was not given before.
+    /// A new number, unique in this broker.
     pub fn next_id(&self) -> u64 {
         self.ids.fetch_add(1, Ordering::Relaxed)
     }

@@ -1,4 +1,5 @@
-//! The errors a gateway answers with: one function for each, with its AMQP condition. [AMQP 2.8.14]
+//! The errors that a gateway answers with: one function for each, with its AMQP condition. [AMQP
+//! 2.8.14]
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -12,14 +13,14 @@ use crate::wire::performative::{
     AmqpError, ConnectionError, DeliveryState, Error, LinkError, Value, error, fields,
 };
 
-/// `rejected` for this reason.
+/// The outcome `rejected` with this error.
 pub(super) fn rejected(error: Error) -> DeliveryState {
     DeliveryState::Rejected {
         error: Some(Arc::new(error)),
     }
 }
 
-/// What the core refused. The one table from its errors to conditions.
+/// An error of the core. The one table from its errors to conditions.
 pub(super) fn core(refused: &CoreError) -> Error {
     let condition = match refused {
         CoreError::NotFound { .. } => AmqpError::NotFound,
@@ -34,7 +35,7 @@ pub(super) fn core(refused: &CoreError) -> Error {
     error(condition, refused.to_string())
 }
 
-/// A payload that is no message, or one that is refused.
+/// A payload that is not a message, or a message that is refused.
 pub(super) fn message(refused: &MessageError) -> Error {
     let condition = match refused {
         MessageError::AnnotationKey { .. }
@@ -47,18 +48,19 @@ pub(super) fn message(refused: &MessageError) -> Error {
     error(condition, refused.to_string())
 }
 
-/// A large message of a connection that has to be read though the disk is full.
+/// A large message refused because the disk is full, on a connection that must be read on for its
+/// settlements.
 pub(super) fn disk_full() -> Error {
     let what = "the disk is full: send the message again when there is credit";
     error(AmqpError::ResourceLimitExceeded, what)
 }
 
-/// A message whose bytes are damaged.
+/// A message whose bytes on disk are damaged.
 pub(super) fn unreadable() -> Error {
     internal("the message cannot be read back from the journal")
 }
 
-/// An address that names nothing. A bare name is well written: there is just no such queue.
+/// An invalid address. A bare name is well-formed: there is just no such queue.
 pub(super) fn address(refused: &AddressError) -> Error {
     let condition = match refused {
         AddressError::Bare { .. } => AmqpError::NotFound,
@@ -67,32 +69,32 @@ pub(super) fn address(refused: &AddressError) -> Error {
     error(condition, refused.to_string())
 }
 
-/// A field that cannot be so.
+/// A field with an invalid value.
 pub(super) fn invalid_field(what: impl Display) -> Error {
     error(AmqpError::InvalidField, what.to_string())
 }
 
-/// Something that is asked for and does not exist here.
+/// A requested feature that this broker does not have.
 pub(super) fn not_implemented(what: &str) -> Error {
     error(AmqpError::NotImplemented, what)
 }
 
-/// A condition of the request does not hold.
+/// A precondition of the request that does not hold.
 pub(super) fn precondition(what: impl Display) -> Error {
     error(AmqpError::PreconditionFailed, what.to_string())
 }
 
-/// A user's right that is missing.
+/// A right that the user does not have.
 pub(super) fn unauthorized(what: impl Display) -> Error {
     error(AmqpError::UnauthorizedAccess, what.to_string())
 }
 
-/// A connection that the broker ends.
+/// A connection that the broker closes.
 pub(super) fn forced(what: String) -> Error {
     error(ConnectionError::ConnectionForced, what)
 }
 
-/// No room for another connection.
+/// A connection beyond the limit of its vhost or user.
 pub(super) fn too_many_connections(full: NoSeat, user: &str, vhost: &str) -> Error {
     let what = match full {
         NoSeat::Vhost(max) => format!("connection limit of {max} reached in vhost '{vhost}'"),
@@ -101,12 +103,12 @@ pub(super) fn too_many_connections(full: NoSeat, user: &str, vhost: &str) -> Err
     error(AmqpError::ResourceLimitExceeded, what)
 }
 
-/// A vhost that is not there.
+/// A vhost that does not exist.
 pub(super) fn no_vhost(name: &str) -> Error {
     error(AmqpError::NotFound, format!("no vhost '{name}'"))
 }
 
-/// An exchange that is not there (any more).
+/// An exchange that does not exist (any more).
 pub(super) fn no_exchange(name: &str) -> Error {
     error(
         AmqpError::NotFound,
@@ -126,12 +128,12 @@ pub(super) fn forbidden_key(exchange: &str, key: &str) -> Error {
     ))
 }
 
-/// A message on the anonymous terminus that does not say where to.
+/// A message on the anonymous terminus without the property `to`.
 pub(super) fn no_to() -> Error {
     precondition("the message has no property 'to', which the anonymous terminus needs")
 }
 
-/// A message in somebody else's name.
+/// A message with the user-id of another user.
 pub(super) fn user_id(given: &[u8]) -> Error {
     let given = String::from_utf8_lossy(given);
     unauthorized(format_args!(
@@ -139,7 +141,7 @@ pub(super) fn user_id(given: &[u8]) -> Error {
     ))
 }
 
-/// A queue that was deleted under its consumer or publisher; without a description, as RabbitMQ.
+/// The queue of a consumer or publisher was deleted; without a description, as RabbitMQ.
 pub(super) fn queue_deleted() -> Error {
     Error::new(AmqpError::ResourceDeleted, None, None)
 }
@@ -149,7 +151,7 @@ pub(super) fn too_many_queues() -> Error {
     error(AmqpError::ResourceLimitExceeded, TooManyQueues.to_string())
 }
 
-/// A full queue under `reject-publish`: names the queue and the reason. [dead-lettering part 7]
+/// A full queue under `reject-publish`; names the queue and the reason. [dead-lettering part 7]
 pub(super) fn queue_full(queue: &str) -> Error {
     let info = fields([
         ("queue", Value::String(queue.to_owned())),
@@ -163,7 +165,7 @@ pub(super) fn queue_full(queue: &str) -> Error {
     )
 }
 
-/// A message larger than its consumer takes.
+/// A message larger than its consumer accepts.
 pub(super) fn message_too_large(max_bytes: u64) -> Error {
     let what = format!("a message is larger than the receiver's maximum of {max_bytes} bytes");
     error(LinkError::MessageSizeExceeded, what)
@@ -177,7 +179,7 @@ pub(super) fn too_many_links(max: usize) -> Error {
     )
 }
 
-/// Links of one connection with too long texts.
+/// Links of one connection whose texts are too long together.
 pub(super) fn too_long_links(max: u64) -> Error {
     error(
         AmqpError::ResourceLimitExceeded,
@@ -187,17 +189,17 @@ pub(super) fn too_long_links(max: u64) -> Error {
     )
 }
 
-/// A link that is used before it was answered: the engine does not let that happen.
+/// A link that is used before it is attached; the engine prevents that.
 pub(super) fn not_attached() -> Error {
     internal("a message came in on a link whose target is not known")
 }
 
-/// A management request that is no message.
+/// A management request that is not a message.
 pub(super) fn request(refused: &RequestError) -> Error {
     error(AmqpError::DecodeError, refused.to_string())
 }
 
-/// A fault of ours.
+/// An error in the broker itself.
 pub(super) fn internal(what: &str) -> Error {
     error(AmqpError::InternalError, what)
 }

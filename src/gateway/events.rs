@@ -1,4 +1,4 @@
-//! From what the engine and the core have to tell to who handles it.
+//! Dispatch of the engine's events and the core's effects to their handlers.
 #![deny(clippy::wildcard_enum_match_arm)]
 
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use crate::broker::{Command, Effect, PublishOutcome, Reply};
 use crate::link::{Arrived, Event, LinkHandle, SessionHandle};
 
 impl Gateway {
-    /// Handles what the engine has to tell.
+    /// Handles the engine's events.
     pub(super) fn handle_events(&mut self, now: Now) {
         while let Some(event) = self.link.poll_event() {
             self.on_event(now, event);
@@ -78,7 +78,7 @@ impl Gateway {
             Event::Aborted { link } => self.on_aborted(link),
             Event::Foreign { protocol } => self.environment.foreign.note(&self.peer, protocol),
             Event::Closed { .. } => self.on_closed(),
-            // A sender that was drained, and one that settles after us, need nothing more from us;
+            // A drained sender, and one that settles after the broker, need no further action;
             // answers to an attach are for clients.
             Event::SenderFlow { .. }
             | Event::SenderSettled { .. }
@@ -86,7 +86,7 @@ impl Gateway {
         }
     }
 
-    /// A message came in on a link: a publish or a request.
+    /// Handles an incoming message: a publish or a management request.
     fn on_delivery(&mut self, handle: LinkHandle, arrived: Arrived) {
         match self.links.by_handle(handle).map(|link| &link.kind) {
             Some(LinkKind::Request(_)) => {
@@ -98,7 +98,7 @@ impl Gateway {
         }
     }
 
-    /// A delivery was given up in the middle: it used up a credit.
+    /// Handles a delivery that the peer aborted: it used up a credit. [AMQP 2.7.5]
     fn on_aborted(&mut self, handle: LinkHandle) {
         let Some(link) = self.links.by_handle(handle) else {
             return;
@@ -194,7 +194,7 @@ impl Gateway {
     }
 
     /// Returns deliveries that the engine never began to write, and forgets those that it did: the
-    /// core knows who holds what.
+    /// core knows what each consumer holds.
     pub(super) fn forget_sent(&mut self, unsent: &[u64], unsettled: &[u64]) {
         for token in unsent {
             if let Some((consumer, position)) = self.sent.remove(*token) {
@@ -214,7 +214,8 @@ impl Gateway {
         self.closed = true;
     }
 
-    /// Handles an effect, and those `behind` it that say the same of the next ones.
+    /// Handles an effect, together with those `behind` it that report the same for the next
+    /// publishes.
     pub(super) fn on_effect(&mut self, effect: Effect, behind: &mut VecDeque<Effect>) {
         match effect {
             Effect::Deliver(delivery) => self.on_deliver(&delivery),
@@ -246,8 +247,8 @@ impl Gateway {
         }
     }
 
-    /// Takes the effects that come next as far as they say that the publishes behind this one were
-    /// accepted, too. How many they are.
+    /// Takes the next effects as long as they report that the following publishes were accepted,
+    /// too. Returns their number.
     fn take_accepted(&self, effects: &mut VecDeque<Effect>, of: PublisherId, first: u64) -> u32 {
         let mut count = 0;
         while let Some(Effect::Published {
@@ -280,7 +281,7 @@ impl Gateway {
                 consumer, token, ..
             } => self.on_settled(consumer, token),
             Effect::PublisherEnded { publisher, .. } => self.on_publisher_ended(publisher),
-            // No outcomes: they do not wait until they are durable.
+            // These are not outcomes: they are not held back until a record is durable.
             Effect::Deliver(_)
             | Effect::Drained { .. }
             | Effect::ConsumerEnded { .. }

@@ -1,4 +1,4 @@
-//! Clients that speak another protocol: the log says so, once for each address and protocol.
+//! Clients that speak another protocol: logged once for each address and protocol.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -8,14 +8,15 @@ use crate::base::limits::FOREIGN_PEERS_MAX;
 use crate::base::locks::{RankedMutex, rank};
 use crate::link::Foreign;
 
-/// Whom the log was told of. A client that is wrongly set up comes back every second.
+/// Addresses and protocols that were logged already. A misconfigured client connects again every
+/// second.
 #[derive(Debug, Default)]
 pub(super) struct ForeignPeers {
     told: RankedMutex<rank::ForeignPeers, BTreeSet<(Foreign, IpAddr)>>,
 }
 
 impl ForeignPeers {
-    /// Tells the log, unless it was told.
+    /// Logs the peer and its protocol, unless that was logged before.
     pub(super) fn note(&self, peer: &Peer, protocol: Foreign) {
         let address = peer.address;
         let advice = protocol.advice();

@@ -1,4 +1,4 @@
-//! Which vhost a peer enters, and what it may do there.
+//! The handshake: which vhost a peer enters, and what its user may do there.
 
 use std::sync::Arc;
 
@@ -18,44 +18,44 @@ use crate::wire::performative::{Error, Open};
 
 /// `open.hostname` of this form names the vhost.
 const VHOST_PREFIX: &str = "vhost:";
-/// How the program that embeds the broker is called where users are shown.
+/// The user name shown for the program that embeds the broker.
 const EMBEDDER: &str = "(embedder)";
 
-/// The user that logged in, and what it may do in the vhost it entered.
+/// The authenticated user, and its permissions in the vhost of the connection.
 #[derive(Debug)]
 pub(super) struct Login {
-    /// Its name.
+    /// The user's name.
     pub(super) user: Name,
-    /// May send in others' names.
+    /// Whether it may send messages with the user-id of others.
     impersonator: bool,
-    /// May see who others are.
+    /// Whether it may see the identities of other users.
     monitor: bool,
-    /// In the vhost.
+    /// The user's permissions in the vhost.
     pub(super) permissions: Arc<Permissions>,
-    /// On topic exchanges.
+    /// Its topic permissions in the vhost; none: all keys are permitted.
     topics: Option<Arc<TopicMap>>,
-    /// Changes of the registry that it knows.
+    /// The registry's generation that its permissions are of.
     generation: u64,
-    /// Of user and vhost as they were when it logged in.
+    /// Serial numbers of user and vhost at login, by which deletion and re-creation are noticed.
     serials: (u64, u64),
-    /// It is no user of the registry, and may do everything.
+    /// Whether it is the embedding program: not a user of the registry, with all permissions.
     is_embedder: bool,
-    /// Counts it among the open connections.
+    /// Counts it among the open connections of vhost and user.
     _seat: Seat,
 }
 
 impl Login {
-    /// Whether it may put this user-id into a message. [AMQP 3.2.4]
+    /// Whether it may send messages with this user-id. [AMQP 3.2.4]
     pub(super) fn may_send_as(&self, user_id: &[u8]) -> bool {
         self.impersonator || user_id == self.user.as_bytes()
     }
 
-    /// What it may do with the keys of an exchange, if that is a topic exchange; none: anything.
+    /// Its permissions on the keys of a topic exchange; none: all keys are permitted.
     pub(super) fn topic(&self, exchange: &str) -> Option<&Arc<TopicPermissions>> {
         self.topics.as_ref()?.get(exchange)
     }
 
-    /// Takes over what its user may do now.
+    /// Updates the permissions from the registry.
     fn follow(&mut self, registry: &Registry, vhost: &Name) {
         self.permissions = match registry.permissions(vhost, &self.user) {
             Some(permissions) => Arc::clone(permissions),
@@ -69,7 +69,7 @@ impl Login {
         self.monitor = user.is_some_and(is_monitor);
     }
 
-    /// Whose names it may see in the deaths of messages.
+    /// Whose identities it may see in the death histories of messages.
     pub(super) fn viewer(&self) -> Viewer<'_> {
         if self.monitor {
             Viewer::Monitor
@@ -78,13 +78,14 @@ impl Login {
         }
     }
 
-    /// Changes of the registry that it knows: what was checked under others is to be checked again.
+    /// The registry's generation that its permissions are of: a check under another one is
+    /// repeated.
     pub(super) const fn generation(&self) -> u64 {
         self.generation
     }
 }
 
-/// A login that has no vhost yet.
+/// An authenticated user that has not entered a vhost yet.
 #[derive(Debug)]
 pub(super) struct Known {
     user: Name,
@@ -147,16 +148,16 @@ impl Gateway {
         }
     }
 
-    /// Who logged in.
+    /// The authenticated user.
     fn who(&mut self) -> Result<Known, Error> {
         match self.known.take() {
             Some(known) => Ok(known),
-            // Without a SASL layer; the engine lets that pass only if it is configured.
+            // There was no SASL layer; the engine allows that only if it is configured.
             None => self.anonymous().map_err(errors::unauthorized),
         }
     }
 
-    /// The vhost that the peer asks for, if it may enter it.
+    /// The vhost that the peer asks for, if its user may enter it.
     fn enter(&mut self, open: &Open, known: Known) -> Result<(Name, Login), Error> {
         let generation = self.environment.generation();
         let registry = self.environment.registry();
@@ -209,8 +210,8 @@ impl Gateway {
         Ok((name, login))
     }
 
-    /// Takes note of changes of the registry: what the user may do now, and whether it and its
-    /// vhost are still there. Call it before each turn.
+    /// Applies changes of the registry: updates permissions, and closes the connection if its user
+    /// or vhost was deleted. To be called before each turn.
     pub fn handle_registry(&mut self, now: Now) {
         let generation = self.environment.generation();
         let (Some(login), Some(vhost)) = (&mut self.login, &self.vhost) else {
@@ -238,7 +239,7 @@ impl Gateway {
         }
     }
 
-    /// Management requests are carried out in the name of who has logged in, with what it may do now.
+    /// Sets the user for management requests, with its current permissions.
     fn note_asker(&mut self) {
         self.batch.asker = self.login.as_ref().map(|login| Asker {
             user: login.user.clone(),
@@ -254,7 +255,7 @@ impl Gateway {
         login.is_some_and(|login| login.permissions.allow(right, name))
     }
 
-    /// Whether the user has a right on a name, else the error that says so; the audit log has it, too.
+    /// Checks that the user has a right on a name; a refusal goes to the audit log, too.
     pub(super) fn check_right(&self, right: Right, name: &str, kind: &str) -> Result<(), Error> {
         if self.has_right(right, name) {
             return Ok(());
@@ -268,7 +269,7 @@ impl Gateway {
         Err(error)
     }
 
-    /// Tells the audit log what the user may not do.
+    /// Logs a refusal in the audit log.
     pub(super) fn audit_refusal(&self, action: &str, object: &str, error: &Error) {
         let user = self.user().cloned().unwrap_or_default();
         let vhost = self.vhost.as_ref().map_or("", Name::as_str);
@@ -301,7 +302,7 @@ impl Gateway {
         }
     }
 
-    /// Tells the audit log that a queue was made for a link or a message, or why not.
+    /// Logs in the audit log that a queue was declared for a link or a message, or why not.
     pub(super) fn audit_made(&self, queue: &Name, made: Result<(), CoreError>) {
         let user = self.user().cloned().unwrap_or_default();
         let vhost = self.vhost.as_ref().map_or("", Name::as_str);
@@ -315,7 +316,8 @@ impl Gateway {
         }
     }
 
-    /// Tells the audit log what came of a management request, if it was to change something.
+    /// Logs the result of a management request in the audit log, if the request was to change
+    /// something.
     pub(super) fn audit_request(&self, outcome: &Outcome) {
         let (Some((request, result)), Some(login)) = (outcome.audited(), &self.login) else {
             return;
@@ -330,7 +332,7 @@ impl Gateway {
     }
 }
 
-/// The vhost that a peer names, if it does.
+/// The vhost that a peer names in `open.hostname`, if it does.
 fn asked_vhost(open: &Open) -> Option<&str> {
     let host = open.hostname.as_deref()?;
     host.strip_prefix(VHOST_PREFIX)

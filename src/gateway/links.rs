@@ -1,4 +1,4 @@
-//! The links of one connection, found by the engine's handle and by the core's id.
+//! The links of one connection, indexed by the engine's handle and by the core's id.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::deaths::{Encoding, Evidence, EvidenceLevel};
 use crate::link::{LinkHandle, SessionHandle};
 use crate::wire::performative::DeliveryState;
 
-/// Number of a link in the core: its slot in the low bits, a number never given twice above.
+/// Id of a link in the core: its slot in the low bits, a number that is never reused above.
 ///
 /// ```text
 /// | 63 ..................... 16 | 15 ........... 0 |
@@ -42,7 +42,7 @@ impl LinkId {
     }
 }
 
-/// One link.
+/// One link of the connection.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) id: LinkId,
@@ -55,21 +55,22 @@ pub(super) struct Link {
     _counted: Counted,
 }
 
-/// What a link is for.
+/// The purpose of a link.
 #[derive(Debug)]
 pub(super) enum LinkKind {
-    /// We receive messages.
+    /// The peer publishes.
     Publisher(Box<Publisher>),
-    /// We send messages.
+    /// The peer consumes.
     Consumer(Box<Consumer>),
-    /// We receive management requests.
+    /// The peer sends management requests.
     Request(PairHalf),
-    /// We send management answers.
+    /// The peer receives management answers.
     Response(PairHalf),
 }
 
 impl LinkKind {
-    /// What a consumer that takes settled has not been written, if it is one.
+    /// Takes the unwritten deliveries of a consumer whose deliveries are settled when sent, if it
+    /// is one.
     pub(super) fn take_presettled(&mut self) -> Option<VecDeque<u64>> {
         match self {
             Self::Consumer(consumer) if consumer.settled => {
@@ -80,31 +81,32 @@ impl LinkKind {
     }
 }
 
-/// Our side of a consuming link.
+/// A consuming link, as the broker keeps it.
 #[derive(Debug)]
 pub(super) struct Consumer {
-    /// Deliveries are settled when sent.
+    /// Whether deliveries are settled when sent.
     pub(super) settled: bool,
-    /// `x-delivery-count` tells every return: see [`GatewayOptions::counts_returns`].
+    /// Whether `x-delivery-count` counts every return: see [`GatewayOptions::counts_returns`].
     ///
     /// [`GatewayOptions::counts_returns`]: super::environment::GatewayOptions::counts_returns
     pub(super) counts_returns: bool,
-    /// Of those, what the engine has and the driver has not: tokens, oldest first.
+    /// Deliveries settled when sent that the engine has and the driver has not: tokens, oldest
+    /// first.
     pub(super) unwritten: VecDeque<u64>,
-    /// How it wants the death history, and how much evidence.
+    /// Encoding of the death history, and the level of evidence.
     pub(super) deaths: (Encoding, EvidenceLevel),
-    /// Outcomes that wait for the core before they are answered, oldest first.
+    /// Outcomes that the core has to confirm before they are answered, oldest first.
     pub(super) answers: VecDeque<(Serial, DeliveryState)>,
-    /// Who rejects without an error: shared by all such deaths.
+    /// The consumer's identity, shared by all deaths by an outcome without an error.
     pub(super) evidence: Arc<Evidence>,
 }
 
 /// One half of a management pair.
 #[derive(Debug)]
 pub(super) struct PairHalf {
-    /// The peer's own address on it; the two halves of a pair agree.
+    /// On the request half: credit that the peer has left, in messages.
     pub(super) address: Option<String>,
-    /// On the request half: credit the peer has left.
+    /// On the response half: number of answers still to be sent.
     pub(super) credit: u32,
     /// On the response half: answers on their way.
     pub(super) pending: u32,
@@ -116,9 +118,9 @@ pub(super) struct Links {
     slots: Vec<Option<Link>>,
     free: Vec<usize>,
     by_handle: Map<LinkHandle, usize>,
-    /// Slot of the link asked for by handle last: as a rule it is asked for again.
+    /// Slot of the link that was last looked up by handle: usually it is looked up again.
     last: usize,
-    /// Bytes that the texts of all take.
+    /// Bytes of the texts of all links.
     texts_bytes: u64,
 }
 
@@ -133,7 +135,7 @@ impl Links {
         }
     }
 
-    /// Adds a link; nothing when there are [`LINKS_MAX`] already.
+    /// Adds a link; none when there are [`LINKS_MAX`] already.
     pub(super) fn add(
         &mut self,
         environment: &Environment,
@@ -166,7 +168,7 @@ impl Links {
         Some(id)
     }
 
-    /// The link of a handle.
+    /// The link with this handle.
     #[inline]
     pub(super) fn by_handle(&mut self, handle: LinkHandle) -> Option<&mut Link> {
         let last = self.slots.get(self.last).and_then(Option::as_ref);
@@ -176,14 +178,14 @@ impl Links {
         self.slots.get_mut(self.last)?.as_mut()
     }
 
-    /// Makes the slot of a handle the last one.
+    /// Looks up the slot of a handle and remembers it as the last one.
     #[inline(never)]
     fn find(&mut self, handle: LinkHandle) -> Option<()> {
         self.last = *self.by_handle.get(&handle)?;
         Some(())
     }
 
-    /// The link of an id, unless it is gone.
+    /// The link with this id, unless it is detached.
     pub(super) fn by_id(&mut self, id: LinkId) -> Option<&mut Link> {
         self.slots
             .get_mut(id.slot())?
@@ -213,7 +215,7 @@ impl Links {
         }
     }
 
-    /// Takes a link out.
+    /// Removes a link and returns it.
     pub(super) fn remove(&mut self, handle: LinkHandle) -> Option<Link> {
         let slot = self.by_handle.remove(&handle)?;
         let Some(link) = self.slots.get_mut(slot).and_then(Option::take) else {
@@ -229,17 +231,17 @@ impl Links {
         Some(link)
     }
 
-    /// Bytes that the texts of all links take.
+    /// Bytes of the texts of all links.
     pub(super) const fn texts_bytes(&self) -> u64 {
         self.texts_bytes
     }
 
-    /// Bytes that all links take, about.
+    /// Estimated memory of all links, in bytes.
     pub(super) fn kept_bytes(&self) -> u64 {
         self.texts_bytes + self.by_handle.len() as u64 * LINK_OVERHEAD_BYTES
     }
 
-    /// Takes out all links of a session.
+    /// Removes all links of a session and returns them.
     pub(super) fn remove_session(&mut self, session: SessionHandle) -> Vec<Link> {
         let of_session = self.iter().filter(|link| link.session == session);
         let handles: Vec<LinkHandle> = of_session.map(|link| link.handle).collect();
@@ -247,7 +249,7 @@ impl Links {
         links.filter_map(|handle| self.remove(handle)).collect()
     }
 
-    /// All links, to look at.
+    /// All links, read-only.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Link> {
         self.slots.iter().flatten()
     }
@@ -258,15 +260,15 @@ impl Links {
     }
 }
 
-/// Deliveries sent and not settled, by the token that the engine knows them by.
+/// Deliveries that are sent and not settled, by the token that the engine has for each.
 ///
 /// ```text
 /// | 63 ........................ 32 | 31 ........... 0 |
 /// |   how often the slot was freed |  slot in `SentDeliveries`  |
 /// ```
 ///
-/// A token that was removed finds nothing, also when its slot is used again: what is freed twice is
-/// freed once.
+/// A removed token finds nothing, also when its slot is used again: removing it twice has no
+/// effect.
 #[derive(Debug, Default)]
 pub(super) struct SentDeliveries {
     entries: Vec<SentEntry>,
@@ -277,7 +279,7 @@ pub(super) struct SentDeliveries {
 struct SentEntry {
     consumer: ConsumerId,
     position: Position,
-    /// How often it was freed.
+    /// Number of times the slot was freed.
     generation: u32,
 }
 
@@ -285,12 +287,12 @@ impl SentDeliveries {
     /// The token of deliveries that are settled when sent.
     pub(super) const SETTLED: u64 = u64::MAX;
 
-    /// Bytes that the entries take.
+    /// Memory of the table, in bytes.
     pub(super) fn table_bytes(&self) -> usize {
         self.entries.capacity() * size_of::<SentEntry>() + self.free.capacity() * size_of::<u32>()
     }
 
-    /// Notes a delivery; the engine holds far less than 2^32 of them.
+    /// Adds a delivery and returns its token; the engine holds far less than 2^32 deliveries.
     pub(super) fn insert(&mut self, consumer: ConsumerId, position: Position) -> u64 {
         if let Some(slot) = self.free.pop()
             && let Some(entry) = self.entries.get_mut(slot as usize)
@@ -307,7 +309,7 @@ impl SentDeliveries {
         (self.entries.len() - 1) as u64
     }
 
-    /// Forgets a delivery, if this is its token.
+    /// Removes the delivery with this token, if there is one.
     pub(super) fn remove(&mut self, token: u64) -> Option<(ConsumerId, Position)> {
         let (generation, slot) = ((token >> 32) as u32, (token & 0xffff_ffff) as u32);
         let entry = self.entries.get_mut(slot as usize)?;

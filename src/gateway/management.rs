@@ -1,4 +1,4 @@
-//! Management pairs: two links of one name, requests in and answers out.
+//! Management pairs: two links of one name, for requests and for answers.
 
 use super::Gateway;
 use super::attach::LinkIds;
@@ -19,9 +19,9 @@ use crate::wire::performative::{
     Attach, AttachAnswer, Error, Fields, SenderSettleMode, TargetArchetype, Value, fields,
 };
 
-/// Link property of both halves.
+/// Link property that both halves of a pair must have.
 const PAIRED: &str = "paired";
-/// Requests of one pair on their way at most (as RabbitMQ).
+/// Credit for requests of one pair, and so the number of unanswered ones (as RabbitMQ).
 const REQUEST_CREDIT: u32 = 8;
 
 /// Whether an attach asks for one half of a pair: `paired` is true, and the requesting half sends
@@ -36,7 +36,7 @@ fn pair_properties() -> Fields {
 }
 
 impl Gateway {
-    /// The half that requests come in on.
+    /// Attaches the half that requests arrive on.
     pub(super) fn attach_request(&mut self, place: LinkIds, attach: &Attach) -> Result<(), Error> {
         let address = attach
             .source
@@ -60,7 +60,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// The half that answers go out on.
+    /// Attaches the half that answers are sent on.
     pub(super) fn attach_response(&mut self, place: LinkIds, attach: &Attach) -> Result<(), Error> {
         let address = match attach.target.as_deref() {
             Some(TargetArchetype::Target(target)) => target.address.clone(),
@@ -80,7 +80,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// A request came in.
+    /// Handles a request.
     pub(super) fn on_request(&mut self, handle: LinkHandle, settled: bool, payload: &[u8]) {
         let Some(link) = self.links.by_handle(handle) else {
             return;
@@ -137,7 +137,7 @@ impl Gateway {
         }
     }
 
-    /// Lets a peer ask more once it has used half of its credit.
+    /// Gives the peer more credit for requests once half of it is used.
     pub(super) fn give_request_credit(&mut self, handle: LinkHandle) {
         if let Some(Link {
             kind: LinkKind::Request(half),
@@ -150,7 +150,7 @@ impl Gateway {
         }
     }
 
-    /// A request was handled.
+    /// Handles the result of a request.
     pub(super) fn on_managed(&mut self, response: LinkId, outcome: Outcome) {
         self.audit_request(&outcome);
         let answer = outcome.answer();
@@ -170,7 +170,7 @@ impl Gateway {
         }
     }
 
-    /// A request is no message: there is nothing to answer to.
+    /// Refuses a request that is not a message: there is nothing to answer to.
     fn refuse_request(&mut self, request: LinkId, response: LinkId, error: &RequestError) {
         if let Some(Link {
             kind: LinkKind::Response(half),
@@ -185,7 +185,7 @@ impl Gateway {
         }
     }
 
-    /// Sends an answer on the answering link of a pair.
+    /// Sends an answer on the response half of a pair.
     pub(super) fn send_response(&mut self, response: LinkId, message: &[u8]) {
         let Some(link) = self.links.by_id(response) else {
             return;

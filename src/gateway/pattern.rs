@@ -7,7 +7,7 @@ pub(crate) struct NamePatterns {
 }
 
 impl NamePatterns {
-    /// Takes the patterns as configured.
+    /// Parses the patterns of the setting.
     pub(crate) fn new(patterns: &[String]) -> Self {
         let words = |pattern: &String| pattern.split('.').map(str::to_owned).collect();
         Self {
@@ -23,7 +23,7 @@ impl NamePatterns {
     }
 }
 
-/// Greedy match with one place to go back to: linear in memory, no recursion on a peer's name.
+/// Greedy match with one position to backtrack to: linear in memory, no recursion on a peer's name.
 fn matches(pattern: &[String], words: &[&str]) -> bool {
     let (mut p, mut w) = (0, 0);
     let mut back: Option<(usize, usize)> = None;
@@ -38,7 +38,7 @@ fn matches(pattern: &[String], words: &[&str]) -> bool {
                 w += 1;
             }
             _ => match &mut back {
-                // Let the last `#` take one word more and try again behind it.
+                // The last `#` takes one word more, and matching goes on behind it.
                 Some((hash, taken)) => {
                     *taken += 1;
                     (p, w) = (*hash + 1, *taken);

@@ -1,5 +1,5 @@
-//! Deliveries that are settled by being sent. The core holds them until the driver has written them:
-//! what was never written goes back to its queue.
+//! Deliveries that are settled when sent. The core holds them until the driver has written them:
+//! those never written are requeued.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -11,28 +11,28 @@ use crate::base::{ConsumerId, Position, invariant};
 use crate::broker::{Command, DropCause, Outcome, SettleRun};
 use crate::link::LinkHandle;
 
-/// What the driver wrote of the output that it was handed last.
+/// How much of the last output the driver wrote.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Written {
-    /// Nothing.
+    /// None of it.
     Nothing,
-    /// Not all of it.
+    /// A part of it.
     Part,
-    /// All.
+    /// All of it.
     All,
 }
 
-/// The deliveries of one connection that are settled by being sent.
+/// The deliveries of one connection that are settled when sent.
 #[derive(Debug, Default)]
 pub(super) struct Presettled {
-    /// Links with deliveries that the engine has and the driver has not.
+    /// Links with such deliveries that the engine has and the driver has not.
     links: Vec<LinkHandle>,
-    /// In the output that the driver was handed last.
+    /// Deliveries in the output that the driver was handed last.
     handed: Vec<(ConsumerId, Position)>,
 }
 
 impl Gateway {
-    /// The engine took one.
+    /// Notes such a delivery that the engine took.
     pub(super) fn note_presettled(&mut self, handle: LinkHandle, token: u64) {
         if let Some(Link {
             kind: LinkKind::Consumer(consumer),
@@ -46,7 +46,7 @@ impl Gateway {
         }
     }
 
-    /// What was encoded to its end is with the driver now.
+    /// Notes that deliveries encoded completely are with the driver now.
     pub(super) fn hand_presettled(&mut self) {
         let mut links = std::mem::take(&mut self.presettled.links);
         links.retain(|handle| {
@@ -70,14 +70,14 @@ impl Gateway {
         self.presettled.links = links;
     }
 
-    /// All that the driver was handed is written, or will be: the core may forget it.
+    /// Settles all deliveries that the driver was handed, which are written or will be.
     pub(super) fn settle_handed(&mut self) {
         let handed = std::mem::take(&mut self.presettled.handed);
         self.settle_written(&handed);
     }
 
     fn settle_written(&mut self, written: &[(ConsumerId, Position)]) {
-        // The core's lock is held for a bounded number of messages.
+        // In runs, so that the core's lock is held for a bounded number of messages.
         for same in written.chunk_by(|(a, _), (b, _)| a == b) {
             for run in same.chunks(SETTLE_RUN_MAX) {
                 let Some(&(consumer, _)) = run.first() else {
@@ -94,7 +94,8 @@ impl Gateway {
         }
     }
 
-    /// A link goes, its connection stays: what the engine has encoded is still written.
+    /// Settles the deliveries of a link that is detached while its connection stays: what the
+    /// engine has encoded is still written.
     pub(super) fn settle_leaving(&mut self, tokens: VecDeque<u64>, unsent: &[u64]) {
         self.settle_handed();
         if tokens.is_empty() {
@@ -108,7 +109,8 @@ impl Gateway {
         self.settle_written(&encoded);
     }
 
-    /// The socket is gone: what was not written comes back, what may have arrived is dropped.
+    /// Handles the loss of the socket: unwritten deliveries are requeued, those that may have
+    /// arrived are dropped.
     pub(super) fn undo_presettled(&mut self, written: Written) {
         let handed = std::mem::take(&mut self.presettled.handed);
         match written {

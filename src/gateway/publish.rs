@@ -1,4 +1,5 @@
-//! From a message that came in to a publish: where it goes, and whether it may.
+//! Publishing: an incoming message gets its route, its permissions are checked, and it goes to the
+//! core.
 
 use std::sync::Arc;
 
@@ -17,26 +18,26 @@ use crate::link::{Arrived, LinkHandle, Payload};
 use crate::message::{Message, Route};
 use crate::wire::performative::{DeliveryState, Error};
 
-/// Where one message goes.
+/// The route of one message.
 pub(super) struct Way {
     pub(super) target: Target,
     pub(super) route: Arc<Route>,
-    /// The keys its publisher may use, if that is limited.
+    /// The routing keys that its publisher may use; none: all.
     pub(super) topic: Option<Arc<TopicPermissions>>,
 }
 
-/// Why a message was not published.
+/// Why a message is not published.
 enum Refusal {
-    /// It is settled so; the link stays.
+    /// It is settled with this outcome; the link stays attached.
     Outcome(DeliveryState),
-    /// It is released and the link detached.
+    /// It is settled as released and the link is detached with this error.
     Released(Error),
-    /// The link is detached.
+    /// The link is detached with this error.
     Detach(Error),
 }
 
 impl Gateway {
-    /// Messages came in: this one, and those of its link that the engine has behind it.
+    /// Handles incoming messages: this one, and those of its link that the engine has behind it.
     pub(super) fn on_messages(&mut self, handle: LinkHandle, first: Arrived) {
         let generation = self.login.as_ref().map_or(0, Login::generation);
         let mut next = Some(first);
@@ -117,7 +118,8 @@ impl Gateway {
         }
     }
 
-    /// Where a message goes, if it may: the way of its publisher's messages, if it is known.
+    /// The route of a message, if its publisher may use it: that of the link's other messages, if
+    /// it is known.
     fn check_publish(
         &mut self,
         id: LinkId,
@@ -131,7 +133,7 @@ impl Gateway {
         checked.inspect_err(|_| self.release_blob(message.blob().map(|body| **body)))
     }
 
-    /// The way of a message that its link alone does not tell.
+    /// The route of a message that the link alone does not determine.
     fn find_way(&mut self, id: LinkId, message: &Message) -> Result<Way, Refusal> {
         self.check_user_id(message)?;
         let (target, route) = self.route(id, message)?;
@@ -161,8 +163,8 @@ impl Gateway {
         }
     }
 
-    /// Checks the right to write again if permissions were changed since it was checked. Gives the
-    /// keys that may be used.
+    /// Checks the right to write again if permissions have changed since the last check. Returns
+    /// the keys that may be used.
     fn check_write(
         &mut self,
         id: LinkId,
@@ -266,7 +268,7 @@ impl Gateway {
         Ok((target_of(&route), route))
     }
 
-    /// The route an address stands for, if the user may write there.
+    /// The route that an address stands for, if the user may write there.
     pub(super) fn address_route(&mut self, address: Address) -> Result<Arc<Route>, Error> {
         let mut declare = None;
         let (exchange, key) = match address {
@@ -277,7 +279,7 @@ impl Gateway {
                 (Name::default(), queue)
             }
         };
-        // Who may not send gets no queue made.
+        // The right is checked first, so that no queue is declared for a user who may not write.
         self.check_right(Right::Write, &exchange, "exchange")?;
         if let Some(declare) = declare {
             self.batch.push(declare);
@@ -313,7 +315,7 @@ fn rejected(error: Error) -> Refusal {
     Refusal::Outcome(errors::rejected(error))
 }
 
-/// The default exchange needs no name to be looked up.
+/// The target of a route: the default exchange needs no lookup by name.
 fn target_of(route: &Route) -> Target {
     if route.exchange.is_empty() {
         Target::Attached(ExchangeId(0))

@@ -1,4 +1,4 @@
-//! Publishing links: their credit, and from the outcome of a publish to a disposition.
+//! Publishing links: their credit, and the dispositions that report the outcomes of publishes.
 
 use std::sync::Arc;
 
@@ -15,48 +15,47 @@ use crate::broker::{Command, PublishOutcome, Target};
 use crate::message::Route;
 use crate::wire::performative::{DeliveryState, Error};
 
-/// First credit, while the sizes of a link's messages are unknown (as RabbitMQ), in messages.
+/// Initial credit, while the sizes of a link's messages are unknown (as RabbitMQ), in messages.
 const CREDIT_FIRST: u32 = 170;
-/// A new size counts for one part in so many in the mean.
+/// The weight of a new size in the moving mean is one part of this number.
 const MEAN_PARTS: u64 = 8;
 
-/// Our side of a publishing link.
+/// A publishing link, as the broker keeps it.
 #[derive(Debug)]
 pub(super) struct Publisher {
-    /// Where its messages go.
+    /// Where its messages are published to.
     pub(super) to: Destination,
-    /// Credit the peer has left, in messages.
+    /// Credit that the peer has left, in messages.
     credit: u32,
-    /// Credit it was given last; more comes when half of it is used.
+    /// Credit at the last grant, in messages; more is granted when half of it is used.
     given: u32,
-    /// Messages whose outcome is not known yet.
+    /// Number of messages whose outcome is not known yet.
     pending: u32,
-    /// Mean size of its messages, in bytes; 0 before the first.
+    /// Moving mean of the size of its messages, in bytes; 0 before the first.
     mean_bytes: u64,
-    /// Changes of the registry under which its right to write was checked.
+    /// The registry's generation under which its right to write was checked.
     pub(super) checked: u64,
-    /// The keys it may use, if its exchange is a topic exchange; none: any.
+    /// The keys it may use, if its exchange is a topic exchange; none: all.
     pub(super) topic: Option<Arc<TopicPermissions>>,
-    /// It has published to the address of a queue, and ends with it.
+    /// Whether it has published to the address of a queue, and is ended when the queue is deleted.
     follows: bool,
-    /// A message that is streamed while it arrives.
+    /// The message that is being streamed while it arrives.
     pub(super) streaming: Option<Box<StreamingBody>>,
 }
 
-/// Where the messages of a link go.
+/// Where the messages of a link are published to.
 #[derive(Debug)]
 pub(super) enum Destination {
-    /// To one exchange with one key, looked up at attach (the core has not answered yet while
-    /// `exchange` is absent).
+    /// One exchange with one key, looked up at attach.
     Fixed {
-        /// The exchange.
+        /// The exchange's id; none until the core has answered.
         exchange: Option<ExchangeId>,
-        /// Its name and the key.
+        /// The exchange's name, and the key.
         route: Arc<Route>,
     },
-    /// To wherever each message says: the anonymous terminus.
+    /// The address in each message: the anonymous terminus.
     Anonymous {
-        /// The last `to` that was looked up, and what came of it.
+        /// The last `to` that was looked up, and its route.
         last: Option<(String, Arc<Route>)>,
     },
 }
@@ -76,7 +75,7 @@ impl Publisher {
         }
     }
 
-    /// The way of all its messages without further keys, once it is known and allowed.
+    /// The route of its messages that have no further keys, once it is known and permitted.
     pub(super) fn way(&self, generation: u64) -> Option<Way> {
         match &self.to {
             Destination::Fixed {
@@ -91,7 +90,8 @@ impl Publisher {
         }
     }
 
-    /// The credit to give now, if the peer's has become low and it is not to wait.
+    /// The credit to grant now, if the peer's has become low; none while credit is held back
+    /// (`wait`).
     pub(super) fn top_up(&mut self, wait: bool) -> Option<u32> {
         if self.credit > self.given / 2 {
             return None;
@@ -110,7 +110,8 @@ impl Publisher {
         Some(wanted)
     }
 
-    /// Counts a message that was published. Gives the queue to follow, if it is to begin so.
+    /// Counts a message that was published. Returns the queue to follow, if it is the first to a
+    /// queue's address.
     pub(super) fn published(&mut self, settled: bool) -> Option<Name> {
         self.pending += u32::from(!settled);
         self.begin_to_follow()
@@ -130,18 +131,17 @@ impl Publisher {
         }
     }
 
-    /// Takes all credit back.
+    /// Withdraws all credit.
     pub(super) fn stop(&mut self) {
         (self.credit, self.given) = (0, 0);
     }
 
-    /// Counts a message that was given up in the middle: it used up a credit, perhaps one that was taken
-    /// back while it was on its way.
+    /// Counts an aborted message: it used up a credit, perhaps one that was withdrawn meanwhile.
     pub(super) fn aborted(&mut self) {
         self.credit = self.credit.saturating_sub(1);
     }
 
-    /// Counts a message that used up a credit, perhaps one that was taken back while it was on its way.
+    /// Counts a message that used up a credit, perhaps one that was withdrawn meanwhile.
     pub(super) fn arrived(&mut self, size_bytes: u64) {
         self.credit = self.credit.saturating_sub(1);
         self.mean_bytes = match self.mean_bytes {
@@ -152,7 +152,7 @@ impl Publisher {
 }
 
 impl Gateway {
-    /// The queue went whose address a link publishes to.
+    /// Detaches a link because the queue whose address it publishes to was deleted.
     pub(super) fn on_publisher_ended(&mut self, id: PublisherId) {
         if let Some((handle, _)) = self.links.publisher(id) {
             self.link
@@ -160,7 +160,7 @@ impl Gateway {
         }
     }
 
-    /// A link is gone: if it published to the address of a queue, it need not be told any more.
+    /// Forgets a detached link: it no longer follows the queue whose address it published to.
     pub(super) fn forget_publisher(&mut self, link: &Link) {
         if let LinkKind::Publisher(publisher) = &link.kind
             && publisher.follows
@@ -172,7 +172,7 @@ impl Gateway {
         }
     }
 
-    /// The core accepted publishes with consecutive tokens.
+    /// Reports that the core accepted publishes with consecutive tokens.
     pub(super) fn on_accepted(&mut self, id: PublisherId, first: u64, count: u32) {
         let Some((handle, publisher)) = self.links.publisher(id) else {
             return;
@@ -190,7 +190,7 @@ impl Gateway {
         self.give_credit(id);
     }
 
-    /// The core decided about a publish.
+    /// Reports the outcome of a publish.
     pub(super) fn on_published(&mut self, id: PublisherId, token: u64, outcome: &PublishOutcome) {
         let Some((handle, publisher)) = self.links.publisher(id) else {
             return;
@@ -201,7 +201,7 @@ impl Gateway {
             "a publish with an outcome was counted"
         );
         let (state, detach) = verdict(&publisher.to, outcome);
-        // A token is a delivery-id, see `publish`.
+        // The token is the delivery-id, see `publish`.
         let delivery_id = Serial(u32::try_from(token).unwrap_or_default());
         if let Some(state) = state {
             self.link.settle_received(handle, delivery_id, &state);
@@ -219,7 +219,7 @@ impl Gateway {
         }
     }
 
-    /// Tops up a publisher's credit when it has become low.
+    /// Grants more credit to a publisher when its credit has become low.
     pub(super) fn give_credit(&mut self, id: PublisherId) {
         let wait = self.alarm || self.crowded;
         if let Some((handle, publisher)) = self.links.publisher(id)
@@ -229,7 +229,7 @@ impl Gateway {
         }
     }
 
-    /// An alarm was raised or cleared: publishers lose their credit or get some.
+    /// Handles an alarm that was raised or cleared: publishers lose their credit or get some.
     pub(super) fn on_alarm(&mut self, raised: bool) {
         self.alarm = raised;
         if raised {
@@ -248,8 +248,8 @@ impl Gateway {
         }
     }
 
-    /// Messages arrive faster than they leave memory, or do so no more: publishers get no more credit
-    /// meanwhile, and keep what they have.
+    /// Sets whether messages arrive faster than they can be evicted: meanwhile publishers get no
+    /// more credit, and keep what they have.
     pub fn set_crowded(&mut self, crowded: bool) {
         let wait = self.alarm || crowded;
         if !std::mem::replace(&mut self.crowded, crowded) || wait {
@@ -265,8 +265,8 @@ impl Gateway {
     }
 }
 
-/// The state for an outcome, and the error to detach with. As with missing rights, there is no
-/// outcome for what goes to an internal exchange.
+/// The delivery state for an outcome, and the error to detach with. As with missing rights, a
+/// message to an internal exchange gets no outcome.
 fn verdict(to: &Destination, outcome: &PublishOutcome) -> (Option<DeliveryState>, Option<Error>) {
     match outcome {
         PublishOutcome::Accepted => (Some(DeliveryState::Accepted), None),

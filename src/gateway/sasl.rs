@@ -6,8 +6,8 @@
 //!       SCRAM-* ------------> ScramLast --response---------------|
 //!       SCRAM-*, no response -> ScramFirst --response-> ScramLast|
 //!       EXTERNAL, ANONYMOUS -------------------------------------'
-//! ```
-//! A password in clear is checked by the owner, who may take his time: [`Gateway::poll_login`].
+//! A password in clear is checked by the owner of the gateway, which may take its time:
+//! [`Gateway::poll_login`].
 
 use super::Gateway;
 use super::handshake::Known;
@@ -17,19 +17,19 @@ use crate::access::{
 use crate::base::{Name, Now};
 use crate::wire::sasl::SaslCode;
 
-/// A refused login is told so after this time, in milliseconds: guessing takes long, and a mistaken
-/// client does not come back at once.
+/// Delay of the answer to a refused login, in milliseconds: guessing takes long, and a
+/// misconfigured client does not reconnect at once.
 const REFUSAL_DELAY_MS: u64 = 500;
 
-/// How far a login is.
+/// The state of a login.
 #[derive(Debug, Default)]
 pub(super) enum Sasl {
     /// The client has to choose a mechanism.
     #[default]
     Init,
-    /// PLAIN: user and password are awaited.
+    /// PLAIN: the response with user and password is awaited.
     Plain,
-    /// PLAIN: our owner checks them.
+    /// PLAIN: the owner of the gateway checks the password.
     Checking,
     /// SCRAM: the client's first message is awaited.
     ScramFirst(ScramHash),
@@ -41,7 +41,7 @@ impl Gateway {
     pub(super) fn on_sasl_init(&mut self, now: Now, mechanism: &str, response: Option<&[u8]>) {
         let response_or_nothing = response.unwrap_or_default();
         self.mechanism = Name::from(mechanism);
-        // The engine lets only those pass that are offered.
+        // The engine passes only mechanisms that were offered.
         match mechanism.parse() {
             Ok(Mechanism::Plain) => self.begin(now, Sasl::Plain, response),
             Ok(Mechanism::Scram(hash)) => self.begin(now, Sasl::ScramFirst(hash), response),
@@ -57,8 +57,8 @@ impl Gateway {
         }
     }
 
-    /// Goes on with the initial response, or has the client send it: it may wait for a challenge
-    /// before it answers. [RFC 4422 section 5]
+    /// Continues with the initial response, or with an empty challenge if there is none: the client
+    /// may wait for one before it answers. [RFC 4422 section 5]
     fn begin(&mut self, now: Now, sasl: Sasl, response: Option<&[u8]>) {
         self.sasl = sasl;
         match response {
@@ -122,8 +122,8 @@ impl Gateway {
         ))
     }
 
-    /// Judges a proof. Whether one more may be judged is asked here, too: any number of exchanges
-    /// can be begun before the first of them is finished.
+    /// Checks a SCRAM proof. The limit on failed logins is checked here, too: any number of
+    /// exchanges can be begun before the first of them ends.
     fn finish_scram(
         &self,
         now: Now,
@@ -139,7 +139,7 @@ impl Gateway {
         }
         drop(guard);
         let proof = judged.map_err(|error| {
-            // For the log: the peer is told no more than for any other reason.
+            // Only for the log: the peer is not told this reason.
             let registry = self.environment.registry();
             let user = registry.user(exchange.user());
             let password = user.and_then(|user| user.password.as_ref());
@@ -170,7 +170,7 @@ impl Gateway {
         user.map(Known::new).ok_or(LoginError::NoAnonymous)
     }
 
-    /// A user that proved who it is, if it is still there and may come from there.
+    /// The user of a proven name, if it still exists and may log in from this address.
     fn known(&self, name: &str) -> Result<Known, LoginError> {
         let registry = self.environment.registry();
         let user = registry.user(name).ok_or(LoginError::Credentials)?;
@@ -178,19 +178,19 @@ impl Gateway {
         Ok(Known::new(user))
     }
 
-    /// A password to be checked; the verdict goes to [`Gateway::handle_login`]. Each is handed out
+    /// A password to be checked; the verdict goes to [`Gateway::handle_login`]. Each is returned
     /// once.
     pub fn poll_login(&mut self) -> Option<Credentials> {
         self.login_due.take()
     }
 
-    /// Where the peer is.
+    /// The peer's address and how it is connected.
     pub fn peer(&self) -> &access::Peer {
         &self.peer
     }
 
-    /// The verdict about a password, which the owner counted and, if it is a refusal, held back for
-    /// a while.
+    /// Handles the verdict on a password. The owner has counted it and, if it is a refusal, delayed
+    /// it.
     pub fn handle_login(&mut self, now: Now, verdict: Result<Name, LoginError>) {
         if !matches!(self.sasl, Sasl::Checking) {
             return;
@@ -224,7 +224,7 @@ impl Gateway {
         }
     }
 
-    /// Tells a peer that its login was refused; the time for it has come.
+    /// Tells a peer that its login was refused, when the delay is over.
     pub(super) fn refuse_login(&mut self) {
         self.refusal_due = None;
         self.link.sasl_outcome(SaslCode::Auth);

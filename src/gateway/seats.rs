@@ -1,4 +1,4 @@
-//! How many connections are open by vhost and by user, for their limits.
+//! Numbers of open connections by vhost and by user, for their limits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::base::locks::{RankedMutex, rank};
 use crate::base::{Name, uncount};
 
-/// The connections that are open in all vhosts.
+/// The open connections of all vhosts and users.
 #[derive(Debug, Default)]
 pub(super) struct Seats {
     taken: RankedMutex<rank::Seats, SeatsTaken>,
@@ -18,16 +18,16 @@ struct SeatsTaken {
     users: BTreeMap<Name, u64>,
 }
 
-/// What leaves no room for another connection.
+/// The limit that leaves no room for another connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum NoSeat {
-    /// The limit of the vhost.
+    /// The limit of the vhost, in connections.
     Vhost(u64),
-    /// The limit of the user.
+    /// The limit of the user, in connections.
     User(u64),
 }
 
-/// An open connection of a user in a vhost; on drop no longer.
+/// An open connection of a user in a vhost; dropping it subtracts the connection.
 #[derive(Debug)]
 pub(super) struct Seat {
     seats: Arc<Seats>,
@@ -36,7 +36,7 @@ pub(super) struct Seat {
 }
 
 impl Seats {
-    /// Takes a seat in a vhost for a user, if neither has as many as these limits allow.
+    /// Counts a connection of a user in a vhost, if neither limit is reached.
     pub(super) fn take(
         self: &Arc<Self>,
         (vhost, in_vhost_max): (&Name, Option<u64>),
@@ -59,7 +59,7 @@ impl Seats {
         })
     }
 
-    /// How many are taken in a vhost.
+    /// Number of open connections in a vhost.
     pub(super) fn in_vhost(&self, vhost: &str) -> u64 {
         let taken = self.taken.lock();
         taken.vhosts.get(vhost).copied().unwrap_or(0)

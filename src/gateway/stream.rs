@@ -1,5 +1,5 @@
-//! Messages that were streamed, on their way to consumers: read back from the journal piece by
-//! piece, as the peer takes them.
+//! Streamed messages on their way to consumers: read back from the journal piece by piece, as the
+//! peer takes them.
 
 use std::sync::Arc;
 
@@ -25,9 +25,9 @@ struct Stream {
     link: LinkHandle,
     consumer: ConsumerId,
     position: Position,
-    /// Its name; it is not let go as long as this is held.
+    /// The LSN of the body; the body is not released while this is held.
     body: Arc<Lsn>,
-    /// The next piece of it.
+    /// Index of the next piece.
     piece: usize,
     bytes_left: u64,
 }
@@ -35,16 +35,16 @@ struct Stream {
 /// A piece of a body to read. Answered by [`Gateway::handle_fetched`].
 #[derive(Clone, Debug)]
 pub struct Fetch {
-    /// For which message.
+    /// The number of the stream, to be given back with the piece.
     pub stream: u64,
-    /// Of which body.
+    /// The LSN of the body.
     pub body: Arc<Lsn>,
-    /// Which piece, from 0 on.
+    /// Index of the piece, from 0.
     pub piece: usize,
 }
 
 impl Streams {
-    /// Forgets what was on its way through a link.
+    /// Forgets the messages on their way through a link.
     pub(super) fn forget(&mut self, link: LinkHandle) {
         self.list.retain(|stream| stream.link != link);
     }
@@ -75,7 +75,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// A piece that a message needs to be sent on.
+    /// The next piece to read for a message, if any.
     pub fn poll_fetch(&mut self) -> Option<Fetch> {
         while let Some((_, number)) = self.link.poll_wanting() {
             let mut streams = self.streams.list.iter();
@@ -90,7 +90,7 @@ impl Gateway {
         None
     }
 
-    /// A piece was read; none: it could not be.
+    /// Handles a piece that was read; none: it could not be read.
     pub fn handle_fetched(&mut self, now: Now, number: u64, bytes: Option<Bytes>) {
         let mut streams = self.streams.list.iter_mut();
         let Some(stream) = streams.find(|stream| stream.number == number) else {

@@ -1,13 +1,12 @@
 //! Bodies of large durable messages, written to the journal while they arrive: the publish only
-//! names them.
+//! refers to them.
 //!
 //! ```text
 //!  transfer frames --> Arriving: head | walk over the body --> pieces --> journal
 //!                          |                                                 |
 //!  last frame ------------>+--> last piece names the body <------------------+
 //!                               --> Publish with head and name
-//! ```
-//! A body whose publish never comes is released with its [`StreamingBody`].
+//! A body that is never published is released with its [`StreamingBody`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,32 +32,33 @@ use crate::store::PIECE_BYTES_MAX;
 use crate::wire::performative::Error;
 use crate::wire::{BodyWalk, DecodeError, SectionIndex, walk_head};
 
-/// Where bodies go that are streamed before their messages: the journal.
+/// The destination of streamed bodies: the journal.
 pub trait Bodies: fmt::Debug + Send + Sync {
     /// Appends a piece that is not the last, of at most [`PIECE_BYTES_MAX`] bytes.
     fn append_piece(&self, bytes: Bytes) -> Lsn;
-    /// Appends the last piece, which names the body. It can be read as long as the name is held.
+    /// Appends the last piece, whose LSN names the body. The body can be read as long as the LSN is
+    /// held.
     fn append_body(&self, pieces: Box<[Lsn]>, last: Bytes) -> Arc<Lsn>;
-    /// Lets a piece or a body go that no message names.
+    /// Releases a piece or a body that no message refers to.
     fn release(&self, name: Lsn);
-    /// Whether the disk has no room: what arrives now takes what is reserved for settlements.
+    /// Whether the disk has no room: what arrives now uses space that is reserved for settlements.
     fn is_short(&self) -> bool;
 }
 
-/// A message that is being streamed.
+/// A message that is being streamed in.
 #[derive(Debug)]
 pub(super) struct StreamingBody {
     bodies: Arc<dyn Bodies>,
-    /// Such messages in the whole broker, this one included.
+    /// Number of such messages in the whole broker, this one included.
     count: Arc<AtomicU32>,
-    /// What stands in front of its body.
+    /// The sections in front of its body.
     head: Bytes,
     index: SectionIndex,
     walk: BodyWalk,
     /// Bytes of its bare message so far.
     bare_bytes: u64,
     pieces: Vec<Lsn>,
-    /// Less than a piece.
+    /// The bytes that do not fill a piece yet.
     tail: Vec<u8>,
     /// Counts what it takes while it arrives.
     _kept: Charge,
@@ -67,15 +67,15 @@ pub(super) struct StreamingBody {
 /// Whether a message is streamed.
 enum Beginning {
     Streaming(Box<StreamingBody>),
-    /// It is not known yet that it is large.
+    /// Not known yet: too little has arrived.
     Undecided,
-    /// It is kept until it is whole: it is not durable, or its body not made of bytes, or what stands
-    /// in front of that is large, or many others are being streamed.
+    /// It is kept in memory until it is complete: it is not durable, or its body does not consist
+    /// of bytes, or the sections in front of the body are large, or many others are being streamed.
     Kept,
 }
 
 impl StreamingBody {
-    /// Looks at what has arrived.
+    /// Decides by what has arrived.
     fn begin(gateway: &Gateway, fragments: &[Bytes]) -> Beginning {
         let Some(bodies) = &gateway.environment.bodies else {
             return Beginning::Kept;
@@ -122,12 +122,12 @@ impl StreamingBody {
         Beginning::Streaming(Box::new(streaming))
     }
 
-    /// Bytes in front of the body: they are taken already.
+    /// Bytes in front of the body, which are consumed already.
     fn head_bytes(&self) -> usize {
         self.head.len()
     }
 
-    /// Takes the next bytes; adds the pieces that were full to `unwritten`.
+    /// Consumes the next bytes; adds the pieces that were filled to `unwritten`.
     fn push(&mut self, bytes: &[u8], unwritten: &mut Vec<(Lsn, u64)>) -> Result<(), DecodeError> {
         self.walk.push(bytes)?;
         self.append(bytes, unwritten);
@@ -153,7 +153,7 @@ impl StreamingBody {
         }
     }
 
-    /// Takes the last bytes: the message, whose body is named now.
+    /// Consumes the last bytes; returns the message, whose body has its LSN now.
     fn finish(mut self, last: &[u8], keys: KeyRule) -> Result<Message, MessageError> {
         self.push(last, &mut Vec::new())?;
         let long = |_| DecodeError::TooLong;
@@ -179,7 +179,7 @@ impl StreamingBody {
         self.head.len() as u64 - u64::from(self.index.bare)
     }
 
-    /// Bytes that have arrived.
+    /// Bytes that have arrived so far.
     pub(super) fn bytes(&self) -> u64 {
         u64::from(self.index.bare) + self.bare_bytes
     }
@@ -195,7 +195,7 @@ impl Drop for StreamingBody {
 }
 
 impl Gateway {
-    /// A part of a large message is here.
+    /// Handles a part of a large message.
     pub(super) fn on_partial(&mut self, handle: LinkHandle) {
         let is_begun = matches!(
             self.links.by_handle(handle).map(|link| &link.kind),
@@ -238,7 +238,7 @@ impl Gateway {
         self.unwritten.extend(written);
     }
 
-    /// The message of a delivery that is whole now, whose last bytes these are.
+    /// The message of a delivery that is complete; `last` are its last bytes.
     pub(super) fn whole_message(
         &mut self,
         streaming: Option<Box<StreamingBody>>,
@@ -257,8 +257,8 @@ impl Gateway {
         Ok(self.with_blob(message))
     }
 
-    /// Writes the bare bytes of a large durable message that had to be kept until it was whole, in
-    /// pieces as well: no record becomes long, and they need not stay in memory.
+    /// Writes the bare bytes of a large durable message that was kept until it was complete, in
+    /// pieces as well: no record becomes long, and the bytes need not stay in memory.
     fn with_blob(&mut self, message: Arc<Message>) -> Arc<Message> {
         let is_large = message.bare_len() > STREAMING_BYTES_MIN && message.durable();
         let (true, Some(bodies)) = (is_large, &self.environment.bodies) else {
@@ -280,14 +280,14 @@ impl Gateway {
         message.with_blob(body).map_or(message, Arc::new)
     }
 
-    /// Lets the body of a message go that was not published.
+    /// Releases the body of a message that was not published.
     pub(super) fn release_blob(&self, body: Option<Lsn>) {
         if let (Some(bodies), Some(body)) = (&self.environment.bodies, body) {
             bodies.release(body);
         }
     }
 
-    /// Forgets what was to be done, and lets the bodies go that only that named.
+    /// Drops the pending work, and releases the bodies that only it refers to.
     pub(super) fn forget_work(&mut self) {
         for work in self.batch.take_work() {
             if let Work::Command(Command::Publish(publish)) = work {
@@ -296,14 +296,14 @@ impl Gateway {
         }
     }
 
-    /// Whether more was streamed than the journal has written to the disk: nothing should be
-    /// read for now.
+    /// Whether more was streamed than the journal has written to the disk: nothing should be read
+    /// for now.
     pub fn is_streaming_beyond_disk(&self) -> bool {
         let unwritten = self.unwritten.iter().map(|(_, bytes)| *bytes);
         unwritten.sum::<u64>() > STREAMING_UNWRITTEN_BYTES_MAX
     }
 
-    /// Whether messages arrive that are streamed while an alarm stands.
+    /// Whether messages are being streamed in while an alarm stands.
     pub fn is_streaming_in_alarm(&self) -> bool {
         let arrives = |kind: &LinkKind| match kind {
             LinkKind::Publisher(publisher) => publisher.streaming.is_some(),
@@ -312,8 +312,8 @@ impl Gateway {
         self.alarm && self.links.iter().any(|link| arrives(&link.kind))
     }
 
-    /// Gives up what is being streamed if the disk has no room for it: a connection with
-    /// consumers has to be read, since what they settle makes room.
+    /// Gives up what is being streamed if the disk has no room for it: a connection with consumers
+    /// has to be read, since their settlements free room.
     pub(super) fn give_up_streaming(&mut self) {
         let is_short = self
             .environment

@@ -1,4 +1,4 @@
-//! What an attach asks for: addresses, outcomes, link properties. [AMQP 2.7.3, 3.5]
+//! Parsing of an attach: addresses, outcomes, link properties. [AMQP 2.7.3, 3.5]
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::wire::performative::{
 
 /// Link property: consumers of higher priority are served first.
 const PRIORITY: &str = "rabbitmq:priority";
-/// Link property: no other consumers.
+/// Link property: the queue accepts no other consumers.
 const EXCLUSIVE: &str = "exclusive";
 /// Link property: how the receiver wants `x-opt-deaths`.
 const DEATHS_ENCODING: &str = "x-opt-deaths-encoding";
@@ -25,7 +25,7 @@ pub(super) const OUTCOMES: [&str; 4] = [
     "amqp:modified:list",
 ];
 
-/// The address of a target; nothing for the anonymous terminus.
+/// The address of a target; none for the anonymous terminus.
 pub(super) fn target_address(attach: &Attach) -> Result<Option<&str>, Error> {
     match attach.target.as_deref() {
         None => Err(errors::invalid_field(
@@ -65,8 +65,8 @@ pub(super) fn check_outcomes(source: Option<&Source>) -> Result<(), Error> {
     }
 }
 
-/// A receiver that only wants to look is refused: what it was sent would be taken from the others.
-/// [AMQP 3.5.7]
+/// Refuses a receiver with distribution-mode copy, which only wants to browse: messages sent to it
+/// would be taken from other consumers. [AMQP 3.5.7]
 pub(super) fn check_distribution(source: Option<&Source>) -> Result<(), Error> {
     match source.and_then(|source| source.distribution_mode.as_ref()) {
         Some(DistributionMode::Copy) => Err(errors::not_implemented(
@@ -76,7 +76,7 @@ pub(super) fn check_distribution(source: Option<&Source>) -> Result<(), Error> {
     }
 }
 
-/// The selector of a consumer. Filters that we do not know are left alone. [AMQP 3.5.8]
+/// The selector of a consumer. Unknown filters are ignored. [AMQP 3.5.8]
 pub(super) fn selector(source: Option<&Source>) -> Result<Option<Arc<Selector>>, Error> {
     let filters = source.and_then(|source| source.filter.as_ref());
     let mut texts = filters
@@ -121,7 +121,7 @@ pub(super) fn exclusive(attach: &Attach) -> Result<bool, Error> {
     }
 }
 
-/// What the receiver asks for, or what it gets who does not ask.
+/// The evidence level that the receiver asks for, or the configured one.
 pub(super) fn death_evidence(
     attach: &Attach,
     unasked: EvidenceLevel,

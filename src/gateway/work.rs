@@ -1,4 +1,4 @@
-//! What a gateway wants done under the core's lock, in the order of the peer's frames.
+//! Work of a gateway to be done under the core's lock, in the order of the peer's frames.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use crate::broker::registry::TopicMap;
 use crate::broker::{self, Command, Core, Effect, Effects, Matching, Reply, Settle, SettleRun};
 use crate::management::{Caller, Outcome, Prepared, Progress};
 
-/// One thing to do.
+/// One item of work.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// A command whose reply says nothing new.
+    /// A command whose reply is ignored.
     Command(Command),
-    /// Deliveries that are settled.
+    /// A run of settlements.
     Settle(SettleRun),
     /// A command whose reply is awaited.
     Ask(Ask, Command),
-    /// A command that declares a queue, whose reply says nothing new.
+    /// A command that declares a queue, whose reply is ignored.
     Declare(Command),
-    /// Consumers go: what is on its way to them and was not sent returns first, uncounted.
+    /// Consumers are detached: their assigned, unsent deliveries return first, uncounted.
     Leave(Leaving),
-    /// They go once these have returned.
+    /// Consumers are detached once these deliveries have returned.
     Return(Leaving, std::vec::IntoIter<(ConsumerId, Position)>),
     /// A management request.
     Manage(Box<Request>),
 }
 
 impl Work {
-    /// Commands it counts as.
+    /// Number of commands that it counts as.
     fn cost(&self) -> usize {
         match self {
             Self::Settle(run) => run.positions.len().max(1),
@@ -42,94 +42,94 @@ impl Work {
     }
 }
 
-/// Who waits for a reply.
+/// The link that waits for a reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ask {
     /// A publishing link whose queue or exchange is looked up.
     Publisher(LinkId),
-    /// A consuming link.
+    /// A consuming link that attaches.
     Consumer(LinkId),
-    /// A consuming link that is forbidden; it is told so only if its queue exists.
+    /// A consuming link without the right to read; it is told so only if its queue exists.
     Forbidden(LinkId),
 }
 
-/// Who goes.
+/// What is detached or closed.
 #[derive(Clone, Debug)]
 pub(super) enum Leaving {
     /// One consumer.
     Consumer(ConsumerId),
     /// A session with these consumers.
     Session(SessionId, Vec<ConsumerId>),
-    /// All of the connection.
+    /// The whole connection.
     Connection,
 }
 
-/// A management request that was read, and who waits for the answer.
+/// A management request that was parsed, and the link for the answer.
 #[derive(Debug)]
 pub(super) struct Request {
-    /// Where the answer goes.
+    /// The link for the answer.
     pub(super) to: LinkId,
     pub(super) prepared: Prepared,
 }
 
-/// What the core said, to be handled without its lock.
+/// A result from the core, to be handled without its lock.
 #[derive(Debug)]
 pub(super) enum Answered {
     /// The reply to a command.
     Reply(Ask, Reply),
-    /// What came of a management request.
+    /// The result of a management request.
     Managed(LinkId, Outcome),
-    /// A queue was made for a link or a message, or cannot be: for the audit log.
+    /// Whether a queue was declared for a link or a message: for the audit log.
     Made(Name, Result<(), broker::Error>),
 }
 
-/// What a gateway hands over for a hold of the core's lock, and takes back afterwards: commands in the
-/// order of the peer's frames there, replies and effects back. Who holds the lock calls
+/// What a gateway hands over for a hold of the core's lock, and takes back afterwards: commands in
+/// the order of the peer's frames, then replies and effects. The holder of the lock calls
 /// [`apply`](Batch::apply).
 #[derive(Debug)]
 pub struct Batch {
-    /// Whose it is.
+    /// The connection that the batch belongs to.
     pub(super) connection: ConnectionId,
     work: VecDeque<Work>,
-    /// Who asks with management requests; none before the peer has logged in.
+    /// The user of management requests; none before the login.
     pub(super) asker: Option<Asker>,
-    /// What the core replied, until the gateway has looked at it.
+    /// The core's results that the gateway has not handled yet.
     pub(super) answered: Vec<Answered>,
-    /// The policies of what is declared next, as far as they were looked for.
+    /// The policies of the object that is declared next, as far as they were searched.
     begun: Option<Box<Matching>>,
-    /// From the core, in order, not handled yet.
+    /// Effects from the core, in order, not handled yet.
     pub(super) effects: VecDeque<Effect>,
-    /// Room of deliveries that were taken out of the effects again, in bytes since open.
+    /// Bytes of deliveries that were removed from the effects again, since open.
     pub(super) returned_bytes: u64,
     /// Deliveries to links that are gone: they return with the [`Work::Leave`] that stands further
     /// behind, before the core forgets their consumers.
     pub(super) undelivered: Vec<(ConsumerId, Position)>,
 }
 
-/// Who asks with management requests, and what it may do.
+/// The user of management requests, and its permissions.
 #[derive(Debug)]
 pub(super) struct Asker {
     pub(super) user: Name,
     pub(super) permissions: Arc<Permissions>,
     pub(super) topics: Option<Arc<TopicMap>>,
-    /// The broker's name.
+    /// The broker's name, for the answers.
     pub(super) node: Name,
 }
 
 impl Gateway {
-    /// Whether something is to be done under the core's lock.
+    /// Whether there is work to do under the core's lock.
     pub fn has_work(&self) -> bool {
         !self.batch.is_empty() && !self.failed
     }
 
-    /// What is to be done under the core's lock, and what came of it.
+    /// The work to do under the core's lock, and its results.
     pub const fn batch(&mut self) -> &mut Batch {
         &mut self.batch
     }
 }
 
 impl Batch {
-    /// An empty one of a connection.
+    /// An empty batch of a connection.
     pub(super) const fn new(connection: ConnectionId) -> Self {
         Self {
             connection,
@@ -143,22 +143,22 @@ impl Batch {
         }
     }
 
-    /// Whose it is.
+    /// The connection that the batch belongs to.
     pub const fn connection(&self) -> ConnectionId {
         self.connection
     }
 
-    /// Whether nothing is to be done.
+    /// Whether there is no work.
     pub fn is_empty(&self) -> bool {
         self.work.is_empty()
     }
 
-    /// One more thing to do, after all others.
+    /// Adds an item of work behind all others.
     pub(super) fn push(&mut self, work: Work) {
         self.work.push_back(work);
     }
 
-    /// Takes back what is to be done.
+    /// Takes the pending work back.
     pub(super) fn take_work(&mut self) -> VecDeque<Work> {
         std::mem::take(&mut self.work)
     }
@@ -168,13 +168,13 @@ impl Batch {
         self.effects.append(effects);
     }
 
-    /// Takes one more effect.
+    /// Takes one more effect from the core.
     pub fn push_effect(&mut self, effect: Effect) {
         self.effects.push_back(effect);
     }
 
-    /// Does up to so many things, in order, fewer if they take long: see [`Meter`]. The caller holds
-    /// the core's lock, and has given all earlier effects to [`Batch::push_effects`].
+    /// Does up to `budget` items of work, in order, fewer if they take long: see [`Meter`]. The
+    /// caller holds the core's lock, and has given all earlier effects to [`Batch::push_effects`].
     pub fn apply(&mut self, now: Now, core: &mut Core, effects: &mut Effects, budget: HoldBudget) {
         let mut left = budget.commands;
         effects.meter = Meter::new(budget);
@@ -206,8 +206,8 @@ impl Batch {
         }
     }
 
-    /// Settles some deliveries. One that is accepted takes no more than any other command; another one
-    /// may die and enter thousands of queues, so that the rest waits once the time is used up.
+    /// Settles some deliveries. An accepted one takes no more than any other command; another may
+    /// die and enter thousands of queues, so the rest waits once the time is used up.
     fn settle(&mut self, now: Now, core: &mut Core, effects: &mut Effects, run: SettleRun) {
         if matches!(run.outcome, broker::Outcome::Accepted) {
             core.apply(now, Command::SettleRun(run), effects);
@@ -243,7 +243,7 @@ impl Batch {
         }
     }
 
-    /// Declares a queue once its policies are found: in pieces if they take long.
+    /// Declares a queue once its policies are found: in slices if the search takes long.
     fn declare(&mut self, now: Now, core: &mut Core, effects: &mut Effects, command: Command) {
         if let Some(declared) = command.declares()
             && !core.foresee(declared, &mut self.begun, &mut effects.meter)
@@ -255,14 +255,15 @@ impl Batch {
         let made = match core.apply(now, command, effects) {
             Reply::QueueDeclared { created: true, .. } => Ok(()),
             Reply::Refused(error @ broker::Error::QueueLimit { .. }) => Err(error),
-            // It is there already, if not as asked for: nothing was made.
+            // The queue exists already, perhaps with other arguments: nothing was declared.
             _ => return,
         };
         self.answered
             .extend(name.map(|name| Answered::Made(name, made)));
     }
 
-    /// Stops the flow to who goes, returns what was not sent, and says that they are gone.
+    /// Stops the flow to the consumers that leave, returns their unsent deliveries, and tells the
+    /// core that they are detached.
     fn leave(&mut self, now: Now, core: &mut Core, effects: &mut Effects, leaving: Leaving) {
         let stop = match &leaving {
             Leaving::Consumer(consumer) => Command::ConsumerFlow {
@@ -304,7 +305,7 @@ impl Batch {
         self.return_unsent(now, core, effects, leaving, unsent.into_iter());
     }
 
-    /// Returns some of what was not sent; with the last of it, who goes is gone.
+    /// Returns some of the unsent deliveries; after the last of them the consumers are detached.
     fn return_unsent(
         &mut self,
         now: Now,
