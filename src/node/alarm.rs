@@ -10,25 +10,25 @@ use crate::base::locks::{RankedMutex, rank};
 use crate::base::{Gauge, Lsn};
 use crate::store::{Disk, StoreState};
 
-/// What stops publishers, and what it was judged by. As long as an alarm stands they get no
-/// credit; consumers go on. Each ends by itself, but for a poisoned journal.
+/// The alarms, and the values they were judged by. While one stands publishers get no credit;
+/// consumers go on. Each ends by itself, except that of a poisoned journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Alarms {
-    /// Messages take more memory than the setting `memory-limit`.
+    /// Messages take more memory than the setting `memory-limit` allows.
     pub memory_alarm: bool,
-    /// Less of the disk is free than the setting `disk-free-limit`.
+    /// Less of the disk is free than the setting `disk-free-limit` asks for.
     pub disk_free_alarm: bool,
-    /// How the journal is; an alarm unless it is open. None: messages live in memory only.
+    /// The state of the journal; an alarm unless it is open. None: messages live in memory only.
     pub journal: Option<StoreState>,
-    /// Memory that messages and connections take, about, in bytes.
+    /// Estimated memory of messages and connections, in bytes.
     pub memory_used_bytes: u64,
-    /// Bytes free on the disk of the data directory, if they could be told.
+    /// Bytes free on the disk of the data directory; none if they cannot be read.
     pub disk_free_bytes: Option<u64>,
 }
 
 impl Alarms {
-    /// Whether publishers are stopped.
+    /// Whether any alarm stands, so that publishers are stopped.
     pub fn is_any(&self) -> bool {
         let well = matches!(self.journal, None | Some(StoreState::Open));
         self.memory_alarm || self.disk_free_alarm || !well
@@ -51,14 +51,14 @@ impl Alarms {
     }
 }
 
-/// What is allowed; 0: anything.
+/// The limits that alarms are judged by, in bytes; 0: none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) memory_bytes: u64,
     pub(crate) disk_free_bytes: u64,
 }
 
-/// The alarms of a broker, for everybody to look at.
+/// The current alarms of a broker, for all to read.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     alarms: RankedMutex<rank::Alarms, Alarms>,
@@ -66,7 +66,7 @@ pub(crate) struct Board {
 }
 
 impl Board {
-    /// Alarms that count here what is no message.
+    /// A board whose alarms count, besides messages, the memory of this gauge.
     pub(crate) fn counting(connections: Gauge) -> Self {
         Self {
             alarms: RankedMutex::default(),
@@ -78,23 +78,25 @@ impl Board {
         *self.alarms.lock()
     }
 
-    /// What connections keep: unfinished messages, buffers, what waits to be written; what requests over
-    /// HTTP bring and are answered; queues, exchanges, bindings, policies and users.
+    /// The gauge of memory that is not messages: incomplete messages, buffers and output of
+    /// connections; HTTP requests and their answers; queues, exchanges, bindings, policies and
+    /// users.
     pub(crate) const fn connections(&self) -> &Gauge {
         &self.connections
     }
 }
 
-/// What a look saw. While it is the same and no alarm stands, nothing goes on.
+/// The values of one check. While they are the same and no alarm stands, nothing happens in the
+/// broker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct AlarmReading {
     used_bytes: u64,
     durable: Option<Lsn>,
-    /// An alarm stands: when it is over must be seen soon.
+    /// Whether an alarm stands: then its end must be noticed soon.
     pub(crate) is_alarm: bool,
 }
 
-/// What looks after memory and disk, and raises and clears the alarm in all vhosts.
+/// Watches memory and disk, and raises and clears the alarm in all vhosts.
 #[derive(Debug)]
 pub(crate) struct Watch<D: Disk> {
     pub(crate) board: Arc<Board>,
@@ -104,7 +106,8 @@ pub(crate) struct Watch<D: Disk> {
 }
 
 impl<D: Disk> Watch<D> {
-    /// Judges what is used and free now. Returns what tells whether anything goes on.
+    /// Checks what is used and free now. Returns the values, by which the caller sees whether
+    /// anything happens.
     pub(crate) fn look(&self, limits: Limits) -> AlarmReading {
         let (before, store) = (self.board.alarms(), self.store.as_ref());
         let vhosts_now = self.vhosts.all();
@@ -138,7 +141,7 @@ impl<D: Disk> Watch<D> {
     }
 }
 
-/// Says what changed and what to do about it. (The journal speaks for itself.)
+/// Logs which alarms changed and what can be done about them. (The journal logs its own.)
 fn tell(before: Alarms, now: Alarms, limits: Limits) {
     let (used_bytes, limit_bytes) = (now.memory_used_bytes, limits.memory_bytes);
     match (before.memory_alarm, now.memory_alarm) {
@@ -172,14 +175,14 @@ fn tell(before: Alarms, now: Alarms, limits: Limits) {
     }
 }
 
-/// Whether too much is used; raised it stands until a tenth is free again, so that it does not
-/// flutter. A limit of 0 is none.
+/// Whether more than the limit is used; an alarm stands until a tenth of the limit is free again,
+/// so that it does not flutter. 0: no limit.
 const fn is_above(raised: bool, used: u64, limit: u64) -> bool {
     let bound = if raised { limit - limit / 10 } else { limit };
     limit > 0 && used > bound
 }
 
-/// Whether too little is free; raised it stands until a tenth more is.
+/// Whether less than the limit is free; an alarm stands until a tenth more than the limit is free.
 const fn is_below(raised: bool, free: u64, limit: u64) -> bool {
     let bound = if raised {
         limit.saturating_add(limit / 10)

@@ -1,4 +1,4 @@
-//! A look at the messages of a queue, also at those on disk.
+//! Browsing the messages of a queue, evicted ones included.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,30 +10,31 @@ use crate::broker::{BrowsedMessage, Content};
 use crate::message::{Message, Route};
 use crate::store::Disk;
 
-/// A message somebody looks at.
+/// A message as it is shown.
 #[derive(Debug)]
 pub(crate) struct ShownMessage {
     pub(crate) position: Position,
     pub(crate) message: Arc<Message>,
     pub(crate) route: Arc<Route>,
-    /// Failures in this queue.
+    /// Failed deliveries in this queue.
     pub(crate) failures: u32,
-    /// Returns in this queue.
+    /// Requeues in this queue.
     pub(crate) acquired: u32,
 }
 
-/// A piece of a queue.
+/// A page of a queue's messages.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    /// By place. Those that left the disk between the two looks are missing.
+    /// The messages, by position. Those that were removed between the listing and the reading are
+    /// missing.
     pub(crate) messages: Vec<ShownMessage>,
-    /// Where the next piece begins; none: nothing is behind it.
+    /// The position at which the next page begins; none: this is the last page.
     pub(crate) next: Option<Position>,
 }
 
 impl<D: Disk> Vhost<D> {
-    /// Up to `count` messages of a queue in one state from a place on. Reads the disk, outside the
-    /// lock: may block.
+    /// Up to `count` messages of a queue in one state from a position on. Reads the disk, outside
+    /// the lock: may block.
     pub(crate) fn browse(
         &self,
         queue: &str,

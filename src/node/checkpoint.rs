@@ -8,17 +8,17 @@ use crate::base::Lsn;
 use crate::broker::Snapshot;
 use crate::store::Disk;
 
-/// Slices copied before it is waited until they are written: what waits takes memory.
+/// Slices copied before waiting until they are written: waiting slices take memory.
 const SLICES_AHEAD: u32 = 32;
 
-/// Writes checkpoints, a slice in each step.
+/// Writes checkpoints, one slice in each step.
 #[derive(Debug)]
 pub(crate) struct Checkpointer<D: Disk> {
     store: Arc<Store<D>>,
-    /// One is due whenever so many bytes were written since the last.
+    /// Bytes written since the last checkpoint after which the next one is due.
     after_bytes: u64,
-    /// Copies with lower names are made anew: what was copied for a checkpoint that was given up is
-    /// gone.
+    /// Copies with lower LSNs are not kept: they were made for a checkpoint that was abandoned, and
+    /// are released.
     trusted: Lsn,
     running: Option<Running<D>>,
 }
@@ -26,10 +26,10 @@ pub(crate) struct Checkpointer<D: Disk> {
 /// A checkpoint that is being copied.
 #[derive(Debug)]
 struct Running<D: Disk> {
-    /// Those that were not begun, the next one last.
+    /// Vhosts that are not copied yet, the next one last.
     vhosts: Vec<Arc<Vhost<D>>>,
     current: Option<(Arc<Vhost<D>>, Snapshot)>,
-    /// Slices copied since it was last waited for them.
+    /// Slices copied since the last wait.
     slices: u32,
 }
 
@@ -38,9 +38,9 @@ struct Running<D: Disk> {
 pub(crate) enum CheckpointStep {
     /// No checkpoint is due.
     Idle,
-    /// At once.
+    /// Take the next step at once.
     More,
-    /// Once this is durable.
+    /// Take the next step once this LSN is durable.
     After(Lsn),
 }
 
@@ -54,13 +54,13 @@ impl<D: Disk> Checkpointer<D> {
         }
     }
 
-    /// The journal it is written to.
+    /// The journal that checkpoints are written to.
     pub(crate) const fn store(&self) -> &Arc<Store<D>> {
         &self.store
     }
 
-    /// Begins a checkpoint if one is due, or goes on with it. `begin` copies the registry and gives
-    /// the vhosts: in this order, so that a vhost is known before what is in it.
+    /// Begins a checkpoint if one is due, or continues it. `begin` copies the registry and returns
+    /// the vhosts: in this order, so that a vhost is in the checkpoint before its content.
     pub(crate) fn step(
         &mut self,
         begin: impl FnOnce(&Store<D>) -> Vec<Arc<Vhost<D>>>,
@@ -111,7 +111,7 @@ impl<D: Disk> Checkpointer<D> {
             };
             match vhost.begin_snapshot(self.trusted) {
                 Ok(snapshot) => running.current = Some((vhost, snapshot)),
-                // What is deleted is left out.
+                // A deleted vhost is left out.
                 Err(Failed) if vhost.is_deleted() => {}
                 Err(failed) => return Err(failed),
             }

@@ -1,4 +1,4 @@
-//! Where a node's times come from.
+//! The clock of a node.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -7,19 +7,19 @@ use crate::base::Now;
 #[cfg(test)]
 use crate::base::locks::{RankedMutex, rank};
 
-/// The clocks of a node. The server reads those of the machine, the simulator its own.
+/// The clock of a node. The server reads that of the machine, the simulator has its own.
 pub(crate) trait Clock: Debug + Send + Sync {
-    /// Both times.
+    /// The monotonic and the wall-clock time.
     fn now(&self) -> Now;
 
-    /// Nanoseconds since some moment, for what is to be measured. Never falls.
+    /// Nanoseconds since some fixed moment, for measuring. Never falls.
     fn elapsed_ns(&self) -> u64;
 }
 
-/// The clock that the parts of a node share.
+/// The clock, shared by the parts of a node.
 pub(crate) type SharedClock = Arc<dyn Clock>;
 
-/// A clock that shows what it is told.
+/// A clock that shows the time it is set to.
 #[cfg(test)]
 #[derive(Debug, Default)]
 pub(crate) struct ManualClock {

@@ -1,4 +1,4 @@
-//! What its owner does for the journal: commits, and keeps house in it.
+//! The committer: commits the journal's waiting records, and does its housekeeping.
 //!
 //! ```text
 //!   records ---> waker ---> poll: join or commit ---> commit: write, sync, durable LSN ---> waiters
@@ -20,15 +20,16 @@ use crate::store::{
 /// Bytes that rewriting may read and write between two commits.
 const MAINTAIN_BYTES: usize = 1024 * 1024;
 
-/// How often the journal is looked after while there was something to do not long ago, in milliseconds.
+/// Interval of housekeeping while there was some to do not long ago, in milliseconds.
 const BUSY_MS: u64 = 100;
-/// Rounds with nothing to do until the journal counts as idle.
+/// Rounds with nothing to do after which the journal counts as idle.
 const STILL_ROUNDS: u32 = 30;
-/// How often it is looked after then, in milliseconds: `/health` counts on a sign of life every ten
+/// Interval of housekeeping then, in milliseconds: `/health` expects a sign of life every ten
 /// seconds.
 const IDLE_MS: u64 = 4_000;
 
-/// Commits what waits for the journal, and keeps house in it. Its owner says when to go on.
+/// Commits the waiting records of the journal, and does its housekeeping. Its owner calls it when
+/// it is due.
 #[derive(Debug)]
 pub(crate) struct Committer<D: Disk> {
     store: Arc<Store<D>>,
@@ -36,27 +37,27 @@ pub(crate) struct Committer<D: Disk> {
     sync: SyncPolicy,
     clock: SharedClock,
     group_commit: GroupCommit,
-    /// When the oldest bytes were written that are not synced, under [`SyncPolicy::Interval`].
+    /// When the oldest unsynced bytes were written, under [`SyncPolicy::Interval`].
     unsynced_since_ns: Option<u64>,
-    /// Who waited for what is durable up to here was called.
+    /// Waiters for LSNs up to this one were woken.
     woken: Lsn,
-    /// How the last piece of housekeeping left it.
+    /// The result of the last step of housekeeping.
     upkeep: Maintained,
     /// Rounds since there was anything to do.
     still_rounds: u32,
 }
 
-/// What to do next.
+/// The next step of the committer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CommitterStep {
-    /// Write and sync what waits.
+    /// Write and sync the waiting records.
     Commit,
-    /// Let more join the commit: at most so long, until it is full or until somebody waits for a
-    /// record above `awaited`.
+    /// Wait for more records: at most this long, until enough for a commit wait, or until a client
+    /// waits for a record above `awaited`.
     Join {
-        /// In microseconds.
+        /// The longest wait, in microseconds.
         at_most_us: u64,
-        /// Nobody who waits for this or less shortens it.
+        /// A client that waits for this LSN or a lower one does not end the wait.
         awaited: Lsn,
     },
 }
@@ -81,22 +82,22 @@ impl<D: Disk> Committer<D> {
         }
     }
 
-    /// The journal it commits for.
+    /// The journal that is committed.
     pub(crate) const fn store(&self) -> &Arc<Store<D>> {
         &self.store
     }
 
-    /// How long to wait to be woken at most. For a while after there was something to do, while
-    /// something is to be synced at its time, or while there is no room, that is short: then time
-    /// alone makes work.
+    /// The longest time to wait for a wake-up, in milliseconds. For a while after there was
+    /// something to do, while a sync is due at some time, or while there is no room, it is short:
+    /// then work comes with time alone.
     pub(crate) fn patience_ms(&self) -> u64 {
         let is_open = self.store.state() == StoreState::Open;
         let is_idle = self.unsynced_since_ns.is_none() && self.still_rounds >= STILL_ROUNDS;
         if is_open && is_idle { IDLE_MS } else { BUSY_MS }
     }
 
-    /// Whether to commit, or to let more join first: under load a moment, and longer while nobody
-    /// waits for it, be it a client or the journal's own upkeep.
+    /// Whether to commit, or to wait for more records first: briefly under load, and longer while
+    /// neither a client nor the journal's own housekeeping waits for it.
     pub(crate) fn poll(&mut self) -> CommitterStep {
         let now_us = self.now_us();
         let durable = self.store.durable();
@@ -118,13 +119,13 @@ impl<D: Disk> Committer<D> {
         }
     }
 
-    /// One commit and one piece of housekeeping; whether to come again at once. After an error the
-    /// store is poisoned: who waits for it is called, and finds it so.
+    /// Makes one commit and does one step of housekeeping; returns whether to call again at once.
+    /// After an error the store is poisoned: its waiters are woken, and see that.
     pub(crate) fn commit(&mut self) -> Result<bool, StoreError> {
         self.commit_around(|| ())
     }
 
-    /// The same; the simulator says what others do `between` the write and the sync.
+    /// The same; the simulator runs `between` after the write and before the sync.
     pub(crate) fn commit_around(&mut self, between: impl FnOnce()) -> Result<bool, StoreError> {
         let committed = self.try_commit(between);
         if committed.is_err() {
@@ -143,7 +144,7 @@ impl<D: Disk> Committer<D> {
         self.group_commit
             .committed(self.now_us(), records, arrived_bytes);
         self.sync_if_due(wrote.unsynced)?;
-        // Also without a write: what was elided is confirmed with the rest.
+        // Also without a write: elided records are confirmed with the others.
         let durable = self.store.durable();
         if durable > self.woken {
             self.woken = durable;
@@ -162,7 +163,7 @@ impl<D: Disk> Committer<D> {
         Ok(more && !wrote.stalled)
     }
 
-    /// Writes and syncs what waits, for good.
+    /// Writes and syncs the waiting records, and closes the journal.
     pub(crate) fn close(&mut self) -> Result<(), StoreError> {
         self.writer.close(self.clock.now().wall)?;
         self.store.wake_waiters();

@@ -1,4 +1,4 @@
-//! One connection of a node: bytes in, bytes out, and what it waits for meanwhile.
+//! One connection of a node: its input, its output, and what it waits for.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -18,13 +18,13 @@ use crate::gateway::{Fetch, Gateway, Written};
 use crate::store::Disk;
 use crate::wire::performative::{AmqpError, Error, error};
 
-/// A write buffer that a burst made larger than this is given back, in bytes.
+/// Capacity above which a write buffer that a burst enlarged is freed, in bytes.
 const WRITE_BYTES_KEPT: usize = 256 * 1024;
 /// How long not to look whether the journal has caught up, or an alarm lets in what arrives, when nobody
 /// says so, in milliseconds.
 const JOURNAL_LOOK_MS: u64 = 50;
 
-/// What is to be written to the peer.
+/// Bytes to be written to the peer.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     bytes: Vec<u8>,
@@ -32,22 +32,22 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// What is not written yet.
+    /// The bytes that are not written yet.
     pub(crate) fn rest(&self) -> &[u8] {
         self.bytes.get(self.written..).unwrap_or_default()
     }
 
-    /// So many more bytes were written.
+    /// Notes that `count` more bytes were written.
     pub(crate) fn advance(&mut self, count: usize) {
         self.written = (self.written + count).min(self.bytes.len());
     }
 
-    /// Bytes that are not written yet.
+    /// Number of bytes that are not written yet.
     pub(crate) const fn unwritten(&self) -> u64 {
         (self.bytes.len() - self.written) as u64
     }
 
-    /// How much of what was given last is written.
+    /// How much of the last output is written.
     const fn state(&self) -> Written {
         match (self.written, self.unwritten()) {
             (_, 0) => Written::All,
@@ -56,7 +56,7 @@ impl Output {
         }
     }
 
-    /// Empties it. Call it when all is written.
+    /// Clears the buffer. To be called when all is written.
     fn clear(&mut self) -> &mut Vec<u8> {
         self.bytes.clear();
         self.bytes.shrink_to(WRITE_BYTES_KEPT);
@@ -65,36 +65,37 @@ impl Output {
     }
 }
 
-/// One connection. Its owner moves the bytes: it calls [`turn`](Connection::turn) with what has come
-/// and writes the output, until [`is_over`](Connection::is_over); then [`disconnect`](Connection::disconnect).
+/// One connection. Its owner moves the bytes: it calls [`turn`](Connection::turn) with those
+/// received and writes the output, until [`is_over`](Connection::is_over); then it calls
+/// [`disconnect`](Connection::disconnect).
 #[derive(Debug)]
 pub(crate) struct Connection<D: Disk> {
     node: Arc<Node<D>>,
     gateway: Gateway,
     outbox: Arc<Outbox>,
     vhost: Option<Arc<Vhost<D>>>,
-    /// It is on its way out.
+    /// Whether it is being closed.
     closing: bool,
-    /// What the journal was asked to call us for.
+    /// The LSN whose durability wakes it.
     awaited: Lsn,
     /// Too much waits for the journal to read more.
     waits_for_journal: bool,
-    /// What the journal was asked to call us for then.
+    /// The LSN whose commit wakes it while `waits_for_journal`.
     awaited_commit: Lsn,
-    /// A piece of a message that is to be read back, once it is written.
+    /// A piece of a message to read back, once the piece is written.
     fetch: Option<Fetch>,
-    /// Such a piece is being read.
+    /// Whether such a piece is being read.
     is_reading: bool,
-    /// To hold more than a little of unfinished messages, and until when it may be kept.
+    /// The permit to hold more than a little of incomplete messages, and until when it may be kept.
     permit: Option<(Permit, Millis)>,
-    /// The last hold of the core's lock used up its time, and there is more to do.
+    /// Whether the last hold of the core's lock used up its time, and there is more to do.
     is_heavy: bool,
-    /// Bytes that arrived so far, and when the permit was looked at last.
+    /// Bytes that arrived so far, and that number when the permit was checked last.
     arrived_bytes: u64,
     arrived_before: u64,
-    /// What was not written after the last turn.
+    /// Bytes that were unwritten after the last turn.
     unwritten_before: u64,
-    /// What it keeps, for the alarms.
+    /// The charge for its memory, for the alarms.
     kept: Charge,
 }
 
@@ -128,28 +129,28 @@ impl<D: Disk> Connection<D> {
         }
     }
 
-    /// Whether its last turn ended before all was done: others have their turn, and then it has
-    /// another, before anything more is read.
+    /// Whether its last turn ended before all was done: it has another turn, after those of other
+    /// connections and before anything more is read.
     pub(crate) const fn is_heavy(&self) -> bool {
         self.is_heavy
     }
 
-    /// What joins it to the core, for questions.
+    /// Its gateway, for state questions.
     pub(crate) const fn gateway(&self) -> &Gateway {
         &self.gateway
     }
 
-    /// Whether everything is written and said.
+    /// Whether it is closed and everything is written.
     pub(crate) fn is_over(&self, output: &Output) -> bool {
         output.unwritten() == 0 && self.gateway.is_closed()
     }
 
-    /// Ready when others have something for it.
+    /// Ready when there are effects for it.
     pub(crate) fn poll_woken(&self, context: &mut Context<'_>) -> Poll<()> {
         self.outbox.poll_ready(context)
     }
 
-    /// Closes it from our side, once.
+    /// Closes it with an error from the broker's side, once.
     pub(crate) fn close(&mut self, now: Now, error: Error) {
         if !self.closing {
             self.closing = true;
@@ -157,14 +158,14 @@ impl<D: Disk> Connection<D> {
         }
     }
 
-    /// Does what is due.
+    /// Handles the timers that are due.
     pub(crate) fn handle_timeout(&mut self, now: Now) {
         let lacks_permit = self.permit.is_none() && self.needs_permit();
         if lacks_permit || self.waits_for_disk() || self.waits_for_journal {
             self.gateway.note_unread(now);
         }
         if self.permit.is_none() && !lacks_permit {
-            // What it waited for may have been given up.
+            // The message that it waited for may have been given up.
             self.node.partials.forget(self.gateway.id());
         }
         if let Some((_, until)) = &mut self.permit
@@ -199,7 +200,7 @@ impl<D: Disk> Connection<D> {
         }
     }
 
-    /// Lets gateway and core work on what has come, and collects the output.
+    /// Handles the input in gateway and core, and collects the output.
     pub(crate) fn turn(&mut self, input: &mut BytesMut, output: &mut Output) {
         let now = self.node.clock.now();
         self.gateway.handle_registry(now);
@@ -224,7 +225,7 @@ impl<D: Disk> Connection<D> {
                 break;
             }
         }
-        // An answer may have let the engine read on.
+        // An answer may have unblocked the engine's reading.
         if !input.is_empty() && self.gateway.wants_input() && !self.is_heavy {
             self.gateway.handle_bytes(now, input);
             self.work();
@@ -242,18 +243,17 @@ impl<D: Disk> Connection<D> {
         self.kept.set(self.gateway.kept_bytes() + buffers as u64);
     }
 
-    /// The password of a login that is to be checked; the verdict goes to
-    /// [`Connection::handle_login`].
+    /// The password of a login to be checked; the verdict goes to [`Connection::handle_login`].
     pub(crate) fn poll_login(&mut self) -> Option<Credentials> {
         self.gateway.poll_login()
     }
 
-    /// Takes the verdict about a password.
+    /// Handles the verdict on a password.
     pub(crate) fn handle_login(&mut self, now: Now, verdict: Result<Name, LoginError>) {
         self.gateway.handle_login(now, verdict);
     }
 
-    /// A piece of a message that is to be read, now that it is written. What was read goes to
+    /// A piece of a message to be read, once it is written to the disk. The result goes to
     /// [`Connection::handle_fetched`]; until then there is no other.
     pub(crate) fn poll_fetch(&mut self) -> Option<Fetch> {
         if self.is_reading {
@@ -265,13 +265,14 @@ impl<D: Disk> Connection<D> {
         Some(fetch)
     }
 
-    /// Takes a piece that was read; none: it could not be.
+    /// Handles a piece that was read; none: it could not be read.
     pub(crate) fn handle_fetched(&mut self, now: Now, stream: u64, piece: Option<Bytes>) {
         self.is_reading = false;
         self.gateway.handle_fetched(now, stream, piece);
     }
 
-    /// Whether bytes should be read: not before there is a permit for what has begun to arrive.
+    /// Whether bytes should be read: not until there is a permit for the message that has begun to
+    /// arrive.
     pub(crate) fn wants_input(&mut self) -> bool {
         if self.waits_for_disk() || self.waits_for_journal {
             return false;
@@ -290,13 +291,13 @@ impl<D: Disk> Connection<D> {
         self.gateway.wants_input()
     }
 
-    /// Requeues what the connection holds, since its peer is gone, as far as
-    /// [`Connection::go_on_leaving`] does.
+    /// Begins to requeue the deliveries of the connection, since its peer is gone;
+    /// [`Connection::go_on_leaving`] does the rest.
     pub(crate) fn disconnect(&mut self, output: &Output) {
         self.gateway.handle_disconnect(output.state());
     }
 
-    /// Does a piece of what there is to do when it leaves; whether there is more.
+    /// Does a slice of the work of leaving; returns whether there is more.
     pub(crate) fn go_on_leaving(&mut self) -> bool {
         #[cfg(test)]
         if is_planted(Plant::GoodbyeLost) {
@@ -312,8 +313,8 @@ impl<D: Disk> Connection<D> {
         false
     }
 
-    /// Does the gateway's work under the core's lock and hands it the answers, until all is done or a
-    /// hold has used up its time.
+    /// Does the gateway's work under the core's lock and passes it the results, until all is done
+    /// or a hold has used up its time.
     fn work(&mut self) {
         self.is_heavy = false;
         while self.gateway.has_work() {
@@ -353,7 +354,7 @@ impl<D: Disk> Connection<D> {
         }
     }
 
-    /// What is durable of its vhost.
+    /// The last durable LSN of its vhost's journal.
     fn durable(&self) -> Lsn {
         #[cfg(test)]
         if is_planted(Plant::WakeBeforeDurable) {
@@ -362,11 +363,11 @@ impl<D: Disk> Connection<D> {
         self.vhost.as_ref().map_or(Lsn(0), |vhost| vhost.durable())
     }
 
-    /// Has this connection called when the first answer that waits for the journal may go.
+    /// Registers to be woken when the first answer held back, or a piece to be read, is durable.
     fn wait_for_durable(&mut self) {
         let durable = self.durable();
         let fetch = self.fetch.as_ref().map(|fetch| *fetch.body);
-        // What is durable is read at once.
+        // A durable piece is read at once.
         let fetch = fetch.filter(|body| *body > durable);
         if let Some(vhost) = &self.vhost
             && let Some(lsn) = self.gateway.awaits().into_iter().chain(fetch).min()
@@ -377,8 +378,8 @@ impl<D: Disk> Connection<D> {
         }
     }
 
-    /// Notes whether so much waits for the disk that nothing more should be read, and has this
-    /// connection called when something is there.
+    /// Notes whether so much waits for the disk that reading should pause, and registers to be
+    /// woken by the next commit.
     fn wait_for_journal(&mut self) {
         let gateway = &self.gateway;
         let is_behind = self.node.pager.is_journal_behind(|| gateway.is_consuming());
@@ -404,7 +405,7 @@ impl<D: Disk> Connection<D> {
     }
 }
 
-/// A peer keeps others waiting with a message that it does not finish.
+/// The error for a peer that blocks others with a message that it does not finish.
 fn unfinished_message() -> Error {
     error(
         AmqpError::ResourceLimitExceeded,

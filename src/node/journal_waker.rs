@@ -1,4 +1,4 @@
-//! How the journal's thread is woken.
+//! Wake-ups of the journal's thread.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use crate::base::Lsn;
 use crate::base::locks::{RankedCondvar, RankedMutex, before_waking, rank};
 use crate::store::Wake;
 
-/// Wakes the thread that writes the journal; called by whoever appends a record or waits for one.
+/// Wakes the thread that writes the journal; called by connections that append a record or wait for
+/// one.
 #[derive(Debug, Default)]
 pub(crate) struct JournalWaker {
     state: RankedMutex<rank::JournalWake, WakeState>,
@@ -15,19 +16,19 @@ pub(crate) struct JournalWaker {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct WakeState {
-    /// There is something to do.
+    /// Whether there is something to do.
     first: bool,
-    /// A commit is full.
+    /// Whether enough waits for a commit.
     full: bool,
     stop: bool,
-    /// Somebody wants to know when this is durable.
+    /// The highest LSN whose durability somebody waits for.
     awaited: Lsn,
-    /// The thread need not be told of it up to here.
+    /// The thread is not woken for LSNs up to this one.
     expected: Lsn,
 }
 
 impl JournalWaker {
-    /// Something waits to be written, or somebody waits until an LSN is durable.
+    /// Notes that something waits to be written, or that somebody waits until an LSN is durable.
     pub(crate) fn wake(&self, wake: Wake, awaited: Lsn) {
         before_waking::<rank::Core>();
         let mut state = self.state.lock();
@@ -48,12 +49,12 @@ impl JournalWaker {
         self.condition.notify_one();
     }
 
-    /// The highest LSN that anybody wanted to know to be durable.
+    /// The highest LSN whose durability anybody has waited for.
     pub(crate) fn awaited(&self) -> Lsn {
         self.state.lock().awaited
     }
 
-    /// Waits until there is something to do; returns whether to stop.
+    /// Waits until there is something to do, at most this long; returns whether to stop.
     pub(crate) fn wait(&self, at_most: Duration) -> bool {
         let mut state = self.state.lock();
         if !state.first && !state.stop {
@@ -63,8 +64,8 @@ impl JournalWaker {
         state.stop
     }
 
-    /// Waits until a commit is full, somebody waits for an LSN above `awaited`, or all ends, at most
-    /// so long. Returns whether all ends.
+    /// Waits, at most this long, until enough waits for a commit, somebody waits for an LSN above
+    /// `awaited`, or the thread is to stop. Returns whether to stop.
     pub(crate) fn wait_for_more(&self, at_most: Duration, awaited: Lsn) -> bool {
         let mut state = self.state.lock();
         state.expected = awaited;

@@ -1,19 +1,18 @@
-//! Layer 8: a whole broker without input and output: vhosts behind their locks, the journal's buffer
-//! and who waits for it, the memory budget, checkpoints, back pressure.
+//! Layer 8: a whole broker without input and output: vhosts behind their locks, the journal's
+//! buffer and its waiters, the memory budget, checkpoints, back pressure.
 //!
 //! ```text
 //!  connection --> Vhost (core behind one lock) --> Outbox --> other connections
 //!                    |  records                       ^
 //!                    v                                | durable
 //!                  Store (wake) --> Committer: write, sync
-//! ```
-//! Promises: the core's lock is held for a batch; records get their LSNs under it, and whoever waits
-//! for one is woken only once it is durable; who is to be woken is woken after the lock is free.
-//! Never: no socket, thread or clock; those are the server's, or the simulator's. Disks come in as
+//! Promises: the core's lock is held for a batch; records get their LSNs under it, and waiters for
+//! one are woken only once it is durable; tasks are woken after the lock is released. Never: no
+//! socket, thread or clock; those are the server's, or the simulator's. Disks come in as
 //! [`crate::store::Disk`].
 //!
-//! Read first: `node`, then `connection` (a turn), `vhost` (a batch), `store` and `committer` (the way to the disk), `pager` (the way out
-//! of memory and back).
+//! Read first: `node`, then `connection` (a turn), `vhost` (a batch), `store` and `committer` (the
+//! way to the disk), `pager` (eviction and paging in).
 
 pub(crate) mod alarm;
 mod browse;

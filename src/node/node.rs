@@ -27,15 +27,15 @@ pub(crate) struct Node<D: Disk> {
     /// The journal; none: messages live in memory only.
     pub(crate) store: Option<Arc<Store<D>>>,
     pub(crate) pager: Arc<Pager<D>>,
-    /// The bound on messages that are arriving.
+    /// The bound on incomplete incoming messages.
     pub(crate) partials: Arc<Partials>,
-    /// What stops publishers.
+    /// The alarms, which stop publishers.
     pub(crate) alarms: Arc<Board>,
-    /// Called when the core of a vhost fails.
+    /// Signalled when the core of a vhost fails.
     pub(crate) failure: Arc<Signal>,
-    /// How the core of a vhost is made; the name is another one each time.
+    /// Options of the cores of vhosts, apart from the name.
     pub(crate) core_options: CoreOptions,
-    /// The type of queues that are declared without one.
+    /// The type of queues that are declared without `x-queue-type`.
     pub(crate) default_queue_type: Name,
     /// Held while the registry is changed.
     pub(crate) changes: RankedMutex<rank::RegistryChange, ()>,
@@ -63,11 +63,11 @@ pub(crate) struct NodeParts<D: Disk> {
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Committed<D: Disk> {
-    /// The record to wait for.
+    /// The record to wait for; 0: none.
     pub(crate) lsn: Lsn,
-    /// Vhosts that are new: somebody has to fire what is due in them.
+    /// New vhosts: the caller has to drive their timers.
     pub(crate) started: Vec<Arc<Vhost<D>>>,
-    /// Vhosts that are deleted: somebody has to free what is in them.
+    /// Deleted vhosts: the caller has to free their content.
     pub(crate) deleted: Vec<Arc<Vhost<D>>>,
 }
 
@@ -101,7 +101,7 @@ impl<D: Disk> Node<D> {
         vhost
     }
 
-    /// What the registry says of a vhost, for its core.
+    /// The registry's settings for a vhost, as a command for its core.
     fn settings_of(&self, vhost: &Name) -> Option<Command> {
         let registry = self.environment.registry();
         let spec = &registry.vhost(vhost)?.spec;
@@ -112,14 +112,14 @@ impl<D: Disk> Node<D> {
         }))
     }
 
-    /// Writes facts down and makes them true. Call it with [`Node::changes`] locked.
+    /// Appends facts to the journal and applies them. To be called with [`Node::changes`] locked.
     pub(crate) fn commit(&self, facts: Vec<RegistryFact>) -> Committed<D> {
         let mut deleted = Vec::new();
         for fact in &facts {
             if let RegistryFact::VhostDeleted { name } = fact
                 && let Some(vhost) = self.vhosts.get(name)
             {
-                // Before the record that says so, which is to follow all of its own.
+                // Before the record of the deletion, which must follow all records of the vhost.
                 vhost.delete();
                 self.vhosts.remove(name);
                 deleted.push(vhost);
@@ -136,7 +136,7 @@ impl<D: Disk> Node<D> {
                 match self.vhosts.get(&name) {
                     Some(vhost) => {
                         if let Some(settings) = self.settings_of(&name) {
-                            // A vhost that failed says so itself.
+                            // A failed vhost reports that itself.
                             let _ = vhost.command(settings);
                         }
                     }
@@ -151,7 +151,7 @@ impl<D: Disk> Node<D> {
         }
     }
 
-    /// How the core of a vhost is made.
+    /// The options for the core of this vhost.
     fn core_options(&self, vhost: &Name) -> CoreOptions {
         CoreOptions {
             vhost: vhost.clone(),
@@ -159,7 +159,7 @@ impl<D: Disk> Node<D> {
         }
     }
 
-    /// What looks after its memory and disk.
+    /// The watch over its memory and disk.
     pub(crate) fn watch(&self) -> Watch<D> {
         Watch {
             board: Arc::clone(&self.alarms),
@@ -177,7 +177,7 @@ impl<D: Disk> Node<D> {
     }
 }
 
-/// Tells the log of users that get a password as a hash which SCRAM cannot use.
+/// Warns in the log of users whose password is set as a hash that SCRAM cannot use.
 fn warn_of_hashes(registry: &Registry, facts: &[RegistryFact]) {
     for fact in facts {
         let RegistryFact::UserSet(user) = fact else {

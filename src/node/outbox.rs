@@ -1,4 +1,4 @@
-//! What the core has for one connection, and the waking of its task.
+//! The effects of the core for one connection, and the waking of its task.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
@@ -8,25 +8,26 @@ use crate::base::locks::{RankedMutex, before_waking, rank};
 use crate::broker::Effect;
 
 /// The effects for one connection, in the order of the core, and signals to its task. The task
-/// takes effects before it sleeps and leaves its waker only when there are none: so it is woken once for
-/// each sleep, however many effects come.
+/// takes effects before it sleeps and leaves its waker only when there are none: so it is woken
+/// once for each sleep, however many effects come.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     inner: RankedMutex<rank::Outbox, Inner>,
-    /// The pager is to wake it when there is room in memory.
+    /// Whether the pager is to wake the task when there is room in memory.
     pub(crate) waits_for_room: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     effects: VecDeque<Effect>,
-    /// Look again though there are no effects: the broker stops or failed, or more is durable.
+    /// Whether the task is to run though there are no effects: the broker stops or failed, or more
+    /// is durable.
     woken: bool,
     waker: Option<Waker>,
 }
 
 impl Outbox {
-    /// Appends effects. Returns who is to be woken, once no lock is held.
+    /// Appends effects. Returns the task to wake, once no lock is held.
     #[must_use]
     pub(crate) fn push(&self, effects: &mut VecDeque<Effect>) -> Option<Waker> {
         let mut inner = self.inner.lock();
@@ -34,7 +35,7 @@ impl Outbox {
         inner.waker.take()
     }
 
-    /// Makes the task look again.
+    /// Wakes the task without an effect.
     pub(crate) fn wake(&self) {
         before_waking::<rank::Core>();
         let waker = {
@@ -47,7 +48,7 @@ impl Outbox {
         }
     }
 
-    /// Hands all effects over: `take` leaves nothing of them.
+    /// Passes all effects to `take`, which must take them all.
     pub(crate) fn drain(&self, take: impl FnOnce(&mut VecDeque<Effect>)) {
         let mut inner = self.inner.lock();
         if !inner.effects.is_empty() {
@@ -55,7 +56,7 @@ impl Outbox {
         }
     }
 
-    /// Ready when there are effects, or when it was woken.
+    /// Ready when there are effects, or when the task was woken.
     pub(crate) fn poll_ready(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.inner.lock();
         if inner.woken || !inner.effects.is_empty() {

@@ -1,5 +1,6 @@
-//! Messages beyond the budget are evicted, and paged in when it is their turn. Two threads, which
-//! may block on the disk; neither touches it under a core's lock.
+//! The pager: evicts messages beyond the memory budget, and pages them in before they are
+//! delivered. Two threads, which may block on the disk; neither reads or writes it under a core's
+//! lock.
 //!
 //! ```text
 //!   vhost --- loads ---> loader: read, decode ---> UpkeepCommand::Loaded ---> vhost

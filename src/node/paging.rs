@@ -1,5 +1,5 @@
-//! The work of the pager: one part reads messages back, the other lets them leave. Both may block on
-//! the disk, so their owner carries them out on threads of its own.
+//! The work of the pager: paging messages in, and evicting them. Both may block on the disk, so the
+//! owner does them on threads of their own.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use crate::base::plant::{Plant, is_planted};
 use crate::broker::{Command, PageIn, UpkeepCommand};
 use crate::store::Disk;
 
-/// What one command lets leave at most, in bytes: the core's lock is held for it.
+/// Bytes that one command evicts at most: the core's lock is held for it.
 const STEP_BYTES: u64 = 2 * 1024 * 1024;
 
-/// What a piece of work came to.
+/// The result of an item of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Worked {
-    /// Go on with the next.
+    /// Continue with the next item.
     On,
-    /// Nothing may leave at this moment: go on a little later.
+    /// Nothing can be evicted at this moment: try again a little later.
     Stuck,
 }
 
-/// Carries out what the pager decides, in all vhosts.
+/// Carries out the pager's decisions, in all vhosts.
 #[derive(Debug)]
 pub(crate) struct Paging<D: Disk> {
     pub(crate) pager: Arc<Pager<D>>,
@@ -34,7 +34,7 @@ pub(crate) struct Paging<D: Disk> {
 }
 
 impl<D: Disk> Paging<D> {
-    /// Reads what a vhost asked for and gives it back. Blocks.
+    /// Reads the block that a vhost asked for and hands it to the vhost. Blocks.
     pub(crate) fn load(&self, (name, load): &(Name, PageIn)) {
         let Some(vhost) = self.vhosts.get(name) else {
             return;
@@ -45,11 +45,11 @@ impl<D: Disk> Paging<D> {
                 "messages cannot be read back and are dropped"
             );
         });
-        // A vhost that failed says so itself.
+        // A failed vhost reports that itself.
         let _ = vhost.command(Command::Upkeep(UpkeepCommand::PagedIn(loaded)));
     }
 
-    /// Does one thing for messages that are to leave. Blocks.
+    /// Does one step of eviction. Blocks.
     pub(crate) fn evict(&self, now_ns: u64, job: EvictionJob) -> Worked {
         match job {
             EvictionJob::Spill(name, spill) => {
@@ -74,7 +74,7 @@ impl<D: Disk> Paging<D> {
         }
     }
 
-    /// Lets messages leave while there are too many, the newest first.
+    /// Evicts messages while they take more than the budget, the newest first.
     fn look(&self, spill: bool) -> Worked {
         self.pager.begin_look();
         let mut left = false;

@@ -1,9 +1,9 @@
-//! The bound on messages that are arriving, over all connections.
+//! The bound on incomplete incoming messages, over all connections.
 //!
-//! A connection may hold [`PARTIAL_FREE_BYTES`] of unfinished messages as it likes. Beyond that it needs one
-//! of a few permits and is not read until it has one: so memory is bounded however many peers send
-//! large messages at once, and those that are let in finish. One user has a part of them only, so that
-//! peers of others never wait for its peers.
+//! A connection may hold [`PARTIAL_FREE_BYTES`] of incomplete messages without a permit. Beyond
+//! that it needs one of a few permits and is not read until it has one: so memory is bounded
+//! however many peers send large messages at once, and those with a permit finish. One user can
+//! have a part of the permits only, so that its peers never block those of other users.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::base::limits::{PARTIAL_BYTES_MAX, PARTIAL_USER_PERCENT_MAX};
 use crate::base::locks::{RankedMutex, rank};
 use crate::base::{ConnectionId, Name, uncount};
 
-/// Time in which a permit has to be of use while others wait, in milliseconds: a peer that never
-/// finishes a message must not keep the others out. Who is idle longest comes to its end first.
+/// Time within which the holder of a permit has to receive [`KEEP_BYTES`] while others wait, in
+/// milliseconds: a peer that never finishes a message must not block the others.
 pub(crate) const KEEP_MS: u64 = 1_000;
-/// What has to arrive in that time, in bytes.
+/// Bytes that have to arrive in that time.
 pub(crate) const KEEP_BYTES: u64 = 16 * 1024;
 
-/// The permits.
+/// The permits, and the connections that wait for one.
 #[derive(Debug)]
 pub(crate) struct Partials {
     inner: RankedMutex<rank::Partials, Inner>,
@@ -46,7 +46,7 @@ struct Inner {
     arriving: Arriving,
     /// How many each user has, if any.
     held: BTreeMap<Name, usize>,
-    /// How many one may have.
+    /// Permits that one user may hold.
     of_user_max: usize,
     waiting: Vec<WaitingConnection>,
 }
@@ -56,7 +56,7 @@ struct WaitingConnection {
     id: ConnectionId,
     user: Name,
     outbox: Arc<Outbox>,
-    /// It was called: there is a permit for it.
+    /// Whether it was woken: a permit is kept for it.
     is_woken: bool,
 }
 
@@ -82,7 +82,8 @@ impl Inner {
 }
 
 impl Partials {
-    /// As many permits as messages of the largest size fit into [`PARTIAL_BYTES_MAX`], at least one.
+    /// As many permits as messages of the largest size fit into [`PARTIAL_BYTES_MAX`], at least
+    /// one.
     pub(crate) fn new(message_bytes_max: u64) -> Self {
         let permits = (PARTIAL_BYTES_MAX / message_bytes_max.max(1)).clamp(1, 1024);
         let free = usize::try_from(permits).unwrap_or(1);
@@ -98,8 +99,8 @@ impl Partials {
         }
     }
 
-    /// Takes a permit, or notes who is to be called when there may be one. A peer that also consumes
-    /// gets one in spite of an alarm: what it settles is what ends the alarm.
+    /// Takes a permit, or registers the connection to be woken when there may be one. A connection
+    /// that also consumes gets one in spite of an alarm: its settlements are what ends the alarm.
     pub(crate) fn take(
         self: &Arc<Self>,
         (id, user): (ConnectionId, &Name),
@@ -145,7 +146,7 @@ impl Partials {
         (inner.free == 0 || !is_stopped) && inner.waiting.iter().any(is_of_use)
     }
 
-    /// A connection is gone, or has nothing left that is not finished.
+    /// Removes a connection that is closed, or has no incomplete messages left.
     pub(crate) fn forget(&self, id: ConnectionId) {
         self.inner.lock().waiting.retain(|waiting| waiting.id != id);
         self.wake();
@@ -164,8 +165,8 @@ impl Partials {
         self.inner.lock().arriving == Arriving::OneByOne
     }
 
-    /// Lets as many try again as there are permits, and of each user as many as it may have. Those that
-    /// were called and did not come yet have theirs.
+    /// Wakes as many waiting connections as there are permits, and of each user as many as it may
+    /// have. Those that were woken and have not come yet are counted.
     fn wake(&self) {
         let mut woken = Vec::new();
         {
@@ -197,7 +198,7 @@ impl Partials {
     }
 }
 
-/// The right to hold unfinished messages; given back when dropped.
+/// The right to hold incomplete messages; returned when dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     partials: Arc<Partials>,

@@ -1,5 +1,4 @@
-//! From a data directory to a journal that runs and the cores that were in it: what a start does,
-//! whoever's disk it is.
+//! Recovery: from a data directory to a running journal and the cores in it; used with any disk.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,22 +13,23 @@ use crate::broker::{Core, CoreOptions, Restoring};
 use crate::record::{self, RecordError};
 use crate::store::{self, Disk, GroupCommit, Restored};
 
-/// Time spent down above this counts as none: rather a wrong clock than a long holiday.
+/// Time without the broker above which it counts as none, in milliseconds: rather a wrong clock
+/// than a long holiday.
 const DOWN_MAX_MS: u64 = 30 * 24 * 60 * 60 * 1000;
 
-/// What a start gives: the registry and the cores of all its vhosts, and the journal.
+/// The result of recovery: the registry, the cores of all vhosts, and the journal.
 #[derive(Debug)]
 pub(crate) struct Recovered<D: Disk> {
     pub(crate) cores: Vec<Core>,
     pub(crate) registry: Registry,
     pub(crate) store: Arc<Store<D>>,
-    /// What commits to it.
+    /// The committer of the journal.
     pub(crate) committer: Committer<D>,
-    /// Segments and records that were read.
+    /// Number of segments and of records that were read.
     pub(crate) read: (usize, u64),
 }
 
-/// How far a start has come with reading: for who waits for it.
+/// The progress of reading, for those who wait for the start.
 #[derive(Debug, Default)]
 pub(crate) struct ReadingProgress {
     records: AtomicU64,
@@ -42,7 +42,7 @@ impl ReadingProgress {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Records that were read, and their bytes.
+    /// Records read so far, and their bytes.
     pub(crate) fn so_far(&self) -> (u64, u64) {
         let [records, bytes] = [&self.records, &self.bytes];
         (
@@ -52,34 +52,35 @@ impl ReadingProgress {
     }
 }
 
-/// How a data directory is entered.
+/// How a data directory is recovered.
 #[derive(Debug)]
 pub(crate) struct RecoveryPlan<O> {
-    /// The registry that the records are applied to: nothing is in it.
+    /// The empty registry that the records are applied to.
     pub(crate) registry: Registry,
-    /// How the core of a vhost is made.
+    /// Makes the options for the core of a vhost.
     pub(crate) core_options: O,
     pub(crate) store_options: store::StoreOptions,
     pub(crate) group_commit: GroupCommit,
-    /// Tells this journal from others.
+    /// Random number that tells this journal from others.
     pub(crate) seed: u64,
     pub(crate) clock: SharedClock,
-    /// Is told of each record that is read.
+    /// Updated with each record that is read.
     pub(crate) progress: Arc<ReadingProgress>,
 }
 
-/// Why there is no start.
+/// Why recovery failed.
 #[derive(Debug)]
 pub(crate) enum NotRecovered<E> {
     /// The data directory cannot be read, or must not be written to.
     Data(String),
-    /// What is to be in the registry beside what was read is wrong.
+    /// The configured content of the registry is wrong.
     Registry(E),
 }
 
 impl<O: Fn(&Name) -> CoreOptions> RecoveryPlan<O> {
-    /// Reads what is on a disk and opens its journal. `complete` adds to the registry what has to be
-    /// there, and gives the facts of that; it is told whether nothing was there before.
+    /// Reads what is on a disk and opens its journal. `complete` adds to the registry what has to
+    /// be in it, and returns the facts of that; its argument tells whether the registry was empty
+    /// before.
     pub(crate) fn recover<D: Disk, E>(
         self,
         disk: D,
@@ -111,7 +112,7 @@ impl<O: Fn(&Name) -> CoreOptions> RecoveryPlan<O> {
         }
         let opened = read.open(store_options, seed);
         let mut opened = opened.map_err(|error| NotRecovered::Data(error.to_string()))?;
-        // What was deleted does not come back because the record of it is damaged.
+        // A deleted vhost or user must not reappear because the record of its deletion is damaged.
         let is_fresh = !reading.restoring.has_registry() && reading.unreadable == 0;
         let (registry, mut restoring, mut facts) = reading.restoring.finish();
         let (registry, missing) = complete(registry, is_fresh).map_err(NotRecovered::Registry)?;
@@ -147,14 +148,14 @@ struct RecoveredState {
     now: Now,
     stopped: Timestamp,
     restoring: RestoringAll,
-    /// What a newer version wrote: it is not to be thrown away.
+    /// The first record of a newer version: it must not be thrown away.
     newer: Option<RecordError>,
     unreadable: u64,
     progress: Arc<ReadingProgress>,
 }
 
 impl RecoveredState {
-    /// Why there must be no start: it would throw something away.
+    /// Why the start must be refused: it would throw something away.
     fn refusal(&self) -> Option<String> {
         if self.unreadable > 0 {
             let records = self.unreadable;
@@ -202,7 +203,7 @@ impl RecoveredState {
     }
 }
 
-/// Drops the messages whose records are not there, and tells which queues lost their declarations.
+/// Drops messages whose records are missing, and logs which queues lost their declarations.
 fn drop_lost(name: &Name, vhost: &mut Restoring, lost: &BTreeSet<Lsn>) {
     let damaged = vhost.discard_lost(lost);
     if damaged > 0 {

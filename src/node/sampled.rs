@@ -1,4 +1,4 @@
-//! The last sample of what is counted, for rates.
+//! The last sample of counters, for rates.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl<T: Default> Default for TimedSample<T> {
     }
 }
 
-/// The last sample, and the way to the next.
+/// Keeps the last sample until the next is made.
 #[derive(Debug)]
 pub(crate) struct Sampled<T>(RankedMutex<rank::Sample, TimedSample<T>>);
 
@@ -37,13 +37,13 @@ impl<T> Sampled<T> {
         Arc::clone(&self.0.lock().sample)
     }
 
-    /// How long it is since the last sample was begun.
+    /// Milliseconds since the last sample was begun; none if there was none.
     pub(crate) fn interval_ms(&self, now: Millis) -> Option<u32> {
         let at = self.0.lock().at?;
         Some(u32::try_from(now.since(at)).unwrap_or(u32::MAX))
     }
 
-    /// Puts the next sample in its place.
+    /// Replaces the last sample.
     pub(crate) fn put(&self, at: Millis, sample: T) {
         let (at, sample) = (Some(at), Arc::new(sample));
         *self.0.lock() = TimedSample { at, sample };

@@ -1,15 +1,15 @@
-//! Counters of one vhost, for people.
+//! Counters of one vhost, for management.
 
 use crate::metrics::LOCK_HOLD_BOUNDS_NS;
 
 /// How long the core's lock was held, in buckets: bucket `n` counts holds of at most
-/// `LOCK_HOLD_BOUNDS_NS[n]` that are in no lower bucket, the last one all that were longer.
+/// `LOCK_HOLD_BOUNDS_NS[n]` that are in no lower bucket, the last one all longer ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct LockHolds {
-    /// Holds by length.
+    /// Number of holds in each bucket.
     pub buckets: [u64; LOCK_HOLD_BOUNDS_NS.len() + 1],
-    /// All holds together, in nanoseconds.
+    /// Sum of all holds, in nanoseconds.
     pub total_ns: u64,
     /// The longest hold, in nanoseconds.
     pub longest_ns: u64,
@@ -33,13 +33,13 @@ impl LockHolds {
         }
     }
 
-    /// Holds altogether.
+    /// Number of holds.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// Nanoseconds that this share of the holds (0 to 10,000 of ten thousand) did not exceed, rounded
-    /// up to a bucket's bound but never above the longest; 0 if there was none.
+    /// The duration in nanoseconds that this share of the holds (0 to 10,000 of ten thousand) did
+    /// not exceed, rounded up to a bucket's bound but never above the longest; 0 if there was none.
     pub fn quantile_ns(&self, of_10_000: u64) -> u64 {
         let wanted = (self.count() * of_10_000.min(10_000)).div_ceil(10_000);
         let mut seen = 0;
@@ -57,19 +57,19 @@ impl LockHolds {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct VhostStats {
-    /// Its name.
+    /// The vhost's name.
     pub name: String,
-    /// Connections in it.
+    /// Number of open connections.
     pub connections: usize,
-    /// Messages published.
+    /// Messages published by clients.
     pub published: u64,
     /// Deliveries to consumers.
     pub delivered: u64,
-    /// Dead letters that reached a queue.
+    /// Dead letters that entered a queue.
     pub dead_lettered: u64,
     /// How long its core's lock was held.
     pub lock_holds: LockHolds,
-    /// Its core failed: nothing works in it any more.
+    /// Whether its core failed: then the vhost does nothing any more.
     pub failed: bool,
 }
 

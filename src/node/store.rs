@@ -1,11 +1,11 @@
-//! The journal of a broker: appends of the vhosts, and who waits until they are durable.
+//! The journal of a broker: appends of the vhosts, and waiting until they are durable.
 //!
 //! ```text
 //!   vhost (under its core's lock)            journal thread               connections
 //!   reserve, apply, fill  --- wake --->  write, sync, durable LSN  --- wake --->  outboxes
 //! ```
 //!
-//! A record that nobody waits for starts no commit by itself: it rides with the next, or goes a
+//! A record that nobody waits for starts no commit by itself: it is written with the next one, or a
 //! little later.
 
 use std::future::poll_fn;
@@ -25,15 +25,15 @@ use crate::store::{
 };
 use bytes::Bytes;
 
-/// On a full disk a checkpoint is written once so little lives, in bytes: less than one of the two
-/// reserved segments holds.
+/// Bytes of live records below which a checkpoint is written on a full disk: less than one of the
+/// two reserved segments holds.
 const FULL_LIVE_BYTES_MAX: u64 = 24 * 1024 * 1024;
-/// The part of what lives that is written before the next checkpoint, as a divisor: a start reads
-/// that much twice, and a checkpoint may have to write an entry of all that lives.
+/// Divisor: the part of the live bytes that is written before the next checkpoint is due. A start
+/// reads that much twice, and a checkpoint may have to write an entry for each live record.
 const LIVE_PART: u64 = 8;
-/// Facts about the registry in one record at most.
+/// Facts of the registry in one record, at most.
 const REGISTRY_FACTS: usize = 1024;
-/// Memory of a record that waits, beside its bytes, about.
+/// Estimated memory of a waiting record without its bytes.
 const RECORD_BYTES: u64 = 128;
 
 /// The journal that all vhosts of a broker share.
@@ -41,24 +41,24 @@ const RECORD_BYTES: u64 = 128;
 pub(crate) struct Store<D: Disk> {
     journal: DiskJournal<Stored, D>,
     journal_waker: JournalWaker,
-    /// Connections to call once an LSN is durable.
+    /// Connections to wake once an LSN is durable.
     waiters: RankedMutex<rank::DurableWaiters, Vec<(Lsn, Arc<Outbox>)>>,
     /// Bytes that were read at the start because no checkpoint covered them.
     replayed_bytes: u64,
-    /// Those and all bytes written when the last checkpoint was begun.
+    /// `replayed_bytes` plus all bytes written when the last checkpoint was begun.
     checkpoint_at: AtomicU64,
-    /// When its thread came round last, in [`Millis`].
+    /// When its thread ran last, in [`Millis`].
     last_round: AtomicU64,
-    /// Bytes that lived when a checkpoint was begun last while the disk was full.
+    /// Live bytes when a checkpoint was last begun on a full disk.
     live_when_full: AtomicU64,
-    /// Bytes free on a disk where too few are; [`u64::MAX`] where enough are.
+    /// Bytes free on the disk while they are too few; [`u64::MAX`] while enough are.
     disk_low_bytes: AtomicU64,
-    /// The last record that changed what is declared: topology, policies, the registry.
+    /// The last record that changed a declaration: topology, policies or the registry.
     declared: AtomicU64,
 }
 
 impl<D: Disk> Store<D> {
-    /// Takes a journal over, of which so many bytes were replayed.
+    /// Takes over a journal, of which this many bytes were replayed.
     pub(crate) fn new(
         journal: DiskJournal<Stored, D>,
         replayed_bytes: u64,
@@ -77,14 +77,14 @@ impl<D: Disk> Store<D> {
         })
     }
 
-    /// LSNs for a batch; call it under the core's lock.
+    /// Reserves LSNs for a batch; to be called under the core's lock.
     pub(crate) fn reserve(&self) -> Reservation {
         Journal::reserve(&self.journal)
     }
 
-    /// Appends the records of a batch, without what need not be written any more, and lets go what
-    /// no message names any more. Tells the core which bodies have other names now. A poisoned
-    /// store takes nothing: it will never confirm it.
+    /// Appends the records of a batch, without those that need not be written any more, and
+    /// releases records that no message refers to any more. Tells the core which bodies have
+    /// another LSN now. A poisoned store takes nothing: it will never confirm it.
     pub(crate) fn fill(
         &self,
         reservation: Reservation,
@@ -97,7 +97,7 @@ impl<D: Disk> Store<D> {
             effects.released.clear();
             if !effects.records.is_empty() {
                 effects.records.clear();
-                // Messages name these records: the next batch gets others.
+                // Messages refer to these LSNs, so the next batch must get others.
                 let skip = |appending: &mut Appending<'_, Stored>| appending.skip(last);
                 self.journal.fill_with(reservation, skip);
                 return Wake::No;
@@ -115,8 +115,8 @@ impl<D: Disk> Store<D> {
         wake
     }
 
-    /// Appends facts about the registry; returns the LSN of the last record, 0 if there are none. A
-    /// poisoned store takes nothing: nothing of it is ever durable.
+    /// Appends facts of the registry; returns the LSN of the last record, 0 if there are none. A
+    /// poisoned store takes nothing: nothing of it ever becomes durable.
     pub(crate) fn append_registry(&self, now: Now, facts: Vec<RegistryFact>) -> Lsn {
         if self.journal.state() == StoreState::Poisoned {
             self.note_declared(Lsn(u64::MAX));
@@ -147,20 +147,20 @@ impl<D: Disk> Store<D> {
         last
     }
 
-    /// Call it under the lock that who looks at what was declared takes, too.
+    /// To be called under the lock that readers of declarations take, too.
     fn note_declared(&self, lsn: Lsn) {
         if lsn.0 > self.declared.load(Ordering::Relaxed) {
             self.declared.fetch_max(lsn.0, Ordering::Relaxed);
         }
     }
 
-    /// The last record that changed what is declared in any vhost or in the registry: whoever tells
-    /// what he has seen there waits until it is durable.
+    /// The last record that changed a declaration in any vhost or in the registry: an answer about
+    /// declarations is held back until it is durable.
     pub(crate) fn declared(&self) -> Lsn {
         Lsn(self.declared.load(Ordering::Relaxed))
     }
 
-    /// Copies the registry into the running checkpoint. Call it while it cannot be changed.
+    /// Copies the registry into the running checkpoint. To be called while it cannot change.
     pub(crate) fn append_registry_block(&self, now: Now, facts: Vec<RegistryFact>) {
         let mut facts = facts.into_iter();
         loop {
@@ -179,13 +179,13 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// Gives a reservation back unused.
+    /// Returns a reservation unused.
     pub(crate) fn abandon(&self, reservation: Reservation) {
         self.journal.fill(reservation, std::iter::empty());
     }
 
-    /// Tells the journal's thread what waits, and up to which LSN somebody wants to know that it is
-    /// durable; call it without the core's lock.
+    /// Tells the journal's thread what waits, and up to which LSN somebody waits for durability; to
+    /// be called without the core's lock.
     pub(crate) fn wake(&self, wake: Wake, awaited: Lsn) {
         self.journal_waker.wake(wake, awaited);
     }
@@ -196,8 +196,9 @@ impl<D: Disk> Store<D> {
             || self.disk_low_bytes.load(Ordering::Relaxed) != u64::MAX
     }
 
-    /// Memory that waits for the disk, about, in bytes: of the records alone, and with what they
-    /// carry. None on a full disk, where nothing gets on before somebody has settled something.
+    /// Estimated memory of what waits for the disk, in bytes: of the records alone, and with the
+    /// messages they carry. Zero on a full disk, where nothing proceeds before something is
+    /// settled.
     pub(crate) fn waiting_bytes(&self) -> (u64, u64) {
         if self.state() != StoreState::Open {
             return (0, 0);
@@ -208,8 +209,8 @@ impl<D: Disk> Store<D> {
         (records_bytes, records_bytes + waiting.carried_bytes as u64)
     }
 
-    /// Calls a connection once anything more is durable than now. Returns what is waited for; what
-    /// was waited for before is not waited for twice.
+    /// Wakes a connection once anything more is durable than now. Returns the LSN waited for; if it
+    /// is `before`, the connection is registered already.
     pub(crate) fn wake_after_commit(&self, before: Lsn, outbox: &Arc<Outbox>) -> Lsn {
         let next = Lsn(self.durable().0.saturating_add(1));
         if next != before {
@@ -218,7 +219,7 @@ impl<D: Disk> Store<D> {
         next
     }
 
-    /// Up to here everything is as safe as the sync policy promises.
+    /// Records up to this LSN are as safe as the sync policy promises.
     pub(crate) fn durable(&self) -> Lsn {
         self.journal.durable_lsn()
     }
@@ -227,13 +228,13 @@ impl<D: Disk> Store<D> {
     pub(crate) fn wake_when_durable(&self, lsn: Lsn, outbox: &Arc<Outbox>) {
         self.waiters.lock().push((lsn, Arc::clone(outbox)));
         self.journal_waker.wake(Wake::No, lsn);
-        // It may have become so before it was noted.
+        // It may have become durable before it was registered.
         if lsn <= self.durable() {
             self.wake_waiters();
         }
     }
 
-    /// Ready once an LSN is durable, or never will be.
+    /// Waits until an LSN is durable, or never will be.
     pub(crate) async fn until_durable(&self, lsn: Lsn) {
         if lsn <= self.durable() {
             return;
@@ -256,7 +257,7 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// Ready once anything more is durable than now, or the store fails. Nobody hurries for this.
+    /// Waits until anything more is durable than now, or the store fails. It starts no commit.
     pub(crate) async fn until_commit(&self) {
         let outbox = Arc::new(Outbox::default());
         let next = Lsn(self.durable().0.saturating_add(1));
@@ -267,7 +268,7 @@ impl<D: Disk> Store<D> {
         poll_fn(|context| outbox.poll_ready(context)).await;
     }
 
-    /// Calls all who wait: nothing more will be durable.
+    /// Wakes all waiters: nothing more will be durable.
     pub(super) fn wake_all_waiters(&self) {
         let waiters = std::mem::take(&mut *self.waiters.lock());
         for (_, outbox) in waiters {
@@ -281,13 +282,13 @@ impl<D: Disk> Store<D> {
     }
 
     /// Whether so much was written since the last checkpoint that the next one is due; on a full
-    /// disk, whether so little lives that it fits into what is reserved and frees the rest.
+    /// disk, whether so few bytes are live that it fits into what is reserved and frees the rest.
     pub(crate) fn is_checkpoint_due(&self, after_bytes: u64) -> bool {
         let stats = self.journal.stats();
         let written = self.replayed_bytes + stats.written_bytes;
         let since = written - self.checkpoint_at.load(Ordering::Relaxed);
         let live = stats.live_bytes;
-        // A checkpoint may have to write an entry of all that lives: rather seldom when that is much.
+        // A checkpoint may have to write an entry for each live record: rarer when those are many.
         let is_due = since >= after_bytes.max(live / LIVE_PART);
         let free_bytes = self.disk_low_bytes.load(Ordering::Relaxed);
         let due = match self.journal.state() {
@@ -307,8 +308,8 @@ impl<D: Disk> Store<D> {
         due
     }
 
-    /// Whether a checkpoint fits into so many bytes and frees some: a tenth less lives than at the
-    /// last one that did.
+    /// Whether a checkpoint fits into this many bytes and frees some: a tenth less is live than at
+    /// the last one that did.
     fn makes_room(&self, live_bytes: u64, room_bytes: u64) -> bool {
         let before = self.live_when_full.load(Ordering::Relaxed);
         let due = live_bytes <= room_bytes && live_bytes < before - before / 10;
@@ -318,13 +319,12 @@ impl<D: Disk> Store<D> {
         due
     }
 
-    /// Bytes that are free on its disk, if that can be told.
+    /// Bytes that are free on its disk; none if they cannot be read.
     pub(crate) fn free_bytes(&self) -> Option<u64> {
         self.journal.free_bytes().ok()
     }
 
-    /// Reads a piece of a body that was streamed; none, and a line in the log, if it cannot be
-    /// read. Blocks.
+    /// Reads a piece of a streamed body; none, and a line in the log, if it cannot be read. Blocks.
     pub(crate) fn read_piece(&self, body: Lsn, piece: usize) -> Option<Bytes> {
         match self.journal.read_piece(body, piece) {
             Ok(bytes) => bytes,
@@ -335,7 +335,7 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// Reads a body whole. Blocks.
+    /// Reads a whole body. Blocks.
     pub(crate) fn read_body(&self, body: Lsn) -> Option<Bytes> {
         match self.journal.read(body) {
             Ok(bytes) => Some(bytes),
@@ -346,18 +346,18 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// How much is free where that is too little; none where it is enough.
+    /// Sets how many bytes are free while those are too few; none while they are enough.
     pub(crate) fn set_disk_low(&self, free_bytes: Option<u64>) {
         let bytes = free_bytes.unwrap_or(u64::MAX);
         self.disk_low_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// When its thread came round last.
+    /// When its thread ran last.
     pub(crate) fn last_round(&self) -> Millis {
         Millis(self.last_round.load(Ordering::Relaxed))
     }
 
-    /// How the store is.
+    /// The state of the store.
     pub(crate) fn state(&self) -> StoreState {
         self.journal.state()
     }
@@ -366,18 +366,18 @@ impl<D: Disk> Store<D> {
         self.journal.stats()
     }
 
-    /// How who commits is woken.
+    /// The waker of the committer.
     pub(crate) const fn journal_waker(&self) -> &JournalWaker {
         &self.journal_waker
     }
 
-    /// Notes that who commits came round.
+    /// Notes that the committer ran.
     pub(super) fn note_round(&self, now: Millis) {
         self.last_round.store(now.0, Ordering::Relaxed);
     }
 }
 
-/// The facts of the next record: not too many, and one part of definitions, which are large.
+/// The facts of the next record: not too many, and only one part of definitions, which are large.
 fn of_one_record(facts: &mut impl Iterator<Item = RegistryFact>) -> Vec<Fact> {
     let mut record = Vec::new();
     for fact in facts {

@@ -1,4 +1,4 @@
-//! The vhosts that are there.
+//! The running vhosts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) struct Vhosts<D: Disk> {
 #[derive(Debug)]
 struct VhostSlot<D: Disk> {
     vhosts: BTreeMap<Name, Arc<Vhost<D>>>,
-    /// Publishers get no credit in any.
+    /// Whether an alarm stands: publishers get no credit in any vhost.
     alarm: bool,
     /// What becomes of dead letters that get nowhere, if that is other than at the start.
     undeliverable: Option<Undeliverable>,
@@ -44,16 +44,16 @@ impl<D: Disk> Vhosts<D> {
         self.held.read().vhosts.get(name).map(Arc::clone)
     }
 
-    /// All of them, by name.
+    /// All vhosts, by name.
     pub(crate) fn all(&self) -> Vec<Arc<Vhost<D>>> {
         self.held.read().vhosts.values().map(Arc::clone).collect()
     }
 
-    /// Takes one in, and tells its core what it is to know first. Nobody finds the vhost before that;
-    /// who looks for it meanwhile, as the pager does for what a restored core asks to be read, waits.
+    /// Adds a vhost, and gives its core a first command. Lookups find the vhost only after that and
+    /// wait meanwhile, as the pager does for blocks that a restored core asks for.
     pub(crate) fn add(&self, vhost: &Arc<Vhost<D>>, first: Option<Command>) {
         let mut held = self.held.write();
-        // A vhost that failed says so itself.
+        // A failed vhost reports that itself.
         if let Some(command) = first {
             let _ = vhost.command(command);
         }
@@ -66,7 +66,7 @@ impl<D: Disk> Vhosts<D> {
         held.vhosts.insert(vhost.name().clone(), Arc::clone(vhost));
     }
 
-    /// Takes one out that is deleted.
+    /// Removes a deleted vhost.
     pub(crate) fn remove(&self, name: &str) {
         let mut held = self.held.write();
         if let Some(vhost) = held.vhosts.remove(name) {
@@ -74,7 +74,7 @@ impl<D: Disk> Vhosts<D> {
         }
     }
 
-    /// Queues that came and went since the start, those of vhosts that are gone included.
+    /// Declarations and deletions of queues since the start, those in deleted vhosts included.
     pub(crate) fn queue_churn(&self) -> QueueChurn {
         let held = self.held.read();
         let here = held.vhosts.values().map(|vhost| vhost.queue_churn());
@@ -99,7 +99,7 @@ impl<D: Disk> Vhosts<D> {
         let mut held = self.held.write();
         held.alarm = raised;
         for vhost in held.vhosts.values() {
-            // A vhost that failed says so itself.
+            // A failed vhost reports that itself.
             let _ = vhost.set_alarm(raised);
         }
     }

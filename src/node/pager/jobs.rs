@@ -1,20 +1,20 @@
-//! What waits for a thread that may block.
+//! Job queues of threads that may block.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::base::locks::{RankedCondvar, RankedMutex, before_waking, rank};
 
-/// What a thread is to do next.
+/// The next job of a thread.
 pub(crate) enum NextJob<T> {
     Job(T),
-    /// None came in time.
+    /// No job came in time.
     Nothing,
     /// The broker stops.
     End,
 }
 
-/// What waits for a thread. Bounded by what the cores ask for at the same time.
+/// The job queue of a thread. Bounded by what the cores ask for at the same time.
 #[derive(Debug)]
 pub(crate) struct Jobs<T> {
     state: RankedMutex<rank::PagerJobs, (VecDeque<T>, bool)>,
@@ -53,7 +53,7 @@ impl<T> Jobs<T> {
         self.state.lock().1
     }
 
-    /// Waits a moment, unless it ends.
+    /// Waits for this time, less if the broker stops.
     pub(crate) fn pause(&self, at_most: Duration) {
         let mut state = self.state.lock();
         if !state.1 {
@@ -61,13 +61,13 @@ impl<T> Jobs<T> {
         }
     }
 
-    /// The next one, if there is any: for who must not wait.
+    /// The next job, if there is one: for callers that must not wait.
     #[cfg(test)]
     pub(crate) fn try_next(&self) -> Option<T> {
         self.state.lock().0.pop_front()
     }
 
-    /// The next one; waits for it, at most so long.
+    /// The next job; waits for it, at most this long.
     pub(crate) fn next(&self, at_most: Option<Duration>) -> NextJob<T> {
         let mut state = self.state.lock();
         if state.0.is_empty() && !state.1 {

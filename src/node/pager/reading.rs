@@ -1,4 +1,4 @@
-//! Reading messages back. May block on the disk.
+//! Reading evicted messages back. May block on the disk.
 
 use super::{Pager, SpillTarget};
 use crate::base::{Lsn, Position, QueueId};
@@ -8,8 +8,7 @@ use crate::record::{self, RecordRead};
 use crate::store::{Disk, Journal, ReadError};
 
 impl<D: Disk> Pager<D> {
-    /// The messages of a queue that somebody only wants to look at. Those that left meanwhile are
-    /// missing.
+    /// The messages of a queue, for browsing. Those removed meanwhile are missing.
     pub(crate) fn glance(&self, queue: QueueId, wanted: Vec<Wanted>) -> PagedIn {
         let block = Position(0); // of many blocks
         let load = PageIn {
@@ -20,7 +19,7 @@ impl<D: Disk> Pager<D> {
         self.read(&load, |_, _| ())
     }
 
-    /// Reads what a vhost asked for; `failed` is told of each record that cannot be read.
+    /// Reads the block that a vhost asked for; calls `failed` for each record that cannot be read.
     pub(crate) fn read(&self, load: &PageIn, failed: impl Fn(Lsn, &ReadError)) -> PagedIn {
         let names = record::records_of(load);
         let read = match &self.place {
@@ -49,7 +48,7 @@ impl<D: Disk> Pager<D> {
     }
 }
 
-/// Reads records, but of bodies in pieces only the first.
+/// Reads records, but of streamed bodies only the first piece.
 fn read_records<D: Disk>(store: &Store<D>, names: &[Lsn]) -> Vec<Result<RecordRead, ReadError>> {
     let journal = store.journal();
     let (blob, whole): (Vec<Lsn>, Vec<Lsn>) =

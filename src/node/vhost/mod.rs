@@ -1,4 +1,4 @@
-//! One vhost: its core behind one lock, and the ways from it to the connections.
+//! One vhost: its core behind one lock, and the distribution of its effects to connections.
 
 mod state;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What stands behind the lock of a vhost, and how effects get from there to the connections.
+//! The state behind the lock of a vhost, and the distribution of effects to connections.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ pub(super) struct VhostState {
     pub(super) core: Core,
     pub(super) effects: Effects,
     pub(super) peers: Table<ConnectionId, AttachedConnection>,
-    /// Peers with staged effects.
+    /// Connections with staged effects.
     pub(super) touched: Vec<ConnectionId>,
-    /// Who is to be woken once the lock is free.
+    /// Tasks to wake once the lock is released.
     pub(super) wakers: Vec<Waker>,
     pub(super) holds: LockHolds,
-    /// What messages took when the pager was told last.
+    /// Memory of the messages when the pager was last told.
     pub(super) memory: Memory,
     /// See [`super::Vhost::longest_estimate_ns`].
     #[cfg(test)]
@@ -42,7 +42,7 @@ impl VhostState {
         self.longest_estimate_ns = self.longest_estimate_ns.max(spent_ns);
     }
 
-    /// Those of all connections, in the order of their ids.
+    /// The outboxes of all connections, in the order of their ids.
     pub(super) fn outboxes(&self) -> Vec<Arc<Outbox>> {
         let peers = self.peers.iter();
         let mut outboxes: Vec<(ConnectionId, Arc<Outbox>)> = peers
@@ -52,8 +52,9 @@ impl VhostState {
         outboxes.into_iter().map(|(_, outbox)| outbox).collect()
     }
 
-    /// Gives each connection its effects: the one whose batch this is directly, the others through
-    /// their outboxes, all in the core's order. Returns the last LSN for which one of them waits.
+    /// Gives each connection its effects: those of this batch's connection directly, the others
+    /// through their outboxes, all in the core's order. Returns the last LSN that one of them waits
+    /// for.
     pub(super) fn distribute(&mut self, mut own: Option<&mut Batch>) -> Lsn {
         let Self {
             effects,
@@ -71,7 +72,7 @@ impl VhostState {
                 Some(batch) if batch.connection() == connection => batch.push_effect(effect),
                 _ => {
                     let Some(peer) = peers.get_mut(&connection) else {
-                        // It said goodbye, and its consumers went with that.
+                        // The connection is closed, and its consumers with it.
                         let is_delivery = matches!(effect, Effect::Deliver(_));
                         invariant!(!is_delivery, "who gets a delivery is there");
                         continue;
@@ -92,7 +93,7 @@ impl VhostState {
     }
 }
 
-/// Tells people what happened in the core.
+/// Writes an event of the core to the log.
 pub(super) fn log(vhost: &Name, event: &LogEvent) {
     match event {
         LogEvent::Dropped {
@@ -101,7 +102,7 @@ pub(super) fn log(vhost: &Name, event: &LogEvent) {
             cause,
             count,
         } => {
-            // The words of the metrics.
+            // The words are those of the metrics.
             let (reason, cause) = (reason.map_or("none", Reason::as_str), cause.as_str());
             tracing::warn!(%vhost, %queue, reason, cause, count, "messages dropped");
         }
