@@ -1,4 +1,5 @@
-//! Records into segments: encode, roll to the next segment, write, show to readers, seal.
+//! Writing records into segments: encode, roll to the next segment, write, publish to readers,
+//! seal.
 //!
 //! ```text
 //!  put -> out (encoded) --flush--> file and the readers' index
@@ -23,19 +24,20 @@ use super::stats::Counters;
 use super::writer::Writer;
 use crate::base::{Lsn, Timestamp, invariant};
 
-/// The segment that is written.
+/// The segment that is being written.
 #[derive(Debug)]
 pub(super) struct Active<F> {
     id: u64,
     base: Lsn,
     crc: u32,
     file: Arc<F>,
-    /// Opened once more, for writes of whole blocks.
+    /// A second handle, for direct writes of whole blocks; none: they are not supported or not
+    /// wanted.
     direct: Option<F>,
-    /// Holds what is in `out` too, unlike the one readers use.
+    /// The index of all records, those in `out` included, unlike the one that readers use.
     index: Index,
     records: u64,
-    /// It has bytes that were not synced.
+    /// Whether it has bytes that were not synced.
     pub is_dirty: bool,
 }
 
@@ -47,7 +49,7 @@ pub(super) struct Fresh {
     named: bool,
 }
 
-/// Whether a record went into `out`.
+/// Whether a record was encoded into `out`.
 pub(super) enum Put {
     Done,
     NoRoom,
@@ -91,7 +93,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         Ok(put)
     }
 
-    /// Where the next record goes: the segment and the place in it.
+    /// Where the next record goes: the id of the segment and the offset in it.
     pub(super) fn place(&self) -> Option<(u64, usize)> {
         let active = self.active.as_ref()?;
         Some((active.id, self.out.end()))
@@ -164,7 +166,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         active.is_some_and(|active| active.records == 0)
     }
 
-    /// Gives a record that is larger than a segment one of its own, as large as it has to be. The
+    /// Puts a record that is larger than a segment into one of its own, as large as needed. The
     /// room is reserved first: without it the record waits, as on every full disk.
     fn put_alone(
         &mut self,
@@ -176,7 +178,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
     ) -> Result<Put, StoreError> {
         let needed = self.end_at(begin, payload_bytes, pieces.len());
         let Ok(needed) = u32::try_from(needed) else {
-            // No setting allows a message of that size, and records are cut behind each.
+            // No setting allows a message of that size, and a record ends after each message.
             let bytes = payload_bytes;
             let error = StoreError::RecordTooLarge { bytes };
             return Err(self.poison(DiskError {
@@ -230,7 +232,8 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         Ok(())
     }
 
-    /// A record would count as written and is nowhere: nothing may be confirmed any more.
+    /// Poisons the store: a record would count as written and is nowhere, so nothing may be
+    /// confirmed any more.
     #[cold]
     fn lost(&self, lsn: Lsn) -> StoreError {
         self.poison(DiskError {
@@ -255,7 +258,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         near && end <= self.options.segment_bytes as usize
     }
 
-    /// Where the segment would end with a record at `begin` as its last.
+    /// The offset at which the segment would end with a record at `begin` as its last.
     fn end_at(&self, begin: usize, payload_bytes: usize, pieces: usize) -> usize {
         let active = self.active.as_ref();
         let index = active.map_or(0, |active| active.index.encoded_bytes_max());
@@ -311,7 +314,8 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         Ok(true)
     }
 
-    /// For writes that go to the device at once, which pays only if they are synced at once.
+    /// A handle for direct writes, which go to the device at once; that pays only if they are
+    /// synced at once.
     fn open_direct(&self, id: u64) -> Option<D::File> {
         match self.options.sync {
             SyncPolicy::Always => self.shared.disk.open_direct(&segment_name(id)).ok(),
@@ -319,7 +323,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         }
     }
 
-    /// Writes what is encoded and shows it to readers.
+    /// Writes the encoded records and publishes them to readers.
     pub(super) fn flush(&mut self) -> Result<(), StoreError> {
         if !self.write_out()? {
             return Ok(());
@@ -343,7 +347,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         for record in &self.fresh {
             segment.index.push(record.delta, record.offset);
         }
-        // Only now it is known where the block of each ends.
+        // Only now the end of each record's block is known.
         for record in self.fresh.drain(..).filter(|record| record.named) {
             segment.index.retain(record.delta, data_end, &mut near);
             let pieces = active.index.pieces(record.delta);
@@ -354,7 +358,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         Ok(())
     }
 
-    /// Writes what is encoded; false if all was written before.
+    /// Writes the encoded records; false if there are none.
     fn write_out(&mut self) -> Result<bool, StoreError> {
         let Some(active) = &mut self.active else {
             return Ok(false);
@@ -376,7 +380,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         Ok(true)
     }
 
-    /// Ends the open segment: index, trailer, cut.
+    /// Seals the open segment: index, trailer, cut.
     pub(super) fn seal(&mut self) -> Result<(), StoreError> {
         self.flush()?;
         let Some(active) = &self.active else {
@@ -412,9 +416,10 @@ impl<P: Payload, D: Disk> Writer<P, D> {
     }
 }
 
-/// How many zeros a commit record brings along that ends, without them, at `end`, in a commit from `begin` on:
-/// they fill a block that is written anyway, when the next commit of this size would touch two. Never
-/// more than half a block, so that small records do not take twice their space.
+/// How many zeros are appended to a commit record that ends, without them, at `end`, in a commit
+/// from `begin` on: they fill a block that is written anyway, when the next commit of this size
+/// would touch two. Never more than half a block, so that small records do not take twice their
+/// space.
 fn padding(begin: usize, end: usize, block: usize) -> usize {
     let (size, rest) = (end - begin, end.next_multiple_of(block) - end);
     if size <= block && rest < size && rest <= block / 2 {

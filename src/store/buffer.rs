@@ -1,4 +1,5 @@
-//! What waits to be written: structured records in LSN order, behind a short lock.
+//! The buffer of records that wait to be written: structured records in LSN order, behind a short
+//! lock.
 //!
 //! ```text
 //!  append -> | facts | gone | piece | commit | reserved ...... | facts | -> next
@@ -16,45 +17,46 @@ use super::format::Checkpoint;
 use super::options::{COMMIT_BYTES, COMMIT_BYTES_MAX};
 use crate::base::{Lsn, uncount};
 
-/// LSNs in one reservation; what is not used is given back.
+/// LSNs in one reservation; unused ones are returned.
 const RESERVED_LSNS: u64 = 1 << 20;
 
-/// What the broker puts into a record. Encoded on the writer's thread, not where it is appended.
+/// The content of a record. It is encoded on the writer's thread, not where it is appended.
 pub trait Payload: Send + 'static {
-    /// About how many bytes [`Payload::encode`] will write; decides when a commit is worth it.
+    /// Estimated number of bytes that [`Payload::encode`] will write; decides when a commit is
+    /// worth it.
     fn size_hint(&self) -> usize;
-    /// Of those, bytes of messages: the rest is what the record itself takes.
+    /// The part of it that is messages; the rest is the record's own.
     fn carried_bytes(&self) -> usize {
         0
     }
-    /// Whether later records may name it.
+    /// Whether later records may refer to it.
     fn body(&self) -> Body;
-    /// Appends the bytes.
+    /// Appends the encoded bytes.
     fn encode(&self, out: &mut Vec<u8>);
 }
 
-/// Whether a record can be named later.
+/// Whether later records can refer to a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body {
-    /// It carries a body: kept until its LSN is released.
+    /// It has a body: it is kept until its LSN is released.
     Carried,
-    /// It carries none: kept until a checkpoint covers it.
+    /// It has no body: it is kept until a checkpoint covers it.
     None,
 }
 
-/// What the writer's thread should do after an append.
+/// Whether the writer's thread has to be woken after an append.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wake {
-    /// It is at work or counting already.
+    /// No: it is running or will wake by itself.
     No,
-    /// This is the first that waits: wake it.
+    /// Wake it: this is the first record that waits.
     First,
-    /// [`COMMIT_BYTES`] wait, or 512 KiB while much arrives: it may be time to commit.
+    /// Wake it: [`COMMIT_BYTES`] wait, or 512 KiB while much arrives, so it may be time to commit.
     Full,
 }
 
 /// LSNs for the records of one batch of commands. Nothing behind them is written before it is
-/// filled, so hold it for a batch only.
+/// filled, so it must be held for one batch only.
 #[derive(PartialEq, Eq, Debug)]
 #[must_use = "nothing is written behind a reservation until it is filled"]
 pub struct Reservation {
@@ -62,30 +64,30 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// The first LSN to use; use them in order.
+    /// The first LSN to use; LSNs are used in order.
     pub const fn first(&self) -> Lsn {
         self.first
     }
 }
 
-/// What is left of a record that was changed while it waited.
+/// Whether anything is left of a record that was changed while it waited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Amended {
-    /// It says something still.
+    /// It still has facts.
     Kept,
-    /// It says nothing any more: it is not written.
+    /// It has no facts any more: it is not written.
     Empty,
 }
 
-/// A reservation being filled.
+/// A reservation that is being filled.
 #[derive(Debug)]
 pub struct Appending<'a, P> {
     buffer: &'a mut Buffer<P>,
-    /// Behind the last LSN of the reservation.
+    /// The LSN behind the last one of the reservation.
     end: Lsn,
     /// The next LSN that may be used.
     free: Lsn,
-    /// Where its next record goes.
+    /// Index of its next record in the buffer.
     at: usize,
     wake: Wake,
     elided: u64,
@@ -98,21 +100,21 @@ impl From<Lsn> for Reservation {
     }
 }
 
-/// What came of filling a reservation.
+/// The result of filling a reservation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filled {
-    /// What to do now.
+    /// Whether to wake the writer.
     pub wake: Wake,
-    /// Records that were elided.
+    /// Number of records that were elided.
     pub elided: u64,
-    /// Bytes of messages that came in.
+    /// Bytes of messages that were appended.
     pub payload_bytes: u64,
 }
 
 /// One record that waits.
 #[derive(Debug)]
 pub(super) enum Slot<P> {
-    /// The record was withdrawn before it was written.
+    /// The record was elided before it was written.
     Gone,
     Facts(P),
     Piece(Bytes),
@@ -124,19 +126,19 @@ pub(super) enum Slot<P> {
     End(Checkpoint),
 }
 
-/// What waits to be written.
+/// The amount that waits to be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Backlog {
-    /// Records.
+    /// Number of records.
     pub records: u64,
-    /// About how many bytes they will be.
+    /// Estimated bytes of these records.
     pub bytes: usize,
-    /// Of those, bytes of messages.
+    /// The part of `bytes` that is messages.
     pub carried_bytes: usize,
 }
 
-/// What waits to be written as it was when the buffer's lock was given back last: connections look at
-/// it in every turn, without the lock.
+/// The backlog as of the last release of the buffer's lock: connections read it in every turn,
+/// without the lock.
 #[derive(Debug, Default)]
 pub(super) struct SharedBacklog {
     records: AtomicU64,
@@ -154,13 +156,13 @@ impl SharedBacklog {
     }
 }
 
-/// A checkpoint on its way.
+/// A checkpoint that is being made.
 #[derive(Debug)]
 pub(super) struct Running {
     pub checkpoint: Checkpoint,
-    /// Blocks it wrote itself; released if it is given up.
+    /// Blocks it wrote itself; released if it is abandoned.
     pub own: Vec<Lsn>,
-    /// The copying is done.
+    /// Whether all is copied.
     pub copied: bool,
     /// The LSN of the end record once it is appended.
     pub end: Option<Lsn>,
@@ -169,27 +171,27 @@ pub(super) struct Running {
 #[derive(Debug)]
 pub(super) struct Buffer<P> {
     slots: VecDeque<(Lsn, Slot<P>)>,
-    /// Given out next.
+    /// The LSN that is assigned next.
     next: Lsn,
-    /// Up to here the writer has taken everything.
+    /// The writer has taken everything up to this LSN.
     taken: Lsn,
-    /// First LSNs of reservations that are not filled, rising.
+    /// The first LSNs of reservations that are not filled, rising.
     reserved: Vec<Lsn>,
     pub waiting_bytes: usize,
-    /// Of those, bytes of messages.
+    /// The part of the waiting bytes that is messages.
     waiting_carried_bytes: usize,
     pub waiting_records: u64,
-    /// The same, for who does not hold the lock.
+    /// The same figures, for readers without the lock.
     backlog: Arc<SharedBacklog>,
-    /// Bytes of all that ever came.
+    /// Bytes of all records ever appended.
     pub arrived_bytes: u64,
-    /// Once so many bytes wait the writer is told; it knows of less.
+    /// Number of waiting bytes at which the writer is woken next.
     told_at: usize,
-    /// `(after, body)`: the body may go once `after` is durable.
+    /// `(after, body)`: the body may be released once `after` is durable.
     pub releases: VecDeque<(Lsn, Lsn)>,
-    /// Bodies that somebody reads, or did when it was looked last.
+    /// Bodies that are being read, or were at the last check.
     pub pinned: BTreeMap<Lsn, Vec<Weak<Lsn>>>,
-    /// Bodies that may go once nobody reads them.
+    /// Bodies to be released once nobody reads them.
     pub held_back: Vec<Lsn>,
     pub running: Option<Running>,
 }
@@ -198,7 +200,8 @@ pub(super) struct Buffer<P> {
 #[derive(Debug)]
 pub(super) struct Batch<P> {
     pub slots: VecDeque<(Lsn, Slot<P>)>,
-    /// An LSN for the commit record that closes it; with this one written, everything up to it is.
+    /// An LSN for the commit record that closes the batch; when it is written, everything up to it
+    /// is.
     pub commit_record: Lsn,
 }
 
@@ -223,7 +226,7 @@ impl<P: Payload> Buffer<P> {
     }
 
     /// No record from now on has a lower LSN: an open reservation may be filled with lower ones
-    /// than the next, and gives back what it does not use.
+    /// than the next, and returns what it does not use.
     pub fn first_open(&self) -> Lsn {
         let open = self.reserved.first().copied();
         open.map_or(self.next, |open| open.min(self.next))
@@ -238,12 +241,12 @@ impl<P: Payload> Buffer<P> {
         (lsn, wake)
     }
 
-    /// Where what waits can be read without the lock.
+    /// The backlog, which can be read without the lock.
     pub fn backlog(&self) -> Arc<SharedBacklog> {
         Arc::clone(&self.backlog)
     }
 
-    /// What waits has changed.
+    /// Publishes the backlog after a change.
     fn show_backlog(&self) {
         let shared = &self.backlog;
         shared
@@ -262,7 +265,7 @@ impl<P: Payload> Buffer<P> {
         first.into()
     }
 
-    /// Fills a reservation; what is not used becomes a gap, or is given back.
+    /// Fills a reservation; unused LSNs become a gap, or are returned.
     pub fn fill<T>(
         &mut self,
         reservation: &Reservation,
@@ -344,8 +347,8 @@ impl<P: Payload> Buffer<P> {
         batch
     }
 
-    /// Bodies whose reason to go is durable up to `synced`, about so many at most, and whether these
-    /// are all: without those that are still read.
+    /// Bodies whose release is durable up to `synced`, about `max` at most, and whether these are
+    /// all: without those that are still read.
     pub fn due_releases(&mut self, synced: Lsn, max: usize) -> (Vec<Lsn>, bool) {
         let mut due = Vec::new();
         let pinned = &mut self.pinned;
@@ -381,16 +384,16 @@ impl<P: Payload> Buffer<P> {
         self.next
     }
 
-    /// An LSN for a record that does not wait.
+    /// Assigns an LSN to a record that does not wait in the buffer.
     pub fn take_lsn(&mut self) -> Lsn {
         let lsn = self.next;
         self.next = Lsn(lsn.0 + 1);
         lsn
     }
 
-    /// A checkpoint looked at the state of now.
+    /// Notes that a checkpoint has read the current state.
     pub fn saw(&mut self) {
-        // Not what reservations of others may still use: they were not seen.
+        // LSNs that reservations of others may still use are excluded: their records were not read.
         let newest = self.slots.back().map_or(Lsn(0), |(lsn, _)| *lsn);
         let newest = newest.max(self.taken);
         if let Some(running) = &mut self.running {
@@ -405,7 +408,7 @@ impl<P: Payload> Buffer<P> {
         self.arrived_bytes += bytes as u64;
         self.waiting_records += 1;
         if self.waiting_bytes >= self.told_at {
-            // What was settled meanwhile may bring it back to the same size many times.
+            // Elision may bring the backlog back to the same size many times.
             self.told_at = if self.waiting_bytes < COMMIT_BYTES_MAX {
                 COMMIT_BYTES_MAX
             } else {
@@ -439,7 +442,7 @@ impl<P: Payload> Appending<'_, P> {
     }
 
     /// Elision: changes a record of facts that is not written yet, unless a running checkpoint has
-    /// seen it. None if it is too late.
+    /// read it. None if it is too late.
     pub fn amend<T>(&mut self, lsn: Lsn, change: impl FnOnce(&mut P) -> (T, Amended)) -> Option<T> {
         let buffer = &mut *self.buffer;
         let copied = buffer.running.as_ref().map(|run| run.checkpoint.seen);
@@ -478,12 +481,12 @@ impl<P: Payload> Appending<'_, P> {
         Some(result)
     }
 
-    /// Counts bytes of a message that came in.
+    /// Counts bytes of messages that were appended.
     pub const fn count_payload(&mut self, bytes: u64) {
         self.payload_bytes += bytes;
     }
 
-    /// Leaves out a record that says nothing any more. Its LSN counts as written with the others.
+    /// Leaves out a record without facts. Its LSN counts as written with the others.
     pub fn skip(&mut self, lsn: Lsn) {
         self.free = self.free.max(Lsn(lsn.0 + 1));
         self.elided += 1;
@@ -492,7 +495,7 @@ impl<P: Payload> Appending<'_, P> {
         }
     }
 
-    /// Lets a body go, see [`super::Journal::release`].
+    /// Releases a body, see [`super::Journal::release`].
     pub fn release(&mut self, body: Lsn, after: Lsn) {
         self.buffer.releases.push_back((after, body));
     }

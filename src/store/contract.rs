@@ -1,4 +1,4 @@
-//! What the rest of the broker asks of a journal, wherever it lies.
+//! The interface of a journal to the rest of the broker, whatever it is stored on.
 
 use bytes::Bytes;
 
@@ -6,11 +6,11 @@ use super::buffer::{Appending, Payload, Reservation, Wake};
 use super::error::ReadError;
 use crate::base::Lsn;
 
-/// How a store is.
+/// The state of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum StoreState {
-    /// Well.
+    /// It works.
     Open,
     /// The disk has no room for another segment: publishers must stop, consumers go on. Ends by
     /// itself when there is room.
@@ -19,15 +19,15 @@ pub enum StoreState {
     Poisoned,
 }
 
-/// Takes records of type `R`: opaque, structured until they are written, in the order of their LSNs.
-/// What is durable never becomes less. Knows nothing of queues.
+/// Takes records of type `R`: opaque, structured until they are written, in the order of their
+/// LSNs. What is durable stays durable. Knows nothing of queues.
 pub trait Journal<R> {
-    /// Reserves LSNs for the records of a batch of commands. Call it where their order is decided
-    /// (under the core's lock), and [`Journal::fill`] it before that lock goes.
+    /// Reserves LSNs for the records of a batch of commands. To be called where their order is
+    /// decided (under the core's lock); [`Journal::fill`] must follow before that lock is released.
     fn reserve(&self) -> Reservation;
 
-    /// Appends the records of a batch, each a list of facts that become true together, under LSNs
-    /// of its reservation, in order. Facts that name a body must come after it.
+    /// Appends the records of a batch, each a list of facts that become durable together, under
+    /// LSNs of its reservation, in order. Facts that refer to a body must come after it.
     fn fill(&self, reservation: Reservation, records: impl IntoIterator<Item = (Lsn, R)>) -> Wake
     where
         R: Payload,
@@ -41,8 +41,8 @@ pub trait Journal<R> {
         self.fill_with(reservation, append).1
     }
 
-    /// The same, and may change records that are not written yet: what is over before it was
-    /// written need not be. [`Appending::amend`]
+    /// The same, and may change records that are not written yet: a message that is settled by then
+    /// need not be written. [`Appending::amend`]
     fn fill_with<T>(
         &self,
         reservation: Reservation,
@@ -51,17 +51,17 @@ pub trait Journal<R> {
     where
         R: Payload;
 
-    /// Lets a body go: no facts name it any more once those of `after` are durable. After this it
-    /// is never named again. Not for a record that was elided.
+    /// Releases a body: no facts refer to it any more once those of `after` are durable. After this
+    /// call it must never be referred to again. Not for a record that was elided.
     fn release(&self, body: Lsn, after: Lsn);
 
     /// The LSN up to which everything is as safe as the sync policy promises. Never falls.
     fn durable_lsn(&self) -> Lsn;
 
-    /// How the store is.
+    /// The state of the store.
     fn state(&self) -> StoreState;
 
-    /// Reads records back, in the order of `lsns`: the payload of facts, or a body whole. What lies
-    /// close together is read together, so sorted and neighbouring LSNs cost little.
+    /// Reads records back, in the order of `lsns`: the payload of facts, or a whole body.
+    /// Neighbouring records are read together, so sorted and neighbouring LSNs cost little.
     fn read_batch(&self, lsns: &[Lsn]) -> Vec<Result<Bytes, ReadError>>;
 }

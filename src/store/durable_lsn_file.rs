@@ -1,6 +1,5 @@
-//! The file `DURABLE`: part 8 of `docs/STORE_FORMAT.md`. It tells how far the log was durable beside
-//! the log, so that records which were confirmed and are cut off its end do not pass for a tail that
-//! never was.
+//! The file `DURABLE`: part 8 of `docs/STORE_FORMAT.md`. It has the last durable LSN beside the
+//! log, so that the loss of confirmed records at the end of the log is noticed as damage.
 
 use super::disk::{Disk, DiskFile, read_range};
 use super::error::{DiskError, StoreError};
@@ -10,7 +9,7 @@ use crate::base::{Lsn, Timestamp};
 const NAME: &str = "DURABLE";
 const MAGIC: [u8; 8] = *b"CORONDUR";
 const BYTES: usize = 32;
-/// It is written anew at most so often, by the wall clock.
+/// Shortest interval between two writes of the file, by the wall clock, in milliseconds.
 const EVERY_MS: u64 = 1_000;
 
 /// Writes the file. It is never synced: it may be late, it never promises too much.
@@ -32,7 +31,7 @@ impl<F> Default for DurableLsnFile<F> {
 }
 
 impl<F: DiskFile> DurableLsnFile<F> {
-    /// Whether it is time to tell that the log is durable up to a record.
+    /// Whether it is time to write that the log is durable up to a record.
     pub(super) fn is_due(&self, durable: Lsn, wall: Timestamp) -> bool {
         let waited = self
             .at
@@ -40,7 +39,7 @@ impl<F: DiskFile> DurableLsnFile<F> {
         durable > self.written && waited
     }
 
-    /// Tells it. What fails is told the next time.
+    /// Writes the LSN. A failed write is repeated the next time.
     pub(super) fn write<D: Disk<File = F>>(
         &mut self,
         disk: &D,
@@ -64,7 +63,7 @@ impl<F: DiskFile> DurableLsnFile<F> {
     }
 }
 
-/// The last record that was durable according to the file, 0 if it tells nothing.
+/// The last durable LSN according to the file, 0 if there is none or it cannot be read.
 pub(super) fn read<D: Disk>(disk: &D) -> Result<Lsn, StoreError> {
     if !disk.list()?.iter().any(|name| name == NAME) {
         return Ok(Lsn(0));

@@ -1,4 +1,4 @@
-//! What can go wrong, and whose fault it is.
+//! Errors of the store, and whose fault each is.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use thiserror::Error;
 
 use crate::base::Lsn;
 
-/// What the disk was asked to do when it failed.
+/// The disk operation that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskOperation {
-    /// Making or opening the data directory, or taking its lock.
+    /// Creating or opening the data directory, or taking its lock.
     Enter,
-    /// Listing it.
+    /// Listing the directory.
     List,
-    /// Making a file.
+    /// Creating a file.
     Create,
     /// Opening a file.
     Open,
@@ -21,17 +21,17 @@ pub enum DiskOperation {
     Rename,
     /// Removing a file.
     Remove,
-    /// Reserving space.
+    /// Reserving space for a file.
     Preallocate,
-    /// Cutting a file.
+    /// Changing the length of a file.
     Truncate,
-    /// Writing.
+    /// Writing to a file.
     Write,
-    /// Reading.
+    /// Reading from a file.
     Read,
-    /// Waiting until data is on the device.
+    /// Waiting until the data of a file is on the device.
     Sync,
-    /// The same for directory entries.
+    /// Waiting until directory entries are on the device.
     SyncDirectory,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for DiskOperation {
     }
 }
 
-/// Why the disk failed.
+/// The class of a disk failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskErrorKind {
     /// No space left (ENOSPC, EDQUOT).
@@ -63,7 +63,7 @@ pub enum DiskErrorKind {
     NotFound,
     /// Not permitted, or a read-only file system.
     Denied,
-    /// Another process holds the directory.
+    /// Another process holds the lock of the directory.
     InUse,
     /// Anything else; most of all EIO.
     Failed,
@@ -73,13 +73,13 @@ pub enum DiskErrorKind {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("cannot {operation} {name}: {message}")]
 pub struct DiskError {
-    /// What was tried.
+    /// The operation that failed.
     pub operation: DiskOperation,
-    /// On which file.
+    /// The file it was applied to; empty: the directory.
     pub name: String,
-    /// What class of failure.
+    /// The class of the failure.
     pub kind: DiskErrorKind,
-    /// In the words of the system.
+    /// The error text of the operating system.
     pub message: String,
 }
 
@@ -90,17 +90,17 @@ pub enum StoreError {
     /// Another process uses the directory. (operator)
     #[error("data directory {directory} is in use by another process")]
     InUse {
-        /// Which directory.
+        /// The path of the directory.
         directory: String,
     },
-    /// It was written by a newer version. (operator)
+    /// The directory was written by a newer version. (operator)
     #[error("{name} has store format {found}, this program reads up to {supported}")]
     NewerVersion {
-        /// Which file.
+        /// The file that says so.
         name: String,
-        /// Its version.
+        /// The version in the file.
         found: u32,
-        /// Ours.
+        /// The newest version that this program reads.
         supported: u32,
     },
     /// A node of a cluster wrote it, which only newer versions have. (operator)
@@ -108,9 +108,9 @@ pub enum StoreError {
         "{name} was written by a node of a cluster (record {record}), which this program is not"
     )]
     OfCluster {
-        /// Which file.
+        /// The file with that record.
         name: String,
-        /// The first record that says so.
+        /// The LSN of the first such record.
         record: Lsn,
     },
     /// The directory cannot be written. (operator)
@@ -122,16 +122,16 @@ pub enum StoreError {
     /// A write or sync failed before: nothing is confirmed any more. (disk)
     #[error("the store stopped after an error: {0}")]
     Poisoned(DiskError),
-    /// A record is larger than offsets in a segment can tell, 4 GiB. (ourselves)
+    /// A record is larger than offsets in a segment can express, 4 GiB. (ourselves)
     #[error("record of {bytes} bytes exceeds what any segment can hold")]
     RecordTooLarge {
-        /// Its size in bytes.
+        /// The record's size in bytes.
         bytes: usize,
     },
 }
 
 impl From<DiskError> for StoreError {
-    /// What the operator can repair is told apart from a failing disk.
+    /// Tells failures that the operator can repair from a failing disk.
     fn from(error: DiskError) -> Self {
         match error.kind {
             DiskErrorKind::InUse => Self::InUse {
@@ -148,13 +148,13 @@ impl From<DiskError> for StoreError {
 /// Why a record was not read.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ReadError {
-    /// Nothing of that LSN is kept.
+    /// There is no record with this LSN, or it was released.
     #[error("no record {0}")]
     Unknown(Lsn),
-    /// It was given out but not written yet: its bytes are still with whoever appended it.
+    /// The record is not written yet: its bytes are still in the buffer.
     #[error("record {0} is not written yet")]
     NotWritten(Lsn),
-    /// Its bytes do not check.
+    /// The record's checksum is wrong.
     #[error("record {0} is damaged")]
     Damaged(Lsn),
     /// The disk failed.

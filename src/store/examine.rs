@@ -1,5 +1,5 @@
-//! Decides what holds: which checkpoint, where the tail is cut, what is damage.
-//! Part 8 of `docs/STORE_FORMAT.md`. Changes nothing.
+//! Examination of a data directory: which checkpoint is valid, where the tail is cut, what is
+//! damage. Part 8 of `docs/STORE_FORMAT.md`. Changes nothing.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,40 +11,40 @@ use super::load::{Directory, Loaded};
 use super::prepare::segment_name;
 use crate::base::{Lsn, Timestamp};
 
-/// What kind of thing damage has taken.
+/// What was lost to damage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lost {
-    /// A stretch of a segment that is no records.
+    /// A stretch of a segment that is not records.
     Stretch,
-    /// The end of a segment, or whole segments, before the one that is named.
+    /// The end of a segment, or whole segments, before the file that is named.
     Before,
-    /// The end of a checkpoint: an earlier one counts, or none, and more is replayed.
+    /// The end record of a checkpoint: an earlier one is used, or none, and more is replayed.
     Checkpoint,
-    /// A block of the checkpoint: the messages or names that stand in it.
+    /// A block of the checkpoint: the messages or names in it.
     Block,
     /// The end of the log, behind all that is left.
     End,
 }
 
-/// Records that had been durable and cannot be read.
+/// Records that were durable and cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Damage {
-    /// What is lost.
+    /// What was lost.
     pub lost: Lost,
-    /// In which file; empty if no file is left that would hold it.
+    /// The file with the damage; empty if no file is left that would have it.
     pub file: String,
-    /// From this offset.
+    /// Offset at which the damage begins, in bytes.
     pub from: u64,
-    /// To this one.
+    /// Offset at which the damage ends, in bytes.
     pub to: u64,
-    /// The last good record before.
+    /// The LSN of the last good record before it.
     pub after: Lsn,
-    /// The first good one behind, if it is known.
+    /// The LSN of the first good record behind it, if it is known.
     pub before: Option<Lsn>,
 }
 
 impl Damage {
-    /// A record that something names and that is not there.
+    /// A record that is referred to and does not exist.
     pub(super) fn record<F>(segments: &[Loaded<F>], lost: Lost, lsn: Lsn) -> Self {
         let mut holds = segments.iter();
         let holds = holds.find(|segment| segment.header.base <= lsn && lsn <= segment.last);
@@ -82,40 +82,40 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Where the log ends because what follows was never confirmed.
+/// Where the log is cut because what follows was never confirmed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cut {
-    /// In which file.
+    /// The file with the cut.
     pub file: String,
-    /// At which offset.
+    /// Offset of the cut, in bytes.
     pub offset: u64,
-    /// The last record that stays.
+    /// The LSN of the last record that stays.
     pub after: Lsn,
-    /// Number of the segment in LSN order.
+    /// Index of the segment in LSN order.
     pub(super) segment: usize,
 }
 
-/// What holds.
+/// The result of the examination.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Verdict {
-    /// The end record of the checkpoint that counts.
+    /// The end record of the valid checkpoint; 0: none.
     pub end: Lsn,
     pub checkpoint: Checkpoint,
     pub damage: Vec<Damage>,
     pub cut: Option<Cut>,
-    /// Up to here the disk is known to have been durable.
+    /// The LSN up to which the disk is known to have been durable.
     pub durable: Lsn,
-    /// The last record that stays.
+    /// The LSN of the last record that stays.
     pub last: Lsn,
-    /// The highest LSN seen anywhere, cut or not.
+    /// The highest LSN found anywhere, cut off or not.
     pub seen: Lsn,
-    /// The last wall time in the log.
+    /// The last wall-clock time in the log.
     pub stamp: Option<Timestamp>,
     /// Whether the log ends with an orderly stop.
     pub closed: bool,
 }
 
-/// Finds the newest checkpoint that holds, and with it what follows.
+/// Finds the newest valid checkpoint, and the log that follows it.
 pub(super) fn examine<F: DiskFile>(directory: &mut Directory<F>) -> Result<Verdict, DiskError> {
     let mut unreadable = Vec::new();
     let mut candidates: BTreeSet<Lsn> = BTreeSet::new();
@@ -147,7 +147,7 @@ pub(super) fn examine<F: DiskFile>(directory: &mut Directory<F>) -> Result<Verdi
 }
 
 impl Verdict {
-    /// A log that is whole reaches as far as it was durable.
+    /// Checks that the log reaches as far as it was durable; otherwise its end is damage.
     fn note_end<F>(&mut self, directory: &Directory<F>) {
         let told = |damage: &Damage| damage.after == self.last && damage.before.is_none();
         if directory.recorded_durable <= self.last || self.damage.last().is_some_and(told) {
@@ -165,7 +165,7 @@ impl Verdict {
         });
     }
 
-    /// An end record that cannot be read is damage, unless it went with the tail.
+    /// An end record that cannot be read is damage, unless it was cut off with the tail.
     fn note_ends<F>(&mut self, segments: &[Loaded<F>], unreadable: &[Lsn]) {
         for end in unreadable.iter().filter(|end| **end <= self.last) {
             self.damage
@@ -186,7 +186,7 @@ fn judge<F: DiskFile>(directory: &Directory<F>, begin: Lsn) -> Verdict {
     for (number, segment) in segments.iter().enumerate() {
         let header = &segment.header;
         let previous = verdict.last;
-        // What a checkpoint covers may be gone on purpose, with whole segments.
+        // Segments that a checkpoint covers may have been removed on purpose.
         if header.continues > previous && header.continues >= begin {
             if durable <= previous {
                 verdict.cut = Some(cut_at(segments, number, 0, previous));

@@ -1,4 +1,4 @@
-//! The real disk. No other file of this crate's store calls the file system.
+//! The real disk. No other file of the store calls the file system.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -12,28 +12,28 @@ use rustix::io::Errno;
 use super::disk::{Disk, DiskFile};
 use super::error::{DiskError, DiskErrorKind, DiskOperation};
 
-/// A data directory, locked for as long as this lives.
+/// A data directory, locked for as long as this value lives.
 #[derive(Debug)]
 pub struct FileDisk {
     directory: PathBuf,
-    /// Open so that its entries can be synced.
+    /// An open handle of the directory, by which its entries are synced.
     handle: File,
-    /// The lock goes with the handle, also when the process is killed.
+    /// The lock is released with the handle, also when the process is killed.
     _lock: Option<File>,
 }
 
-/// Whether a missing data directory is made.
+/// Whether a missing data directory is created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Missing {
-    /// Make it, parents too.
+    /// Create it, with its parents.
     Create,
     /// Fail with [`DiskErrorKind::NotFound`].
     Refuse,
 }
 
 impl FileDisk {
-    /// Enters a data directory and locks it. Fails with [`DiskErrorKind::InUse`] when another
-    /// process has, [`DiskErrorKind::Denied`] when it cannot be written.
+    /// Opens a data directory and locks it. Fails with [`DiskErrorKind::InUse`] when another
+    /// process holds the lock, [`DiskErrorKind::Denied`] when it cannot be written.
     pub fn enter(directory: &Path, missing: Missing) -> Result<Self, DiskError> {
         let fail = |error: &io::Error| {
             failure(
@@ -75,7 +75,7 @@ impl FileDisk {
         })
     }
 
-    /// Enters a directory that others use too, for files without a name of their own.
+    /// Opens a directory that others use too, for files without a name of their own.
     pub fn visit(directory: &Path) -> Result<Self, DiskError> {
         let name = directory.display().to_string();
         let handle = open_directory(directory)
@@ -99,11 +99,10 @@ impl FileDisk {
     }
 }
 
-/// Takes from everybody but the owner what an earlier version, or somebody's umask, gave them of a
-/// data directory and the files in it; how many of them that were. What is no file is none of ours.
+/// Removes the rights of everybody but the owner that an earlier version, or a umask, gave on a
+/// data directory and the files in it; returns on how many. Other kinds of entries are left alone.
 ///
-/// # Errors
-/// [`DiskErrorKind::Denied`] when they belong to somebody else.
+/// [`DiskErrorKind::Denied`] when they belong to another user.
 pub fn keep_private(directory: &Path) -> Result<usize, DiskError> {
     let fail = |error: io::Error| {
         let name = directory.display().to_string();
@@ -119,7 +118,7 @@ pub fn keep_private(directory: &Path) -> Result<usize, DiskError> {
     Ok(tightened)
 }
 
-/// Whether others had rights that they have no longer.
+/// Removes those rights; returns whether there were any.
 fn tighten(path: &Path, mode: u32) -> io::Result<bool> {
     let mut permissions = fs::metadata(path)?.permissions();
     if permissions.mode() & OTHERS == 0 {
@@ -137,7 +136,7 @@ impl Disk for FileDisk {
         let fail = |error: io::Error| failure(DiskOperation::List, "data directory", &error);
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.directory).map_err(fail)? {
-            // A name that is no text is none of ours.
+            // A name that is not UTF-8 is not of the store.
             if let Ok(name) = entry.map_err(fail)?.file_name().into_string() {
                 names.push(name);
             }
@@ -194,7 +193,7 @@ impl Disk for FileDisk {
 pub struct StoreFile {
     name: String,
     file: File,
-    /// Writes go past the system's cache.
+    /// Whether writes bypass the system's cache.
     is_direct: AtomicBool,
 }
 
@@ -207,7 +206,7 @@ impl StoreFile {
         }
     }
 
-    /// Writes take the way through the system's cache from now on.
+    /// Makes further writes go through the system's cache.
     fn give_up_direct(&self) -> io::Result<()> {
         let flags = fcntl_getfl(&self.file)?;
         fcntl_setfl(&self.file, flags.difference(OFlags::DIRECT))?;
@@ -247,7 +246,8 @@ impl DiskFile for StoreFile {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), DiskError> {
         let mut written = self.file.write_all_at(bytes, offset);
-        // Some file systems open a file so and refuse to write it, or want larger blocks.
+        // Some file systems open a file for direct writes and then refuse them, or want larger
+        // blocks.
         if let Err(error) = &written
             && matches!(
                 error.kind(),
@@ -278,7 +278,7 @@ impl DiskFile for StoreFile {
     }
 
     fn drop_cache(&self) {
-        // Only advice: what is not taken costs time, no more.
+        // Only advice: if it is not taken, that costs time, no more.
         let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
     }
 
@@ -289,13 +289,13 @@ impl DiskFile for StoreFile {
     }
 }
 
-/// Writes go past the system's cache.
+/// The flag of direct writes.
 const DIRECT: i32 = OFlags::DIRECT.bits().cast_signed();
 const LOCK_NAME: &str = "LOCK";
-/// Bodies, password hashes and keys are in there: the owner's only.
+/// Bodies, password hashes and keys are in the directory: only the owner has rights.
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
-/// What anybody but the owner may do.
+/// The permission bits of everybody but the owner.
 const OTHERS: u32 = 0o077;
 
 #[allow(

@@ -1,52 +1,52 @@
-//! Segment header, frames, index and trailer as bytes: parts 3 and 4 of `docs/STORE_FORMAT.md`.
+//! Encoding of segment header, frames, index and trailer: parts 3 and 4 of `docs/STORE_FORMAT.md`.
 
 use crate::base::{Lsn, Timestamp};
 
-/// The format this program writes, and the newest it reads.
+/// The format version that this program writes, and the newest that it reads.
 pub const VERSION: u16 = 1;
 /// Bytes of a segment header.
 pub const HEADER_BYTES: usize = 64;
-/// Bytes of a frame before its payload.
+/// Bytes of a frame in front of its payload.
 pub const FRAME_BYTES: usize = 16;
 /// Bytes of a trailer.
 pub const TRAILER_BYTES: usize = 56;
 /// Payload bytes of a commit record before its padding.
 pub const COMMIT_RECORD_BYTES: usize = 40;
-/// Frames begin at multiples of this.
+/// Frames begin at multiples of this, in bytes.
 pub const ALIGNMENT: usize = 8;
-/// Frame flag: kept until released.
+/// Frame flag: the record is kept until it is released.
 pub const FLAG_NAMED: u8 = 1;
-/// Frame flag: the last commit record of an orderly stop.
+/// Frame flag: the commit record of an orderly stop.
 pub const FLAG_CLOSED: u8 = 2;
 
-/// Bytes of a frame's head that its half CRC vouches for, behind the whole CRC.
+/// Bytes of a frame's head that its half CRC covers, behind the whole CRC.
 const VOUCHED_BYTES: usize = 10;
 const ZEROS: [u8; ALIGNMENT] = [0; ALIGNMENT];
 const HEADER_MAGIC: [u8; 8] = *b"CORONSEG";
 const TRAILER_MAGIC: [u8; 8] = *b"CORONEND";
 const HEADER_FLAG_REWRITTEN: u32 = 1;
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordKind {
-    /// Closes a commit.
+    /// It closes a commit.
     CommitRecord,
     /// Facts, perhaps with a body.
     Facts,
     /// A streamed body, or the last piece of one.
     Body,
-    /// An earlier piece of a body.
+    /// A piece of a body, except the last.
     Piece,
     /// A slice of a checkpoint.
     Block,
-    /// A checkpoint is complete.
+    /// The end of a complete checkpoint.
     End,
     /// An entry of a cluster's consensus: no version of this program writes one yet, and none reads it.
     Consensus,
 }
 
 impl RecordKind {
-    /// Its byte.
+    /// The byte for it in a frame.
     pub const fn code(self) -> u8 {
         match self {
             Self::CommitRecord => 1,
@@ -59,7 +59,7 @@ impl RecordKind {
         }
     }
 
-    /// The kind of this byte.
+    /// The kind that a byte stands for; none: no kind.
     pub const fn from_code(code: u8) -> Option<Self> {
         match code {
             1 => Some(Self::CommitRecord),
@@ -74,20 +74,20 @@ impl RecordKind {
     }
 }
 
-/// A segment header.
+/// The header of a segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Segment id; the file's name.
+    /// The segment's id, which is also the file's name.
     pub id: u64,
-    /// Frames count their LSN from here.
+    /// The LSN from which frames count theirs.
     pub base: Lsn,
     /// LSN of the last record before this segment.
     pub continues: Lsn,
-    /// When it was opened.
+    /// Wall-clock time at which it was opened.
     pub wall: Timestamp,
-    /// Random.
+    /// A random number, part of every CRC, by which old frames in a reused file are recognised.
     pub seed: u32,
-    /// How often it was rewritten.
+    /// Number of times it was rewritten.
     pub generation: u32,
 }
 
@@ -96,14 +96,14 @@ pub struct Header {
 pub enum HeaderError {
     /// All zeros, or no bytes at all: a prepared segment.
     Blank,
-    /// It does not check.
+    /// The checksum is wrong.
     Damaged,
-    /// A version above ours.
+    /// It has this version, which is newer than this program's.
     Newer(u16),
 }
 
 impl Header {
-    /// The bytes, and the CRC that every other CRC of the segment continues from.
+    /// The bytes, and the CRC from which every other CRC of the segment continues.
     pub fn encode(&self) -> ([u8; HEADER_BYTES], u32) {
         let flags = if self.generation > 0 {
             HEADER_FLAG_REWRITTEN
@@ -129,7 +129,7 @@ impl Header {
         (bytes, crc)
     }
 
-    /// Reads a header from the beginning of a segment; gives its CRC too.
+    /// Reads a header from the beginning of a segment; returns its CRC too.
     pub fn decode(input: &[u8]) -> Result<(Self, u32), HeaderError> {
         let Some(head) = input.get(..HEADER_BYTES) else {
             let blank = input.iter().all(|byte| *byte == 0);
@@ -177,16 +177,16 @@ impl Header {
 
 const HEADER_LENGTH: u16 = 64;
 
-/// What stands before a payload.
+/// The head of a frame, in front of a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame {
     /// LSN minus the segment's base.
     pub delta: u32,
-    /// What it is.
+    /// The kind of record.
     pub kind: RecordKind,
-    /// [`FLAG_NAMED`], [`FLAG_CLOSED`].
+    /// [`FLAG_NAMED`], [`FLAG_CLOSED`], or 0.
     pub flags: u8,
-    /// Bytes of payload.
+    /// Bytes of the payload.
     pub length: u32,
     crc: u32,
 }
@@ -197,7 +197,7 @@ impl Frame {
         frame_span(self.length as usize)
     }
 
-    /// Reads the head of a frame; `None` when there is none that can be trusted.
+    /// Reads the head of a frame; none if there is none whose checksum is right.
     pub fn decode(segment_crc: u32, input: &[u8]) -> Option<Self> {
         let head = input.get(..FRAME_BYTES)?;
         let kind = RecordKind::from_code(*head.get(12)?)?;
@@ -217,7 +217,7 @@ impl Frame {
         })
     }
 
-    /// The payload behind the head at the beginning of `input`, if it checks.
+    /// The payload behind the head at the beginning of `input`, if its checksum is right.
     pub fn payload<'a>(&self, segment_crc: u32, input: &'a [u8]) -> Option<&'a [u8]> {
         let covered = input.get(4..FRAME_BYTES + self.length as usize)?;
         if crc32c::crc32c_append(segment_crc, covered) != self.crc {
@@ -227,12 +227,12 @@ impl Frame {
     }
 }
 
-/// Bytes a frame with so much payload takes in the file.
+/// Bytes that a frame with this payload takes in the file.
 pub const fn frame_span(payload_bytes: usize) -> usize {
     (FRAME_BYTES + payload_bytes).next_multiple_of(ALIGNMENT)
 }
 
-/// Leaves room for a frame's head at the end of `out`; [`end_frame`] fills it in.
+/// Appends an empty head of a frame to `out`; [`end_frame`] fills it in.
 pub fn begin_frame(out: &mut Vec<u8>) -> usize {
     let start = out.len();
     out.extend_from_slice(&[0; FRAME_BYTES]);
@@ -261,7 +261,7 @@ pub fn end_frame(
     out.extend_from_slice(ZEROS.get(..padding).unwrap_or_default());
 }
 
-/// Fills in the head of a frame whose payload is there.
+/// Fills in the head of a frame whose payload is complete.
 fn write_head(frame: &mut [u8], length: u64, segment_crc: u32, delta: u32, kind: [u8; 2]) {
     let Some((crc_place, covered)) = frame.split_at_mut_checked(4) else {
         return;
@@ -275,35 +275,35 @@ fn write_head(frame: &mut [u8], length: u64, segment_crc: u32, delta: u32, kind:
     fill.put(&kind);
     let crc = crc32c::crc32c_append(segment_crc, vouched);
     Filler(rest).put(&low_half(crc).to_le_bytes());
-    // The whole goes on from there: nothing is looked at twice.
+    // The whole CRC continues from the half: no byte is read twice.
     let crc = crc32c::crc32c_append(crc, rest);
     Filler(crc_place).put(&crc.to_le_bytes());
 }
 
-/// Closes a commit.
+/// The payload of a commit record, which closes a commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CommitRecord {
-    /// When it was written.
+    /// Wall-clock time of the commit.
     pub wall: Timestamp,
-    /// Up to here the disk was known durable before.
+    /// The LSN up to which the disk was known to be durable before.
     pub durable: Lsn,
-    /// What a cluster agreed on.
+    /// The entry of a cluster's consensus; all 0 without a cluster.
     pub agreed: Agreed,
 }
 
 /// The entry of a cluster's consensus that a commit is. All 0: this node stood alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Agreed {
-    /// In which term.
+    /// The term of the entry.
     pub term: u64,
-    /// Which node led then.
+    /// The node that led in that term.
     pub leader: u64,
-    /// Its place in the consensus log.
+    /// The index of the entry in the consensus log.
     pub index: u64,
 }
 
 impl CommitRecord {
-    /// Its payload, and as many zeros.
+    /// Appends its payload, and `padding` zeros.
     pub fn encode(self, padding: usize, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.wall.0.to_le_bytes());
         out.extend_from_slice(&self.durable.0.to_le_bytes());
@@ -318,7 +318,7 @@ impl CommitRecord {
         out.resize(out.len() + padding, 0);
     }
 
-    /// Reads the payload, whatever padding it has; `None` if it has not all fields.
+    /// Reads the payload, whatever padding it has; none if fields are missing.
     pub fn decode(payload: &[u8]) -> Option<Self> {
         let mut reader = Cursor(payload);
         Some(Self {
@@ -336,18 +336,18 @@ impl CommitRecord {
 /// The payload of an end record: a complete checkpoint.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Checkpoint {
-    /// Facts from here on are replayed over the blocks.
+    /// Facts from this LSN on are replayed over the blocks.
     pub begin: Lsn,
-    /// The highest LSN given out when its last block was copied.
+    /// The highest LSN assigned when its last block was copied.
     pub seen: Lsn,
-    /// The end record before.
+    /// The end record of the checkpoint before; 0: none.
     pub previous: Lsn,
-    /// Its blocks in the order in which they are restored.
+    /// Its blocks, in the order in which they are restored.
     pub blocks: Vec<Lsn>,
 }
 
 impl Checkpoint {
-    /// Its payload.
+    /// Appends its payload.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.begin.0.to_le_bytes());
         out.extend_from_slice(&self.seen.0.to_le_bytes());
@@ -355,7 +355,7 @@ impl Checkpoint {
         encode_list(&self.blocks, out);
     }
 
-    /// Reads the payload.
+    /// Reads the payload; none if it is not one.
     pub fn decode(payload: &[u8]) -> Option<Self> {
         let mut reader = Cursor(payload);
         Some(Self {
@@ -367,7 +367,7 @@ impl Checkpoint {
     }
 }
 
-/// Writes a counted list of LSNs.
+/// Appends a list of LSNs with its length in front.
 pub fn encode_list(list: &[Lsn], out: &mut Vec<u8>) {
     let count = u32::try_from(list.len()).unwrap_or(u32::MAX);
     out.extend_from_slice(&count.to_le_bytes());
@@ -376,25 +376,25 @@ pub fn encode_list(list: &[Lsn], out: &mut Vec<u8>) {
     }
 }
 
-/// What stands at the end of a sealed segment.
+/// The trailer, at the end of a sealed segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trailer {
     /// LSN of the segment's last record.
     pub last: Lsn,
     /// The newest checkpoint end up to there; not known to be durable.
     pub newest_end: Lsn,
-    /// The one that was in force when it was sealed; durable.
+    /// The end of the checkpoint that was in force when the segment was sealed; durable.
     pub end_in_force: Lsn,
-    /// Known durable when it was sealed.
+    /// The LSN known durable when the segment was sealed.
     pub durable: Lsn,
-    /// Where the index begins.
+    /// Offset at which the index begins, in bytes.
     pub data_end: u32,
     /// CRC of the index.
     pub index_crc: u32,
 }
 
 impl Trailer {
-    /// Its bytes.
+    /// The encoded trailer.
     pub fn encode(&self, segment_crc: u32) -> [u8; TRAILER_BYTES] {
         let mut bytes = [0; TRAILER_BYTES];
         let mut out = Filler(&mut bytes);
@@ -412,7 +412,7 @@ impl Trailer {
         bytes
     }
 
-    /// Reads the last bytes of a file; `None` when it is not sealed.
+    /// Reads the last bytes of a file; none if it is not sealed.
     pub fn decode(segment_crc: u32, input: &[u8]) -> Option<Self> {
         let mut reader = Cursor(input);
         if reader.take(8)? != TRAILER_MAGIC {
@@ -437,7 +437,7 @@ impl Trailer {
     }
 }
 
-/// Reads numbers from the front of a slice.
+/// Reads numbers from the front of a slice; each method returns none at its end.
 #[derive(Debug)]
 pub struct Cursor<'a>(pub &'a [u8]);
 
@@ -469,7 +469,8 @@ impl<'a> Cursor<'a> {
         Some(i64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    /// A counted list of LSNs; the count is believed only as far as there are bytes.
+    /// A list of LSNs with its length in front; the length is believed only as far as there are
+    /// bytes.
     pub fn list(&mut self) -> Option<Vec<Lsn>> {
         let count = self.u32()? as usize;
         let bytes = self.take(count.checked_mul(8)?)?;

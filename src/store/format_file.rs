@@ -21,7 +21,7 @@ pub(super) fn write_if_missing<D: Disk>(disk: &D) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The version that the directory claims.
+/// The version in the file; none if it is missing or cannot be read.
 pub(super) fn version<D: Disk>(disk: &D) -> Result<Option<u32>, StoreError> {
     if !disk.list()?.iter().any(|name| name == NAME) {
         return Ok(None);
@@ -36,7 +36,7 @@ pub(super) fn version<D: Disk>(disk: &D) -> Result<Option<u32>, StoreError> {
     Ok(version.and_then(|number| number.parse().ok()))
 }
 
-/// Fails for a version above ours.
+/// Fails for a version newer than this program's.
 pub(super) fn refuse_newer(found: u32) -> Result<(), StoreError> {
     if found > u32::from(VERSION) {
         return Err(StoreError::NewerVersion {

@@ -1,15 +1,16 @@
-//! The frames of a segment, read in pieces: a start takes little memory, however large segments are.
+//! Reading the frames of a segment in pieces: a start takes little memory, however large segments
+//! are.
 
 use super::disk::{DiskFile, read_range};
 use super::error::DiskError;
 use super::format::HEADER_BYTES;
 use super::scan::{Ending, Scanned, Scanner, is_blank};
 
-/// One read, in bytes, unless a frame or what is left behind bad bytes is longer.
+/// Bytes of one read, unless a frame or what is left behind bad bytes is longer.
 const READ_BYTES: u64 = 1024 * 1024;
 
-/// Finds in the bytes of a segment behind its header and before `end` what a [`Scanner`] finds that
-/// has all of them at once. Returns how many bytes were read.
+/// Visits what a [`Scanner`] would find in the bytes of a segment behind its header and before
+/// `end`. Returns how many bytes were read.
 pub(super) fn each_found<F: DiskFile>(
     file: &F,
     segment_crc: u32,
@@ -51,7 +52,7 @@ pub(super) fn each_found<F: DiskFile>(
     Ok(read_bytes)
 }
 
-/// Whether the file has nothing but zeros between two offsets.
+/// Whether the file has only zeros between two offsets.
 fn is_blank_between<F: DiskFile>(file: &F, from: u64, end: u64) -> Result<bool, DiskError> {
     let mut from = from;
     while from < end {

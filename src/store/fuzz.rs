@@ -1,4 +1,5 @@
-//! The fuzz entry of recovery: any bytes in a data directory, opened, used and opened again.
+//! Entry point for fuzzing of recovery: any bytes in a data directory, opened, used and opened
+//! again.
 
 use super::buffer::{Body, Payload};
 use super::contract::Journal;
@@ -11,7 +12,7 @@ use super::sim_disk::SimDisk;
 use crate::base::{Lsn, Timestamp};
 
 const SEGMENT_BYTES: u32 = 64 * 1024;
-/// More bytes than this add nothing but time.
+/// Longest input, in bytes; more adds nothing but time.
 const INPUT_BYTES_MAX: usize = 256 * 1024;
 
 struct Opaque(Vec<u8>);
@@ -31,8 +32,8 @@ impl Payload for Opaque {
 }
 
 /// Opens a directory made of `data`: must not panic, must restore the same twice, and must be able
-/// to go on. The first byte chooses between raw bytes as a segment and frames that check with
-/// hostile content, as written by somebody who knows the format.
+/// to go on. The first byte chooses between raw bytes as a segment and frames with right checksums
+/// and hostile content, as written by an attacker who knows the format.
 pub fn fuzz_recovery(data: &[u8]) {
     let data = data.get(..INPUT_BYTES_MAX).unwrap_or(data);
     let Some((mode, rest)) = data.split_first() else {
@@ -63,7 +64,7 @@ pub fn fuzz_recovery(data: &[u8]) {
 
 type Facts = Vec<(Lsn, Vec<u8>)>;
 
-/// What is restored; `None` if the directory is refused (a newer version).
+/// The restored facts; none if the directory is refused (a newer version).
 fn restored(disk: &SimDisk) -> Option<Facts> {
     let mut facts = Facts::new();
     let opened = open::<Opaque, _>(disk.clone(), options(), 1, |restored| match restored {
@@ -78,7 +79,7 @@ fn restored(disk: &SimDisk) -> Option<Facts> {
     }
 }
 
-/// Reads everything that is named, and writes something more.
+/// Reads every named record, and writes another one.
 fn use_it(disk: &SimDisk) -> Result<(), StoreError> {
     let mut lsns = Vec::new();
     let mut restoring = open::<Opaque, _>(disk.clone(), options(), 2, |restored| match restored {

@@ -1,36 +1,36 @@
-//! When the next commit begins: at once when little goes on, else a moment later; and when much
+//! Group commit: a commit begins at once under little load, else a moment later; and while much
 //! arrives, not before much waits: each commit costs as much as writing a hundred messages.
 
 use super::options::{COMMIT_BYTES, COMMIT_BYTES_MAX};
 
-/// A commit of more records than this shows that others are in flight whose records are worth
-/// waiting for.
+/// Records of a commit above which others are expected to be in flight that are worth waiting for.
 const LOAD_RECORDS: u64 = 4;
-/// Enough waits for a commit, but it waits for more while so much arrives, in bytes a microsecond.
+/// Rate of arriving bytes, per microsecond, above which a commit waits although enough for one
+/// waits.
 const POUR_BYTES_PER_US: u64 = 150;
-/// How soon it is looked whether it still does; then after twice as long again, and so on.
+/// First interval at which that rate is checked again, in microseconds; it doubles each time.
 const POUR_LOOK_US: u64 = 50;
-/// But no longer than this, in microseconds.
+/// Longest wait because of that rate, in microseconds.
 const POUR_US_MAX: u64 = 1_500;
 
-/// Decides when to commit. Times are microseconds on any clock that only goes forward.
+/// Decides when to commit. Times are microseconds on any monotonic clock.
 #[derive(Clone, Debug)]
 pub struct GroupCommit {
     delay_us: u64,
-    /// Also when little goes on.
+    /// Whether to wait under little load, too.
     always: bool,
     /// Since when somebody waits for a record.
     awaited_since_us: Option<u64>,
     /// Since when any record waits.
     since_us: Option<u64>,
     loaded: bool,
-    /// How much had arrived at the last commit, or the last look since.
+    /// The bytes arrived at the last commit, or at the last check since.
     look: Look,
-    /// Since when enough waits.
+    /// Since when enough for a commit waits.
     enough_since_us: Option<u64>,
 }
 
-/// What had arrived by then, and when to look again.
+/// A check of the rate: bytes arrived by then, and when to check again.
 #[derive(Clone, Copy, Debug)]
 struct Look {
     at_us: u64,
@@ -41,35 +41,36 @@ struct Look {
 /// What waits to be committed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CommitBacklog {
-    /// There is a record.
+    /// Whether there is a record.
     pub any: bool,
-    /// Somebody waits for one to be durable.
+    /// Whether somebody waits for one to be durable.
     pub awaited: bool,
-    /// Bytes of all.
+    /// Bytes of all records that wait.
     pub bytes: usize,
-    /// Bytes of all that ever came, also of what does not wait any more.
+    /// Bytes of all records ever appended, those that do not wait any more included.
     pub arrived_bytes: u64,
 }
 
 /// When to commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Due {
-    /// Nothing waits.
+    /// Never: nothing waits.
     Idle,
-    /// The commit begins now.
+    /// Now.
     Now,
-    /// At this moment, or when woken with [`super::Wake::Full`].
+    /// At this time in microseconds, or when woken with [`super::Wake::Full`].
     At(u64),
 }
 
 impl GroupCommit {
-    /// The default delay under load, in microseconds; more spares flash, less spares patience.
+    /// The default delay under load, in microseconds; a longer one means fewer writes to flash, a
+    /// shorter one faster confirms.
     pub const DELAY_US_DEFAULT: u64 = 200;
-    /// Records that nobody waits for start no commit of their own for so long, in microseconds: they
-    /// ride with the next one. A crash may forget them, as it may what was never answered.
+    /// Time that records nobody waits for wait for another commit before they start their own, in
+    /// microseconds. A crash may lose them, as it may everything that was never answered.
     pub const UNAWAITED_US_MAX: u64 = 20_000;
 
-    /// Waits at most `delay_us` for company under load, and never when alone.
+    /// Waits at most `delay_us` for more records under load, and never otherwise.
     pub const fn new(delay_us: u64) -> Self {
         Self {
             delay_us,
@@ -86,7 +87,7 @@ impl GroupCommit {
         }
     }
 
-    /// Waits `delay_us` for company, also when alone.
+    /// Waits `delay_us` for more records, also without load.
     pub const fn always(delay_us: u64) -> Self {
         Self {
             always: true,
@@ -114,7 +115,7 @@ impl GroupCommit {
         Due::At(due_us)
     }
 
-    /// Enough waits: when to commit it all the same.
+    /// When to commit although much is arriving and enough waits.
     fn wait_while_it_pours(&mut self, now_us: u64, waiting: CommitBacklog) -> Due {
         let since_us = *self.enough_since_us.get_or_insert(now_us);
         let until_us = since_us.saturating_add(POUR_US_MAX);
@@ -138,7 +139,7 @@ impl GroupCommit {
         Due::At(self.look.again_us.min(until_us))
     }
 
-    /// Notes a commit of so many records, so that the next wait begins anew.
+    /// Notes a commit of `records` records, from which the next wait is counted.
     pub const fn committed(&mut self, now_us: u64, records: u64, arrived_bytes: u64) {
         (self.since_us, self.awaited_since_us) = (None, None);
         self.enough_since_us = None;

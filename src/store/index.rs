@@ -1,37 +1,38 @@
-//! Where the records of one segment lie, and which of them are still named.
+//! The index of a segment: where its records are, and which of them are still referred to.
 //!
-//! One block for every 8 KiB or 64 LSNs: 24 bytes of memory, a record is found by reading its block.
+//! One block for every 8 KiB or 64 LSNs: 24 bytes of memory; a record is found by reading its
+//! block.
 
 use std::collections::BTreeMap;
 
 use super::format::{Cursor, encode_list};
 use crate::base::{Lsn, uncount};
 
-/// A block ends after so many bytes: what one lookup reads at least.
+/// Bytes after which a block ends: what one lookup reads at least.
 const BLOCK_BYTES: u32 = 8 * 1024;
-/// A block ends when the LSN has risen so far: one bit each.
+/// LSNs after which a block ends: one bit each.
 const BLOCK_LSNS: u32 = 64;
 
 /// The index of one segment.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
     blocks: Vec<Block>,
-    /// Bodies in pieces: the pieces before the last, by the body.
+    /// Bodies in pieces: the LSNs of the pieces before the last, by the body.
     pieces: BTreeMap<u32, Box<[Lsn]>>,
-    /// Bytes that the pieces take when it is encoded.
+    /// Bytes that `pieces` takes when it is encoded.
     pieces_bytes: usize,
     live_records: u32,
     live_bytes: u64,
 }
 
-/// One block as seen from outside.
+/// One block of the index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockView {
-    /// Where it begins in the file.
+    /// Offset at which it begins in the file, in bytes.
     pub from: u32,
-    /// Where it ends.
+    /// Offset at which it ends, in bytes.
     pub to: u32,
-    /// Records in it that are named and not released.
+    /// Records in it that are referred to and not released.
     pub live_records: u32,
     first: u32,
     live: u64,
@@ -78,14 +79,14 @@ impl Index {
         self.blocks.len().saturating_sub(1)
     }
 
-    /// Forgets what comes after `delta`.
+    /// Removes everything behind `delta`.
     pub fn cut(&mut self, delta: u32) {
         self.blocks.retain(|block| block.first <= delta);
         self.pieces.retain(|body, _| *body <= delta);
         self.pieces_bytes = self.pieces.values().map(|list| encoded_bytes(list)).sum();
     }
 
-    /// Notes that the body `delta` has these pieces before its own bytes.
+    /// Notes the pieces of body `delta` in front of its own bytes.
     pub fn push_pieces(&mut self, delta: u32, pieces: Box<[Lsn]>) {
         if !pieces.is_empty() {
             self.pieces_bytes += encoded_bytes(&pieces);
@@ -99,12 +100,12 @@ impl Index {
         }
     }
 
-    /// The pieces before the bytes of body `delta`.
+    /// The pieces of body `delta` in front of its own bytes.
     pub fn pieces(&self, delta: u32) -> &[Lsn] {
         self.pieces.get(&delta).map_or(&[], |pieces| pieces)
     }
 
-    /// Where in the file to look for record `delta`: from, to.
+    /// Offsets in the file between which record `delta` is.
     pub fn place(&self, delta: u32, data_end: u32) -> Option<(u32, u32)> {
         let number = self.block_of(delta)?;
         let block = self.blocks.get(number)?;
@@ -123,7 +124,7 @@ impl Index {
         })
     }
 
-    /// Marks every record as named that is in `other`, which has them all.
+    /// Marks every record as live that is live in `other`, which has all of them.
     pub fn retain_from(&mut self, other: &Self, data_end: u32) {
         let mut near = 0;
         for block in &other.blocks {
@@ -136,13 +137,13 @@ impl Index {
         }
     }
 
-    /// Marks `delta` as named; false if it was, or is not here. `near` is the number of a block where
-    /// it may be, and is then that of its block: neighbours are found at once.
+    /// Marks `delta` as live; false if it was, or is not in the index. `near` is the number of a
+    /// block where it may be, and is set to that of its block: neighbours are found at once.
     pub fn retain(&mut self, delta: u32, data_end: u32, near: &mut usize) -> bool {
         self.set(delta, data_end, true, near)
     }
 
-    /// Marks `delta` as released; false if it was, or is not here. `near` is as in
+    /// Marks `delta` as released; false if it was, or is not in the index. `near` is as in
     /// [`Index::retain`].
     pub fn release(&mut self, delta: u32, data_end: u32, near: &mut usize) -> bool {
         self.set(delta, data_end, false, near)
@@ -174,7 +175,7 @@ impl Index {
         true
     }
 
-    /// Counts anew once the end of the last block is known.
+    /// Counts live bytes anew once the end of the last block is known.
     pub fn recount(&mut self, data_end: u32) {
         let mut bytes = 0;
         for (number, block) in self.blocks.iter().enumerate() {
@@ -187,22 +188,22 @@ impl Index {
         self.live_bytes = bytes;
     }
 
-    /// Records that are named and not released.
+    /// Number of records that are referred to and not released.
     pub const fn live_records(&self) -> u32 {
         self.live_records
     }
 
-    /// About how many bytes they take.
+    /// Estimated bytes of these records.
     pub const fn live_bytes(&self) -> u64 {
         self.live_bytes
     }
 
-    /// Bytes that [`Index::encode`] will write, with one block more for what comes.
+    /// Bytes that [`Index::encode`] will write, with one block more for the next record.
     pub fn encoded_bytes_max(&self) -> usize {
         8 + (self.blocks.len() + 1) * 12 + self.pieces_bytes
     }
 
-    /// The index as it stands in a sealed segment.
+    /// Appends the index in its form in a sealed segment.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let count = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
         out.extend_from_slice(&count.to_le_bytes());
@@ -250,7 +251,7 @@ impl Index {
         self.block_near(delta, 0)
     }
 
-    /// The block of a record, looked for at the block `near` and behind it first.
+    /// The block of a record; looked for at block `near` and behind it first.
     fn block_near(&self, delta: u32, near: usize) -> Option<usize> {
         let begins = |number: usize| self.blocks.get(number).map(|block| block.first);
         let is_in = |number: &usize| {
@@ -272,7 +273,7 @@ impl Index {
     }
 }
 
-/// What pieces of a body take in an index.
+/// Bytes of a body's pieces in an index.
 const fn encoded_bytes(pieces: &[Lsn]) -> usize {
     8 + pieces.len() * 8
 }

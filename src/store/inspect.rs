@@ -1,4 +1,5 @@
-//! A stopped data directory looked at without changing it: for `coroner store check` and `info`.
+//! Inspection of a stopped data directory without changing it: for `coroner store check` and
+//! `info`.
 
 use bytes::Bytes;
 
@@ -22,55 +23,55 @@ pub enum Depth {
     Everything,
 }
 
-/// One segment as it lies there.
+/// One segment as it was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SegmentReport {
-    /// Its file.
+    /// The file's name.
     pub file: String,
-    /// Bytes of the file.
+    /// Size of the file, in bytes.
     pub file_bytes: u64,
     /// Bytes of header and records.
     pub data_bytes: u64,
-    /// About how many of those are named by what was restored.
+    /// Estimated bytes of the records that the restored state refers to.
     pub live_bytes: u64,
-    /// Records named by what was restored.
+    /// Number of records that the restored state refers to.
     pub live_records: u64,
-    /// Its LSNs begin here.
+    /// LSN of its first record.
     pub first: Lsn,
-    /// And end here.
+    /// LSN of its last record.
     pub last: Lsn,
-    /// Whether it was sealed.
+    /// Whether it is sealed.
     pub sealed: bool,
-    /// How often it was rewritten.
+    /// Number of times it was rewritten.
     pub generation: u32,
 }
 
-/// What a data directory holds and what a start would do with it.
+/// The content of a data directory, and what a start would do with it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct StoreReport {
-    /// The version the directory claims.
+    /// The version in the file `FORMAT`; none if it is missing or cannot be read.
     pub version: Option<u32>,
-    /// Segments in LSN order.
+    /// The segments, in LSN order.
     pub segments: Vec<SegmentReport>,
-    /// Files with a damaged header: a start sets them aside.
+    /// Files with a damaged header: a start renames them.
     pub unreadable: Vec<String>,
     /// Prepared and temporary files: a start removes them.
     pub leftovers: Vec<String>,
-    /// LSN of the end record of the checkpoint that counts, 0 if none.
+    /// LSN of the end record of the valid checkpoint, 0 if there is none.
     pub checkpoint: Lsn,
-    /// Facts from here on are replayed.
+    /// LSN from which facts are replayed.
     pub replay_from: Lsn,
-    /// Blocks of the checkpoint.
+    /// Number of blocks of the checkpoint.
     pub checkpoint_blocks: usize,
-    /// Facts replayed by [`Inspection::replay`].
+    /// Number of facts replayed by [`Inspection::replay`].
     pub facts: u64,
-    /// The wall time of the last commit.
+    /// Wall-clock time of the last commit.
     pub stamp: Option<Timestamp>,
     /// Whether the last run stopped in order.
     pub closed: bool,
-    /// What had been durable and cannot be read.
+    /// Records that were durable and cannot be read.
     pub damage: Vec<Damage>,
-    /// What a start would cut off because it was never confirmed.
+    /// The tail that a start would cut off because it was never confirmed.
     pub cut: Option<Cut>,
 }
 
@@ -85,7 +86,7 @@ pub struct Inspection<D: Disk> {
 }
 
 impl<D: Disk> Inspection<D> {
-    /// Reads a directory. Refuses one of a newer version.
+    /// Reads a directory. A directory of a newer version is an error.
     pub fn new(disk: &D, depth: Depth) -> Result<Self, StoreError> {
         let version = format_file::version(disk)?;
         format_file::refuse_newer(version.unwrap_or_default())?;
@@ -104,7 +105,7 @@ impl<D: Disk> Inspection<D> {
         })
     }
 
-    /// Hands blocks and facts over as a start would.
+    /// Passes blocks and facts to `restore`, as a start would.
     pub fn replay(&mut self, mut restore: impl FnMut(Restored<'_>)) -> Result<(), StoreError> {
         replay(
             &mut self.directory,
@@ -114,12 +115,12 @@ impl<D: Disk> Inspection<D> {
         )
     }
 
-    /// Says that a body is named by what was restored; false if it is not there.
+    /// Notes that the restored state refers to a body; false if it does not exist.
     pub fn retain(&mut self, body: Lsn) -> bool {
         self.segments.retain(body)
     }
 
-    /// Reads one record: the payload of facts or a block, or a body whole. Nothing if it cannot be
+    /// Reads one record: the payload of facts or a block, or a whole body. None if it cannot be
     /// read.
     pub fn read(&self, lsn: Lsn) -> Result<Option<Bytes>, StoreError> {
         let Some((kind, payload)) = self.directory.read(lsn)? else {
@@ -143,7 +144,7 @@ impl<D: Disk> Inspection<D> {
         Ok(Some(whole.into()))
     }
 
-    /// What was found.
+    /// The report.
     pub fn report(&self) -> StoreReport {
         let found = self.directory.segments.iter().zip(&self.segments.list);
         let segments = found.map(|(loaded, segment)| SegmentReport {

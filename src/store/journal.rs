@@ -1,4 +1,4 @@
-//! The handle that everybody holds: append, amend, release, and what is durable.
+//! The handle of the journal: append, amend, release, and what is durable.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,10 +27,10 @@ pub struct DiskJournal<P, D: Disk> {
 pub(super) struct Shared<P, D: Disk> {
     pub disk: D,
     pub buffer: RankedMutex<rank::JournalBuffer, Buffer<P>>,
-    /// What waits in the buffer, without its lock.
+    /// The amount that waits in the buffer, readable without its lock.
     pub backlog: Arc<SharedBacklog>,
     pub segments: RankedRwLock<rank::JournalSegments, Segments<D::File>>,
-    /// What confirmations wait for, under the sync policy.
+    /// The LSN that confirmations wait for, under the sync policy.
     pub durable: AtomicU64,
     pub state: AtomicU8,
     pub poison: RankedMutex<rank::JournalPoison, Option<DiskError>>,
@@ -44,22 +44,23 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         self.shared.buffer.lock().push(Slot::Facts(payload))
     }
 
-    /// Appends an earlier piece of a large body, at most [`super::options::PIECE_BYTES_MAX`] long.
-    /// If its body is never finished, release it.
+    /// Appends a piece of a large body, except the last, of at most
+    /// [`super::options::PIECE_BYTES_MAX`] bytes. If the body is never finished, the piece must be
+    /// released.
     pub fn append_piece(&self, bytes: Bytes) -> (Lsn, Wake) {
         Counters::add(&self.shared.counters.payload_bytes, bytes.len() as u64);
         self.shared.buffer.lock().push(Slot::Piece(bytes))
     }
 
-    /// Appends a body ahead of the facts that will name it by this LSN: its `pieces` before, in
-    /// order, and its last bytes. Releasing it releases the pieces.
+    /// Appends a body before the facts that will refer to it by this LSN: the LSNs of its `pieces`,
+    /// in order, and its last bytes. Releasing it releases the pieces.
     pub fn append_body(&self, pieces: Box<[Lsn]>, bytes: Bytes) -> (Lsn, Wake) {
         Counters::add(&self.shared.counters.payload_bytes, bytes.len() as u64);
         self.shared.buffer.lock().push(Slot::Body { pieces, bytes })
     }
 
-    /// Keeps a body until nobody holds its name in this form any more, also when it is released
-    /// before: so that whoever reads it in pieces reads all of it.
+    /// Keeps a body as long as the `Arc` of its LSN is held, even if it is released meanwhile: so a
+    /// reader that reads it in pieces can read all of it.
     pub fn pin(&self, body: &Arc<Lsn>) {
         let mut buffer = self.shared.buffer.lock();
         let readers = buffer.pinned.entry(**body).or_default();
@@ -67,18 +68,18 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         readers.push(Arc::downgrade(body));
     }
 
-    /// What poisoned it.
+    /// The error that poisoned the store, if it is poisoned.
     pub fn poison(&self) -> Option<DiskError> {
         self.shared.poison.lock().clone()
     }
 
-    /// Bytes that wait to be written, and of all that ever came.
+    /// Bytes that wait to be written, and bytes of all records ever appended.
     pub fn waiting_bytes(&self) -> (usize, u64) {
         let buffer = self.shared.buffer.lock();
         (buffer.waiting_bytes, buffer.arrived_bytes)
     }
 
-    /// What waits to be written. Takes no lock.
+    /// The amount that waits to be written. Takes no lock.
     pub fn waiting(&self) -> Backlog {
         self.shared.backlog.load()
     }
@@ -88,7 +89,7 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         self.shared.disk.free_bytes()
     }
 
-    /// Begins a checkpoint: from now on the caller copies its state in slices. False if one runs.
+    /// Begins a checkpoint: the caller then copies its state in slices. False if one is under way.
     pub fn begin_checkpoint(&self) -> bool {
         let mut buffer = self.shared.buffer.lock();
         if buffer.running.is_some() {
@@ -109,8 +110,8 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         true
     }
 
-    /// Appends one slice, as it is now; call it under the lock that keeps the slice from changing.
-    /// The LSN names the block, so that the next checkpoint can keep it.
+    /// Appends one slice of the state; to be called under the lock that keeps the slice from
+    /// changing. The LSN names the block, so that the next checkpoint can keep it.
     pub fn append_block(&self, payload: P) -> (Lsn, Wake) {
         let mut buffer = self.shared.buffer.lock();
         let (lsn, wake) = buffer.push(Slot::Block(payload));
@@ -122,7 +123,7 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         (lsn, wake)
     }
 
-    /// Takes over a block of the checkpoint before that still says the same.
+    /// Takes over a block of the last checkpoint that is still valid.
     pub fn keep_block(&self, block: Lsn) {
         let mut buffer = self.shared.buffer.lock();
         buffer.saw();
@@ -131,7 +132,7 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         }
     }
 
-    /// All is copied. The checkpoint counts from when it is durable.
+    /// Notes that all is copied. The checkpoint is in force once it is durable.
     pub fn end_checkpoint(&self) -> Wake {
         let mut buffer = self.shared.buffer.lock();
         if let Some(running) = &mut buffer.running {
@@ -140,8 +141,8 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         Wake::First
     }
 
-    /// Gives the running checkpoint up; the one before goes on counting. All its blocks have lower
-    /// names than what is returned.
+    /// Abandons the checkpoint under way; the last one stays in force. All its blocks have lower
+    /// LSNs than the one returned.
     pub fn abandon_checkpoint(&self) -> Lsn {
         let mut buffer = self.shared.buffer.lock();
         let next = buffer.next_lsn();
@@ -154,12 +155,12 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         next
     }
 
-    /// Whether a checkpoint is on its way.
+    /// Whether a checkpoint is under way.
     pub fn checkpoint_runs(&self) -> bool {
         self.shared.buffer.lock().running.is_some()
     }
 
-    /// A snapshot of the figures.
+    /// A snapshot of the counters.
     pub fn stats(&self) -> StoreStats {
         let mut stats = self.shared.counters.snapshot();
         {

@@ -1,4 +1,4 @@
-//! What lies in a data directory, read without changing anything.
+//! Loading the content of a data directory, without changing anything.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ use super::scan::{Ending, Scanned, Scanner};
 use super::spill::SPILL_PREFIX;
 use crate::base::{Lsn, Timestamp};
 
-/// A data directory.
+/// The content of a data directory.
 #[derive(Debug)]
 pub(super) struct Directory<F> {
-    /// Segments with a header that checks, by id.
+    /// Segments with a valid header, by id.
     pub segments: Vec<Loaded<F>>,
-    /// Segments whose header does not check, or does not fit its neighbours.
+    /// Names of segments whose header is damaged, or does not fit its neighbours.
     pub unreadable: Vec<String>,
-    /// Prepared segments and what a crash left: of no use any more.
+    /// Names of prepared segments and of leftovers of a crash: to be removed.
     pub leftovers: Vec<String>,
-    /// The last record that was durable according to the file beside the log.
+    /// The last durable LSN according to the file `DURABLE`.
     pub recorded_durable: Lsn,
-    /// Above every id in use.
+    /// A number above every segment id in use.
     pub next_id: u64,
     /// Bytes read so far.
     pub bytes_read: u64,
@@ -40,13 +40,13 @@ pub(super) struct Loaded<F> {
     pub crc: u32,
     pub file: Arc<F>,
     pub size: u64,
-    /// If it is sealed.
+    /// The trailer; none if the segment is not sealed.
     pub trailer: Option<Trailer>,
-    /// From the trailer's index, or from a scan.
+    /// The index, from the trailer or from a scan.
     pub index: Index,
     pub data_end: u32,
     pub last: Lsn,
-    /// If it was scanned.
+    /// The result of a scan; none if it was not scanned.
     pub scan: Option<Scan>,
 }
 
@@ -54,9 +54,9 @@ pub(super) struct Loaded<F> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scan {
     pub bad: Vec<Bad>,
-    /// The highest "known durable" of its commit records.
+    /// The highest "known durable" LSN of its commit records.
     pub durable: Lsn,
-    /// The last wall time of its commit records.
+    /// The last wall-clock time of its commit records.
     pub stamp: Option<Timestamp>,
     pub ends: Vec<Lsn>,
     pub last: Lsn,
@@ -64,18 +64,18 @@ pub(super) struct Scan {
     pub closed: bool,
     pub records: u64,
     pub named_bytes: u64,
-    /// The first record that only a node of a cluster writes.
+    /// The LSN of the first record that only a node of a cluster writes.
     pub of_cluster: Option<Lsn>,
 }
 
-/// A stretch that is no record.
+/// A stretch of bytes that is not a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Bad {
     pub offset: u32,
     pub end: u32,
-    /// The last good record before it.
+    /// The LSN of the last good record before it.
     pub after: Lsn,
-    /// The first good record behind it, in this segment.
+    /// The LSN of the first good record behind it, in this segment.
     pub next: Option<Lsn>,
 }
 
@@ -147,7 +147,7 @@ impl<F: DiskFile> Directory<F> {
             Some(bytes) => self.bytes_read += bytes,
             None => self.bytes_read += loaded.scan()?,
         }
-        // LSNs rise from segment to segment. One that does not follow was put here by somebody.
+        // LSNs rise from segment to segment. One that does not follow was put there from outside.
         let before = self.segments.last().map_or(Lsn(0), |before| before.last);
         if loaded.header.base <= before.max(loaded.header.continues) || loaded.last < before {
             self.unreadable.push(name);
@@ -201,7 +201,8 @@ impl<F: DiskFile> Directory<F> {
 }
 
 impl<F: DiskFile> Loaded<F> {
-    /// Reads trailer and index; tells how many bytes, `None` if there is no good one.
+    /// Reads trailer and index; returns the number of bytes read, none if there is no valid
+    /// trailer.
     fn read_trailer(&mut self) -> Result<Option<u64>, DiskError> {
         let Some(at) = self.size.checked_sub(TRAILER_BYTES as u64) else {
             return Ok(None);
@@ -228,7 +229,7 @@ impl<F: DiskFile> Loaded<F> {
         Ok(Some((length + TRAILER_BYTES) as u64))
     }
 
-    /// Walks over all frames; tells how many bytes it read.
+    /// Scans all frames; returns the number of bytes read.
     fn scan(&mut self) -> Result<u64, DiskError> {
         let ending = match self.trailer {
             Some(_) => Ending::Exact,
@@ -275,8 +276,8 @@ impl<F: DiskFile> Loaded<F> {
         Ok(read_bytes)
     }
 
-    /// Finds its frames, and what is none, also behind them unless it is known where they end; tells
-    /// how many bytes it read.
+    /// Visits its frames and bad stretches, also behind the frames unless it is known where they
+    /// end; returns the number of bytes read.
     pub fn each_found(
         &self,
         ending: Ending,
@@ -345,5 +346,5 @@ impl Scan {
     }
 }
 
-/// How names of segments end whose header is damaged.
+/// Suffix of the names of segments with a damaged header.
 pub(super) const DAMAGED_SUFFIX: &str = ".damaged";

@@ -1,4 +1,5 @@
-//! What the writer does between commits: prepare, let go, complete a checkpoint, remove, rewrite.
+//! Housekeeping of the writer between commits: preparing segments, applying releases, completing
+//! checkpoints, removing and rewriting segments.
 
 use std::sync::Arc;
 
@@ -11,11 +12,11 @@ use super::stats::Counters;
 use super::writer::{Current, Writer};
 use crate::base::Lsn;
 
-/// A disk has plenty of room when it has some for so many segments.
+/// Free space of a disk with plenty of room, in segments.
 const PLENTY_SEGMENTS: u64 = 32;
-/// Releases applied at once: readers wait meanwhile.
+/// Releases applied in one step: readers wait meanwhile.
 const RELEASES_AT_ONCE: usize = 4_096;
-/// How often that is done in one call at most: as many as messages leave in a second.
+/// Such steps in one call at most: together as many releases as messages are settled in a second.
 const RELEASES_TIMES_MAX: usize = 64;
 
 /// What [`Writer::maintain`] leaves to do.
@@ -23,13 +24,13 @@ const RELEASES_TIMES_MAX: usize = 64;
 pub enum Maintained {
     /// Nothing until something is written or released.
     Idle,
-    /// Call it again soon.
+    /// More: call it again soon.
     More,
 }
 
 impl<P: Payload, D: Disk> Writer<P, D> {
-    /// One step of housekeeping; call it after each commit and now and then. Rewriting reads and
-    /// writes about `io_bytes` at most.
+    /// Does one step of housekeeping; to be called after each commit and now and then. Rewriting
+    /// reads and writes about `io_bytes` at most.
     pub fn maintain(&mut self, io_bytes: usize) -> Result<Maintained, StoreError> {
         self.check()?;
         self.spare_room();
@@ -46,7 +47,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         })
     }
 
-    /// Applies the releases whose reason is durable. False if some of those are left.
+    /// Applies the releases that are durable. False if some of those are left.
     fn apply_releases(&mut self) -> bool {
         let synced = self.progress.synced;
         for _ in 0..RELEASES_TIMES_MAX {
@@ -68,8 +69,9 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         false
     }
 
-    /// Appends the end of a checkpoint when the log is durable past all it saw, and puts it in
-    /// force when the end is durable. True if there is something to write or sync for it.
+    /// Appends the end record of a checkpoint when the log is durable past all that the checkpoint
+    /// has read, and puts it in force when the end record is durable. True if there is something to
+    /// write or sync for it.
     fn advance_checkpoint(&mut self) -> Result<bool, StoreError> {
         let waits = {
             let buffer = self.shared.buffer.lock();
@@ -81,7 +83,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         if !waits {
             return Ok(false);
         }
-        // Whatever the policy: what replaces history must be on the device before history goes.
+        // Whatever the policy: what replaces records must be on the device before they are removed.
         if self.is_unsynced() {
             self.sync()?;
         }
@@ -131,12 +133,12 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         Counters::add(&self.shared.counters.checkpoints, 1);
     }
 
-    /// Facts below this are covered by the checkpoint in force.
+    /// Facts below this LSN are covered by the checkpoint in force.
     pub(super) fn covered(&self) -> Lsn {
         self.current.checkpoint.begin
     }
 
-    /// Removes segments nobody needs. True if there were any.
+    /// Removes dead segments. True if there were any.
     fn remove_dead(&mut self) -> bool {
         let covered = self.covered();
         if !self.has_dead(covered) {
@@ -159,7 +161,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             {
                 self.abandon_rewrite();
             }
-            // If it stays or comes back, the next start finds it dead again.
+            // If it stays or reappears, the next start finds it dead again.
             if let Err(error) = self.recycle_or_remove(segment) {
                 tracing::warn!(%error, "a dead journal segment was not removed");
             }
@@ -169,9 +171,8 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         true
     }
 
-    /// Keeps a segment nobody needs to be prepared again, if it is neither too small nor that of a
-    /// record larger than others, nobody reads it just now, not too many are kept, and the disk has
-    /// plenty of room.
+    /// Keeps a dead segment for reuse, if it has the regular size, nobody reads it just now, not
+    /// too many are kept, and the disk has plenty of room; otherwise removes it.
     fn recycle_or_remove(&mut self, segment: Segment<D::File>) -> Result<(), DiskError> {
         let name = segment_name(segment.id);
         let most = self.options.segment_bytes;
@@ -189,14 +190,14 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         self.shared.disk.remove(&name)
     }
 
-    /// Whether the disk has so much room that segments nobody needs may lie there.
+    /// Whether the disk has so much room that dead segments may stay for reuse.
     fn has_plenty(&self) -> bool {
         let plenty = u64::from(self.options.segment_bytes) * PLENTY_SEGMENTS;
         let free = self.shared.disk.free_bytes();
         free.is_ok_and(|free_bytes| free_bytes >= plenty)
     }
 
-    /// Gives the room of such segments back as soon as it is worth something.
+    /// Removes segments kept for reuse as soon as the room may be needed.
     fn spare_room(&mut self) {
         if self.recycled.is_empty() || self.has_plenty() {
             return;

@@ -1,13 +1,13 @@
 //! Layer 4: the journal of opaque records.
 //!
-//! Promises: what [`Journal::durable_lsn`] says is on the device (under the default policy), in order,
-//! whole, whatever crashes; a record is given back by its LSN until it is released; start is never
-//! refused for damage. Never does: know what a record means, read a clock, start a thread, retry a
-//! failed write or sync.
+//! Promises: what [`Journal::durable_lsn`] covers is on the device (under the default policy), in
+//! order, whole, whatever crashes; a record can be read by its LSN until it is released; a start is
+//! never refused for damage. Never: no knowledge of what a record means, no clock, no thread, no
+//! retry of a failed write or sync.
 //!
-//! Read first: `docs/STORE_FORMAT.md`; then [`Journal`] (what everybody asks of
-//! one) and [`DiskJournal`] (the handle on ours), [`Writer`]
-//! (the one thread's), [`open`] (from a directory to both), [`Disk`] (the door to the files).
+//! Read first: `docs/STORE_FORMAT.md`; then [`Journal`] (the interface of a journal) and
+//! [`DiskJournal`] (the handle of the one on disk), [`Writer`] (its one thread's part), [`open`]
+//! (from a directory to both), [`Disk`] (the interface to the files).
 
 mod append;
 mod buffer;

@@ -1,31 +1,31 @@
-//! Records on their way into a segment, in whole blocks of the device.
+//! The buffer of records on their way into a segment, in whole blocks of the device.
 //!
 //! ```text
 //!  | lead | written before | fresh ............ | zeros |
 //!         ^ at a block of file and memory               ^ at a block
 //! ```
 //!
-//! A write begins and ends at a block, so that the system can hand it to the device as it is. The last
-//! block is as a rule not full: it is written again, with what follows.
+//! A write begins and ends at a block, so that the system can pass it to the device as it is. The
+//! last block is usually not full: it is written again, with what follows.
 
 use super::format::{RecordKind, begin_frame, end_frame};
 use super::options::WRITE_BYTES_MAX;
 
-/// The end of one file, as far as it is not yet written or not in a whole block.
+/// The end of one file, as far as it is not written or not in a whole block.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     bytes: Vec<u8>,
-    /// Bytes in front of those that belong into the file, so that these begin at a block of memory.
+    /// Bytes in front of those that belong to the file, so that these begin at a block of memory.
     lead: usize,
-    /// Of those behind the lead so many are in the file already.
+    /// Of the bytes behind the lead, how many are in the file already.
     written: usize,
-    /// Where in the file those behind the lead belong: at a block.
+    /// Offset in the file of the bytes behind the lead: at a block.
     offset: usize,
     block: usize,
 }
 
 impl Outgoing {
-    /// Nothing yet; `block` is a power of 2.
+    /// An empty buffer; `block` is a power of 2.
     pub fn new(block: u32) -> Self {
         Self {
             bytes: Vec::new(),
@@ -36,18 +36,18 @@ impl Outgoing {
         }
     }
 
-    /// Begins with the first byte of a file.
+    /// Starts again with the first byte of a file.
     pub fn begin(&mut self) {
         self.bytes.truncate(self.lead);
         (self.offset, self.written) = (0, 0);
     }
 
-    /// Where in the file the next byte goes.
+    /// Offset in the file of the next byte.
     pub fn end(&self) -> usize {
         self.offset + self.bytes.len() - self.lead
     }
 
-    /// Bytes that are not in the file yet.
+    /// Number of bytes that are not in the file yet.
     pub fn fresh_bytes(&self) -> usize {
         self.bytes.len() - self.lead - self.written
     }
@@ -57,7 +57,7 @@ impl Outgoing {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Appends a frame whose head is not filled in yet; returns where in the file it begins, and the
+    /// Appends a frame whose head is not filled in yet; returns its offset in the file, and the
     /// bytes of its payload.
     pub fn begin_frame(&mut self, payload: impl FnOnce(&mut Vec<u8>)) -> (usize, usize) {
         let begin = self.end();
@@ -67,19 +67,19 @@ impl Outgoing {
         (begin, self.bytes.len() - before)
     }
 
-    /// Fills in the head of the last frame, which begins at `begin`.
+    /// Fills in the head of the last frame, which begins at offset `begin`.
     pub fn end_frame(&mut self, begin: usize, crc: u32, delta: u32, kind: RecordKind, flags: u8) {
         let start = self.index(begin);
         end_frame(&mut self.bytes, start, crc, delta, kind, flags);
     }
 
-    /// Takes back what would come to stand at `end` and behind it.
+    /// Removes what is at offset `end` and behind it.
     pub fn cut(&mut self, end: usize) {
         self.bytes.truncate(self.index(end));
     }
 
-    /// Where in the file to write what, so that all of it is there: whole blocks, with zeros behind the
-    /// end, but nothing behind `room` except what must be.
+    /// The offset and the bytes of the next write: whole blocks, with zeros behind the end, but
+    /// nothing behind `room` except what must be.
     pub fn blocks(&mut self, room: usize) -> (usize, &[u8]) {
         let end = self.end();
         let padded = end.next_multiple_of(self.block).min(room.max(end));
@@ -88,8 +88,8 @@ impl Outgoing {
         (self.offset, self.bytes.get(self.lead..).unwrap_or_default())
     }
 
-    /// The blocks are written, and what counts of them ends at `end`: its last block is kept, unless
-    /// it is full.
+    /// Notes that the blocks are written, and that their valid bytes end at `end`: the last block
+    /// is kept, unless it is full.
     pub fn wrote(&mut self, end: usize) {
         let start = end - end % self.block;
         let kept = self.index(start)..self.index(end);
@@ -100,14 +100,14 @@ impl Outgoing {
         self.offset = start;
     }
 
-    /// Where in the buffer a byte of the file is.
+    /// The index in the buffer of an offset in the file.
     const fn index(&self, offset: usize) -> usize {
         offset - self.offset + self.lead
     }
 
-    /// Moves what belongs into the file to a block of memory, if it is not at one.
+    /// Moves the bytes that belong to the file to a block of memory, if they are not at one.
     fn align(&mut self) {
-        // Room for a lead and for zeros, so that nothing moves once it is aligned.
+        // Capacity for a lead and for zeros, so that nothing moves once it is aligned.
         self.bytes.reserve(2 * self.block);
         let lead = self.bytes.as_ptr().align_offset(self.block) % self.block;
         if lead == self.lead {

@@ -1,4 +1,4 @@
-//! Segments prepared before they are needed, and what happens when the disk has no room for one.
+//! Preparation of segments before they are needed, and the state when the disk has no room for one.
 
 use super::buffer::Payload;
 use super::contract::StoreState;
@@ -15,7 +15,7 @@ pub(super) struct Prepared<F> {
     pub file: F,
 }
 
-/// A segment nobody needs, under the name it has until it is prepared again.
+/// A dead segment, under its old name until it is prepared again.
 #[derive(Debug)]
 pub(super) struct Recycled<F> {
     pub name: String,
@@ -30,7 +30,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         }
     }
 
-    /// Prepares one segment. A failure changes the state to full and leaves nothing behind.
+    /// Prepares one segment. A failure changes the state to full and leaves no file behind.
     pub(super) fn prepare_one(&mut self) {
         let id = self.next_id;
         let name = segment_name(id);
@@ -56,8 +56,9 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         }
     }
 
-    /// Notes that the disk gave no room for what is to be written. It may be full, which passes; a disk
-    /// that fails each time for another reason is gone, and nobody should wait for room on it.
+    /// Notes that the disk gave no room for what is to be written. If it is full, that passes; a
+    /// disk that fails each time for another reason counts as failed, and waiting for room on it
+    /// ends.
     pub(super) fn lack_room(&mut self, error: &DiskError) {
         if error.kind == DiskErrorKind::Full {
             self.room_failures = 0;
@@ -84,8 +85,8 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         }
     }
 
-    /// Tells that there may be room again: the next [`Writer::maintain`] tries. Call it now and
-    /// then while the state is full.
+    /// Notes that there may be room again: the next [`Writer::maintain`] tries. To be called now
+    /// and then while the state is full.
     pub fn retry_room(&mut self) {
         self.no_room = false;
     }
@@ -99,7 +100,8 @@ fn prepare<D: Disk>(disk: &D, name: &str, bytes: u32) -> Result<D::File, DiskErr
     Ok(file)
 }
 
-/// Whoever is still reading what stood there finds frames that do not check, as in a file cut off.
+/// Makes a dead segment a prepared one. A reader of its old content finds frames with wrong
+/// checksums, as in a file that was cut.
 fn prepare_again<D: Disk>(
     disk: &D,
     old: Recycled<D::File>,
@@ -134,7 +136,7 @@ pub(super) fn temporary_name(id: u64) -> String {
     format!("{id:016x}{TEMPORARY_SUFFIX}")
 }
 
-/// The id in the file name of a segment.
+/// The id in the file name of a segment; none if it is not one.
 pub(super) fn segment_id(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(SEGMENT_SUFFIX)?;
     let lower = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
@@ -144,7 +146,7 @@ pub(super) fn segment_id(name: &str) -> Option<u64> {
     u64::from_str_radix(digits, 16).ok()
 }
 
-/// How names of segments end.
+/// Suffix of the names of segments.
 pub(super) const SEGMENT_SUFFIX: &str = ".seg";
-/// How names of segments being rewritten end.
+/// Suffix of the names of segments that are being rewritten.
 pub(super) const TEMPORARY_SUFFIX: &str = ".tmp";

@@ -1,12 +1,12 @@
-//! Numbers from a seed.
+//! A pseudo-random generator with a seed.
 
-/// Numbers from a seed (splitmix64): the same on every machine. For seeds of segments and for
-/// simulated disks; no secret depends on it.
+/// Pseudo-random numbers from a seed (splitmix64): the same on every machine. For seeds of segments
+/// and for simulated disks; no secret depends on it.
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
 
 impl Random {
-    /// The next number.
+    /// The next number, of 64 bits.
     pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;

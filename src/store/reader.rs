@@ -13,9 +13,9 @@ use super::spill::is_spilled;
 use super::stats::Counters;
 use crate::base::Lsn;
 
-/// Places with no more than this between them are read at once, in bytes.
+/// Distance between two records up to which they are read with one read, in bytes.
 const GAP_BYTES: u32 = 64 * 1024;
-/// One read takes at most so many bytes, or one block.
+/// Bytes of one read at most, unless one block is larger.
 const READ_BYTES_MAX: u32 = 1024 * 1024;
 
 /// A record found in the file, before its pieces are joined.
@@ -25,7 +25,7 @@ struct Raw {
 }
 
 impl<P: Payload, D: Disk> DiskJournal<P, D> {
-    /// Reads one record: the payload of facts or a block, or a body whole; spilled bytes too.
+    /// Reads one record: the payload of facts or a block, or a whole body; spilled bytes too.
     pub fn read(&self, lsn: Lsn) -> Result<Bytes, ReadError> {
         let mut all = self.read_many(&[lsn]);
         all.pop().unwrap_or(Err(ReadError::Unknown(lsn)))
@@ -37,11 +37,10 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
             .is_some_and(|pieces| !pieces.is_empty())
     }
 
-    /// Reads the piece of this number of a body, from 0 on, the bytes of its own record last; none
-    /// behind that.
+    /// Reads the piece of this number of a body, from 0 on; the bytes of its own record come last.
+    /// None behind that.
     ///
-    /// # Errors
-    /// When it cannot be read, is not written yet, or was let go.
+    /// When it cannot be read, is not written yet, or was released.
     pub fn read_piece(&self, body: Lsn, number: usize) -> Result<Option<Bytes>, ReadError> {
         let pieces = self.pieces_of(body).unwrap_or_default();
         if let Some(piece) = pieces.get(number) {
@@ -59,7 +58,7 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         Ok(Some(raw.payload.slice_ref(reader.0)))
     }
 
-    /// The pieces of a body before its own record.
+    /// The LSNs of a body's pieces before its own record.
     fn pieces_of(&self, body: Lsn) -> Option<Box<[Lsn]>> {
         let segments = self.shared.segments.read();
         let segment = segments.find(body)?;
@@ -122,7 +121,7 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
         answers
     }
 
-    /// The body of a record in one piece.
+    /// The body of a record, its pieces joined.
     fn join(&self, lsn: Lsn, raw: Raw) -> Result<Bytes, ReadError> {
         if raw.kind != RecordKind::Body {
             return Ok(raw.payload);
@@ -148,7 +147,7 @@ impl<P: Payload, D: Disk> DiskJournal<P, D> {
 
 type Wanted<F> = (usize, Lsn, RecordLocation<F>);
 
-/// How many of the first places are read at once.
+/// How many of the first locations are read with one read.
 fn group_length<F>(wanted: &[Wanted<F>]) -> usize {
     let Some((_, _, first)) = wanted.first() else {
         return 0;
@@ -169,7 +168,7 @@ fn group_length<F>(wanted: &[Wanted<F>]) -> usize {
     length
 }
 
-/// Reads neighbouring places with one read.
+/// Reads neighbouring locations with one read.
 fn read_group<F: super::disk::DiskFile>(
     group: &[Wanted<F>],
 ) -> Vec<(usize, Result<Raw, ReadError>)> {
@@ -215,7 +214,7 @@ fn read_group<F: super::disk::DiskFile>(
             next += 1;
         }
     }
-    // A slice keeps all that was read alive: only worth it if most of it was wanted.
+    // A slice keeps all bytes of the read alive: only worth it if most of them are wanted.
     if copied.iter().sum::<usize>() < bytes.len() / 2 {
         for (_, answer) in &mut answers {
             if let Ok(raw) = answer {

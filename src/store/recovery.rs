@@ -1,4 +1,4 @@
-//! Opening a data directory: decide, replay, cut, seal, begin anew.
+//! Recovery of a data directory: examine, replay, cut, seal, begin anew.
 //!
 //! ```text
 //!  read -> blocks and facts to `restore` -> open -> Restoring -> retain(lsn)... -> start -> Journal, Writer
@@ -28,59 +28,59 @@ use super::writer::{Current, Progress, Writer};
 use crate::base::locks::{RankedMutex, RankedRwLock};
 use crate::base::{Lsn, Timestamp};
 
-/// One thing to restore, in this order: all blocks, then all facts by LSN.
+/// One item to restore, in this order: all blocks, then all facts by LSN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Restored<'a> {
-    /// Comes first: the wall time of the last commit, if there was one.
+    /// The wall-clock time of the last commit; comes first, if there was one.
     Stamp(Timestamp),
     /// A slice of the checkpoint.
     Block {
-        /// Its LSN: the next checkpoint may keep it.
+        /// The block's LSN: the next checkpoint may keep the block.
         lsn: Lsn,
-        /// As it was appended.
+        /// The payload as it was appended.
         payload: &'a [u8],
     },
-    /// Facts that came after the checkpoint began; some may stand in its blocks already.
+    /// Facts appended after the checkpoint began; some may be in its blocks already.
     Facts {
         /// Their LSN, which also names the body they carry.
         lsn: Lsn,
-        /// As they were appended.
+        /// The payload as it was appended.
         payload: &'a [u8],
     },
 }
 
-/// What opening found and did.
+/// What recovery found and did.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Recovery {
-    /// Segments kept.
+    /// Number of segments kept.
     pub segments: usize,
-    /// Blocks of the checkpoint restored.
+    /// Number of blocks of the checkpoint that were restored.
     pub blocks: u64,
-    /// Facts replayed.
+    /// Number of facts replayed.
     pub facts: u64,
     /// Bytes read from the device.
     pub bytes_read: u64,
-    /// The wall time of the last commit: how long the broker was down follows from it.
+    /// Wall-clock time of the last commit, which tells how long the broker was down.
     pub stamp: Option<Timestamp>,
     /// Whether the last run stopped in order.
     pub closed: bool,
-    /// What had been durable and cannot be read.
+    /// Records that were durable and cannot be read.
     pub damage: Vec<Damage>,
-    /// What was cut off because it had never been confirmed.
+    /// The tail that was cut off because it had never been confirmed.
     pub cut: Option<Cut>,
-    /// Segments whose headers cannot be read, by their names before.
+    /// Segments with a damaged header, by their names before they were renamed.
     pub set_aside: Vec<String>,
 }
 
-/// A store whose facts are restored: say which bodies they name, then start it.
+/// A store whose facts are restored: the caller says which bodies they refer to, then starts it.
 pub struct Restoring<P, D: Disk> {
     journal: DiskJournal<P, D>,
     writer: Writer<P, D>,
     recovery: Recovery,
 }
 
-/// What lies in a data directory, read and handed over. Nothing in it was changed so far: who cannot
-/// do with it what it says drops this.
+/// A data directory that was read and passed on. Nothing in it was changed so far: a caller that
+/// refuses its content drops this.
 pub struct Unopened<D: Disk> {
     disk: D,
     directory: Directory<D::File>,
@@ -88,8 +88,8 @@ pub struct Unopened<D: Disk> {
     recovery: Recovery,
 }
 
-/// Opens the store in a data directory and hands everything in it to `restore`. Bodies are not read.
-/// `seed`: random.
+/// Opens the store in a data directory and passes everything in it to `restore`. Bodies are not
+/// read. `seed`: random.
 pub fn open<P: Payload, D: Disk>(
     disk: D,
     options: StoreOptions,
@@ -99,7 +99,7 @@ pub fn open<P: Payload, D: Disk>(
     read(disk, restore)?.open(options, seed)
 }
 
-/// Reads a data directory and hands everything in it to `restore`. Bodies are not read.
+/// Reads a data directory and passes everything in it to `restore`. Bodies are not read.
 pub fn read<D: Disk>(
     disk: D,
     mut restore: impl FnMut(Restored<'_>),
@@ -159,24 +159,24 @@ impl<D: Disk> fmt::Debug for Unopened<D> {
 }
 
 impl<P: Payload, D: Disk> Restoring<P, D> {
-    /// What was found.
+    /// What recovery found and did.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
     }
 
-    /// Says that a body is named by what was restored. Everything not named here is let go.
-    /// False if it is not there: its message will be a damaged one. Fastest in LSN order.
+    /// Notes that the restored state refers to a body. All others are released. False if it does
+    /// not exist: its message is a damaged one. Fastest in LSN order.
     pub fn retain(&mut self, body: Lsn) -> bool {
         self.journal.shared.segments.write().retain(body)
     }
 
-    /// All is named: the handle for everybody, and the writer for its one thread.
+    /// Ends recovery: returns the handle to share, and the writer for its one thread.
     pub fn start(self) -> (DiskJournal<P, D>, Writer<P, D>) {
         (self.journal, self.writer)
     }
 }
 
-/// Makes the directory agree with the verdict: nothing is left that was cut, all is sealed.
+/// Makes the directory agree with the verdict: removes what was cut, seals all segments.
 fn settle<D: Disk>(
     disk: &D,
     directory: &mut Directory<D::File>,
@@ -189,7 +189,7 @@ fn settle<D: Disk>(
         disk.rename(&name, &format!("{name}{DAMAGED_SUFFIX}"))?;
     }
     let removed = verdict.cut.as_ref().map(|cut| apply_cut(directory, cut));
-    // What the last process wrote may be with the operating system only.
+    // The last process may have left writes that are with the operating system only.
     for segment in &directory.segments {
         if segment.scan.is_some() {
             segment.file.sync()?;
@@ -197,8 +197,9 @@ fn settle<D: Disk>(
     }
     let count = directory.segments.len();
     for (number, segment) in (1..).zip(&mut directory.segments) {
-        // The last one must tell how far the disk was durable: what is cut off behind it may have
-        // been the only witness, and without one damage would pass for a tail next time.
+        // The last segment must tell how far the disk was durable: the part that is cut off behind
+        // it may have been the only place that did, and without it damage would pass for a tail
+        // next time.
         let witness = segment.trailer.as_ref().map(|trailer| trailer.durable);
         let mute = number == count && witness < Some(verdict.durable.min(segment.last));
         if segment.is_open() || mute {
@@ -213,7 +214,7 @@ fn settle<D: Disk>(
     Ok(())
 }
 
-/// Forgets what comes after the cut; gives the segments that go with it.
+/// Removes what comes after the cut; returns the segments that are removed as a whole.
 fn apply_cut<F>(directory: &mut Directory<F>, cut: &Cut) -> Vec<Loaded<F>> {
     let head = directory
         .segments
@@ -232,7 +233,7 @@ fn apply_cut<F>(directory: &mut Directory<F>, cut: &Cut) -> Vec<Loaded<F>> {
 }
 
 impl<F: DiskFile> Loaded<F> {
-    /// Ends a segment whose records are on the device.
+    /// Seals a segment whose records are on the device.
     fn seal(&mut self, verdict: &Verdict) -> Result<(), StoreError> {
         let end = if verdict.end <= self.last {
             verdict.end
@@ -257,7 +258,7 @@ impl<F: DiskFile> Loaded<F> {
     }
 }
 
-/// Hands blocks and facts over.
+/// Passes blocks and facts on.
 pub(super) fn replay<F: DiskFile>(
     directory: &mut Directory<F>,
     verdict: &Verdict,
@@ -297,7 +298,7 @@ pub(super) fn replay<F: DiskFile>(
     Ok(())
 }
 
-/// The table of what was found, with the checkpoint that counts.
+/// The table of segments, with the valid checkpoint.
 pub(super) fn segments_of<F>(directory: &Directory<F>, verdict: &Verdict) -> Segments<F> {
     let mut segments = Segments::default();
     for loaded in &directory.segments {

@@ -23,7 +23,7 @@ use super::stats::Counters;
 use super::writer::Writer;
 use crate::base::{Lsn, invariant};
 
-/// A rewriting on its way.
+/// A rewriting under way.
 #[derive(Debug)]
 pub(super) struct Rewrite<F> {
     id: u64,
@@ -32,7 +32,7 @@ pub(super) struct Rewrite<F> {
     generation: u32,
     source: Arc<F>,
     source_crc: u32,
-    /// The next block of the source to copy.
+    /// Number of the next block of the source to copy.
     block: usize,
     target: F,
     target_crc: u32,
@@ -40,7 +40,7 @@ pub(super) struct Rewrite<F> {
     index: Index,
 }
 
-/// Why a rewriting was given up.
+/// Why a rewriting was abandoned.
 enum Trouble {
     /// The source cannot be read: it is never tried again.
     Damaged,
@@ -61,7 +61,7 @@ impl<F> Rewrite<F> {
 }
 
 impl<P: Payload, D: Disk> Writer<P, D> {
-    /// Goes on with rewriting, or begins. True if there is more to do.
+    /// Continues a rewriting, or begins one. True if there is more to do.
     pub(super) fn rewrite_step(&mut self, io_bytes: usize) -> bool {
         let mut rewrite = match self.rewrite.take() {
             Some(rewrite) => rewrite,
@@ -100,7 +100,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         true
     }
 
-    /// Gives up a rewriting that has become pointless.
+    /// Abandons a rewriting that has become pointless.
     pub(super) fn abandon_rewrite(&mut self) {
         if let Some(rewrite) = self.rewrite.take() {
             self.remove_temporary(rewrite.id);
@@ -149,7 +149,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         });
         let target = match target {
             Ok(target) => target,
-            // On a full disk what is reserved serves here too: rewriting is what makes room.
+            // On a full disk the reserved segments serve here too: rewriting is what makes room.
             Err(error) if error.kind == DiskErrorKind::Full && self.prepared.len() > 1 => {
                 let prepared = self.prepared.pop_front()?;
                 let renamed = self.shared.disk.rename(&segment_name(prepared.id), &name);
@@ -216,7 +216,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         Ok(done)
     }
 
-    /// Makes the copy durable and puts it in the place of the old segment.
+    /// Makes the copy durable and replaces the old segment by it.
     fn finish_rewrite(&mut self, rewrite: Rewrite<D::File>) -> Result<(), Trouble> {
         let data_end = u32::try_from(rewrite.offset).unwrap_or(u32::MAX);
         let trailer = Trailer {
@@ -237,7 +237,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         self.shared
             .disk
             .rename(&temporary_name(rewrite.id), &name)?;
-        // Either file may be found after a power cut now, and both will do.
+        // After a power cut now either file may be found, and both are right.
         self.shared.disk.sync_directory()?;
         let mut segments = self.shared.segments.write();
         let Some(segment) = segments.find_mut(rewrite.last) else {
@@ -260,7 +260,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
 }
 
 impl<F: DiskFile> Rewrite<F> {
-    /// Copies the live frames of one block, sealed anew for the target.
+    /// Copies the live frames of one block, with new CRCs for the target.
     fn copy_live(
         &mut self,
         bytes: &[u8],
@@ -271,7 +271,7 @@ impl<F: DiskFile> Rewrite<F> {
             let Scanned::Frame { frame, payload, .. } = found else {
                 return Err(Trouble::Damaged);
             };
-            // What somebody names is kept, whatever its frame says of itself.
+            // A frame that is referred to is kept, whatever its flags.
             if !is_live(frame.delta) {
                 continue;
             }

@@ -1,30 +1,30 @@
-//! Walks over the frames of a segment and finds the way again behind bad bytes.
+//! Scanning of a segment's frames, with resynchronisation behind bad bytes.
 
 use super::format::{ALIGNMENT, Frame};
 
-/// One thing found in a segment.
+/// One item found in a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scanned<'a> {
-    /// A frame that checks.
+    /// A frame with right checksums.
     Frame {
-        /// Where it begins.
+        /// Offset at which it begins.
         offset: usize,
         /// Its head.
         frame: Frame,
         /// Its payload.
         payload: &'a [u8],
     },
-    /// A stretch that is no frame.
+    /// A stretch of bytes that is not a frame.
     Bad {
-        /// Where it begins.
+        /// Offset at which it begins.
         offset: usize,
-        /// Where the next good frame begins, or the bytes end.
+        /// Offset at which the next good frame begins, or the bytes end.
         end: usize,
     },
 }
 
 impl Scanned<'_> {
-    /// The same, where the bytes begin at this offset.
+    /// The same item, with `by` added to its offsets.
     #[must_use]
     pub fn moved(self, by: u64) -> Self {
         let by = usize::try_from(by).unwrap_or(usize::MAX);
@@ -46,18 +46,18 @@ impl Scanned<'_> {
     }
 }
 
-/// What the end of the bytes means.
+/// The meaning of the end of the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
     /// The frames must reach it (a sealed segment, or part of one).
     Exact,
     /// Zeros before it are room for more (an open segment).
     Blank,
-    /// More follows that is not here: the first frame that is not whole ends these.
+    /// The segment continues beyond these bytes: the first incomplete frame ends the scan.
     Torn,
 }
 
-/// The frames of a part of a segment, in order.
+/// Iterates over the frames of a part of a segment, in order.
 #[derive(Debug)]
 pub struct Scanner<'a> {
     bytes: &'a [u8],
@@ -79,7 +79,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Goes on where others ended, after this record.
+    /// Accepts only records behind this one, where another scan ended.
     #[must_use]
     pub const fn behind(mut self, last: Option<u32>) -> Self {
         self.last = last;
@@ -97,7 +97,7 @@ impl<'a> Scanner<'a> {
         Some((frame, payload))
     }
 
-    /// Where the next good frame begins after the bad bytes at `offset`.
+    /// The offset of the next good frame after the bad bytes at `offset`.
     fn resume_after(&self, offset: usize) -> usize {
         let head = self
             .bytes

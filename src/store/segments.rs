@@ -1,4 +1,4 @@
-//! The table of segments that hold records: what readers look places up in.
+//! The table of segments with records, in which readers look locations up.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use crate::base::Lsn;
 /// One segment with records.
 #[derive(Debug)]
 pub struct Segment<F> {
-    /// Its id.
+    /// The segment's id.
     pub id: u64,
-    /// What its frames count from; the LSN of its first record or less.
+    /// The LSN from which its frames count theirs; that of its first record or lower.
     pub base: Lsn,
-    /// The last record before it.
+    /// The LSN of the last record before it.
     pub continues: Lsn,
-    /// Its last record.
+    /// The LSN of its last record.
     pub last: Lsn,
-    /// Its CRC, which all others in it continue from.
+    /// The CRC of its header, from which all others in it continue.
     pub crc: u32,
-    /// How often it was rewritten.
+    /// Number of times it was rewritten.
     pub generation: u32,
-    /// Open for reading; also after it was replaced or removed.
+    /// Open for reading; stays readable after it was replaced or removed.
     pub file: Arc<F>,
     /// Bytes of header and frames.
     pub data_end: u32,
@@ -28,14 +28,14 @@ pub struct Segment<F> {
     pub sealed: bool,
     /// Whether rewriting it failed because its bytes are bad: it stays as it is.
     pub damaged: bool,
-    /// What its trailer tells: the newest checkpoint end in it or before it, and the one in force.
+    /// From its trailer: the newest checkpoint end in it or before it, and the one in force.
     pub ends: (Lsn, Lsn),
-    /// Its records.
+    /// The index of its records.
     pub index: Index,
 }
 
 impl<F> Segment<F> {
-    /// LSN minus base, if it can belong here.
+    /// LSN minus base, if the LSN is in the range of this segment.
     pub fn delta(&self, lsn: Lsn) -> Option<u32> {
         if lsn > self.last {
             return None;
@@ -43,7 +43,7 @@ impl<F> Segment<F> {
         u32::try_from(lsn.0.checked_sub(self.base.0)?).ok()
     }
 
-    /// Whether nothing in it is needed any more: facts below `covered` stand in a checkpoint.
+    /// Whether nothing in it is needed any more: facts below `covered` are in a checkpoint.
     pub fn is_dead(&self, covered: Lsn) -> bool {
         self.sealed && self.last < covered && self.index.live_records() == 0
     }
@@ -62,7 +62,7 @@ impl<F> Default for Segments<F> {
     }
 }
 
-/// Where a record was found: its neighbours are there, too.
+/// The location of the last record that was found, near which its neighbours are.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Near {
     segment: usize,
@@ -72,20 +72,20 @@ pub struct Near {
 /// Retains or releases a record of a segment.
 type Change = fn(&mut Index, u32, u32, &mut usize) -> bool;
 
-/// Where to look for one record.
+/// Where to read one record.
 #[derive(Debug)]
 pub struct RecordLocation<F> {
-    /// In which file.
+    /// The segment's file.
     pub file: Arc<F>,
-    /// Of which segment.
+    /// The segment's id.
     pub segment: u64,
-    /// With which CRC.
+    /// The CRC of the segment's header.
     pub crc: u32,
-    /// From this offset.
+    /// Offset at which its block begins, in bytes.
     pub from: u32,
-    /// To this one.
+    /// Offset at which its block ends, in bytes.
     pub to: u32,
-    /// LSN minus base.
+    /// LSN minus the segment's base.
     pub delta: u32,
 }
 
@@ -95,7 +95,7 @@ impl<F> Segments<F> {
         self.list.get(self.number(lsn)?)
     }
 
-    /// The same, to change it.
+    /// The same, mutable.
     pub fn find_mut(&mut self, lsn: Lsn) -> Option<&mut Segment<F>> {
         let number = self.number(lsn)?;
         self.list.get_mut(number)
@@ -107,7 +107,7 @@ impl<F> Segments<F> {
             .checked_sub(1)
     }
 
-    /// Where `lsn` is, if it was written.
+    /// The location of `lsn`, if it was written.
     pub fn place(&self, lsn: Lsn) -> Option<RecordLocation<F>> {
         let segment = self.find(lsn)?;
         let delta = segment.delta(lsn)?;
@@ -122,17 +122,17 @@ impl<F> Segments<F> {
         })
     }
 
-    /// Keeps a record and its pieces. False if it is not here.
+    /// Retains a record and its pieces. False if it is not in the table.
     pub fn retain(&mut self, lsn: Lsn) -> bool {
         self.change(lsn, &mut Near::default(), Index::retain)
     }
 
-    /// Lets a record and its pieces go. False if it is not here, or was let go before.
+    /// Releases a record and its pieces. False if it is not in the table, or was released before.
     pub fn release(&mut self, lsn: Lsn) -> bool {
         self.release_near(lsn, &mut Near::default())
     }
 
-    /// The same; finds it at once where the last one was, or behind that.
+    /// The same, fast for a record near the last one or behind it.
     pub fn release_near(&mut self, lsn: Lsn, near: &mut Near) -> bool {
         self.change(lsn, near, Index::release)
     }
@@ -168,7 +168,7 @@ impl<F> Segments<F> {
         true
     }
 
-    /// Bytes of live records (estimated) and of all.
+    /// Bytes of live records (estimated) and of all records.
     pub fn bytes(&self) -> (u64, u64) {
         let mut live = 0;
         let mut all = 0;

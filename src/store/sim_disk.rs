@@ -1,4 +1,4 @@
-//! A simulated disk: what was written, what was synced, and a crash in between.
+//! A simulated disk: written data, synced data, and a crash in between.
 //!
 //! ```text
 //!  write_at --> live image + list of unsynced changes --sync--> durable image
@@ -18,23 +18,23 @@ use super::disk::{Disk, DiskFile};
 use super::error::{DiskError, DiskErrorKind, DiskOperation};
 use super::random::Random;
 
-/// What is left after a crash.
+/// The kind of a crash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Crash {
     /// The process died: everything it wrote is there.
     Process,
-    /// The power went: only what was synced is sure.
+    /// The power failed: only synced data is certain to be there.
     Power,
 }
 
-/// What shall go wrong. Operations are counted from 1; reads are not counted.
+/// Faults to inject. Operations are counted from 1; reads are not counted.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// This operation fails, in this way.
+    /// The operation of this number fails, in this way.
     pub fail_operation: Option<(u64, DiskErrorKind)>,
-    /// The disk is gone from this operation on.
+    /// The disk fails from the operation of this number on.
     pub off_at_operation: Option<u64>,
-    /// The disk is gone once so many bytes were written, in the middle of a write.
+    /// The disk fails once this many bytes were written, in the middle of a write.
     pub off_after_bytes: Option<u64>,
     /// Bytes that all files together may take.
     pub capacity_bytes: Option<u64>,
@@ -79,7 +79,7 @@ enum Change {
 }
 
 impl SimDisk {
-    /// Sets what shall go wrong from now on; counts begin anew.
+    /// Sets the faults to inject from now on; counts begin anew.
     pub fn set_faults(&self, faults: Faults) {
         let mut state = self.shared.lock();
         state.faults = faults;
@@ -87,12 +87,12 @@ impl SimDisk {
         state.bytes_written = 0;
     }
 
-    /// Operations since the faults were set.
+    /// Number of operations since the faults were set.
     pub fn operations(&self) -> u64 {
         self.shared.lock().operations
     }
 
-    /// Whether it is gone: other faults do not bring it back.
+    /// Whether the disk failed for good: other faults do not bring it back.
     pub fn is_off(&self) -> bool {
         self.shared.lock().off
     }
@@ -102,7 +102,7 @@ impl SimDisk {
         self.shared.lock().bytes_written
     }
 
-    /// The disk as it is found after a crash now.
+    /// A copy of the disk as it is found after a crash now.
     #[must_use]
     pub fn crash(&self, crash: Crash, random: &mut Random) -> Self {
         let state = self.shared.lock();
@@ -128,7 +128,7 @@ impl SimDisk {
         }
     }
 
-    /// Changes one byte of a file behind everybody's back: a decaying disk.
+    /// Changes one byte of a file, unnoticed by its users: a decaying disk.
     pub fn damage(&self, name: &str, offset: usize, mask: u8) {
         let mut state = self.shared.lock();
         let Some(inode) = state.live.get(name).copied() else {
@@ -143,7 +143,7 @@ impl SimDisk {
         }
     }
 
-    /// The files by name, as they are now.
+    /// The files by name, with their current content.
     pub fn files(&self) -> Vec<(String, Vec<u8>)> {
         let state = self.shared.lock();
         let content = |inode: &usize| {
@@ -157,7 +157,7 @@ impl SimDisk {
             .collect()
     }
 
-    /// Puts a synced file there.
+    /// Adds a synced file.
     pub fn put(&self, name: &str, content: &[u8]) {
         let mut state = self.shared.lock();
         let inode = state.inodes.len();
@@ -341,7 +341,7 @@ impl DiskFile for SimFile {
 }
 
 impl SimDiskState {
-    /// Counts an operation and lets it fail if it shall.
+    /// Counts an operation and makes it fail if it should.
     fn operation(&mut self, operation: DiskOperation, name: &str) -> Result<(), DiskError> {
         self.operations += 1;
         if self
@@ -395,7 +395,7 @@ impl SimDiskState {
 }
 
 impl Inode {
-    /// The durable image with some of what came after it.
+    /// The durable image with some of the unsynced changes.
     fn surviving(&self, random: &mut Random) -> Vec<u8> {
         let mut image = self.durable.clone();
         for change in &self.unsynced {

@@ -1,5 +1,6 @@
-//! Transient messages beyond the memory budget: files without a name, never synced, gone with the
-//! process. Their LSNs have the highest bit set and are read and released like others.
+//! Spill files, for transient messages beyond the memory budget: files without a name, never
+//! synced, gone with the process. Their LSNs have the highest bit set and are read and released
+//! like others.
 //!
 //! ```text
 //!  LSN = 1 | file number (31 bits) | offset (32 bits)      at the offset: length (4), CRC (4), bytes
@@ -18,11 +19,11 @@ use crate::base::Lsn;
 use crate::base::locks::{RankedMutex, rank};
 use bytes::Bytes;
 
-/// Begin of the names of spill files, for the moment until they are unlinked.
+/// Prefix of the names of spill files, for the moment until they are unlinked.
 pub(super) const SPILL_PREFIX: &str = "spill-";
 const SPILL_FLAG: u64 = 1 << 63;
 const HEAD_BYTES: usize = 8;
-/// A spill file takes so many bytes, or one message.
+/// Size at which a spill file is full, in bytes; a larger message has one of its own.
 const SPILL_FILE_BYTES: u64 = 32 * 1024 * 1024;
 
 /// Whether an LSN names spilled bytes.
@@ -68,7 +69,7 @@ struct SpillState<F> {
 struct SpillFile<F> {
     file: Arc<F>,
     size: u64,
-    /// What is not released: where, and how many bytes.
+    /// What is not released: number of bytes, by offset.
     live: BTreeMap<u32, u64>,
 }
 
@@ -169,12 +170,14 @@ impl<F: DiskFile> SpillFiles<F> {
 }
 
 impl<P: Payload, D: Disk> DiskJournal<P, D> {
-    /// Puts bytes on disk that need not survive the process. Not under the core's lock.
+    /// Writes bytes to disk that need not survive the process. Not to be called under the core's
+    /// lock.
     pub fn spill(&self, bytes: &[u8]) -> Result<Lsn, DiskError> {
         self.shared.spill.spill(&self.shared.disk, bytes)
     }
 
-    /// Lets spilled bytes go. The file goes with its last bytes. Not under the core's lock.
+    /// Releases spilled bytes. The file is removed with its last bytes. Not to be called under the
+    /// core's lock.
     pub fn unspill(&self, lsn: Lsn) {
         self.shared.spill.release(lsn);
     }
@@ -188,24 +191,24 @@ pub struct Spill<D: Disk> {
 }
 
 impl<D: Disk> Spill<D> {
-    /// None yet. `tag` is part of their names while they have one: random, where others use the
+    /// No files yet. `tag` is part of their names while they have one: random, where others use the
     /// same directory.
     pub fn new(disk: D, tag: u64) -> Self {
         let files = SpillFiles::new(tag);
         Self { disk, files }
     }
 
-    /// Puts bytes on disk that need not survive the process.
+    /// Writes bytes to disk that need not survive the process.
     pub fn spill(&self, bytes: &[u8]) -> Result<Lsn, DiskError> {
         self.files.spill(&self.disk, bytes)
     }
 
-    /// Reads them back.
+    /// Reads spilled bytes back.
     pub fn read(&self, lsn: Lsn) -> Result<Bytes, ReadError> {
         self.files.read(lsn)
     }
 
-    /// Lets them go. The file goes with its last bytes.
+    /// Releases spilled bytes. The file is removed with its last bytes.
     pub fn unspill(&self, lsn: Lsn) {
         self.files.release(lsn);
     }

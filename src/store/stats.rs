@@ -1,4 +1,4 @@
-//! Figures of the store: plain counters, read as a snapshot.
+//! Counters of the store, read as a snapshot.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,28 +7,29 @@ pub const SYNC_BUCKETS_US: [u64; 11] = [
     50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 50_000, 200_000, 1_000_000,
 ];
 
-/// A snapshot of a store's figures, since it was opened.
+/// A snapshot of a store's counters, since it was opened.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct StoreStats {
-    /// Bytes of messages taken in, those included that were over before they were written.
+    /// Bytes of messages appended, those elided before they were written included.
     pub payload_bytes: u64,
-    /// Bytes the device wrote for them, in whole blocks: records, frames, commit records, indices and
-    /// checkpoints.
+    /// Bytes that the device wrote for them, in whole blocks: records, frames, commit records,
+    /// indices and checkpoints.
     pub written_bytes: u64,
     /// Bytes written by rewriting sparse segments.
     pub rewritten_bytes: u64,
     /// Records written.
     pub records: u64,
-    /// Records left out because what they told was over before they were written.
+    /// Records elided because their messages were settled before they were written.
     pub elided: u64,
     /// Commits written.
     pub commits: u64,
     /// Syncs of data.
     pub syncs: u64,
-    /// How long they took: counts per bucket of `SYNC_BUCKETS_US`, the last for longer ones.
+    /// Number of syncs by duration: one count per bucket of `SYNC_BUCKETS_US`, the last for longer
+    /// ones.
     pub sync_buckets: [u64; SYNC_BUCKETS_US.len() + 1],
-    /// All their microseconds.
+    /// Sum of the durations of all syncs, in microseconds.
     pub sync_us: u64,
     /// Checkpoints completed.
     pub checkpoints: u64,
@@ -38,21 +39,21 @@ pub struct StoreStats {
     pub segments_rewritten: u64,
     /// Records that could not be read back.
     pub damaged: u64,
-    /// Segments with records now.
+    /// Number of segments with records now.
     pub segments: u64,
-    /// Bytes in them now.
+    /// Bytes in these segments now.
     pub segment_bytes: u64,
-    /// About how many of those are still named.
+    /// Estimated bytes of the records in them that are still referred to.
     pub live_bytes: u64,
-    /// Records waiting to be written now.
+    /// Number of records waiting to be written now.
     pub waiting_records: u64,
-    /// About how many bytes they take.
+    /// Estimated bytes of these records.
     pub waiting_bytes: u64,
     /// Bytes spilled and not released now.
     pub spilled_bytes: u64,
 }
 
-/// The figures that tell how it is, on one line.
+/// The most telling counters, on one line.
 impl std::fmt::Display for StoreStats {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(

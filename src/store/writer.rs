@@ -1,4 +1,5 @@
-//! The one writer: takes what waits, encodes it, writes it, syncs it, says how far it is durable.
+//! The writer: takes the waiting records, encodes, writes and syncs them, and publishes the durable
+//! LSN.
 //!
 //! ```text
 //!            write(wall)                    sync()
@@ -7,7 +8,7 @@
 //!               +- segment full: seal it (index, trailer, cut), open a prepared one
 //! ```
 //!
-//! It reads no clock and starts no thread: whoever drives it does, and measures.
+//! It reads no clock and starts no thread: its driver does, and measures.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -32,7 +33,7 @@ use super::stats::Counters;
 use crate::base::plant::{Plant, is_planted};
 use crate::base::{Lsn, Timestamp};
 
-/// Room for so many waiting records is kept when a burst made more.
+/// Capacity for waiting records that is kept after a burst, in records.
 const SPARE_RECORDS: usize = 8_192;
 
 /// Writes one journal. Exactly one exists per journal; it belongs to one thread.
@@ -41,17 +42,17 @@ pub struct Writer<P, D: Disk> {
     pub(super) options: StoreOptions,
     pub(super) random: Random,
     pub(super) prepared: VecDeque<Prepared<D::File>>,
-    /// Kept to be prepared again.
+    /// Dead segments that are kept to be prepared again.
     pub(super) recycled: Vec<Recycled<D::File>>,
     pub(super) next_id: u64,
-    /// Whether preparing failed and nothing was freed since.
+    /// Whether preparing a segment failed and nothing was freed since.
     pub(super) no_room: bool,
-    /// Times in a row that room could not be had, though the disk was not full.
+    /// Times in a row that no room could be had, though the disk was not full.
     pub(super) room_failures: u32,
     pub(super) current: Current,
     pub(super) rewrite: Option<Rewrite<D::File>>,
     pub(super) progress: Progress,
-    /// As the driver told it last.
+    /// Wall-clock time of the last commit, as the driver gave it.
     pub(super) wall: Timestamp,
     pub(super) active: Option<Active<D::File>>,
     pub(super) taken: Option<Batch<P>>,
@@ -59,11 +60,11 @@ pub struct Writer<P, D: Disk> {
     pub(super) out: Outgoing,
     pub(super) fresh: Vec<Fresh>,
     pub(super) unsynced: Vec<Arc<D::File>>,
-    /// Tells beside the log how far it is durable.
+    /// Writes the durable LSN beside the log.
     durable_lsn_file: DurableLsnFile<D::File>,
 }
 
-/// The checkpoint that counts.
+/// The checkpoint in force.
 #[derive(Debug, Default)]
 pub(super) struct Current {
     pub end: Lsn,
@@ -72,27 +73,27 @@ pub(super) struct Current {
     pub newest_end: Lsn,
 }
 
-/// How far the log is.
+/// How far the log is written and synced.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
     /// Every LSN up to here is written or a gap.
     pub written: Lsn,
-    /// The last record written.
+    /// The LSN of the last record written.
     pub written_record: Lsn,
     /// Every LSN up to here is on the device or a gap.
     pub synced: Lsn,
-    /// The last record on the device: what commit records tell.
+    /// The LSN of the last record on the device, which commit records carry.
     pub synced_record: Lsn,
 }
 
-/// What one [`Writer::write`] did.
+/// The result of one [`Writer::write`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wrote {
-    /// Records written.
+    /// Number of records written.
     pub records: u64,
-    /// Records that were elided while they waited.
+    /// Number of records that were elided while they waited.
     pub elided: u64,
-    /// Whether some wait for a segment because the disk is full.
+    /// Whether records wait for a segment because the disk is full.
     pub stalled: bool,
     /// Whether a [`Writer::sync`] has something to do.
     pub unsynced: bool,
@@ -135,8 +136,8 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         self.taken.is_some() || self.shared.buffer.lock().waiting_records > 0
     }
 
-    /// Writes what waits, with a commit record that bears `wall`. Under the policies without a sync per
-    /// commit this also publishes it.
+    /// Writes what waits, with a commit record with the time `wall`. Under the policies without a
+    /// sync per commit this also publishes it.
     pub fn write(&mut self, wall: Timestamp) -> Result<Wrote, StoreError> {
         self.check()?;
         self.wall = wall;
@@ -151,7 +152,8 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         let begin = self.place();
         let (mut records, mut elided) = (0, 0);
         let mut stalled_at = None;
-        // What is put is freed where it is, some at a time: to move it out first would take longer.
+        // Records are freed in place after encoding, some at a time: moving them out first would
+        // take longer.
         let mut put = 0;
         while let Some((lsn, slot)) = batch.slots.get(put) {
             if matches!(slot, Slot::Gone) {
@@ -176,7 +178,8 @@ impl<P: Payload, D: Disk> Writer<P, D> {
             Lsn(lsn.0 - 1)
         } else {
             if records > 0 {
-                // Without room for it the commit record is left out: the log is read without it too.
+                // Without room for it the commit record is left out: the log can be read without
+                // it.
                 self.put_commit_record(batch.commit_record, wall, 0, begin)?;
             }
             self.spare = batch.slots;
@@ -212,12 +215,13 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         Ok(self.progress.synced)
     }
 
-    /// Notes how long a [`Writer::sync`] took.
+    /// Records how long a [`Writer::sync`] took.
     pub fn observe_sync(&self, duration_us: u64) {
         self.shared.counters.observe_sync(duration_us);
     }
 
-    /// An orderly stop: everything written, synced, a last commit record that says so, and nothing open.
+    /// Stops in order: everything written and synced, a last commit record that says so, and no
+    /// segment open.
     pub fn close(&mut self, wall: Timestamp) -> Result<(), StoreError> {
         self.write(wall)?;
         self.sync()?;
@@ -236,7 +240,7 @@ impl<P: Payload, D: Disk> Writer<P, D> {
     }
 
     fn write_durable_lsn(&mut self, durable: Lsn, wall: Timestamp) {
-        // Nothing that was confirmed depends on it.
+        // Nothing that was confirmed depends on this.
         if let Err(error) = self
             .durable_lsn_file
             .write(&self.shared.disk, durable, wall)
@@ -257,8 +261,8 @@ impl<P: Payload, D: Disk> Writer<P, D> {
         !self.unsynced.is_empty()
     }
 
-    /// After a failed write or sync nothing is known about the device: nothing is confirmed any
-    /// more, and nothing is tried again.
+    /// Poisons the store: after a failed write or sync nothing is known about the device, so
+    /// nothing is confirmed any more, and nothing is tried again.
     pub(super) fn poison(&self, error: DiskError) -> StoreError {
         self.shared
             .poison
