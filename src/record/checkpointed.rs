@@ -1,4 +1,4 @@
-//! Messages of a checkpoint, about 8 bytes each: differences to the message before.
+//! Messages of a checkpoint, about 8 bytes each: encoded as differences to the message before.
 //!
 //! ```text
 //! flags: u8, position: varint, arrived: zigzag, envelope: zigzag,
@@ -11,11 +11,11 @@ use super::RecordError;
 use crate::base::{Lsn, Position, Timestamp};
 use crate::broker::CheckpointedMessage;
 
-/// A time to live follows.
+/// Flag: a time to live follows.
 const TTL: u8 = 1;
-/// The body is named by another record than the envelope's, which follows.
+/// Flag: the body is in another record than the envelope, whose LSN follows.
 const BODY: u8 = 2;
-/// The body has no name.
+/// Flag: the body has no LSN of its own.
 const NO_BODY: u8 = 4;
 
 const ERROR: RecordError = RecordError::Field("messages of a checkpoint");
@@ -82,7 +82,7 @@ pub(super) fn decode(mut bytes: &[u8]) -> Result<Vec<CheckpointedMessage>, Recor
     Ok(messages)
 }
 
-/// What the first message differs from.
+/// The message that the first one is encoded against.
 const BEGIN: CheckpointedMessage = CheckpointedMessage {
     position: Position(0),
     arrived: Timestamp(0),

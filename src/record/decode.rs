@@ -1,4 +1,4 @@
-//! Bytes to facts.
+//! Decoding of records: bytes to facts.
 
 use std::sync::Arc;
 
@@ -14,10 +14,9 @@ use crate::deaths::Reason;
 use crate::message::{Message, Route};
 use crate::wire::{Fields, Value};
 
-/// Reads a record: whose it is, and what it says. Messages whose bodies are in other records come
-/// hollow.
+/// Decodes a record: the vhost it is of, and its facts. Messages whose bodies are in other records
+/// are hollow.
 ///
-/// # Errors
 /// When the bytes are damaged, or of a newer version.
 pub fn decode(lsn: Lsn, payload: &[u8]) -> Result<(Name, Record), RecordError> {
     let rest = match payload.split_first() {
@@ -47,7 +46,7 @@ pub fn decode(lsn: Lsn, payload: &[u8]) -> Result<(Name, Record), RecordError> {
     ))
 }
 
-/// Reads a piece of a checkpoint. It names messages that stand in other records, and has none.
+/// Decodes a part of a checkpoint, which refers to messages in other records and has none itself.
 ///
 /// # Errors
 /// When the bytes are damaged, or of a newer version.
@@ -60,8 +59,8 @@ pub fn decode_block(lsn: Lsn, payload: &[u8]) -> Result<(Name, Record), RecordEr
     Ok((vhost, record))
 }
 
-/// The body that a journal record carries and names: of a record of facts, the one in it; a record
-/// that is a body itself is that.
+/// The body that a journal record carries and names: of a record of facts the one in it; a streamed
+/// body is itself that.
 pub fn body_of(payload: &Bytes) -> Option<Bytes> {
     if payload.first() != Some(&VERSION) {
         return Some(payload.clone());
@@ -310,7 +309,7 @@ fn pairs(fields: &mut Fields<'_>) -> Result<Vec<(Name, Value)>, RecordError> {
     })
 }
 
-/// Things behind their number. Each takes bytes, so a wrong number ends at the end of the input.
+/// Reads items behind their number. Each takes bytes, so a wrong number ends with the input.
 pub(super) fn list<T>(
     fields: &mut Fields<'_>,
     mut one: impl FnMut(&mut Fields<'_>) -> Result<T, RecordError>,

@@ -1,4 +1,4 @@
-//! Elision: what is over before it was written is not written.
+//! Elision: a message that is settled before its record was written is not written.
 //!
 //! ```text
 //!  waiting | inserted q,1 | inserted q,2 |      now: removed q,1         -> both are left out
@@ -6,10 +6,10 @@
 //!                                                    inserted dead,1 @q,2 -> the death carries the body
 //! ```
 //!
-//! Nothing is lost by it: what is left out had not been confirmed, and is confirmed with its LSN
-//! only, when there is nothing of it to keep any more.
+//! Nothing is lost by it: the elided records had not been confirmed, and are confirmed with their
+//! LSN only, when there is nothing of them to keep any more.
 //!
-//! Removals of written messages that follow one another become one record: each needs a few bytes then.
+//! Consecutive removals of written messages become one record: each needs a few bytes then.
 
 #[cfg(test)]
 #[allow(

@@ -1,4 +1,4 @@
-//! Facts to bytes.
+//! Encoding of records: facts to bytes.
 
 use super::kind::{OfMessage, OfTopology};
 use super::{VERSION, checkpointed, deaths, place, registry};
@@ -12,50 +12,50 @@ use crate::wire::{
     write_string, write_symbol, write_timestamp, write_ubyte, write_uint, write_ulong,
 };
 
-/// Bytes of a record beside its facts, about.
+/// Estimated bytes of a record without its facts.
 const RECORD_BYTES: usize = 32;
 
-/// Bytes of a fact beside its texts, and of an envelope, about.
+/// Estimated bytes of a fact without its texts, and of an envelope.
 const FACT_BYTES: usize = 96;
 
-/// Bytes of a removal among others, about.
+/// Estimated bytes of a removal in a record of removals.
 const REMOVED_BYTES: usize = 16;
 
-/// Bytes of a message in a checkpoint, about.
+/// Estimated bytes of a message in a checkpoint.
 const CHECKPOINTED_BYTES: usize = 10;
 
-/// A record as it waits for the journal: encoded on the journal's thread only.
+/// A record as it waits for the journal; encoded on the journal's thread only.
 #[derive(Clone, Debug)]
 pub struct Stored {
     vhost: Name,
     wall: Timestamp,
     content: Content,
     measure: Measure,
-    /// Messages have their envelopes in it, if it has any.
+    /// Whether messages have their envelopes in it.
     named: bool,
-    /// Another record names its body: it has to be written.
+    /// Whether another record refers to its body: then it must be written.
     pub(super) is_named: bool,
 }
 
-/// What a record says.
+/// The content of a record.
 #[derive(Clone, Debug)]
 enum Content {
     Facts(Facts),
-    /// Removals that followed one another, in little memory.
+    /// Consecutive removals, in little memory.
     Removed(Vec<(QueueId, Position)>),
 }
 
-/// What the journal asks about a record.
+/// The size of a record, estimated when it is made.
 #[derive(Clone, Copy, Debug)]
 struct Measure {
     size_hint: u32,
-    /// Of those, bytes of messages.
+    /// The part of the bytes that is messages.
     carried_bytes: u32,
     body: store::Body,
 }
 
 impl Stored {
-    /// A record of a vhost.
+    /// A record of a vhost's facts.
     pub fn new(vhost: Name, record: Record) -> Self {
         Self {
             vhost,
@@ -67,7 +67,7 @@ impl Stored {
         }
     }
 
-    /// A record of messages that left their queues.
+    /// A record of removals.
     pub(super) fn removed(vhost: Name, wall: Timestamp, places: Vec<(QueueId, Position)>) -> Self {
         Self {
             vhost,
@@ -83,7 +83,7 @@ impl Stored {
         }
     }
 
-    /// What it says, but for removals that followed one another.
+    /// Its facts; none for a record of removals.
     pub(super) fn facts(&self) -> &[Fact] {
         match &self.content {
             Content::Facts(facts) => facts,
@@ -91,7 +91,7 @@ impl Stored {
         }
     }
 
-    /// Changes what it says; also tells what is left of it. Nothing if those are only removals.
+    /// Changes its facts; also returns whether any are left. None for a record of removals.
     pub(super) fn change<T>(
         &mut self,
         change: impl FnOnce(&mut Facts) -> T,
@@ -157,7 +157,7 @@ impl Measure {
     }
 }
 
-/// No record is as large as this can say: a record that carries much is cut.
+/// The size in 32 bits: no record is larger, since one with many bytes is ended early.
 fn size_of_record(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
@@ -370,7 +370,7 @@ fn encode_message(message: &Message, body: Body, out: &mut Vec<u8>) {
     }
 }
 
-/// A message whose bare bytes are elsewhere.
+/// Encodes a message whose bare bytes are in another record.
 fn encode_apart(message: &Message, out: &mut Vec<u8>) {
     write_binary_of(out, |out| message.encode_envelope(out));
     write_ulong(out, message.bare_len() as u64);

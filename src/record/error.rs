@@ -10,25 +10,25 @@ use crate::wire::DecodeError;
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// Written by a newer version.
+    /// It was written in this newer version.
     #[error("record has unknown version {0}")]
     Version(u8),
-    /// A fact that this version does not know.
+    /// It has a fact of this kind, which this version does not know.
     #[error("record has unknown fact {0}")]
     Fact(u8),
-    /// Bytes that no version wrote.
+    /// Its bytes are damaged.
     #[error("record is damaged: {0}")]
     Damaged(#[from] DecodeError),
     /// A message in it cannot be read.
     #[error("record is damaged: {0}")]
     Message(#[from] StoredMessageError),
-    /// Values that no version wrote.
+    /// A field has a value that is never written; its name.
     #[error("record is damaged: bad {0}")]
     Field(&'static str),
 }
 
 impl RecordError {
-    /// Whether a newer version wrote it: it is whole, and not to be thrown away.
+    /// Whether a newer version wrote it: then it is intact, and must not be thrown away.
     pub const fn is_of_newer_version(&self) -> bool {
         matches!(
             self,

@@ -1,10 +1,11 @@
-//! What the fuzzer calls.
+//! Entry point for fuzzing.
 
 use super::{Stored, decode};
 use crate::base::Lsn;
 use crate::store::Payload;
 
-/// Reads arbitrary bytes as a record; what can be read is written and read again the same.
+/// Decodes arbitrary bytes as a record; what can be decoded is encoded, and decoded again to the
+/// same.
 #[doc(hidden)]
 pub fn fuzz_record(input: &[u8]) {
     let Ok((vhost, record)) = decode(Lsn(1), input) else {

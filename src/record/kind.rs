@@ -1,10 +1,10 @@
-//! What a fact is, as its first byte says. The numbers are for ever; those that no name has are given
-//! out in groups, see `docs/STORE_FORMAT.md`.
+//! The kinds of facts and the first byte of each. Numbers are never reused; the unused ones are
+//! assigned in groups, see `docs/STORE_FORMAT.md`.
 //!
-//! A kind that is new here has no way into a byte or out of one but by matches that name it: a fact
-//! that is written is read.
+//! A new kind is encoded and decoded only by matches that name it: so a fact that is written can be
+//! read.
 
-/// A closed set of kinds and their bytes.
+/// Defines a closed enum of kinds with their bytes.
 macro_rules! kinds {
     ($(#[$about:meta])* $kinds:ident { $($name:ident = $number:literal,)* }) => {
         $(#[$about])*
@@ -15,7 +15,7 @@ macro_rules! kinds {
         }
 
         impl $kinds {
-            /// Its byte.
+            /// The byte for it in a record.
             pub(super) const fn byte(self) -> u8 {
                 self as u8
             }
@@ -31,7 +31,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Of messages.
+    /// Facts about messages.
     OfMessage {
         Inserted = 1,
         Removed = 2,
@@ -46,7 +46,7 @@ kinds! {
 }
 
 kinds! {
-    /// Of queues, exchanges, bindings and policies.
+    /// Facts about queues, exchanges, bindings and policies.
     OfTopology {
         QueueDeclared = 32,
         QueueDeleted = 33,
@@ -61,7 +61,7 @@ kinds! {
 }
 
 kinds! {
-    /// Of the registry.
+    /// Facts about the registry.
     OfRegistry {
         VhostSet = 64,
         VhostDeleted = 65,
@@ -79,7 +79,7 @@ kinds! {
     }
 }
 
-/// Any kind.
+/// A kind of any group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FactKind {
     Message(OfMessage),
@@ -88,7 +88,7 @@ pub(super) enum FactKind {
 }
 
 impl FactKind {
-    /// The kind of this byte, if a version of this program knows it.
+    /// The kind that a byte stands for, if this version knows it.
     pub(super) fn of_byte(byte: u8) -> Option<Self> {
         let message = OfMessage::of_byte(byte).map(Self::Message);
         let topology = || OfTopology::of_byte(byte).map(Self::Topology);

@@ -1,10 +1,9 @@
-//! Layer 6: journal records: the facts of one vhost, or of the registry, as bytes, and back, and
-//! without those that need not be written.
+//! Layer 6: journal records: encoding and decoding of the facts of one vhost, or of the registry,
+//! and elision of those that need not be written.
 //!
 //! Promises: what was encoded is decoded to the same facts; bytes that no version wrote are an
-//! error, never a panic, and never allocate more than they justify.
-//! Never: no IO, no order of records, no knowledge of what facts do but that a removal undoes an
-//! insertion.
+//! error, never a panic, and never allocate more than they justify. Never: no IO, no order of
+//! records, no knowledge of what facts do but that a removal undoes an insertion.
 //!
 //! Read first: [`Stored`], [`decode()`], [`append()`], and the layout in `docs/STORE_FORMAT.md`, part 6.
 #![deny(clippy::wildcard_enum_match_arm)]

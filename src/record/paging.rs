@@ -1,4 +1,4 @@
-//! Messages on their way out of memory and back.
+//! Records of messages that are evicted and paged in.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::broker::{Body, Entries, Entry, Fact, PageIn, PagedIn, Record, Spill, 
 use crate::message::{Message, Route};
 use crate::store::Payload;
 
-/// The bytes of a block that is spilled: a record that says the messages entered.
+/// The bytes of a spilled block: a record that says the messages entered.
 pub fn encode_spill(spill: &Spill) -> Vec<u8> {
     let insertion = |(position, message, route): &(Position, Arc<Message>, Arc<Route>)| {
         let entry = Entry {
@@ -41,7 +41,7 @@ pub fn encode_spill(spill: &Spill) -> Vec<u8> {
     bytes
 }
 
-/// The records that a block names, rising, each once: to read for [`loaded`].
+/// The LSNs of the records that a block refers to, rising, each once: to be read for [`loaded`].
 pub fn records_of(load: &PageIn) -> Vec<Lsn> {
     let names = load.wanted.iter().flat_map(|w| [w.envelope, w.body]);
     let mut names: Vec<Lsn> = names.filter(|name| *name > Lsn(0)).collect();
@@ -50,17 +50,17 @@ pub fn records_of(load: &PageIn) -> Vec<Lsn> {
     names
 }
 
-/// What was read of a record.
+/// How much of a record was read.
 #[derive(Clone, Debug)]
 pub enum RecordRead {
-    /// All of it.
+    /// The whole record.
     Whole(Bytes),
-    /// Of a body in pieces, the first: the messages that name it are read when they are delivered.
+    /// The first piece of a body in pieces: the others are read when the message is delivered.
     Beginning(Bytes),
 }
 
-/// Takes the messages of a block out of the records that were read. Those whose record is missing,
-/// or does not hold them, are left out: they are damaged.
+/// Takes the messages of a block from the records that were read. Messages whose record is missing,
+/// or does not have them, are left out: they are damaged.
 pub fn loaded(load: &PageIn, records: impl IntoIterator<Item = (Lsn, RecordRead)>) -> PagedIn {
     let mut reader = Reader::default();
     for (lsn, found) in records {
@@ -78,7 +78,7 @@ pub fn loaded(load: &PageIn, records: impl IntoIterator<Item = (Lsn, RecordRead)
         let Some((message, route)) = reader.message(queue, wanted) else {
             continue;
         };
-        // Neighbours came the same way, mostly.
+        // Neighbours mostly have the same route, and share it.
         let route = last.filter(|last| *last == route).unwrap_or(route);
         messages.push((wanted.position, message, route.clone()));
         last = Some(route);
@@ -93,22 +93,22 @@ pub fn loaded(load: &PageIn, records: impl IntoIterator<Item = (Lsn, RecordRead)
 /// Records by their LSNs, decoded.
 #[derive(Default)]
 struct Reader {
-    /// What the records say of a message at a place; the last word counts.
+    /// The message that a record has at a position; the last fact counts.
     messages: BTreeMap<(Lsn, QueueId, Position), Said>,
-    /// Bare messages by the records that name them.
+    /// Bare messages by the LSNs of their records.
     bodies: BTreeMap<Lsn, Bare>,
 }
 
-/// A message, and how it came.
+/// A message and its route.
 type Said = (Arc<Message>, Arc<Route>);
 
-/// A bare message that a record names.
+/// A bare message in a record of its own or of another.
 enum Bare {
-    /// Inside a whole one.
+    /// In a record with a whole message.
     Of(Arc<Message>),
-    /// Alone.
+    /// In a record of its own.
     Alone(Bytes),
-    /// In pieces: the first one, and its name for those who will read them.
+    /// In pieces: the first one, and the LSN for the readers of the others.
     Blob(Bytes, Arc<Lsn>),
 }
 
@@ -153,7 +153,7 @@ impl Reader {
                 self.messages
                     .insert((lsn, queue, position), (message, route));
             }
-            // These say nothing of what a message is.
+            // These facts do not have a message.
             Fact::Removed { .. }
             | Fact::Returned { .. }
             | Fact::DeadPending { .. }

@@ -1,4 +1,4 @@
-//! Facts of the registry to bytes and back.
+//! Encoding and decoding of facts of the registry.
 
 use super::RecordError;
 use super::kind::OfRegistry;
@@ -79,7 +79,7 @@ pub(super) fn encode(fact: &RegistryFact, out: &mut Vec<u8>) {
     }
 }
 
-/// The fact of this kind.
+/// Decodes a fact of this kind.
 pub(super) fn decode(
     kind: OfRegistry,
     fields: &mut Fields<'_>,
