@@ -1,4 +1,4 @@
-//! Message annotations as encoded pairs: which belong to the broker, which keys are legal, merging.
+//! Message annotations as encoded pairs: names reserved for the broker, legal keys, merging.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use crate::wire::{
     Pair, Pairs, Reader, SectionIndex, Value, ValueKind, check_annotations, decode_value,
 };
 
-/// Memory of annotations kept apart beside their bytes, in bytes.
+/// Estimated memory of edited annotations without their bytes, in bytes.
 const EDITED_OVERHEAD_BYTES: usize = 64;
 /// The annotation with further routing keys. [dead-lettering part 9 row 5]
 const CC: &str = "x-cc";
-/// Bytes of a wrong value that an error shows.
+/// Bytes of a wrong value that an error shows; a longer one is shown by its type.
 const SHOWN_BYTES_MAX: usize = 256;
 pub(super) const EXCHANGE: &str = "x-exchange";
 pub(super) const ROUTING_KEY: &str = "x-routing-key";
 pub(super) const DELIVERY_COUNT: &str = "x-delivery-count";
 pub(super) const ACQUIRED_COUNT: &str = "x-acquired-count";
 
-/// Which annotation keys a publisher or a consumer may send.
+/// The annotation keys that publishers and consumers may send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum KeyRule {
-    /// Every symbol and ulong, as the specification says. [AMQP 3.2.10]
+    /// Every symbol and ulong, as the specification says. [AMQP 3.2.10] The default.
     #[default]
     Specification,
     /// Only symbols that begin with `x-`, as `RabbitMQ` (`strict` mode).
@@ -47,7 +47,7 @@ impl KeyRule {
         Ok(())
     }
 
-    /// Checks one key whose type is known to be legal.
+    /// Checks one key, whose type is known to be legal.
     pub(super) fn check(self, pair: &Pair<'_>) -> Result<(), MessageError> {
         let allowed = match self {
             Self::Specification => true,
@@ -63,7 +63,7 @@ impl KeyRule {
     }
 }
 
-/// Whether an annotation is the broker's to write: under these names nothing is taken from clients.
+/// Whether an annotation is reserved for the broker: it is not accepted from clients.
 pub(super) fn is_the_brokers(pair: &Pair<'_>) -> bool {
     pair.symbol_key().is_some_and(|key| {
         matches!(
@@ -73,27 +73,27 @@ pub(super) fn is_the_brokers(pair: &Pair<'_>) -> bool {
     })
 }
 
-/// The annotations of a received message: where the kept ones are.
+/// The annotations of a received message, and where those to keep are.
 #[derive(Debug)]
 pub(super) struct Taken {
-    /// Where the kept bytes of the payload begin: annotation pairs, then the bare message.
+    /// Offset in the payload of the bytes to keep: annotation pairs, then the bare message.
     pub(super) start: usize,
     /// Length of these pairs, in bytes.
     pub(super) length: u32,
-    /// How many keys and values they are.
+    /// Number of keys and values in these pairs.
     pub(super) count: u32,
-    /// The client's annotations instead, if some of what was received belongs to the broker.
+    /// The client's annotations instead, if some of those received are reserved for the broker.
     pub(super) edited: Option<Arc<Edited>>,
 }
 
-/// Annotation pairs of a client, without a map around them.
+/// Annotation pairs of a client that differ from those received, without a map around them.
 #[derive(Debug)]
 pub(super) struct Edited {
-    /// Encoded keys and values by turns.
+    /// Encoded keys and values, alternating.
     pub(super) pairs: Box<[u8]>,
-    /// How many keys and values.
+    /// Number of keys and values.
     pub(super) count: u32,
-    /// Where their memory is counted.
+    /// The gauge that their memory is charged to.
     pub(super) account: Account,
 }
 
@@ -108,8 +108,8 @@ impl Edited {
     }
 }
 
-/// Checks the message annotations of a payload that was walked, and finds those to keep: as a rule
-/// all, and then they stand right before the bare message.
+/// Checks the message annotations of a payload that was walked, and finds those to keep: usually
+/// all, and then they are right in front of the bare message.
 pub(super) fn take(
     payload: &[u8],
     index: &SectionIndex,
@@ -144,8 +144,8 @@ pub(super) fn take(
     Ok(taken)
 }
 
-/// Merges two sets of pairs: what `modified` brings replaces what has the same key, its last pair
-/// counts, names of the broker are ignored.
+/// Merges two sets of pairs: those of `modified` replace pairs with the same key, the last of
+/// several counts, names reserved for the broker are ignored.
 pub(super) fn merge(pairs: Pairs<'_>, modified: Pairs<'_>) -> Arc<Edited> {
     let changes = modified.flatten().filter(|pair| !is_the_brokers(pair));
     let changes = changes
@@ -167,25 +167,26 @@ fn collect<'a>(all: impl Iterator<Item = Pair<'a>>) -> Arc<Edited> {
     Edited::new(pairs.into(), count)
 }
 
-/// The last annotations that a `modified` outcome gave a message: one that is about many messages
-/// gives as a rule all the same, and those share them.
+/// The merged annotations of the last `modified` outcome: one outcome for many messages usually
+/// gives all of them the same, which they share.
 #[derive(Debug, Default)]
 pub struct Merging {
-    /// What the outcome brings: kept, so that no other one is taken for it.
+    /// The outcome's annotation map: kept, so that its allocation is not reused and mistaken for
+    /// it.
     modified: Bytes,
-    /// The pairs that a message had before, if they are few.
+    /// The pairs that the last message had before, if they are few.
     before: Option<Box<[u8]>>,
     merged: Option<Arc<Edited>>,
-    /// Encoded pairs that it gave to messages so far, each counted, in bytes.
+    /// Bytes of encoded pairs that the outcome gave to messages so far, each message counted.
     given_bytes: u64,
 }
 
-/// Pairs up to this length are compared with those of the message before, in bytes.
+/// Length of pairs up to which they are compared with those of the message before, in bytes.
 const COMPARED_BYTES_MAX: usize = 4 * 1024;
 
 impl Merging {
-    /// Goes on with an outcome, or begins with another one. Outcomes are told apart by the place of
-    /// their bytes.
+    /// Continues with an outcome, or begins with another one. Outcomes are told apart by the
+    /// address of their bytes.
     fn turn_to(&mut self, modified: &Bytes) {
         let is_same =
             self.modified.as_ptr() == modified.as_ptr() && self.modified.len() == modified.len();
@@ -197,8 +198,8 @@ impl Merging {
         }
     }
 
-    /// The annotations merged; nothing if they cannot be read, or are larger than a message may keep,
-    /// or the outcome gave so much to others that it may give no more.
+    /// The merged annotations; none if they cannot be read, are larger than a message may keep, or
+    /// the outcome has given the most that it may to others.
     fn merge(&mut self, before: Pairs<'_>, modified: &Bytes) -> Option<Arc<Edited>> {
         self.turn_to(modified);
         if self.given_bytes > MODIFIED_ANNOTATIONS_BYTES_MAX {
@@ -229,7 +230,7 @@ impl Merging {
 enum Key<'a> {
     Symbol(&'a str),
     Ulong(u64),
-    /// Not legal, so never met behind the checks: stands for its encoding.
+    /// Not legal, so never found after the checks: stands for its encoding.
     Other(&'a [u8]),
 }
 
@@ -243,9 +244,9 @@ impl<'a> Key<'a> {
 
 impl Message {
     /// This message with the annotations of a `modified` outcome merged in: an encoded map that
-    /// passed [`KeyRule::check_modified`]. Names of the broker are ignored. None if the map cannot be
-    /// read, if both together are larger than `limits::MERGED_ANNOTATIONS_BYTES_MAX`, or if this
-    /// outcome gave others more than `limits::MODIFIED_ANNOTATIONS_BYTES_MAX` already.
+    /// passed [`KeyRule::check_modified`]. Names reserved for the broker are ignored. None if the
+    /// map cannot be read, if both together are larger than `limits::MERGED_ANNOTATIONS_BYTES_MAX`,
+    /// or if this outcome gave others more than `limits::MODIFIED_ANNOTATIONS_BYTES_MAX` already.
     #[must_use]
     pub fn with_annotations(&self, modified: &Bytes, merging: &mut Merging) -> Option<Self> {
         let merged = merging.merge(self.client_annotations(), modified)?;
@@ -255,8 +256,8 @@ impl Message {
         })
     }
 
-    /// Counts the memory of what messages share that is not their bytes: annotations that are others
-    /// than those received, and histories. Each once, for as long as any message has it.
+    /// Charges the memory of what messages share besides their bytes: edited annotations and
+    /// histories. Each once, for as long as any message has it.
     #[inline]
     pub fn charge(&self, gauge: &Gauge) {
         if self.edited.is_some() || self.history.is_some() {
@@ -264,8 +265,8 @@ impl Message {
         }
     }
 
-    /// Counts the memory of its last failure, once for all that share it: a message that has one is
-    /// charged for it where it gets it, and where it comes back into memory.
+    /// Charges the memory of its last failure, once for all that share it: to be called where a
+    /// message gets one, and where it is paged in.
     #[inline]
     pub fn charge_failure(&self, gauge: &Gauge) {
         if let Some(failure) = &self.last_failure {
@@ -284,7 +285,7 @@ impl Message {
     }
 
     /// Bytes in memory in front of the bare message, the annotations as received; and bytes of
-    /// annotations kept apart from those, shared or not.
+    /// edited annotations, shared or not.
     pub fn annotation_bytes(&self) -> usize {
         self.edited.as_ref().map_or(0, |edited| edited.pairs.len()) + self.bare as usize
     }
@@ -302,7 +303,7 @@ impl Message {
     }
 
     /// The CC keys: annotation `x-cc`, empty if absent. More than `limits::CC_KEYS_MAX` keys or
-    /// `limits::CC_BYTES_MAX` bytes are refused before any is looked at.
+    /// `limits::CC_BYTES_MAX` bytes are refused before any is decoded.
     pub fn cc(&self) -> Result<Vec<Name>, MessageError> {
         let Some(value) = self.client_annotation(CC) else {
             return Ok(Vec::new());
@@ -333,10 +334,10 @@ impl Message {
         keys.collect()
     }
 
-    /// Shows the message annotations whose name is wanted: those of the latest death, then the
-    /// publisher's. What a headers exchange with `any-with-x` sees: not `x-exchange` and
-    /// `x-routing-key`, which are added on delivery, and only as far as they are looked at. Returns how
-    /// many were passed.
+    /// Visits the message annotations whose name is wanted: those of the latest death, then the
+    /// publisher's. A headers exchange with `any-with-x` sees these: without `x-exchange` and
+    /// `x-routing-key`, which are added on delivery, and within the bounds of
+    /// [`look`](super::looking). Returns how many were passed.
     pub fn visit_annotations<'a>(
         &'a self,
         is_wanted: impl Fn(&str) -> bool,

@@ -1,5 +1,5 @@
-//! Messages whose bare bytes were written to the journal before the message was whole: in memory is
-//! what stands in front of the body.
+//! Messages whose bare bytes were streamed to the journal before the message was complete: only the
+//! sections in front of the body are in memory.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use super::{KeyRule, Message, MessageError};
 use crate::base::Lsn;
 use crate::wire::SectionIndex;
 
-/// Where a message ends that was streamed: lengths in bytes, from the beginning of its bare
-/// message.
+/// The ends of a streamed message: offsets in bytes, from the beginning of its bare message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BareLengths {
-    /// Where its body ends.
+    /// The end of its body.
     pub body: u32,
-    /// Where all of it ends, footer included.
+    /// The end of the message, footer included.
     pub whole: u32,
 }
 
 impl Message {
-    /// Takes a message whose bare bytes are in the journal under the name `body`. `head` is what
-    /// stands in front of its body, `index` what [`walk_head`](crate::wire::walk_head) found in it.
+    /// Makes a message whose bare bytes are in the journal under the LSN `body`. `head` has the
+    /// sections in front of its body, `index` what [`walk_head`](crate::wire::walk_head) found in
+    /// it.
     ///
     /// # Errors
     /// As [`Message::from_transfer`].
@@ -43,8 +43,8 @@ impl Message {
         Self::headed(head, index, lengths, keys, storage)
     }
 
-    /// Takes a message whose body is not at hand as one piece. `storage` keeps it, told what stands in
-    /// front of its body and how many bytes that and all the rest are.
+    /// Makes a message whose body is not in memory in one piece. `storage` keeps it, given the
+    /// sections in front of its body and the number of all its bytes.
     pub(super) fn headed(
         head: &[u8],
         index: &SectionIndex,
@@ -74,8 +74,8 @@ impl Message {
         })
     }
 
-    /// What names its bare message in the journal if that was streamed: then
-    /// [`Message::bare`] is only what stands in front of the body.
+    /// The LSN of its bare message in the journal if that was streamed: then [`Message::bare`] has
+    /// only the sections in front of the body.
     pub const fn blob(&self) -> Option<&Arc<Lsn>> {
         match &self.storage {
             Storage::Blob { body, .. } => Some(body),
@@ -92,19 +92,19 @@ impl Message {
         }
     }
 
-    /// This message, its bare bytes being in the journal now under the name `body`.
+    /// This message, with its bare bytes in the journal under the LSN `body`.
     pub fn with_blob(&self, body: Arc<Lsn>) -> Option<Self> {
         self.with_own_annotations()
             .filled_with_blob(self.bare(), body)
     }
 
-    /// Bytes that stand in front of its body, annotations and all.
+    /// Bytes in front of its body, annotations included.
     pub fn head_bytes(&self) -> usize {
         self.bare as usize + self.ends.application_properties as usize
     }
 
-    /// A hollow message whose bare bytes are in the journal in pieces, with what stands in front of
-    /// its body, taken from the `beginning` of them; nothing if that is too short.
+    /// A hollow message whose bare bytes are in the journal in pieces, with the sections in front
+    /// of its body taken from the `beginning` of them; none if that is too short.
     pub fn filled_with_blob(&self, beginning: &[u8], body: Arc<Lsn>) -> Option<Self> {
         let head = beginning.get(..self.ends.application_properties as usize)?;
         let length = u32::try_from(self.bare_len()).ok()?;

@@ -1,4 +1,5 @@
-//! Entry point for fuzzing: invariants that must hold for any bytes. Panics when one breaks.
+//! Entry point for fuzzing: checks invariants that hold for any bytes, and panics when one does
+//! not.
 
 use std::sync::Arc;
 
@@ -8,7 +9,8 @@ use super::{DeliveryView, KeyRule, Message, Route};
 use crate::base::Name;
 use crate::deaths::DeathsView;
 
-/// A message keeps its bare bytes exactly, through delivery and storage; what it delivers is a message.
+/// Checks that a message keeps its bare bytes exactly, through delivery and storage, and that what
+/// it delivers is a message.
 pub fn fuzz_message(data: &[u8]) {
     let Ok(message) = Message::from_transfer(Bytes::copy_from_slice(data), KeyRule::Specification)
     else {

@@ -1,4 +1,4 @@
-//! The form in which a message is stored.
+//! The stored form of a message.
 //!
 //! ```text
 //! origin format: u8 = 1 (AMQP 1.0; 2 is kept for AMQP 0-9-1), then encoded AMQP values one behind the other (the envelope):
@@ -25,7 +25,7 @@ use crate::wire::{
 
 /// The origin format that is written: AMQP 1.0, first version.
 const AMQP_1_0: u8 = 1;
-/// The part of the last failure.
+/// The kind of the part with the last failure.
 const LAST_FAILURE: u64 = 1;
 
 impl Message {
@@ -42,7 +42,7 @@ impl Message {
         Ok(message)
     }
 
-    /// Appends the envelope: all but the bare message.
+    /// Appends the envelope: everything except the bare message.
     pub fn encode_envelope(&self, out: &mut Vec<u8>) {
         out.push(AMQP_1_0);
         write_or_null(out, self.durable, write_bool);
@@ -68,7 +68,7 @@ impl Message {
         }
     }
 
-    /// Puts an envelope and a bare message that were stored apart together again.
+    /// Joins an envelope and a bare message that were stored apart.
     pub fn decode_envelope(envelope: &[u8], bare: Bytes) -> Result<Self, StoredMessageError> {
         let (message, used) = decode_envelope(envelope, |_| Storage::new(bare, 0))?;
         if used < envelope.len() {
@@ -77,8 +77,8 @@ impl Message {
         Ok(message)
     }
 
-    /// Reads an envelope whose bare message, of `bare_len` bytes, is somewhere else. Until it is
-    /// [`filled`](Message::filled), all but its length reads as if it were empty.
+    /// Decodes an envelope whose bare message, of `bare_len` bytes, is elsewhere. Until it is
+    /// [`filled`](Message::filled), everything but its length reads as if it were empty.
     pub fn decode_hollow(envelope: &[u8], bare_len: u32) -> Result<Self, StoredMessageError> {
         let (message, used) = decode_envelope(envelope, |_| Storage::Absent(bare_len))?;
         if used < envelope.len() {
@@ -87,12 +87,12 @@ impl Message {
         Ok(message)
     }
 
-    /// Whether its bare message is somewhere else, but for what stands in front of its body.
+    /// Whether its bare message is elsewhere, except the sections in front of its body.
     pub const fn is_hollow(&self) -> bool {
         matches!(self.storage, Storage::Absent(_) | Storage::Blob { .. })
     }
 
-    /// The same message, its annotations apart from the bytes that it keeps.
+    /// The same message, with its annotations apart from the bytes that it keeps.
     pub(super) fn with_own_annotations(&self) -> Self {
         let pairs = self.client_annotations();
         let own = || Edited::new(pairs.rest().into(), pairs.left());
@@ -102,7 +102,7 @@ impl Message {
         }
     }
 
-    /// A hollow message with its bare message; nothing if those are not its bytes.
+    /// A hollow message joined with its bare message; none if those are not its bytes.
     pub fn filled(&self, bare: &Bytes) -> Option<Self> {
         (bare.len() == self.bare_len()).then(|| Self {
             storage: Storage::new(bare.clone(), 0),
@@ -127,7 +127,8 @@ impl Message {
     }
 }
 
-/// Reads an envelope; `storage` gives the bare message, told where the envelope ends.
+/// Decodes an envelope; `storage` returns the bare message, given the offset where the envelope
+/// ends.
 fn decode_envelope(
     stored: &[u8],
     storage: impl FnOnce(usize) -> Storage,
@@ -180,7 +181,8 @@ fn decode_envelope(
     Ok((message, used))
 }
 
-/// Reads the parts. One that is not known is not skipped: it may say what must not be overlooked.
+/// Reads the parts. An unknown one is an error and not skipped: it may say what must not be
+/// overlooked.
 fn decode_parts(parts: &[u8]) -> Result<Option<LastFailure>, StoredMessageError> {
     let mut fields = Fields::bare(parts);
     let mut last_failure = None;

@@ -1,22 +1,22 @@
-//! Looking for some properties or annotations of a message among many: in bounded time, however many
+//! Looking up some properties or annotations of a message among many, in bounded time however many
 //! and large they are.
 
 use crate::base::limits::{PROPERTIES_LOOKED_AT_BYTES, PROPERTIES_LOOKED_AT_MAX};
 use crate::wire::{Pair, Pairs};
 
-/// How far a look went.
+/// How far a lookup went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LookedAt {
-    /// Pairs that were passed.
+    /// Number of pairs that were passed.
     pub pairs: usize,
     /// Bytes of their names, and of the values that were wanted.
     pub bytes: usize,
-    /// Nothing wanted can stand behind them: all were passed, or all that is wanted was found.
+    /// Whether nothing wanted can be behind them: all were passed, or everything wanted was found.
     pub is_complete: bool,
 }
 
 impl LookedAt {
-    /// There was nothing to look at.
+    /// The result where there is nothing to look through.
     pub(super) const NOTHING: Self = Self {
         pairs: 0,
         bytes: 0,
@@ -24,10 +24,10 @@ impl LookedAt {
     };
 }
 
-/// Shows the encoded values of pairs whose name is wanted, until `found` says that it has all. What
-/// stands behind `limits::PROPERTIES_LOOKED_AT_MAX` pairs, or behind
-/// `limits::PROPERTIES_LOOKED_AT_BYTES` of names and wanted values, is not looked at; other values are
-/// passed over whatever their size.
+/// Visits the encoded values of pairs whose name is wanted, until `found` returns that everything
+/// was found. Pairs behind `limits::PROPERTIES_LOOKED_AT_MAX` pairs, or behind
+/// `limits::PROPERTIES_LOOKED_AT_BYTES` of names and wanted values, are not examined; other values
+/// are skipped whatever their size.
 pub(super) fn look<'a>(
     pairs: Pairs<'a>,
     name_of: impl Fn(&Pair<'a>) -> Option<&'a str>,

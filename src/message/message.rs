@@ -1,4 +1,4 @@
-//! The message.
+//! The type [`Message`] and its route.
 
 use std::sync::Arc;
 
@@ -15,20 +15,20 @@ use crate::wire::{
     decode_value, walk,
 };
 
-/// Memory of a routing key beside its text, in bytes.
+/// Estimated memory of a routing key without its text, in bytes.
 const KEY_OVERHEAD_BYTES: usize = 40;
 
-/// Where a message was published to.
+/// The exchange and keys that a message was published with.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Route {
-    /// The exchange, "" for the default exchange.
+    /// The exchange's name, "" for the default exchange.
     pub exchange: Name,
     /// The routing keys: the first key, then CC. Never empty.
     pub keys: Arc<[Name]>,
 }
 
 impl Route {
-    /// Memory of its keys, about, in bytes.
+    /// Estimated memory of its keys, in bytes.
     pub fn key_bytes(&self) -> u32 {
         let bytes: usize = self
             .keys
@@ -38,7 +38,7 @@ impl Route {
         u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 
-    /// The first routing key: what `x-routing-key` shows.
+    /// The first routing key, which `x-routing-key` shows.
     pub fn first_key(&self) -> &str {
         self.keys.first().map_or("", Name::as_str)
     }
@@ -53,32 +53,32 @@ impl Route {
 ///              them
 /// ```
 ///
-/// Received bytes already stand in this order, so that one copy takes them all. Header and delivery
+/// Received bytes already have this order, so one copy takes them all. Header and delivery
 /// annotations are not kept as bytes: the broker writes its own header.
 #[derive(Clone, Debug)]
 pub struct Message {
     pub(super) storage: Storage,
-    /// Where the bare message begins in the storage.
+    /// Offset of the bare message in the storage.
     pub(super) bare: u32,
-    /// Where its sections end, from the beginning of the bare message.
+    /// Ends of its sections, from the beginning of the bare message.
     pub(super) ends: Ends,
-    /// Number of keys and values before the bare message.
+    /// Number of keys and values in front of the bare message.
     pub(super) annotation_count: u32,
-    /// The client's annotations, once they are others than those in the storage.
+    /// The client's annotations, once they differ from those in the storage.
     pub(super) edited: Option<Arc<Edited>>,
     pub(super) history: Option<Arc<History>>,
-    /// Of a message that failed in the queue where it is, and waits there.
+    /// The last failed delivery in the queue where it is; none if there was none.
     pub(super) last_failure: Option<Arc<LastFailure>>,
     pub(super) durable: Option<bool>,
     pub(super) priority: Option<u8>,
     pub(super) ttl_ms: Option<u32>,
     pub(super) carried_delivery_count: u32,
-    /// Makes the allocation of a shared message a power of two: mimalloc takes a slow way with others,
-    /// 100 instructions for each message.
+    /// Makes the allocation of a shared message a power of two: mimalloc is slower with other
+    /// sizes, by 100 instructions for each message.
     pub(super) _room: u64,
 }
 
-/// Where the sections of a bare message end; each begins where the one before it ends.
+/// Ends of the sections of a bare message; each begins where the one before it ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Ends {
     pub(super) properties: u32,
@@ -107,11 +107,11 @@ impl Ends {
 }
 
 impl Message {
-    /// Takes a message from the payload of a transfer. [AMQP 3.2]
+    /// Makes a message from the payload of a transfer. [AMQP 3.2]
     ///
-    /// Delivery annotations end here, as do the annotations whose names are the broker's and the
-    /// header fields first-acquirer and delivery-count. The payload is kept as it is: let a small one
-    /// be an allocation of its own, or it keeps the buffer alive in which it came.
+    /// Delivery annotations end here, as do annotations reserved for the broker and the header
+    /// fields first-acquirer and delivery-count. The payload is kept as it is: a small one should
+    /// be an allocation of its own, or it keeps the read buffer alive.
     pub fn from_transfer(payload: Bytes, keys: KeyRule) -> Result<Self, MessageError> {
         if let Some(plain) = PlainMessage::read(&payload) {
             return Ok(Self::from_plain(payload, plain));
@@ -136,7 +136,7 @@ impl Message {
         })
     }
 
-    /// Takes a message without annotations and properties.
+    /// Makes a message without annotations and properties.
     fn from_plain(payload: Bytes, plain: PlainMessage) -> Self {
         let PlainMessage { header, bare } = plain;
         let body = u32::try_from(payload.len() - bare).unwrap_or(u32::MAX);
@@ -176,13 +176,14 @@ impl Message {
         self.carried_delivery_count = delivery_count;
     }
 
-    /// Notes the latest failed delivery, in place of the one before: the message goes on waiting.
+    /// Replaces the record of the last failed delivery of a message that goes on waiting.
     pub fn fail(&mut self, failure: Arc<LastFailure>) {
         self.last_failure = Some(failure);
     }
 
-    /// The bare message and the footer, as received; of one written [`blob`](Message::blob) or kept
-    /// in pieces ([`rest`](Message::rest)) only what stands in front of its body.
+    /// The bare message and the footer, as received; of a streamed message
+    /// ([`blob`](Message::blob)) or one kept in parts ([`rest`](Message::rest)) only the sections
+    /// in front of its body.
     pub fn bare(&self) -> &[u8] {
         self.storage
             .as_slice()
@@ -190,13 +191,13 @@ impl Message {
             .unwrap_or_default()
     }
 
-    /// The bare message and the footer as a shared slice; a small message and one in pieces are copied
-    /// for it.
+    /// The bare message and the footer as a shared slice; a small message and one in parts are
+    /// copied for it.
     pub fn bare_bytes(&self) -> Bytes {
         self.storage.bytes_from(self.bare as usize)
     }
 
-    /// Length of the bare message and the footer, in bytes: what `max-length-bytes` counts.
+    /// Length of the bare message and the footer, in bytes, which `max-length-bytes` counts.
     #[inline]
     pub fn bare_len(&self) -> usize {
         self.storage.len().saturating_sub(self.bare as usize)
@@ -224,19 +225,19 @@ impl Message {
         self.ttl_ms
     }
 
-    /// Header delivery-count that it brought along from its last death; 0 when published.
+    /// Header delivery-count that it had at its last death; 0 when published.
     #[inline]
     pub const fn carried_delivery_count(&self) -> u32 {
         self.carried_delivery_count
     }
 
-    /// Its deaths so far.
+    /// Its death history; none if it never died.
     #[inline]
     pub const fn history(&self) -> Option<&Arc<History>> {
         self.history.as_ref()
     }
 
-    /// Its latest failed delivery in the queue where it is, if it failed there.
+    /// Its last failed delivery in the queue where it is; none if there was none.
     #[inline]
     pub fn last_failure(&self) -> Option<&LastFailure> {
         self.last_failure.as_deref()
@@ -247,7 +248,7 @@ impl Message {
         self.property_field(field)?.value().ok()?
     }
 
-    /// Property to, if it is text. [AMQP 3.2.4]
+    /// Property to, if it is a string. [AMQP 3.2.4]
     pub fn to(&self) -> Option<&str> {
         self.property_field(PropertyField::To)?.string().ok()?
     }
@@ -257,7 +258,7 @@ impl Message {
         self.property_field(PropertyField::Subject)?.string().ok()?
     }
 
-    /// Property reply-to, if it is text. [AMQP 3.2.4]
+    /// Property reply-to, if it is a string. [AMQP 3.2.4]
     pub fn reply_to(&self) -> Option<&str> {
         self.property_field(PropertyField::ReplyTo)?.string().ok()?
     }
@@ -288,8 +289,8 @@ impl Message {
         decode_value(pair.value).ok().map(|(value, _)| value)
     }
 
-    /// Shows the application properties whose name is wanted, as far as they are looked at; how many
-    /// were passed. [AMQP 3.2.5]
+    /// Visits the application properties whose name is wanted, within the bounds of a lookup;
+    /// returns how many were passed. [AMQP 3.2.5]
     pub fn visit_application_properties<'a>(
         &'a self,
         is_wanted: impl Fn(&str) -> bool,
@@ -304,8 +305,8 @@ impl Message {
         looked.pairs
     }
 
-    /// Shows the encoded values of application properties whose name is wanted, as far as they are
-    /// looked at, until `found` says that it has all. [AMQP 3.2.5]
+    /// Visits the encoded values of application properties whose name is wanted, within the bounds
+    /// of a lookup, until `found` returns that everything was found. [AMQP 3.2.5]
     pub fn look_for_properties<'a>(
         &'a self,
         is_wanted: impl Fn(&str) -> bool,

@@ -1,7 +1,7 @@
 //! Layer 3: a message: the bare bytes as received, an index of its sections, the broker's annotations.
 //!
-//! Promises: bare bytes are never changed; names that are the broker's never come from a client.
-//! Never: no routing decision, no clock. Read first: [`Message`], [`DeliveryView`].
+//! Promises: bare bytes are never changed; annotations reserved for the broker never come from a
+//! client. Never: no routing decision, no clock. Read first: [`Message`], [`DeliveryView`].
 
 mod annotations;
 mod blob;

@@ -1,5 +1,5 @@
-//! Large messages in memory: they stay in the pieces that they came in, so that no step copies or
-//! frees many bytes at once.
+//! Large messages in memory: they stay in the fragments that they arrived in, so that no step
+//! copies or frees many bytes at once.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,12 +12,11 @@ use crate::base::limits::STREAMING_HEAD_BYTES_MAX;
 use crate::wire::{BodyWalk, walk_head};
 
 impl Message {
-    /// Takes a large message from the pieces of a transfer's payload, without joining them. Nothing if
-    /// they have to be joined to be understood: its body is not made of bytes, more than
-    /// `limits::STREAMING_HEAD_BYTES_MAX` bytes stand in front of that, or they are no message.
+    /// Makes a large message from the fragments of a transfer's payload, without joining them. None
+    /// if they have to be joined to be decoded: its body does not consist of bytes, more than
+    /// `limits::STREAMING_HEAD_BYTES_MAX` bytes are in front of that, or they are not a message.
     ///
-    /// # Errors
-    /// As [`Message::from_transfer`], for what stands in front of the body.
+    /// As [`Message::from_transfer`], for the sections in front of the body.
     pub fn from_parts(parts: &[Bytes], keys: KeyRule) -> Result<Option<Self>, MessageError> {
         let mut head = Vec::new();
         for part in parts {
@@ -43,14 +42,14 @@ impl Message {
         Self::headed(&head, &index, lengths, keys, storage).map(Some)
     }
 
-    /// What follows upon [`Message::bare`], of a message that is in memory in pieces; of others
-    /// nothing does.
+    /// The fragments behind [`Message::bare`], of a message that is in memory in parts; empty for
+    /// others.
     pub fn rest(&self) -> &[Bytes] {
         self.storage.rest()
     }
 
-    /// The bare message and the footer, as received, as far as they are in memory: those of a message in
-    /// pieces are joined for it.
+    /// The bare message and the footer, as received, as far as they are in memory: those of a
+    /// message in parts are joined for it.
     pub fn whole(&self) -> Cow<'_, [u8]> {
         if self.rest().is_empty() {
             return Cow::Borrowed(self.bare());
@@ -64,7 +63,7 @@ impl Message {
     }
 }
 
-/// What comes after so many bytes.
+/// The fragments behind this many bytes.
 fn behind(parts: &[Bytes], mut skipped: usize) -> Vec<Bytes> {
     let mut rest = Vec::with_capacity(parts.len());
     for part in parts {
@@ -79,7 +78,7 @@ fn behind(parts: &[Bytes], mut skipped: usize) -> Vec<Bytes> {
     rest
 }
 
-/// Where body and message end, if the body is made of bytes.
+/// The ends of body and message, if the body consists of bytes.
 fn lengths(rest: &[Bytes], bare_head: u64) -> Option<BareLengths> {
     let mut walk = BodyWalk::default();
     for part in rest {

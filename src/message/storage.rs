@@ -1,4 +1,4 @@
-//! Where the bytes of a message live.
+//! Storage of the bytes of a message.
 
 use std::sync::Arc;
 
@@ -7,47 +7,48 @@ use bytes::{Buf, Bytes};
 use crate::base::Lsn;
 use crate::base::limits::MESSAGE_COPY_BYTES_MAX;
 
-/// The kept bytes of a message: shared by its dead letters, never changed.
+/// The bytes of a message, shared by its dead letters, never changed.
 #[derive(Clone, Debug)]
 pub(super) enum Storage {
-    /// A small message in one allocation of its own, so that it holds no read buffer.
+    /// A small message in an allocation of its own, so that it does not keep a read buffer alive.
     Copied(Arc<[u8]>),
-    /// A message as the slice that it came in.
+    /// A message as the slice that it arrived in.
     Shared(Bytes),
-    /// A large message in the frames that it came in.
+    /// A large message in the fragments that it arrived in.
     Parts(Arc<Parts>),
-    /// Not here: only how many bytes there are elsewhere.
+    /// Elsewhere: only the number of bytes is known.
     Absent(u32),
-    /// Streamed to the journal before its message: here is only what stands in front of its body.
+    /// Streamed to the journal: only the sections in front of its body are in memory.
     Blob {
         /// Annotation pairs, properties, application-properties.
         head: Arc<[u8]>,
-        /// Bytes of all of it, those in `head` included.
+        /// Number of all bytes, those in `head` included.
         length: u32,
-        /// What names the bare message in the journal. Held as long as somebody may read it.
+        /// The LSN of the bare message in the journal. Held as long as it may be read.
         body: Arc<Lsn>,
     },
 }
 
-/// A large message that is not joined.
+/// A large message in fragments.
 #[derive(Debug)]
 pub(super) struct Parts {
     /// Annotation pairs, properties, application-properties.
     pub(super) head: Box<[u8]>,
     /// Body and footer.
     pub(super) rest: Vec<Bytes>,
-    /// Bytes of all of it.
+    /// Number of all bytes.
     pub(super) length: u32,
 }
 
-/// Bytes in front of what is kept, at most, that stay with a received message: its header, as a rule.
+/// Bytes in front of those to keep that may stay with a received message, at most: its header,
+/// usually.
 const FRONT_BYTES_MAX: usize = 64;
 
-/// What is in front may stay as a part of what is kept, as a divisor.
+/// Divisor: the part of the bytes to keep that the bytes in front may be to stay with them.
 const FRONT_PART: usize = 16;
 
 impl Storage {
-    /// Keeps what comes from byte `start` on of a message that arrived.
+    /// Keeps the bytes from `start` on of a message that arrived.
     pub(super) fn received(mut bytes: Bytes, start: usize) -> Self {
         if start > FRONT_BYTES_MAX {
             return Self::new(bytes, start);
@@ -56,20 +57,21 @@ impl Storage {
         Self::Shared(bytes)
     }
 
-    /// Keeps what comes from byte `start` on.
+    /// Keeps the bytes from `start` on.
     pub(super) fn new(mut bytes: Bytes, start: usize) -> Self {
         bytes.advance(start.min(bytes.len()));
         if bytes.len() <= MESSAGE_COPY_BYTES_MAX {
             Self::Copied(Arc::from(&*bytes))
         } else if start > bytes.len() / FRONT_PART {
-            // What is in front (delivery annotations, forged ones) would stay in memory with it.
+            // The bytes in front (delivery annotations, forged ones) would stay in memory with the
+            // slice.
             Self::Shared(Bytes::copy_from_slice(&bytes))
         } else {
             Self::Shared(bytes)
         }
     }
 
-    /// The bytes, as far as they are here.
+    /// The bytes, as far as they are in memory in one piece.
     pub(super) fn as_slice(&self) -> &[u8] {
         match self {
             Self::Copied(bytes) | Self::Blob { head: bytes, .. } => bytes,
@@ -79,7 +81,7 @@ impl Storage {
         }
     }
 
-    /// Bytes that are here, behind those of [`as_slice`](Self::as_slice).
+    /// The fragments in memory behind [`as_slice`](Self::as_slice).
     pub(super) fn rest(&self) -> &[Bytes] {
         match self {
             Self::Parts(parts) => &parts.rest,
@@ -87,7 +89,7 @@ impl Storage {
         }
     }
 
-    /// Number of bytes, here or elsewhere.
+    /// Number of bytes, in memory or elsewhere.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Absent(length) | Self::Blob { length, .. } => *length as usize,
@@ -96,8 +98,8 @@ impl Storage {
         }
     }
 
-    /// The bytes from `start` on as a shared slice: a copy of a small message or of one in parts, else
-    /// the same bytes.
+    /// The bytes from `start` on as a shared slice: a copy of a small message or of one in parts,
+    /// otherwise the same bytes.
     pub(super) fn bytes_from(&self, start: usize) -> Bytes {
         match self {
             Self::Copied(bytes) | Self::Blob { head: bytes, .. } => {

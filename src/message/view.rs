@@ -1,4 +1,4 @@
-//! What one delivery adds to a message.
+//! The sections that a delivery adds to a message: header and annotations.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use crate::wire::{
     write_symbol,
 };
 
-/// What one delivery of a message shows beside its own bytes.
+/// The values that one delivery of a message shows besides its own bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct DeliveryView<'a> {
-    /// Exchange and keys it came by: `x-exchange`, `x-routing-key` (the first key).
+    /// Exchange and keys it was published with: `x-exchange`, `x-routing-key` (the first key).
     pub route: &'a Arc<Route>,
-    /// Header first-acquirer.
+    /// Header `first-acquirer`. [AMQP 3.2.1]
     pub first_acquirer: bool,
-    /// Header delivery-count.
+    /// Header `delivery-count`. [AMQP 3.2.1]
     pub delivery_count: u32,
     /// `x-delivery-count`, shown when above 0.
     pub failures: u32,
     /// `x-acquired-count`, shown when above 0.
     pub acquired: u32,
-    /// How the receiver wants its deaths.
+    /// The form in which the receiver gets the death history.
     pub deaths: DeathsView<'a>,
 }
 
@@ -67,17 +67,17 @@ impl Message {
     }
 }
 
-/// The prefix of the last delivery, which is as a rule that of the next one too: messages of one
-/// publisher, or dead letters that share a history, differ in their bare bytes only. It serves one
+/// The prefix of the last delivery, which is usually that of the next one too: messages of one
+/// publisher, or dead letters that share a history, differ in their bare bytes only. It is for one
 /// receiving user, whose tags may change.
 #[derive(Debug, Default)]
 pub struct Prefix {
     bytes: Vec<u8>,
-    /// What the bytes were made from; nothing if they are for one message only.
+    /// The values that the bytes were made from; none if they are for one message only.
     made_from: Option<MadeFrom>,
 }
 
-/// All that a prefix depends on, but for annotations of clients.
+/// All values that a prefix depends on, except annotations of clients.
 #[derive(Debug)]
 struct MadeFrom {
     header: HeaderFields,
@@ -90,7 +90,8 @@ struct MadeFrom {
 }
 
 impl MadeFrom {
-    /// Whether the same would be written; may say no where two routes or histories are only equal.
+    /// Whether the same would be written; may be false for two routes or histories that are only
+    /// equal.
     fn is(&self, message: &Message, view: &DeliveryView<'_>) -> bool {
         let same_history = match (&self.history, message.history()) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
@@ -107,7 +108,7 @@ impl MadeFrom {
 }
 
 impl Prefix {
-    /// What [`Message::write_prefix`] writes for this delivery.
+    /// The bytes that [`Message::write_prefix`] writes for this delivery.
     pub fn of(&mut self, message: &Message, view: &DeliveryView<'_>) -> &[u8] {
         let is_plain = !message.may_have_cc();
         if is_plain
