@@ -1,4 +1,4 @@
-//! Sums of bytes that things add to for as long as they are there.
+//! Gauges: sums of bytes, to which objects add their memory for as long as they exist.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use super::invariant::uncount;
 use super::locks::{RankedMutex, before_waking, rank};
 
-/// A sum of bytes. What adds to it takes its part away when it is freed, wherever that is.
+/// A sum of bytes. A [`Charge`] adds to it and subtracts its part when it is dropped.
 #[derive(Clone, Debug, Default)]
 pub struct Gauge {
     sum: Arc<Sum>,
@@ -21,7 +21,7 @@ pub struct Gauge {
 #[derive(Debug)]
 struct Sum {
     bytes: AtomicU64,
-    /// Who waits is woken when it is more than this.
+    /// The waiting task is woken when the sum is above this.
     wake_above_bytes: AtomicU64,
     waiting: RankedMutex<rank::Gauge, Option<Waker>>,
 }
@@ -36,20 +36,20 @@ impl Default for Sum {
     }
 }
 
-/// A part of a [`Gauge`], taken away when dropped.
+/// A part of a [`Gauge`], subtracted when dropped.
 #[derive(Debug)]
 pub struct Charge {
     gauge: Gauge,
     bytes: u64,
 }
 
-/// The place in a shared thing where its bytes are charged: once, however many share it, and until
-/// the last of them lets it go. A copy of the thing is another thing and not charged yet.
+/// The charge of a shared object: its bytes are charged once, however many share it, until the last
+/// of them drops it. A clone of the object is another object and not charged yet.
 #[derive(Default)]
 pub struct Account(OnceLock<Charge>);
 
 impl Gauge {
-    /// The sum now.
+    /// The current sum, in bytes.
     pub fn bytes(&self) -> u64 {
         self.sum.bytes.load(Memory::Relaxed)
     }
@@ -71,7 +71,7 @@ impl Gauge {
         }
     }
 
-    /// Adds so many bytes for as long as the charge is kept.
+    /// Adds this many bytes for as long as the charge is kept.
     pub fn charge(&self, bytes: u64) -> Charge {
         self.add(bytes);
         Charge {
@@ -80,7 +80,7 @@ impl Gauge {
         }
     }
 
-    /// Ready once the sum is more than this. One task may wait.
+    /// Ready once the sum is above this many bytes. Only one task may wait.
     pub fn poll_above(&self, context: &mut Context<'_>, bytes: u64) -> Poll<()> {
         *self.sum.waiting.lock() = Some(context.waker().clone());
         self.sum.wake_above_bytes.store(bytes, Memory::SeqCst);
@@ -92,7 +92,7 @@ impl Gauge {
         Poll::Ready(())
     }
 
-    /// Counts `after` bytes where `before` were counted, of what lasts as long as the sum.
+    /// Replaces `before` bytes by `after` bytes, for an object that lives as long as the gauge.
     pub fn change(&self, before: u64, after: u64) {
         self.add(after.wrapping_sub(before));
     }
@@ -117,7 +117,7 @@ impl Gauge {
 }
 
 impl Charge {
-    /// Makes it so many bytes.
+    /// Sets the charge to this many bytes.
     pub fn set(&mut self, bytes: u64) {
         let change = bytes.wrapping_sub(self.bytes);
         if change != 0 {
@@ -128,17 +128,17 @@ impl Charge {
 }
 
 impl Charge {
-    /// What it is a part of.
+    /// The gauge that it is a part of.
     pub const fn gauge(&self) -> &Gauge {
         &self.gauge
     }
 
-    /// Adds so many bytes.
+    /// Adds this many bytes.
     pub fn grow(&mut self, bytes: u64) {
         self.set(self.bytes.saturating_add(bytes));
     }
 
-    /// Takes so many bytes away.
+    /// Subtracts this many bytes.
     pub fn shrink(&mut self, bytes: u64) {
         let mut rest = self.bytes;
         uncount!(rest, bytes, "bytes that are taken away were charged");
@@ -153,7 +153,8 @@ impl Drop for Charge {
 }
 
 impl Account {
-    /// Charges the bytes of the thing, unless that was done; whether it is done now.
+    /// Charges the bytes of the object, unless that was done before; returns whether it was done
+    /// now.
     pub fn open(&self, gauge: &Gauge, bytes: impl FnOnce() -> u64) -> bool {
         let mut is_new = false;
         self.0.get_or_init(|| {
@@ -170,13 +171,13 @@ impl Clone for Account {
     }
 }
 
-/// What a text of so many bytes takes that is shared, in bytes: it has two counters in front of it, and the
+/// Memory of a shared text of this length, in bytes: two counters are in front of it, and the
 /// allocator gives whole blocks.
 pub const fn shared_text_bytes(length: usize) -> u64 {
     (length + 16).next_multiple_of(16) as u64
 }
 
-/// What is charged is no part of what a thing says.
+/// All accounts are equal: what is charged does not distinguish objects.
 impl PartialEq for Account {
     fn eq(&self, _: &Self) -> bool {
         true

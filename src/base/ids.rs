@@ -1,4 +1,4 @@
-//! Handles. None is ever reused within the life of a broker, so a stale handle finds nothing.
+//! Ids. None is ever reused within the life of a broker, so a stale id finds nothing.
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -20,12 +20,12 @@ macro_rules! id {
     };
 }
 
-id!(/** One client connection; given out by the server (or a test) when a peer connects. */ ConnectionId);
-id!(/** One session of one connection; given out by the gateway at `begin`. */ SessionId);
-id!(/** Who holds a delivery: a session today, a recoverable link later. */ HolderId);
-id!(/** One consuming link (the broker sends); given out by the gateway at `attach`. */ ConsumerId);
-id!(/** One publishing link (the broker receives); given out by the gateway at `attach`. */ PublisherId);
+id!(/** One client connection; assigned when a peer connects. */ ConnectionId);
+id!(/** One session of one connection; assigned by the gateway at `begin`. */ SessionId);
+id!(/** The holder of a delivery, made from the id of its consumer. */ HolderId);
+id!(/** One consuming link (the broker sends); assigned by the gateway at `attach`. */ ConsumerId);
+id!(/** One publishing link (the broker receives); assigned by the gateway at `attach`. */ PublisherId);
 id!(/** One queue of a vhost, from its declaration to its deletion. */ QueueId);
 id!(/** One exchange of a vhost, from its declaration to its deletion. */ ExchangeId);
-id!(/** A message's place in its queue, kept for life: it returns to it when it comes back. */ Position);
+id!(/** The position of a message in its queue, kept for life: a requeued message is at the same one. */ Position);
 id!(/** Log sequence number of a journal record; may have gaps. */ Lsn);

@@ -1,27 +1,28 @@
-//! Invariants: what always holds, and what happens if one of them is broken all the same.
+//! Invariants: claims that always hold, and what happens when one is broken all the same.
 //!
-//! Debug builds, so all tests and simulations, panic. Release builds count it, say it once for each
-//! place in the log, and go on, unless going on could lose or double a message: then they panic, too,
-//! and the vhost fails that owns the state ([`invariant!`](macro@crate::base::invariant) has both forms).
+//! Debug builds, and so all tests and simulations, panic. Release builds count it, log it once for
+//! each place, and go on, unless going on could lose or double a message: then they panic, too, and
+//! the vhost fails that owns the state ([`invariant!`](macro@crate::base::invariant) has both
+//! forms).
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Invariants found broken since the process began.
+/// Number of broken invariants since the process began.
 static BROKEN: AtomicU64 = AtomicU64::new(0);
 
-/// One place that is reached only if an invariant is broken.
+/// A place in the source that is reached only if an invariant is broken.
 #[derive(Debug)]
 pub struct Place {
     file: &'static str,
     line: u32,
-    /// What should hold.
+    /// The claim that should hold.
     claim: &'static str,
     count: AtomicU64,
 }
 
 impl Place {
-    /// A place in the source, and what should hold there.
+    /// A place in the source, and the claim that should hold there.
     pub const fn new(file: &'static str, line: u32, claim: &'static str) -> Self {
         Self {
             file,
@@ -31,7 +32,7 @@ impl Place {
         }
     }
 
-    /// Counts that it was reached, and says so in the log the first time; whether it was the first.
+    /// Counts that it was reached, and logs it the first time; returns whether it was the first.
     pub fn report(&self) -> bool {
         BROKEN.fetch_add(1, Ordering::Relaxed);
         let is_first = self.count.fetch_add(1, Ordering::Relaxed) == 0;
@@ -59,12 +60,12 @@ impl fmt::Display for Place {
     }
 }
 
-/// How many invariants were found broken since the process began.
+/// Number of broken invariants since the process began.
 pub fn broken_total() -> u64 {
     BROKEN.load(Ordering::Relaxed)
 }
 
-/// What a place does that work can go on from.
+/// Reports a broken invariant after which work can go on.
 #[cold]
 #[inline(never)]
 pub fn broken(place: &Place) {
@@ -73,8 +74,8 @@ pub fn broken(place: &Place) {
     panic!("{place}");
 }
 
-/// What a place does from where work must not go on: the core's panic fails its vhost, and nothing of
-/// the batch is told to anybody.
+/// Reports a broken invariant after which work must not go on: the core's panic fails its vhost,
+/// and nothing of the batch is told to clients.
 #[cold]
 #[inline(never)]
 pub fn fatal(place: &Place) -> ! {
@@ -107,7 +108,7 @@ macro_rules! invariant {
     };
 }
 
-/// Takes from a counter what was added to it before: it never falls below 0.
+/// Subtracts from a counter what was added to it before: it never falls below 0.
 macro_rules! uncount {
     ($counter:expr, $by:expr, $claim:literal) => {
         match $counter.checked_sub($by) {

@@ -6,11 +6,11 @@ pub const VALUE_DEPTH_MAX: usize = 32;
 pub const HANDSHAKE_FRAME_BYTES_MAX: usize = 8 * 1024;
 /// Smallest max-frame-size a peer may ask for [AMQP 2.4.1], in bytes.
 pub const FRAME_BYTES_MIN: u32 = 512;
-/// The max-frame-size we announce, in bytes (as RabbitMQ).
+/// The max-frame-size that the broker announces, in bytes (as RabbitMQ).
 pub const FRAME_BYTES_DEFAULT: u32 = 131_072;
-/// The channel-max we announce (as RabbitMQ).
+/// The channel-max that the broker announces (as RabbitMQ).
 pub const CHANNEL_MAX_DEFAULT: u16 = 63;
-/// The handle-max we announce (as RabbitMQ).
+/// The handle-max that the broker announces (as RabbitMQ).
 pub const HANDLE_MAX_DEFAULT: u32 = 255;
 /// The incoming window of a session, in transfer frames (as RabbitMQ).
 pub const SESSION_INCOMING_WINDOW: u32 = 400;
@@ -26,15 +26,15 @@ pub const PEER_PROPERTIES_VALUES_MAX: usize = 512;
 pub const TERMINUS_BYTES_MAX: usize = 32 * 1024;
 /// Properties of a link, in bytes encoded.
 pub const LINK_PROPERTIES_BYTES_MAX: usize = 4 * 1024;
-/// Unsettled maps and capabilities of an attach above this are not even read, in bytes encoded: we keep
-/// none of them.
+/// Unsettled maps and capabilities of an attach above this are not even read, in bytes encoded:
+/// none of them are kept.
 pub const ATTACH_IGNORED_BYTES_MAX: usize = 4 * 1024;
-/// What the attaches of one connection make us keep as long as their links live, in bytes: names,
+/// What the attaches of one connection may keep as long as their links live, in bytes: names,
 /// addresses and, four times since they are kept compiled, selectors.
 pub const LINKS_KEPT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Memory of a connection beside its buffers, links and names, about, in bytes.
 pub const CONNECTION_OVERHEAD_BYTES: u64 = 8 * 1024;
-/// Memory of a link beside that, about, in bytes.
+/// Memory of a link beside its texts, about, in bytes.
 pub const LINK_OVERHEAD_BYTES: u64 = 1024;
 /// Longest delivery-tag, in bytes. [AMQP 2.8.7]
 pub const DELIVERY_TAG_BYTES_MAX: usize = 32;
@@ -46,9 +46,11 @@ pub const OUTBOX_BYTES_MAX: u64 = 1024 * 1024;
 pub const PUBLISH_CREDIT_BYTES: u64 = 4 * 1024 * 1024;
 /// Messages of credit per publishing link at most.
 pub const PUBLISH_CREDIT_MAX: u32 = 4_096;
-/// Messages that a consumer within the process may have undecided; it keeps a place in memory for each.
+/// Undecided messages that a consumer within the process may have; a slot in memory is kept for
+/// each.
 pub const EMBEDDED_CREDIT_MAX: u32 = 10_000;
-/// Publishes of a publisher within the process that wait for credit; the next ones wait to be taken.
+/// Publishes of a publisher within the process that wait for credit; further ones wait until these
+/// are sent.
 pub const EMBEDDED_WAITING_MAX: usize = 16;
 /// Commands applied under one hold of the core's lock.
 pub const BATCH_COMMANDS_MAX: usize = 256;
@@ -67,11 +69,11 @@ pub const TURN_MESSAGES_MAX: u32 = 64;
 /// Messages up to this size are copied once into their own allocation, in bytes.
 pub const MESSAGE_COPY_BYTES_MAX: usize = 16 * 1024;
 /// Annotations of a message and of a `modified` outcome that are merged, in bytes of encoded pairs
-/// together: a message must not grow without end by coming back, nor hold up the core.
+/// together: a message must not grow without end by being requeued, nor hold up the core.
 pub const MERGED_ANNOTATIONS_BYTES_MAX: usize = 128 * 1024;
-/// Annotations that one `modified` outcome brings to all messages that it is about, in bytes of
-/// encoded pairs together: a frame must not become many times its size in the journal. Beyond it
-/// messages come back without them.
+/// Annotations that one `modified` outcome gives to all its messages, in bytes of encoded pairs
+/// together: a frame must not become many times its size in the journal. Beyond it messages are
+/// requeued without them.
 pub const MODIFIED_ANNOTATIONS_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Condition of a `rejected` outcome's error that is kept, in bytes; the rest is cut off.
 pub const EVIDENCE_CONDITION_BYTES_MAX: usize = 255;
@@ -79,25 +81,26 @@ pub const EVIDENCE_CONDITION_BYTES_MAX: usize = 255;
 pub const EVIDENCE_DESCRIPTION_BYTES_MAX: usize = 2_048;
 /// Info of that error, in bytes of its encoded map; one that was cut has `truncated`.
 pub const EVIDENCE_INFO_BYTES_MAX: usize = 4_096;
-/// Each name of who rejected (container, link, user), in bytes.
+/// Each name of the consumer that rejects (container, link, user), in bytes.
 pub const EVIDENCE_NAME_BYTES_MAX: usize = 256;
-/// What consumers said about all deaths of a message, in bytes: older deaths lose info first, then
-/// description, at last all.
+/// Evidence of all deaths of a message, in bytes: older deaths lose info first, then description,
+/// then all of it.
 pub const EVIDENCE_BYTES_MAX: usize = 16 * 1024;
-/// What an outcome says that is sent back when it is settled, in bytes: a longer one is answered with
-/// the bare outcome, since one frame may be about many deliveries and each may need an answer.
+/// Error and annotations of an outcome that are sent back when it is settled, in bytes: a longer
+/// one is answered with the bare outcome, since one frame may be about many deliveries and each may
+/// need an answer.
 pub const ANSWER_BYTES_MAX: usize = 1_024;
 /// Default largest message, in bytes (as RabbitMQ).
 pub const MESSAGE_BYTES_DEFAULT: u64 = 16_777_216;
 /// Bytes of large messages that may be arriving over all connections; one of the largest size
-/// always fits. Who would go beyond it is not read until there is room.
+/// always fits. A connection that would exceed it is not read until there is room.
 pub const PARTIAL_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// The part of these that one user may have, in percent (at least one message): whoever never
+/// The part of these that one user may have, in percent (at least one message): a user that never
 /// finishes its messages leaves room for those of others.
 pub const PARTIAL_USER_PERCENT_MAX: usize = 75;
 /// Durable messages with bodies above this are written to the journal while they arrive, in bytes.
 pub const STREAMING_BYTES_MIN: usize = 256 * 1024;
-/// What stands in front of the body of such a message, in bytes: it is kept in memory.
+/// Sections in front of the body of such a message, in bytes: they are kept in memory.
 pub const STREAMING_HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Messages that are streamed at the same time in the whole broker; each holds less than 256 KiB.
 pub const STREAMING_BODIES_MAX: u32 = 256;
@@ -105,8 +108,8 @@ pub const STREAMING_BODIES_MAX: u32 = 256;
 pub const STREAMING_UNWRITTEN_BYTES_MAX: u64 = 512 * 1024;
 /// Bytes of unfinished messages that a connection may hold beside that.
 pub const PARTIAL_FREE_BYTES: u64 = 64 * 1024;
-/// Longest name of a queue, exchange or routing key, in bytes... names in RabbitMQ may reach 256
-/// through management over AMQP; we take as many.
+/// Longest name of a queue or exchange, in bytes: names in RabbitMQ may have 256 through management
+/// over AMQP.
 pub const NAME_BYTES_MAX: usize = 256;
 /// Longest routing key and binding key, in bytes: each is walked under the core's lock for every
 /// exchange on its way.
@@ -148,12 +151,13 @@ pub const FRAGMENTS_GATHERED_BYTES: usize = 64 * 1024;
 /// Messages that arrive in fragments are joined up to this size, in bytes; larger ones stay in parts,
 /// so that no step takes long.
 pub const MESSAGE_JOIN_BYTES_MAX: usize = 256 * 1024;
-/// Shortest idle-time-out of a peer that we can keep (RabbitMQ refuses shorter ones too).
+/// Shortest idle-time-out of a peer that the broker can keep (RabbitMQ refuses shorter ones too).
 pub const IDLE_TIME_OUT_MS_MIN: u32 = 1_000;
-/// How long we wait for the peer's `close` after ours.
+/// How long the broker waits for the peer's `close` after its own.
 pub const CLOSE_WAIT_MS: u64 = 5_000;
-/// How long after a close, ours or the peer's, the socket is dropped though the peer has not read what
-/// was written: a little more than `CLOSE_WAIT_MS`, so that who only forgets to answer sees our close.
+/// How long after a close, of either side, the socket is dropped though the peer has not read what
+/// was written: a little more than `CLOSE_WAIT_MS`, so that a peer that only forgets to answer gets
+/// the close.
 pub const SOCKET_DROP_MS: u64 = 6_000;
 /// How long we go on discarding bytes after a close because of bytes that cannot be read.
 pub const DISCARD_MS: u64 = 500;
@@ -204,7 +208,7 @@ pub const HTTP_ANSWERS_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub const HTTP_BODY_ROOM_WAIT_MS: u64 = 2_000;
 /// A body may take this long, and the time that its bytes need at `HTTP_BODY_RATE_MIN`.
 pub const HTTP_BODY_GRACE_MS: u64 = 5_000;
-/// The least rate of a body, in bytes a second: who sends slower holds a connection for nothing.
+/// The least rate of a body, in bytes a second: a slower sender holds a connection for nothing.
 pub const HTTP_BODY_RATE_MIN: u64 = 64 * 1024;
 /// Values in the JSON of a request, where an object counts as eight more: about what it takes in memory.
 pub const HTTP_JSON_VALUES_MAX: usize = 64 * 1024;
@@ -228,8 +232,8 @@ pub const HTTP_COLUMNS_MAX: usize = 128;
 pub const HTTP_COLUMN_DEPTH_MAX: usize = 8;
 /// Bytes of a name in the path of a request, decoded: a binding's holds its key and more.
 pub const HTTP_PATH_NAME_BYTES_MAX: usize = 4 * 1024;
-/// HTTP connections beyond the setting that are served `/health` and nothing else: who looks whether
-/// the broker lives is answered however many others hold connections.
+/// HTTP connections beyond the setting that are served `/health` and nothing else: a health check
+/// is answered however many other connections are open.
 pub const HTTP_HEALTH_CONNECTIONS_MAX: usize = 16;
 /// How long one of these lasts; when there are too many the oldest goes first.
 pub const HTTP_HEALTH_CONNECTION_MS: u64 = 5_000;
@@ -267,7 +271,7 @@ pub const AUDIT_LINES_MAX: u32 = 20;
 pub const AUDIT_USERS_MAX: usize = 1_024;
 /// Characters of a name or a reason in a line of the audit log.
 pub const AUDIT_TEXT_CHARS_MAX: usize = 512;
-/// Addresses, for each other protocol, from which the log was told that clients speak it.
+/// Addresses, for each other protocol, of clients that the log has named.
 pub const FOREIGN_PEERS_MAX: usize = 256;
 /// Conditions of dead letters that one queue tells apart in its counts: what they are is free text.
 pub const CONDITIONS_OF_QUEUE_MAX: usize = 20;
@@ -301,8 +305,8 @@ pub const LISTING_SLICE_BYTES: usize = 64 * 1024;
 /// They are copied whenever it is declared, listed or shown.
 pub const ARGUMENTS_BYTES_MAX: usize = 32 * 1024;
 
-/// Arguments of one declaration that are no known ones and are looked at for typing errors: each is
-/// compared with all names that there are, under the lock of the vhost.
+/// Unknown arguments of one declaration that are compared with known names for typing errors: each
+/// with all names, under the lock of the vhost.
 pub const MISSPELLED_LOOKED_AT_MAX: usize = 16;
 /// Largest request to `/management`, in bytes: it is decoded as a whole. Announced as max-message-size.
 pub const MANAGEMENT_REQUEST_BYTES_MAX: u64 = 64 * 1024;

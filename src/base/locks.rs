@@ -11,11 +11,11 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-/// A place in the order of locks.
+/// A position in the order of locks.
 pub trait Rank {
-    /// Its number: a lock is taken only while none of this number or a higher one is held.
+    /// The position: a lock is taken only while no lock with this number or a higher one is held.
     const ORDER: u32;
-    /// Its name.
+    /// The rank's name, for the panic when the order is broken.
     const NAME: &'static str;
 }
 
@@ -23,7 +23,7 @@ macro_rules! ranks {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         enum Order { $($name,)* }
 
-        /// The names of all ranks, the first that may be taken first.
+        /// The names of all ranks, in the order in which locks may be taken.
         #[cfg(any(debug_assertions, test))]
         pub(super) const NAMES: &[&str] = &[$(stringify!($name)),*];
 
@@ -40,79 +40,79 @@ macro_rules! ranks {
     };
 }
 
-/// All ranks in their order: who holds one may take those below it.
+/// All ranks in their order: the holder of one may take those below it.
 pub mod rank {
     ranks! {
-        /// A change of the registry, from its plan until it is written down and true.
+        /// A change of the registry, from its check until it is recorded and applied.
         RegistryChange,
-        /// The vhosts that are there.
+        /// The table of running vhosts.
         Vhosts,
-        /// The core of a vhost, and how its effects get to the connections. One at a time.
+        /// The core of a vhost, and the distribution of its effects to connections. One at a time.
         Core,
-        /// The effects for one connection, and who waits for them.
+        /// The effects for one connection, and the waker of its task.
         Outbox,
-        /// What waits for one of the pager's threads.
+        /// Job queues of the pager's threads.
         PagerJobs,
         /// Connections that wait until there is memory.
         PagerWaiters,
-        /// Connections that may hold unfinished messages, and those that wait for it.
+        /// Connections with a permit for incomplete messages, and those that wait for one.
         Partials,
         /// Connections that wait until a record is durable.
         DurableWaiters,
-        /// What the thread of the journal is woken by.
+        /// Wake-ups of the journal's thread.
         JournalWake,
         /// Records that wait to be written.
         JournalBuffer,
-        /// The files of the journal.
+        /// The segments of the journal.
         JournalSegments,
-        /// The files of messages that were spilled.
+        /// The spill files.
         SpillFiles,
-        /// Why the journal failed.
+        /// The error that poisoned the journal.
         JournalPoison,
-        /// Which logins are held back.
+        /// Failed logins by address and user, and which logins are held back.
         LoginGuard,
-        /// What was tried at logins, for operators.
+        /// Login attempts, for operators.
         LoginAttempts,
-        /// How often each user was written of in the audit log.
+        /// Numbers of lines of each user in the audit log.
         Audit,
-        /// Clients that speak another protocol and were told of.
+        /// Clients of other protocols that were logged.
         ForeignPeers,
-        /// Vhosts, users and permissions as they are now.
+        /// The current vhosts, users and permissions.
         Registry,
-        /// Connections that count for the limits of vhosts and users.
+        /// Open connections, counted for the limits of vhosts and users.
         Seats,
-        /// The alarms that stand.
+        /// The current alarms.
         Alarms,
-        /// The last sample of what is counted.
+        /// The last sample of counters.
         Sample,
-        /// The settings that were loaded last.
+        /// The settings as last loaded.
         LiveSettings,
-        /// The certificates of the listeners.
+        /// The loaded certificates of the listeners.
         TlsLoaded,
-        /// When the files of the certificates were changed.
+        /// Modification times of the certificate files.
         TlsStamp,
-        /// The connections that are open.
+        /// The open connections.
         Connections,
-        /// What others want of one connection.
+        /// Requests to one connection from others, to close for example.
         ConnectionWants,
-        /// Requests over HTTP that are being served.
+        /// HTTP requests that are being served.
         HttpPlaces,
-        /// The body of one request over HTTP.
+        /// The body of one HTTP request.
         HttpBody,
         /// The tasks that end with the broker.
         Tasks,
         /// The threads that end with the broker.
         Threads,
-        /// Whom a call wakes.
+        /// The task that a signal wakes.
         Signal,
-        /// Who waits until a sum of bytes is larger.
+        /// The task that waits until a gauge is above a bound.
         Gauge,
         /// The time that tests set.
         ManualClock,
     }
 }
 
-/// A lock that is held, as far as the order goes.
+/// A held lock, as far as the order is concerned.
 #[derive(Debug)]
 struct Held<R: Rank>(PhantomData<R>);
 
@@ -123,7 +123,7 @@ mod held {
     use super::{Held, PhantomData, Rank, rank};
 
     thread_local! {
-        /// The ranks that this thread holds, a bit for each.
+        /// The ranks that this thread holds, one bit for each.
         static HELD: Cell<u64> = const { Cell::new(0) };
     }
 
@@ -134,7 +134,7 @@ mod held {
     }
 
     impl<R: Rank> Held<R> {
-        /// A lock is about to be taken.
+        /// Notes that a lock is about to be taken; panics if a higher rank is held.
         #[cfg_attr(debug_assertions, track_caller)]
         pub(super) fn take() -> Self {
             let held = HELD.get();
@@ -148,7 +148,7 @@ mod held {
             Self(PhantomData)
         }
 
-        /// Somebody is about to be woken: not by who holds this.
+        /// Panics if a lock of this rank is held, since a task is about to be woken.
         #[cfg_attr(debug_assertions, track_caller)]
         pub(super) fn refuse() {
             assert!(
@@ -158,7 +158,7 @@ mod held {
             );
         }
 
-        /// The lock is about to be waited at: no other one is held meanwhile.
+        /// Checks that no other lock is held while this one is waited with.
         #[cfg_attr(debug_assertions, track_caller)]
         pub(super) fn wait(_: &Self) {
             let others = HELD.get() & !(1 << R::ORDER);
@@ -192,21 +192,21 @@ impl<R: Rank> Held<R> {
     const fn refuse() {}
 }
 
-/// Debug builds check that this thread holds no lock of this rank. Who is woken may run at once, and wait for
-/// what is held.
+/// Debug builds check that this thread holds no lock of this rank. A woken task may run at once,
+/// and would wait for the lock.
 #[inline]
 #[cfg_attr(debug_assertions, track_caller)]
 pub fn before_waking<R: Rank>() {
     Held::<R>::refuse();
 }
 
-/// A mutex with a place in the order of locks.
+/// A mutex with a rank in the order of locks.
 pub struct RankedMutex<R: Rank, T> {
     inner: parking_lot::Mutex<T>,
     rank: PhantomData<fn() -> R>,
 }
 
-/// The right to what a [`RankedMutex`] keeps, as long as this is there.
+/// The guard of a [`RankedMutex`]; dropping it releases the lock.
 #[derive(Debug)]
 #[must_use = "the lock is held as long as this is there"]
 pub struct RankedGuard<'a, R: Rank, T> {
@@ -223,7 +223,7 @@ impl<R: Rank, T> RankedMutex<R, T> {
         }
     }
 
-    /// Waits for it and takes it.
+    /// Locks the mutex, waiting until it is free.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn lock(&self) -> RankedGuard<'_, R, T> {
@@ -232,7 +232,7 @@ impl<R: Rank, T> RankedMutex<R, T> {
         RankedGuard { inner, held }
     }
 
-    /// The same, but waits at most so long.
+    /// The same, but waits at most this long.
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn try_lock_for(&self, time: Duration) -> Option<RankedGuard<'_, R, T>> {
         let held = Held::take();
@@ -242,7 +242,7 @@ impl<R: Rank, T> RankedMutex<R, T> {
 }
 
 impl<R: Rank, T> RankedGuard<'_, R, T> {
-    /// Gives it back, to who waits for it longest.
+    /// Releases the lock to the thread that has waited longest.
     #[inline]
     pub fn unlock_fair(guard: Self) {
         let Self { inner, held } = guard;
@@ -279,19 +279,19 @@ impl<R: Rank, T> DerefMut for RankedGuard<'_, R, T> {
     }
 }
 
-/// What threads wait at that hold a [`RankedMutex`], and hold no other lock.
+/// A condition variable for threads that hold one [`RankedMutex`] and no other lock.
 #[derive(Debug, Default)]
 pub struct RankedCondvar {
     inner: parking_lot::Condvar,
 }
 
 impl RankedCondvar {
-    /// Wakes one that waits.
+    /// Wakes one waiting thread.
     pub fn notify_one(&self) {
         self.inner.notify_one();
     }
 
-    /// Wakes all that wait.
+    /// Wakes all waiting threads.
     pub fn notify_all(&self) {
         self.inner.notify_all();
     }
@@ -303,14 +303,14 @@ impl RankedCondvar {
         self.inner.wait(&mut guard.inner);
     }
 
-    /// Waits until it is woken, at most so long.
+    /// Waits until it is woken, at most this long.
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn wait_for<R: Rank, T>(&self, guard: &mut RankedGuard<'_, R, T>, at_most: Duration) {
         Held::wait(&guard.held);
         self.inner.wait_for(&mut guard.inner, at_most);
     }
 
-    /// Waits as long as this is true, at most so long.
+    /// Waits while the condition is true, at most this long.
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn wait_while_for<R: Rank, T>(
         &self,
@@ -324,13 +324,13 @@ impl RankedCondvar {
     }
 }
 
-/// A lock with a place in the order of locks that many may read at a time.
+/// A read-write lock with a rank in the order of locks.
 pub struct RankedRwLock<R: Rank, T> {
     inner: parking_lot::RwLock<T>,
     rank: PhantomData<fn() -> R>,
 }
 
-/// The right to read what a [`RankedRwLock`] keeps, as long as this is there.
+/// The guard of a reader of a [`RankedRwLock`].
 #[derive(Debug)]
 #[must_use = "the lock is held as long as this is there"]
 pub struct RankedReadGuard<'a, R: Rank, T> {
@@ -338,7 +338,7 @@ pub struct RankedReadGuard<'a, R: Rank, T> {
     _held: Held<R>,
 }
 
-/// The right to change what a [`RankedRwLock`] keeps, as long as this is there.
+/// The guard of the writer of a [`RankedRwLock`].
 #[derive(Debug)]
 #[must_use = "the lock is held as long as this is there"]
 pub struct RankedWriteGuard<'a, R: Rank, T> {
@@ -355,7 +355,7 @@ impl<R: Rank, T> RankedRwLock<R, T> {
         }
     }
 
-    /// Waits until nobody changes it, and reads it.
+    /// Locks it for reading, waiting until there is no writer.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn read(&self) -> RankedReadGuard<'_, R, T> {
@@ -364,7 +364,7 @@ impl<R: Rank, T> RankedRwLock<R, T> {
         RankedReadGuard { inner, _held: held }
     }
 
-    /// Waits until nobody reads or changes it, and takes it.
+    /// Locks it for writing, waiting until there are no readers and no writer.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn write(&self) -> RankedWriteGuard<'_, R, T> {

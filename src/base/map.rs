@@ -13,15 +13,15 @@ impl Seed {
     }
 }
 
-/// A hash map with our hasher. Make it with `Map::with_hasher(seed.hasher())`; never iterate it
-/// where order can be seen (clippy: `iter_over_hash_type`).
+/// A hash map with a seeded hasher. Made with `Map::with_hasher(seed.hasher())`; never to be
+/// iterated where order can be seen (clippy: `iter_over_hash_type`).
 #[allow(
     clippy::disallowed_types,
     reason = "this is the alias that the ban points to"
 )]
 pub type Map<K, V> = std::collections::HashMap<K, V, FixedState>;
 
-/// A hash set with our hasher.
+/// A hash set with a seeded hasher.
 #[allow(
     clippy::disallowed_types,
     reason = "this is the alias that the ban points to"

@@ -1,29 +1,29 @@
-//! What was done under a lock, in estimated time: what ends a batch early.
+//! Metering of the work under a lock in estimated time, by which a batch is ended early.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
 
 use super::limits::{BATCH_COMMANDS_MAX, BATCH_NS_MAX, ROUTING_STEPS_MAX};
 
-/// One kind of work with what a unit of it takes, about, on the machine of `docs/PERFORMANCE.md`.
-/// Ordinary messages are not measured: a batch of as many commands as are allowed takes no longer.
+/// A kind of work, with the estimated cost of one unit on the machine of `docs/PERFORMANCE.md`.
+/// Ordinary messages are not metered: a batch of as many commands as are allowed takes no longer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// A message that a queue touched beyond the one it was asked about.
+    /// A message that a queue touched besides the one of the command.
     Message,
     /// A command about topology, a consumer, a policy or a request: it looks up, compares, copies.
     Command,
-    /// A routing key looked up in an exchange.
+    /// Looking up a routing key in an exchange.
     Key,
-    /// A node of a topic exchange reached by a word of a key.
+    /// A node of a topic exchange that a word of a key reached.
     Node,
     /// A copy of a message that entered one of several queues.
     Entry,
-    /// A binding or another object copied or compared for somebody who asked.
+    /// A binding or another object copied or compared for a listing.
     Object,
     /// A property of a message passed while looking for another.
     Pair,
-    /// A step of a selector: a value, or what is made of values.
+    /// A step of a selector: a value, or an operation on values.
     Term,
     /// A character of a text compared with a pattern.
     Char,
@@ -32,7 +32,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// What one takes, in nanoseconds.
+    /// The cost of one unit, in nanoseconds.
     pub const fn ns(self) -> u64 {
         match self {
             Self::Message => BATCH_NS_MAX / BATCH_COMMANDS_MAX as u64,
@@ -48,10 +48,10 @@ impl Step {
     }
 }
 
-/// What may be done under one hold of a lock: then others have their turn.
+/// The work that may be done under one hold of a lock before others get it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HoldBudget {
-    /// Commands, or messages that are due.
+    /// Number of commands, or of due messages.
     pub commands: usize,
     /// Estimated time, in nanoseconds.
     pub ns: u64,
@@ -67,7 +67,7 @@ impl Default for HoldBudget {
     }
 }
 
-/// Estimated time of the work under one hold of a lock.
+/// Adds up the estimated time of the work under one hold of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Meter {
     spent_ns: u64,
@@ -81,7 +81,7 @@ impl Default for Meter {
 }
 
 impl Meter {
-    /// A meter for one hold.
+    /// A meter for one hold with this budget.
     pub const fn new(budget: HoldBudget) -> Self {
         Self {
             spent_ns: 0,
@@ -89,22 +89,22 @@ impl Meter {
         }
     }
 
-    /// Counts so many steps.
+    /// Adds the cost of this many units.
     pub const fn charge(&mut self, step: Step, count: usize) {
         self.charge_ns(step.ns().saturating_mul(count as u64));
     }
 
-    /// Counts an estimated time.
+    /// Adds an estimated time, in nanoseconds.
     pub const fn charge_ns(&mut self, ns: u64) {
         self.spent_ns = self.spent_ns.saturating_add(ns);
     }
 
-    /// What was counted since it began, in nanoseconds.
+    /// The time added so far, in nanoseconds.
     pub const fn spent_ns(&self) -> u64 {
         self.spent_ns
     }
 
-    /// Whether the time is used up: no further command is begun.
+    /// Whether the time is used up, so that no further command is begun.
     pub const fn is_used_up(&self) -> bool {
         self.spent_ns >= self.budget_ns
     }

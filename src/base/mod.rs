@@ -1,4 +1,4 @@
-//! Layer 0: ids, time, names, limits and small containers. Imports nothing of ours.
+//! Layer 0: ids, time, names, limits and small containers. Imports no other module of the crate.
 //!
 //! Everything here is plain data. Time is never read, only passed: see [`Now`].
 

@@ -1,4 +1,4 @@
-//! Shared immutable text.
+//! Names: shared immutable texts.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -12,7 +12,7 @@ use super::limits::{ROUTING_KEY_BYTES_MAX, ROUTING_KEY_DOTS_MAX};
 pub struct Name(Arc<str>);
 
 impl Name {
-    /// The text.
+    /// The text of the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -23,12 +23,12 @@ impl Name {
     }
 }
 
-/// Why a text is no routing key.
+/// Why a text cannot be a routing key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyError {
-    /// It has so many bytes, more than [`ROUTING_KEY_BYTES_MAX`].
+    /// It has this many bytes, more than [`ROUTING_KEY_BYTES_MAX`].
     Bytes(usize),
-    /// It has so many dots, more than [`ROUTING_KEY_DOTS_MAX`].
+    /// It has this many dots, more than [`ROUTING_KEY_DOTS_MAX`].
     Dots(usize),
 }
 
@@ -48,12 +48,12 @@ impl fmt::Display for KeyError {
     }
 }
 
-/// Checks the form of a routing key or binding key: its length, and how many words it may have.
+/// Checks a routing key or binding key: its length, and the number of its words.
 pub fn check_routing_key(key: &str) -> Result<(), KeyError> {
     if key.len() > ROUTING_KEY_BYTES_MAX {
         return Err(KeyError::Bytes(key.len()));
     }
-    // A short key cannot have too many.
+    // A short key cannot have too many dots.
     if key.len() > ROUTING_KEY_DOTS_MAX {
         let dots = key.bytes().filter(|byte| *byte == b'.').count();
         if dots > ROUTING_KEY_DOTS_MAX {

@@ -1,13 +1,13 @@
-//! The nearest of some names to one that was probably mistyped.
+//! Suggestions for mistyped names.
 
-/// So many single-character edits make a typing error of a long name.
+/// Single-character edits up to which a long name counts as mistyped.
 const EDITS_MAX: usize = 3;
 
-/// Which of these names somebody probably meant who wrote `name`: the nearest one, at most three
-/// edits away and fewer for short names. `None` also where `name` is one of them.
+/// The known name that was probably meant by `name`: the nearest one, at most three edits away and
+/// fewer for short names. None also where `name` is one of them.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let edits_max = EDITS_MAX.min(name.len() / 3);
-    // Most need no closer look, and none of a long name does.
+    // Most names are too different in length for a comparison.
     let near = known
         .into_iter()
         .filter(|known| known.len().abs_diff(name.len()) <= edits_max);

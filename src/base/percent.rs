@@ -5,9 +5,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use super::Name;
 
 impl Name {
-    /// Decodes one segment, strictly (the decoder itself would let everything pass): nothing when a
-    /// character stands there that must be encoded, when a `%` is not followed by two hexadecimal
-    /// digits, or when the result is not UTF-8.
+    /// Decodes one segment, strictly (the decoder itself would let everything pass): none when it
+    /// has a character that must be encoded, when a `%` is not followed by two hexadecimal digits,
+    /// or when the result is not UTF-8.
     pub fn percent_decoded(segment: &str) -> Option<Self> {
         if !segment.bytes().all(is_segment_byte) {
             return None;
@@ -23,13 +23,13 @@ impl Name {
         Some(Self::from(&*name))
     }
 
-    /// The name as one segment.
+    /// The name encoded as one segment.
     pub fn percent_encoded(&self) -> String {
         utf8_percent_encode(self, RESERVED).to_string()
     }
 }
 
-/// Whether a byte may stand in a segment as it is, or begins an escape. [RFC 3986 3.3]
+/// Whether a byte may appear in a segment unencoded, or begins an escape. [RFC 3986 3.3]
 const fn is_segment_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
@@ -54,7 +54,7 @@ const fn is_segment_byte(byte: u8) -> bool {
         )
 }
 
-/// Everything but the unreserved characters. [RFC 3986 2.3]
+/// The characters to encode: all but the unreserved ones. [RFC 3986 2.3]
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')

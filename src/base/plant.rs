@@ -1,9 +1,9 @@
-//! Faults planted on purpose, in test builds only: the simulator has to find each of them, so that a
-//! run without a finding says something. No other build contains any of this.
+//! Planted faults, in test builds only: the simulator has to find each of them, so that a run
+//! without a finding means something. No other build contains any of this.
 
 use std::cell::Cell;
 
-/// A fault that a few places of the broker have when it is planted.
+/// A fault that some places of the broker have while it is planted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Plant {
     /// The outcome of a publish is told twice.
@@ -12,36 +12,36 @@ pub(crate) enum Plant {
     WakeBeforeDurable,
     /// A checkpoint leaves out what consumers hold.
     CheckpointForgetsHeld,
-    /// A connection that is cut does not say goodbye to the core.
+    /// The core is not told that a cut connection is closed.
     GoodbyeLost,
-    /// What was written is not told to the core as room.
+    /// The core is not told that bytes were written, so the connection gets no more.
     RoomNotGivenBack,
-    /// A body that a dead letter names is let go with its source.
+    /// A body that a dead letter refers to is released with its source.
     NamedBodyReleased,
     /// A dead letter enters its target and stays in its source.
     DeadLetterStays,
-    /// A failed delivery comes back without being counted.
+    /// A failed delivery is requeued without being counted.
     FailureNotCounted,
-    /// A settlement by a token whose place was used before reaches the place beside it.
+    /// A settlement with a token whose slot was used before reaches the slot beside it.
     TokenReused,
-    /// Where a spilled block lies is forgotten.
+    /// The location of a spilled block is forgotten.
     SpilledForgotten,
     /// The last of several queues that a message is published to gets no copy.
     CopyForgotten,
-    /// A death by age is not counted where it happened.
+    /// A death by age is not counted in its queue.
     ExpiryNotCounted,
     /// What is written counts as durable before it is synced.
     DurableBeforeSync,
-    /// The pieces of a body that was written while it arrived are let go with its publisher.
+    /// The pieces of a streamed body are released with its publisher.
     PiecesReleased,
-    /// The management node answers before what it did is durable.
+    /// The management node answers before its change is durable.
     AnsweredBeforeDurable,
-    /// Work that a tick has no budget for is forgotten.
+    /// Work beyond the budget of a tick is forgotten.
     RestForgotten,
 }
 
 impl Plant {
-    /// All there are.
+    /// All faults.
     pub(crate) const ALL: [Self; 16] = [
         Self::OutcomeTwice,
         Self::WakeBeforeDurable,
@@ -71,7 +71,7 @@ pub(crate) fn plant(fault: Option<Plant>) {
     PLANTED.set(fault);
 }
 
-/// Whether this thread has it.
+/// Whether the fault is planted in this thread.
 pub(crate) fn is_planted(fault: Plant) -> bool {
     PLANTED.get() == Some(fault)
 }

@@ -1,18 +1,18 @@
-//! Random numbers from a seed.
+//! A pseudo-random generator with a seed.
 
-/// A small generator (xorshift64*): good enough to vary a simulation or to pick a queue, for no
-/// secret.
+/// A small generator (xorshift64*): good enough to vary a simulation or to pick a queue; no secret
+/// depends on it.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Begins a sequence.
+    /// Begins the sequence of this seed.
     pub const fn new(seed: u64) -> Self {
-        // A multiplication spreads neighbouring seeds; zero is the one state that never leaves.
+        // A multiplication spreads neighbouring seeds; zero is the one state that never changes.
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// The next number.
+    /// The next number, of 64 bits.
     pub const fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -30,7 +30,7 @@ impl Random {
         self.below(n) == 0
     }
 
-    /// One of these.
+    /// One of these items; none if there are none.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         if items.is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! Serial number arithmetic.
+//! Serial number arithmetic. [RFC 1982]
 
 use std::cmp::Ordering;
 

@@ -1,11 +1,11 @@
-//! Wakes one task.
+//! A signal that wakes one task.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
 
 use crate::base::locks::{RankedMutex, before_waking, rank};
 
-/// Wakes one task, and remembers it while that does not wait.
+/// Wakes one task; a wake-up that comes while the task does not wait is remembered.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     inner: RankedMutex<rank::Signal, Inner>,
@@ -18,7 +18,7 @@ struct Inner {
 }
 
 impl Signal {
-    /// Wakes who waits, or who waits next.
+    /// Wakes the waiting task, or the next one that waits.
     pub(crate) fn wake(&self) {
         before_waking::<rank::Core>();
         let waker = {
@@ -31,7 +31,7 @@ impl Signal {
         }
     }
 
-    /// Ready once after each wake; several before that are one.
+    /// Ready once after each wake-up; several before that count as one.
     pub(crate) fn poll_woken(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.inner.lock();
         if std::mem::take(&mut inner.woken) {
@@ -41,7 +41,7 @@ impl Signal {
         Poll::Pending
     }
 
-    /// Waits to be woken.
+    /// Waits for a wake-up.
     pub(crate) async fn woken(&self) {
         poll_fn(|context| self.poll_woken(context)).await;
     }

@@ -1,20 +1,21 @@
-//! A map by id for what is looked up many times a message.
+//! A table by id for objects that are looked up many times for each message.
 
 use std::hash::Hash;
 
 use super::{Map, Seed};
 
-/// Places of ids that were used last, found by a few bits of the id; a power of 2.
+/// Number of cached slots, indexed by a few bits of the id; a power of 2.
 const NEAR: usize = 64;
 
-/// An id that a [`Table`] is looked up by.
+/// An id that a [`Table`] can have as its key.
 pub trait Id: Copy + Eq + Hash {
-    /// Its number.
+    /// The id's number.
     fn number(self) -> u64;
 }
 
-/// A map by id. What was changed, added or looked up to be changed last is found without hashing:
-/// the same few queues, consumers and connections are asked for many times a message.
+/// A map by id. The entry that was last changed, added or looked up to be changed is found without
+/// hashing: the same few queues, consumers and connections are looked up many times for each
+/// message.
 ///
 /// ```text
 ///   near    [ place | place | ... ]      by bits of the id; a guess that is checked
@@ -31,7 +32,7 @@ pub struct Table<K, V> {
 }
 
 impl<K: Id, V> Table<K, V> {
-    /// An empty one.
+    /// An empty table.
     pub fn new(seed: Seed) -> Self {
         Self {
             rows: Vec::new(),
@@ -41,12 +42,12 @@ impl<K: Id, V> Table<K, V> {
         }
     }
 
-    /// How many there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
@@ -60,7 +61,7 @@ impl<K: Id, V> Table<K, V> {
         }
     }
 
-    /// The value of an id, to change.
+    /// The value of an id, mutable.
     #[inline]
     pub fn get_mut(&mut self, id: &K) -> Option<&mut V> {
         let mut place = self.guess(*id);
@@ -88,7 +89,7 @@ impl<K: Id, V> Table<K, V> {
         self.get(id).is_some()
     }
 
-    /// Gives an id a value; the one it had before.
+    /// Sets the value of an id; returns the one it had before.
     pub fn insert(&mut self, id: K, value: V) -> Option<V> {
         if let Some(known) = self.get_mut(&id) {
             return Some(std::mem::replace(known, value));
@@ -104,7 +105,7 @@ impl<K: Id, V> Table<K, V> {
         None
     }
 
-    /// Takes the value of an id out.
+    /// Removes the value of an id and returns it.
     pub fn remove(&mut self, id: &K) -> Option<V> {
         let place = self.places.remove(id)?;
         let row = self.rows.get_mut(place)?.take()?;
@@ -115,7 +116,8 @@ impl<K: Id, V> Table<K, V> {
         Some(row.1)
     }
 
-    /// All ids with their values, in the order of places, which depends on what came and went.
+    /// All ids with their values, in the order of slots, which depends on the insertions and
+    /// removals before.
     pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         self.rows.iter().flatten().map(|(id, value)| (*id, value))
     }
@@ -131,7 +133,8 @@ impl<K: Id, V> Table<K, V> {
     }
 }
 
-/// Numbers rise by one, or by one above a few low bits that say something else.
+/// The index in the cache: numbers rise by one, or by one above a few low bits with another
+/// meaning.
 fn index<K: Id>(id: K) -> usize {
     let number = id.number();
     usize::try_from((number ^ (number >> 16)) % NEAR as u64).unwrap_or_default()

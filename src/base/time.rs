@@ -1,4 +1,4 @@
-//! The two times of the broker.
+//! The two clocks of the broker: monotonic and wall clock.
 
 /// Milliseconds on a clock that only goes forward (boot time, counting while suspended).
 /// Every deadline is of this kind.
@@ -29,14 +29,14 @@ pub struct Timestamp(pub i64);
 /// The moment at which a command is handled: the first argument of every state machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Now {
-    /// For deadlines.
+    /// Monotonic time, for deadlines.
     pub mono: Millis,
-    /// For histories.
+    /// Wall-clock time, for histories.
     pub wall: Timestamp,
 }
 
 impl Now {
-    /// Makes a moment from its two readings.
+    /// A moment from the readings of both clocks.
     pub const fn new(mono: Millis, wall: Timestamp) -> Self {
         Self { mono, wall }
     }
