@@ -1,4 +1,4 @@
-//! What a peer can do wrong, whom it ends, and what the peer is told.
+//! Violations of the protocol by a peer: what each ends, and the error that the peer is told.
 
 use thiserror::Error;
 
@@ -13,15 +13,15 @@ use crate::wire::performative::{
 /// What an error ends. [AMQP 2.8.14 to 2.8.18]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Scope {
-    /// One link.
+    /// It ends one link.
     Link,
-    /// One session.
+    /// It ends one session.
     Session,
-    /// The connection.
+    /// It ends the connection.
     Connection,
 }
 
-/// Something the peer did against the rules.
+/// A violation of the protocol by the peer.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub(super) enum Violation {
     #[error(transparent)]
@@ -101,7 +101,7 @@ pub(super) enum Violation {
 }
 
 impl Violation {
-    /// The one table of errors: what each ends, and under which condition.
+    /// The one table of violations: what each ends, and under which condition.
     fn verdict(&self) -> (Scope, Symbol) {
         use Scope::{Connection, Link, Session};
         match self {
@@ -123,7 +123,7 @@ impl Violation {
             Self::UnattachedHandle { .. } => (Session, SessionError::UnattachedHandle.into()),
             Self::WindowExceeded => (Session, SessionError::WindowViolation.into()),
             Self::TransferByReceiver { .. } => (Session, AmqpError::NotAllowed.into()),
-            // To refuse the link would be to repeat its name, and to keep it until the peer's detach.
+            // Refusing the link would repeat its name, and keep it until the peer's detach.
             Self::LinkName { .. }
             | Self::DeliveryIdMissing
             | Self::DeliveryIdOrder { .. }
@@ -144,12 +144,12 @@ impl Violation {
         }
     }
 
-    /// What it ends.
+    /// What the violation ends.
     pub(super) fn scope(&self) -> Scope {
         self.verdict().0
     }
 
-    /// What the peer is told.
+    /// The error that the peer is told.
     pub(super) fn error(&self) -> Error {
         error(self.verdict().1, self.to_string())
     }

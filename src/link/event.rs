@@ -1,4 +1,4 @@
-//! What the engine tells its owner.
+//! The events that the engine reports to its owner.
 
 use bytes::Bytes;
 
@@ -6,11 +6,11 @@ use super::{Foreign, LinkHandle, Payload, SessionHandle};
 use crate::base::Serial;
 use crate::wire::performative::{Attach, DeliveryState, Error, Open, Role};
 
-/// Something the peer did, in the order in which it did it.
+/// An action of the peer; events come in the order of the peer's actions.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// Server: a client chose a mechanism from our list. Answer with
+    /// Server: a client chose a mechanism from those offered. Answer with
     /// [`super::Connection::sasl_challenge`] or [`super::Connection::sasl_outcome`]; until then
     /// nothing more is read.
     SaslInit {
@@ -23,7 +23,7 @@ pub enum Event {
     },
     /// Server: a client answered a challenge. Answer as for [`Event::SaslInit`].
     SaslResponse {
-        /// The response.
+        /// The client's response.
         response: Bytes,
     },
     /// The peer opened. A server answers with [`super::Connection::open`] or
@@ -39,14 +39,14 @@ pub enum Event {
         /// The session that it concerns.
         session: SessionHandle,
     },
-    /// A session is gone, with all its links (no [`Event::Detached`] for them). By the peer's `end`,
-    /// by our own [`super::Connection::end`], by an error of the peer, or with its connection.
+    /// A session ended, with all its links (no [`Event::Detached`] for them). By the peer's `end`,
+    /// by [`super::Connection::end`], by an error of the peer, or with its connection.
     SessionEnded {
         /// The session that it concerns.
         session: SessionHandle,
-        /// The peer's error, or the error we ended it with.
+        /// The peer's error, or the error it was ended with.
         error: Option<Box<Error>>,
-        /// What became of deliveries we sent through it.
+        /// Deliveries sent through it whose outcome was not reported.
         fates: Fates,
     },
     /// The peer attached a link. Answer with [`super::Connection::accept_attach`] or
@@ -54,84 +54,85 @@ pub enum Event {
     Attached {
         /// The link that it concerns.
         link: LinkHandle,
-        /// Of which session.
+        /// The session of the link.
         session: SessionHandle,
         /// OUR role on the link.
         role: Role,
-        /// What it asked for.
+        /// The peer's attach.
         attach: Box<Attach>,
     },
-    /// Client: the server answered our attach. A null target (we send) or source (we receive) means
-    /// that it refuses and that [`Event::Detached`] follows.
+    /// Client: the server answered an attach. A null target (where the client sends) or source
+    /// (where it receives) means that it refuses and that [`Event::Detached`] follows.
     AttachAnswered {
         /// The link that it concerns.
         link: LinkHandle,
-        /// The answer.
+        /// The server's attach.
         attach: Box<Attach>,
     },
-    /// We send: the credit changed.
+    /// Where the engine sends: the credit changed.
     LinkFlow {
         /// The link that it concerns.
         link: LinkHandle,
-        /// Messages that may have been given to [`super::Connection::send`] since the attach.
+        /// Messages that may be given to [`super::Connection::send`] since the attach, as a
+        /// cumulative number.
         limit: u64,
-        /// Send what there is, then call [`super::Connection::drained`].
+        /// Send what is ready, then call [`super::Connection::drained`].
         drain: bool,
-        /// The peer asked for our state; the engine answers.
+        /// The peer asked for the link's state; the engine answers.
         echo: bool,
     },
     /// We receive: the sender's credit was used up by its drain, or its `available` changed.
     SenderFlow {
         /// The link that it concerns.
         link: LinkHandle,
-        /// Messages the sender has and could not send for want of credit.
+        /// Messages that the sender has and could not send without credit.
         available: Option<u32>,
-        /// The sender answered our drain: the credit is 0.
+        /// The sender answered a drain: the credit is 0.
         drained: bool,
     },
-    /// A link is gone: detached by the peer (and answered by the engine), by our own
+    /// A link ended: detached by the peer (and answered by the engine), by
     /// [`super::Connection::detach`], or by an error of the peer.
     Detached {
         /// The link that it concerns.
         link: LinkHandle,
-        /// Whether it was closed rather than suspended.
+        /// Whether it was closed rather than suspended. [AMQP 2.6.6]
         closed: bool,
-        /// The peer's error, or the error we detached it with.
+        /// The peer's error, or the error it was detached with.
         error: Option<Box<Error>>,
-        /// What became of deliveries we sent through it.
+        /// Deliveries sent through it whose outcome was not reported.
         fates: Fates,
     },
-    /// A message arrived whole.
+    /// A message arrived completely.
     Delivery {
-        /// Through which link.
+        /// The link that it arrived on.
         link: LinkHandle,
-        /// Its number in the session; unsettled ones are answered with
+        /// Its delivery-id in the session; unsettled ones are answered with
         /// [`super::Connection::settle_received`].
         delivery_id: Serial,
-        /// The sender wants no outcome.
+        /// Whether it was sent settled, so that the sender wants no outcome.
         settled: bool,
-        /// The message format.
+        /// The message format, 0 for AMQP messages. [AMQP 2.8.11]
         message_format: u32,
-        /// The message.
+        /// The message's bytes.
         payload: Payload,
     },
-    /// So much of a message has arrived that it may be taken out in parts, and more follows: look
-    /// with [`super::Connection::partial`], take it with [`super::Connection::take_partial`]. Comes
-    /// again when as much has arrived once more, unless [`super::Connection::keep_partial`] is
-    /// called. Nothing more is read before this event was polled.
+    /// `part_bytes` of a message have arrived, and more follows: see [`super::Connection::partial`]
+    /// for the bytes, [`super::Connection::take_partial`] to take them. Comes again when as many
+    /// have arrived once more, unless [`super::Connection::keep_partial`] is called. Nothing more
+    /// is read before this event was polled.
     Partial {
-        /// Through which link.
+        /// The link that it arrives on.
         link: LinkHandle,
     },
-    /// A delivery was given up by its sender in the middle, or resumes one that nobody keeps; it used up
-    /// one credit.
+    /// A delivery was aborted by its sender, or resumes one that the engine does not keep; it used
+    /// up one credit.
     Aborted {
-        /// Through which link.
+        /// The link that it arrived on.
         link: LinkHandle,
     },
-    /// The receiver settled deliveries that we sent, all with the same outcome.
+    /// The receiver settled deliveries, all with the same outcome.
     Settled {
-        /// Through which link.
+        /// The link that they were sent on.
         link: LinkHandle,
         /// The tokens given to [`super::Connection::send`], in the order of the deliveries; at
         /// least one, at most as many as are unsettled.
@@ -139,62 +140,62 @@ pub enum Event {
         /// The outcome, always terminal.
         state: DeliveryState,
     },
-    /// The receiver decided about a delivery that we sent and waits for us to settle it: answer with
-    /// [`super::Connection::settle_sent`].
+    /// The receiver has an outcome for a delivery and waits for the sender to settle it: answer
+    /// with [`super::Connection::settle_sent`].
     Outcome {
-        /// Through which link.
+        /// The link that it was sent on.
         link: LinkHandle,
         /// The token given to [`super::Connection::send`].
         token: u64,
-        /// Its number in the session.
+        /// Its delivery-id in the session.
         delivery_id: Serial,
         /// The outcome, always terminal.
         state: DeliveryState,
     },
-    /// The sender settled a delivery that we received: with `rcv-settle-mode` second, the end of it;
-    /// else the sender forgot it before our answer.
+    /// The sender settled a delivery that was received: with `rcv-settle-mode` second, the end of
+    /// it; otherwise the sender forgot it before the outcome was sent.
     SenderSettled {
-        /// Through which link.
+        /// The link that it arrived on.
         link: LinkHandle,
-        /// Its number in the session.
+        /// Its delivery-id in the session.
         delivery_id: Serial,
     },
     /// Server: the client speaks another protocol. [`Event::Closed`] follows.
     Foreign {
-        /// Which.
+        /// The protocol that it speaks.
         protocol: Foreign,
     },
-    /// The connection is over: nothing more will be read. What is pending should still be written
-    /// until [`super::Connection::is_closed`]. Always the last event, after
-    /// [`Event::SessionEnded`] of each session.
+    /// The connection ended: nothing more will be read. Pending output should still be written
+    /// until [`super::Connection::is_closed`]. Always the last event, after [`Event::SessionEnded`]
+    /// of each session.
     Closed {
-        /// The peer's error, or the error we closed with.
+        /// The peer's error, or the error it was closed with.
         error: Option<Box<Error>>,
     },
 }
 
-/// A message that arrived whole, as [`Event::Delivery`] tells it.
+/// A complete message, with the content of [`Event::Delivery`].
 #[derive(Debug)]
 pub struct Arrived {
-    /// Its number in the session.
+    /// Its delivery-id in the session.
     pub delivery_id: Serial,
-    /// The sender wants no outcome.
+    /// Whether it was sent settled, so that the sender wants no outcome.
     pub settled: bool,
-    /// The message.
+    /// The message's bytes.
     pub payload: Payload,
 }
 
-/// What became of the deliveries of a link or session that is gone, by their tokens. Each token is told
-/// once: not here, if [`Event::Settled`] or [`Event::Outcome`] told it.
+/// Deliveries of a link or session that ended, by their tokens. Each token is reported once: not
+/// here, if [`Event::Settled`] or [`Event::Outcome`] had it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Fates {
-    /// Sent (at least in part), and the receiver told no outcome.
+    /// Sent (at least in part), and no outcome was reported.
     pub unsettled: Vec<u64>,
-    /// Taken by `send` but not begun to be written.
+    /// Taken by `send`, and not even the first frame was encoded.
     pub unsent: Vec<u64>,
 }
 
-/// What a connection read and wrote so far.
+/// What a connection has read and written so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Bytes read.

@@ -1,19 +1,19 @@
-//! Other protocols that clients speak to a port of AMQP 1.0.
+//! Recognition of other protocols that clients speak to a port of AMQP 1.0.
 
 use std::fmt;
 
-/// What a client speaks instead.
+/// A protocol that a client speaks instead of AMQP 1.0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Foreign {
-    /// AMQP 0-9-1 or its forerunners.
+    /// AMQP 0-9-1 or its predecessors.
     Amqp091,
-    /// HTTP.
+    /// HTTP/1 or the preface of HTTP/2.
     Http,
-    /// TLS, where none is spoken.
+    /// TLS, on a listener without TLS.
     Tls,
 }
 
-/// The beginnings of requests over HTTP, as far as the first word.
+/// The first words of HTTP requests.
 const METHODS: [&[u8]; 8] = [
     b"GET ",
     b"PUT ",
@@ -30,7 +30,7 @@ const TLS_HANDSHAKE: &[u8] = &[0x16, 0x03];
 const AMQP_0: [&[u8]; 2] = [b"AMQP\x00\x00\x09", b"AMQP\x01\x01"];
 
 impl Foreign {
-    /// What begins with these bytes, as far as they are there.
+    /// The protocol that begins with these bytes, as far as they have arrived.
     pub(super) fn of(front: &[u8]) -> Option<Self> {
         let begins = |with: &&[u8]| {
             let length = with.len().min(front.len());
@@ -47,7 +47,7 @@ impl Foreign {
         }
     }
 
-    /// What its client should do.
+    /// What the user of the client should do, for the log.
     pub const fn advice(self) -> &'static str {
         match self {
             Self::Amqp091 => {

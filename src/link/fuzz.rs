@@ -1,4 +1,5 @@
-//! Entry points for fuzzing: invariants that must hold for any bytes. Each panics when one breaks.
+//! Entry points for fuzzing: each checks invariants that hold for any bytes, and panics when one
+//! does not.
 
 use bytes::BytesMut;
 
@@ -10,7 +11,8 @@ use crate::wire::performative::{
 };
 use crate::wire::sasl::{SaslCode, SaslFrame};
 
-/// Frame headers and bodies: what decodes can be encoded and then decodes to the same.
+/// Checks frame headers and bodies: what can be decoded can be encoded, and decodes to the same
+/// again.
 pub fn fuzz_frame(data: &[u8]) {
     let _ = FrameHeader::parse(data, limits::FRAME_BYTES_DEFAULT as usize);
     let _ = describe(data);
@@ -24,7 +26,7 @@ pub fn fuzz_frame(data: &[u8]) {
     assert!(used <= data.len(), "no more is used than is there");
     let mut encoded = Vec::new();
     encode(&mut encoded, &performative);
-    // An attach keeps bytes beside its typed form, and a state that nobody knows is not repeated.
+    // An attach keeps bytes besides its typed form, and an unknown state is not repeated.
     let exact = matches!(
         performative,
         Performative::Flow(_) | Performative::Transfer(_) | Performative::Open(_)
@@ -38,8 +40,8 @@ pub fn fuzz_frame(data: &[u8]) {
     }
 }
 
-/// A whole connection fed with any bytes: the first byte says where they begin. Nothing panics, what
-/// is kept is bounded, what is written is whole frames, and the connection ends.
+/// Checks a whole connection fed with any bytes; the first byte says how far its handshake is.
+/// Nothing panics, memory is bounded, output consists of whole frames, and the connection ends.
 pub fn fuzz_connection(data: &[u8]) {
     let Some((start, data)) = data.split_first() else {
         return;
@@ -62,7 +64,7 @@ pub fn fuzz_connection(data: &[u8]) {
     );
 }
 
-/// A connection in the server role and an owner that says yes to everything.
+/// A connection in the server role with an owner that accepts everything.
 struct Fuzzed {
     connection: Connection,
     input: BytesMut,
@@ -71,7 +73,7 @@ struct Fuzzed {
 }
 
 impl Fuzzed {
-    /// `depth`: 0 before anything, 1 behind SASL, 2 behind open, 3 behind begin and two attaches.
+    /// `depth`: 0 before anything, 1 after SASL, 2 after open, 3 after begin and two attaches.
     fn new(depth: u8) -> Self {
         let options = LinkOptions {
             identity: Identity {
@@ -121,7 +123,7 @@ impl Fuzzed {
         check_output(&out);
         // The small messages of one turn, flows and answers.
         assert!(out.len() < 4 * 1024 * 1024, "output is bounded");
-        // The largest message that may come in pieces.
+        // The largest message that may arrive in fragments.
         assert!(
             self.connection.partial_bytes() <= 128 * 1024,
             "partial deliveries are bounded"
@@ -182,7 +184,7 @@ impl Fuzzed {
     }
 }
 
-/// What was written is protocol headers and whole frames.
+/// Checks that output consists of protocol headers and whole frames.
 fn check_output(mut bytes: &[u8]) {
     while !bytes.is_empty() {
         let used = if bytes.starts_with(b"AMQP") {

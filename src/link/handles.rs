@@ -1,16 +1,16 @@
-//! Handles of sessions and links: never valid again once their session or link is gone.
+//! Handles of sessions and links; never valid again once the session or link has ended.
 
 /// One session of a [`super::Connection`]. A stale handle finds nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SessionHandle {
-    /// Our channel.
+    /// The engine's channel number.
     pub(super) channel: u16,
     /// Distinguishes sessions that had the same channel one after the other.
     pub(super) generation: u32,
 }
 
 impl SessionHandle {
-    /// Our channel.
+    /// The engine's channel number.
     pub const fn channel(self) -> u16 {
         self.channel
     }
@@ -19,16 +19,16 @@ impl SessionHandle {
 /// One link of a [`super::Connection`]. A stale handle finds nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LinkHandle {
-    /// Our channel.
+    /// The engine's channel number.
     pub(super) channel: u16,
-    /// Our handle.
+    /// The engine's handle on the wire.
     pub(super) handle: u32,
     /// Distinguishes links that had the same channel and handle one after the other.
     pub(super) generation: u32,
 }
 
 impl LinkHandle {
-    /// Our handle.
+    /// The engine's handle on the wire.
     pub const fn handle(self) -> u32 {
         self.handle
     }

@@ -11,7 +11,7 @@ use crate::wire::performative::{
     AttachFields, LinkFlow, ReceiverSettleMode, Role, SenderSettleMode, Transfer,
 };
 
-/// State of a link at our end. [AMQP 2.6.3, 2.6.4]
+/// The state of a link at the engine's end. [AMQP 2.6.3, 2.6.4]
 ///
 /// ```text
 ///  peer's attach --> Asked --accept--> Attached --peer's detach, answered--> (gone)
@@ -22,81 +22,82 @@ use crate::wire::performative::{
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LinkState {
-    /// The peer attached and waits for our answer.
+    /// The peer attached and waits for the owner's answer.
     Asked,
-    /// We attached and wait for the peer's answer.
+    /// The engine attached and waits for the peer's answer.
     Asking,
     /// Both attached.
     Attached,
-    /// We detached; what the peer sends is ignored until its detach.
+    /// The engine detached; frames of the peer are ignored until its detach.
     Detaching,
 }
 
-/// One link.
+/// One link of a session.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// Shared with our owner.
+    /// The link's name, shared with the owner.
     pub(super) name: Name,
-    /// Our role.
+    /// The engine's role.
     pub(super) role: Role,
     pub(super) state: LinkState,
     pub(super) generation: u32,
-    /// The peer's handle.
+    /// The peer's handle; none before its attach.
     pub(super) handle_in: Option<u32>,
     pub(super) snd_settle_mode: SenderSettleMode,
     pub(super) rcv_settle_mode: ReceiverSettleMode,
-    /// What the peer's attach said exactly, until it is answered.
+    /// The exact fields of the peer's attach, until it is answered.
     pub(super) asked: Option<Box<AttachFields>>,
-    /// Largest message, in bytes: the peer's limit where we send, ours where we receive; 0 is none.
+    /// Largest message, in bytes: the peer's limit where the engine sends, the engine's where it
+    /// receives; 0: none.
     pub(super) message_bytes_max: u64,
     /// Deliveries of the link so far, as both ends count them. [AMQP 2.6.7]
     pub(super) delivery_count: Serial,
-    /// Deliveries that may follow.
+    /// Number of deliveries that may follow.
     pub(super) credit: u32,
-    /// Credit that we took back: the peer may have used it before it read so.
+    /// Credit that was withdrawn: the peer may have used it before it read the flow.
     pub(super) revoked: u32,
-    /// The receiver wants unused credit used up.
+    /// Whether the receiver wants unused credit used up (drain).
     pub(super) drain: bool,
-    /// The next flow of ours asks for an answer or says that it drains.
+    /// Whether the next flow asks for an answer or reports a drain.
     pub(super) flow_due: bool,
-    /// We receive.
+    /// Where the engine receives: the incomplete delivery, if any.
     pub(super) partial: Option<Partial>,
-    /// We send.
+    /// The state that only a sending link has.
     pub(super) sender: Sender,
 }
 
-/// What a link needs where we send.
+/// The state of a link where the engine sends.
 #[derive(Debug, Default)]
 pub(super) struct Sender {
-    /// Messages taken since the attach, drained credit counted in: the base of cumulative limits.
+    /// Messages taken since the attach, drained credit included: the base of cumulative limits.
     pub(super) taken: u64,
     pub(super) available: u32,
-    /// Messages that wait, the first perhaps begun.
+    /// Messages that wait to be encoded; of the first some frames may be encoded.
     pub(super) waiting: VecDeque<QueuedMessage>,
-    /// The link is in the ring of those that have something to send.
+    /// Whether the link is in the ring of those with messages to send.
     pub(super) in_ring: bool,
-    /// A flow that came before the attach was answered.
+    /// A flow that arrived before the attach was answered.
     pub(super) early_flow: Option<(LinkFlow, bool)>,
 }
 
-/// A delivery of which not all frames have arrived. [AMQP 2.6.14]
+/// An incomplete delivery. [AMQP 2.6.14]
 #[derive(Debug)]
 pub(super) struct Partial {
     pub(super) delivery_id: Serial,
     pub(super) message_format: u32,
     pub(super) settled: bool,
     pub(super) second: bool,
-    /// The sender resumes it, and we keep nothing to resume: what arrives of it is ignored.
-    /// [AMQP 2.7.5]
+    /// Whether the sender resumes it; the engine keeps nothing to resume, so it is ignored. [AMQP
+    /// 2.7.5]
     pub(super) resumed: bool,
     gathered: Gathered,
-    /// Payload so far, in bytes, that was taken out included.
+    /// Payload bytes so far, those taken out included.
     pub(super) bytes: u64,
-    /// Of that, what is here.
+    /// Payload bytes that are not taken out.
     held_bytes: u64,
-    /// How much of it was told of.
+    /// Payload bytes so far when it was last reported.
     told_bytes: u64,
-    /// Nobody wants it in parts.
+    /// Whether the owner wants it only when it is complete.
     is_kept: bool,
 }
 
@@ -106,17 +107,17 @@ pub(super) struct QueuedMessage {
     pub(super) token: u64,
     pub(super) settled: bool,
     pub(super) message_format: u32,
-    /// Its bytes that are here and not encoded, none of them empty.
+    /// Its bytes in memory that are not encoded, no part empty.
     parts: VecDeque<Bytes>,
-    /// How many those are.
+    /// Number of bytes in `parts`.
     here_bytes: usize,
-    /// Its number, once it was begun.
+    /// Its delivery-id, once its first frame was encoded.
     pub(super) delivery_id: Option<Serial>,
-    /// What its bytes are asked for with, if they are not at hand.
+    /// The number by which further bytes are asked for, if they are not in memory.
     pub(super) stream: Option<u64>,
-    /// Bytes that are still to be supplied.
+    /// Number of bytes that are still to be supplied.
     to_come: u64,
-    /// Some were asked for.
+    /// Whether some of them were asked for.
     is_asked: bool,
 }
 
@@ -155,24 +156,24 @@ impl Link {
         }
     }
 
-    /// Takes over the credit that a receiver gives. [AMQP 2.6.7]
+    /// Applies the credit that a receiver gives. [AMQP 2.6.7]
     ///
     /// "link-credit_snd := delivery-count_rcv + link-credit_rcv - delivery-count_snd."
     pub(super) fn take_credit(&mut self, flow: &LinkFlow, initial: Serial) {
         let count = flow.delivery_count.unwrap_or(initial);
-        // Signed: rhea counts from 0 whatever our initial-delivery-count, so it may be ahead of ours.
+        // Signed: rhea counts from 0 whatever the initial-delivery-count is, so it may be ahead.
         let in_flight = self.delivery_count.distance_from(count).cast_signed();
         let credit = i64::from(flow.link_credit.unwrap_or(0)) - i64::from(in_flight);
         self.credit = u32::try_from(credit.max(0)).unwrap_or(u32::MAX);
         self.drain = flow.drain;
     }
 
-    /// Messages that may have been taken since the attach.
+    /// Messages that may be taken since the attach, as a cumulative number.
     pub(super) const fn limit(&self) -> u64 {
         self.sender.taken + self.credit as u64
     }
 
-    /// Our part of a flow.
+    /// The link's fields of a flow.
     pub(super) fn flow(&self, handle: u32) -> LinkFlow {
         let sends = self.role == Role::Sender;
         // A receiver that has not seen the sender's attach does not know the delivery-count.
@@ -186,7 +187,8 @@ impl Link {
         }
     }
 
-    /// Forgets what waits, for a link that goes: tokens not begun, bytes not encoded.
+    /// Drops the waiting messages of a link that ends: returns the tokens of those not begun, and
+    /// the bytes not encoded.
     pub(super) fn clear(&mut self) -> (Vec<u64>, u64) {
         self.credit = 0;
         self.partial = None;
@@ -200,7 +202,7 @@ impl Link {
 }
 
 impl Partial {
-    /// Memory that a piece costs beyond its bytes, in bytes.
+    /// Estimated memory of a fragment without its bytes, in bytes.
     const PIECE_BYTES: u64 = 64;
 
     pub(super) fn new(transfer: &Transfer, delivery_id: Serial, second: bool) -> Self {
@@ -218,7 +220,7 @@ impl Partial {
         }
     }
 
-    /// Adds a fragment, unless it is of a delivery that is ignored.
+    /// Adds a fragment, unless the delivery is ignored.
     pub(super) fn push(&mut self, payload: Bytes) {
         if self.resumed {
             return;
@@ -228,12 +230,13 @@ impl Partial {
         self.gathered.push(payload);
     }
 
-    /// What it counts against the connection's budget, in bytes.
+    /// Bytes that it counts against the connection's budget.
     pub(super) fn cost(&self) -> u64 {
         self.held_bytes + self.gathered.pieces() as u64 * Self::PIECE_BYTES
     }
 
-    /// Whether so much has arrived since it was told last that it is to be told again.
+    /// Whether `part_bytes` more have arrived since it was last reported, so that it is to be
+    /// reported again.
     pub(super) fn is_part(&mut self, part_bytes: u64) -> bool {
         let is_part = !self.is_kept && self.bytes - self.told_bytes >= part_bytes;
         if is_part {
@@ -243,18 +246,18 @@ impl Partial {
         is_part
     }
 
-    /// What is here, as it was told last.
+    /// The fragments not taken out, as of the last report.
     pub(super) fn told(&self) -> &[Bytes] {
         self.gathered.sealed()
     }
 
-    /// Takes out what is here.
+    /// Takes the fragments out.
     pub(super) fn take(&mut self) -> Vec<Bytes> {
         self.held_bytes = 0;
         std::mem::take(&mut self.gathered).into_pieces()
     }
 
-    /// Tells no more of it.
+    /// Stops reporting it before it is complete.
     pub(super) const fn keep(&mut self) {
         self.is_kept = true;
     }
@@ -266,7 +269,7 @@ impl Partial {
 }
 
 impl QueuedMessage {
-    /// `bare` are its bare bytes, in parts.
+    /// A message whose bare bytes are in `bare`, in parts.
     pub(super) fn new(
         sending: &Sending<'_>,
         settled: bool,
@@ -288,7 +291,7 @@ impl QueuedMessage {
         }
     }
 
-    /// One whose bare bytes, so many, are supplied later.
+    /// A message whose bare bytes, of this number, are supplied later.
     pub(super) fn streamed(
         sending: &Sending<'_>,
         settled: bool,
@@ -301,23 +304,24 @@ impl QueuedMessage {
         }
     }
 
-    /// Bytes that are not encoded yet.
+    /// Number of bytes that are not encoded yet.
     pub(super) fn bytes_left(&self) -> u64 {
         self.bytes_here() as u64 + self.to_come
     }
 
-    /// Those of them that are here.
+    /// Number of bytes not encoded yet that are in memory.
     pub(super) const fn bytes_here(&self) -> usize {
         self.here_bytes
     }
 
-    /// Notes that more of its bytes are needed: what to ask for them with, unless that was done.
+    /// Notes that more of its bytes are needed; returns the number to ask for them by, unless that
+    /// was done.
     pub(super) fn ask(&mut self) -> Option<u64> {
         self.stream
             .filter(|_| !std::mem::replace(&mut self.is_asked, true))
     }
 
-    /// Takes more of its bytes, at least one.
+    /// Adds more of its bytes, at least one.
     pub(super) fn supply(&mut self, bytes: Bytes) {
         self.is_asked = false;
         self.to_come = self.to_come.saturating_sub(bytes.len() as u64);
@@ -325,7 +329,7 @@ impl QueuedMessage {
         self.parts.push_back(bytes);
     }
 
-    /// Appends the next `count` bytes to `out`, as far as they are here.
+    /// Appends the next `count` bytes to `out`, as far as they are in memory.
     pub(super) fn write(&mut self, out: &mut Vec<u8>, mut count: usize) {
         while count > 0
             && let Some(mut part) = self.parts.pop_front()

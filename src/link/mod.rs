@@ -1,9 +1,9 @@
 //! Layer 4: the AMQP 1.0 link engine: connection, session, link and delivery machines. [AMQP 2]
 //!
-//! Promises: sans-IO and deterministic: bytes and the time come in as arguments, bytes and events are
-//! asked for; hostile bytes never panic, never take more memory than the limits named in [`LinkOptions`]
-//! and `base::limits`, and are answered with the condition the specification names. Never: no
-//! message is looked into, nothing of queues or exchanges is known here.
+//! Promises: sans-IO and deterministic: bytes and the time are arguments, bytes and events are
+//! polled; hostile bytes never panic, never take more memory than the limits named in
+//! [`LinkOptions`] and `base::limits`, and are answered with the condition that the specification
+//! names. Never: no message is decoded, nothing of queues or exchanges is known here.
 //!
 //! Read first: [`Connection`] (its four kinds of methods), [`Event`], [`LinkOptions`].
 

@@ -1,4 +1,4 @@
-//! How the engine behaves.
+//! Options of the engine.
 
 use crate::base::{Serial, limits};
 use crate::wire::performative::{Fields, Symbol};
@@ -6,30 +6,30 @@ use crate::wire::performative::{Fields, Symbol};
 /// Settings of one connection in the server role.
 #[derive(Clone, Debug)]
 pub struct LinkOptions {
-    /// Who we say we are in `open`.
+    /// The identity in `open`.
     pub identity: Identity,
-    /// SASL mechanisms in the order of our preference; a peer is refused if there are none.
+    /// SASL mechanisms in order of preference; a peer is refused if there are none.
     pub mechanisms: Vec<String>,
     /// Serve a peer that begins with the AMQP header, without SASL. Default: false.
     pub allow_plain_amqp: bool,
-    /// The max-frame-size we announce, in bytes. Default: 131,072.
+    /// The max-frame-size to announce, in bytes. Default: 131,072.
     pub max_frame_size: u32,
-    /// The channel-max we announce, lowered to the peer's. Default: 63.
+    /// The channel-max to announce, lowered to the peer's. Default: 63.
     pub channel_max: u16,
-    /// The handle-max we announce. Default: 255.
+    /// The handle-max to announce. Default: 255.
     pub handle_max: u32,
-    /// The idle-time-out we announce, in milliseconds; a peer that is silent for twice as long is
-    /// closed, since peers announce half of their patience [AMQP 2.4.5]. Default: 30,000.
+    /// The idle-time-out to announce, in milliseconds; a peer that is silent for twice as long is
+    /// closed, since peers announce half of their threshold [AMQP 2.4.5]. Default: 30,000.
     pub idle_time_out_ms: Option<u32>,
     /// Time from the first byte to `open`, in milliseconds. Default: 10,000.
     pub handshake_ms: u64,
     /// The incoming window of each session, in transfer frames. Default: 400.
     pub incoming_window: u32,
-    /// Bytes of deliveries that have begun and not ended, for the whole connection; one message of
-    /// the largest size always fits. Default: 32 MiB.
+    /// Bytes of incomplete deliveries of the whole connection; one message of the largest size
+    /// always fits. Default: 32 MiB.
     pub partial_bytes_max: u64,
-    /// Tell by [`Event::Partial`](super::Event::Partial) when so many bytes of one delivery have
-    /// arrived and more follow. Default: 0, never.
+    /// Bytes of one incomplete delivery after which it is reported by
+    /// [`Event::Partial`](super::Event::Partial). Default: 0, never.
     pub part_bytes: u64,
     /// First next-outgoing-id of each session. Default: 0xfffffffc, close to the wrap.
     pub initial_outgoing_id: Serial,
@@ -63,25 +63,25 @@ impl Default for LinkOptions {
 /// Settings of one connection in the client role.
 #[derive(Clone, Debug, Default)]
 pub struct ClientOptions {
-    /// How to authenticate; nothing: begin with the AMQP header.
+    /// How to authenticate; none: begin with the AMQP header.
     pub sasl: Option<ClientSasl>,
     /// The `hostname` of sasl-init and open.
     pub hostname: Option<String>,
-    /// The rest, as for a server; `mechanisms` and `allow_plain_amqp` are not used.
+    /// The other options, as for a server; `mechanisms` and `allow_plain_amqp` are not used.
     pub options: LinkOptions,
 }
 
-/// How a client authenticates.
+/// The credentials of a client.
 #[derive(Clone, Debug)]
 pub struct ClientSasl {
-    /// The mechanism.
+    /// The mechanism's name.
     pub mechanism: String,
-    /// Its initial response.
+    /// The mechanism's initial response.
     pub response: Vec<u8>,
 }
 
 impl ClientSasl {
-    /// User and password in clear. [RFC 4616]
+    /// PLAIN: user and password in clear. [RFC 4616]
     pub fn plain(user: &str, password: &str) -> Self {
         let mechanism = "PLAIN".to_owned();
         let response = format!("\0{user}\0{password}").into_bytes();
@@ -91,7 +91,7 @@ impl ClientSasl {
         }
     }
 
-    /// No identity. [RFC 4505]
+    /// ANONYMOUS: no identity. [RFC 4505]
     pub fn anonymous() -> Self {
         let mechanism = "ANONYMOUS".to_owned();
         Self {
@@ -101,13 +101,13 @@ impl ClientSasl {
     }
 }
 
-/// What `open` says about us beyond the limits. [AMQP 2.7.1]
+/// The fields of `open` about the container, without limits. [AMQP 2.7.1]
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
-    /// The container-id.
+    /// The container-id, unique for each process.
     pub container_id: String,
-    /// The offered-capabilities, none if empty.
+    /// The offered-capabilities, absent if empty.
     pub offered_capabilities: Vec<Symbol>,
-    /// The properties.
+    /// The connection properties, if any.
     pub properties: Option<Fields>,
 }

@@ -1,20 +1,21 @@
-//! Frames that were made and not yet handed out.
+//! Output: frames that were encoded and not handed out yet.
 
 use super::error::Violation;
 use crate::base::limits;
 use crate::wire::frame::{self, FrameKind};
 use crate::wire::performative::{Error, Performative, encode};
 
-/// Staged frames, in the order in which they will leave.
+/// Staged frames, in the order in which they will be sent.
 #[derive(Debug)]
 pub(super) struct Output {
     /// Whole frames (and protocol headers).
     pub(super) staged: Vec<u8>,
-    /// Bytes of `staged` that are no transfers: a peer that makes us answer and does not read.
+    /// Bytes of `staged` that are not transfers: they grow with a peer that causes answers and does
+    /// not read them.
     control_bytes: usize,
-    /// Payload of messages that wait to be encoded, in bytes.
+    /// Payload bytes of messages that wait to be encoded.
     pub(super) waiting_bytes: u64,
-    /// Largest frame that we may send, in bytes.
+    /// Largest frame that the peer accepts, in bytes.
     pub(super) frame_bytes_max: usize,
 }
 
@@ -28,12 +29,12 @@ impl Output {
         }
     }
 
-    /// Whether so much waits that nothing more may be read.
+    /// Whether so many bytes wait that nothing more may be read.
     pub(super) const fn is_full(&self) -> bool {
         self.control_bytes > limits::CONTROL_BYTES_MAX
     }
 
-    /// Moves what is staged behind what is in `out`.
+    /// Appends the staged bytes to `out`.
     pub(super) fn take_staged(&mut self, out: &mut Vec<u8>) {
         self.control_bytes = 0;
         if out.is_empty() {
@@ -44,13 +45,13 @@ impl Output {
         }
     }
 
-    /// Stages bytes that are no frame.
+    /// Stages bytes that are not a frame.
     pub(super) fn raw(&mut self, bytes: &[u8]) {
         self.staged.extend_from_slice(bytes);
         self.control_bytes += bytes.len();
     }
 
-    /// Stages a frame, unless it is larger than the peer can take.
+    /// Stages a frame, unless it is larger than the peer accepts.
     pub(super) fn frame(
         &mut self,
         kind: FrameKind,
@@ -75,8 +76,8 @@ impl Output {
         debug_assert!(staged.is_ok(), "{performative:?} is small");
     }
 
-    /// Stages a performative made around an error. If it is too large for the peer it goes without
-    /// the error's info, then without its description.
+    /// Stages a performative with an error. If it is too large for the peer it goes without the
+    /// error's info, then without its description.
     pub(super) fn with_error(
         &mut self,
         channel: u16,
@@ -100,7 +101,7 @@ impl Output {
     }
 }
 
-/// Writes one frame behind what is in `out`.
+/// Appends one frame to `out`.
 pub(super) fn write_frame(
     out: &mut Vec<u8>,
     kind: FrameKind,

@@ -6,13 +6,13 @@ use crate::base::limits::{
     FRAGMENT_KEEP_BYTES_MIN, FRAGMENTS_GATHERED_BYTES, MESSAGE_JOIN_BYTES_MAX,
 };
 
-/// The payload of a whole delivery.
+/// The payload of a complete delivery.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Payload {
     /// In one piece. Up to `limits::MESSAGE_COPY_BYTES_MAX` bytes are an allocation of their own.
     Whole(Bytes),
-    /// One that is larger than `limits::MESSAGE_JOIN_BYTES_MAX` and came in several frames, in order:
-    /// to join them takes long.
+    /// In parts, in order: larger than `limits::MESSAGE_JOIN_BYTES_MAX` and from several frames, so
+    /// that joining it would take long.
     Parts(Vec<Bytes>),
 }
 
@@ -25,12 +25,12 @@ impl Payload {
         }
     }
 
-    /// Whether there is nothing in it.
+    /// Whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// In one piece: copies what is in parts.
+    /// In one piece: parts are copied together.
     pub fn joined(self) -> Bytes {
         match self {
             Self::Whole(bytes) => bytes,
@@ -39,12 +39,12 @@ impl Payload {
     }
 }
 
-/// Fragments of a delivery that is arriving. Large ones are kept as they came; small ones are copied
-/// into common pieces, so that they do not keep their read buffers alive.
+/// Fragments of a delivery that is arriving. Large ones are kept as they arrived; small ones are
+/// copied into common pieces, so that they do not keep their read buffers alive.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     pieces: Vec<Bytes>,
-    /// Small fragments behind those pieces.
+    /// Small fragments behind the pieces.
     tail: Vec<u8>,
 }
 
@@ -64,7 +64,7 @@ impl Gathered {
         self.tail.extend_from_slice(&fragment);
     }
 
-    /// Makes a piece of the fragments that were gathered last.
+    /// Makes a piece of the small fragments gathered since the last one.
     pub(super) fn seal(&mut self) {
         if !self.tail.is_empty() {
             let tail = std::mem::take(&mut self.tail);
@@ -72,12 +72,12 @@ impl Gathered {
         }
     }
 
-    /// The pieces, without the fragments that were gathered since the last was sealed.
+    /// The pieces, without the small fragments gathered since the last one.
     pub(super) fn sealed(&self) -> &[Bytes] {
         &self.pieces
     }
 
-    /// How many pieces there are.
+    /// Number of pieces.
     pub(super) fn pieces(&self) -> usize {
         self.pieces.len() + usize::from(!self.tail.is_empty())
     }

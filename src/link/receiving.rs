@@ -1,5 +1,5 @@
-//! What a delivery of the peer counts in: the order of ids, credit, what is unsettled. One accounting for
-//! deliveries that are taken by the run and for those that are taken frame by frame. [AMQP 2.6.7, 2.6.12]
+//! Accounting of incoming deliveries: the order of ids, credit, unsettled deliveries. Shared by
+//! deliveries that are read in runs and those read frame by frame. [AMQP 2.6.7, 2.6.12]
 
 use super::error::Violation;
 use super::link::Link;
@@ -8,12 +8,12 @@ use super::unsettled::Unsettled;
 use crate::base::Serial;
 use crate::wire::performative::{ReceiverSettleMode, SenderSettleMode};
 
-/// A link on which deliveries arrive, and what of its session each of them changes. (The window is
-/// counted by the frame: [`count_incoming`](super::session::Session::count_incoming).)
+/// A receiving link, with the parts of its session that a delivery changes. (The window is counted
+/// by the frame: [`count_incoming`](super::session::Session::count_incoming).)
 #[derive(Debug)]
 pub(super) struct Receiving<'a> {
     pub(super) link: &'a mut Link,
-    /// Our handle of it.
+    /// The engine's handle of the link.
     pub(super) handle: u32,
     pub(super) received: &'a mut Unsettled<Received>,
     pub(super) last_received_id: &'a mut Option<Serial>,
@@ -26,7 +26,7 @@ impl Receiving<'_> {
         if self.last_received_id.is_some_and(|last| !last.before(id)) {
             return Err(Violation::DeliveryIdOrder { id: id.0 });
         }
-        // What was taken back may have been used before the peer read so.
+        // The peer may have used withdrawn credit before it read the flow.
         if self.link.credit == 0 && self.link.revoked == 0 {
             return Err(Violation::TransferLimit);
         }
@@ -35,8 +35,8 @@ impl Receiving<'_> {
         Ok(())
     }
 
-    /// Counts a delivery that is whole, in a settle mode that the link allows. `second`: the sender
-    /// settles it, after our answer.
+    /// Counts a complete delivery, in a settle mode that the link allows. `second`: the sender
+    /// settles it, after the receiver's outcome.
     #[inline]
     pub(super) fn finish(&mut self, id: Serial, settled: bool, second: bool) {
         if !settled {
@@ -51,7 +51,7 @@ impl Receiving<'_> {
 }
 
 impl Link {
-    /// Checks that a message of so many bytes is not too large for us.
+    /// Checks that a message of this many bytes is within the receiver's max-message-size.
     #[inline]
     pub(super) const fn check_size(&self, bytes: u64) -> Result<(), Violation> {
         let max_bytes = self.message_bytes_max;
@@ -72,7 +72,8 @@ impl Link {
         }
     }
 
-    /// Whether the sender settles a delivery after us, which may say so itself. [AMQP 2.7.5]
+    /// Whether the sender settles a delivery after the receiver (rcv-settle-mode second), which the
+    /// transfer may say itself. [AMQP 2.7.5]
     ///
     /// "If the negotiated link value is first, then it is illegal to set this field to second."
     #[inline]

@@ -12,7 +12,7 @@ use crate::wire::performative::{
     DeliveryState, Disposition, Flow, LinkFlow, Role, TRANSFER_BYTES_MAX,
 };
 
-/// State of a session at our end. [AMQP 2.5.5]
+/// The state of a session at the engine's end. [AMQP 2.5.5]
 ///
 /// ```text
 ///  peer's begin, answered --> Mapped --peer's end, answered--> (gone)
@@ -21,11 +21,11 @@ use crate::wire::performative::{
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SessionState {
-    /// We began and wait for the peer's answer.
+    /// The engine began and waits for the peer's answer.
     Beginning,
     /// Both began.
     Mapped,
-    /// We ended; what the peer sends is discarded until its end.
+    /// The engine ended it; frames of the peer are discarded until its end.
     Ending,
 }
 
@@ -36,59 +36,59 @@ pub(super) struct Session {
     pub(super) generation: u32,
     pub(super) state: SessionState,
     pub(super) channel_in: Option<u16>,
-    /// Transfer-id of our next transfer frame.
+    /// Transfer-id of the next transfer frame to the peer.
     pub(super) next_outgoing_id: Serial,
-    /// Transfer frames that the peer can take.
+    /// Number of transfer frames that the peer accepts.
     pub(super) remote_incoming_window: u32,
-    /// Transfer-id of the peer's next transfer frame.
+    /// Transfer-id of the next transfer frame from the peer.
     pub(super) next_incoming_id: Serial,
-    /// Transfer frames that the peer may still send.
+    /// Number of transfer frames that the peer may still send.
     pub(super) incoming_window: u32,
     incoming_window_max: u32,
-    /// Highest handle that the peer takes.
+    /// Highest handle that the peer accepts.
     pub(super) remote_handle_max: u32,
-    /// Delivery-id of our next delivery.
+    /// Delivery-id of the next delivery to the peer.
     pub(super) next_delivery_id: Serial,
-    /// Delivery-id of the peer's latest delivery.
+    /// Delivery-id of the last delivery from the peer.
     pub(super) last_received_id: Option<Serial>,
     /// Messages taken by `send` since begin.
     pub(super) taken: u64,
-    /// Those that wait to be begun.
+    /// Number of these of which no frame was encoded.
     pub(super) waiting: u32,
-    /// Links by our handle.
+    /// Links by the engine's handle.
     pub(super) links: Vec<Option<Box<Link>>>,
-    /// Our handle by the peer's.
+    /// The engine's handle by the peer's.
     handles_in: Vec<Option<u32>>,
     pub(super) sent: Unsettled<SentDelivery>,
     pub(super) received: Unsettled<Received>,
-    /// Dispositions to be sent, in order, neighbours joined.
+    /// Dispositions to send, in order, adjacent ranges joined.
     pub(super) dispositions: Vec<Disposition>,
-    /// A flow without link is due.
+    /// Whether a flow without a link is to be sent.
     pub(super) flow_due: bool,
-    /// Links whose flow is due, by our handle.
+    /// Links with a flow to send, by the engine's handle.
     flows_due: Vec<u32>,
-    /// It is in the connection's list of sessions that have something to flush.
+    /// Whether it is in the connection's list of sessions to flush.
     pub(super) in_dirty: bool,
 }
 
-/// A delivery that we sent.
+/// A delivery to the peer that is unsettled.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SentDelivery {
-    /// Our handle of its link.
+    /// The engine's handle of its link.
     pub(super) handle: u32,
     pub(super) token: u64,
-    /// Its outcome was reported and waits for `settle_sent`.
+    /// Whether its outcome was reported and waits for `settle_sent`.
     pub(super) decided: bool,
 }
 
-/// A delivery that we received.
+/// A delivery from the peer that is unsettled.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Received {
-    /// Our handle of its link.
+    /// The engine's handle of its link.
     pub(super) handle: u32,
-    /// The sender settles, after our answer.
+    /// Whether the sender settles it, after the receiver's outcome.
     pub(super) second: bool,
-    /// We answered.
+    /// Whether the outcome was sent.
     pub(super) decided: bool,
 }
 
@@ -160,7 +160,7 @@ impl Session {
         }
     }
 
-    /// Bytes of its tables, about, its own included.
+    /// Estimated memory of its tables and itself, in bytes.
     pub(super) fn tables_bytes(&self) -> usize {
         let links = self.links.capacity() * size_of::<Option<Box<Link>>>();
         let dispositions = self.dispositions.capacity() * size_of::<Disposition>();
@@ -168,9 +168,9 @@ impl Session {
         size_of::<Self>() + links + dispositions + unsettled
     }
 
-    /// Messages that may have been taken since begin: those taken, and room in the peer's window that
-    /// no waiting message will use. Deliveries whose ids are half the number space apart could not
-    /// be told from each other, so nothing is sent then.
+    /// Messages that may be taken since begin: those taken, and room in the peer's window that no
+    /// waiting message will use. Deliveries whose ids are half the number space apart could not be
+    /// told from each other, so nothing is sent then.
     pub(super) fn limit(&self) -> u64 {
         let room = self.remote_incoming_window.saturating_sub(self.waiting);
         let too_far = self.sent.span_to(self.next_delivery_id) > u32::MAX / 4;
@@ -188,24 +188,24 @@ impl Session {
         self.links.get_mut(handle as usize)?.as_deref_mut()
     }
 
-    /// What a link is called outside.
+    /// The owner's handle of a link.
     pub(super) fn named_link(&self, handle: u32) -> Option<LinkHandle> {
         let link = self.link(handle)?;
         Some(self.link_handle(handle, link))
     }
 
-    /// Our handle for the peer's.
+    /// The engine's handle for the peer's.
     pub(super) fn handle_for(&self, handle_in: u32) -> Option<u32> {
         self.handles_in.get(handle_in as usize).copied().flatten()
     }
 
-    /// Our handles, in order.
+    /// The engine's handles, in order.
     pub(super) fn handles(&self) -> impl Iterator<Item = (u32, &Link)> {
         let links = (0..).zip(&self.links);
         links.filter_map(|(handle, link)| Some((handle, link.as_deref()?)))
     }
 
-    /// The link of this name and role that is attached or about to be: a link is keyed by both, so
+    /// The link of this name and role that is attached or attaching: a link is keyed by both, so
     /// that a sender and a receiver may have one name. [AMQP 2.6.1]
     pub(super) fn named(&self, name: &str, role: &Role) -> Option<u32> {
         let mut links = self.handles();
@@ -215,8 +215,8 @@ impl Session {
         found.map(|(handle, _)| handle)
     }
 
-    /// Adds a link: at the wanted handle if that is free, else at the lowest free one, if the peer
-    /// takes it.
+    /// Adds a link: at the wanted handle if that is free, otherwise at the lowest free one, if the
+    /// peer accepts it.
     pub(super) fn add_link(&mut self, link: Link, wanted: u32) -> Option<u32> {
         let free = |handle: &u32| self.link(*handle).is_none();
         let lowest = || (0..=self.remote_handle_max).find(free);
@@ -248,7 +248,7 @@ impl Session {
         }
     }
 
-    /// Forgets a link that both ends detached.
+    /// Removes a link that both ends detached.
     pub(super) fn remove_link(&mut self, handle: u32) {
         let Some(link) = self.links.get_mut(handle as usize).and_then(Option::take) else {
             return invariant!(broken, "a link that is forgotten is there");
@@ -259,8 +259,8 @@ impl Session {
         }
     }
 
-    /// Undoes what is under way on a link that goes; the second result is the waiting bytes that are
-    /// dropped, the third the partial ones.
+    /// Undoes the deliveries of a link that ends; the second result is the number of waiting bytes
+    /// dropped, the third that of incomplete deliveries.
     pub(super) fn clear_link(&mut self, handle: u32) -> (Fates, u64, u64) {
         let Some(link) = self.link_mut(handle) else {
             return (Fates::default(), 0, 0);
@@ -283,9 +283,10 @@ impl Session {
     }
 }
 
-/// The end of a session.
+/// Ending a session.
 impl Session {
-    /// Drops a link with its session: tokens not begun, waiting bytes, partial bytes.
+    /// Drops a link with its session: returns tokens not begun, waiting bytes, bytes of incomplete
+    /// deliveries.
     pub(super) fn drop_link(&mut self, handle: u32) -> (Vec<u64>, u64, u64) {
         let Some(link) = self.link_mut(handle) else {
             return (Vec::new(), 0, 0);
@@ -297,9 +298,9 @@ impl Session {
     }
 }
 
-/// What is flushed once a turn.
+/// Frames that are sent once a turn.
 impl Session {
-    /// Queues a disposition; joined with the one before if it continues it.
+    /// Queues a disposition; it is joined with the one before if it continues it.
     pub(super) fn queue_disposition(
         &mut self,
         role: Role,
@@ -331,7 +332,7 @@ impl Session {
         Ok(())
     }
 
-    /// What deliveries of the peer on this link are counted in.
+    /// The accounting of incoming deliveries on this link.
     pub(super) fn receiving(&mut self, handle: u32) -> Option<Receiving<'_>> {
         let Self {
             links,
@@ -347,7 +348,7 @@ impl Session {
         })
     }
 
-    /// Counts a transfer frame of ours against the peer's window.
+    /// Counts a transfer frame to the peer against its window.
     pub(super) fn count_outgoing(&mut self) {
         self.next_outgoing_id = self.next_outgoing_id.plus(1);
         uncount!(
@@ -357,13 +358,13 @@ impl Session {
         );
     }
 
-    /// Takes over the peer's window. [AMQP 2.5.6]
+    /// Applies the peer's window. [AMQP 2.5.6]
     ///
     /// "remote-incoming-window = next-incoming-id_flow + incoming-window_flow -
     /// next-outgoing-id_endpoint"
     ///
-    /// A peer that expects a transfer-id beyond ours (amqp10 for Node.js takes delivery-ids for them)
-    /// has all of its window, and more: that is what the sum says.
+    /// A peer that expects a transfer-id beyond the engine's (amqp10 for Node.js takes delivery-ids
+    /// for them) has all of its window, and more: that is the result of the sum.
     pub(super) fn take_window(&mut self, flow: &Flow, initial: Serial) {
         let next = flow.next_incoming_id.unwrap_or(initial);
         let window = flow.incoming_window;
@@ -379,7 +380,7 @@ impl Session {
         self.flow_due || !self.flows_due.is_empty() || !self.dispositions.is_empty()
     }
 
-    /// Stages dispositions, then flows, which so carry the ids behind all transfers before them.
+    /// Stages dispositions, then flows, which then have the ids behind all earlier transfers.
     pub(super) fn flush(&mut self, output: &mut Output) {
         for disposition in self.dispositions.drain(..) {
             stage_disposition(output, self.channel, disposition);
@@ -422,13 +423,13 @@ impl Session {
     }
 }
 
-/// The tokens of deliveries whose outcome was not told: each token is told once.
+/// The tokens of deliveries whose outcome was not reported: each token is reported once.
 pub(super) fn undecided(sent: Vec<SentDelivery>) -> Vec<u64> {
     let undecided = sent.into_iter().filter(|sent| !sent.decided);
     undecided.map(|sent| sent.token).collect()
 }
 
-/// Queues a disposition over a range; joined with the one before if it continues it.
+/// Queues a disposition for a range; it is joined with the one before if it continues it.
 pub(super) fn queue_dispositions(
     queue: &mut Vec<Disposition>,
     role: Role,
@@ -454,7 +455,7 @@ pub(super) fn queue_dispositions(
     });
 }
 
-/// Stages a disposition; one whose state is too large for the peer goes with the bare outcome.
+/// Stages a disposition; if its state is too large for the peer, with the bare outcome.
 fn stage_disposition(output: &mut Output, channel: u16, mut disposition: Disposition) {
     let write = |disposition: &Disposition, output: &mut Output| {
         output.frame(FrameKind::Amqp, channel, |out| disposition.write(out))

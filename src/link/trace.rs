@@ -1,5 +1,5 @@
-//! The frame trace: target `coroner::frames`, level TRACE. Off, it costs one comparison a frame in
-//! and one a write out. Payloads are not printed, only their length.
+//! The frame trace: target `coroner::frames`, level TRACE. While it is off it costs one comparison
+//! for each frame read and for each write. Payloads are not printed, only their length.
 
 use tracing::{Level, enabled, trace};
 
@@ -43,7 +43,7 @@ fn describe(bytes: &[u8]) -> (String, usize) {
     let body = bytes.get(header.body..header.size).unwrap_or_default();
     let text = match header.kind {
         _ if body.is_empty() => "heartbeat".to_owned(),
-        // SASL frames carry passwords.
+        // SASL frames may contain passwords.
         FrameKind::Sasl => "sasl".to_owned(),
         FrameKind::Amqp => performative::describe(body),
     };

@@ -1,4 +1,4 @@
-//! The unsettled window of one direction of a session.
+//! The unsettled deliveries of one direction of a session.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -12,31 +12,31 @@ use crate::base::Serial;
 ///  | 7 A | 8 - | 9 C | 10 D | 13 - | 14 F |        - settled, waits for its turn to be dropped
 /// ```
 ///
-/// Ids are usually without gaps, then a delivery is found by its distance from the front; else by
-/// halving. Settled entries go when they reach the front, and all of them when they outnumber the
-/// others, so memory follows the number of unsettled deliveries. A range given by a peer is clamped
-/// to what is here before anything is iterated.
+/// Ids usually have no gaps, then a delivery is found by its distance from the front; otherwise by
+/// binary search. Settled entries are dropped when they reach the front, and all of them when they
+/// outnumber the others, so memory follows the number of unsettled deliveries. A range given by a
+/// peer is clamped to the ids in the table before anything is iterated.
 #[derive(Debug)]
 pub(super) struct Unsettled<T> {
     entries: VecDeque<(Serial, Option<T>)>,
     live: usize,
-    /// How many of those are of each link, by our handles: nobody else counts them.
+    /// Number of unsettled deliveries of each link, by the engine's handle; the only such count.
     by_link: Vec<u32>,
 }
 
-/// What is of a link.
+/// An entry that belongs to a link.
 pub(super) trait OfLink {
-    /// Our handle of it.
+    /// The engine's handle of the link.
     fn handle(&self) -> u32;
 }
 
-/// What becomes of a delivery that was shown.
+/// What happens to a visited delivery.
 pub(super) enum Fate {
-    /// It stays.
+    /// It stays in the table.
     Kept,
-    /// It is taken out.
+    /// It is removed from the table.
     Taken,
-    /// It is not one of those that are looked for, nothing behind it is shown.
+    /// It is not one of those that are looked for; the visit ends.
     Beyond,
 }
 
@@ -49,13 +49,13 @@ impl<T: OfLink> Unsettled<T> {
         }
     }
 
-    /// Deliveries that are unsettled.
+    /// Number of unsettled deliveries.
     #[cfg(test)]
     const fn len(&self) -> usize {
         self.live
     }
 
-    /// Bytes that the entries take.
+    /// Memory of the entries, in bytes.
     pub(super) fn table_bytes(&self) -> usize {
         self.entries.capacity() * size_of::<(Serial, Option<T>)>()
             + self.by_link.capacity() * size_of::<u32>()
@@ -73,7 +73,7 @@ impl<T: OfLink> Unsettled<T> {
         self.live += 1;
     }
 
-    /// Counts the first one of a link beyond those that had any.
+    /// Counts the first delivery of a link beyond those that had any.
     #[cold]
     fn count_first(&mut self, handle: usize) {
         self.by_link.resize(handle + 1, 0);
@@ -82,7 +82,7 @@ impl<T: OfLink> Unsettled<T> {
         }
     }
 
-    /// Counts one as settled.
+    /// Counts a delivery as settled.
     #[inline]
     fn uncount(live: &mut usize, by_link: &mut [u32], delivery: &T) {
         *live -= 1;
@@ -91,18 +91,18 @@ impl<T: OfLink> Unsettled<T> {
         }
     }
 
-    /// How many are of this link.
+    /// Number of unsettled deliveries of this link.
     pub(super) fn of_link(&self, handle: u32) -> u32 {
         self.by_link.get(handle as usize).copied().unwrap_or(0)
     }
 
-    /// How far `id` is from the oldest unsettled one.
+    /// The distance of `id` from the oldest unsettled delivery.
     pub(super) fn span_to(&self, id: Serial) -> u32 {
         let front = self.entries.front();
         front.map_or(0, |(front, _)| id.distance_from(*front))
     }
 
-    /// An unsettled delivery.
+    /// The unsettled delivery with this id.
     pub(super) fn get_mut(&mut self, id: Serial) -> Option<&mut T> {
         let index = self.range(id, id).next()?;
         self.at(index)
@@ -118,7 +118,7 @@ impl<T: OfLink> Unsettled<T> {
         self.entries.get(index).map_or(Serial(0), |entry| entry.0)
     }
 
-    /// The indexes of `first..=last`, clamped to what is here; stays valid until
+    /// The indexes of `first..=last`, clamped to those in the table; valid until
     /// [`tidy`](Self::tidy).
     pub(super) fn range(&self, first: Serial, last: Serial) -> Range<usize> {
         let Some((front, _)) = self.entries.front() else {
@@ -152,16 +152,16 @@ impl<T: OfLink> Unsettled<T> {
             .partition_point(|(id, _)| id.distance_from(front) < distance)
     }
 
-    /// Takes the delivery at an index out; call [`tidy`](Self::tidy) after the last one.
+    /// Removes the delivery at an index; [`tidy`](Self::tidy) must be called after the last one.
     pub(super) fn take(&mut self, index: usize) -> Option<T> {
         let delivery = self.entries.get_mut(index)?.1.take()?;
         Self::uncount(&mut self.live, &mut self.by_link, &delivery);
         Some(delivery)
     }
 
-    /// Shows the unsettled deliveries at these indexes of a [`range`](Self::range), in order, as far as
-    /// `visit` goes on, and takes out those of which it says so; call [`tidy`](Self::tidy) afterwards.
-    /// Returns the index behind the last one shown.
+    /// Visits the unsettled deliveries at these indexes of a [`range`](Self::range), in order,
+    /// until `visit` ends it, and removes those for which it says so; [`tidy`](Self::tidy) must be
+    /// called afterwards. Returns the index behind the last one visited.
     pub(super) fn visit(
         &mut self,
         range: Range<usize>,
@@ -183,7 +183,7 @@ impl<T: OfLink> Unsettled<T> {
         next
     }
 
-    /// Takes one delivery out.
+    /// Removes one delivery and returns it.
     pub(super) fn remove(&mut self, id: Serial) -> Option<T> {
         let index = self.range(id, id).next()?;
         let delivery = self.take(index);
@@ -191,13 +191,14 @@ impl<T: OfLink> Unsettled<T> {
         delivery
     }
 
-    /// Takes all deliveries out, in order.
+    /// Removes all deliveries and returns them, in order.
     pub(super) fn remove_all(&mut self) -> Vec<T> {
         (self.live, self.by_link) = (0, Vec::new());
         self.entries.drain(..).filter_map(|(_, it)| it).collect()
     }
 
-    /// Takes the deliveries of a link out, in order. If there are none, nobody else's are looked at.
+    /// Removes the deliveries of a link and returns them, in order. If it has none, those of other
+    /// links are not examined.
     pub(super) fn remove_link(&mut self, handle: u32) -> Vec<T> {
         let mut removed = Vec::new();
         if self.of_link(handle) == 0 {

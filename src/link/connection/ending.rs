@@ -1,4 +1,4 @@
-//! End, close, and what happens after errors. [AMQP 2.4.3, 2.5.7, 2.7.8, 2.7.9]
+//! End, close, and the handling of errors. [AMQP 2.4.3, 2.5.7, 2.7.8, 2.7.9]
 
 use super::Connection;
 use super::handshake::Phase;
@@ -45,7 +45,7 @@ impl Connection {
         });
     }
 
-    /// Ends the session on the peer's channel for something that the peer did.
+    /// Ends the session on the peer's channel because of a violation.
     pub(super) fn fail_session(&mut self, channel_in: u16, violation: &Violation) {
         let channel = self
             .channels_in
@@ -57,7 +57,7 @@ impl Connection {
         }
     }
 
-    /// Closes the connection for something that the peer did.
+    /// Closes the connection because of a violation.
     pub(super) fn fail(&mut self, now: Now, violation: &Violation) {
         if matches!(
             self.phase,
@@ -74,7 +74,8 @@ impl Connection {
         self.close_with(now, Some(violation.error()), violation.breaks_framing());
     }
 
-    /// Stops without a word: before AMQP is spoken there is none, and after a close it was said.
+    /// Closes the connection without a frame: before the AMQP header there is none to send, and
+    /// after a close it was sent.
     pub(super) fn give_up(&mut self, error: Option<Error>) {
         if self.phase == Phase::Closed {
             return;
@@ -89,7 +90,7 @@ impl Connection {
         }
     }
 
-    /// Closes with an error or none, after what was staged before.
+    /// Closes with an error or none, behind what was staged before.
     fn close_with(&mut self, now: Now, error: Option<Error>, discarding: bool) {
         if matches!(self.phase, Phase::AwaitOpen | Phase::OpenOwner) && self.client.is_none() {
             self.stage_open();
@@ -120,7 +121,7 @@ impl Connection {
         self.events.push_back(event);
     }
 
-    /// Undoes what is under way in a session and has it ending; nothing if it was already.
+    /// Undoes the deliveries of a session and sets it to ending; none if it was already.
     fn undo_session(&mut self, channel: u16, error: Option<Error>) -> Option<Event> {
         let session = self
             .sessions
@@ -171,7 +172,7 @@ impl Connection {
     }
 }
 
-/// How the caller ends a connection.
+/// Commands that end sessions and the connection.
 impl Connection {
     /// Ends a session: its deliveries are undone, [`Event::SessionEnded`] follows.
     pub fn end(&mut self, session: SessionHandle, error: Option<Error>) {
@@ -193,8 +194,8 @@ impl Connection {
         }
     }
 
-    /// Input: the socket is gone. [`Event::SessionEnded`] and [`Event::Closed`] follow, unless the
-    /// connection was closed before.
+    /// Input: the socket is closed. [`Event::SessionEnded`] and [`Event::Closed`] follow, unless
+    /// the connection was closed before.
     pub fn handle_disconnect(&mut self) {
         self.give_up(None);
         self.output.staged.clear();

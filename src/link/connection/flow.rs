@@ -63,7 +63,7 @@ impl Connection {
         }
     }
 
-    /// A receiver's flow for a link on which we send.
+    /// Handles a receiver's flow for a link on which the engine sends.
     pub(super) fn handle_credit(&mut self, link: LinkHandle, flow: &LinkFlow, echo: bool) {
         let initial = self.options.initial_delivery_count;
         let Some(LinkContext {
@@ -94,7 +94,7 @@ impl Connection {
         });
     }
 
-    /// A sender's flow for a link on which we receive. [AMQP 2.6.7]
+    /// Handles a sender's flow for a link on which the engine receives. [AMQP 2.6.7]
     ///
     /// "The receiver's value is calculated based on the last known value from the sender and any
     /// subsequent messages received on the link."
@@ -141,14 +141,15 @@ impl Connection {
     }
 }
 
-/// What the caller does to credit.
+/// Commands that change credit.
 impl Connection {
-    /// We receive: lets the sender send `credit` messages from now on. [AMQP 2.6.7]
+    /// Where the engine receives: lets the sender send `credit` messages from now on. [AMQP 2.6.7]
     pub fn set_credit(&mut self, link: LinkHandle, credit: u32) {
         self.grant(link, credit, false);
     }
 
-    /// We receive: lets the sender send `credit` messages, or say that it has no more. [AMQP 2.6.7]
+    /// Where the engine receives: lets the sender send `credit` messages, or report that it has no
+    /// more. [AMQP 2.6.7]
     pub fn drain(&mut self, link: LinkHandle, credit: u32) {
         self.grant(link, credit, true);
     }
@@ -173,7 +174,7 @@ impl Connection {
         }
     }
 
-    /// We send: what `available` says in our next flow on the link. Default: 0.
+    /// Where the engine sends: sets `available` of the next flow on the link. Default: 0.
     pub fn set_available(&mut self, link: LinkHandle, available: u32) {
         if let Some(LinkContext { session, .. }) = self.find(link)
             && let Some(link) = session.link_mut(link.handle)
@@ -182,13 +183,14 @@ impl Connection {
         }
     }
 
-    /// We send: what there was is sent; uses up the credit and says so. [AMQP 2.6.7]
+    /// Where the engine sends: all ready messages were sent; uses up the credit and reports that.
+    /// [AMQP 2.6.7]
     ///
     /// "the sender will (after sending all available messages) advance the delivery-count as much as
     /// possible, consuming all link-credit, and send the flow state to the receiver."
     ///
-    /// `limit` is the one that was drained, in messages since the attach: the receiver may have given
-    /// more credit since, which stays.
+    /// `limit` is the one that was drained, in messages since the attach: the receiver may have
+    /// given more credit since, which stays.
     pub fn drained(&mut self, handle: LinkHandle, limit: u64) {
         let Some(LinkContext { session, dirty, .. }) = self.find(handle) else {
             return;

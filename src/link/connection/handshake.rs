@@ -13,7 +13,7 @@ use crate::wire::performative::{
 };
 use crate::wire::sasl::{SaslCode, SaslFrame};
 
-/// How far a connection is.
+/// The phase of a connection.
 ///
 /// ```text
 ///  server: Header --SASL header--> Sasl --init--> SaslOwner --outcome ok--> AmqpHeader
@@ -32,19 +32,19 @@ pub(super) enum Phase {
     Header,
     /// A SASL frame is awaited.
     Sasl,
-    /// Our owner's answer to a SASL frame is awaited.
+    /// The owner's answer to a SASL frame is awaited.
     SaslOwner,
     /// The peer's AMQP header after SASL is awaited.
     AmqpHeader,
     /// The peer's open is awaited.
     AwaitOpen,
-    /// Our owner's answer to the open is awaited.
+    /// The owner's answer to the open is awaited.
     OpenOwner,
     /// Both opened.
     Open,
-    /// We closed; what the peer sends is discarded until its close.
+    /// The engine closed; frames of the peer are discarded until its close.
     Closing,
-    /// As `Closing`, but the bytes cannot even be read.
+    /// As `Closing`, but the bytes cannot even be read as frames.
     Discarding,
     /// Nothing is read any more.
     Closed,
@@ -74,7 +74,7 @@ impl Phase {
 }
 
 impl Connection {
-    /// The client speaks first.
+    /// Sends the first header of a client.
     pub(super) fn begin_client(&mut self) {
         let with_sasl = self
             .client
@@ -89,8 +89,8 @@ impl Connection {
         }
     }
 
-    /// Reads a protocol header; false if it has not arrived whole. A header is refused as soon as
-    /// enough of it is there to see that it is another one. [AMQP 2.2]
+    /// Reads a protocol header; false if it has not arrived completely. A header is refused as soon
+    /// as enough of it has arrived to see that it is another one. [AMQP 2.2]
     ///
     /// "If the requested protocol version is not supported, the server MUST send a protocol header
     /// with a supported protocol version and then close the socket."
@@ -139,10 +139,10 @@ impl Connection {
         true
     }
 
-    /// A frame of the SASL layer, complete in `frame`.
+    /// Handles a frame of the SASL layer, complete in `frame`.
     pub(super) fn handle_sasl(&mut self, header: FrameHeader, frame: &[u8]) {
         let body = frame.get(header.body..).unwrap_or_default();
-        // The SASL layer has no way to say what was wrong.
+        // The SASL layer has no way to report what was wrong.
         let Ok(sasl) = SaslFrame::decode(body) else {
             return self.give_up(None);
         };
@@ -190,8 +190,8 @@ impl Connection {
         }
     }
 
-    /// "It is invalid for this list to be null or empty": with nothing to offer, the header was all.
-    /// [AMQP 5.3.3.1]
+    /// Offers the mechanisms. "It is invalid for this list to be null or empty": with none to
+    /// offer, only the header is sent. [AMQP 5.3.3.1]
     fn offer_mechanisms(&mut self) {
         if self.options.mechanisms.is_empty() {
             return self.give_up(None);
@@ -236,7 +236,7 @@ impl Connection {
         }
     }
 
-    /// The peer's open. [AMQP 2.7.1]
+    /// Handles the peer's open. [AMQP 2.7.1]
     pub(super) fn handle_open(&mut self, now: Now, open: Box<Open>) -> Result<(), Violation> {
         if self.phase != Phase::AwaitOpen {
             return Err(Violation::OpenTwice);
@@ -266,13 +266,13 @@ impl Connection {
     fn enter_open(&mut self, now: Now) {
         self.phase = Phase::Open;
         let patience = self.options.idle_time_out_ms.filter(|ms| *ms > 0);
-        // "peers SHOULD advertise half their actual threshold" [AMQP 2.4.5]: we wait twice as long
-        // as we say.
+        // "peers SHOULD advertise half their actual threshold" [AMQP 2.4.5]: the engine waits twice
+        // as long as it announces.
         let patience = patience.map(|ms| 2 * u64::from(ms));
         self.timers.enter_open(now.mono, patience);
     }
 
-    /// Stages our open, for the phases in which it was not sent yet.
+    /// Stages the open, for the phases in which it was not sent yet.
     pub(super) fn stage_open(&mut self) {
         let Identity {
             container_id,
@@ -292,8 +292,8 @@ impl Connection {
             properties,
         };
         let open = Performative::Open(Box::new(open));
-        // An identity with long properties may be larger than 512 bytes, which every peer takes; it
-        // is ours to choose, so it is sent as it is.
+        // An identity with long properties may be larger than 512 bytes, which every peer accepts;
+        // it is the operator's choice, so it is sent as it is.
         let frame_bytes_max = self.output.frame_bytes_max;
         self.output.frame_bytes_max = frame_bytes_max.max(limits::HANDSHAKE_FRAME_BYTES_MAX);
         self.output.performative(0, &open);
@@ -301,7 +301,7 @@ impl Connection {
     }
 }
 
-/// What a peer says of itself is kept: it has bounds.
+/// Checks the peer's open against bounds, since its names and properties are kept.
 fn check_peer(open: &Open) -> Result<(), Violation> {
     let hostname = open.hostname.as_deref().unwrap_or_default();
     for (field, text) in [
@@ -323,7 +323,7 @@ fn check_peer(open: &Open) -> Result<(), Violation> {
 
 /// Commands of the handshake.
 impl Connection {
-    /// Server: one step of a mechanism that has more than one.
+    /// Server: sends a challenge of a mechanism with more than one step.
     pub fn sasl_challenge(&mut self, challenge: &[u8]) {
         if self.phase == Phase::SaslOwner {
             self.phase = Phase::Sasl;
@@ -331,21 +331,22 @@ impl Connection {
         }
     }
 
-    /// Server: the verdict. Anything but `Ok` closes the connection.
+    /// Server: sends the outcome. Any code but `Ok` closes the connection.
     pub fn sasl_outcome(&mut self, code: SaslCode) {
         if self.phase == Phase::SaslOwner {
             self.sasl_end(code, None);
         }
     }
 
-    /// Server: it is who it says, and here is the last step of a mechanism that proves it of us too.
+    /// Server: sends the outcome `Ok` with the last step of a mechanism in which the server proves
+    /// its identity, too.
     pub fn sasl_success(&mut self, last_step: &[u8]) {
         if self.phase == Phase::SaslOwner {
             self.sasl_end(SaslCode::Ok, Some(Bytes::copy_from_slice(last_step)));
         }
     }
 
-    /// Answers the peer's open with the identity of our options.
+    /// Answers the peer's open with the identity in the options.
     pub fn open(&mut self, now: Now) {
         if self.phase == Phase::OpenOwner {
             self.stage_open();
@@ -353,7 +354,7 @@ impl Connection {
         }
     }
 
-    /// Answers the peer's open with open and a close that says why.
+    /// Answers the peer's open with open and a close with this error.
     pub fn refuse_open(&mut self, now: Now, error: Error) {
         self.close(now, Some(error));
     }

@@ -1,4 +1,4 @@
-//! Frames in.
+//! Input: frames from the peer.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -10,10 +10,10 @@ use crate::link::trace;
 use crate::wire::frame::{FrameHeader, FrameKind};
 use crate::wire::performative::{Performative, decode};
 
-/// What a connection is given.
+/// Input methods.
 impl Connection {
-    /// Takes the whole frames at the front of `input` that may be read now; the rest stays. Call it
-    /// again with the rest after answers (see [`wants_input`](Self::wants_input)).
+    /// Handles the complete frames at the front of `input` that may be read now; the rest stays. To
+    /// be called again with the rest after answers (see [`wants_input`](Self::wants_input)).
     pub fn handle_bytes(&mut self, now: Now, input: &mut BytesMut) {
         if input.len() > self.leftover {
             self.counters.bytes_in += (input.len() - self.leftover) as u64;
@@ -29,7 +29,7 @@ impl Connection {
         self.leftover = input.len();
     }
 
-    /// Takes one header or frame; false if none is there.
+    /// Handles one header or frame; false if none is complete.
     fn handle_one(&mut self, now: Now, input: &mut BytesMut) -> bool {
         if input.is_empty() || self.phase == Phase::Discarding {
             return false;
@@ -67,8 +67,8 @@ impl Connection {
         true
     }
 
-    /// Takes the AMQP frame at the front of `input`. The payload of a small message is copied into an
-    /// allocation of its own, which the message keeps; any other is split off.
+    /// Handles the AMQP frame at the front of `input`. The payload of a small message is copied
+    /// into an allocation of its own, which the message keeps; any other is split off.
     fn handle_amqp(&mut self, now: Now, header: FrameHeader, input: &mut BytesMut) {
         let body = input.get(header.body..header.size).unwrap_or_default();
         let (performative, used) = match decode(body) {
@@ -100,7 +100,7 @@ impl Connection {
         if let Err(violation) = self.handle_performative(now, channel, performative, payload) {
             match violation.scope() {
                 Scope::Connection => self.fail(now, &violation),
-                // Violations of links are dealt with where the link is known.
+                // Violations that end only a link are handled where the link is known.
                 Scope::Session | Scope::Link => self.fail_session(channel, &violation),
             }
         }

@@ -85,7 +85,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What is wrong with an attach whatever the owner thinks of it.
+    /// The violation in an attach that the owner need not decide on, if any.
     fn refusal(&self, link: LinkHandle, attach: &Attach) -> Option<Violation> {
         let asked = self.link(link)?.asked.as_ref()?;
         if let Some((field, bytes, max)) = asked.too_long {
@@ -98,7 +98,7 @@ impl Connection {
         count_missing.then_some(Violation::InitialDeliveryCount)
     }
 
-    /// The server answered our attach.
+    /// Handles the server's answer to an attach.
     fn handle_attach_answer(&mut self, channel: u16, handle: u32, attach: Box<Attach>) {
         let sessions = self.sessions.get_mut(usize::from(channel));
         let Some(session) = sessions.and_then(Option::as_deref_mut) else {
@@ -138,7 +138,7 @@ impl Connection {
         let Some(session) = self.session_in(channel_in)? else {
             return Ok(());
         };
-        // Nothing is lost by a detach too many, and clients send it when both sides detach at once.
+        // A superfluous detach does no harm, and clients send it when both sides detach at once.
         let Some(handle) = session.handle_for(detach.handle.0) else {
             return Ok(());
         };
@@ -170,7 +170,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Detaches a link of ours for something that the peer did.
+    /// Detaches a link because of a violation.
     pub(super) fn fail_link(&mut self, channel: u16, handle: u32, violation: &Violation) {
         let Some(session) = self.session_at(channel) else {
             return;
@@ -181,7 +181,7 @@ impl Connection {
         }
     }
 
-    /// Undoes what is under way on a link.
+    /// Undoes the deliveries of a link.
     fn undo_link(&mut self, channel: u16, handle: u32) -> Fates {
         let Some(session) = self.session_at(channel) else {
             return Fates::default();
@@ -211,8 +211,8 @@ impl Connection {
         });
     }
 
-    /// Stages an attach with our terminus null: "If the link is refused, the terminus is null and a
-    /// detach follows." [AMQP 2.6.3] False if even that is too large for the peer.
+    /// Stages an attach with the engine's terminus null: "If the link is refused, the terminus is
+    /// null and a detach follows." [AMQP 2.6.3] False if even that is too large for the peer.
     fn stage_refusal(&mut self, handle: LinkHandle) -> bool {
         let answer = match self.link(handle).map(|link| link.role.clone()) {
             Some(Role::Sender) => AttachAnswer {
@@ -281,9 +281,9 @@ impl Connection {
     }
 }
 
-/// What the caller does to links.
+/// Commands for links.
 impl Connection {
-    /// Client: attaches a link. Handle and initial delivery-count are the engine's.
+    /// Client: attaches a link. The engine chooses handle and initial delivery-count.
     pub fn attach(&mut self, session: SessionHandle, mut attach: Attach) -> Option<LinkHandle> {
         let generation = self.generation();
         let initial_delivery_count = self.options.initial_delivery_count;
@@ -318,8 +318,8 @@ impl Connection {
         })
     }
 
-    /// Accepts an attach. On a link on which we receive give credit afterwards; on one on which we
-    /// send the peer's flow follows as an event.
+    /// Accepts an attach. On a receiving link the owner gives credit afterwards; on a sending one
+    /// the peer's flow follows as an event.
     pub fn accept_attach(&mut self, link: LinkHandle, answer: AttachAnswer) {
         let asked = self
             .link(link)
@@ -408,7 +408,7 @@ fn check_name(name: &str) -> Result<(), Violation> {
     Ok(())
 }
 
-/// The link of ours that the peer's attach answers: a link is keyed by name and role.
+/// The link that the peer's attach answers: a link is keyed by name and role.
 fn asked_by_us(session: &Session, attach: &Attach) -> Option<u32> {
     let role = other(&attach.role);
     let mut links = session.handles();
@@ -425,7 +425,7 @@ fn other(role: &Role) -> Role {
     }
 }
 
-/// Settle modes, limits and counts of a link that the peer attached.
+/// Sets settle modes, limits and counts of a link that the peer attached.
 fn negotiate(link: &mut Link, attach: &Attach, fields: &AttachFields, initial: Serial) {
     link.rcv_settle_mode = fields
         .rcv_settle_mode
@@ -436,7 +436,8 @@ fn negotiate(link: &mut Link, attach: &Attach, fields: &AttachFields, initial: S
         link.delivery_count = Serial(attach.initial_delivery_count.unwrap_or(0));
         return;
     }
-    // Choice: as RabbitMQ, we send settled when asked to, else unsettled, never mixed.
+    // Choice: as RabbitMQ, the engine sends settled when asked to, otherwise unsettled, never
+    // mixed.
     link.snd_settle_mode = match &attach.snd_settle_mode {
         SenderSettleMode::Settled => SenderSettleMode::Settled,
         _ => SenderSettleMode::Unsettled,

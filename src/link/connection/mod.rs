@@ -1,8 +1,8 @@
 //! One AMQP connection.
 //!
 //! Its parts: `handshake` (headers, SASL, open), `input` (frames in), `sessions`, `links`,
-//! `receive`, `run` and `send` (transfers), `parts` (large ones), `settle` (dispositions), `flow`, `ending` (errors, end, close),
-//! `transmit` (frames out), `timing`.
+//! `receive`, `run` and `send` (transfers), `parts` (large messages), `settle` (dispositions),
+//! `flow`, `ending` (errors, end, close), `transmit` (frames out), `timing`.
 
 mod ending;
 mod flow;
@@ -37,8 +37,8 @@ use handshake::Phase;
 ///   [`handle_disconnect`](Self::handle_disconnect);
 /// - output: [`poll_event`](Self::poll_event), [`poll_transmit`](Self::poll_transmit),
 ///   [`next_deadline`](Self::next_deadline);
-/// - commands: answers to events and everything the owner wants; they only change state and stage
-///   frames, and do nothing on a stale handle;
+/// - commands: answers to events and actions of the owner; they only change state and stage frames,
+///   and do nothing on a stale handle;
 /// - state questions: nouns such as [`credit`](Self::credit).
 ///
 /// A driver's turn: read bytes while [`wants_input`](Self::wants_input), `handle_bytes`, take all
@@ -47,26 +47,26 @@ use handshake::Phase;
 #[derive(Debug)]
 pub struct Connection {
     options: LinkOptions,
-    /// What the client role sends; nothing in the server role.
+    /// The options of the client role; none in the server role.
     client: Option<ClientOptions>,
     phase: Phase,
-    /// Lower of ours and the peer's.
+    /// The lower of the engine's and the peer's channel-max.
     channel_max: u16,
-    /// Sessions by our channel.
+    /// Sessions by the engine's channel.
     sessions: Vec<Option<Box<Session>>>,
-    /// Our channel by the peer's.
+    /// The engine's channel by the peer's.
     channels_in: Vec<Option<u16>>,
     events: VecDeque<Event>,
     output: Output,
-    /// Channels of sessions with something to flush.
+    /// Channels of sessions to flush.
     dirty: Vec<u16>,
-    /// Links with messages that wait, by turns: channel, our handle.
+    /// Links with waiting messages, in order of their turns: channel and the engine's handle.
     ring: VecDeque<(u16, u32)>,
-    /// Streamed messages that want more of their bytes.
+    /// Streamed messages that need more of their bytes.
     wanting: VecDeque<(LinkHandle, u64)>,
-    /// An [`Event::Partial`] was not polled yet.
+    /// Whether an [`Event::Partial`] was not polled yet.
     part_due: bool,
-    /// Bytes of partial deliveries, as they count against the budget.
+    /// Bytes of incomplete deliveries, as they count against the budget.
     partial_bytes: u64,
     next_generation: u32,
     timers: timing::Timers,
@@ -75,14 +75,14 @@ pub struct Connection {
     counters: Counters,
 }
 
-/// How a connection begins.
+/// Construction.
 impl Connection {
-    /// A connection that a client made to us. The handshake timeout runs from `now`.
+    /// A connection that a client opened. The handshake timeout runs from `now`.
     pub fn server(now: Now, options: LinkOptions) -> Self {
         Self::new(now, options, None, Phase::Header)
     }
 
-    /// A connection that we made to a server.
+    /// A connection that is opened to a server.
     pub fn client(now: Now, client: ClientOptions) -> Self {
         let options = client.options.clone();
         let mut connection = Self::new(now, options, Some(client), Phase::Header);
@@ -115,13 +115,13 @@ impl Connection {
 
 /// State questions.
 impl Connection {
-    /// Whether nothing more will be read, and all that is to be written was taken by
-    /// [`poll_transmit`](Self::poll_transmit): drop the socket after writing that.
+    /// Whether nothing more will be read, and all output was taken by
+    /// [`poll_transmit`](Self::poll_transmit): the socket can be dropped after writing that.
     pub fn is_closed(&self) -> bool {
         self.phase == Phase::Closed && self.output.staged.is_empty()
     }
 
-    /// Whether it was closed by either side, so that nothing but the close is still to be written.
+    /// Whether either side has closed it, so that nothing but the close remains to be written.
     pub fn is_closing(&self) -> bool {
         matches!(
             self.phase,
@@ -130,12 +130,12 @@ impl Connection {
     }
 
     /// Whether bytes should be read from the socket: false while an answer of the owner is awaited,
-    /// while our own answers are not written, and when the connection is over.
+    /// while the engine's answers are not written, and when the connection has ended.
     pub fn wants_input(&self) -> bool {
         !self.phase.awaits_owner() && self.phase != Phase::Closed && !self.output.is_full()
     }
 
-    /// Bytes of the frame that begins in `input`, if its header is there and can be read.
+    /// Size of the frame that begins in `input`, in bytes, if its header has arrived and is valid.
     pub fn frame_bytes(&self, input: &[u8]) -> Option<usize> {
         let size_max = self.options.max_frame_size as usize;
         let header = FrameHeader::parse(input, size_max).ok()??;
@@ -147,12 +147,12 @@ impl Connection {
         self.output.staged.len() as u64 + self.output.waiting_bytes
     }
 
-    /// Bytes of frames that were made and not taken.
+    /// Bytes of frames that were encoded and not taken.
     pub const fn staged_bytes(&self) -> u64 {
         self.output.staged.capacity() as u64
     }
 
-    /// Bytes of the tables that sessions keep: of deliveries that are not settled, above all.
+    /// Memory of the tables of sessions, in bytes: mostly of unsettled deliveries.
     pub fn tables_bytes(&self) -> u64 {
         let sessions = self.sessions.iter().flatten();
         let events = self.events.capacity() * size_of::<Event>();
@@ -160,29 +160,30 @@ impl Connection {
         (tables + events) as u64
     }
 
-    /// Bytes of deliveries from the peer that have begun and not ended.
+    /// Bytes of incomplete deliveries from the peer.
     pub const fn partial_bytes(&self) -> u64 {
         self.partial_bytes
     }
 
-    /// Messages that may have been given to [`send`](Self::send) on the links of the session since it
+    /// Messages that may be given to [`send`](Self::send) on the links of the session since it
     /// began: those taken plus the peer's incoming window. 0 for a stale handle.
     pub fn session_limit(&self, session: SessionHandle) -> u64 {
         self.session(session).map_or(0, Session::limit)
     }
 
-    /// The name of a link; nothing for a stale handle.
+    /// The name of a link; none for a stale handle.
     pub fn link_name(&self, link: LinkHandle) -> Option<&Name> {
         self.link(link).map(|link| &link.name)
     }
 
-    /// The link's credit: on a link on which we receive, what the sender has left; on one on which we
-    /// send, what we may still send. 0 for a stale handle.
+    /// The link's credit, in messages: on a receiving link what the sender has left, on a sending
+    /// one what may still be sent. 0 for a stale handle.
     pub fn credit(&self, link: LinkHandle) -> u32 {
         self.link(link).map_or(0, |link| link.credit)
     }
 
-    /// Tokens of messages taken by [`send`](Self::send) and not begun to be written, oldest first.
+    /// Tokens of messages taken by [`send`](Self::send) of which no frame was encoded, oldest
+    /// first.
     pub fn unsent(&self, link: LinkHandle) -> impl Iterator<Item = u64> + '_ {
         let link = self.link(link).into_iter();
         let waiting = link.flat_map(|link| &link.sender.waiting);
@@ -190,7 +191,7 @@ impl Connection {
         unsent.map(|waiting| waiting.token)
     }
 
-    /// Messages taken by [`send`](Self::send) and not wholly encoded.
+    /// Number of messages taken by [`send`](Self::send) and not completely encoded.
     pub fn waiting(&self, link: LinkHandle) -> usize {
         self.link(link).map_or(0, |link| link.sender.waiting.len())
     }
@@ -207,9 +208,9 @@ impl Connection {
     }
 }
 
-/// What a connection reports and writes.
+/// Output methods.
 impl Connection {
-    /// The next event.
+    /// The next event, if there is one.
     pub fn poll_event(&mut self) -> Option<Event> {
         let event = self.events.pop_front();
         if matches!(event, Some(Event::Partial { .. })) {
@@ -218,7 +219,7 @@ impl Connection {
         event
     }
 
-    /// The next event, if it is one more [`Event::Delivery`] of this link.
+    /// The next event, if it is another [`Event::Delivery`] of this link.
     pub fn poll_delivery(&mut self, of: LinkHandle) -> Option<Arrived> {
         let is_one =
             |event: &mut Event| matches!(event, Event::Delivery { link, .. } if *link == of);
@@ -243,7 +244,7 @@ impl Connection {
     }
 }
 
-/// Finding things by handle.
+/// Lookups by handle.
 impl Connection {
     fn session_at(&mut self, channel: u16) -> Option<&mut Session> {
         self.sessions.get_mut(usize::from(channel))?.as_deref_mut()
@@ -263,7 +264,8 @@ impl Connection {
         (link.generation == handle.generation).then_some(link)
     }
 
-    /// The session of a link, if the link is there, and what else a command needs.
+    /// The session of a link, if the link exists, with the parts of the connection that a command
+    /// needs.
     fn find(&mut self, handle: LinkHandle) -> Option<LinkContext<'_>> {
         let session = self.sessions.get_mut(usize::from(handle.channel))?;
         let session = session.as_deref_mut()?;
@@ -285,7 +287,7 @@ impl Connection {
     }
 }
 
-/// A session and the parts of its connection that work on it touches.
+/// A session, and the parts of its connection that its methods change.
 struct LinkContext<'a> {
     session: &'a mut Session,
     dirty: &'a mut Vec<u16>,

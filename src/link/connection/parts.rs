@@ -1,5 +1,5 @@
-//! Large messages in parts: taken while they arrive, given while they are sent, so that neither end
-//! needs them whole in memory.
+//! Large messages in parts: taken while they arrive, supplied while they are sent, so that neither
+//! end needs them whole in memory.
 
 use bytes::Bytes;
 
@@ -9,9 +9,9 @@ use crate::base::uncount;
 use crate::link::LinkHandle;
 use crate::link::link::QueuedMessage;
 
-/// Deliveries that arrive.
+/// Incoming deliveries.
 impl Connection {
-    /// The link with the largest delivery that has begun and not ended.
+    /// The link with the largest incomplete delivery.
     pub fn largest_partial(&self) -> Option<LinkHandle> {
         let sessions = self.sessions.iter().flatten();
         let partials = sessions.flat_map(|session| {
@@ -24,14 +24,15 @@ impl Connection {
         largest.map(|(_, link)| link)
     }
 
-    /// What has arrived of the delivery that [`Event::Partial`](crate::link::Event::Partial) told
-    /// of and was not taken.
+    /// The fragments of the delivery that [`Event::Partial`](crate::link::Event::Partial) reported,
+    /// as far as they were not taken.
     pub fn partial(&self, handle: LinkHandle) -> &[Bytes] {
         let partial = self.link(handle).and_then(|link| link.partial.as_ref());
         partial.map_or(&[], |partial| partial.told())
     }
 
-    /// Takes it out: [`Event::Delivery`](crate::link::Event::Delivery) brings only the rest.
+    /// Takes these fragments: [`Event::Delivery`](crate::link::Event::Delivery) brings only the
+    /// rest.
     pub fn take_partial(&mut self, handle: LinkHandle) -> Vec<Bytes> {
         let Some(LinkContext {
             session,
@@ -49,7 +50,7 @@ impl Connection {
         partial.take()
     }
 
-    /// Leaves it and all that follows until the delivery is whole.
+    /// Leaves these fragments and all that follow until the delivery is complete.
     pub fn keep_partial(&mut self, handle: LinkHandle) {
         let session = self.find(handle).map(|found| found.session);
         let link = session.and_then(|session| session.link_mut(handle.handle));
@@ -59,11 +60,11 @@ impl Connection {
     }
 }
 
-/// Deliveries that are sent.
+/// Outgoing deliveries.
 impl Connection {
-    /// Sends a message whose bare bytes, so many, are not at hand: [`poll_wanting`] asks for them
-    /// under the number `stream`, which no other one of the connection has; [`supply`] gives them.
-    /// `sending.bare` is not looked at.
+    /// Sends a message whose bare bytes, of this number, are not in memory: [`poll_wanting`] asks
+    /// for them under the number `stream`, unique in the connection; [`supply`] adds them.
+    /// `sending.bare` is not used.
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -101,7 +102,7 @@ impl Connection {
         })
     }
 
-    /// Takes a message of so many bytes that has to wait.
+    /// Queues a message of this many bytes.
     fn send_later(
         &mut self,
         handle: LinkHandle,
@@ -129,12 +130,13 @@ impl Connection {
         Ok(())
     }
 
-    /// A message that cannot be sent on before more of its bytes are supplied; each is told once.
+    /// A message that cannot be sent on before more of its bytes are supplied; each is returned
+    /// once.
     pub fn poll_wanting(&mut self) -> Option<(LinkHandle, u64)> {
         self.wanting.pop_front()
     }
 
-    /// Gives the next bytes of a message that wants some, at least one.
+    /// Supplies the next bytes of a message that needs some, at least one.
     pub fn supply(&mut self, handle: LinkHandle, stream: u64, bytes: Bytes) {
         let Some(LinkContext { session, ring, .. }) = self.find(handle) else {
             return;

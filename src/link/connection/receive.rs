@@ -1,4 +1,4 @@
-//! Transfers in. [AMQP 2.6.12, 2.6.14, 2.7.5]
+//! Incoming transfers, frame by frame. [AMQP 2.6.12, 2.6.14, 2.7.5]
 
 use bytes::Bytes;
 
@@ -38,7 +38,7 @@ impl Connection {
         }
     }
 
-    /// A transfer on a link that is attached.
+    /// Handles a transfer on an attached link.
     fn receive(
         &mut self,
         handle: LinkHandle,
@@ -124,7 +124,7 @@ fn check_fragment(
     link.check_size(partial.bytes + payload_bytes as u64)
 }
 
-/// The link of a transfer, unless it is detaching, when all is ignored.
+/// The link of a transfer, unless it is detaching, when its frames are ignored.
 fn receiving(session: &Session, handle_in: u32) -> Result<Option<LinkHandle>, Violation> {
     let handle = session.handle_for(handle_in);
     let handle = handle.ok_or(Violation::UnattachedHandle { handle: handle_in })?;
@@ -151,7 +151,7 @@ fn begin_delivery(
         return Err(Violation::TransferLimit);
     };
     if let Err(violation) = receiving.begin(delivery_id) {
-        // Only the link fails, perhaps: the id is used all the same.
+        // Only the link may fail: the id is used all the same.
         *receiving.last_received_id = Some(delivery_id);
         return Err(violation);
     }
@@ -164,8 +164,8 @@ fn begin_delivery(
     Ok(Partial::new(transfer, delivery_id, second))
 }
 
-/// Checks what has begun on the connection against its budget: one message of the largest size always
-/// fits, however small that is.
+/// Checks the incomplete deliveries of the connection against its budget: one message of the
+/// largest size always fits, however small that is.
 fn check_budget(partial_bytes: u64, budget: u64, message_bytes: u64) -> Result<(), Violation> {
     let max_bytes = budget.max(message_bytes / 8 * 9);
     if partial_bytes > max_bytes {

@@ -1,4 +1,4 @@
-//! Transfers in by the run: whole deliveries of one link, one behind the other. [AMQP 2.6.12]
+//! Incoming transfers in runs: complete deliveries of one link, one behind the other. [AMQP 2.6.12]
 
 use bytes::{Buf, BytesMut};
 
@@ -11,19 +11,19 @@ use crate::link::session::{Session, SessionState};
 use crate::link::{Event, LinkHandle, Payload, trace};
 use crate::wire::performative::{Role, WholeTransfer};
 
-/// A link on which whole deliveries arrive.
+/// A link on which complete deliveries arrive.
 struct Run<'a> {
     receiving: Receiving<'a>,
-    /// Transfer frames that the peer may still send.
+    /// Number of transfer frames that the peer may still send.
     window: u32,
-    /// Frames taken.
+    /// Number of frames taken.
     frames: u32,
 }
 
 impl Connection {
-    /// Takes the deliveries at the front of `input` as far as they are whole and small, come on one
-    /// link, and nothing is wrong with them; false if there is none. Whatever else is there is taken
-    /// frame by frame, and does the same for one of these.
+    /// Takes the deliveries at the front of `input` as long as they are complete, small, on one
+    /// link, and valid; false if there is none. Everything else is read frame by frame, with the
+    /// same effect for such deliveries.
     pub(super) fn receive_run(&mut self, input: &mut BytesMut) -> bool {
         let size_max = self.options.max_frame_size as usize;
         let first = WholeTransfer::parse(input, size_max).filter(|_| self.phase == Phase::Open);
@@ -73,7 +73,8 @@ impl Connection {
 }
 
 impl<'a> Run<'a> {
-    /// The link with this handle of the peer's, unless it is detaching, or in the middle of a delivery.
+    /// The link with this handle of the peer's, unless it is detaching, or in the middle of a
+    /// delivery.
     fn begin(session: &'a mut Session, handle_in: u32) -> Option<(LinkHandle, Self)> {
         if session.state == SessionState::Ending {
             return None;
@@ -92,7 +93,7 @@ impl<'a> Run<'a> {
         Some((named, run?))
     }
 
-    /// Takes a delivery, unless it has to be looked into.
+    /// Takes a delivery, unless it needs a closer look.
     #[inline]
     fn take(&mut self, transfer: &WholeTransfer, payload_bytes: usize) -> bool {
         let Self {

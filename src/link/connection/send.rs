@@ -1,4 +1,5 @@
-//! Messages out: encoded at once when small, else frame by frame as the socket takes them.
+//! Outgoing messages: encoded at once when small, otherwise frame by frame as the socket takes
+//! them.
 
 use std::collections::VecDeque;
 
@@ -16,17 +17,17 @@ use crate::wire::performative::{
 /// A message to send: `prefix` and `bare` together are its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Sending<'a> {
-    /// Comes back in [`Event::Outcome`](crate::link::Event::Outcome) and
+    /// Returned in [`Event::Outcome`](crate::link::Event::Outcome) and
     /// [`Fates`](crate::link::Fates).
     pub token: u64,
-    /// Send it settled (always so on a link with snd-settle-mode settled, never on one with
+    /// Whether to send it settled (always on a link with snd-settle-mode settled, never on one with
     /// unsettled).
     pub settled: bool,
     /// The message format, 0 for AMQP messages.
     pub message_format: u32,
-    /// The sections that were made for this delivery: header and annotations.
+    /// The sections made for this delivery: header and annotations.
     pub prefix: &'a [u8],
-    /// The rest, sent unchanged.
+    /// The bare message, sent unchanged.
     pub bare: &'a [u8],
 }
 
@@ -34,23 +35,23 @@ pub struct Sending<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unsendable {
-    /// The link is gone or going, or it is one on which we receive.
+    /// The link is not attached, or is a receiving one.
     #[error("the link is not attached")]
     NotAttached,
-    /// The receiver gave no more credit.
+    /// The receiver's credit is used up.
     #[error("the link has no credit")]
     NoCredit,
     /// The message is larger than the receiver's max-message-size, in bytes.
     #[error("the message is larger than the receiver's maximum of {max_bytes} bytes")]
     TooLarge {
-        /// The receiver's maximum.
+        /// The receiver's max-message-size, in bytes.
         max_bytes: u64,
     },
 }
 
 impl Connection {
-    /// Sends a message. Small ones are copied into the output at once; `owner` is asked for the bare
-    /// bytes of one that has to wait or takes many frames.
+    /// Sends a message. A small one is copied into the output at once; `owner` is asked for the
+    /// bare bytes of one that has to wait or takes many frames.
     pub fn send(
         &mut self,
         handle: LinkHandle,
@@ -104,8 +105,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Encodes one frame of the message whose turn it is behind what is in `out`; false if no link
-    /// may send.
+    /// Appends one frame of the message whose turn it is to `out`; false if no link may send.
     pub(super) fn transmit_waiting(&mut self, out: &mut Vec<u8>) -> bool {
         let Some((channel, handle)) = self.ring.pop_front() else {
             return false;
@@ -121,7 +121,7 @@ impl Connection {
         };
         link.sender.in_ring = false;
         if !window_open {
-            // It comes back when the window opens.
+            // The link is put back when the window opens.
             return true;
         }
         let Some(mut waiting) = link.sender.waiting.pop_front() else {
@@ -131,7 +131,7 @@ impl Connection {
         let left = waiting.bytes_left();
         let count = usize::try_from(left).unwrap_or(usize::MAX).min(room);
         if count > waiting.bytes_here() {
-            // It comes back when they are supplied.
+            // The link is put back when the bytes are supplied.
             let asked = waiting.ask();
             link.sender.waiting.push_front(waiting);
             let handle = session.named_link(handle);
@@ -172,7 +172,7 @@ impl Connection {
         true
     }
 
-    /// Lets the links of a session whose window opened send again.
+    /// Puts the links of a session whose window opened back into the ring.
     pub(super) fn resume(&mut self, channel: u16) {
         let session = self.sessions.get_mut(usize::from(channel));
         let Some(session) = session.and_then(Option::as_deref_mut) else {
@@ -194,7 +194,7 @@ impl Connection {
     }
 }
 
-/// Has a message wait in its link for its turn.
+/// Queues a message in its link.
 pub(super) fn wait(
     session: &mut Session,
     handle: LinkHandle,
@@ -209,7 +209,7 @@ pub(super) fn wait(
         return invariant!(broken, "a link that takes a message is there");
     };
     link.sender.waiting.push_back(waiting);
-    // With the window closed it joins when the window opens.
+    // With the window closed the link joins when it opens.
     let joins = window_open && !link.sender.in_ring;
     link.sender.in_ring |= joins;
     if joins {
@@ -217,7 +217,7 @@ pub(super) fn wait(
     }
 }
 
-/// Whether a link can take a message now, and whether it goes settled.
+/// Whether a link can take a message now, and whether it is sent settled.
 pub(super) fn admit(link: &Link, sending: &Sending<'_>, bytes: u64) -> Result<bool, Unsendable> {
     if link.state != LinkState::Attached || link.role != Role::Sender {
         return Err(Unsendable::NotAttached);
@@ -236,7 +236,7 @@ pub(super) fn admit(link: &Link, sending: &Sending<'_>, bytes: u64) -> Result<bo
     })
 }
 
-/// Gives a delivery its id and notes it as unsettled.
+/// Assigns a delivery its id and adds it to the unsettled ones.
 fn begin_delivery(
     session: &mut Session,
     handle: u32,

@@ -9,7 +9,8 @@ use crate::link::{Event, SessionHandle};
 use crate::wire::performative::{Begin, Handle, Performative};
 
 impl Connection {
-    /// The session of the peer's channel: none if it is ending, when all but its end is discarded.
+    /// The session of the peer's channel; none if it is ending, when everything but the peer's end
+    /// is discarded.
     pub(super) fn session_in(
         &mut self,
         channel_in: u16,
@@ -84,7 +85,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The session that we began on this channel and that waits for its answer.
+    /// The session that the engine began on this channel and that waits for the peer's answer.
     fn begun_by_us(&mut self, channel: u16) -> Result<u16, Violation> {
         let session = self.session_at(channel);
         let waits = session.is_some_and(|session| session.channel_in.is_none());
@@ -95,7 +96,7 @@ impl Connection {
         }
     }
 
-    /// Makes a session on the wanted channel, or on the lowest free one.
+    /// Adds a session on the wanted channel, or on the lowest free one.
     fn add_session(&mut self, wanted: u16, state: SessionState) -> Option<u16> {
         let generation = self.generation();
         let sessions = &mut self.sessions;

@@ -1,4 +1,4 @@
-//! Dispositions both ways. [AMQP 2.6.12, 2.7.6]
+//! Dispositions in both directions. [AMQP 2.6.12, 2.7.6]
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,8 @@ use crate::link::unsettled::Fate;
 use crate::link::{Event, LinkHandle};
 use crate::wire::performative::{DeliveryState, Disposition, Role};
 
-/// Room for tokens made at once: of a range over many links each delivery may be a run of its own.
+/// Capacity for tokens allocated at once: in a range over many links each delivery may be a run of
+/// its own.
 const TOKENS_AT_ONCE: usize = 256;
 
 impl Connection {
@@ -40,14 +41,14 @@ impl Connection {
                 self.handle_outcomes(channel, first, last, settled, &state);
             }
             Role::Sender if settled => self.handle_settled(channel, first, last),
-            // A sender that only tells its state waits for our outcome.
+            // A sender that only reports its state waits for the receiver's outcome.
             Role::Sender => {}
         }
         Ok(())
     }
 
-    /// The receiver decided about deliveries that we sent. The range is clamped to those that are
-    /// unsettled; ids that nobody knows are ignored.
+    /// Handles a receiver's outcome for deliveries to it. The range is clamped to those that are
+    /// unsettled; unknown ids are ignored.
     fn handle_outcomes(
         &mut self,
         channel: u16,
@@ -84,7 +85,7 @@ impl Connection {
         }
     }
 
-    /// The sender settled deliveries that we received.
+    /// Handles a sender's settlement of deliveries from it.
     fn handle_settled(&mut self, channel: u16, first: Serial, last: Serial) {
         let session = self.sessions.get_mut(usize::from(channel));
         let Some(session) = session.and_then(Option::as_deref_mut) else {
@@ -103,8 +104,8 @@ impl Connection {
         session.received.tidy();
     }
 
-    /// Decides about a delivery that we received: settles it, or with `rcv-settle-mode` second waits
-    /// for the sender to settle. Answers leave in ranges.
+    /// Sends the outcome of a received delivery: settles it, or with `rcv-settle-mode` second waits
+    /// for the sender to settle. Outcomes are sent in ranges.
     pub fn settle_received(
         &mut self,
         handle: LinkHandle,
@@ -115,7 +116,7 @@ impl Connection {
     }
 
     /// [`settle_received`](Self::settle_received) for all deliveries of the link from `first` to
-    /// `last` that are not decided yet.
+    /// `last` that have no outcome yet.
     pub fn settle_received_range(
         &mut self,
         handle: LinkHandle,
@@ -158,7 +159,7 @@ impl Connection {
         mark_dirty(dirty, session);
     }
 
-    /// Settles a delivery that we sent, after an [`Event::Outcome`] that was not settled.
+    /// Settles a sent delivery, after an [`Event::Outcome`] that was not settled.
     pub fn settle_sent(&mut self, handle: LinkHandle, delivery_id: Serial, state: &DeliveryState) {
         let Some(LinkContext { session, dirty, .. }) = self.find(handle) else {
             return;
@@ -172,8 +173,8 @@ impl Connection {
         mark_dirty(dirty, session);
     }
 
-    /// Client, second settle mode, and consumers that want an answer: tells the outcome of a delivery
-    /// without settling it; [`Event::SenderSettled`] follows.
+    /// For clients with second settle mode, and consumers that want an answer: sends the outcome of
+    /// a delivery without settling it; [`Event::SenderSettled`] follows.
     pub fn decide_received(
         &mut self,
         handle: LinkHandle,
@@ -190,8 +191,9 @@ impl Connection {
     }
 }
 
-/// What a receiver decided; nothing as long as it did not. What it settles before it reached an outcome
-/// gets the default-outcome of the source, which is `released` in each of our answers. [AMQP 3.4, 3.5.3]
+/// The receiver's outcome; none as long as there is none. A delivery settled before it reached an
+/// outcome gets the default-outcome of the source, which is `released` in all attaches of the
+/// broker. [AMQP 3.4, 3.5.3]
 fn outcome(
     state: Option<DeliveryState>,
     settled: bool,
@@ -201,14 +203,13 @@ fn outcome(
             Ok(settled.then_some(DeliveryState::Released))
         }
         Some(state) if state.is_outcome() => Ok(Some(state)),
-        // Choice: as RabbitMQ, any other state ends the session, also for a delivery that nobody
-        // knows.
+        // Choice: as RabbitMQ, any other state ends the session, also for an unknown delivery.
         Some(_) => Err(Violation::StateUnsupported),
     }
 }
 
-/// Takes what the receiver settled out of the session. What it had decided about before is only
-/// forgotten; the rest is told in runs of one link.
+/// Removes settled deliveries from the session. Those whose outcome was reported before are only
+/// forgotten; the others are reported in runs of one link.
 fn settle_outcomes(
     session: &mut Session,
     events: &mut VecDeque<Event>,
@@ -235,7 +236,7 @@ fn settle_outcomes(
     session.sent.tidy();
 }
 
-/// Tells that a run of deliveries of a link was settled, unless the link is gone.
+/// Reports that a run of deliveries of a link was settled, unless the link has ended.
 fn tell_settled(
     session: &Session,
     events: &mut VecDeque<Event>,

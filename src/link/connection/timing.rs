@@ -1,4 +1,4 @@
-//! Deadlines: handshake, heartbeats, silence, the wait for a close. [AMQP 2.4.5]
+//! Timers: handshake, heartbeats, the peer's silence, the wait for a close. [AMQP 2.4.5]
 
 use super::Connection;
 use super::handshake::Phase;
@@ -6,16 +6,17 @@ use crate::base::{Millis, Now, limits};
 use crate::link::error::Violation;
 use crate::wire::frame;
 
-/// When something was done last, and what follows from it.
+/// Times of the last input and output, and the timers that follow from them.
 #[derive(Debug)]
 pub(super) struct Timers {
     /// End of the handshake, then of the wait for the peer's close.
     pub(super) phase_end: Millis,
     pub(super) last_received: Millis,
     pub(super) last_sent: Millis,
-    /// How long the peer may be silent.
+    /// Time that the peer may be silent, in milliseconds; none: for ever.
     patience_ms: Option<u64>,
-    /// How long we may be silent before an empty frame: half of what the peer said.
+    /// Time without output after which an empty frame is sent, in milliseconds: half of the peer's
+    /// idle-time-out.
     heartbeat_ms: Option<u64>,
 }
 
@@ -70,7 +71,7 @@ impl Connection {
             .min()
     }
 
-    /// Does what is due: heartbeats, the idle and the handshake timeout.
+    /// Handles the timers that are due: heartbeats, the idle and the handshake timeout.
     pub fn handle_timeout(&mut self, now: Now) {
         let at = now.mono;
         if at >= self.timers.phase_end {
@@ -91,18 +92,19 @@ impl Connection {
             if self.output.staged.is_empty() {
                 frame::write_heartbeat(&mut self.output.staged);
             }
-            // What is staged but not taken keeps the peer waiting; another heartbeat would not help.
+            // The peer does not read what is staged; another heartbeat would not help.
             self.timers.last_sent = at;
         }
     }
 
-    /// Notes that bytes may have come which the owner does not read for now: the peer is not silent. While
-    /// our own answers keep us from reading, it is as long as it takes some of what was written.
+    /// Notes that bytes may have arrived that the owner does not read for now: the peer does not
+    /// count as silent. While the engine's own answers block reading, that holds as long as the
+    /// peer takes some of them.
     pub fn note_unread(&mut self, now: Now) {
         self.timers.last_received = now.mono;
     }
 
-    /// Notes that bytes arrived.
+    /// Notes that bytes have arrived.
     pub(super) fn note_received(&mut self, now: Now) {
         self.timers.last_received = now.mono;
     }

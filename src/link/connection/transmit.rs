@@ -1,4 +1,4 @@
-//! Frames out.
+//! Output: frames to the peer.
 
 use super::Connection;
 use crate::base::{Now, limits};
@@ -6,12 +6,12 @@ use crate::link::trace;
 
 impl Connection {
     /// Appends frames to `out` until it holds about `base::limits::TRANSMIT_BYTES_MAX` bytes, and
-    /// returns whether something was appended. Call it when earlier bytes were written (messages
-    /// that are sent in many frames are encoded only then), so that a slow peer costs no memory.
+    /// returns whether something was appended. To be called when earlier bytes were written
+    /// (messages of many frames are encoded only then), so that a slow peer costs no memory.
     ///
-    /// The order of a turn is fixed: what was staged, in the order of the commands; frames of large
-    /// messages, by turns; dispositions; flows, which so tell of everything before them. A detach,
-    /// an end and a close seal what was before them: see `seal`.
+    /// The order of a turn is fixed: staged frames, in the order of the commands; frames of large
+    /// messages, in turns; dispositions; flows, which thereby report everything before them. A
+    /// detach, an end and a close seal what was before them: see `seal`.
     pub fn poll_transmit(&mut self, now: Now, out: &mut Vec<u8>) -> bool {
         let start = out.len();
         self.output.take_staged(out);
@@ -27,7 +27,7 @@ impl Connection {
         appended
     }
 
-    /// Stages dispositions and flows, so that they leave before whatever is staged next.
+    /// Stages dispositions and flows, so that they are sent before whatever is staged next.
     pub(super) fn seal(&mut self) {
         for channel in std::mem::take(&mut self.dirty) {
             let session = self.sessions.get_mut(usize::from(channel));
