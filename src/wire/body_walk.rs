@@ -1,15 +1,16 @@
-//! A message that is still arriving: what stands in front of its body, and a body of bytes. [AMQP 3.2]
+//! Walking over a message that is still arriving: the sections in front of its body, and a body of
+//! bytes. [AMQP 3.2]
 
 use super::codes;
 use super::sections::{offset, section_kind, section_value};
 use super::{DecodeError, Section, SectionIndex, SectionKind};
 
-/// The descriptor of a section, its type code and its length take so many bytes at most.
+/// Bytes that the descriptor of a section, its type code and its length take, at most.
 const BEGINNING_BYTES_MAX: usize = 64;
 
 /// Finds the sections in front of the body in the beginning of a message; `body` is empty and
-/// begins where the body does. Nothing if the body does not begin there, or if the bytes cannot be
-/// read: [`walk`](super::walk) tells why once the message is whole.
+/// begins where the body does. None if the body does not begin there, or if the bytes cannot be
+/// read: [`walk`](super::walk) reports why once the message is complete.
 pub fn walk_head(beginning: &[u8]) -> Option<SectionIndex> {
     let mut index = SectionIndex::default();
     let mut bare = None;
@@ -49,22 +50,21 @@ pub fn walk_head(beginning: &[u8]) -> Option<SectionIndex> {
 /// or one value that is binary. [AMQP 3.2.6, 3.2.8]
 #[derive(Clone, Debug, Default)]
 pub struct BodyWalk {
-    /// Bytes passed.
+    /// Number of bytes passed.
     at: u64,
-    /// Bytes that are left of the section that has begun.
+    /// Bytes left of the section that has begun.
     left: u64,
-    /// The beginning of a section while that is not whole; a footer as far as it is here.
+    /// The beginning of a section until it is complete; a footer as far as it has arrived.
     begun: Vec<u8>,
-    /// The last section that has begun.
+    /// The last section that has begun; none before the first.
     last: Option<SectionKind>,
     body_end: u64,
 }
 
 impl BodyWalk {
-    /// Takes the next bytes.
+    /// Consumes the next bytes.
     ///
-    /// # Errors
-    /// When they are no message, or their body is of another kind.
+    /// When they are not a message, or their body is of another kind.
     pub fn push(&mut self, mut bytes: &[u8]) -> Result<(), DecodeError> {
         while let Some((first, rest)) = bytes.split_first() {
             if self.left > 0 {
@@ -91,7 +91,7 @@ impl BodyWalk {
         self.at += count as u64;
     }
 
-    /// Looks whether the beginning of a section is whole.
+    /// Checks whether the beginning of a section is complete.
     fn begin(&mut self) -> Result<(), DecodeError> {
         let at = self.offset() - self.begun.len();
         let (kind, value) = match section_kind(&self.begun, 0) {
@@ -137,15 +137,14 @@ impl BodyWalk {
         self.last.is_some()
     }
 
-    /// Bytes that the message has at least from the body on.
+    /// Bytes that the message has from the body on, at least.
     pub const fn bytes_min(&self) -> u64 {
         self.at + self.left
     }
 
-    /// All is here: where the body ends, counted from its first byte.
+    /// Ends the walk: returns where the body ends, counted from its first byte.
     ///
-    /// # Errors
-    /// When something is missing, or the footer is none.
+    /// When something is missing, or the footer is invalid.
     pub fn finish(&self) -> Result<u64, DecodeError> {
         let at = self.offset();
         if self.left > 0 || self.last.is_none() {

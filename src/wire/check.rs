@@ -1,11 +1,11 @@
-//! The structural check that stands before any decoding.
+//! The structural check that precedes all decoding.
 
 use super::codes::{self, Shape, shape};
 use super::{DecodeError, Reader, ValueKind};
 use crate::base::limits::VALUE_DEPTH_MAX;
 
-/// Elements of arrays that take no bytes at all (null, true, uint 0, the empty list ...) may be as
-/// many in one input as it has bytes, and so many more: an array of them costs memory, not bytes.
+/// Elements of arrays that take no bytes at all (null, true, uint 0, the empty list ...): one input
+/// may have as many as it has bytes, and this many more. An array of them costs memory, not bytes.
 const ZERO_WIDTH_ELEMENTS_MAX: usize = 255;
 
 /// Checks the value at the front of `input` and returns how many bytes it takes. [AMQP 1.2]
@@ -21,7 +21,7 @@ pub fn check_structure(input: &[u8]) -> Result<usize, DecodeError> {
 }
 
 /// Checks the values that fill `input`, one behind the other, as [`check_structure`] does, and that
-/// they are at most so many, those in lists, maps and arrays counted: who decodes them makes no more.
+/// there are at most `values_max`, those in lists, maps and arrays counted: decoding makes no more.
 pub fn check_values(input: &[u8], values_max: usize) -> Result<(), DecodeError> {
     let (mut at, mut left) = (0, values_max);
     while let Some(rest) = input.get(at..).filter(|rest| !rest.is_empty()) {
@@ -77,7 +77,7 @@ pub(super) fn check_annotation_keys(mut map: Reader<'_>) -> Result<(), DecodeErr
     Ok(())
 }
 
-/// How many bytes the value at the front of `input` takes, without looking inside.
+/// Number of bytes that the value at the front of `input` takes, without looking inside.
 pub fn value_len(input: &[u8]) -> Result<usize, DecodeError> {
     let mut reader = Reader::new(input);
     reader.raw()?;
@@ -87,11 +87,11 @@ pub fn value_len(input: &[u8]) -> Result<usize, DecodeError> {
 /// A compound value whose elements are being checked.
 #[derive(Clone, Copy, Default)]
 struct Level {
-    /// Where it begins.
+    /// Offset at which it begins.
     start: usize,
-    /// Behind its last byte.
+    /// Offset behind its last byte.
     end: usize,
-    /// Elements still to come.
+    /// Number of elements still to come.
     left: u32,
     /// The constructor of all elements in an array; in lists and maps each has its own.
     element: Option<u8>,
@@ -99,7 +99,7 @@ struct Level {
     sized: bool,
 }
 
-/// The walk through one value, which counts values only where they are limited.
+/// The check of one value; `COUNTS`: it also counts values against a limit.
 struct Check<'a, const COUNTS: bool> {
     input: &'a [u8],
     at: usize,
@@ -108,8 +108,8 @@ struct Check<'a, const COUNTS: bool> {
 }
 
 impl<const COUNTS: bool> Check<'_, COUNTS> {
-    /// Checks all elements of a compound value. As a rule they are scalars: the stack of levels is
-    /// only made for the first that is not.
+    /// Checks all elements of a compound value. Usually they are scalars: the stack of levels is
+    /// made only for the first that is not.
     fn outermost(&mut self, mut level: Level) -> Result<(), DecodeError> {
         while let Some(left) = level.left.checked_sub(1) {
             level.left = left;
@@ -128,7 +128,7 @@ impl<const COUNTS: bool> Check<'_, COUNTS> {
         Ok(())
     }
 
-    /// Checks what is left of a compound value and one that was opened in it, with the open levels
+    /// Checks the rest of a compound value and of one that was opened in it, with the open levels
     /// on a stack of fixed size.
     fn levels(&mut self, outermost: Level, opened: Level) -> Result<(), DecodeError> {
         let mut levels = [Level::default(); VALUE_DEPTH_MAX];
@@ -155,7 +155,7 @@ impl<const COUNTS: bool> Check<'_, COUNTS> {
         }
     }
 
-    /// Checks one element: passes it if it is a scalar, opens a level if it is compound.
+    /// Checks one element: skips a scalar, opens a level for a compound.
     fn element(
         &mut self,
         end: usize,
@@ -241,8 +241,8 @@ impl<const COUNTS: bool> Check<'_, COUNTS> {
         if matches!(code, codes::MAP_8 | codes::MAP_32) && count % 2 == 1 {
             return Err(DecodeError::OddMap { at: start });
         }
-        // Empty, it is no deeper than a `list0`, which takes no level: how a value is encoded must
-        // not decide whether it is too deep.
+        // An empty one is no deeper than a `list0`, which takes no level: how a value is encoded
+        // must not decide whether it is too deep.
         if count == 0 && self.at == end {
             return Ok(None);
         }
@@ -281,7 +281,7 @@ impl<const COUNTS: bool> Check<'_, COUNTS> {
             Some(elements_max) if count as usize > elements_max => Err(too_many),
             Some(_) => Ok(level),
             None => {
-                // The elements are their constructor: nothing is left to check but the size.
+                // The elements are their constructor: only the size is left to check.
                 let left = self.zero_width_left.checked_sub(count as usize);
                 self.zero_width_left = left.ok_or(too_many)?;
                 Ok(Level { left: 0, ..level })
@@ -289,7 +289,7 @@ impl<const COUNTS: bool> Check<'_, COUNTS> {
         }
     }
 
-    /// The descriptor in an array's constructor.
+    /// Checks the descriptor in an array's constructor.
     fn descriptor(&mut self, end: usize) -> Result<(), DecodeError> {
         let at = self.at;
         let code = self.input.get(at).copied().unwrap_or_default();
@@ -307,7 +307,7 @@ impl<const COUNTS: bool> Check<'_, COUNTS> {
         })
     }
 
-    /// Reads size and count of a compound value or array; returns where it ends, and its count.
+    /// Reads size and count of a compound value or array; returns its end and its count.
     fn size_and_count(
         &mut self,
         start: usize,
@@ -351,7 +351,7 @@ impl<const COUNTS: bool> Check<'_, COUNTS> {
         Ok(())
     }
 
-    /// The error for bytes that are not there: the input ends, or only the value around it.
+    /// The error for missing bytes: the input ends, or only the enclosing value.
     fn beyond(&self, at: usize, end: usize) -> DecodeError {
         if end == self.input.len() {
             DecodeError::Truncated { at }

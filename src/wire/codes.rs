@@ -43,22 +43,22 @@ pub(crate) const MAP_32: u8 = 0xd1;
 pub(crate) const ARRAY_8: u8 = 0xe0;
 pub(crate) const ARRAY_32: u8 = 0xf0;
 
-/// How the bytes after a type code are laid out.
+/// The layout of the bytes after a type code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shape {
     /// A descriptor and a value follow.
     Described,
-    /// So many bytes.
+    /// This many bytes follow.
     Fixed(usize),
-    /// A length of so many bytes (1 or 4), then as many bytes.
+    /// A length of this many bytes (1 or 4), then as many bytes as it says.
     Variable(usize),
-    /// A size and a count of so many bytes each, then elements with their own codes.
+    /// A size and a count of this many bytes each, then elements with their own codes.
     Compound(usize),
-    /// A size and a count of so many bytes each, one constructor, then bare elements.
+    /// A size and a count of this many bytes each, one constructor, then elements without codes.
     Array(usize),
 }
 
-/// The shape of a type code, or nothing if AMQP 1.0 does not define it.
+/// The shape of a type code; none if AMQP 1.0 does not define it.
 pub(crate) const fn shape(code: u8) -> Option<Shape> {
     Some(match code {
         DESCRIBED => Shape::Described,
@@ -80,7 +80,7 @@ pub(crate) const fn shape(code: u8) -> Option<Shape> {
     })
 }
 
-/// The type that a code begins, or nothing if AMQP 1.0 does not define it.
+/// The type that a code begins; none if AMQP 1.0 does not define it.
 pub(crate) const fn kind(code: u8) -> Option<ValueKind> {
     Some(match code {
         DESCRIBED => ValueKind::Described,

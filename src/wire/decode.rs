@@ -1,4 +1,4 @@
-//! Bytes to values.
+//! Decoding of values.
 
 use bytes::Bytes;
 
@@ -30,7 +30,7 @@ fn value(reader: &mut Reader<'_>) -> Result<Value, DecodeError> {
     bare(reader, at, code)
 }
 
-/// Decodes what follows a type code.
+/// Decodes the bytes that follow a type code.
 fn bare(reader: &mut Reader<'_>, at: usize, code: u8) -> Result<Value, DecodeError> {
     Ok(match code {
         codes::NULL => Value::Null,

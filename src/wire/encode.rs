@@ -1,4 +1,4 @@
-//! Values to bytes.
+//! Encoding of values.
 
 use super::writer::{self, begin, begin_array_element, end, end_array_element, write_array_bytes};
 use super::{Array, Value, ValueKind, codes};
@@ -40,8 +40,8 @@ pub fn encode_value(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a value as [`encode_value`] does, but with each boolean in two bytes, as `RabbitMQ` writes its
-/// answers: some clients hand out the byte as a number.
+/// Appends a value as [`encode_value`] does, but with each boolean in two bytes, as `RabbitMQ`
+/// encodes its answers: some clients return a one-byte boolean as a number.
 pub fn encode_answer(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Bool(truth) => out.extend_from_slice(&[codes::BOOLEAN, (*truth).into()]),
@@ -126,7 +126,7 @@ fn encode_bare(value: &Value, out: &mut Vec<u8>) {
             encode_elements(array, out);
             end_array_element(out, compound, array.elements().len());
         }
-        // Never an element: an array carries the descriptor of its elements itself.
+        // Never an element: an array has the descriptor of its elements itself.
         Value::Described(described) => {
             encode_value(&described.0, out);
             encode_value(&described.1, out);

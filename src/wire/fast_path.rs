@@ -1,13 +1,13 @@
-//! The fields of a list in the form in which nearly everybody writes them, read with few steps.
+//! Reading of list fields in the encoding that nearly all peers use, in few steps.
 
 use super::codes;
 
-/// A field that is written otherwise, or wrong.
+/// A field in another encoding, or an invalid one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct NotFast;
 
-/// Fields one after the other: absent ones at the end read as null. Where one is [`NotFast`] the list is
-/// read as any other is, by [`Fields`](super::Fields).
+/// Fields one after the other: absent ones at the end read as null. Where one is [`NotFast`] the
+/// list is read by [`Fields`](super::Fields) instead.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FastFields<'a> {
     bytes: &'a [u8],
@@ -24,7 +24,7 @@ impl<'a> FastFields<'a> {
         self.bytes.is_empty()
     }
 
-    /// Whether all that is left are fields of null, and no other byte.
+    /// Whether only fields of null are left, and no other byte.
     pub(super) fn is_all_null(&self) -> bool {
         self.bytes.len() == self.left as usize && self.bytes.iter().all(|code| *code == codes::NULL)
     }
@@ -64,7 +64,7 @@ impl<'a> FastFields<'a> {
         }
     }
 
-    /// Passes a short binary; its length, in bytes.
+    /// Skips a short binary; returns its length, in bytes.
     #[inline]
     pub(super) fn binary(&mut self) -> Result<Option<usize>, NotFast> {
         match self.code()? {

@@ -10,8 +10,8 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Reads values that stand one behind the other without a list around them; asking for more than
-    /// there are is an error.
+    /// Reads values one behind the other, without a list around them; reading more than there are
+    /// is an error.
     pub const fn bare(values: &'a [u8]) -> Self {
         Self {
             reader: Reader::new(values),
@@ -24,7 +24,7 @@ impl<'a> Fields<'a> {
         self.reader.at()
     }
 
-    /// The fields that are left.
+    /// The bytes of the fields that are left.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.reader.rest()
     }
@@ -39,7 +39,7 @@ impl<'a> Fields<'a> {
         self.left
     }
 
-    /// Passes over `count` fields.
+    /// Skips `count` fields.
     pub fn skip(&mut self, count: u32) -> Result<(), DecodeError> {
         for _ in 0..count.min(self.left) {
             self.raw()?;
@@ -47,57 +47,57 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// The encoded field, or nothing if it is null or absent.
+    /// The encoded field; none if it is null or absent.
     pub fn raw(&mut self) -> Result<Option<&'a [u8]>, DecodeError> {
         self.field(Reader::raw)
     }
 
-    /// A boolean.
+    /// Reads a boolean; none if it is null or absent.
     pub fn bool(&mut self) -> Result<Option<bool>, DecodeError> {
         self.field(Reader::bool)
     }
 
-    /// A ubyte.
+    /// Reads a ubyte; none if it is null or absent.
     pub fn ubyte(&mut self) -> Result<Option<u8>, DecodeError> {
         self.field(Reader::ubyte)
     }
 
-    /// A uint.
+    /// Reads a uint; none if it is null or absent.
     pub fn uint(&mut self) -> Result<Option<u32>, DecodeError> {
         self.field(Reader::uint)
     }
 
-    /// A ulong.
+    /// Reads a ulong; none if it is null or absent.
     pub fn ulong(&mut self) -> Result<Option<u64>, DecodeError> {
         self.field(Reader::ulong)
     }
 
-    /// A string.
+    /// Reads a string; none if it is null or absent.
     pub fn string(&mut self) -> Result<Option<&'a str>, DecodeError> {
         self.field(Reader::string)
     }
 
-    /// A symbol.
+    /// Reads a symbol; none if it is null or absent.
     pub fn symbol(&mut self) -> Result<Option<&'a str>, DecodeError> {
         self.field(Reader::symbol)
     }
 
-    /// A binary.
+    /// Reads a binary; none if it is null or absent.
     pub fn binary(&mut self) -> Result<Option<&'a [u8]>, DecodeError> {
         self.field(Reader::binary)
     }
 
-    /// A timestamp, in milliseconds since 1970.
+    /// Reads a timestamp, in milliseconds since 1970; none if it is null or absent.
     pub fn timestamp(&mut self) -> Result<Option<i64>, DecodeError> {
         self.field(Reader::timestamp)
     }
 
-    /// A described value.
+    /// Reads a described value; none if it is null or absent.
     pub fn described(&mut self) -> Result<Option<Described<'a>>, DecodeError> {
         self.field(Reader::described)
     }
 
-    /// A value of any type.
+    /// Reads a value of any type; none if it is null or absent.
     pub fn value(&mut self) -> Result<Option<Value>, DecodeError> {
         self.field(Reader::value)
     }
@@ -125,7 +125,7 @@ pub struct Pairs<'a> {
     pub(super) left: u32,
 }
 
-/// One pair of a map in place.
+/// One pair of a map, read in place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pair<'a> {
     /// Offset of the key.
@@ -174,7 +174,7 @@ impl<'a> Pairs<'a> {
         self.reader.rest()
     }
 
-    /// Reads pairs that stand without a map around them.
+    /// Reads pairs that have no map around them.
     pub const fn bare(pairs: &'a [u8], count: u32) -> Self {
         Self {
             reader: Reader::new(pairs),

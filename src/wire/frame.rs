@@ -13,17 +13,17 @@ pub const FRAME_HEADER_BYTES: usize = 8;
 /// Length of a protocol header, in bytes. [AMQP 2.2]
 pub const PROTOCOL_HEADER_BYTES: usize = 8;
 
-/// What a protocol header announces. [AMQP 2.2, 5.2, 5.3]
+/// The protocol that a protocol header announces. [AMQP 2.2, 5.2, 5.3]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protocol {
-    /// AMQP itself.
+    /// AMQP itself, without a layer.
     Amqp,
-    /// The SASL layer.
+    /// The SASL layer, before AMQP.
     Sasl,
 }
 
 impl Protocol {
-    /// The eight bytes that announce it, for version 1.0.0.
+    /// The eight bytes that announce it, in version 1.0.0.
     pub const fn header(self) -> [u8; PROTOCOL_HEADER_BYTES] {
         match self {
             Self::Amqp => *b"AMQP\x00\x01\x00\x00",
@@ -31,7 +31,7 @@ impl Protocol {
         }
     }
 
-    /// What `header` announces, if it is one of ours.
+    /// The protocol that `header` announces, if it is one of these.
     pub fn parse(header: &[u8]) -> Option<Self> {
         [Self::Amqp, Self::Sasl]
             .into_iter()
@@ -39,12 +39,12 @@ impl Protocol {
     }
 }
 
-/// What kind of performative a frame carries. [AMQP 2.3.1, 5.3.1]
+/// The kind of performative in a frame. [AMQP 2.3.1, 5.3.1]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameKind {
-    /// One of the transport, or none (an empty frame keeps a connection alive).
+    /// A performative of the transport, or none (an empty frame keeps a connection alive).
     Amqp,
-    /// One of the SASL layer; the channel is ignored.
+    /// A performative of the SASL layer; the channel is ignored.
     Sasl,
 }
 
@@ -53,29 +53,29 @@ pub enum FrameKind {
 pub struct FrameHeader {
     /// Length of the whole frame, in bytes.
     pub size: usize,
-    /// Where the performative begins, in bytes; not beyond `size`.
+    /// Offset at which the performative begins, in bytes; not beyond `size`.
     pub body: usize,
-    /// Its kind.
+    /// The kind of performative in it.
     pub kind: FrameKind,
-    /// Its channel.
+    /// The sender's channel number.
     pub channel: u16,
 }
 
-/// A frame header that is none: `amqp:connection:framing-error`.
+/// Why a frame header is invalid: `amqp:connection:framing-error`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum FrameError {
-    /// Larger than agreed.
+    /// The frame is larger than agreed.
     #[error("frame of {size} bytes is larger than the maximum of {max}")]
     TooLarge {
-        /// Its size.
+        /// The frame's size, in bytes.
         size: usize,
-        /// The largest size agreed.
+        /// The largest size agreed, in bytes.
         max: usize,
     },
-    /// Smaller than its own header.
+    /// The frame is smaller than its own header.
     #[error("frame size {size} is smaller than a frame header")]
     TooSmall {
-        /// Its size.
+        /// The frame's size, in bytes.
         size: usize,
     },
     /// The data offset points into the header or beyond the frame.
@@ -83,20 +83,20 @@ pub enum FrameError {
     DataOffset {
         /// The offset, in words of four bytes.
         doff: u8,
-        /// The frame's size.
+        /// The frame's size, in bytes.
         size: usize,
     },
-    /// A type that is neither AMQP nor SASL.
+    /// The type is neither AMQP nor SASL.
     #[error("unknown frame type {kind}")]
     Kind {
-        /// The type.
+        /// The frame's type.
         kind: u8,
     },
 }
 
 impl FrameHeader {
-    /// Reads the header at the front of `bytes`; nothing if it has not arrived whole. A frame larger
-    /// than `size_max` is refused before its body has arrived.
+    /// Reads the header at the front of `bytes`; none if it has not arrived completely. A frame
+    /// larger than `size_max` is refused before its body has arrived.
     pub fn parse(bytes: &[u8], size_max: usize) -> Result<Option<Self>, FrameError> {
         let Some(&[s0, s1, s2, s3, doff, kind, c0, c1]) = bytes.first_chunk() else {
             return Ok(None);
@@ -130,7 +130,7 @@ impl FrameHeader {
     }
 }
 
-/// A frame that was begun and not yet finished.
+/// A frame that was begun and is not ended yet.
 #[derive(Debug)]
 #[must_use = "a frame that was begun must be finished with `end_frame`"]
 pub struct FrameStart(usize);

@@ -1,11 +1,13 @@
-//! Entry points for fuzzing: invariants that must hold for any bytes. Each panics when one breaks.
+//! Entry points for fuzzing: each checks invariants that hold for any bytes, and panics when one
+//! does not.
 
 use super::{
     BodyWalk, Pairs, Reader, ValueKind, check_structure, decode_value, encode_value, value_len,
     walk, walk_head,
 };
 
-/// What passes the check is skipped over the same length, and what decodes survives a round trip.
+/// Checks that a value that passes the check is skipped over the same length, and that one that
+/// decodes survives a round trip.
 pub fn fuzz_value(data: &[u8]) {
     let checked = check_structure(data);
     if let Ok(used) = &checked {
@@ -26,7 +28,7 @@ pub fn fuzz_value(data: &[u8]) {
     );
 }
 
-/// A message that is found in pieces is one as a whole, with the same body.
+/// Checks that a message that is found in pieces is one as a whole, with the same body.
 fn check_pieces(data: &[u8]) {
     let Some(head) = walk_head(data) else { return };
     let body = data.get(head.body.start as usize..).unwrap_or_default();
@@ -44,7 +46,8 @@ fn check_pieces(data: &[u8]) {
     );
 }
 
-/// The sections of a message stand in order, without a gap, and their fields can be read.
+/// Checks that the sections of a message are in order, without a gap, and that their fields can be
+/// read.
 pub fn fuzz_sections(data: &[u8]) {
     check_pieces(data);
     let Ok(index) = walk(data) else { return };

@@ -7,18 +7,18 @@ use super::writer::{
 };
 use super::{DecodeError, Reader, codes};
 
-/// The fields of a header section, absent ones as nothing. [AMQP 3.2.1]
+/// The fields of a header section; none: absent. [AMQP 3.2.1]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HeaderFields {
-    /// durable
+    /// Field `durable`; absent means false.
     pub durable: Option<bool>,
-    /// priority
+    /// Field `priority`; absent means 4.
     pub priority: Option<u8>,
-    /// ttl, in milliseconds
+    /// Field `ttl`, in milliseconds; absent means unlimited.
     pub ttl_ms: Option<u32>,
-    /// first-acquirer
+    /// Field `first-acquirer`; absent means false.
     pub first_acquirer: Option<bool>,
-    /// delivery-count
+    /// Field `delivery-count`; absent means 0.
     pub delivery_count: Option<u32>,
 }
 
@@ -46,8 +46,8 @@ pub(super) fn read(message: &[u8], at: usize) -> Result<HeaderFields, DecodeErro
     })
 }
 
-/// A header in the form of the fast path, a short list of the fields that it should have, and how many bytes it
-/// takes. Nothing if it is written otherwise or wrong: then it is read as any other list is.
+/// A header in the form of the fast path, a short list of valid fields, and the number of its
+/// bytes. None if it is encoded otherwise or invalid: then it is read as any other list is.
 pub(super) fn fast_path(value: &[u8]) -> Option<(HeaderFields, usize)> {
     let (&[code, size, count], rest) = value.split_first_chunk()?;
     let size = usize::from(size).checked_sub(1)?;

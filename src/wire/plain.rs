@@ -9,16 +9,16 @@ const DATA: u8 = SectionKind::Data as u8;
 /// A message of a header and one data section, or of the latter alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlainMessage {
-    /// The fields of its header.
+    /// The fields of its header; all absent without one.
     pub header: HeaderFields,
-    /// Where its data section begins: the bare message.
+    /// Offset at which its data section begins: the bare message.
     pub bare: usize,
 }
 
 impl PlainMessage {
-    /// Reads such a message if both sections are written as nearly all write them and shorter than
-    /// 4 GiB together. Nothing for any other one: [`walk`](super::walk) reads all, and says the same of
-    /// this one.
+    /// Reads such a message if both sections have the usual encoding and are shorter than 4 GiB
+    /// together. None for any other message: [`walk`](super::walk) reads all, and agrees on this
+    /// one.
     pub fn read(message: &[u8]) -> Option<Self> {
         let bare = match message {
             [

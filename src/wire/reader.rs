@@ -1,7 +1,7 @@
 //! Reading encoded values in place, without allocation.
 //!
-//! The reader checks what it touches, so it is safe on any bytes; whoever wants all of a value to be
-//! right calls [`super::check_structure`] first.
+//! The reader checks what it reads, so it is safe on any bytes; [`super::check_structure`] checks a
+//! whole value in advance.
 
 use super::codes::{self, Shape, shape};
 use super::{DecodeError, Fields, Pairs, Value, ValueKind, decode_value};
@@ -9,7 +9,7 @@ use super::{DecodeError, Fields, Pairs, Value, ValueKind, decode_value};
 /// A cursor over encoded values. Offsets in errors count from the first byte of the outermost reader.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
-    /// From the first byte of the outermost reader to the end of what this one may read.
+    /// The bytes from the first one of the outermost reader to the end of what this one may read.
     bytes: &'a [u8],
     at: usize,
 }
@@ -17,16 +17,16 @@ pub struct Reader<'a> {
 /// The descriptor of a described value. [AMQP 1.2.1]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Descriptor<'a> {
-    /// By number.
+    /// The number, for a ulong.
     Code(u64),
-    /// By name.
+    /// The name, for a symbol.
     Symbol(&'a str),
 }
 
-/// A described value in place.
+/// A described value, read in place.
 #[derive(Clone, Copy, Debug)]
 pub struct Described<'a> {
-    /// Its descriptor.
+    /// The descriptor of the value.
     pub descriptor: Descriptor<'a>,
     /// Reads the value under it (and nothing beyond).
     pub value: Reader<'a>,
@@ -43,7 +43,7 @@ impl<'a> Reader<'a> {
         Self { bytes, at }
     }
 
-    /// Where the next byte is.
+    /// Offset of the next byte.
     pub const fn at(&self) -> usize {
         self.at
     }
@@ -53,12 +53,12 @@ impl<'a> Reader<'a> {
         self.at >= self.bytes.len()
     }
 
-    /// What is left.
+    /// The bytes that are left.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
     }
 
-    /// The type of the next value; nothing at the end or before an unknown type code.
+    /// The type of the next value; none at the end or before an unknown type code.
     pub fn kind(&self) -> Option<ValueKind> {
         self.bytes.get(self.at).and_then(|code| codes::kind(*code))
     }
@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
             .map_or("nothing", |code| codes::type_name(*code))
     }
 
-    /// The bytes of the next value; the cursor moves behind it.
+    /// The encoded bytes of the next value; the cursor moves behind it.
     pub fn raw(&mut self) -> Result<&'a [u8], DecodeError> {
         let start = self.at;
         let mut values = 1_u32;
@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
         Ok(self.bytes.get(start..self.at).unwrap_or_default())
     }
 
-    /// A boolean. [AMQP 1.6.2]
+    /// Reads a boolean. [AMQP 1.6.2]
     pub fn bool(&mut self) -> Result<bool, DecodeError> {
         let at = self.at;
         match self.byte()? {
@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A ubyte. [AMQP 1.6.3]
+    /// Reads a ubyte. [AMQP 1.6.3]
     pub fn ubyte(&mut self) -> Result<u8, DecodeError> {
         let at = self.at;
         match self.byte()? {
@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A ushort. [AMQP 1.6.4]
+    /// Reads a ushort. [AMQP 1.6.4]
     pub fn ushort(&mut self) -> Result<u16, DecodeError> {
         let at = self.at;
         match self.byte()? {
@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A uint. [AMQP 1.6.5]
+    /// Reads a uint. [AMQP 1.6.5]
     pub fn uint(&mut self) -> Result<u32, DecodeError> {
         let at = self.at;
         match self.byte()? {
@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A ulong. [AMQP 1.6.6]
+    /// Reads a ulong. [AMQP 1.6.6]
     pub fn ulong(&mut self) -> Result<u64, DecodeError> {
         let at = self.at;
         match self.byte()? {
@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A timestamp, in milliseconds since 1970. [AMQP 1.6.17]
+    /// Reads a timestamp, in milliseconds since 1970. [AMQP 1.6.17]
     pub fn timestamp(&mut self) -> Result<i64, DecodeError> {
         let at = self.at;
         match self.byte()? {
@@ -156,19 +156,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A binary. [AMQP 1.6.19]
+    /// Reads a binary. [AMQP 1.6.19]
     pub fn binary(&mut self) -> Result<&'a [u8], DecodeError> {
         self.variable("binary", codes::BINARY_8, codes::BINARY_32)
     }
 
-    /// A string. [AMQP 1.6.20]
+    /// Reads a string. [AMQP 1.6.20]
     pub fn string(&mut self) -> Result<&'a str, DecodeError> {
         let at = self.at;
         let bytes = self.variable("string", codes::STRING_8, codes::STRING_32)?;
         std::str::from_utf8(bytes).map_err(|_| DecodeError::NotUtf8 { at })
     }
 
-    /// A symbol. [AMQP 1.6.21]
+    /// Reads a symbol. [AMQP 1.6.21]
     pub fn symbol(&mut self) -> Result<&'a str, DecodeError> {
         let at = self.at;
         let bytes = self.variable("symbol", codes::SYMBOL_8, codes::SYMBOL_32)?;
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A value of any type.
+    /// Reads a value of any type.
     pub fn value(&mut self) -> Result<Value, DecodeError> {
         let (value, used) = decode_value(self.rest())?;
         self.at += used;
@@ -213,9 +213,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A described list at the front of `bytes` in the form that nearly all are sent in, with a
-    /// number of one byte as descriptor and a size of one byte: the number, the fields, and where
-    /// they end. Nothing if it has another form or does not fit: [`Reader::described`] tells.
+    /// A described list at the front of `bytes` in its most common form, with a number of one byte
+    /// as descriptor and a size of one byte: the number, the fields, and the offset of their end.
+    /// None if it has another form or is invalid: [`Reader::described`] reports why.
     pub fn short_list(bytes: &'a [u8]) -> Option<(u64, Fields<'a>, usize)> {
         let &[
             codes::DESCRIBED,
@@ -314,7 +314,7 @@ impl<'a> Reader<'a> {
         Ok(*bytes)
     }
 
-    /// A length, size or count of one or four bytes.
+    /// Reads a length, size or count of one or four bytes.
     pub(super) fn number(&mut self, width: usize) -> Result<usize, DecodeError> {
         if width == 1 {
             Ok(self.byte()? as usize)

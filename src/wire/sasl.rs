@@ -17,18 +17,18 @@ const CHALLENGE: u64 = 0x42;
 const RESPONSE: u64 = 0x43;
 const OUTCOME: u64 = 0x44;
 
-/// A verdict on a login. [AMQP 5.3.3.6]
+/// The outcome code of a login. [AMQP 5.3.3.6]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SaslCode {
-    /// Welcome.
+    /// The login succeeded.
     Ok,
-    /// Not with these credentials.
+    /// The credentials are wrong.
     Auth,
-    /// A fault of the system.
+    /// A system error prevented the login.
     Sys,
-    /// One that lasts.
+    /// A permanent system error prevented it.
     SysPerm,
-    /// One that passes.
+    /// A transient system error prevented it.
     SysTemp,
 }
 
@@ -61,24 +61,24 @@ impl SaslCode {
 /// A performative of the SASL layer. [AMQP 5.3.3]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SaslFrame {
-    /// Server: what it offers, never empty. [AMQP 5.3.3.1]
+    /// Server: the mechanisms that it offers, never empty. [AMQP 5.3.3.1]
     Mechanisms(Vec<String>),
-    /// Client: its choice. [AMQP 5.3.3.2]
+    /// Client: the mechanism that it chooses. [AMQP 5.3.3.2]
     Init {
-        /// The mechanism.
+        /// The mechanism's name.
         mechanism: String,
-        /// The initial response.
+        /// The initial response, if there is one.
         response: Option<Bytes>,
-        /// The host it believes to talk to.
+        /// The host that the client believes to talk to.
         hostname: Option<String>,
     },
     /// Server: a step of the mechanism. [AMQP 5.3.3.3]
     Challenge(Bytes),
     /// Client: a step of the mechanism. [AMQP 5.3.3.4]
     Response(Bytes),
-    /// Server: the end. [AMQP 5.3.3.6]
+    /// Server: the end of the login. [AMQP 5.3.3.6]
     Outcome {
-        /// The verdict.
+        /// Whether it succeeded.
         code: SaslCode,
         /// With success: the last step of the mechanism, if it has one.
         additional_data: Option<Bytes>,
@@ -129,7 +129,7 @@ impl SaslFrame {
         }
     }
 
-    /// Encodes it behind what is in `out`.
+    /// Appends its encoding to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Mechanisms(names) => {

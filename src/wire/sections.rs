@@ -7,68 +7,68 @@ use super::{
     DecodeError, Descriptor, HeaderFields, Reader, Value, ValueKind, check_structure, codes,
 };
 
-/// Where one section is: offsets from the first byte of the message.
+/// The location of one section: offsets from the first byte of the message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Section {
-    /// First byte: the descriptor's.
+    /// Offset of the first byte, which is the descriptor's.
     pub start: u32,
-    /// First byte of the value under the descriptor.
+    /// Offset of the first byte of the value under the descriptor.
     pub value: u32,
-    /// Behind the last byte; equal to `start` if the section is absent.
+    /// Offset behind the last byte; equal to `start` if the section is absent.
     pub end: u32,
 }
 
-/// Where the sections of a message are.
+/// The locations of the sections of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SectionIndex {
-    /// header [AMQP 3.2.1]
+    /// The header. [AMQP 3.2.1]
     pub header: Section,
-    /// delivery-annotations [AMQP 3.2.2]
+    /// The delivery-annotations. [AMQP 3.2.2]
     pub delivery_annotations: Section,
-    /// message-annotations [AMQP 3.2.3]
+    /// The message-annotations. [AMQP 3.2.3]
     pub message_annotations: Section,
-    /// properties [AMQP 3.2.4]
+    /// The properties. [AMQP 3.2.4]
     pub properties: Section,
-    /// application-properties [AMQP 3.2.5]
+    /// The application-properties. [AMQP 3.2.5]
     pub application_properties: Section,
-    /// All sections of the body [AMQP 3.2.6, 3.2.7, 3.2.8]; `value` is the first one's.
+    /// All sections of the body; `value` is that of the first one. [AMQP 3.2.6, 3.2.7, 3.2.8]
     pub body: Section,
-    /// footer [AMQP 3.2.9]
+    /// The footer. [AMQP 3.2.9]
     pub footer: Section,
-    /// Where the bare message begins: properties, application-properties or body.
+    /// Offset at which the bare message begins: properties, application-properties or body.
     pub bare: u32,
     /// The fields of the header, if the walk read them in passing.
     pub(super) header_fields: Option<HeaderFields>,
 }
 
-/// A field of the properties section, by its place in the list. [AMQP 3.2.4]
+/// A field of the properties section, by its index in the list. [AMQP 3.2.4]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PropertyField {
-    /// message-id
+    /// Field `message-id`: a ulong, uuid, binary or string.
     MessageId = 0,
-    /// user-id
+    /// Field `user-id`: a binary.
     UserId = 1,
-    /// to
+    /// Field `to`: the address of the destination.
     To = 2,
-    /// subject
+    /// Field `subject`: a string.
     Subject = 3,
-    /// reply-to
+    /// Field `reply-to`: an address.
     ReplyTo = 4,
-    /// correlation-id
+    /// Field `correlation-id`: a ulong, uuid, binary or string.
     CorrelationId = 5,
-    /// content-type
+    /// Field `content-type`: a symbol.
     ContentType = 6,
-    /// content-encoding
+    /// Field `content-encoding`: a symbol.
     ContentEncoding = 7,
-    /// absolute-expiry-time
+    /// Field `absolute-expiry-time`: a timestamp.
     AbsoluteExpiryTime = 8,
-    /// creation-time
+    /// Field `creation-time`: a timestamp.
     CreationTime = 9,
-    /// group-id
+    /// Field `group-id`: a string.
     GroupId = 10,
-    /// group-sequence
+    /// Field `group-sequence`: a uint.
     GroupSequence = 11,
-    /// reply-to-group-id
+    /// Field `reply-to-group-id`: a string.
     ReplyToGroupId = 12,
 }
 
@@ -108,8 +108,8 @@ impl SectionIndex {
         header::read(message, self.header.value as usize)
     }
 
-    /// Reads the value of the body of `message`, the bytes that were walked; nothing if the body is
-    /// absent or no `amqp-value`. [AMQP 3.2.8]
+    /// Reads the value of the body of `message`, the bytes that were walked; none if the body is
+    /// absent or not an `amqp-value`. [AMQP 3.2.8]
     pub fn read_value_body(&self, message: &[u8]) -> Result<Option<Value>, DecodeError> {
         if self.body.is_absent() {
             return Ok(None);
@@ -121,7 +121,7 @@ impl SectionIndex {
     }
 }
 
-/// The first section of `bytes`: its kind, its value, what is behind it.
+/// Reads the first section of `bytes`: its kind, its value, and the bytes behind it.
 pub fn first_section(bytes: &[u8]) -> Result<(SectionKind, Value, &[u8]), DecodeError> {
     let (kind, at) = section_kind(bytes, 0)?;
     let mut reader = Reader::starting_at(bytes, at);
@@ -152,7 +152,7 @@ pub enum SectionKind {
 }
 
 impl SectionKind {
-    /// The descriptor of such a section.
+    /// The descriptor's number for such a section.
     pub const fn code(self) -> u64 {
         self as u64
     }
@@ -207,11 +207,11 @@ const NAMES: [(SectionKind, &str); 9] = [
     (SectionKind::Footer, "amqp:footer:map"),
 ];
 
-/// A body of null.
+/// The encoding of a body with the value null.
 const NULL_BODY: [u8; 4] = [0x00, 0x53, 0x77, 0x40];
 
-/// A message without the body of null in front of its other sections, where it does not belong: so
-/// the RabbitMQ Python client 1.0 sends requests that have no body, and RabbitMQ takes them.
+/// Skips a null body in front of a message's other sections, where it does not belong: the RabbitMQ
+/// Python client 1.0 sends requests without a body so, and RabbitMQ accepts them.
 pub fn without_leading_null(message: &[u8]) -> &[u8] {
     match message.strip_prefix(&NULL_BODY) {
         Some(rest) if !rest.is_empty() => rest,
@@ -266,9 +266,9 @@ pub fn walk(message: &[u8]) -> Result<SectionIndex, DecodeError> {
     Ok(index)
 }
 
-/// Reads the descriptor of the section at `at`; also returns where its value begins.
+/// Reads the descriptor of the section at `at`; also returns the offset of its value.
 pub(super) fn section_kind(message: &[u8], at: usize) -> Result<(SectionKind, usize), DecodeError> {
-    // As nearly all write it.
+    // The usual encoding first.
     if let Some(&[codes::DESCRIBED, codes::SMALL_ULONG, code]) =
         message.get(at..).and_then(<[u8]>::first_chunk)
         && let Some(kind) = SectionKind::from_descriptor(Descriptor::Code(code.into()))

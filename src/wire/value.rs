@@ -1,4 +1,4 @@
-//! One AMQP value of any type. [AMQP 1.6]
+//! AMQP values of any type. [AMQP 1.6]
 
 use std::fmt;
 
@@ -10,55 +10,55 @@ use super::encode::encode_value;
 /// and hash exactly and pass through unchanged.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Value {
-    /// null
+    /// The null value. [AMQP 1.6.1]
     Null,
-    /// boolean
+    /// A boolean. [AMQP 1.6.2]
     Bool(bool),
-    /// ubyte
+    /// An unsigned integer of 8 bits. [AMQP 1.6.3]
     Ubyte(u8),
-    /// ushort
+    /// An unsigned integer of 16 bits. [AMQP 1.6.4]
     Ushort(u16),
-    /// uint
+    /// An unsigned integer of 32 bits. [AMQP 1.6.5]
     Uint(u32),
-    /// ulong
+    /// An unsigned integer of 64 bits. [AMQP 1.6.6]
     Ulong(u64),
-    /// byte
+    /// A signed integer of 8 bits. [AMQP 1.6.7]
     Byte(i8),
-    /// short
+    /// A signed integer of 16 bits. [AMQP 1.6.8]
     Short(i16),
-    /// int
+    /// A signed integer of 32 bits. [AMQP 1.6.9]
     Int(i32),
-    /// long
+    /// A signed integer of 64 bits. [AMQP 1.6.10]
     Long(i64),
-    /// float, as IEEE 754 bits
+    /// A float, as IEEE 754 bits. [AMQP 1.6.11]
     Float(u32),
-    /// double, as IEEE 754 bits
+    /// A double, as IEEE 754 bits. [AMQP 1.6.12]
     Double(u64),
-    /// decimal32, as its bytes
+    /// A decimal32, as its bytes. [AMQP 1.6.13]
     Decimal32([u8; 4]),
-    /// decimal64, as its bytes
+    /// A decimal64, as its bytes. [AMQP 1.6.14]
     Decimal64([u8; 8]),
-    /// decimal128, as its bytes
+    /// A decimal128, as its bytes. [AMQP 1.6.15]
     Decimal128([u8; 16]),
-    /// char, as UTF-32
+    /// A character, as UTF-32. [AMQP 1.6.16]
     Char(u32),
-    /// timestamp, milliseconds since 1970
+    /// A timestamp, in milliseconds since 1970. [AMQP 1.6.17]
     Timestamp(i64),
-    /// uuid
+    /// A UUID, as its bytes. [AMQP 1.6.18]
     Uuid([u8; 16]),
-    /// binary
+    /// A sequence of bytes. [AMQP 1.6.19]
     Binary(Bytes),
-    /// string
+    /// A text in UTF-8. [AMQP 1.6.20]
     String(String),
-    /// symbol
+    /// A name from a registry, in ASCII. [AMQP 1.6.21]
     Symbol(String),
-    /// list
+    /// A list of values of any types. [AMQP 1.6.22]
     List(Vec<Self>),
-    /// map, in wire order; keys may repeat on the wire, which decoding refuses
+    /// A map, in wire order; a key twice is refused when decoding. [AMQP 1.6.23]
     Map(Vec<(Self, Self)>),
-    /// array
+    /// An array of values of one type. [AMQP 1.6.24]
     Array(Array),
-    /// described value: descriptor, value
+    /// A described value: descriptor, value. [AMQP 1.2.1]
     Described(Box<(Self, Self)>),
 }
 
@@ -67,13 +67,14 @@ pub enum Value {
 pub struct Array {
     /// The type of all elements, also when there are none.
     kind: ValueKind,
-    /// The descriptor in the constructor, if elements are described (they then hold bare values).
+    /// The descriptor in the constructor, if elements are described (they are then stored without
+    /// it).
     descriptor: Option<Box<Value>>,
     elements: Vec<Value>,
 }
 
 impl Array {
-    /// An array of elements of one type; nothing if one is of another type, or described.
+    /// An array of elements of one type; none if one is of another type, or described.
     pub fn new(kind: ValueKind, elements: Vec<Value>) -> Option<Self> {
         let alike =
             kind != ValueKind::Described && elements.iter().all(|value| value.kind() == kind);
@@ -84,7 +85,7 @@ impl Array {
         })
     }
 
-    /// The same array with described elements.
+    /// The same array with this descriptor for its elements.
     #[must_use]
     pub fn described_by(self, descriptor: Value) -> Self {
         Self {
@@ -98,7 +99,7 @@ impl Array {
         self.kind
     }
 
-    /// The descriptor of all elements.
+    /// The descriptor of all elements, if they are described.
     pub fn descriptor(&self) -> Option<&Value> {
         self.descriptor.as_deref()
     }
@@ -141,7 +142,7 @@ pub enum ValueKind {
 }
 
 impl ValueKind {
-    /// Its name in the specification.
+    /// The type's name in the specification.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -180,17 +181,17 @@ impl fmt::Display for ValueKind {
 }
 
 impl Value {
-    /// A string.
+    /// A value of type string.
     pub fn string(text: impl Into<String>) -> Self {
         Self::String(text.into())
     }
 
-    /// A symbol.
+    /// A value of type symbol.
     pub fn symbol(text: impl Into<String>) -> Self {
         Self::Symbol(text.into())
     }
 
-    /// The text of a string or symbol.
+    /// The text, if it is a string or symbol.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) | Self::Symbol(text) => Some(text),
@@ -198,7 +199,7 @@ impl Value {
         }
     }
 
-    /// The number of any integer type, if it is not negative.
+    /// The number, if it is an integer of any type and not negative.
     pub fn as_u64(&self) -> Option<u64> {
         match *self {
             Self::Ubyte(n) => Some(n.into()),
@@ -209,7 +210,7 @@ impl Value {
         }
     }
 
-    /// The number of any integer type, if it fits.
+    /// The number, if it is an integer of any type and fits.
     pub fn as_i64(&self) -> Option<i64> {
         match *self {
             Self::Ubyte(n) => Some(n.into()),
@@ -224,7 +225,7 @@ impl Value {
         }
     }
 
-    /// Its type.
+    /// The type of the value.
     pub const fn kind(&self) -> ValueKind {
         match self {
             Self::Null => ValueKind::Null,
@@ -260,7 +261,7 @@ impl Value {
         matches!(self, Self::Ulong(_)) || self.as_i64().is_some()
     }
 
-    /// The boolean.
+    /// The boolean, if it is one.
     pub fn as_bool(&self) -> Option<bool> {
         match *self {
             Self::Bool(value) => Some(value),
@@ -268,7 +269,7 @@ impl Value {
         }
     }
 
-    /// The elements of a list or of an array.
+    /// The elements, if it is a list or an array.
     pub fn as_elements(&self) -> Option<&[Self]> {
         match self {
             Self::List(elements) | Self::Array(Array { elements, .. }) => Some(elements),
@@ -276,14 +277,14 @@ impl Value {
         }
     }
 
-    /// Bytes of the value as it is encoded; found by encoding it.
+    /// Length of its encoding, in bytes; found by encoding it.
     pub fn encoded_bytes(&self) -> usize {
         let mut encoded = Vec::new();
         encode_value(self, &mut encoded);
         encoded.len()
     }
 
-    /// The pairs of a map.
+    /// The pairs, if it is a map.
     pub fn as_map(&self) -> Option<&[(Self, Self)]> {
         match self {
             Self::Map(pairs) => Some(pairs),
@@ -291,7 +292,7 @@ impl Value {
         }
     }
 
-    /// The value of a string or symbol key in a map; nothing if this is no map.
+    /// The value of a string or symbol key, if it is a map and has the key.
     pub fn get(&self, key: &str) -> Option<&Self> {
         let pairs = self.as_map()?;
         pairs
@@ -301,7 +302,7 @@ impl Value {
     }
 }
 
-/// Type and value for error messages: `string 'abc'`, `long 5`, `list of 3`.
+/// Writes type and value for error messages: `string 'abc'`, `long 5`, `list of 3`.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind().name())?;
@@ -345,5 +346,5 @@ fn write_text(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     }
 }
 
-/// Characters of a text shown in an error message.
+/// Characters of a text shown in an error message, at most.
 const TEXT_SHOWN_CHARS_MAX: usize = 100;

@@ -1,7 +1,7 @@
 //! Writing encoded values one by one, in the most compact encoding that fits. [AMQP 1.6]
 //!
-//! Compound values are begun, and finished when their elements are written, so that no
-//! size needs to be known before:
+//! Compound values are begun, and ended when their elements are written, so that no size needs to
+//! be known before:
 //!
 //! ```text
 //! let compound = begin_map(out);
@@ -11,7 +11,7 @@
 
 use super::codes;
 
-/// Writes null.
+/// Writes the value null.
 #[inline]
 pub fn write_null(out: &mut Vec<u8>) {
     out.push(codes::NULL);
@@ -57,7 +57,7 @@ pub fn write_uint(out: &mut Vec<u8>, value: u32) {
     }
 }
 
-/// Bytes that [`write_uint`] writes for it.
+/// Number of bytes that [`write_uint`] writes for a value.
 pub const fn uint_len(value: u32) -> u8 {
     match value {
         0 => 1,
@@ -104,7 +104,7 @@ pub fn write_timestamp(out: &mut Vec<u8>, value_ms: i64) {
     write_eight(out, codes::TIMESTAMP, value_ms.to_be_bytes());
 }
 
-/// Writes a code and its eight bytes in one step: each step asks whether there is room.
+/// Writes a code and its eight bytes in one step: each step checks the capacity.
 #[inline]
 fn write_eight(out: &mut Vec<u8>, code: u8, value: [u8; 8]) {
     let mut bytes = [code; 9];
@@ -167,11 +167,11 @@ pub fn write_descriptor(out: &mut Vec<u8>, descriptor: u64) {
     write_ulong(out, descriptor);
 }
 
-/// A compound value that was begun and not yet finished.
+/// A compound value that was begun and is not ended yet.
 #[derive(Debug)]
 #[must_use = "a value that was begun must be finished with `end`"]
 pub struct OpenCompound {
-    /// Where its type code is.
+    /// Offset of its type code in the output.
     start: usize,
 }
 
@@ -180,8 +180,8 @@ pub fn begin_list(out: &mut Vec<u8>) -> OpenCompound {
     begin(out, codes::LIST_8)
 }
 
-/// Begins a map; write its keys and values by turns, then call [`end`] with their number
-/// (two for each pair).
+/// Begins a map; write its keys and values alternately, then call [`end`] with their number (two
+/// for each pair).
 pub fn begin_map(out: &mut Vec<u8>) -> OpenCompound {
     begin(out, codes::MAP_8)
 }
@@ -236,8 +236,8 @@ pub(super) fn begin(out: &mut Vec<u8>, code_8: u8) -> OpenCompound {
     OpenCompound { start }
 }
 
-/// Finishes a list, map or array with the number of its elements: in the one-byte form if it fits,
-/// else its content moves six bytes to make room for the four-byte form.
+/// Ends a list, map or array with the number of its elements: in the one-byte form if it fits,
+/// otherwise its content moves six bytes to make room for the four-byte form.
 #[allow(
     clippy::needless_pass_by_value,
     reason = "a mark is used up: no value is finished twice"

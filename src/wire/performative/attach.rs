@@ -1,4 +1,4 @@
-//! Attach: the terminus bytes that are echoed, and our answer. [AMQP 2.7.3]
+//! Attach: the terminus bytes that are echoed, and the broker's answer. [AMQP 2.7.3]
 
 use std::borrow::Cow;
 
@@ -15,39 +15,40 @@ use crate::base::limits::{
 };
 use crate::wire::{self, DecodeError, Reader, write_or_null};
 
-/// Source and target of an attach, by index.
+/// Index of the field `source`; `target` follows.
 const SOURCE: u32 = 5;
 const TARGET: u32 = 6;
-/// The properties.
+/// Index of the field `properties`.
 const PROPERTIES: u32 = 13;
-/// An encoded null.
+/// The encoding of null.
 const NULL: u8 = 0x40;
 
-/// The name of a field, its bytes and how many it may have.
+/// The name of a field, its number of bytes, and the number allowed.
 pub type TooLong = (&'static str, usize, usize);
 
-/// What the typed attach does not keep: which fields were given, and the exact bytes of the termini.
+/// What the typed attach does not have: which fields were given, and the exact bytes of the
+/// termini.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AttachFields {
     /// The snd-settle-mode, if it was given.
     pub snd_settle_mode: Option<SenderSettleMode>,
     /// The rcv-settle-mode, if it was given.
     pub rcv_settle_mode: Option<ReceiverSettleMode>,
-    /// The encoded source; empty: null or absent. Where it is the one that we offer, without what we do
-    /// not keep.
+    /// The encoded source; empty: null or absent. If it is the one that the broker offers, without
+    /// the fields that it does not keep.
     pub source: Bytes,
     /// The encoded target, likewise.
     pub target: Bytes,
-    /// Source and target of the typed attach are missing because they could not be decoded: the
-    /// link is to be refused with `amqp:decode-error` and this description.
+    /// Why source and target of the typed attach are missing although they were given: they could
+    /// not be decoded, and the link is to be refused with `amqp:decode-error` and this description.
     pub unreadable: Option<String>,
-    /// A field that is too long. It was not read.
+    /// A field that is too long, and was therefore not read.
     pub too_long: Option<TooLong>,
 }
 
 impl AttachFields {
-    /// Decodes an attach. What cannot be read and nobody needs (properties, capabilities) is dropped,
-    /// and so is what of a terminus is not kept; termini that cannot be read are noted.
+    /// Decodes an attach. Unreadable fields that are not needed (properties, capabilities) are
+    /// dropped, and so are fields of a terminus that are not kept; unreadable termini are noted.
     pub(super) fn decode(body: &[u8]) -> Result<(Attach, Self), PerformativeError> {
         wire::check_structure(body)?;
         let mut list = Reader::new(body).described()?.value.list()?;
@@ -59,7 +60,7 @@ impl AttachFields {
             list.raw()?.unwrap_or_default(),
         ];
         let (dropped, too_long) = overlong(&mut list, given)?;
-        // What is too long is not repeated either.
+        // A field that is too long is not echoed either.
         let [source, target] = given.map(|raw| {
             if raw.len() > TERMINUS_BYTES_MAX {
                 &[]
@@ -80,7 +81,7 @@ impl AttachFields {
             Cow::Borrowed(body)
         };
         let (attach, unreadable) = Attach::decode(&body)?;
-        // The peer's own terminus is its own affair.
+        // The peer's own terminus is echoed as it is.
         let echoed = |ours: bool, given: &[u8], kept: Option<Vec<u8>>| match kept {
             Some(kept) if ours => Bytes::from(kept),
             _ => Bytes::copy_from_slice(given),
@@ -98,8 +99,8 @@ impl AttachFields {
     }
 }
 
-/// The fields of an attach (by index) that are longer than is read, given its termini and the list behind
-/// them, and what the peer is to be told of them.
+/// The fields of an attach (by index) that are longer than is read, given its termini and the list
+/// behind them, and what the peer is told about them.
 fn overlong(
     list: &mut wire::Fields<'_>,
     [source, target]: [&[u8]; 2],
@@ -129,53 +130,53 @@ fn overlong(
     Ok((dropped, told))
 }
 
-/// A terminus in our answer to an attach.
+/// A terminus in the answer to an attach.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub enum Terminus<T> {
-    /// Null.
+    /// The terminus is null.
     Absent,
-    /// What the peer sent, byte for byte, without what is not kept.
+    /// The bytes that the peer sent, without fields that are not kept. The default.
     #[default]
     Echo,
     /// The peer's source with default-outcome released, and with the four outcomes of
     /// [AMQP 3.4] if it named none. For sources only; as `Echo` for targets.
     EchoWithOutcomes,
-    /// This one.
+    /// This terminus, encoded.
     Given(Box<T>),
 }
 
-/// Our answer to an attach. The engine adds name, handle, role, settle modes and delivery-count.
+/// The answer to an attach. The engine adds name, handle, role, settle modes and delivery-count.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct AttachAnswer {
-    /// The source.
+    /// The source to answer with.
     pub source: Terminus<Source>,
-    /// The target.
+    /// The target to answer with.
     pub target: Terminus<Target>,
-    /// Where we receive: the largest message we take, in bytes, enforced by the engine. Where we
-    /// send the peer's is repeated. Default: absent, no limit.
+    /// On a receiving link: the largest message that is accepted, in bytes, enforced by the engine.
+    /// On a sending link the peer's is repeated. Default: absent, no limit.
     pub max_message_size: Option<u64>,
-    /// The offered-capabilities, none if empty.
+    /// The offered-capabilities, absent if empty.
     pub offered_capabilities: Vec<Symbol>,
-    /// The properties.
+    /// The link's properties, if any.
     pub properties: Option<Fields>,
 }
 
-/// The fields of our attach that the engine knows.
+/// The fields of the answering attach that the engine adds.
 #[derive(Clone, Debug)]
 pub struct AttachFrame<'a> {
     /// The link's name.
     pub name: &'a str,
-    /// Our handle.
+    /// The engine's handle.
     pub handle: u32,
-    /// Our role.
+    /// The engine's role.
     pub role: Role,
     /// Settle mode of the sender; absent as the peer had it.
     pub snd_settle_mode: Option<SenderSettleMode>,
     /// Settle mode of the receiver; absent as the peer had it.
     pub rcv_settle_mode: Option<ReceiverSettleMode>,
-    /// First delivery-count, where we send.
+    /// The initial delivery-count, on a sending link.
     pub initial_delivery_count: Option<Serial>,
-    /// What the peer sent.
+    /// The fields of the peer's attach.
     pub peer: &'a AttachFields,
 }
 
@@ -226,7 +227,7 @@ fn echo(out: &mut Vec<u8>, encoded: &[u8]) {
     }
 }
 
-/// The outcomes that every source of ours supports. [AMQP 3.4]
+/// The outcomes that every source of the broker supports. [AMQP 3.4]
 const OUTCOMES: [&str; 4] = [
     "amqp:accepted:list",
     "amqp:rejected:list",
@@ -234,7 +235,7 @@ const OUTCOMES: [&str; 4] = [
     "amqp:modified:list",
 ];
 
-/// Repeats a source, field by field, but for default-outcome (8) and outcomes (9). [AMQP 3.5.3]
+/// Writes a source again, field by field, except default-outcome (8) and outcomes (9). [AMQP 3.5.3]
 fn write_source_with_outcomes(out: &mut Vec<u8>, source: &[u8]) -> Result<(), DecodeError> {
     let mut described = Reader::new(source).described()?;
     let mut list = described.value.list()?;

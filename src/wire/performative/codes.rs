@@ -23,7 +23,7 @@ pub(super) const DELETE_ON_CLOSE: u64 = 0x2b;
 pub(super) const COORDINATOR: u64 = 0x30;
 pub(super) const DECLARED: u64 = 0x33;
 pub(super) const TRANSACTIONAL_STATE: u64 = 0x34;
-/// Registered by Apache for the filter that holds a selector.
+/// The descriptor, registered by Apache, of the filter with a selector.
 pub(super) const SELECTOR_FILTER: u64 = 0x0000_468c_0000_0004;
 
 const NAMES: [(&str, u64); 22] = [
@@ -51,7 +51,7 @@ const NAMES: [(&str, u64); 22] = [
     ("apache.org:selector-filter:string", SELECTOR_FILTER),
 ];
 
-/// The number of a descriptor; 0, which nothing has, for a name we do not know.
+/// The number of a descriptor; 0, which is not in use, for an unknown name.
 pub(super) fn number(descriptor: Descriptor<'_>) -> u64 {
     match descriptor {
         Descriptor::Code(code) => code,
@@ -62,7 +62,7 @@ pub(super) fn number(descriptor: Descriptor<'_>) -> u64 {
     }
 }
 
-/// The name of a descriptor, without what is around it, for traces and error messages.
+/// The name of a descriptor, without prefix and suffix, for traces and error messages.
 pub(super) fn name(code: u64) -> Option<&'static str> {
     let (name, _) = NAMES.iter().find(|(_, known)| *known == code)?;
     name.strip_prefix("amqp:")?.strip_suffix(":list")

@@ -8,9 +8,9 @@ use crate::wire::{self, DecodeError, OpenCompound, Reader, Value, ValueKind};
 
 /// A described list with named fields.
 pub(super) trait Composite: Sized {
-    /// Its descriptor.
+    /// The descriptor's number.
     const CODE: u64;
-    /// Its name, for errors.
+    /// The type's name, for errors.
     const NAME: &'static str;
 
     /// Reads the fields in their order.
@@ -75,7 +75,7 @@ impl<'a> ListReader<'a> {
         value.list().map(|list| Self { name, list })
     }
 
-    /// A field that may be absent.
+    /// Reads a field that may be absent or null.
     pub(in crate::wire) fn optional<T>(
         &mut self,
         field: &'static str,
@@ -88,7 +88,7 @@ impl<'a> ListReader<'a> {
         read.map_err(|error| self.wrong(field, &error))
     }
 
-    /// A field that must be there.
+    /// Reads a field that is mandatory.
     pub(in crate::wire) fn required<T>(
         &mut self,
         field: &'static str,
@@ -98,7 +98,7 @@ impl<'a> ListReader<'a> {
         value.ok_or_else(|| self.wrong(field, &"is missing"))
     }
 
-    /// A field that says nothing we need: one that cannot be read is absent.
+    /// Reads a field that is not needed: if it cannot be read it counts as absent.
     pub(super) fn lenient<T>(
         &mut self,
         read: impl FnOnce(&mut Reader<'a>) -> Result<T, DecodeError>,
@@ -107,17 +107,17 @@ impl<'a> ListReader<'a> {
         Ok(raw.and_then(|raw| read(&mut Reader::new(raw)).ok()))
     }
 
-    /// The encoded field.
+    /// The encoded field; none if absent or null.
     pub(super) fn raw(&mut self) -> Result<Option<&'a [u8]>, PerformativeError> {
         Ok(self.list.raw()?)
     }
 
-    /// Passes over fields.
+    /// Skips this many fields.
     pub(super) fn skip(&mut self, count: u32) -> Result<(), PerformativeError> {
         Ok(self.list.skip(count)?)
     }
 
-    /// What is wrong with a field.
+    /// The error for a field of this name.
     pub(super) fn wrong(
         &self,
         field: &'static str,
@@ -134,7 +134,7 @@ impl<'a> ListReader<'a> {
 pub(in crate::wire) struct ListWriter<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
-    /// Where the last field ends that is not null, and how many there are up to it.
+    /// Where the last field that is not null ends, and the number of fields up to it.
     used: usize,
     used_count: usize,
     count: usize,
@@ -158,7 +158,7 @@ impl ListWriter<'_> {
         }
     }
 
-    /// Writes nulls.
+    /// Writes this many nulls.
     pub(super) fn nulls(&mut self, count: usize) {
         for _ in 0..count {
             self.field(None, wire::write_bool);
@@ -175,7 +175,7 @@ impl ListWriter<'_> {
     }
 }
 
-/// Reads a field of several symbols, which may hold one without an array around it.
+/// Reads a field of several symbols, which may be a single one without an array around it.
 pub(in crate::wire) fn read_symbols(reader: &mut Reader<'_>) -> Result<Vec<Symbol>, DecodeError> {
     let value = reader.value()?;
     match &value {

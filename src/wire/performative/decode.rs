@@ -11,28 +11,28 @@ use crate::wire::{DecodeError, Descriptor, Reader};
 /// A performative of the transport. [AMQP 2.7]
 #[derive(Clone, PartialEq, Debug)]
 pub enum Performative {
-    /// [AMQP 2.7.1]
+    /// Opens the connection. [AMQP 2.7.1]
     Open(Box<Open>),
-    /// [AMQP 2.7.2]
+    /// Begins a session. [AMQP 2.7.2]
     Begin(Box<Begin>),
-    /// [AMQP 2.7.3]
+    /// Attaches a link. [AMQP 2.7.3]
     Attach(Box<Attach>, Box<AttachFields>),
-    /// [AMQP 2.7.4]
+    /// Updates windows and credit. [AMQP 2.7.4]
     Flow(Flow),
-    /// [AMQP 2.7.5]
+    /// Carries a message or a part of one. [AMQP 2.7.5]
     Transfer(Transfer),
-    /// [AMQP 2.7.6]
+    /// Reports the state of deliveries. [AMQP 2.7.6]
     Disposition(Disposition),
-    /// [AMQP 2.7.7]
+    /// Detaches a link. [AMQP 2.7.7]
     Detach(Box<Detach>),
-    /// [AMQP 2.7.8]
+    /// Ends a session. [AMQP 2.7.8]
     End(Box<End>),
-    /// [AMQP 2.7.9]
+    /// Closes the connection. [AMQP 2.7.9]
     Close(Box<Close>),
 }
 
 impl Performative {
-    /// Its name.
+    /// The performative's name in the specification.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Open(_) => "open",
@@ -48,42 +48,42 @@ impl Performative {
     }
 }
 
-/// Why a frame body is no performative: the peer's fault, `amqp:decode-error`.
+/// Why a frame body is not a performative: the peer's fault, `amqp:decode-error`.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum PerformativeError {
-    /// Its bytes are no AMQP value.
+    /// Its bytes are not an AMQP value.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// It is described as something else.
+    /// Its descriptor is not that of a performative.
     #[error("unknown performative {descriptor}")]
     Unknown {
-        /// Its descriptor.
+        /// The descriptor as it is.
         descriptor: String,
     },
     /// A field is missing or has another type.
     #[error("{performative} cannot be read: {text}")]
     Field {
-        /// Which performative.
+        /// The performative's name.
         performative: &'static str,
-        /// Which field, and what is wrong with it.
+        /// The field's name, and what is wrong with it.
         text: String,
     },
-    /// Only a transfer has a payload.
+    /// Bytes follow a performative other than a transfer.
     #[error("{performative} is followed by {bytes} more bytes")]
     Payload {
-        /// Which performative.
+        /// The performative's name.
         performative: &'static str,
-        /// How many.
+        /// Number of these bytes.
         bytes: usize,
     },
 }
 
-/// Decodes a frame body; the second result is how many bytes the performative took, the rest is
-/// the payload of a transfer. [AMQP 2.3.2]
+/// Decodes a frame body; the second result is the number of bytes that the performative took, the
+/// others are the payload of a transfer. [AMQP 2.3.2]
 ///
-/// Nothing is made of its bytes before their structure was checked: every length inside its parent,
-/// counts no larger than bytes, depth bounded.
+/// The structure of the bytes is checked before anything is built from them: every length inside
+/// its parent, counts no larger than bytes, depth bounded.
 pub fn decode(body: &[u8]) -> Result<(Performative, usize), PerformativeError> {
     match Reader::short_list(body) {
         Some((codes::TRANSFER, fields, used)) => {
@@ -138,7 +138,7 @@ pub fn decode(body: &[u8]) -> Result<(Performative, usize), PerformativeError> {
     Ok((performative, used))
 }
 
-/// Encodes a performative behind what is in `out`.
+/// Appends a performative to `out`.
 pub fn encode(out: &mut Vec<u8>, performative: &Performative) {
     match performative {
         Performative::Open(open) => composite::write(out, &**open),

@@ -4,18 +4,19 @@ use super::{DeliveryState, Role, codes, fields};
 use crate::base::Serial;
 use crate::wire::{self, DecodeError, Fields};
 
-/// A new state of a range of deliveries. [AMQP 2.7.6]
+/// The new state of a range of deliveries. [AMQP 2.7.6]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Disposition {
-    /// Who sends it: the receiver or the sender of the deliveries.
+    /// The end that sends it: the receiver or the sender of the deliveries.
     pub role: Role,
-    /// The first delivery.
+    /// Delivery-id of the first delivery.
     pub first: Serial,
-    /// The last one, `first` if it is not given. The range is the peer's: never iterate it.
+    /// Delivery-id of the last one, `first` if it is not given. The range is the peer's: never to
+    /// be iterated.
     pub last: Serial,
-    /// The deliveries are settled.
+    /// Whether the deliveries are settled.
     pub settled: bool,
-    /// Their state.
+    /// The new state; none: unchanged.
     pub state: Option<DeliveryState>,
 }
 
@@ -35,7 +36,7 @@ impl Disposition {
         })
     }
 
-    /// Writes it.
+    /// Appends its encoding.
     pub fn write(&self, out: &mut Vec<u8>) {
         wire::write_descriptor(out, codes::DISPOSITION);
         let compound = wire::begin_list(out);

@@ -6,7 +6,7 @@ use super::composite::write_fields;
 use super::{Error, Fields, Role, Symbol, Value, codes};
 use crate::wire::{DecodeError, Descriptor};
 
-/// An error with a description that says what was wrong. [AMQP 2.8.14]
+/// An error with a description of what was wrong. [AMQP 2.8.14]
 pub fn error(condition: impl Into<Symbol>, description: impl Into<String>) -> Error {
     Error::new(condition, Some(description.into()), None)
 }
@@ -36,7 +36,7 @@ pub fn is_delete_on_close(value: &Value) -> bool {
     described(value).is_some_and(|(code, _)| code == codes::DELETE_ON_CLOSE)
 }
 
-/// The text of a selector filter; nothing if the value is another filter, or no text.
+/// The text of a selector filter; none if the value is another filter, or not a string.
 pub fn selector_text(value: &Value) -> Option<&str> {
     match described(value)? {
         (codes::SELECTOR_FILTER, Value::String(text)) => Some(text),

@@ -4,35 +4,36 @@ use super::{codes, fields};
 use crate::base::Serial;
 use crate::wire::{self, DecodeError, Fields};
 
-/// State of a session and perhaps of one of its links. [AMQP 2.7.4]
+/// The state of a session and perhaps of one of its links. [AMQP 2.7.4]
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Flow {
-    /// The next transfer-id its sender expects; absent before it has seen a begin.
+    /// The next transfer-id that the sender of the flow expects; absent before it has received a
+    /// begin.
     pub next_incoming_id: Option<Serial>,
-    /// Transfer frames it can take.
+    /// Number of transfer frames that it accepts.
     pub incoming_window: u32,
     /// The transfer-id of its next transfer frame.
     pub next_outgoing_id: Serial,
-    /// Transfer frames it could send.
+    /// Number of transfer frames that it could send.
     pub outgoing_window: u32,
-    /// The state of one link.
+    /// The state of one link; none: the flow is about the session only.
     pub link: Option<LinkFlow>,
-    /// An answer is asked for.
+    /// Whether an answer is asked for.
     pub echo: bool,
 }
 
-/// State of a link. [AMQP 2.6.7]
+/// The state of a link. [AMQP 2.6.7]
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LinkFlow {
-    /// Its handle.
+    /// The handle of the flow's sender for the link.
     pub handle: u32,
     /// The delivery-count; absent from a receiver that has not seen the attach of the sender.
     pub delivery_count: Option<Serial>,
-    /// Deliveries that may follow.
+    /// Number of deliveries that may follow.
     pub link_credit: Option<u32>,
-    /// Deliveries that the sender would have.
+    /// Number of deliveries that the sender has ready.
     pub available: Option<u32>,
-    /// Credit that cannot be used at once is used up.
+    /// Whether credit that cannot be used at once is to be used up.
     pub drain: bool,
 }
 
@@ -66,7 +67,7 @@ impl Flow {
         })
     }
 
-    /// Writes it.
+    /// Appends its encoding.
     pub fn write(&self, out: &mut Vec<u8>) {
         wire::write_descriptor(out, codes::FLOW);
         let compound = wire::begin_list(out);

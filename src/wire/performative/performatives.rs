@@ -13,22 +13,22 @@ use crate::wire::{
     write_ulong, write_ushort,
 };
 
-/// Begins a connection. [AMQP 2.7.1]
+/// Opens a connection. [AMQP 2.7.1]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Open {
-    /// Who says it.
+    /// The container-id of the sender.
     pub container_id: String,
-    /// Whom it believes to talk to.
+    /// The host that the sender believes to talk to; may name a vhost.
     pub hostname: Option<String>,
-    /// Default: no limit.
+    /// The largest frame that the sender accepts. Default: no limit.
     pub max_frame_size: MaxFrameSize,
-    /// Default: 65535.
+    /// The highest channel that the sender accepts. Default: 65535.
     pub channel_max: ChannelMax,
-    /// How long the peer may be silent, in milliseconds.
+    /// The idle timeout of the sender, in milliseconds; none: no timeout.
     pub idle_time_out: Option<u32>,
-    /// What it can do.
+    /// Extensions that the sender supports.
     pub offered_capabilities: Option<Vec<Symbol>>,
-    /// What it says of itself.
+    /// The sender's connection properties: product, version and the like.
     pub properties: Option<Fields>,
 }
 
@@ -82,15 +82,15 @@ impl Composite for Open {
 /// Begins a session. [AMQP 2.7.2]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Begin {
-    /// The channel that it answers.
+    /// The channel of the begin that this one answers; none: it does not answer one.
     pub remote_channel: Option<u16>,
-    /// The transfer-id of its first transfer.
+    /// The transfer-id of the sender's first transfer.
     pub next_outgoing_id: u32,
-    /// Transfer frames it can take.
+    /// Number of transfer frames that the sender accepts.
     pub incoming_window: u32,
-    /// Transfer frames it could send.
+    /// Number of transfer frames that the sender could send.
     pub outgoing_window: u32,
-    /// Default: no limit.
+    /// The highest handle that the sender accepts. Default: no limit.
     pub handle_max: Handle,
 }
 
@@ -122,35 +122,35 @@ impl Composite for Begin {
     }
 }
 
-/// Begins a link. [AMQP 2.7.3]
+/// Attaches a link. [AMQP 2.7.3]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Attach {
-    /// Its name.
+    /// The name of the link, unique between the two containers in its direction.
     pub name: String,
-    /// Its number.
+    /// The sender's number for the link.
     pub handle: Handle,
-    /// Which end says it.
+    /// The role of the end that sends this.
     pub role: Role,
-    /// Default: mixed.
+    /// How the sending end settles. Default: mixed.
     pub snd_settle_mode: SenderSettleMode,
-    /// Default: first.
+    /// How the receiving end settles. Default: first.
     pub rcv_settle_mode: ReceiverSettleMode,
-    /// Where messages come from.
+    /// Where messages come from; none: null, as in a refusal.
     pub source: Option<Box<Source>>,
-    /// Where they go.
+    /// Where messages go to; none: null, as in a refusal.
     pub target: Option<Box<TargetArchetype>>,
-    /// The first delivery-count; from a sender.
+    /// The first delivery-count; from a sending end only.
     pub initial_delivery_count: Option<u32>,
-    /// The largest message, in bytes.
+    /// The largest message that the end accepts, in bytes; none: no limit.
     pub max_message_size: Option<u64>,
-    /// What it can do.
+    /// Extensions that the end supports.
     pub offered_capabilities: Option<Vec<Symbol>>,
-    /// What else is asked for.
+    /// The link's properties: `paired` and the like.
     pub properties: Option<Fields>,
 }
 
 impl Attach {
-    /// Reads an attach. Termini that cannot be read are absent, and the second result says why.
+    /// Reads an attach. Unreadable termini are absent, and the second result says why.
     pub(super) fn decode(body: &[u8]) -> Result<(Self, Option<String>), PerformativeError> {
         let mut described = Reader::new(body).described()?;
         let list = &mut ListReader::new(Self::NAME, &mut described.value)?;
@@ -236,14 +236,14 @@ impl Composite for Attach {
     }
 }
 
-/// Ends a link. [AMQP 2.7.7]
+/// Detaches a link. [AMQP 2.7.7]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Detach {
-    /// Its number.
+    /// The sender's number for the link.
     pub handle: Handle,
-    /// For good.
+    /// Whether the link is closed, not only suspended.
     pub closed: bool,
-    /// Why.
+    /// Why it is detached; none: no error.
     pub error: Option<Error>,
 }
 
@@ -260,7 +260,7 @@ impl Composite for Detach {
         Ok(detach)
     }
 
-    /// `closed` is always on the wire, as RabbitMQ has it.
+    /// `closed` is always encoded, as RabbitMQ does.
     fn write(&self, list: &mut ListWriter<'_>) {
         list.field(Some(self.handle.0), write_uint);
         list.field(Some(self.closed), write_bool);
@@ -271,7 +271,7 @@ impl Composite for Detach {
 /// Ends a session. [AMQP 2.7.8]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct End {
-    /// Why.
+    /// Why it is ended; none: no error.
     pub error: Option<Error>,
 }
 
@@ -289,10 +289,10 @@ impl Composite for End {
     }
 }
 
-/// Ends a connection. [AMQP 2.7.9]
+/// Closes a connection. [AMQP 2.7.9]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Close {
-    /// Why.
+    /// Why it is closed; none: no error.
     pub error: Option<Error>,
 }
 
@@ -330,7 +330,7 @@ impl Composite for Error {
     }
 }
 
-/// How a node gives out its messages. [AMQP 3.5.7]
+/// How a node distributes its messages. [AMQP 3.5.7]
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names are the specification's")]
 pub enum DistributionMode {
@@ -338,24 +338,24 @@ pub enum DistributionMode {
     Copy,
 }
 
-/// Where messages come from. What asks for more than ours keep is not read. [AMQP 3.5.3]
+/// Where messages come from. Fields for more than the broker keeps are not read. [AMQP 3.5.3]
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Source {
-    /// Which node.
+    /// The address of the node.
     pub address: Option<String>,
-    /// The node is to be made.
+    /// Whether the node is to be created for the link.
     pub dynamic: bool,
-    /// How it is to be made.
+    /// Properties of a node to be created.
     pub dynamic_node_properties: Option<Fields>,
-    /// Whether messages move.
+    /// Whether messages are moved or copied.
     pub distribution_mode: Option<DistributionMode>,
-    /// Which messages.
+    /// Filters on messages, by name; a selector for example.
     pub filter: Option<Fields>,
-    /// What becomes of messages without an outcome.
+    /// The outcome of deliveries that are settled without one.
     pub default_outcome: Option<DeliveryState>,
-    /// Outcomes that can be.
+    /// The outcomes that are supported.
     pub outcomes: Option<Vec<Symbol>>,
-    /// What it can do.
+    /// Extensions of the node.
     pub capabilities: Option<Vec<Symbol>>,
 }
 
@@ -398,16 +398,16 @@ impl Composite for Source {
     }
 }
 
-/// Where messages go. [AMQP 3.5.4]
+/// Where messages go to. [AMQP 3.5.4]
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Target {
-    /// Which node; none: as each message says.
+    /// The address of the node; none: the anonymous terminus, where each message has its own.
     pub address: Option<String>,
-    /// The node is to be made.
+    /// Whether the node is to be created for the link.
     pub dynamic: bool,
-    /// How it is to be made.
+    /// Properties of a node to be created.
     pub dynamic_node_properties: Option<Fields>,
-    /// What it can do.
+    /// Extensions of the node.
     pub capabilities: Option<Vec<Symbol>>,
 }
 
@@ -436,12 +436,12 @@ impl Composite for Target {
     }
 }
 
-/// What may stand in the field target. [AMQP 2.7.3, 4.5.1]
+/// The values of the field `target`. [AMQP 2.7.3, 4.5.1]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TargetArchetype {
-    /// A node.
+    /// A node that takes messages.
     Target(Target),
-    /// Whoever coordinates transactions.
+    /// The coordinator of transactions.
     Coordinator,
 }
 
@@ -470,12 +470,12 @@ fn symbols(list: &mut ListReader<'_>) -> Result<Option<Vec<Symbol>>, Performativ
     Ok(some(list.lenient(read_symbols)?))
 }
 
-/// An empty array is as good as none. [AMQP 1.4]
+/// An empty array counts as absent. [AMQP 1.4]
 fn some(symbols: Option<Vec<Symbol>>) -> Option<Vec<Symbol>> {
     symbols.filter(|symbols| !symbols.is_empty())
 }
 
-/// An error in a field.
+/// Reads an error in a field.
 pub(super) fn error(reader: &mut Reader<'_>) -> Result<Error, DecodeError> {
     composite::read(reader.raw()?).map_err(|error| match error {
         PerformativeError::Decode(error) => error,
@@ -486,7 +486,7 @@ pub(super) fn error(reader: &mut Reader<'_>) -> Result<Error, DecodeError> {
     })
 }
 
-/// A mode by its code.
+/// Reads a settle mode by its code.
 fn mode<T>(of: fn(u8) -> Option<T>) -> impl FnOnce(&mut Reader<'_>) -> Result<T, DecodeError> {
     move |reader| {
         of(reader.ubyte()?).ok_or(DecodeError::Invalid {

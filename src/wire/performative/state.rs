@@ -11,46 +11,46 @@ use crate::wire::{self, DecodeError, Described, Fields, Reader};
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum DeliveryState {
-    /// Part of it arrived; not an outcome. [AMQP 3.4.1]
+    /// A part of it has arrived; not an outcome. [AMQP 3.4.1]
     Received {
-        /// Section of the first byte that did not arrive.
+        /// Number of the section with the first byte that has not arrived.
         section_number: u32,
-        /// Its place in the section.
+        /// Offset of that byte in the section.
         section_offset: u64,
     },
-    /// Taken. [AMQP 3.4.2]
+    /// The receiver has processed it. [AMQP 3.4.2]
     Accepted,
-    /// Invalid. [AMQP 3.4.3]
+    /// The receiver cannot process it. [AMQP 3.4.3]
     Rejected {
-        /// Why. Shared: one disposition decides about many deliveries.
+        /// The receiver's reason. Shared: one disposition may be for many deliveries.
         error: Option<Arc<Error>>,
     },
-    /// Given back as if never sent. [AMQP 3.4.4]
+    /// It was not and will not be processed; as if never sent. [AMQP 3.4.4]
     Released,
-    /// Given back changed. [AMQP 3.4.5]
+    /// It was not processed, and is to be changed. [AMQP 3.4.5]
     Modified {
-        /// It counts as a failed delivery; absent: no. Kept absent, because it is answered as it came.
+        /// Whether it counts as a failed delivery; absent: no. Kept absent, because it is echoed.
         delivery_failed: Option<bool>,
-        /// Not to this link again; absent: no.
+        /// Whether it must not be sent to this link again; absent: no.
         undeliverable_here: Option<bool>,
         /// The encoded map of annotations to merge, as received, structure and keys checked.
         message_annotations: Option<Bytes>,
     },
     /// A transaction was declared. [AMQP 4.5.5]
     Declared {
-        /// Its id.
+        /// The transaction's id.
         txn_id: Bytes,
     },
     /// A state within a transaction. [AMQP 4.5.8]
     Transactional {
-        /// Of which.
+        /// The transaction's id.
         txn_id: Bytes,
-        /// The provisional outcome, encoded.
+        /// The provisional outcome, encoded; none without one.
         outcome: Option<Bytes>,
     },
-    /// A state we do not know.
+    /// A state that is not known.
     Unknown {
-        /// Its descriptor, 0 if that is a name.
+        /// Its descriptor's number, 0 if that is a symbol.
         descriptor: u64,
     },
 }
@@ -128,7 +128,7 @@ impl DeliveryState {
         Self::read(Reader::new(bytes).described()?)
     }
 
-    /// Writes it. One we do not know is written as null.
+    /// Appends its encoding. An unknown one is written as null.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Accepted => write_empty(out, codes::ACCEPTED),

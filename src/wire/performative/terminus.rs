@@ -1,23 +1,24 @@
-//! What of a terminus that the peer asks for is read, and repeated in our answer. [AMQP 3.5.3, 3.5.4]
+//! Which fields of a peer's terminus are read, and repeated in the answer. [AMQP 3.5.3, 3.5.4]
 //!
-//! Termini live as long as their link, keep nothing beyond it and give each message to one receiver. A
-//! field that asks for more than that reads as absent, and so does one with a value that the
-//! specification does not know: it must not cost the peer its link, nor be repeated as if it were kept.
+//! Termini live as long as their link, keep nothing beyond it and give each message to one
+//! receiver. A field that asks for more than that reads as absent, and so does one with a value
+//! that the specification does not define: it must not cost the peer its link, nor be repeated as
+//! if it were granted.
 
 use super::codes;
 use crate::wire::{self, DecodeError, Fields, Reader};
 
-/// Fields of source and target, by index.
+/// Indexes of fields of source and target.
 const DURABLE: u32 = 1;
 const EXPIRY_POLICY: u32 = 2;
 const TIMEOUT: u32 = 3;
-/// Fields of a source.
+/// Indexes of fields of a source.
 const DISTRIBUTION_MODE: u32 = 6;
 const FILTER: u32 = 7;
 const DEFAULT_OUTCOME: u32 = 8;
 
-/// The terminus in `encoded` without what is not kept; nothing if all of it is. What is no source and no
-/// target (a coordinator, nonsense) is not looked into.
+/// The terminus in `encoded` without the fields that are not kept; none if all of them are.
+/// Anything but a source or a target (a coordinator, nonsense) is not examined.
 pub(super) fn kept(encoded: &[u8]) -> Result<Option<Vec<u8>>, DecodeError> {
     if encoded.is_empty() {
         return Ok(None);
@@ -59,24 +60,25 @@ pub(super) fn kept(encoded: &[u8]) -> Result<Option<Vec<u8>>, DecodeError> {
     Ok((!is_whole).then_some(out))
 }
 
-/// Whether a field asks for what a terminus of ours is.
+/// Whether a field asks for what the broker's termini are.
 fn keeps(code: u64, index: u32, raw: &[u8]) -> bool {
     let mut value = Reader::new(raw);
     match index {
         DURABLE | TIMEOUT => value.uint() == Ok(0),
         EXPIRY_POLICY => value.symbol() == Ok("link-detach"),
-        // Our owner refuses "copy": a receiver that only wants to look must not take.
+        // The owner of the engine refuses "copy": a receiver that only browses must not consume.
         DISTRIBUTION_MODE if code == codes::SOURCE => {
             matches!(value.symbol(), Ok("move" | "copy"))
         }
-        // Ours stands in the answer.
+        // The broker's own is in the answer.
         DEFAULT_OUTCOME if code == codes::SOURCE => false,
         _ => true,
     }
 }
 
-/// Appends the filters that are applied: the first selector. Whether that is all of them. "The receiving
-/// endpoint [...] sets [...] the filters actually in place". What is no map is left as it is.
+/// Appends the filters that are applied: the first selector. Returns whether those are all. "The
+/// receiving endpoint [...] sets [...] the filters actually in place". A value that is not a map is
+/// left as it is.
 fn write_filters(out: &mut Vec<u8>, raw: &[u8]) -> Result<bool, DecodeError> {
     let Ok(pairs) = Reader::new(raw).map() else {
         out.extend_from_slice(raw);

@@ -10,28 +10,29 @@ use crate::wire::{self, DecodeError, Fields};
 /// One frame of a message. [AMQP 2.7.5]
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Transfer {
-    /// The sender's handle.
+    /// The sender's handle of the link.
     pub handle: u32,
-    /// Its number in the session; required in the first frame.
+    /// Its delivery-id in the session; required in the first frame.
     pub delivery_id: Option<Serial>,
-    /// Bytes of its delivery-tag; required in the first frame. We go by delivery-ids.
+    /// Length of its delivery-tag in bytes; required in the first frame. The engine uses
+    /// delivery-ids instead.
     pub tag_bytes: Option<usize>,
     /// Format of the message; required in the first frame, 0 if it is not given.
     pub message_format: Option<u32>,
-    /// The sender wants no outcome; the first frame that says so counts.
+    /// Whether the sender wants no outcome; the first frame that says so counts.
     pub settled: Option<bool>,
-    /// More frames follow.
+    /// Whether more frames of the delivery follow.
     pub more: bool,
     /// Overrides the link's mode for this delivery.
     pub rcv_settle_mode: Option<ReceiverSettleMode>,
-    /// It was begun before the link was attached. [AMQP 2.6.13]
+    /// Whether it resumes a delivery from before the link was attached. [AMQP 2.6.13]
     pub resume: bool,
-    /// The message is given up; what is here is ignored.
+    /// Whether the delivery is aborted; its payload is ignored.
     pub aborted: bool,
 }
 
 impl Transfer {
-    /// Reads the fields of a transfer. States and hints are passed over: states are not negotiated in
+    /// Reads the fields of a transfer. States and hints are skipped: states are not negotiated in
     /// transfers.
     pub(super) fn read(list: Fields<'_>) -> Result<Self, DecodeError> {
         match Self::fast_path(FastFields::new(list.rest(), list.left())) {
@@ -40,7 +41,7 @@ impl Transfer {
         }
     }
 
-    /// Reads one that says no more than is needed as a rule, in the form of the fast path.
+    /// Reads one with only the most common fields, in the form of the fast path.
     #[inline]
     fn fast_path(mut list: FastFields<'_>) -> Result<Self, NotFast> {
         let handle = list.uint()?.ok_or(NotFast)?;
@@ -97,7 +98,8 @@ impl Transfer {
         })
     }
 
-    /// Writes it. (Transfers of ours go by [`write_transfer`]; this is for tests of the engine.)
+    /// Appends its encoding. (The broker's transfers are written by [`write_transfer`]; this is for
+    /// tests of the engine.)
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let optional = |out: &mut Vec<u8>, value: Option<u32>| match value {
             Some(value) => wire::write_uint(out, value),
@@ -130,30 +132,30 @@ impl Transfer {
     }
 }
 
-/// A frame that brings a whole delivery and says no more than is needed, written as nearly all are:
-/// a size of one byte, nothing but the performative in front of the payload.
+/// A frame with a complete delivery and only the most common fields, in the most common encoding: a
+/// size of one byte, only the performative in front of the payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WholeTransfer {
     /// The channel of the frame.
     pub channel: u16,
-    /// The sender's handle.
+    /// The sender's handle of the link.
     pub handle: u32,
-    /// Its number in the session.
+    /// Its delivery-id in the session.
     pub delivery_id: Serial,
     /// Format of the message.
     pub message_format: u32,
-    /// The sender wants no outcome.
+    /// Whether the sender wants no outcome.
     pub settled: bool,
-    /// Where the payload begins in the frame, in bytes.
+    /// Offset of the payload in the frame, in bytes.
     pub payload: usize,
     /// Length of the frame, in bytes.
     pub size: usize,
 }
 
 impl WholeTransfer {
-    /// Reads the frame at the front of `bytes`. Nothing if it is not all there, larger than
-    /// `size_max`, or no such frame: then it is read as any other is, and
-    /// [`decode`](super::decode()) says the same of it.
+    /// Reads the frame at the front of `bytes`. None if it is incomplete, larger than `size_max`,
+    /// or not such a frame: then it is read as any other is, and [`decode`](super::decode()) has
+    /// the same result.
     #[inline]
     pub fn parse(bytes: &[u8], size_max: usize) -> Option<Self> {
         let &[
@@ -198,35 +200,35 @@ impl WholeTransfer {
     }
 }
 
-/// What the first frame of a delivery says. [AMQP 2.7.5]
+/// The fields of the first frame of a delivery. [AMQP 2.7.5]
 #[derive(Clone, Copy, Debug)]
 pub struct FirstTransfer {
-    /// Our handle.
+    /// The engine's handle of the link.
     pub handle: u32,
-    /// Its number in the session, which is its delivery-tag too unless it is settled.
+    /// Its delivery-id in the session, which is its delivery-tag too unless it is settled.
     pub delivery_id: Serial,
     /// Format of the message.
     pub message_format: u32,
-    /// No outcome is wanted.
+    /// Whether no outcome is wanted.
     pub settled: bool,
 }
 
-/// Most bytes that a frame header and [`write_transfer`] take together.
+/// Bytes of a frame header and the output of [`write_transfer`], at most.
 pub const TRANSFER_BYTES_MAX: usize = 48;
 
-/// Frame header, descriptor, and the head of the list of fields.
+/// Bytes of frame header, descriptor, and the head of the list of fields.
 const TRANSFER_HEAD_BYTES: usize = FRAME_HEADER_BYTES + 3 + 3;
 
-/// What frame header and performative take as a rule: see [`FirstTransfer::fast_frame`].
+/// Bytes of the most common frame header and performative: see [`FirstTransfer::fast_frame`].
 const FAST_TRANSFER_BYTES: usize = TRANSFER_HEAD_BYTES + 14;
 
-/// The descriptor in one byte.
+/// The descriptor's number, in one byte.
 const TRANSFER_CODE: u8 = 0x14;
 const _: () = assert!(TRANSFER_CODE as u64 == codes::TRANSFER);
 
 impl FirstTransfer {
-    /// Frame header and performative of a delivery like most: unsettled, in one frame, of format 0, on
-    /// the first link, with a delivery-id of more than one byte.
+    /// Frame header and performative of the most common delivery: unsettled, in one frame, of
+    /// format 0, on the first link, with a delivery-id of more than one byte.
     #[inline]
     fn fast_frame(
         &self,
@@ -275,8 +277,8 @@ impl FirstTransfer {
     }
 }
 
-/// What the fields of a transfer take in bytes, and how many there are: known before they are written,
-/// so that nothing has to be patched.
+/// Bytes and number of the fields of a transfer: known before they are written, so that nothing has
+/// to be patched.
 fn transfer_fields(handle: u32, first: Option<&FirstTransfer>, more: bool) -> (u8, u8) {
     let handle_bytes = wire::uint_len(handle);
     match first {

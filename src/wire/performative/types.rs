@@ -6,12 +6,12 @@ use thiserror::Error as ThisError;
 
 use crate::wire::Value;
 
-/// A symbol: a name out of a registry. [AMQP 1.6.21]
+/// A name from a registry. [AMQP 1.6.21]
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Symbol(String);
 
 impl Symbol {
-    /// Its text.
+    /// The symbol's text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -34,7 +34,7 @@ impl fmt::Display for Symbol {
 pub struct Fields(Vec<(Symbol, Value)>);
 
 impl Fields {
-    /// The value of a key.
+    /// The value of a key, if it is there.
     pub fn get(&self, key: &str) -> Option<&Value> {
         let mut pairs = self.0.iter();
         pairs
@@ -42,17 +42,17 @@ impl Fields {
             .map(|(_, value)| value)
     }
 
-    /// Keys with their values.
+    /// Iterates over keys with their values.
     pub fn iter(&self) -> std::slice::Iter<'_, (Symbol, Value)> {
         self.0.iter()
     }
 
-    /// The values.
+    /// Iterates over the values.
     pub fn values(&self) -> impl Iterator<Item = &Value> {
         self.0.iter().map(|(_, value)| value)
     }
 
-    /// The same as a value.
+    /// The same map as a value.
     pub fn to_value(&self) -> Value {
         let pairs = self.0.iter();
         let pairs = pairs.map(|(key, value)| (Value::symbol(key.as_str()), value.clone()));
@@ -75,7 +75,7 @@ impl FromIterator<(Symbol, Value)> for Fields {
     }
 }
 
-/// Which end of a link. [AMQP 2.8.1]
+/// An end of a link. [AMQP 2.8.1]
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[allow(missing_docs, reason = "the names are the specification's")]
 pub enum Role {
@@ -83,7 +83,7 @@ pub enum Role {
     Receiver,
 }
 
-/// Whether a sender settles. [AMQP 2.8.2]
+/// How a sender settles. [AMQP 2.8.2]
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs, reason = "the names are the specification's")]
 pub enum SenderSettleMode {
@@ -94,7 +94,7 @@ pub enum SenderSettleMode {
 }
 
 impl SenderSettleMode {
-    /// As it is on the wire.
+    /// The code on the wire.
     pub const fn code(&self) -> u8 {
         match self {
             Self::Unsettled => 0,
@@ -103,7 +103,7 @@ impl SenderSettleMode {
         }
     }
 
-    /// The one with this code.
+    /// The mode of a code; none: no mode has it.
     pub const fn of(code: u8) -> Option<Self> {
         match code {
             0 => Some(Self::Unsettled),
@@ -114,7 +114,7 @@ impl SenderSettleMode {
     }
 }
 
-/// When a receiver settles. [AMQP 2.8.3]
+/// How a receiver settles. [AMQP 2.8.3]
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs, reason = "the names are the specification's")]
 pub enum ReceiverSettleMode {
@@ -124,7 +124,7 @@ pub enum ReceiverSettleMode {
 }
 
 impl ReceiverSettleMode {
-    /// As it is on the wire.
+    /// The code on the wire.
     pub const fn code(&self) -> u8 {
         match self {
             Self::First => 0,
@@ -132,7 +132,7 @@ impl ReceiverSettleMode {
         }
     }
 
-    /// The one with this code.
+    /// The mode of a code; none: no mode has it.
     pub const fn of(code: u8) -> Option<Self> {
         match code {
             0 => Some(Self::First),
@@ -146,28 +146,28 @@ impl ReceiverSettleMode {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Handle(pub u32);
 
-/// The largest frame that a peer takes, in bytes.
+/// The largest frame that a peer accepts, in bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MaxFrameSize(pub u32);
 
-/// The highest channel that a peer takes.
+/// The highest channel number that a peer accepts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChannelMax(pub u16);
 
-/// What went wrong. [AMQP 2.8.14]
+/// An error of a link, session or connection. [AMQP 2.8.14]
 #[derive(Clone, PartialEq, Eq, Debug, ThisError)]
 #[error("{condition}{}", description.as_ref().map(|text| format!(": {text}")).unwrap_or_default())]
 pub struct Error {
-    /// Its condition.
+    /// The condition, for programs: `amqp:not-found` for example.
     pub condition: Symbol,
-    /// For people.
+    /// A text for people.
     pub description: Option<String>,
-    /// More about it.
+    /// Further information, as a map.
     pub info: Option<Box<Fields>>,
 }
 
 impl Error {
-    /// An error.
+    /// An error with these fields.
     pub fn new(
         condition: impl Into<Symbol>,
         description: Option<String>,
@@ -181,7 +181,7 @@ impl Error {
     }
 }
 
-/// The conditions of one part of the specification.
+/// Defines the conditions of one part of the specification.
 macro_rules! conditions {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $text:literal,)+ }) => {
         $(#[$doc])*
@@ -190,7 +190,7 @@ macro_rules! conditions {
         pub enum $name { $($variant,)+ }
 
         impl $name {
-            /// Its symbol.
+            /// The condition's symbol.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)+ }
             }
