@@ -1,4 +1,4 @@
-//! Changes of the registry as operators ask for them: checked and turned into facts.
+//! Changes of the registry by operators: checked and turned into facts.
 
 use crate::access::{Password, PatternError, Permissions, Tag, TopicPermissions, User, UserLimits};
 use crate::base::Name;
@@ -8,62 +8,62 @@ use crate::broker::registry::{
 
 use super::refusal::{Refusal, Status};
 
-/// One administrative change. A closed set. What is absent in it stays as it is.
+/// One administrative change. A closed enum. An absent field leaves its value as it is.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Change {
-    /// Makes a vhost, or describes it anew.
+    /// Creates a vhost, or changes its description.
     VhostPut {
-        /// Its name.
+        /// The vhost's name.
         name: Name,
-        /// What is to be said of it.
+        /// The fields to set.
         vhost: VhostChange,
     },
-    /// Deletes a vhost with all in it.
+    /// Deletes a vhost with its content.
     VhostDelete {
-        /// Its name.
+        /// The vhost's name.
         name: Name,
     },
     /// Sets limits of a vhost; absent ones stay.
     VhostLimitsPut {
-        /// The vhost.
+        /// The vhost's name.
         vhost: Name,
-        /// The limits.
+        /// The limits to set.
         limits: VhostLimits,
     },
     /// Removes one limit of a vhost, or all.
     VhostLimitsDelete {
-        /// The vhost.
+        /// The vhost's name.
         vhost: Name,
-        /// Which; none: all.
+        /// The limit to remove; none: all.
         limit: Option<VhostLimit>,
     },
-    /// Makes a user, or changes it.
+    /// Creates or changes a user.
     UserPut {
-        /// Its name.
+        /// The user's name.
         name: Name,
-        /// What is to be.
+        /// The fields to set.
         user: UserChange,
     },
     /// Deletes a user with its permissions; its connections are closed.
     UserDelete {
-        /// Its name.
+        /// The user's name.
         name: Name,
     },
     /// Sets limits of a user; absent ones stay.
     UserLimitsPut {
-        /// The user.
+        /// The user's name.
         user: Name,
-        /// The limits.
+        /// The limits to set.
         limits: UserLimits,
     },
     /// Removes one limit of a user, or all.
     UserLimitsDelete {
-        /// The user.
+        /// The user's name.
         user: Name,
-        /// Which; none: all.
+        /// The limit to remove; none: all.
         limit: Option<UserLimit>,
     },
-    /// Lets a user into a vhost with these rights.
+    /// Gives a user permissions in a vhost.
     PermissionsPut {
         /// The vhost that it concerns.
         vhost: Name,
@@ -72,7 +72,7 @@ pub enum Change {
         /// Regular expressions: configure, write, read.
         patterns: [String; 3],
     },
-    /// Takes a user's permissions in a vhost away.
+    /// Removes a user's permissions in a vhost.
     PermissionsDelete {
         /// The vhost that it concerns.
         vhost: Name,
@@ -85,68 +85,68 @@ pub enum Change {
         vhost: Name,
         /// The user that it concerns.
         user: Name,
-        /// Which exchange.
+        /// The topic exchange.
         exchange: Name,
         /// Regular expressions: write, read.
         patterns: [String; 2],
     },
-    /// Lifts such restrictions.
+    /// Removes such restrictions.
     TopicPermissionsDelete {
         /// The vhost that it concerns.
         vhost: Name,
         /// The user that it concerns.
         user: Name,
-        /// Which exchange; none: all.
+        /// The topic exchange; none: all of the vhost.
         exchange: Option<Name>,
     },
     /// Sets a global parameter.
     GlobalParameterPut {
-        /// Its name.
+        /// The parameter's name.
         name: Name,
-        /// Its value, as JSON.
+        /// The parameter's value, as JSON.
         value: String,
     },
-    /// Removes a global parameter.
+    /// Deletes a global parameter.
     GlobalParameterDelete {
-        /// Its name.
+        /// The parameter's name.
         name: Name,
     },
 }
 
-/// What is to be said of a vhost.
+/// The fields of a vhost to set.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct VhostChange {
-    /// For people.
+    /// A description for people.
     pub description: Option<String>,
-    /// Words for people and programs.
+    /// Tags, free words for people and programs.
     pub tags: Option<Vec<Name>>,
-    /// `classic` or `quorum`; `undefined`: the broker's.
+    /// `classic` or `quorum`; `undefined`: that of the broker.
     pub default_queue_type: Option<Name>,
-    /// Who makes it, and so gets all rights in it; of one that is there it changes nothing.
+    /// The user that creates the vhost and gets all permissions in it; ignored if the vhost exists.
     pub creator: Option<Name>,
 }
 
-/// How a user is to be.
+/// The fields of a user to set.
 #[derive(Clone, PartialEq, Debug)]
 pub struct UserChange {
-    /// Its password.
+    /// The password, or how it is left.
     pub password: NewPassword,
-    /// Its tags.
+    /// The tags, which replace earlier ones.
     pub tags: Option<Vec<Tag>>,
-    /// Its limits.
+    /// The limits, which replace earlier ones.
     pub limits: Option<UserLimits>,
 }
 
-/// A password to be.
+/// The password of a user to be set.
 #[derive(Clone, PartialEq)]
 pub enum NewPassword {
-    /// In clear; hashed before it is kept.
+    /// In clear; it is hashed before it is kept.
     Clear(String),
-    /// As hashed elsewhere.
+    /// Hashed by the client.
     Hash(Password),
-    /// None: no login with one.
+    /// No password: the user cannot log in with one.
     None,
-    /// As it is; none for a new user.
+    /// The current one; none for a new user.
     Keep,
 }
 
@@ -164,32 +164,32 @@ impl std::fmt::Debug for NewPassword {
 /// A limit of a vhost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VhostLimit {
-    /// `max-connections`
+    /// `max-connections`: connections open at a time.
     Connections,
-    /// `max-queues`
+    /// `max-queues`: queues that may exist at a time.
     Queues,
 }
 
 /// A limit of a user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UserLimit {
-    /// `max-connections`
+    /// `max-connections`: connections open at a time.
     Connections,
-    /// `max-channels`: sessions.
+    /// `max-channels`: sessions open at a time.
     Sessions,
 }
 
-/// What a change comes to.
+/// A checked change.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Planned {
-    /// Something new is made.
+    /// Whether it creates something new.
     pub created: bool,
-    /// What becomes true together.
+    /// The facts that carry it out, applied together.
     pub facts: Vec<RegistryFact>,
 }
 
 impl Change {
-    /// The password that has to be hashed before it can be planned.
+    /// The password to be hashed before [`Change::plan`].
     pub fn clear_password(&self) -> Option<&str> {
         match self {
             Self::UserPut { user, .. } => match &user.password {
@@ -200,10 +200,9 @@ impl Change {
         }
     }
 
-    /// Checks it against what is there. `hashed` is the hash of [`Change::clear_password`].
+    /// Checks the change against the registry. `hashed` is the hash of [`Change::clear_password`].
     ///
-    /// # Errors
-    /// 404: what it changes or deletes is not there. 400: a bad name, pattern or value.
+    /// 404: what it changes or deletes does not exist. 400: a bad name, pattern or value.
     pub fn plan(self, registry: &Registry, hashed: Option<Password>) -> Result<Planned, Refusal> {
         self.check_bounds()?;
         self.check_counts(registry)?;
@@ -306,7 +305,7 @@ impl Change {
                 user,
                 exchange,
             } => clear_topics(registry, &vhost, &user, exchange.as_ref()),
-            // All others were planned by the caller.
+            // The caller has planned all others.
             _ => Ok(Planned {
                 created: false,
                 facts: Vec::new(),

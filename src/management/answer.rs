@@ -1,4 +1,4 @@
-//! Answers as AMQP values and as a message.
+//! Answers of management as AMQP values and messages.
 
 use crate::base::{Lsn, Name};
 use crate::broker::binding::Binding;
@@ -9,23 +9,23 @@ use super::path::BindingPath;
 use super::refusal::{Refusal, Status};
 use super::token::binding_token;
 
-/// What an operation answers.
+/// The answer to a successful operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Success {
-    /// How it went.
+    /// The status code of the answer.
     pub status: Status,
-    /// What there is to say; null with no content.
+    /// The body; null with no content.
     pub body: Value,
-    /// To be told once this is durable.
+    /// The answer is held back until this record is durable; 0: it is sent at once.
     pub lsn: Lsn,
-    /// What will probably not do as meant; told to who asks for it.
+    /// What will probably not do what was meant; for clients that ask for warnings.
     pub warnings: Vec<Warning>,
-    /// What was asked for was there already.
+    /// Whether nothing had to be changed.
     pub is_unchanged: bool,
 }
 
 impl Success {
-    /// Here it is.
+    /// An answer with status 200 and a body.
     pub const fn ok(body: Value, lsn: Lsn) -> Self {
         Self {
             status: Status::Ok,
@@ -36,7 +36,7 @@ impl Success {
         }
     }
 
-    /// Done; nothing to say.
+    /// An answer with status 204, without a body.
     pub const fn no_content(lsn: Lsn) -> Self {
         Self {
             status: Status::NoContent,
@@ -47,7 +47,7 @@ impl Success {
         }
     }
 
-    /// The same; what was asked for was there already.
+    /// The same answer, marked as one that changed nothing.
     #[must_use]
     pub fn unchanged(self) -> Self {
         Self {
@@ -56,20 +56,20 @@ impl Success {
         }
     }
 
-    /// The same with warnings.
+    /// The same answer with warnings.
     #[must_use]
     pub fn warned(self, warnings: Vec<Warning>) -> Self {
         Self { warnings, ..self }
     }
 
-    /// A number of messages that went.
+    /// The answer with the number of messages purged or deleted.
     pub fn messages(count: u64, lsn: Lsn) -> Self {
         let count = (Value::string("message_count"), Value::Ulong(count));
         Self::ok(Value::Map(vec![count]), lsn)
     }
 }
 
-/// A queue as RabbitMQ describes it; `messages_dead_pending` is there when dead letters wait in it.
+/// A queue as RabbitMQ describes it; `messages_dead_pending` is added when dead letters wait in it.
 pub fn queue(info: &QueueInfo, vhost: &Name, node: &str) -> Value {
     let text = |text: &str| Value::string(text);
     let replicas = Array::new(ValueKind::String, vec![text(node)]);
@@ -95,7 +95,7 @@ pub fn queue(info: &QueueInfo, vhost: &Name, node: &str) -> Value {
     map(pairs)
 }
 
-/// A binding with the path that deletes it.
+/// A binding with the path by which it can be deleted.
 pub fn binding(binding: Binding) -> Value {
     let destination = match &binding.destination {
         Destination::Queue(name) => ("destination_queue", Value::string(name.as_str())),
@@ -171,9 +171,10 @@ pub fn write_message(
     out
 }
 
-/// The application property by which a request asks for warnings (with `true`), and in which they
-/// come, one on each line. Nobody gets them unasked: clients know RabbitMQ's answers.
+/// The application property by which a request asks for warnings (with `true`), and which has them
+/// in the answer, one on each line. Without the request there are none: clients know RabbitMQ's
+/// answers.
 pub const WARNING: &str = "http:warning";
 
-/// Characters of a refusal's text: it may repeat what was asked, and the request may be large.
+/// Characters of a refusal's text, at most: it may repeat the request, which may be large.
 const WHY_CHARS_MAX: usize = 1024;

@@ -8,44 +8,45 @@ use crate::wire::Value;
 
 use super::refusal::Refusal;
 
-/// What a queue is declared with. Absent fields: durable, not exclusive, not auto-delete.
+/// The body of a queue's declaration. Absent fields: durable, not exclusive, not auto-delete.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QueueBody {
-    /// Survives a restart.
+    /// The queue survives a restart.
     pub durable: bool,
-    /// Belongs to the connection.
+    /// The queue belongs to the connection.
     pub exclusive: bool,
-    /// Goes with its last consumer.
+    /// The queue is deleted when its last consumer detaches.
     pub auto_delete: bool,
-    /// Arguments, each name once.
+    /// The arguments, each name once.
     pub arguments: Vec<(Name, Value)>,
 }
 
-/// What an exchange is declared with. Absent fields: direct, durable, neither auto-delete nor internal.
+/// The body of an exchange's declaration. Absent fields: direct, durable, neither auto-delete nor
+/// internal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExchangeBody {
-    /// Its type.
+    /// The exchange's type, `topic` for example.
     pub kind: Name,
-    /// Survives a restart.
+    /// The exchange survives a restart.
     pub durable: bool,
-    /// Goes with its last binding.
+    /// The exchange is deleted when its last binding is removed.
     pub auto_delete: bool,
-    /// Not a publish target.
+    /// Clients may not publish to it.
     pub internal: bool,
-    /// Arguments, each name once.
+    /// The arguments, each name once.
     pub arguments: Vec<(Name, Value)>,
 }
 
-/// A binding to add. No field may be absent.
+/// The body of a new binding. No field may be absent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BindingBody {
-    /// Source exchange.
+    /// The exchange that messages come from.
     pub source: Name,
-    /// Where it leads.
+    /// The queue or exchange that it leads to.
     pub destination: Destination,
-    /// Binding key.
+    /// The binding key, may be empty.
     pub key: Name,
-    /// Arguments, each name once.
+    /// The arguments, each name once.
     pub arguments: Vec<(Name, Value)>,
 }
 
@@ -105,7 +106,7 @@ fn required<T>(name: &str, field: Option<T>) -> Result<T, Refusal> {
     field.ok_or_else(|| Refusal::bad_request(format!("the field '{name}' is missing")))
 }
 
-/// The fields of a body by name.
+/// The fields of a body, by name.
 struct Fields<'a>(BTreeMap<&'a str, &'a Value>);
 
 impl<'a> Fields<'a> {

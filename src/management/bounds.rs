@@ -1,4 +1,4 @@
-//! What operators may ask to be kept of one thing, and how many things of a kind.
+//! Bounds on what operators may set: sizes of objects, and numbers of objects of a kind.
 
 use super::administration::{Change, NewPassword};
 use super::refusal::Refusal;
@@ -10,10 +10,10 @@ use crate::base::limits::{
 use crate::broker::registry::{Registry, Vhost};
 
 impl Change {
-    /// Refuses what is larger than what is kept. What is in a journal already is taken as it is.
+    /// Refuses an object larger than the broker keeps. Objects that a journal already has are taken
+    /// as they are.
     ///
-    /// # Errors
-    /// 400: names what is too large, and the bound.
+    /// 400: names the part that is too large, and the bound.
     pub fn check_bounds(&self) -> Result<(), Refusal> {
         match self {
             Self::VhostPut { vhost, .. } => {
@@ -48,7 +48,7 @@ impl Change {
         }
     }
 
-    /// Refuses one more of something of which there are as many as there may be.
+    /// Refuses one more object of a kind that has reached its maximum.
     pub(super) fn check_counts(&self, registry: &Registry) -> Result<(), Refusal> {
         let (what, is_new, count, max) = match self {
             Self::VhostPut { name, .. } => {

@@ -1,9 +1,9 @@
-//! Layer 6: management of one vhost: typed operations and the AMQP node `/management`; the HTTP
-//! API as data.
+//! Layer 6: management of one vhost: typed operations and the AMQP node `/management`; the HTTP API
+//! without sockets.
 //!
 //! Promises: every request that is a message gets one answer, a refusal with a text that says why;
-//! rights are checked before anything is changed. Never: no links, no credit (the gateway's), no
-//! sockets, no clock.
+//! permissions are checked before anything is changed. Never: no links, no credit (the gateway's),
+//! no sockets, no clock.
 //!
 //! Read first: [`Prepared`], [`Operations`], `http`.
 

@@ -18,28 +18,28 @@ use super::operations::{DeleteIf, Operations, Unbound};
 use super::path::{BindingsQuery, Path};
 use super::refusal::{Refusal, Status};
 
-/// Who asks.
+/// The client that sent a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
-    /// Its user.
+    /// The client's user.
     pub user: &'a Name,
-    /// What that user may do in this vhost.
+    /// The user's permissions in this vhost.
     pub permissions: &'a Permissions,
-    /// What it may do with the keys of topic exchanges; none: anything.
+    /// Its topic permissions; none: all keys are permitted.
     pub topics: Option<&'a TopicMap>,
-    /// Its connection: exclusive queues belong to it.
+    /// The client's connection, to which exclusive queues belong.
     pub connection: ConnectionId,
     /// The broker's name, shown as leader and replica of queues.
     pub node: &'a str,
 }
 
-/// The answer to one request.
+/// The answer to one request, encoded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// The whole message (its sections), to be sent settled.
+    /// The sections of the message, to be sent settled.
     pub message: Vec<u8>,
-    /// To be sent once this is durable (0: at once): the last change of what the request may have
-    /// looked at, whoever made it.
+    /// The answer is held back until this record is durable (0: sent at once): the last change of
+    /// anything that the request may have read, whoever made it.
     pub lsn: Lsn,
 }
 
@@ -48,7 +48,7 @@ pub struct Answer {
 #[error("management request is not a message: {0}")]
 pub struct RequestError(#[from] pub DecodeError);
 
-/// A request that was read, to be carried out: reading takes no lock.
+/// A decoded request, to be carried out: decoding takes no lock.
 #[derive(Debug)]
 pub struct Prepared {
     request: Result<Request, Refusal>,
@@ -57,21 +57,21 @@ pub struct Prepared {
     wants_warnings: bool,
 }
 
-/// What a request is to change, for the audit log.
+/// The change that a request asks for, for the audit log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Audited {
-    /// What is to be done.
+    /// The action, `declare queue` for example.
     pub action: &'static str,
-    /// With what.
+    /// The object of the action.
     pub object: String,
 }
 
-/// What came of a request.
+/// The progress of a request.
 #[derive(Debug)]
 pub enum Progress {
     /// It was carried out.
     Done(Outcome),
-    /// There is more to look at than one hold of the core's lock is for: call again.
+    /// It needs more work than one hold of the core's lock is for: call again.
     Later(Prepared),
 }
 
@@ -86,14 +86,14 @@ pub struct Outcome {
 }
 
 impl Prepared {
-    /// Reads a request: `payload` is the whole message, as transferred. What is wrong with a request
-    /// that is a message is said in the answer.
+    /// Decodes a request: `payload` is the whole message, as transferred. Errors in a request that
+    /// is a message are reported in the answer.
     pub fn read(payload: &[u8]) -> Result<Self, RequestError> {
         let payload = without_leading_null(payload);
         let index = walk(payload)?;
         let properties = Properties::read(&index, payload);
         let message_id = properties.as_ref().ok().and_then(|p| p.message_id.clone());
-        // Values without a byte, as nulls in an array, would become a thousand times as many bytes.
+        // Values without a byte, like nulls in an array, would need a thousand times their size.
         if let Err(error) = check_values(payload, MANAGEMENT_VALUES_MAX) {
             return Ok(Self {
                 request: Err(Refusal::bad_request(format!("the request has {error}"))),
@@ -113,7 +113,7 @@ impl Prepared {
         })
     }
 
-    /// Carries out the request, or a piece of it.
+    /// Carries out the request, or a slice of it.
     pub fn carry_out(
         self,
         now: Now,
@@ -145,15 +145,16 @@ impl Prepared {
             audited: self.audited,
             message_id: self.message_id,
             wants_warnings: self.wants_warnings,
-            // Whatever is told, that something was there already or is not there: it must not be undone.
+            // Any answer, also that something exists or does not exist, must not be undone by a
+            // crash.
             lsn: core.topology_lsn(),
         })
     }
 }
 
 impl Outcome {
-    /// What was to be changed and whether it was, for the audit log; nothing of a request that only
-    /// looked, or that found everything as it should be.
+    /// The change that was asked for and whether it was made, for the audit log; none for a request
+    /// that only read, or that changed nothing.
     pub fn audited(&self) -> Option<(&Audited, Result<Status, &Refusal>)> {
         let audited = self.audited.as_deref()?;
         match &self.result {
@@ -163,7 +164,7 @@ impl Outcome {
         }
     }
 
-    /// Writes the answer. One that is too large says so instead.
+    /// Encodes the answer. One that is too large is replaced by an error.
     pub fn answer(self) -> Answer {
         let id = self.message_id.as_ref();
         let mut message = answer::write_message(self.result, id, self.wants_warnings);
@@ -178,7 +179,7 @@ impl Outcome {
     }
 }
 
-/// Carries out one request from its bytes to its answer at once.
+/// Handles one request from its bytes to its answer at once.
 #[cfg(test)]
 pub fn handle(
     now: Now,
@@ -196,7 +197,7 @@ pub fn handle(
     }
 }
 
-/// How far a request came.
+/// How far a request was carried out.
 enum Performed {
     Done(Success),
     Later(Request),
@@ -281,7 +282,7 @@ fn perform_at_once(
             .delete_exchange(&name, DeleteIf::default())
             .map(Success::no_content),
         (Method::Post, Path::Bindings(_)) => {
-            // What is missing or wrong here is a bad request (as RabbitMQ).
+            // A missing exchange or queue is a bad request here (as RabbitMQ).
             let bound = on.bind(BindingBody::parse(body)?);
             let bound = bound.map_err(Refusal::as_bad_request);
             bound.map(Success::no_content)
@@ -314,7 +315,7 @@ fn wants_warnings(index: &SectionIndex, payload: &[u8]) -> bool {
     pairs.any(|(key, value)| key.as_str() == Some(answer::WARNING) && *value == Value::Bool(true))
 }
 
-/// What can be asked for.
+/// The methods of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Method {
     Get,
@@ -373,15 +374,15 @@ impl<'a> Properties<'a> {
     }
 }
 
-/// A request that is complete.
+/// A complete request.
 #[derive(Debug)]
 struct Request {
     method: Method,
     path: Path,
     body: Value,
-    /// What it looked at so far ends with this binding.
+    /// The last binding examined so far.
     after: Option<Binding>,
-    /// The policies of what it declares, as far as they were looked for.
+    /// The policies of the object that it declares, as far as they were searched.
     begun: Option<Box<Matching>>,
 }
 
@@ -406,7 +407,7 @@ impl Request {
                 Refusal::bad_request(format!("unknown method '{subject}'; known are {known}"))
             })?;
         let path = Path::parse(to)?;
-        // Some clients cannot send a null: for them no body section is one.
+        // Some clients cannot send a null body: for them no body section counts as null.
         let body = if index.body.is_absent() {
             Value::Null
         } else {
@@ -426,7 +427,7 @@ impl Request {
         })
     }
 
-    /// What it is to change, for the audit log.
+    /// The change that it asks for, for the audit log.
     fn audited(&self) -> Option<Audited> {
         let named = |action, name: &Name| Audited {
             action,
@@ -454,7 +455,7 @@ impl Request {
     }
 }
 
-/// A binding as the paths of the HTTP API name it.
+/// The name of a binding in the audit log, as in paths of the HTTP API.
 fn binding_object(source: &Name, destination: &Destination, key: &Name) -> String {
     match destination {
         Destination::Queue(name) => format!("{source}/q/{name}/{key}"),

@@ -1,4 +1,4 @@
-//! Typed operations: rights checked, then carried out on the core.
+//! Typed operations: permissions are checked, then the core carries them out.
 
 use crate::access::Right;
 use crate::base::limits::{LISTING_SLICE, LISTING_SLICE_BYTES};
@@ -22,61 +22,62 @@ use super::token::binding_token;
 /// The operations of one caller on one vhost.
 #[derive(Debug)]
 pub struct Operations<'a> {
-    /// When.
+    /// The time of the operation.
     pub now: Now,
-    /// Who.
+    /// The client that asks.
     pub caller: &'a Caller<'a>,
-    /// On what.
+    /// The core of the vhost.
     pub core: &'a mut Core,
-    /// With what consequences.
+    /// Collects the effects on connections and the journal.
     pub effects: &'a mut Effects,
 }
 
-/// On what a deletion depends; without either, it does not.
+/// The conditions of a deletion; none by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeleteIf {
-    /// Refuse when it has consumers, or bindings.
+    /// Refuse if it has consumers, or bindings.
     pub unused: bool,
-    /// Refuse when it has messages.
+    /// Refuse if it has messages.
     pub empty: bool,
 }
 
-/// A queue that was declared.
+/// The result of declaring a queue.
 #[derive(Debug)]
 pub struct DeclaredQueue {
-    /// Whether it is new.
+    /// Whether the declaration created it.
     pub created: bool,
-    /// What it is.
+    /// The queue's properties and message counts.
     pub info: Box<QueueInfo>,
-    /// Durable with this.
+    /// The record that must be durable before the answer.
     pub lsn: Lsn,
-    /// What its arguments will probably not do as meant.
+    /// Arguments that will probably not do what was meant.
     pub warnings: Vec<Warning>,
 }
 
-/// An exchange that was declared.
+/// The result of declaring an exchange.
 #[derive(Debug)]
 pub struct DeclaredExchange {
-    /// Whether it is new.
+    /// Whether the declaration created it.
     pub created: bool,
-    /// Durable with this.
+    /// The record that must be durable before the answer.
     pub lsn: Lsn,
-    /// What its arguments will probably not do as meant.
+    /// Arguments that will probably not do what was meant.
     pub warnings: Vec<Warning>,
 }
 
-/// What came of removing a binding.
+/// The result of removing a binding.
 #[derive(Debug)]
 pub enum Unbound {
-    /// It is not there, durable with this.
+    /// The binding does not exist, once this record is durable.
     Done(Lsn),
-    /// It may stand behind this one.
+    /// The binding may be behind this one: call again with it.
     NotYet(Binding),
 }
 
 impl Operations<'_> {
-    /// Looks for policies of what is about to be declared: call it until it says yes, each time under a
-    /// hold of its own, then declare it under the last one; see [`Core::foresee`].
+    /// Searches the policies of an object that is about to be declared: to be called until it is
+    /// done, each time under a hold of its own; then the object is declared under the last one; see
+    /// [`Core::foresee`].
     pub fn foresee(
         &mut self,
         (kind, name): (ObjectKind, &Name),
@@ -90,8 +91,8 @@ impl Operations<'_> {
         !may || (self.core).foresee((kind, name), begun, &mut self.effects.meter)
     }
 
-    /// Declares a queue. Rights: configure on it; when it is new and has a dead-letter-exchange,
-    /// read on it and write on that exchange.
+    /// Declares a queue. Permissions: configure on it; when it is new and has a
+    /// dead-letter-exchange, read on it and write on that exchange.
     pub fn declare_queue(
         &mut self,
         name: &Name,
@@ -129,7 +130,7 @@ impl Operations<'_> {
         }
     }
 
-    /// Describes a queue. No right is needed (as RabbitMQ).
+    /// Describes a queue. No permission is needed (as RabbitMQ).
     pub fn queue(&mut self, name: &Name) -> Result<Box<QueueInfo>, Refusal> {
         match self.apply(Command::Queue(QueueCommand::Get { name: name.clone() }))? {
             Reply::Queue(info) => Ok(info),
@@ -137,7 +138,7 @@ impl Operations<'_> {
         }
     }
 
-    /// Removes the ready messages of a queue; how many. Right: read.
+    /// Drops the ready messages of a queue; returns their number. Permission: read.
     pub fn purge_queue(&mut self, name: &Name) -> Result<(u64, Lsn), Refusal> {
         self.require(Right::Read, ObjectKind::Queue, name)?;
         let reply = self.apply(Command::Queue(QueueCommand::Purge {
@@ -151,7 +152,8 @@ impl Operations<'_> {
         }
     }
 
-    /// Deletes a queue, also a missing one; how many ready messages it had. Right: configure.
+    /// Deletes a queue, without an error if it does not exist; returns the number of its ready
+    /// messages. Permission: configure.
     pub fn delete_queue(&mut self, name: &Name, only: DeleteIf) -> Result<(u64, Lsn), Refusal> {
         self.require(Right::Configure, ObjectKind::Queue, name)?;
         let reply = self.apply(Command::Queue(QueueCommand::Delete {
@@ -166,8 +168,8 @@ impl Operations<'_> {
         }
     }
 
-    /// Declares an exchange. Rights: configure on it; with an alternate-exchange, read on it and
-    /// write on that exchange.
+    /// Declares an exchange. Permissions: configure on it; with an alternate-exchange, read on it
+    /// and write on that exchange.
     pub fn declare_exchange(
         &mut self,
         name: &Name,
@@ -200,7 +202,7 @@ impl Operations<'_> {
         }
     }
 
-    /// Deletes an exchange, also a missing one. Right: configure.
+    /// Deletes an exchange, without an error if it does not exist. Permission: configure.
     pub fn delete_exchange(&mut self, name: &Name, only: DeleteIf) -> Result<Lsn, Refusal> {
         self.require(Right::Configure, ObjectKind::Exchange, name)?;
         self.done(Command::Topology(TopologyCommand::ExchangeDelete {
@@ -209,8 +211,8 @@ impl Operations<'_> {
         }))
     }
 
-    /// Adds a binding. Rights: write on the destination, read on the source, and on its key if the
-    /// source is a topic exchange.
+    /// Adds a binding. Permissions: write on the destination, read on the source, and on its key if
+    /// the source is a topic exchange.
     pub fn bind(&mut self, body: BindingBody) -> Result<Lsn, Refusal> {
         self.require_binding_rights(&body.source, &body.destination, &body.key)?;
         self.done(Command::Topology(TopologyCommand::Bind {
@@ -222,8 +224,8 @@ impl Operations<'_> {
         }))
     }
 
-    /// Removes a binding, also a missing one, looking at some of those with its key, behind `after`.
-    /// Rights as for [`Operations::bind`].
+    /// Removes a binding, without an error if it does not exist, examining some of those with its
+    /// key, behind `after`. Permissions as for [`Operations::bind`].
     pub fn unbind(
         &mut self,
         path: &BindingPath,
@@ -243,7 +245,8 @@ impl Operations<'_> {
         }
     }
 
-    /// Removes this binding, also a missing one. Rights as for [`Operations::bind`].
+    /// Removes this binding, without an error if it does not exist. Permissions as for
+    /// [`Operations::bind`].
     pub fn unbind_exactly(&mut self, binding: Binding) -> Result<Lsn, Refusal> {
         self.require_binding_rights(&binding.source, &binding.destination, &binding.key)?;
         self.done(Command::Topology(TopologyCommand::Unbind {
@@ -255,8 +258,8 @@ impl Operations<'_> {
         }))
     }
 
-    /// Lists bindings: those of one key differ in their arguments, and are refused when they are too
-    /// many for one answer. No right is needed (as RabbitMQ).
+    /// Lists bindings of one key, which differ in their arguments; an error if they are too many
+    /// for one answer. No permission is needed (as RabbitMQ).
     pub fn bindings(&mut self, query: &BindingsQuery) -> Result<Vec<Binding>, Refusal> {
         let slice = self.some_bindings(&query.source, &query.destination, &query.key, None)?;
         if slice.after.is_some() {
@@ -344,7 +347,7 @@ fn text_argument<'a>(arguments: &'a [(Name, Value)], name: &str) -> Option<&'a s
     found.and_then(|(_, value)| value.as_str())
 }
 
-/// The core answers each command in its own way; another answer is our fault.
+/// The error for a reply that does not belong to its command: a bug in the broker.
 fn unexpected(reply: &Reply) -> Refusal {
     Refusal {
         status: Status::InternalError,

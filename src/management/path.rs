@@ -13,40 +13,40 @@ use crate::broker::Destination;
 
 use super::refusal::Refusal;
 
-/// What a request is about.
+/// The object of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Path {
-    /// One queue.
+    /// A queue, by name.
     Queue(Name),
     /// The messages of a queue.
     Messages(Name),
-    /// One exchange.
+    /// An exchange, by name.
     Exchange(Name),
-    /// Bindings to add to, or to look for.
+    /// The bindings: to add one, or to list those of a query.
     Bindings(Option<String>),
-    /// One binding.
+    /// A binding, by its parts.
     Binding(BindingPath),
     /// The token of this connection.
     Token,
 }
 
-/// The place of one binding.
+/// The parts of a binding's path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BindingPath {
-    /// Source exchange.
+    /// The exchange that messages come from.
     pub source: Name,
-    /// Where it leads.
+    /// The queue or exchange that it leads to.
     pub destination: Destination,
-    /// Binding key.
+    /// The binding key, may be empty.
     pub key: Name,
-    /// Stands for the binding's arguments; empty without arguments.
+    /// The token of the binding's arguments; empty without arguments.
     pub token: String,
 }
 
 impl Path {
-    /// Reads the property `to`.
+    /// Parses the property `to`.
     ///
-    /// Errors: not found for a path of no known form, bad request for one that is badly written.
+    /// Errors: not found for a path of no known form, bad request for one that is malformed.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
         let (path, query) = match text.split_once('?') {
             Some((path, query)) => (path, Some(query)),
@@ -124,7 +124,7 @@ impl BindingPath {
         })
     }
 
-    /// The path of this binding, as answered in `location`.
+    /// The path of this binding, as in `location`.
     pub fn write(&self) -> String {
         let (to, name) = match &self.destination {
             Destination::Queue(name) => ("dstq", name),
@@ -136,19 +136,19 @@ impl BindingPath {
     }
 }
 
-/// What `GET /bindings` asks for.
+/// The query of `GET /bindings`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BindingsQuery {
-    /// Source exchange.
+    /// The exchange that messages come from.
     pub source: Name,
-    /// Where they lead.
+    /// The queue or exchange that they lead to.
     pub destination: Destination,
-    /// Binding key.
+    /// The binding key, may be empty.
     pub key: Name,
 }
 
 impl BindingsQuery {
-    /// Reads a query: `src`, `key` and one of `dstq` and `dste`; other names are ignored.
+    /// Parses a query: `src`, `key` and one of `dstq` and `dste`; other names are ignored.
     pub fn parse(query: Option<&str>) -> Result<Self, Refusal> {
         let (mut source, mut destination, mut key) = (None, None, None);
         for pair in query.unwrap_or_default().split('&') {

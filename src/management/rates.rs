@@ -1,28 +1,28 @@
-//! How fast counts rise: what each object counted, sampled at intervals, and the change since.
+//! Rates of counters: what each object counted is sampled at intervals, and a rate is the change
+//! since the last sample.
 //!
-//! Promises: bounded memory, nothing to do where nothing happens. A rate is that of the last whole
-//! interval, as RabbitMQ's. Pure: the server says when, and what was counted.
+//! Promises: bounded memory, no work while nothing is counted. A rate is that of the last whole
+//! interval, as RabbitMQ's. Pure: the server decides when to sample.
 
 use std::collections::BTreeMap;
 
-/// Objects of one kind that are kept, at most: 100,000 idle queues take nothing, those beyond have
-/// rates of 0.
+/// Objects of one kind with rates, at most; further ones have rates of 0. Idle queues take nothing.
 pub const OBJECTS_MAX: usize = 65_536;
 
-/// What one object counted, and by how much each count changed in the last interval.
+/// The counts of one object, and the change of each in the last interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Pace<const N: usize> {
     counts: [u64; N],
     changes: [i32; N],
 }
 
-/// Rates of one object, in changes a second.
+/// Rates of one object, in changes per second.
 pub type Rates<const N: usize> = [f64; N];
 
 /// The last sample of the objects of one kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sample<K, const N: usize> {
-    /// The time since the sample before; none: this is the first one.
+    /// Time since the last sample, in milliseconds; none: this is the first one.
     interval_ms: Option<u32>,
     paces: BTreeMap<K, Pace<N>>,
 }
@@ -34,7 +34,7 @@ impl<K: Ord, const N: usize> Default for Sample<K, N> {
 }
 
 impl<K: Ord, const N: usize> Sample<K, N> {
-    /// Begins a sample, so long after the one before.
+    /// Begins a sample, at this time after the one before.
     pub const fn new(interval_ms: Option<u32>) -> Self {
         Self {
             interval_ms,
@@ -42,8 +42,8 @@ impl<K: Ord, const N: usize> Sample<K, N> {
         }
     }
 
-    /// Takes in what an object counted. One that `before` does not know had counted nothing, unless
-    /// this is the first sample.
+    /// Adds the counts of an object. An object that is not in `before` had counts of 0, unless this
+    /// is the first sample.
     pub fn add(&mut self, before: &Self, key: K, counts: [u64; N]) {
         if counts == [0; N] && !before.paces.contains_key(&key) {
             return;
@@ -62,7 +62,7 @@ impl<K: Ord, const N: usize> Sample<K, N> {
         self.paces.insert(key, Pace { counts, changes });
     }
 
-    /// The rates of an object, 0 if it is not known.
+    /// The rates of an object, 0 if it is not in the sample.
     pub fn of(&self, key: &K) -> Rates<N> {
         let (Some(pace), Some(interval_ms)) = (self.paces.get(key), self.interval_ms) else {
             return [0.0; N];
@@ -72,14 +72,14 @@ impl<K: Ord, const N: usize> Sample<K, N> {
     }
 }
 
-/// How far a count came, as far as can be told in 32 bits: two thousand million in an interval.
+/// The change of a count, in 32 bits: two thousand million in an interval at most.
 fn change(earlier: Option<&u64>, later: Option<&u64>) -> i32 {
     let (earlier, later) = (earlier.copied().unwrap_or(0), later.copied().unwrap_or(0));
     let far = i32::try_from(later.abs_diff(earlier)).unwrap_or(i32::MAX);
     if later < earlier { -far } else { far }
 }
 
-/// The rates of both.
+/// The sum of both rates.
 #[must_use]
 pub fn plus<const N: usize>(mut rates: Rates<N>, others: Rates<N>) -> Rates<N> {
     for (rate, other) in rates.iter_mut().zip(others) {

@@ -1,4 +1,4 @@
-//! What management refuses: a status and a text that says why.
+//! Refusals of management: a status and a text that says why.
 
 use thiserror::Error as ThisError;
 
@@ -6,32 +6,33 @@ use crate::access::Right;
 use crate::broker::{Error, ObjectKind};
 use crate::wire::DecodeError;
 
-/// The status of an answer, as HTTP numbers them.
+/// The status of an answer, with the codes of HTTP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Status {
-    /// It was there already, or here it is.
+    /// 200: the object exists already, or is in the body.
     Ok,
-    /// It was made.
+    /// 201: the object was created.
     Created,
-    /// Done; there is nothing to say.
+    /// 204: done, without a body.
     NoContent,
-    /// The request makes no sense.
+    /// 400: the request is invalid.
     BadRequest,
-    /// The user has no right to it, or nobody has.
+    /// 403: the user has no permission, or nobody has.
     Forbidden,
-    /// There is no such thing.
+    /// 404: the object does not exist.
     NotFound,
-    /// There is no room for it: told as [`Status::Forbidden`] over AMQP, but no right would help.
+    /// 403 over AMQP as [`Status::Forbidden`]: a limit is reached, so that no permission would
+    /// help.
     LimitReached,
-    /// It contradicts what is there, or itself.
+    /// 409: the request contradicts an existing object, or itself.
     Conflict,
-    /// We failed.
+    /// 500: the broker failed.
     InternalError,
 }
 
 impl Status {
-    /// Its number.
+    /// The code of HTTP.
     pub const fn code(self) -> u16 {
         match self {
             Self::Ok => 200,
@@ -51,14 +52,14 @@ impl Status {
 #[error("{why}")]
 #[non_exhaustive]
 pub struct Refusal {
-    /// What kind of refusal.
+    /// The status of the answer.
     pub status: Status,
-    /// Why, for people.
+    /// The reason, for people.
     pub why: String,
 }
 
 impl Refusal {
-    /// A request that makes no sense.
+    /// The refusal of an invalid request.
     pub fn bad_request(why: impl Into<String>) -> Self {
         Self {
             status: Status::BadRequest,
@@ -66,7 +67,7 @@ impl Refusal {
         }
     }
 
-    /// A path that leads nowhere.
+    /// The refusal of an unknown path or object.
     pub fn not_found(why: impl Into<String>) -> Self {
         Self {
             status: Status::NotFound,
@@ -74,7 +75,7 @@ impl Refusal {
         }
     }
 
-    /// A right that is missing.
+    /// The refusal for a missing permission.
     pub fn no_right(user: &str, right: Right, kind: ObjectKind, name: &str) -> Self {
         let right = right.as_str();
         Self {
@@ -83,7 +84,7 @@ impl Refusal {
         }
     }
 
-    /// A routing key that may not be bound.
+    /// The refusal for a routing key that may not be bound.
     pub fn no_topic(user: &str, exchange: &str, key: &str) -> Self {
         Self {
             status: Status::Forbidden,
@@ -93,7 +94,7 @@ impl Refusal {
         }
     }
 
-    /// The same refusal as a bad request: what a body names is not the resource asked for.
+    /// The same refusal as a bad request: the missing object is in the body, not in the path.
     #[must_use]
     pub fn as_bad_request(self) -> Self {
         match self.status {

@@ -1,4 +1,4 @@
-//! Samples of what vhosts, queues, exchanges and connections counted, from which rates come.
+//! Samples of the counters of vhosts, queues, exchanges and connections, for rates.
 
 use super::rates::Sample;
 use crate::base::{ConnectionId, ExchangeId, QueueId};
@@ -6,28 +6,28 @@ use crate::broker::exchange::Passed;
 use crate::broker::queue::Queue;
 use crate::broker::{Counters, QueueCounters};
 
-/// The rates in one vhost.
+/// The sample of one vhost.
 #[derive(Debug, Default)]
 pub struct VhostSample {
-    /// Of the vhost.
+    /// The vhost's own counters.
     pub counters: Sample<(), 9>,
-    /// Of all messages in queues.
+    /// Messages in all queues: all, ready, unacknowledged.
     pub messages: Sample<(), 3>,
-    /// Of each queue.
+    /// The counters of each queue.
     pub queues: Sample<QueueId, 7>,
-    /// Of the messages in each queue.
+    /// Messages in each queue: all, ready, unacknowledged.
     pub queue_messages: Sample<QueueId, 3>,
-    /// Of each exchange.
+    /// The counters of each exchange.
     pub exchanges: Sample<ExchangeId, 2>,
 }
 
-/// The octets of each connection.
+/// Octets received and sent, of each connection.
 pub type ConnectionSample = Sample<ConnectionId, 2>;
-/// Connections and queues that came and went.
+/// Connections and queues opened, closed, declared, created and deleted.
 pub type ChurnSample = Sample<(), 5>;
 
 impl VhostSample {
-    /// Begins a sample, so long after the one before.
+    /// Begins a sample, at this time after the one before.
     pub const fn new(interval_ms: Option<u32>) -> Self {
         Self {
             counters: Sample::new(interval_ms),
@@ -38,37 +38,37 @@ impl VhostSample {
         }
     }
 
-    /// Takes a queue in.
+    /// Adds a queue's counters.
     pub fn add_queue(&mut self, before: &Self, queue: &QueueSeen) {
         self.queues.add(&before.queues, queue.id, queue.counts);
         self.queue_messages
             .add(&before.queue_messages, queue.id, queue.messages);
     }
 
-    /// Takes the vhost in, with the messages of all its queues.
+    /// Adds the vhost's counters, and the messages of all its queues.
     pub fn add_vhost(&mut self, before: &Self, counters: &Counters, messages: [u64; 3]) {
         self.counters.add(&before.counters, (), of_vhost(counters));
         self.messages.add(&before.messages, (), messages);
     }
 
-    /// Takes an exchange in.
+    /// Adds an exchange's counters.
     pub fn add_exchange(&mut self, before: &Self, id: ExchangeId, passed: Passed) {
         self.exchanges
             .add(&before.exchanges, id, of_exchange(passed));
     }
 }
 
-/// What a sample needs of a queue.
+/// The values of a queue for a sample.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueSeen {
     id: QueueId,
     counts: [u64; 7],
-    /// All, ready, unacknowledged.
+    /// All messages, ready, unacknowledged.
     pub messages: [u64; 3],
 }
 
 impl QueueSeen {
-    /// Copies it.
+    /// Copies the values of a queue.
     pub fn of(queue: &Queue) -> Self {
         let (ready, unacknowledged) = (queue.messages.ready(), queue.messages.held());
         Self {
@@ -79,7 +79,7 @@ impl QueueSeen {
     }
 }
 
-/// The counts of a vhost.
+/// The counts of a vhost, in the order of their names.
 pub fn of_vhost(counters: &Counters) -> [u64; 9] {
     let settled = counters.settled;
     [
@@ -95,7 +95,7 @@ pub fn of_vhost(counters: &Counters) -> [u64; 9] {
     ]
 }
 
-/// The counts of a queue.
+/// The counts of a queue, in the order of their names.
 pub fn of_queue(counters: &QueueCounters) -> [u64; 7] {
     [
         counters.entered,
@@ -108,7 +108,7 @@ pub fn of_queue(counters: &QueueCounters) -> [u64; 7] {
     ]
 }
 
-/// The counts of an exchange.
+/// The counts of an exchange, in the order of their names.
 pub const fn of_exchange(passed: Passed) -> [u64; 2] {
     [passed.published_in, passed.published_out]
 }

@@ -18,7 +18,7 @@ pub fn binding_token(arguments: &[(Name, Value)]) -> String {
     base64url(fnv1a(&encoded))
 }
 
-/// FNV-1a with 32 bits.
+/// The FNV-1a hash with 32 bits.
 fn fnv1a(bytes: &[u8]) -> u32 {
     const OFFSET: u32 = 0x811c_9dc5;
     const PRIME: u32 = 0x0100_0193;

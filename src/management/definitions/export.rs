@@ -1,4 +1,4 @@
-//! From plain data to a definitions object.
+//! Export: from plain data to a definitions object.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -14,34 +14,34 @@ use crate::broker::policy::Policies;
 use crate::broker::registry::{Registry, VhostSpec};
 use crate::broker::{Destination, QueueInfo};
 
-/// The version of RabbitMQ whose form this is: its importers look at it.
+/// The version of RabbitMQ with this format: its importers check it.
 const RABBITMQ_VERSION: &str = "4.0.5";
-/// The algorithm that is named for users without a password.
+/// The algorithm that is written for users without a password.
 const NO_PASSWORD_ALGORITHM: &str = "rabbit_password_hashing_sha256";
 
-/// What is in a vhost.
+/// The content of a vhost.
 #[derive(Clone, Debug, Default)]
 pub struct VhostParts {
-    /// Its name.
+    /// The vhost's name.
     pub name: Name,
-    /// Both kinds.
+    /// Policies and operator policies.
     pub policies: Policies,
-    /// All exchanges.
+    /// All exchanges except predeclared ones.
     pub exchanges: Vec<ExchangeSpec>,
-    /// All queues.
+    /// All queues with their properties.
     pub queues: Vec<QueueInfo>,
-    /// All bindings.
+    /// All bindings except implied ones.
     pub bindings: Vec<Binding>,
 }
 
-/// Whose definitions they are.
+/// The data of the broker itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Broker<'a> {
-    /// Vhosts, users, permissions, global parameters.
+    /// Vhosts, users, permissions and global parameters.
     pub registry: &'a Registry,
     /// The name of the broker.
     pub node: &'a str,
-    /// Its version.
+    /// The broker's version.
     pub version: &'a str,
     /// Type of queues in vhosts that name none.
     pub default_queue_type: &'a str,
@@ -84,7 +84,7 @@ pub fn broker(of: Broker<'_>, vhosts: &[VhostParts]) -> Json {
     merge(all, objects)
 }
 
-/// The definitions of one vhost, without its name in each.
+/// The definitions of one vhost, without the vhost's name in each item.
 pub fn vhost(of: Broker<'_>, parts: &VhostParts) -> Json {
     let mut all = header(of, "single_virtual_host");
     let name = &parts.name;
@@ -189,7 +189,7 @@ fn topic_permissions(registry: &Registry) -> Json {
     Json::Array(all)
 }
 
-/// What is in a vhost, by kind, without its name.
+/// The content of a vhost, by kind, without the vhost's name.
 fn objects_of(of: Broker<'_>, parts: &VhostParts) -> Vec<(&'static str, Vec<Json>)> {
     let without_vhost = |mut object: Json| {
         if let Json::Object(fields) = &mut object {

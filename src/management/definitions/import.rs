@@ -1,4 +1,5 @@
-//! From a definitions object to typed operations, in the order in which they can be carried out.
+//! Import: from a definitions object to typed operations, in the order in which they can be carried
+//! out.
 
 use std::collections::BTreeSet;
 
@@ -11,28 +12,28 @@ use super::items;
 use crate::base::Name;
 use crate::broker::Command;
 
-/// The component of parameters that are operator policies.
+/// The component of parameters with operator policies.
 pub(super) const OPERATOR_POLICY: &str = "operator_policy";
-/// The component of parameters that are limits of their vhost.
+/// The component of parameters with the limits of a vhost.
 pub(super) const VHOST_LIMITS: &str = "vhost-limits";
-/// Items of one file at most.
+/// Items of one file, at most.
 const ITEMS_MAX: usize = 1_000_000;
 
-/// One thing that a file defines.
+/// One item of a file.
 #[derive(Debug)]
 pub struct Item {
-    /// What it is, for people: `queue 'q' in vhost '/'`.
+    /// Its name for people: `queue 'q' in vhost '/'`.
     pub what: String,
-    /// What is to be done for it, or why it cannot be.
+    /// The step that imports it, or why it cannot be imported.
     pub step: Result<ImportStep, Problem>,
 }
 
-/// What is to be done for an item.
+/// A step of an import.
 #[derive(Debug)]
 pub enum ImportStep {
     /// A change of the registry.
     Change(Change),
-    /// A command to the core of a vhost.
+    /// A command for the core of this vhost.
     Command(Name, Box<Command>),
 }
 
@@ -41,22 +42,22 @@ pub enum ImportStep {
 pub enum Problem {
     /// RabbitMQ has this and we have not: the rest is imported.
     Unsupported(String),
-    /// It makes no sense: nothing is imported.
+    /// It is invalid: nothing is imported.
     Wrong(String),
 }
 
-/// What items are read with.
+/// The context in which items are read.
 pub(super) struct Reading {
-    /// The vhost that all of them are for, if the file is for one.
+    /// The vhost for all items, if the file is for one.
     vhost: Option<Name>,
-    /// Queues (true) and exchanges that are left out, by vhost: their bindings are too.
+    /// Queues (true) and exchanges that are left out, by vhost: their bindings are left out, too.
     pub(super) left_out: BTreeSet<(Name, bool, Name)>,
 }
 
-/// One kind of items: its field, and what reads one of them.
+/// The field of one kind of items, and the function that reads one of them.
 type ItemReader = (&'static str, fn(&mut Reading, &Fields) -> Vec<Item>);
 
-/// In the order in which they depend on each other.
+/// The kinds of items, in the order of their dependencies.
 const OF_A_BROKER: &[ItemReader] = &[
     ("users", items::user),
     ("vhosts", items::vhost),
@@ -72,10 +73,9 @@ const OF_A_VHOST: &[ItemReader] = &[
     ("bindings", items::binding),
 ];
 
-/// Reads definitions; of one vhost, if it is named, into which they go.
+/// Reads definitions; of one vhost, if it is named, into which they are imported.
 ///
-/// # Errors
-/// 400: it is no definitions object.
+/// 400: it is not a definitions object.
 pub fn read(definitions: &Json, vhost: Option<&Name>) -> Result<Vec<Item>, Refusal> {
     let Json::Object(definitions) = definitions else {
         return Err(Refusal::bad_request("definitions are a JSON object"));
@@ -113,7 +113,7 @@ pub fn read(definitions: &Json, vhost: Option<&Name>) -> Result<Vec<Item>, Refus
     Ok(all)
 }
 
-/// The item; wrong if it is larger than what is kept.
+/// The item; invalid if it is larger than the broker keeps.
 fn bounded(item: Item) -> Item {
     let step = item.step.and_then(|step| match step {
         ImportStep::Change(change) => match change.check_bounds() {

@@ -1,4 +1,4 @@
-//! One item of each kind.
+//! Reading of items of each kind.
 
 use serde_json::Value as Json;
 
@@ -14,10 +14,10 @@ use crate::broker::registry::VhostLimits;
 use crate::broker::{Command, Destination, Policy, QueueCommand, TopologyCommand};
 use crate::wire::Value;
 
-/// The algorithm of a hash that comes without one (as RabbitMQ).
+/// The algorithm of a hash without a named one (as RabbitMQ).
 const DEFAULT_ALGORITHM: &str = "rabbit_password_hashing_sha256";
-/// What keys of policies begin with that plugins and other versions of RabbitMQ take: mirrored queues,
-/// federation, sharding, shovels, streams, delayed retries, time-outs of consumers.
+/// Prefixes of policy keys of plugins and other versions of RabbitMQ: mirrored queues, federation,
+/// sharding, shovels, streams, delayed retries, time-outs of consumers.
 const POLICY_KEYS_OF_OTHERS: [&str; 10] = [
     "ha-",
     "federation-",
@@ -30,7 +30,7 @@ const POLICY_KEYS_OF_OTHERS: [&str; 10] = [
     "quorum-",
     "message-interceptor",
 ];
-/// Queue types that are known here.
+/// The queue types of this broker.
 const QUEUE_TYPES: [&str; 2] = ["classic", "quorum"];
 
 type Read<T> = Result<T, Problem>;
@@ -41,7 +41,7 @@ impl From<Failure> for Problem {
     }
 }
 
-/// A text that must be there.
+/// A mandatory text field.
 pub(super) fn name(fields: &Fields, field: &str) -> Read<Name> {
     let text = fields.text(field)?;
     let missing = || Problem::Wrong(format!("the field '{field}' is missing"));
@@ -177,7 +177,7 @@ pub(super) fn global_parameter(_: &mut Reading, fields: &Fields) -> Vec<Item> {
     }]
 }
 
-/// Operator policies and limits of vhosts are parameters; others are of plugins.
+/// Operator policies and limits of vhosts are parameters; others belong to plugins.
 pub(super) fn parameter(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
     let (component, called) = (shown(fields, "component"), shown(fields, "name"));
     let what = format!("parameter '{called}' of component '{component}'");
@@ -217,8 +217,8 @@ pub(super) fn policy(reading: &mut Reading, fields: &Fields) -> Vec<Item> {
     }
 }
 
-/// Whether RabbitMQ, with a plugin or in another version, takes this key of policies, which is not known
-/// here. What nobody takes is an error, in RabbitMQ too: a policy that is not what was meant protects
+/// Whether RabbitMQ, with a plugin or in another version, has this policy key, which is unknown
+/// here. A key that none has is an error, in RabbitMQ too: a policy with a typing error protects
 /// nothing.
 fn is_of_others(key: &str) -> bool {
     POLICY_KEYS_OF_OTHERS
@@ -226,7 +226,7 @@ fn is_of_others(key: &str) -> bool {
         .any(|begin| key.starts_with(begin))
 }
 
-/// A policy without the keys that are not known here, and an item for each of these.
+/// A policy without its unknown keys, and an item for each of these.
 fn policy_items(vhost: &Name, operator: bool, called: &Name, fields: &Fields) -> Vec<Item> {
     let kind = if operator {
         "operator policy"
@@ -386,19 +386,19 @@ fn command(vhost: &Name, command: Command) -> ImportStep {
     ImportStep::Command(vhost.clone(), Box::new(command))
 }
 
-/// The vhost of an item, for messages to people.
+/// The vhost of an item, for messages.
 fn shown_vhost(reading: &Reading, fields: &Fields) -> String {
     let vhost = reading.vhost(fields);
     vhost.map_or_else(|_| String::new(), |vhost| vhost.to_string())
 }
 
-/// A text as it is, for messages to people.
+/// A text as it is, for messages.
 fn shown(fields: &Fields, field: &str) -> String {
     let text = fields.get(field).and_then(Json::as_str);
     text.unwrap_or_default().to_owned()
 }
 
-/// An object; an empty array is an empty one (as RabbitMQ).
+/// Reads an object; an empty array counts as an empty one (as RabbitMQ).
 fn object(fields: &Fields, field: &str) -> Read<Fields> {
     match fields.get(field) {
         None => Ok(Fields::default()),
@@ -410,7 +410,7 @@ fn object(fields: &Fields, field: &str) -> Read<Fields> {
     }
 }
 
-/// Words: an array of texts, or one text with commas (as older versions of RabbitMQ).
+/// Reads words: an array of texts, or one text with commas (as older versions of RabbitMQ).
 fn words(fields: &Fields, field: &str) -> Read<Vec<String>> {
     let wrong = || Problem::Wrong(format!("the field '{field}' must be an array of texts"));
     match fields.get(field) {
@@ -430,7 +430,7 @@ fn words(fields: &Fields, field: &str) -> Read<Vec<String>> {
     }
 }
 
-/// A limit; a negative one is none (as RabbitMQ).
+/// Reads a limit; a negative one means none (as RabbitMQ).
 fn limit(fields: &Fields, field: &str) -> Read<Option<u32>> {
     let Some(limit) = fields.integer(field)? else {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! Definitions: everything declared in a broker or a vhost as one JSON object, in RabbitMQ's form.
-//! Pure: from JSON to typed operations and from plain data to JSON.
+//! Definitions: all declared objects of a broker or a vhost as one JSON object, in RabbitMQ's
+//! format. Pure: from JSON to typed operations and from plain data to JSON.
 
 mod export;
 mod import;

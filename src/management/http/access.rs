@@ -1,4 +1,4 @@
-//! Who asks, and what tags and permissions let it do. RabbitMQ's rules.
+//! Access of users to routes, by tags and permissions. RabbitMQ's rules.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use crate::deaths::Viewer;
 use super::failure::Failure;
 
 impl Access {
-    /// Who may, in a few words.
+    /// The requirement, in a few words.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Management => "any tag",
@@ -22,7 +22,7 @@ impl Access {
         }
     }
 
-    /// Whether the path names a vhost, which must be there and may have to be entered.
+    /// Whether the path names a vhost, which must exist and may have to be accessible.
     pub const fn names_vhost(self) -> bool {
         matches!(
             self,
@@ -31,36 +31,36 @@ impl Access {
     }
 }
 
-/// What a route takes beyond a valid password.
+/// The requirement of a route beyond a valid login.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// Any of the four tags that open the API.
     Management,
-    /// One of them, and permissions in the vhost that the path names.
+    /// Any of these tags, and permissions in the vhost of the path.
     Vhost,
     /// The tag monitoring or administrator.
     Monitoring,
     /// The tag policymaker or administrator.
     Policymaker,
-    /// One of these tags, and permissions in the vhost that the path names.
+    /// The tag policymaker or administrator, and permissions in the vhost of the path.
     VhostPolicymaker,
-    /// The tag administrator; the vhost that the path names must be there.
+    /// The tag administrator; the vhost of the path must exist.
     VhostAdministrator,
-    /// The tag administrator.
+    /// The tag administrator only.
     Administrator,
 }
 
-/// A user that gave its password.
+/// An authenticated user of the API.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
-    /// Its name.
+    /// The user's name.
     pub name: Name,
-    /// Its tags.
+    /// The user's tags.
     pub tags: Vec<Tag>,
 }
 
 impl Identity {
-    /// What of a user matters here.
+    /// The identity of a user.
     pub fn new(user: &User) -> Self {
         Self {
             name: user.name.clone(),
@@ -72,12 +72,12 @@ impl Identity {
         tags.iter().any(|tag| self.tags.contains(tag))
     }
 
-    /// Whether it may do everything.
+    /// Whether it has the tag administrator, which permits everything.
     pub fn is_administrator(&self) -> bool {
         self.has(&[Tag::Administrator])
     }
 
-    /// Whose names it may see in the deaths of messages.
+    /// Whose identities it sees in the death histories of messages.
     pub fn viewer(&self) -> Viewer<'_> {
         if self.is_monitor() {
             Viewer::Monitor
@@ -86,17 +86,17 @@ impl Identity {
         }
     }
 
-    /// Whether it sees what belongs to others.
+    /// Whether it sees objects of other users.
     pub fn is_monitor(&self) -> bool {
         self.has(&[Tag::Monitoring, Tag::Administrator])
     }
 
-    /// Whether it sets policies.
+    /// Whether it may set policies.
     pub fn is_policymaker(&self) -> bool {
         self.has(&[Tag::Policymaker, Tag::Administrator])
     }
 
-    /// Whether the tags suffice. Whether it may enter a vhost is the registry's to say:
+    /// Checks the tags. Whether the user may access a vhost depends on the registry:
     /// [`Identity::may_enter`].
     pub fn check(&self, access: Access) -> Result<(), Failure> {
         let refuse = |allowed: bool, reason: &str| {
@@ -118,7 +118,7 @@ impl Identity {
         }
     }
 
-    /// Whether it may use the objects of a vhost, where it `has_permissions` or not: an
+    /// Whether it may access the objects of a vhost; `has_permissions`: it has some there. An
     /// administrator always may.
     pub fn may_enter(&self, has_permissions: bool) -> Result<(), Failure> {
         if has_permissions || self.is_administrator() {

@@ -1,10 +1,11 @@
-//! What the audit log says of requests: an action and an object for each route that changes something.
+//! The audit log's words for requests: an action and an object for each route that changes
+//! something.
 
 use super::failure::Failure;
 use super::route::{Endpoint, Params, Route};
 
 impl Endpoint {
-    /// What it does to what its path names; none: it changes nothing, or is the way of messages.
+    /// The action on the object of its path; none: it changes nothing, or transports messages.
     const fn action(self) -> Option<&'static str> {
         Some(match self {
             Self::ImportDefinitions | Self::ImportVhostDefinitions => "import definitions",
@@ -48,19 +49,19 @@ impl Endpoint {
         })
     }
 
-    /// Whether it declares what may be there already, which then changes nothing.
+    /// Whether it declares an object, which changes nothing if the object exists already.
     pub const fn declares(self) -> bool {
         matches!(self, Self::PutQueue | Self::PutExchange)
     }
 }
 
 impl Route {
-    /// What the audit log calls it; none: it changes nothing, or is the way of messages.
+    /// The action in the audit log; none: it changes nothing, or transports messages.
     pub const fn change(&self) -> Option<&'static str> {
         self.endpoint.action()
     }
 
-    /// What the audit log calls it where it is refused.
+    /// The action in the audit log when it is refused.
     pub fn action(&self) -> String {
         match self.change() {
             Some(action) => action.to_owned(),
@@ -70,14 +71,14 @@ impl Route {
 }
 
 impl Failure {
-    /// Whether the user may not, whatever it asks of the same thing.
+    /// Whether the user lacks a permission, so that another request for the same object fails, too.
     pub fn is_for_want_of_rights(&self) -> bool {
         self.error == "not_authorised"
     }
 }
 
 impl Params {
-    /// What the path names in its vhost, or that vhost.
+    /// The object of the path in its vhost, or the vhost.
     pub fn object(&self) -> String {
         let named = self.iter().filter(|(name, _)| *name != "vhost");
         let named: Vec<&str> = named.map(|(_, value)| value.as_str()).collect();

@@ -1,4 +1,4 @@
-//! What the API refuses, in RabbitMQ's form.
+//! Refusals of the API, in RabbitMQ's format.
 
 use serde_json::{Value, json};
 
@@ -7,16 +7,16 @@ use crate::management::Refusal;
 /// A refused request: its status and its body `{"error": .., "reason": ..}`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// HTTP status.
+    /// The status code of HTTP.
     pub status: u16,
-    /// One word for programs.
+    /// The error in one word, for programs.
     pub error: &'static str,
-    /// Why, for people.
+    /// The reason, for people.
     pub reason: String,
 }
 
 impl Failure {
-    /// No such user, or another password.
+    /// 401: there is no such user, or the password is wrong.
     pub fn unauthenticated() -> Self {
         Self {
             status: 401,
@@ -25,7 +25,7 @@ impl Failure {
         }
     }
 
-    /// The user may not. RabbitMQ answers 401 here, and 403 nowhere.
+    /// 401: the user lacks a permission. RabbitMQ answers 401 here, and 403 nowhere.
     pub fn not_authorised(reason: impl Into<String>) -> Self {
         Self {
             status: 401,
@@ -34,7 +34,7 @@ impl Failure {
         }
     }
 
-    /// The request makes no sense.
+    /// 400: the request is invalid.
     pub fn bad_request(reason: impl Into<String>) -> Self {
         Self {
             status: 400,
@@ -43,7 +43,7 @@ impl Failure {
         }
     }
 
-    /// There is no such thing.
+    /// 404: the object does not exist.
     pub fn not_found() -> Self {
         Self {
             status: 404,
@@ -52,7 +52,7 @@ impl Failure {
         }
     }
 
-    /// A request of another site, or one that comes by a name that is not ours.
+    /// 403: the request is of another site, or for a host name that is not the broker's.
     pub fn forbidden(reason: impl Into<String>) -> Self {
         Self {
             status: 403,
@@ -61,7 +61,7 @@ impl Failure {
         }
     }
 
-    /// A body that did not arrive in time.
+    /// 408: the body did not arrive in time.
     pub fn too_slow(reason: impl Into<String>) -> Self {
         Self {
             status: 408,
@@ -70,7 +70,7 @@ impl Failure {
         }
     }
 
-    /// A body of a format that is not read here.
+    /// 415: the body has a format that is not read.
     pub fn unsupported_media_type(reason: impl Into<String>) -> Self {
         Self {
             status: 415,
@@ -79,7 +79,7 @@ impl Failure {
         }
     }
 
-    /// The head of a request is larger than any that makes sense.
+    /// 431: the head of the request is too large.
     pub fn head_too_large(bytes_max: usize) -> Self {
         Self {
             status: 431,
@@ -88,7 +88,7 @@ impl Failure {
         }
     }
 
-    /// The request is larger than any that makes sense.
+    /// 413: the body of the request is too large.
     pub fn too_large(bytes_max: usize) -> Self {
         Self {
             status: 413,
@@ -97,7 +97,7 @@ impl Failure {
         }
     }
 
-    /// Not now.
+    /// 503: the request cannot be served now.
     pub fn unavailable(reason: impl Into<String>) -> Self {
         Self {
             status: 503,
@@ -106,7 +106,7 @@ impl Failure {
         }
     }
 
-    /// The body.
+    /// The JSON body of the answer.
     pub fn body(&self) -> Value {
         json!({ "error": self.error, "reason": self.reason })
     }

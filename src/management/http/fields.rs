@@ -10,7 +10,8 @@ use crate::base::limits::HTTP_JSON_VALUES_MAX;
 use crate::base::{Charge, Gauge, Name};
 use crate::wire::Value;
 
-/// Reads a body that may have so many values; none if it is empty. What it takes is added to the charge.
+/// Parses a body of at most `values_max` values; none if it is empty. Its memory is added to the
+/// charge.
 pub fn read_body(
     body: &[u8],
     values_max: usize,
@@ -31,13 +32,13 @@ pub fn read_body(
 pub struct Fields(Map<String, Json>);
 
 impl Fields {
-    /// Reads a body; an empty one has no fields.
+    /// Parses a body; an empty one has no fields.
     pub fn parse(body: &[u8]) -> Result<Self, Failure> {
         let mut kept = Gauge::default().charge(0);
         Self::of_body(read_body(body, HTTP_JSON_VALUES_MAX, &mut kept)?)
     }
 
-    /// The fields of a body; none is no fields.
+    /// The fields of a parsed body; none: no fields.
     pub fn of_body(body: Option<Json>) -> Result<Self, Failure> {
         match body {
             None => Ok(Self::default()),
@@ -49,7 +50,7 @@ impl Fields {
         }
     }
 
-    /// Fields that are there already.
+    /// Fields that are parsed already.
     pub const fn from_map(fields: Map<String, Json>) -> Self {
         Self(fields)
     }
@@ -82,7 +83,7 @@ impl Fields {
         }
     }
 
-    /// A truth; its words are taken as texts too (as RabbitMQ).
+    /// A boolean; also as a text (as RabbitMQ).
     pub fn flag(&self, name: &str, default: bool) -> Result<bool, Failure> {
         match self.get(name) {
             None => Ok(default),
@@ -93,7 +94,7 @@ impl Fields {
         }
     }
 
-    /// A text.
+    /// A text, if the field is present.
     pub fn text(&self, name: &str) -> Result<Option<&str>, Failure> {
         match self.get(name) {
             None => Ok(None),
@@ -123,7 +124,7 @@ impl Fields {
         ))
     }
 
-    /// A whole number; its digits are taken as a text too (as RabbitMQ).
+    /// An integer; also as a text (as RabbitMQ).
     pub fn integer(&self, name: &str) -> Result<Option<i64>, Failure> {
         let Some(value) = self.get(name) else {
             return Ok(None);
@@ -138,7 +139,8 @@ impl Fields {
             .ok_or_else(|| wrong_type(name, "integer", value))
     }
 
-    /// An object of arguments, as AMQP values; an empty array is an empty object (as RabbitMQ).
+    /// An object of arguments, as AMQP values; an empty array counts as an empty object (as
+    /// RabbitMQ).
     pub fn arguments(&self, name: &str) -> Result<Vec<(Name, Value)>, Failure> {
         let pairs = match self.get(name) {
             None => return Ok(Vec::new()),
@@ -166,5 +168,5 @@ fn wrong_type(name: &str, expected: &str, found: &Json) -> Failure {
     ))
 }
 
-/// Characters of a value that a failure repeats.
+/// Characters of a value that a failure repeats, at most.
 const SHOWN_CHARS_MAX: usize = 64;

@@ -1,5 +1,5 @@
-//! The HTTP API without its sockets: which routes there are, who may use them, what they take and
-//! answer. RabbitMQ's paths, words and codes.
+//! The HTTP API without its sockets: its routes, who may use them, their parameters and answers.
+//! RabbitMQ's paths, words and codes.
 //!
 //! ```text
 //!  method, path --> route::find --> Route { endpoint, access, .. } --> the server's glue

@@ -1,4 +1,4 @@
-//! Which objects of a listing are wanted, in which order, with which fields. RabbitMQ's words:
+//! Paging of listings: which objects, in which order, with which fields. RabbitMQ's parameters:
 //! `page`, `page_size`, `name`, `use_regex`, `sort`, `sort_reverse`, `columns`.
 
 use std::cmp::Ordering;
@@ -11,11 +11,11 @@ use super::query::Query;
 use crate::access::Pattern;
 use crate::base::limits::{HTTP_COLUMN_DEPTH_MAX, HTTP_COLUMNS_MAX};
 
-/// Objects of a page unless asked otherwise, and at most (as RabbitMQ).
+/// Objects of a page by default, and at most (as RabbitMQ).
 const PAGE_SIZE_DEFAULT: usize = 100;
 const PAGE_SIZE_MAX: usize = 500;
 
-/// What a listing asks for.
+/// The parameters of a listing.
 #[derive(Debug, Default)]
 pub struct Listing {
     page: Option<Page>,
@@ -37,18 +37,18 @@ enum Wanted {
     Matching(Pattern),
 }
 
-/// Where the wanted objects are among those that remain.
+/// The range of the wanted objects among those that match.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Window {
-    /// The first.
+    /// Index of the first wanted object.
     pub start: usize,
-    /// Behind the last.
+    /// Index behind the last wanted object.
     pub end: usize,
-    /// The page around them, to be filled with their JSON; none: a plain array.
+    /// The page around the objects, to be filled with their JSON; none: a plain array.
     pub frame: Option<Frame>,
 }
 
-/// The numbers around the objects of a page.
+/// The numbers in the JSON of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame {
     total_count: usize,
@@ -60,7 +60,7 @@ pub struct Frame {
 }
 
 impl Listing {
-    /// Reads the query of a listing.
+    /// Parses the query of a listing.
     pub fn parse(query: &Query) -> Result<Self, Failure> {
         let invalid = || Failure::bad_request("Pagination parameters are invalid");
         let number = |name: &str| match query.get(name) {
@@ -101,7 +101,7 @@ impl Listing {
         }
         Ok(Self {
             page,
-            // Without pages, RabbitMQ does not look at names.
+            // Without pages, RabbitMQ ignores names.
             name: name.filter(|_| page.is_some()),
             sort: sort.map(str::to_owned),
             descending: query.is_true("sort_reverse"),
@@ -109,12 +109,12 @@ impl Listing {
         })
     }
 
-    /// Whether it wants all objects in the order in which they come.
+    /// Whether it wants all objects in their natural order.
     pub const fn takes_all_in_order(&self) -> bool {
         self.page.is_none() && self.sort.is_none() && !self.descending
     }
 
-    /// Whether an object of this name is wanted.
+    /// Whether an object of this name matches.
     pub fn wants(&self, name: &str) -> bool {
         match &self.name {
             None => true,
@@ -123,12 +123,12 @@ impl Listing {
         }
     }
 
-    /// The field to sort by, if it is another than the name.
+    /// The field to sort by, if it is not the name.
     pub fn sort_field(&self) -> Option<&str> {
         self.sort.as_deref()
     }
 
-    /// Sorts by the field, keeping the order of equals.
+    /// Sorts by the field; equal objects keep their order.
     pub fn sort<T>(&self, objects: &mut [T], key: impl Fn(&T) -> &Value) {
         if self.sort.is_some() {
             objects.sort_by(|a, b| compare(key(a), key(b)));
@@ -138,7 +138,7 @@ impl Listing {
         }
     }
 
-    /// Which of the objects that remain of `total` are wanted.
+    /// The wanted range of `remaining` objects that match, of `total`.
     pub fn window(&self, total: usize, remaining: usize) -> Result<Window, Failure> {
         let Some(Page { number, size }) = self.page else {
             return Ok(Window {
@@ -172,7 +172,7 @@ impl Listing {
         })
     }
 
-    /// The wanted fields of an object.
+    /// The object with its wanted fields.
     pub fn project(&self, object: Value) -> Value {
         let Some(columns) = &self.columns else {
             return object;
@@ -186,7 +186,7 @@ impl Listing {
         Value::Object(projected)
     }
 
-    /// Filters, sorts, cuts and projects objects that are all there.
+    /// Filters, sorts, cuts and projects a complete list of objects.
     pub fn answer(&self, objects: Vec<Value>) -> Result<Value, Failure> {
         let total = objects.len();
         let name = |object: &Value| {
@@ -210,7 +210,7 @@ impl Listing {
         })
     }
 
-    /// What an object is sorted by.
+    /// The value by which an object is sorted.
     pub fn sort_key(&self, object: &Value) -> Value {
         let path: Vec<String> = match &self.sort {
             None => return Value::Null,
@@ -266,7 +266,7 @@ fn at<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(object, |value, name| value.get(name))
 }
 
-/// Puts a value at a path, making objects on the way.
+/// Sets the value at a path, adding objects on the way.
 fn place(object: &mut Map<String, Value>, path: &[String], value: Value) {
     let Some((last, way)) = path.split_last() else {
         return;

@@ -1,4 +1,4 @@
-//! Messages that are published over HTTP: RabbitMQ's properties as sections of AMQP 1.0.
+//! Publishing over HTTP: RabbitMQ's properties become sections of AMQP 1.0.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -15,15 +15,15 @@ use crate::wire::{
 /// A message to publish.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Publication {
-    /// With this key.
+    /// The routing key, may be empty.
     pub routing_key: Name,
     /// The whole message, as a transfer would carry it.
     pub payload: Vec<u8>,
 }
 
-/// Header names of RabbitMQ that are annotations here.
+/// Prefix of the headers of RabbitMQ that become annotations.
 const PREFIX: &str = "x-";
-/// Further routing keys, there and here.
+/// Further routing keys: RabbitMQ's header, and the annotation.
 const CC: (&str, &str) = ("CC", "x-cc");
 
 impl Publication {
@@ -112,7 +112,7 @@ fn header(properties: &Fields) -> Result<HeaderFields, Failure> {
     })
 }
 
-/// Annotations, by name, and application properties.
+/// Annotations by name, and application properties.
 type Headers = (Vec<(String, Value)>, Vec<(Value, Value)>);
 
 fn headers(properties: &Fields) -> Result<Headers, Failure> {
@@ -138,7 +138,7 @@ fn headers(properties: &Fields) -> Result<Headers, Failure> {
     Ok((annotations, application))
 }
 
-/// The fields up to creation-time. [AMQP 3.2.4]
+/// The properties section up to creation-time. [AMQP 3.2.4]
 fn properties_section(properties: &Fields) -> Result<Vec<Value>, Failure> {
     let text = |name| -> Result<Value, Failure> {
         let text = properties.text(name)?;

@@ -12,7 +12,7 @@ use crate::base::limits::{HTTP_QUERY_BYTES_MAX, HTTP_QUERY_PARAMETERS_MAX};
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads them; what is no UTF-8 is read with replacement characters.
+    /// Parses them; bytes that are not UTF-8 become replacement characters.
     pub fn parse(text: &str) -> Result<Self, Failure> {
         if text.len() > HTTP_QUERY_BYTES_MAX {
             let why = format!("the query has more than {HTTP_QUERY_BYTES_MAX} bytes");
@@ -36,7 +36,7 @@ impl Query {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Whether a parameter says yes.
+    /// Whether a parameter is true.
     pub fn is_true(&self, name: &str) -> bool {
         self.get(name) == Some("true")
     }

@@ -1,4 +1,4 @@
-//! Finding the route of a request.
+//! Routing of requests.
 
 use std::fmt;
 
@@ -13,16 +13,16 @@ use crate::base::limits::{
 use super::access::Access;
 use super::table::routes;
 
-/// The methods that some path takes.
+/// The methods of HTTP that routes have.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Method {
-    /// Looks; HEAD too.
+    /// Reads an object or a listing; HEAD too.
     Get,
-    /// Makes or replaces.
+    /// Creates or replaces an object.
     Put,
-    /// Adds, or does something.
+    /// Adds an object, or starts an action.
     Post,
-    /// Removes.
+    /// Deletes an object.
     Delete,
 }
 
@@ -38,7 +38,7 @@ impl Method {
         })
     }
 
-    /// Its name.
+    /// The method's name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -55,246 +55,246 @@ impl fmt::Display for Method {
     }
 }
 
-/// What a route does. The glue has one arm for each.
+/// The operation of a route. The server has one match arm for each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Endpoint {
-    /// The broker in figures.
+    /// Shows the broker's totals and rates.
     Overview,
-    /// The user that asks.
+    /// Shows the authenticated user.
     WhoAmI,
     /// The description of this API.
     OpenApi,
-    /// Everything declared in the broker.
+    /// Exports the definitions of the broker.
     Definitions,
-    /// Declares what a file says.
+    /// Imports definitions into the broker.
     ImportDefinitions,
-    /// Everything declared in a vhost.
+    /// Exports the definitions of a vhost.
     VhostDefinitions,
-    /// Declares in a vhost what a file says.
+    /// Imports definitions into a vhost.
     ImportVhostDefinitions,
-    /// All queues.
+    /// Lists all queues.
     Queues,
-    /// All queues, under another path.
+    /// Lists all queues, under another path.
     QueuesDetailed,
-    /// The queues of a vhost.
+    /// Lists the queues of a vhost.
     VhostQueues,
-    /// A queue.
+    /// Shows a queue.
     Queue,
     /// Declares a queue.
     PutQueue,
     /// Deletes a queue.
     DeleteQueue,
-    /// Removes the ready messages of a queue.
+    /// Drops the ready messages of a queue.
     PurgeQueue,
     /// Takes messages from a queue.
     GetMessages,
-    /// Shows messages of a queue.
+    /// Shows messages of a queue without taking them.
     BrowseMessages,
-    /// The name of the broker.
+    /// Shows the name of the broker.
     ClusterName,
-    /// The one node.
+    /// Lists the nodes: there is one.
     Nodes,
-    /// A node.
+    /// Shows a node.
     Node,
-    /// What the memory of a node is for.
+    /// Shows how a node's memory is used.
     NodeMemory,
-    /// The settings that the broker runs with.
+    /// Shows the settings that the broker runs with.
     Environment,
-    /// What is logged.
+    /// Shows the level of the log.
     LogLevel,
-    /// Logs something else from now on.
+    /// Sets the level of the log until the broker ends.
     PutLogLevel,
-    /// Spreads the leaders of queues over the nodes.
+    /// Rebalances queue leaders: there is nothing to do on one node.
     Rebalance,
-    /// The version of RabbitMQ whose API this is.
+    /// Shows the version of RabbitMQ with this API.
     Version,
-    /// Connections: all for monitors, for others their own.
+    /// Lists connections: monitors see all, others their own.
     Connections,
-    /// The connections of a user.
+    /// Lists the connections of a user.
     UserConnections,
     /// Closes the connections of a user.
     CloseUserConnections,
-    /// A connection.
+    /// Shows a connection.
     Connection,
-    /// Closes a connection; the header X-Reason says why.
+    /// Closes a connection; the header X-Reason gives the reason.
     CloseConnection,
-    /// The sessions of a connection with their links (RabbitMQ 4.1).
+    /// Lists the sessions of a connection with their links (RabbitMQ 4.1).
     Sessions,
-    /// No channels: AMQP 1.0 has sessions.
+    /// Lists no channels: AMQP 1.0 has sessions.
     ConnectionChannels,
-    /// The connections in a vhost.
+    /// Lists the connections in a vhost.
     VhostConnections,
-    /// No channels: AMQP 1.0 has sessions.
+    /// Lists no channels: AMQP 1.0 has sessions.
     Channels,
-    /// No channels: AMQP 1.0 has sessions.
+    /// Lists no channels: AMQP 1.0 has sessions.
     VhostChannels,
-    /// The consumers of all queues.
+    /// Lists the consumers of all queues.
     Consumers,
-    /// The consumers in a vhost.
+    /// Lists the consumers in a vhost.
     VhostConsumers,
-    /// The vhosts that the user may enter.
+    /// Lists the vhosts that the user may access.
     Vhosts,
-    /// A vhost.
+    /// Shows a vhost.
     Vhost,
-    /// Makes a vhost, or describes it anew.
+    /// Creates a vhost, or changes its description.
     PutVhost,
-    /// Deletes a vhost with all in it.
+    /// Deletes a vhost with its content.
     DeleteVhost,
-    /// Who may do what in a vhost.
+    /// Lists the permissions in a vhost.
     VhostPermissions,
-    /// Topic permissions in a vhost.
+    /// Lists the topic permissions in a vhost.
     VhostTopicPermissions,
-    /// All users.
+    /// Lists all users.
     Users,
-    /// Users that may enter no vhost.
+    /// Lists users without permissions in any vhost.
     UsersWithoutPermissions,
     /// Deletes several users.
     DeleteUsers,
-    /// A user.
+    /// Shows a user.
     User,
-    /// Makes or changes a user.
+    /// Creates or changes a user.
     PutUser,
     /// Deletes a user.
     DeleteUser,
-    /// What a user may do where.
+    /// Lists the permissions of a user.
     UserPermissions,
-    /// Topic permissions of a user.
+    /// Lists the topic permissions of a user.
     UserTopicPermissions,
-    /// All permissions.
+    /// Lists all permissions.
     Permissions,
-    /// The permissions of a user in a vhost.
+    /// Shows the permissions of a user in a vhost.
     Permission,
     /// Sets the permissions of a user in a vhost.
     PutPermissions,
-    /// Takes the permissions of a user in a vhost away.
+    /// Removes the permissions of a user in a vhost.
     DeletePermissions,
-    /// All topic permissions.
+    /// Lists all topic permissions.
     TopicPermissions,
-    /// The topic permissions of a user in a vhost.
+    /// Shows the topic permissions of a user in a vhost.
     TopicPermission,
     /// Restricts the routing keys of a user on a topic exchange.
     PutTopicPermissions,
-    /// Lifts the restrictions of a user in a vhost.
+    /// Removes the restrictions of a user in a vhost.
     DeleteTopicPermissions,
-    /// Lifts the restrictions of a user on an exchange.
+    /// Removes the restrictions of a user on an exchange.
     DeleteTopicPermission,
-    /// Limits of the vhosts that the user may enter.
+    /// Lists the limits of the vhosts that the user may access.
     VhostLimits,
-    /// Limits of a vhost.
+    /// Shows the limits of a vhost.
     VhostLimit,
     /// Sets a limit of a vhost.
     PutVhostLimit,
-    /// Lifts a limit of a vhost.
+    /// Removes a limit of a vhost.
     DeleteVhostLimit,
-    /// Limits of all users.
+    /// Lists the limits of all users.
     UserLimits,
-    /// Limits of a user.
+    /// Shows the limits of a user.
     UserLimit,
     /// Sets a limit of a user.
     PutUserLimit,
-    /// Lifts a limit of a user.
+    /// Removes a limit of a user.
     DeleteUserLimit,
-    /// Parameters that are no policies: none.
+    /// Lists parameters that are not policies: none.
     Parameters,
-    /// The policies or operator policies in their general form.
+    /// Lists the policies or operator policies as parameters.
     ComponentParameters,
-    /// Those of a vhost.
+    /// Lists those of a vhost.
     VhostParameters,
-    /// A parameter of a vhost.
+    /// Shows a parameter of a vhost.
     Parameter,
     /// Sets a parameter of a vhost.
     PutParameter,
-    /// Removes a parameter of a vhost.
+    /// Deletes a parameter of a vhost.
     DeleteParameter,
-    /// Attempts to log in, by protocol.
+    /// Shows login attempts by protocol.
     LoginAttempts,
-    /// Counts them anew.
+    /// Resets the counts of login attempts by protocol.
     ResetLoginAttempts,
-    /// Attempts to log in, by source.
+    /// Shows login attempts by source address.
     LoginSources,
-    /// Counts them anew.
+    /// Resets the counts of login attempts by source address.
     ResetLoginSources,
-    /// All global parameters.
+    /// Lists all global parameters.
     GlobalParameters,
-    /// A global parameter.
+    /// Shows a global parameter.
     GlobalParameter,
     /// Sets a global parameter.
     PutGlobalParameter,
-    /// Removes a global parameter.
+    /// Deletes a global parameter.
     DeleteGlobalParameter,
-    /// Whether publishers are stopped for want of memory or disk.
+    /// Checks that no alarm of memory or disk stands.
     HealthAlarms,
-    /// The same, on this node.
+    /// Checks the same on this node.
     HealthLocalAlarms,
-    /// Whether all vhosts work.
+    /// Checks that all vhosts work.
     HealthVhosts,
-    /// Whether a port is listened on.
+    /// Checks that a port is listened on.
     HealthPort,
-    /// Whether a protocol is spoken.
+    /// Checks that a protocol is served.
     HealthProtocol,
-    /// Whether others need this node: there are none.
+    /// Checks whether other nodes need this one: there are none.
     HealthQuorum,
-    /// Whether certificates expire soon.
+    /// Checks whether certificates expire soon.
     HealthCertificates,
-    /// Whether the broker serves clients.
+    /// Checks that the broker serves clients.
     HealthInService,
-    /// Whether the broker serves clients.
+    /// Checks that the broker serves clients.
     HealthReady,
     /// Declares a queue, publishes to it and takes the message.
     Aliveness,
-    /// No feature flags: every feature is there.
+    /// Lists no feature flags: every feature is enabled.
     FeatureFlags,
-    /// No deprecated features.
+    /// Lists no deprecated features.
     DeprecatedFeatures,
-    /// No extensions.
+    /// Lists no extensions.
     Extensions,
-    /// How to log in: with Basic authentication.
+    /// Shows how to log in: with Basic authentication.
     Auth,
     /// Publishes a message to an exchange.
     Publish,
-    /// The bindings that lead to a queue.
+    /// Lists the bindings that lead to a queue.
     QueueBindings,
-    /// All exchanges.
+    /// Lists all exchanges.
     Exchanges,
-    /// The exchanges of a vhost.
+    /// Lists the exchanges of a vhost.
     VhostExchanges,
-    /// An exchange.
+    /// Shows an exchange.
     Exchange,
     /// Declares an exchange.
     PutExchange,
     /// Deletes an exchange.
     DeleteExchange,
-    /// The bindings that lead from an exchange.
+    /// Lists the bindings from an exchange.
     BindingsFrom,
-    /// The bindings that lead to an exchange.
+    /// Lists the bindings to an exchange.
     BindingsTo,
-    /// All bindings.
+    /// Lists all bindings.
     Bindings,
-    /// The bindings of a vhost.
+    /// Lists the bindings of a vhost.
     VhostBindings,
-    /// The bindings between two.
+    /// Lists the bindings between an exchange and a queue or exchange.
     BindingsBetween,
     /// Adds a binding.
     Bind,
-    /// A binding.
+    /// Shows a binding.
     Binding,
     /// Removes a binding.
     Unbind,
-    /// All policies.
+    /// Lists all policies.
     Policies,
-    /// The policies of a vhost.
+    /// Lists the policies of a vhost.
     VhostPolicies,
-    /// A policy.
+    /// Shows a policy.
     Policy,
     /// Sets a policy.
     PutPolicy,
     /// Deletes a policy.
     DeletePolicy,
-    /// All operator policies.
+    /// Lists all operator policies.
     OperatorPolicies,
-    /// The operator policies of a vhost.
+    /// Lists the operator policies of a vhost.
     VhostOperatorPolicies,
-    /// An operator policy.
+    /// Shows an operator policy.
     OperatorPolicy,
     /// Sets an operator policy.
     PutOperatorPolicy,
@@ -303,7 +303,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// Bytes that a body may have.
+    /// Bytes that a body may have, at most.
     pub const fn body_bytes_max(self) -> usize {
         match self {
             Self::Publish | Self::ImportDefinitions | Self::ImportVhostDefinitions => {
@@ -314,7 +314,7 @@ impl Endpoint {
         }
     }
 
-    /// Values that the JSON of a body may have.
+    /// Values that the JSON of a body may have, at most.
     pub const fn body_values_max(self) -> usize {
         match self {
             Self::ImportDefinitions | Self::ImportVhostDefinitions => HTTP_DEFINITIONS_VALUES_MAX,
@@ -322,8 +322,8 @@ impl Endpoint {
         }
     }
 
-    /// Whether its answer says something of what is declared, and so waits until that is durable.
-    /// What tells how the broker is must not wait for its disk.
+    /// Whether its answer shows declared objects, and is therefore held back until they are
+    /// durable. Answers about the state of the broker must not wait for its disk.
     pub const fn tells_declared(self) -> bool {
         !matches!(
             self,
@@ -367,18 +367,19 @@ impl Endpoint {
     }
 }
 
-/// One route. The table of all of them is also the description that the broker serves.
+/// One route. The table of all of them is also the source of the description that the broker
+/// serves.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
-    /// How it is asked.
+    /// The method of the request.
     pub method: Method,
-    /// Where: segments, those in braces are parameters.
+    /// The path: segments, those in braces are parameters.
     pub path: &'static str,
-    /// What it does.
+    /// The operation that it stands for.
     pub endpoint: Endpoint,
-    /// Who may.
+    /// The tags and permissions that it requires.
     pub access: Access,
-    /// What it does, for people.
+    /// A sentence for the documentation.
     pub summary: &'static str,
 }
 
@@ -393,24 +394,24 @@ impl Params {
         found.map_or_else(|| Name::from(""), |(_, value)| value.clone())
     }
 
-    /// All of them.
+    /// All parameters with their names.
     pub(super) fn iter(&self) -> impl Iterator<Item = &(&'static str, Name)> {
         self.0.iter()
     }
 }
 
-/// What a method and a path lead to.
+/// The result of looking up a method and a path.
 #[derive(Clone, Debug)]
 pub enum RouteMatch {
-    /// This.
+    /// The route, with the parameters of the path.
     Route(&'static Route, Params),
-    /// The path is known, but not with this method; these are.
+    /// The path exists with these methods only.
     WrongMethod(Vec<Method>),
-    /// Nothing.
+    /// The path does not exist.
     Nothing,
 }
 
-/// Finds the route of a request. A slash at the end changes nothing (as RabbitMQ).
+/// Finds the route of a request. A trailing slash is ignored (as RabbitMQ).
 pub fn find(method: Option<Method>, path: &str) -> RouteMatch {
     let path = path.strip_suffix('/').unwrap_or(path);
     let mut others = Vec::new();
@@ -438,7 +439,7 @@ fn captures(template: &'static str, path: &str) -> Option<Params> {
         match parameter(expected) {
             Some(name) if !segment.is_empty() || is_exchange(template, name) => {
                 let value = percent_decode_str(segment).decode_utf8().ok()?;
-                // No name that is kept is as long: there is no such thing.
+                // No kept name is as long: such an object does not exist.
                 if value.len() > HTTP_PATH_NAME_BYTES_MAX {
                     return None;
                 }
@@ -451,7 +452,8 @@ fn captures(template: &'static str, path: &str) -> Option<Params> {
     segments.next().is_none().then_some(Params(params))
 }
 
-/// Whether a parameter names an exchange: the default one has an empty name, which some clients write so.
+/// Whether a parameter names an exchange: the default one has an empty name, which some clients put
+/// into the path.
 fn is_exchange(template: &str, parameter: &str) -> bool {
     parameter == "source" || parameter == "name" && template.starts_with("/api/exchanges/")
 }

@@ -1,22 +1,22 @@
-//! What each route takes in its query and answers when all is well, for the description.
+//! The query parameters and the answer of each route, for the API's description.
 
 use super::route::{Endpoint, Method};
 
-/// A field that is always there: its name and its JSON type.
+/// The name and JSON type of a field that is always present.
 pub type Field = (&'static str, &'static str);
 
-/// What a route answers.
+/// The answer of a route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// 200 with an object that has these fields.
+    /// 200 with an object with these fields.
     Object(&'static [Field]),
-    /// 200 with an array of such objects; a page of them when `page` is asked for.
+    /// 200 with an array of such objects; a page of them if `page` is given.
     List(&'static [Field]),
     /// 200 with a text.
     Text,
-    /// 201 when something new was made, else 204; no body.
+    /// 201 when an object was created, otherwise 204; no body.
     Stored,
-    /// 201 with the place of what was made; no body.
+    /// 201 with the location of the new object; no body.
     Created,
     /// 204; no body.
     Done,
@@ -196,7 +196,7 @@ const NODE: &[Field] = &[
 ];
 
 impl Endpoint {
-    /// What it answers to this method when all is well.
+    /// The answer to this method when the request succeeds.
     pub const fn answer(self, method: Method) -> Answer {
         match method {
             Method::Delete => return Answer::Done,
@@ -263,7 +263,7 @@ impl Endpoint {
             Self::VhostLimits | Self::VhostLimit => Answer::List(VHOST_LIMITS),
             Self::UserLimits | Self::UserLimit => Answer::List(USER_LIMITS),
             _ if self.is_empty() => Answer::List(&[]),
-            // What is left only puts, deletes or imports.
+            // The others only put, delete or import.
             _ => Answer::Done,
         }
     }
@@ -279,7 +279,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether it lists what there is nothing of here.
+    /// Whether it lists objects that this broker never has.
     const fn is_empty(self) -> bool {
         matches!(
             self,
@@ -292,7 +292,7 @@ impl Endpoint {
         )
     }
 
-    /// Whether it says only that all is well, or what is not.
+    /// Whether it is a health check.
     const fn is_check(self) -> bool {
         matches!(
             self,
@@ -309,7 +309,7 @@ impl Endpoint {
         )
     }
 
-    /// The parameters of the query that it takes, with what they mean.
+    /// The parameters of the query, with their meaning.
     pub const fn query(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::BrowseMessages => BROWSE_QUERY,

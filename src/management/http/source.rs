@@ -1,24 +1,24 @@
-//! Whether a request may have been made by a page of another site in somebody's browser, which sends
-//! the login that it remembers along. [RFC 6454, Fetch Metadata]
+//! The source of a request: whether a page of another site may have made a browser send it, with
+//! the login that the browser remembers. [RFC 6454, Fetch Metadata]
 
 use super::failure::Failure;
 use super::route::Method;
 
-/// What a request says of where it comes from.
+/// The headers about the source of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Source<'a> {
-    /// `Host`, or the authority of the request's target.
+    /// Header `Host`, or the authority of the request's target.
     pub host: Option<&'a str>,
-    /// `Origin`.
+    /// Header `Origin`, if present.
     pub origin: Option<&'a str>,
-    /// `Sec-Fetch-Site`.
+    /// Header `Sec-Fetch-Site`, if present.
     pub fetch_site: Option<&'a str>,
 }
 
 impl Source<'_> {
-    /// Refuses what only a browser sends that another site made do so. `hosts` are the names beside
-    /// its own under which this machine is asked, `is_loopback` says that the request came by a
-    /// loopback address: a name that leads there may be anybody's (DNS rebinding).
+    /// Refuses a request that another site made a browser send. `hosts` are names of this machine
+    /// besides its own, `is_loopback`: the request came to a loopback address. A name that resolves
+    /// to one may be anybody's (DNS rebinding).
     pub fn check(
         &self,
         method: Option<Method>,
@@ -61,8 +61,8 @@ impl Source<'_> {
     }
 }
 
-/// Refuses a body that is said to be something else than JSON. Nothing said is taken, and so is what
-/// `curl -d` says unless it is told otherwise, since a browser that sends a form says where from.
+/// Refuses a body with a content type other than JSON. None is accepted, and so is the default of
+/// `curl -d`, since a browser that sends a form tells its origin.
 pub fn check_content_type(given: Option<&str>, source: &Source<'_>) -> Result<(), Failure> {
     let Some(given) = given else {
         return Ok(());
@@ -83,10 +83,10 @@ pub fn check_content_type(given: Option<&str>, source: &Source<'_>) -> Result<()
     )))
 }
 
-/// What ends the names of formats that are JSON. [RFC 6839 3.1]
+/// Suffix of the names of formats that are JSON. [RFC 6839 3.1]
 const JSON_SUFFIX: &str = "+json";
 
-/// Characters of a field that a failure repeats.
+/// Characters of a header that a failure repeats, at most.
 const SHOWN_CHARS_MAX: usize = 64;
 
 fn shown(text: &str) -> String {
@@ -110,7 +110,7 @@ fn is_own_name(name: &str, hosts: &[String]) -> bool {
         || hosts.iter().any(|host| host.eq_ignore_ascii_case(&name))
 }
 
-/// Whether an origin is the host that is asked; ports that a scheme implies may be left out.
+/// Whether an origin is the requested host; ports that the scheme implies may be left out.
 fn is_same(origin: &str, host: &str) -> bool {
     let Some((scheme, authority)) = origin.split_once("://") else {
         return false;

@@ -1,21 +1,21 @@
-//! Connections, sessions, links, consumers.
+//! JSON of connections, sessions, links and consumers.
 
 use serde_json::{Value, json};
 
 use crate::broker::ConsumerInfo;
 
-/// Where a consumer's connection is.
+/// The connection of a consumer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChannelPlace {
     /// The connection's name.
     pub connection: String,
-    /// Its user.
+    /// The connection's user.
     pub user: String,
-    /// The peer's address.
+    /// The peer's address; none: it has no socket.
     pub peer: Option<std::net::SocketAddr>,
 }
 
-/// A consumer.
+/// The JSON of a consumer.
 pub fn consumer(
     (node, vhost): (&str, &str),
     consumer: &ConsumerInfo,

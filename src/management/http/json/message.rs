@@ -1,5 +1,5 @@
-//! Messages: as RabbitMQ shows them to those who think in AMQP 0-9-1, and beside it, under `amqp`,
-//! as they are.
+//! JSON of messages: as RabbitMQ shows them to clients of AMQP 0-9-1, and in addition, under
+//! `amqp`, as they are.
 
 use std::sync::Arc;
 
@@ -17,45 +17,45 @@ use crate::wire::{
     Reader, Section, SectionIndex, SectionKind, Value, decode_value, first_section, walk,
 };
 
-/// How a payload is written.
+/// The encoding of a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PayloadEncoding {
-    /// As text if it is UTF-8, else in base64.
+    /// As text if it is UTF-8, otherwise in base64.
     Auto,
-    /// In base64.
+    /// Always in base64.
     Base64,
 }
 
-/// How messages are shown.
+/// Options for showing messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Showing {
-    /// Of the payload.
+    /// The encoding of the payload.
     pub encoding: PayloadEncoding,
-    /// Bytes of a payload that are shown at most; none: all.
+    /// Bytes of a payload that are shown, at most; none: all.
     pub truncate: Option<usize>,
 }
 
-/// A message in a queue.
+/// A message in a queue, to be shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
     /// The message itself.
     pub message: &'a Message,
-    /// Exchange and keys it came by.
+    /// Exchange and routing keys it was published with.
     pub route: &'a Arc<Route>,
-    /// Failures carried along and in this queue.
+    /// Failed deliveries in this queue and before it.
     pub delivery_count: u32,
-    /// Failures in this queue.
+    /// Failed deliveries in this queue.
     pub failures: u32,
-    /// Returns in this queue.
+    /// Requeues in this queue.
     pub acquired: u32,
-    /// It was with a consumer before.
+    /// Whether it was delivered to a consumer before.
     pub redelivered: bool,
-    /// Who looks.
+    /// The user that asks, for what it may see of others.
     pub viewer: Viewer<'a>,
 }
 
-/// The fields of the properties section, as RabbitMQ's API names those that it shows and as the
-/// specification names them. [AMQP 3.2.4]
+/// The fields of the properties section, by the name in RabbitMQ's API, if it has one, and in the
+/// specification. [AMQP 3.2.4]
 const PROPERTIES: [(&str, Option<&str>); 13] = [
     ("message-id", Some("message_id")),
     ("user-id", Some("user_id")),
@@ -71,12 +71,12 @@ const PROPERTIES: [(&str, Option<&str>); 13] = [
     ("group-sequence", None),
     ("reply-to-group-id", None),
 ];
-/// Annotations that stand for properties of AMQP 0-9-1.
+/// Annotations with properties of AMQP 0-9-1.
 const BASIC: [(&str, &str); 2] = [("x-basic-type", "type"), ("x-basic-app-id", "app_id")];
-/// What `type` says of a body that is no binary data (as RabbitMQ).
+/// The `type` of a body that is not binary data (as RabbitMQ).
 const NOT_DATA: &str = "amqp-1.0";
 
-/// A message.
+/// The JSON of a message.
 pub fn message(shown: &Shown<'_>, showing: Showing) -> Json {
     let mut encoded = Vec::new();
     shown.message.write_prefix(
@@ -86,13 +86,13 @@ pub fn message(shown: &Shown<'_>, showing: Showing) -> Json {
             delivery_count: shown.delivery_count,
             failures: shown.failures,
             acquired: shown.acquired,
-            // Who and why stands in `deaths`.
+            // Evidence is in `deaths`.
             deaths: DeathsView::default(),
         },
         &mut encoded,
     );
     encoded.extend_from_slice(&shown.message.whole());
-    // It was walked when it arrived, and what we write can be read.
+    // It was checked when it arrived, and the broker's own sections are valid.
     let index = walk(&encoded).unwrap_or_default();
     let sections = Sections {
         bytes: &encoded,
@@ -161,7 +161,7 @@ impl Sections<'_> {
     }
 }
 
-/// What a body is.
+/// The decoded body.
 enum Body {
     /// Data sections, joined.
     Data(Vec<u8>),
@@ -197,7 +197,7 @@ impl Body {
         Self::Sequences(sequences)
     }
 
-    /// What RabbitMQ would call the payload: the bytes of the data, or the encoded sections.
+    /// The payload in RabbitMQ's terms: the bytes of the data, or the encoded sections.
     fn payload(&self, sections: &Sections<'_>) -> Vec<u8> {
         if let Self::Data(data) = self {
             return data.clone();
@@ -211,7 +211,7 @@ impl Body {
         matches!(self, Self::Data(_) | Self::Absent)
     }
 
-    /// As JSON; data is in `payload` and not repeated.
+    /// The body as JSON; data is in `payload` and not repeated.
     fn json(&self) -> Json {
         match self {
             Self::Data(data) => json!({ "data_bytes": data.len() }),
@@ -252,7 +252,7 @@ fn properties(shown: &Shown<'_>, sections: &Sections<'_>, body: &Body) -> Json {
             continue;
         };
         let shown = match (index, &value) {
-            // Seconds there, milliseconds here.
+            // Seconds in RabbitMQ's API, milliseconds in AMQP 1.0.
             (9, Value::Timestamp(ms)) => json!(ms / 1000),
             (1, Value::Binary(user)) => json!(String::from_utf8_lossy(user)),
             _ => to_json(&value),
@@ -278,7 +278,7 @@ fn properties(shown: &Shown<'_>, sections: &Sections<'_>, body: &Body) -> Json {
     Json::Object(fields)
 }
 
-/// The history as AMQP 0-9-1 has it: times in seconds, the ttl as a text.
+/// The history in the format of AMQP 0-9-1: times in seconds, the ttl as a text.
 fn x_death(history: &History) -> Json {
     let entries = history.entries().iter().map(|entry| {
         let mut json = json!({
@@ -297,8 +297,7 @@ fn x_death(history: &History) -> Json {
     entries.collect()
 }
 
-/// What is left of the entries for which the history has no room; `queues` are those without a newer
-/// entry, oldest first.
+/// The folded entries of the history; `queues` are those without a newer entry, oldest first.
 fn deaths_folded(folded: &Folded) -> Json {
     let by_reason = Reason::ALL.map(|reason| {
         let deaths = folded.deaths_for(reason);
@@ -355,7 +354,7 @@ fn last_failure(failure: &LastFailure, viewer: Viewer<'_>) -> Json {
     })
 }
 
-/// What the consumer said.
+/// The consumer's error.
 fn error(evidence: &Evidence) -> Option<Json> {
     let (condition, description) = evidence.shown();
     let info = &evidence.info;
@@ -371,7 +370,7 @@ fn error(evidence: &Evidence) -> Option<Json> {
     }))
 }
 
-/// Who caused it: names of users and addresses only for those who may see them.
+/// The consumer that caused it: names of users and addresses only for viewers who may see them.
 fn by(evidence: &Evidence, how: How, viewer: Viewer<'_>) -> Json {
     let mut by = json!({
         "how": how.as_str(),
@@ -389,13 +388,13 @@ fn keys(keys: &[crate::base::Name]) -> Json {
     keys.iter().map(|key| json!(&**key)).collect()
 }
 
-/// The message as AMQP 1.0 has it, with its deaths in words.
+/// The message in terms of AMQP 1.0, with its death history.
 fn amqp(shown: &Shown<'_>, sections: &Sections<'_>, body: &Body) -> Json {
     let message = shown.message;
     let mut annotations = Map::new();
     for (key, value) in sections.annotations() {
         match key.as_str() {
-            // Told by `deaths` and `deaths_folded`.
+            // In `deaths` and `deaths_folded` instead.
             Some("x-opt-deaths" | "x-opt-deaths-folded") => {}
             Some(name) => {
                 annotations.insert(name.to_owned(), to_json(&value));

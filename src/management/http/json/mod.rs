@@ -1,4 +1,4 @@
-//! The shapes of answers, from plain data. Field names are RabbitMQ's.
+//! JSON of answers, from plain data. Field names are RabbitMQ's.
 
 pub mod connection;
 pub mod message;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::access::Identity;
 use crate::access::Tag;
 
-/// The user that asks.
+/// The JSON of the user that asks.
 pub fn whoami(identity: &Identity) -> Value {
     let tags: Vec<&str> = identity.tags.iter().map(Tag::as_str).collect();
     json!({ "name": &*identity.name, "tags": tags, "is_internal_user": true })
@@ -28,7 +28,7 @@ pub(super) fn put(object: &mut Value, name: &str, value: Value) {
     }
 }
 
-/// The rate of what is not counted here.
+/// The rate of a value that is not counted here.
 pub(super) fn no_rate() -> Value {
     json!({ "rate": 0.0 })
 }

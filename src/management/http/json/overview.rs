@@ -1,4 +1,4 @@
-//! The broker in figures.
+//! JSON of the broker's totals and rates.
 
 use serde_json::{Map, Value, json};
 
@@ -6,9 +6,9 @@ use super::stats::{self, Churn, Counted, VhostCounts};
 use super::{no_rate, put};
 use crate::management::rates::Rates;
 
-/// The version of RabbitMQ whose API this is: clients look at it.
+/// The version of RabbitMQ with this API: clients check it.
 pub const RABBITMQ_VERSION: &str = "4.0.5";
-/// Types of exchanges with a word for people.
+/// Types of exchanges with a description.
 const EXCHANGE_TYPES: [(&str, &str); 5] = [
     ("direct", "the routing key is the binding key"),
     ("fanout", "every binding"),
@@ -17,17 +17,18 @@ const EXCHANGE_TYPES: [(&str, &str); 5] = [
     ("x-local-random", "one of the queues bound, whichever"),
 ];
 
-/// Channels are AMQP 0-9-1's: there are none, and RabbitMQ does not count sessions as such either.
+/// Channels belong to AMQP 0-9-1: there are none, and RabbitMQ does not count sessions as such
+/// either.
 const CHANNELS: [&str; 2] = ["channel_created", "channel_closed"];
 
-/// Where somebody can connect.
+/// An address that the broker listens on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listener {
-    /// `amqp`, `http`, ...
+    /// The protocol: `amqp`, `http` and the like.
     pub protocol: &'static str,
-    /// Address.
+    /// The address listened on.
     pub address: std::net::IpAddr,
-    /// Port.
+    /// The port listened on.
     pub port: u16,
 }
 
@@ -41,31 +42,31 @@ impl Listener {
 /// Numbers of objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ObjectTotals {
-    /// Consumers.
+    /// Number of consumers attached.
     pub consumers: u64,
-    /// Exchanges.
+    /// Number of exchanges, predeclared ones included.
     pub exchanges: u64,
-    /// Queues.
+    /// Number of queues.
     pub queues: u64,
-    /// Connections.
+    /// Number of open connections.
     pub connections: u64,
-    /// Sessions.
+    /// Number of open sessions.
     pub sessions: u64,
 }
 
 /// Numbers of messages in queues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QueueTotals {
-    /// Waiting.
+    /// Messages waiting for a consumer.
     pub ready: u64,
-    /// With consumers.
+    /// Messages held by consumers.
     pub unacknowledged: u64,
-    /// Dead, waiting for a target.
+    /// Dead letters waiting for a target.
     pub dead_pending: u64,
 }
 
 impl QueueTotals {
-    /// The totals of both.
+    /// The sum of both totals.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -75,7 +76,7 @@ impl QueueTotals {
         }
     }
 
-    /// Its fields, with rates, as RabbitMQ spreads them over an object.
+    /// Its fields, with rates, as RabbitMQ has them in several objects.
     pub fn fields(self, rates: Rates<3>) -> Map<String, Value> {
         let total = self.ready + self.unacknowledged;
         let counts = [total, self.ready, self.unacknowledged];
@@ -85,33 +86,33 @@ impl QueueTotals {
     }
 }
 
-/// What an overview is made of.
+/// The content of an overview.
 #[derive(Debug)]
 pub struct Overview<'a> {
     /// The broker's name.
     pub node: &'a str,
-    /// Our version.
+    /// The broker's version.
     pub version: &'a str,
     /// Type of queues declared without one.
     pub default_queue_type: &'a str,
-    /// Objects.
+    /// Numbers of objects.
     pub objects: ObjectTotals,
     /// Messages in queues.
     pub queues: QueueTotals,
-    /// How fast their numbers rise.
+    /// Rates of `queues`, per second.
     pub queue_rates: Rates<3>,
-    /// Events of all vhosts that the user sees.
+    /// Counters of all vhosts that the user sees.
     pub counted: VhostCounts,
-    /// Connections and queues that came and went since the start.
+    /// Connections and queues opened, closed, declared, created and deleted since the start.
     pub churn: Churn,
     /// Whether rates are measured.
     pub has_rates: bool,
-    /// Where one can connect; for monitors only.
+    /// Addresses listened on; for monitors only.
     pub listeners: Option<&'a [Listener]>,
 }
 
 impl Overview<'_> {
-    /// As JSON.
+    /// The overview as JSON.
     pub fn json(&self) -> Value {
         let objects = self.objects;
         let mut body = json!({
@@ -173,12 +174,12 @@ impl Overview<'_> {
     }
 }
 
-/// What RabbitMQ calls it.
+/// RabbitMQ's word for whether rates are measured.
 pub const fn rates_mode(has_rates: bool) -> &'static str {
     if has_rates { "basic" } else { "none" }
 }
 
-/// The exchange types there are.
+/// The exchange types of this broker.
 pub fn exchange_types() -> Value {
     let types = EXCHANGE_TYPES.iter().map(
         |(name, description)| json!({ "name": name, "description": description, "enabled": true }),

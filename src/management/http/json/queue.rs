@@ -1,4 +1,4 @@
-//! Queues.
+//! JSON of queues.
 
 use serde_json::{Map, Value, json};
 
@@ -15,20 +15,20 @@ use crate::deaths::Reason;
 use crate::management::samples::{self, VhostSample};
 use crate::wire;
 
-/// Where a queue is.
+/// The context of a queue's JSON.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueContext<'a> {
     /// The broker's name.
     pub node: &'a str,
-    /// The vhost.
+    /// The vhost's name.
     pub vhost: &'a str,
-    /// Its policies.
+    /// The vhost's policies.
     pub policies: &'a Policies,
-    /// How fast its counts rise.
+    /// The vhost's sample, for the queue's rates.
     pub rates: &'a VhostSample,
 }
 
-/// A queue, as in listings.
+/// The JSON of a queue, as in listings.
 pub fn queue(place: QueueContext<'_>, details: &QueueDetails) -> Value {
     let info = &details.info;
     let messages = info.messages_ready + info.messages_unacknowledged;
@@ -77,8 +77,8 @@ pub fn queue(place: QueueContext<'_>, details: &QueueDetails) -> Value {
     body
 }
 
-/// What a listing sorts queues by where that is a number that need not be described to be known: a
-/// description takes many times as long, and sorting needs the numbers of all queues.
+/// The number that a listing sorts queues by, if the field is one: sorting needs it for all queues,
+/// and describing them would take many times as long.
 pub fn number(field: &str, details: &QueueDetails) -> Option<u64> {
     let info = &details.info;
     Some(match field {
@@ -93,7 +93,7 @@ pub fn number(field: &str, details: &QueueDetails) -> Option<u64> {
     })
 }
 
-/// A queue by itself.
+/// The JSON of a queue by itself, with its consumers.
 pub fn queue_alone(mut queue: Value, consumers: Value) -> Value {
     put(&mut queue, "consumer_details", consumers);
     put(&mut queue, "deliveries", json!([]));
@@ -143,7 +143,7 @@ fn of_kind(node: &str, details: &QueueDetails, fields: &mut Map<String, Value>) 
     }
 }
 
-/// Which policies apply, and what they set together.
+/// The fields with the policies that apply, and what they set together.
 fn policies(policies: &Policies, details: &QueueDetails, fields: &mut Map<String, Value>) {
     let of = |operator| policies.of_queue(operator, &details.info.name, details.queue_type);
     let (user, operator) = (of(false), of(true));
@@ -165,7 +165,7 @@ fn policies(policies: &Policies, details: &QueueDetails, fields: &mut Map<String
     fields.insert("effective_policy_definition".to_owned(), effective.into());
 }
 
-/// An operator's limit holds unless the user's is smaller; anything else of it holds.
+/// The operator's limit counts unless the user's is smaller; any other key of the operator counts.
 fn merge_operator(effective: &mut Map<String, Value>, key: &Name, value: &wire::Value) {
     let given = to_json(value);
     let smaller =

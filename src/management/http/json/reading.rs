@@ -1,5 +1,5 @@
-//! JSON from outside: as many values as are expected, and no more. A short text may stand for much:
-//! a null of five bytes takes 32, an object some hundreds.
+//! Parsing of JSON from clients, with a bound on the number of values. A short text may need much
+//! memory: a null of five bytes takes 32, an object some hundreds.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -9,23 +9,22 @@ use serde_json::{Map, Number, Value};
 
 use crate::base::Charge;
 
-/// What an object counts beyond a value.
+/// Values that an object counts for in addition.
 const OBJECT_COUNTS: usize = 8;
-/// What a value takes in an array, in bytes: half of it more while that grows.
+/// Memory of a value in an array, in bytes: half of it more while the array grows.
 const ITEM_BYTES: usize = size_of::<Value>() + size_of::<Value>() / 4;
-/// What the first names of an object take, in bytes, and so many they are: a node of its tree.
+/// Memory of a node of an object's tree, for its first names, in bytes.
 const NODE_BYTES: usize = 640;
 const NODE_NAMES: usize = 11;
-/// What each more takes.
+/// Memory of each further name, in bytes.
 const NAME_BYTES: usize = NODE_BYTES / 6;
-/// Bytes that are noted together: less often than each value.
+/// Bytes that are charged together, rather than with each value.
 const NOTED_BYTES: usize = 64 * 1024;
 
-/// Reads a text that may have `values_max` values, where an object counts for more than one. What they
-/// take in memory, about, is added to the charge while they are read.
+/// Parses a text of at most `values_max` values, where an object counts for more than one. The
+/// estimated memory is added to the charge while they are parsed.
 ///
-/// # Errors
-/// It is no JSON, is nested too deeply (128), or has more values.
+/// It is not JSON, is nested too deeply (128), or has more values.
 pub fn read(text: &[u8], values_max: usize, kept: &mut Charge) -> Result<Value, serde_json::Error> {
     let left = Cell::new(values_max);
     let taken = RefCell::new(Taken { kept, bytes: 0 });
@@ -41,10 +40,10 @@ pub fn read(text: &[u8], values_max: usize, kept: &mut Charge) -> Result<Value, 
     Ok(value)
 }
 
-/// What was read takes so much.
+/// The memory taken so far.
 struct Taken<'c> {
     kept: &'c mut Charge,
-    /// Not noted yet.
+    /// Bytes that are not charged yet.
     bytes: usize,
 }
 
@@ -61,12 +60,12 @@ impl Taken<'_> {
     }
 }
 
-/// Memory that a value takes which is in a list, about, in bytes.
+/// Estimated memory of a value in a list, in bytes.
 pub fn memory_bytes(value: &Value) -> u64 {
     (ITEM_BYTES + apart_bytes(value)) as u64
 }
 
-/// Memory that a value takes beside itself. Goes as deep as what we make ourselves.
+/// Estimated heap memory of a value, in bytes. Recursive: for the broker's own values.
 fn apart_bytes(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
@@ -85,7 +84,7 @@ fn apart_bytes(value: &Value) -> usize {
     }
 }
 
-/// Memory of one more name in an object.
+/// Memory of one more name in an object, in bytes.
 const fn name_bytes(before: usize) -> usize {
     match before {
         0 => NODE_BYTES,
@@ -94,7 +93,7 @@ const fn name_bytes(before: usize) -> usize {
     }
 }
 
-/// Reads a value while there is room for it.
+/// Parses a value as long as the bound allows.
 #[derive(Clone, Copy)]
 struct Counted<'a, 'c> {
     left: &'a Cell<usize>,

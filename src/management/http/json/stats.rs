@@ -1,10 +1,10 @@
-//! What is counted of each kind of object: names, counts, rates.
+//! JSON of counters: names, counts, rates.
 
 use serde_json::{Map, Value, json};
 
 use crate::management::rates::Rates;
 
-/// What is counted of a vhost, and of all of them together.
+/// The names of a vhost's counters, and of the broker's.
 const VHOST: [&str; 9] = [
     "publish",
     "confirm",
@@ -16,7 +16,7 @@ const VHOST: [&str; 9] = [
     "dead_lettered",
     "dropped",
 ];
-/// What is counted of a queue.
+/// The names of a queue's counters.
 const QUEUE: [&str; 7] = [
     "publish",
     "deliver_get",
@@ -26,11 +26,11 @@ const QUEUE: [&str; 7] = [
     "dead_lettered",
     "dropped",
 ];
-/// What is counted of an exchange.
+/// The names of an exchange's counters.
 const EXCHANGE: [&str; 2] = ["publish_in", "publish_out"];
-/// What is counted of a connection.
+/// The names of a connection's counters.
 const CONNECTION: [&str; 2] = ["recv_oct", "send_oct"];
-/// Connections and queues that came and went.
+/// The names of the churn counters.
 const CHURN: [&str; 5] = [
     "connection_created",
     "connection_closed",
@@ -38,31 +38,31 @@ const CHURN: [&str; 5] = [
     "queue_created",
     "queue_deleted",
 ];
-/// The messages in queues.
+/// The names of the message counts of queues.
 const MESSAGES: [&str; 3] = ["messages", "messages_ready", "messages_unacknowledged"];
 
 /// Counts of one object with their rates.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Counted<const N: usize> {
-    /// In the order of the names.
+    /// The counts, in the order of the names.
     pub counts: [u64; N],
-    /// In the same order.
+    /// The rates, in the same order.
     pub rates: Rates<N>,
 }
 
-/// Counts of a vhost.
+/// The counters of a vhost.
 pub type VhostCounts = Counted<9>;
-/// Counts of a queue.
+/// The counters of a queue.
 pub type QueueCounts = Counted<7>;
-/// Counts of an exchange.
+/// The counters of an exchange.
 pub type ExchangeCounts = Counted<2>;
-/// Octets of a connection.
+/// Octets of a connection, received and sent.
 pub type Octets = Counted<2>;
-/// Connections and queues that came and went.
+/// Connections and queues opened, closed, declared, created and deleted.
 pub type Churn = Counted<5>;
 
 impl<const N: usize> Counted<N> {
-    /// Both together.
+    /// The sum of both, counts and rates.
     #[must_use]
     pub fn plus(mut self, other: Self) -> Self {
         for (count, more) in self.counts.iter_mut().zip(other.counts) {
@@ -99,22 +99,22 @@ pub fn exchange(counted: ExchangeCounts) -> Value {
     Value::Object(fields(EXCHANGE, counted))
 }
 
-/// The fields that tell of a connection's octets.
+/// The fields with a connection's octets.
 pub fn octets(counted: Octets) -> Map<String, Value> {
     fields(CONNECTION, counted)
 }
 
-/// The fields that tell of connections and queues that came and went.
+/// The fields with the churn of connections and queues.
 pub fn churn(counted: Churn) -> Map<String, Value> {
     fields(CHURN, counted)
 }
 
-/// The fields that tell of messages in queues.
+/// The fields with the messages in queues.
 pub fn messages(counted: Counted<3>) -> Map<String, Value> {
     fields(MESSAGES, counted)
 }
 
-/// Counts, each beside its rate.
+/// Counts with their rates, as fields.
 fn fields<const N: usize>(names: [&str; N], counted: Counted<N>) -> Map<String, Value> {
     let mut fields = Map::new();
     for ((name, count), rate) in names.into_iter().zip(counted.counts).zip(counted.rates) {

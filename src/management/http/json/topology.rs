@@ -1,4 +1,4 @@
-//! Exchanges, bindings and policies.
+//! JSON of exchanges, bindings and policies.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::broker::exchange::ExchangeSpec;
 use crate::broker::{Destination, Policy};
 use crate::management::token::binding_token;
 
-/// An exchange.
+/// The JSON of an exchange.
 pub fn exchange(vhost: &str, spec: &ExchangeSpec, policy: Option<&str>) -> Value {
     let mut body = json!({
         "vhost": vhost,
@@ -30,20 +30,20 @@ pub fn exchange(vhost: &str, spec: &ExchangeSpec, policy: Option<&str>) -> Value
     body
 }
 
-/// An exchange with what went through it.
+/// The JSON of an exchange with its counters.
 pub fn exchange_counted(mut exchange: Value, counted: ExchangeCounts) -> Value {
     put(&mut exchange, "message_stats", stats::exchange(counted));
     exchange
 }
 
-/// An exchange by itself: who publishes to it, and what it routes to, is not told one by one.
+/// The JSON of an exchange by itself: rates by publisher and by queue are not counted.
 pub fn exchange_alone(mut exchange: Value) -> Value {
     put(&mut exchange, "incoming", json!([]));
     put(&mut exchange, "outgoing", json!([]));
     exchange
 }
 
-/// A binding.
+/// The JSON of a binding.
 pub fn binding(vhost: &str, binding: &Binding) -> Value {
     let (destination, kind) = match &binding.destination {
         Destination::Queue(name) => (name, "queue"),
@@ -60,8 +60,8 @@ pub fn binding(vhost: &str, binding: &Binding) -> Value {
     })
 }
 
-/// What stands for the key and the arguments of a binding in paths: the key percent-encoded, and
-/// with arguments, or without a key, a `~` and a token of the arguments.
+/// The text for key and arguments of a binding in paths: the key percent-encoded, and with
+/// arguments, or without a key, a `~` and a token of the arguments.
 pub fn properties_key(binding: &Binding) -> String {
     let key = utf8_percent_encode(&binding.key, KEY).to_string();
     let token = binding_token(&binding.arguments);
@@ -71,16 +71,16 @@ pub fn properties_key(binding: &Binding) -> String {
     format!("{key}~{token}")
 }
 
-/// The key of the binding that a properties key stands for, if it can be one.
+/// The key in a properties key, if it can be one.
 pub fn key_of(properties_key: &str) -> Option<Name> {
     let key = properties_key.split('~').next().unwrap_or_default();
     Name::percent_decoded(key)
 }
 
-/// What is encoded in a properties key: everything but letters, digits and `-._`.
+/// The characters that a properties key encodes: all but letters, digits and `-._`.
 const KEY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
 
-/// A policy as a parameter.
+/// The JSON of a policy as a parameter.
 pub fn parameter(component: &str, vhost: &str, policy: &Policy) -> Value {
     json!({
         "component": component,
@@ -95,7 +95,7 @@ pub fn parameter(component: &str, vhost: &str, policy: &Policy) -> Value {
     })
 }
 
-/// A policy or operator policy.
+/// The JSON of a policy or operator policy.
 pub fn policy(vhost: &str, policy: &Policy) -> Value {
     json!({
         "vhost": vhost,

@@ -1,4 +1,4 @@
-//! Vhosts, users, permissions, limits.
+//! JSON of vhosts, users, permissions and limits.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use crate::access::{Password, Permissions, Tag, TopicPermissions, User};
 use crate::broker::registry::{VhostLimits, VhostSpec};
 use crate::management::rates::Rates;
 
-/// A vhost.
+/// The JSON of a vhost.
 pub fn vhost(
     (node, default_queue_type): (&str, &str),
     name: &str,
@@ -39,7 +39,7 @@ pub fn vhost(
     body
 }
 
-/// A user. Its password hash goes to administrators only, as the route says.
+/// The JSON of a user. Its password hash is for administrators only, which the route ensures.
 pub fn user(user: &User) -> Value {
     let (hash, algorithm) = user
         .password
@@ -55,7 +55,7 @@ pub fn user(user: &User) -> Value {
     })
 }
 
-/// What a user without a password is said to be hashed with (as RabbitMQ).
+/// The algorithm shown for a user without a password (as RabbitMQ).
 const SHA256: &str = "rabbit_password_hashing_sha256";
 
 /// Permissions of a user in a vhost.
@@ -84,7 +84,7 @@ pub fn topic_permissions(
     })
 }
 
-/// The limits of a user.
+/// The limits of a user, as fields.
 pub fn user_limits(user: &User) -> Map<String, Value> {
     let limits = user.limits;
     given([
@@ -93,7 +93,7 @@ pub fn user_limits(user: &User) -> Map<String, Value> {
     ])
 }
 
-/// The limits of a vhost.
+/// The limits of a vhost, as fields.
 pub fn vhost_limits(limits: VhostLimits) -> Map<String, Value> {
     given([
         ("max-connections", limits.connections_max),

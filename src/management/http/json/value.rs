@@ -1,4 +1,4 @@
-//! AMQP values as JSON and back.
+//! Conversion of AMQP values to JSON and back.
 //!
 //! Recursion goes along values whose depth decoding has bounded (`limits::VALUE_DEPTH_MAX`).
 
@@ -10,9 +10,9 @@ use crate::base::Name;
 use crate::base::limits::VALUE_DEPTH_MAX;
 use crate::wire::Value;
 
-/// A value as JSON: texts and symbols as texts, numbers as numbers while JSON has them, maps as
-/// objects, arrays and lists as arrays, binary as base64. What JSON does not have is written as it
-/// reads best; of a described value the value remains.
+/// Converts a value to JSON: texts and symbols to texts, numbers to numbers while JSON has them,
+/// maps to objects, arrays and lists to arrays, binary to base64. Types without a form in JSON
+/// become texts; a described value becomes the value without its descriptor.
 pub fn to_json(value: &Value) -> Json {
     match value {
         Value::Null => Json::Null,
@@ -37,16 +37,17 @@ pub fn to_json(value: &Value) -> Json {
     }
 }
 
-/// Arguments as an object.
+/// Converts arguments to an object.
 pub fn arguments(arguments: &[(Name, Value)]) -> Json {
     let fields = arguments.iter();
     let fields = fields.map(|(name, value)| (name.to_string(), to_json(value)));
     Json::Object(fields.collect::<Map<String, Json>>())
 }
 
-/// The value that JSON stands for: whole numbers are long, others double, texts string (as RabbitMQ).
+/// Converts JSON to a value: integers to long, other numbers to double, texts to string (as
+/// RabbitMQ).
 ///
-/// Errors: deeper than `limits::VALUE_DEPTH_MAX`, or a whole number beyond 64 bits.
+/// Errors: deeper than `limits::VALUE_DEPTH_MAX`, or an integer beyond 64 bits.
 pub fn from_json(json: &Json) -> Result<Value, &'static str> {
     from_json_within(json, VALUE_DEPTH_MAX)
 }
@@ -104,7 +105,7 @@ fn scalar(value: &Value) -> Json {
     }
 }
 
-/// A UUID as it is written. [RFC 9562 4]
+/// The text form of a UUID. [RFC 9562 4]
 pub fn uuid_text(bytes: &[u8; 16]) -> String {
     let mut text = String::with_capacity(36);
     for (index, byte) in bytes.iter().enumerate() {

@@ -1,10 +1,10 @@
-//! Routes to health checks, to what the broker can do, and to attempts to log in.
+//! Routes to health checks, to the broker's features, and to login attempts.
 
 use super::super::access::Access;
 use super::super::route::{Endpoint, Method, Route};
 use super::route;
 
-/// These routes.
+/// The routes of this file.
 pub(super) const ROUTES: &[Route] = &[
     route(
         Method::Get,

@@ -1,4 +1,4 @@
-//! All routes.
+//! The table of all routes.
 
 mod broker;
 mod checks;

@@ -1,10 +1,10 @@
-//! Routes to what is declared in vhosts, and to messages.
+//! Routes to the objects of vhosts, and to messages.
 
 use super::super::access::Access;
 use super::super::route::{Endpoint, Method, Route};
 use super::route;
 
-/// These routes.
+/// The routes of this file.
 pub(super) const ROUTES: &[Route] = &[
     route(
         Method::Get,

@@ -4,7 +4,7 @@ use super::super::access::Access;
 use super::super::route::{Endpoint, Method, Route};
 use super::route;
 
-/// These routes.
+/// The routes of this file.
 pub(super) const ROUTES: &[Route] = &[
     route(
         Method::Get,
