@@ -27,5 +27,5 @@ id!(/** One consuming link (the broker sends); assigned by the gateway at `attac
 id!(/** One publishing link (the broker receives); assigned by the gateway at `attach`. */ PublisherId);
 id!(/** One queue of a vhost, from its declaration to its deletion. */ QueueId);
 id!(/** One exchange of a vhost, from its declaration to its deletion. */ ExchangeId);
-id!(/** The position of a message in its queue, kept for life: a requeued message is at the same one. */ Position);
+id!(/** A message's position in its queue, kept for life, also when it is requeued. */ Position);
 id!(/** Log sequence number of a journal record; may have gaps. */ Lsn);

@@ -78,7 +78,7 @@ pub(crate) struct Connection<D: Disk> {
     closing: bool,
     /// The LSN whose durability wakes it.
     awaited: Lsn,
-    /// Too much waits for the journal to read more.
+    /// Whether reading is paused because too much waits for the journal.
     waits_for_journal: bool,
     /// The LSN whose commit wakes it while `waits_for_journal`.
     awaited_commit: Lsn,

@@ -1,4 +1,4 @@
-//! Takes connections, each into a task of its own.
+//! Accepting connections, each into a task of its own.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use super::tls::Tls;
 use crate::access::Peer;
 use crate::base::ConnectionId;
 
-/// Pause after a failed accept: it fails for want of file handles or memory, which come back when
-/// other connections end.
+/// Pause after a failed accept: it fails for lack of file handles or memory, which other
+/// connections free when they end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Starts the tasks that take connections.
+/// Starts the tasks that accept connections.
 pub(super) fn listen(listeners: Listeners, shared: &Arc<Shared>) {
     for listener in listeners.amqp {
         shared.spawn(accept(listener, Arc::clone(shared), None));
@@ -47,7 +47,7 @@ pub(super) fn listen(listeners: Listeners, shared: &Arc<Shared>) {
     shared.spawn(tls.watch());
 }
 
-/// Takes connections, over TLS if it is given, until the broker ends.
+/// Accepts connections, over TLS if it is given, until the broker ends.
 async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<Arc<Tls>>) {
     let mut failing = false;
     loop {
@@ -70,7 +70,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<Arc<Tls>
                 }
             }
             Err(error) => {
-                // Once until it works again: a full table of files lasts.
+                // Logged once until accept works again: a full table of files lasts.
                 if !std::mem::replace(&mut failing, true) {
                     tracing::warn!(%error, "cannot accept connections for now");
                 }
@@ -81,7 +81,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<Arc<Tls>
 }
 
 /// Serves one peer in a task of its own, once `opening` has made its stream; drops it when there
-/// are too many. `local` is where it came in.
+/// are too many connections. `local` is the address it connected to.
 pub(super) fn serve<R, W>(
     shared: &Arc<Shared>,
     local: Option<SocketAddr>,
@@ -116,7 +116,7 @@ pub(super) fn serve<R, W>(
     shared.spawn(serving.instrument(tracing::info_span!("connection", id = id.0)));
 }
 
-/// Counts an open connection; on drop, also when its task panics, no longer.
+/// Counts an open connection; dropping it, also by a panic of its task, subtracts it.
 struct Open {
     shared: Arc<Shared>,
     id: ConnectionId,

@@ -18,10 +18,10 @@ use crate::management::{Change, Refusal, Status};
 use crate::node::Outbox;
 use crate::store::StoreState;
 
-/// How often who waits for the journal looks whether it failed.
+/// Interval at which a waiter for the journal checks whether it failed.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
-/// What is declared is shown after so long though it is not durable: who looks after a disk that does
-/// not answer wants to see something.
+/// Longest wait before declared objects are shown although they are not durable: an operator of a
+/// disk that does not answer needs to see something.
 const SHOW_AFTER: Duration = Duration::from_secs(5);
 
 /// Administers a running broker. Cheap to clone. Checks no rights: that is for who asks.
@@ -60,20 +60,20 @@ impl Admin {
         Self { shared }
     }
 
-    /// Vhosts, users and permissions as they are now.
+    /// The current vhosts, users and permissions.
     #[doc(hidden)]
     pub fn registry(&self) -> Arc<Registry> {
         self.shared.node.environment.registry()
     }
 
-    /// Connections that are open in a vhost.
+    /// Number of connections that are open in a vhost.
     #[doc(hidden)]
     pub fn connections_in(&self, vhost: &str) -> u64 {
         self.shared.node.environment.connections_in(vhost)
     }
 
-    /// Makes one change, all of it or nothing. Ready once it is durable; whether something new was
-    /// made.
+    /// Makes one change, all of it or nothing. Ready once it is durable; returns whether something
+    /// new was created.
     ///
     /// # Errors
     /// 400, 404: nothing was changed. 500: the journal failed, and it is not known to be durable.
@@ -84,7 +84,8 @@ impl Admin {
         Ok(created)
     }
 
-    /// Makes a change; the record to wait for before anybody is told.
+    /// Makes a change; returns whether something was created, and the record to wait for before the
+    /// answer.
     pub(super) async fn begin_change(&self, change: Change) -> Result<(bool, Lsn), Refusal> {
         let hashed = match change.clear_password().map(str::to_owned) {
             Some(password) => Some(hash(password).await?),
@@ -96,7 +97,7 @@ impl Admin {
         ) {
             return self.shared.change(change, hashed);
         }
-        // Expressions are compiled, which takes some milliseconds.
+        // Regular expressions are compiled, which takes some milliseconds.
         let shared = Arc::clone(&self.shared);
         let changed = tokio::task::spawn_blocking(move || shared.change(change, hashed)).await;
         changed.unwrap_or_else(|_| Err(internal("compiling an expression failed".to_owned())))
@@ -114,10 +115,9 @@ impl Admin {
             .ok_or_else(|| no_vhost(name))
     }
 
-    /// Lets a vhost's core carry out one command. Ready once what it reports is durable.
+    /// Carries out one command in a vhost's core. Ready once its reply is durable.
     ///
-    /// # Errors
-    /// What the core refuses. 404: no such vhost. 500: the vhost or the journal failed.
+    /// What the core refuses. 404: there is no such vhost. 500: the vhost or the journal failed.
     #[doc(hidden)]
     pub async fn apply(&self, vhost: &str, command: Command) -> Result<Reply, Refusal> {
         let (reply, lsn) = self.begin_command(vhost, command).await?;
@@ -128,8 +128,8 @@ impl Admin {
         }
     }
 
-    /// The same; what the core replied, and the record to wait for. The policies of what is declared are
-    /// looked for first, in pieces.
+    /// The same; returns the core's reply, and the record to wait for. The policies of a declared
+    /// object are searched first, in slices.
     pub(super) async fn begin_command(
         &self,
         vhost: &str,
@@ -138,7 +138,7 @@ impl Admin {
         self.begin(vhost, command, true).await
     }
 
-    /// The same without a word in the log on what the reply warns of.
+    /// The same without logging the warnings of the reply.
     pub(super) async fn begin_unwarned(
         &self,
         vhost: &str,
@@ -174,11 +174,10 @@ impl Admin {
         }
     }
 
-    /// Works on a vhost's core under its lock, so shortly: at most 200 us. What is reported to
-    /// anybody has to wait for [`Core::topology_lsn`], see [`Admin::durable`].
+    /// Works on a vhost's core under its lock, so briefly: at most 200 us. An answer about it has
+    /// to wait for [`Core::topology_lsn`], see [`Admin::durable`].
     ///
-    /// # Errors
-    /// 404: no such vhost. 500: it failed.
+    /// 404: there is no such vhost. 500: it failed.
     #[doc(hidden)]
     pub fn with_core<T>(
         &self,
@@ -198,7 +197,7 @@ impl Admin {
     }
 }
 
-/// Hashes a password where nobody waits.
+/// Hashes a password on a thread that may block.
 pub(super) async fn hash(password: String) -> Result<Password, Refusal> {
     let hashed = tokio::task::spawn_blocking(move || setup::hash(&password)).await;
     hashed.map_err(|_| internal("hashing a password failed".to_owned()))
@@ -222,7 +221,7 @@ pub(super) const fn internal(why: String) -> Refusal {
 
 /// Changes of the registry.
 impl Shared {
-    /// Makes a change true; whether it made something new, and the record to wait for.
+    /// Applies a change; returns whether something was created, and the record to wait for.
     fn change(&self, change: Change, hashed: Option<Password>) -> Result<(bool, Lsn), Refusal> {
         let one_at_a_time = self.node.changes.lock();
         let planned = change.plan(&self.node.environment.registry(), hashed)?;
@@ -237,7 +236,7 @@ impl Shared {
         if gone {
             self.wake_all();
         }
-        // What was found as it should be may itself not be durable yet.
+        // Also for a change that found nothing to do: the state it found may not be durable yet.
         let declared = self
             .node
             .store
@@ -246,8 +245,8 @@ impl Shared {
         Ok((planned.created, lsn.max(declared)))
     }
 
-    /// Ready once all that is declared is durable, so that nobody is shown what a crash undoes.
-    /// False if that takes longer than [`SHOW_AFTER`] or will never be.
+    /// Ready once all declarations are durable, so that no answer shows what a crash undoes. False
+    /// if that takes longer than [`SHOW_AFTER`] or will never be.
     pub(super) async fn declared_is_durable(&self) -> bool {
         let Some(store) = &self.node.store else {
             return true;
@@ -258,8 +257,8 @@ impl Shared {
             .is_ok_and(|durable| durable.is_ok())
     }
 
-    /// Adds what the settings name and the registry does not have, or has otherwise; how many
-    /// changes that took.
+    /// Adds what the settings name and the registry does not have, or has otherwise; returns the
+    /// number of changes.
     pub(super) fn follow_access(&self, settings: &Settings) -> Result<usize, StartError> {
         let one_at_a_time = self.node.changes.lock();
         let facts = setup::missing(settings, &self.node.environment.registry(), false, false)?;
@@ -269,7 +268,7 @@ impl Shared {
         Ok(count)
     }
 
-    /// Writes down what an import is about to do, or that it has ended; the record to wait for.
+    /// Records what an import is about to do, or that it has ended; returns the record to wait for.
     pub(super) fn note_import(&self, facts: Vec<RegistryFact>) -> Lsn {
         let one_at_a_time = self.node.changes.lock();
         let lsn = self.commit(facts);
@@ -277,8 +276,8 @@ impl Shared {
         lsn
     }
 
-    /// Writes facts down and makes them true; the record to wait for. Call it with
-    /// [`Node::changes`] locked.
+    /// Appends facts to the journal and applies them; returns the record to wait for. To be called
+    /// with [`Node::changes`] locked.
     ///
     /// [`Node::changes`]: crate::node::Node::changes
     fn commit(&self, facts: Vec<RegistryFact>) -> Lsn {
@@ -307,14 +306,14 @@ impl Shared {
                 return Err(poisoned());
             }
             let woken = poll_fn(|context| outbox.poll_ready(context));
-            // A store that fails calls nobody.
+            // A store that fails wakes no waiters.
             let _ = tokio::time::timeout(LOOK_AGAIN, woken).await;
         }
         Ok(())
     }
 }
 
-/// Frees what is in a deleted vhost, in slices.
+/// Frees the content of a deleted vhost, in slices.
 async fn dissolve(vhost: Arc<Vhost>, deleted_by: Lsn) {
     while vhost.dissolve(deleted_by) {
         tokio::task::yield_now().await;

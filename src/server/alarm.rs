@@ -1,4 +1,4 @@
-//! Looks after memory and disk, for the alarms that stop publishers.
+//! The task that checks memory and disk, for the alarms that stop publishers.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use super::yielding::either;
 use super::{BrokerDisk, Pager};
 use crate::node::alarm::{Limits, Watch};
 
-/// How often memory and disk are looked at while anything goes on.
+/// Interval of the checks while anything happens.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Looks that saw nothing new until it counts as idle.
+/// Checks without a change after which the broker counts as idle.
 const STILL_LOOKS: u32 = 20;
-/// How often they are looked at when nothing goes on: others may fill the disk.
+/// Interval of the checks while nothing happens: other programs may fill the disk.
 const IDLE: Duration = Duration::from_secs(4);
 /// Growth of memory that ends an idle pause at once, in bytes.
 const GROWTH_BYTES: u64 = 1024 * 1024;
 
-/// Looks again and again, until the broker ends.
+/// Checks again and again, until the broker ends.
 pub(super) async fn watch(
     watch: Watch<BrokerDisk>,
     pager: Arc<Pager>,

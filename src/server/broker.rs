@@ -1,4 +1,4 @@
-//! A running broker, to be embedded or to be the process.
+//! A running broker, embedded in a program or alone in a process.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::metrics::Detail;
 /// Bytes in each direction of an in-process stream before its writer has to wait.
 const STREAM_BYTES: usize = 256 * 1024;
 
-/// A running broker. It stops when it is dropped, or politely with [`Broker::stop`].
+/// A running broker. It stops when it is dropped, or in order with [`Broker::stop`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -75,7 +75,7 @@ impl Broker {
         &self.shared
     }
 
-    /// Administers it while it runs.
+    /// A handle by which it is administered while it runs.
     pub fn admin(&self) -> Admin {
         Admin::new(Arc::clone(&self.shared))
     }
@@ -85,7 +85,7 @@ impl Broker {
         &self.shared.addresses.amqp
     }
 
-    /// The address of the HTTP API, with its real port; none: it is switched off.
+    /// The address of the HTTP API, with its real port; none: it is disabled.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.shared.addresses.http
     }
@@ -100,11 +100,10 @@ impl Broker {
         &self.shared.addresses.https
     }
 
-    /// Reads the files for TLS anew; connections from now on get what is in them. They are also read
-    /// when they change, within some seconds.
+    /// Reloads the files for TLS; new connections use them. They are also reloaded when they
+    /// change, within some seconds.
     ///
-    /// # Errors
-    /// When a file is bad; those that were read before stay in use.
+    /// When a file is invalid; those that were loaded before stay in use.
     pub fn reload_tls(&self) -> Result<(), TlsError> {
         self.shared.tls.as_ref().map_or(Ok(()), |tls| tls.reload())
     }
@@ -122,28 +121,28 @@ impl Broker {
         theirs
     }
 
-    /// All metrics as Prometheus reads them, as at `/metrics`; `docs/METRICS.md` lists them. Takes
-    /// a moment when there are many queues.
+    /// All metrics in Prometheus' text format, as at `/metrics`; `docs/METRICS.md` lists them.
+    /// Takes a moment when there are many queues.
     pub fn metrics(&self, detail: Detail) -> String {
         self.shared.metrics(detail)
     }
 
-    /// What it counted so far.
+    /// The counters of the broker, its vhosts and its journal.
     pub fn stats(&self) -> Stats {
         self.shared.stats()
     }
 
     /// Ready when the core of a vhost failed: nothing in it is confirmed any more, and the broker
-    /// should be stopped and made again.
+    /// should be stopped and started again.
     pub async fn failed(&self) {
         self.shared.failed().await;
     }
 
-    /// Stops: takes no more connections, closes those that are open, and waits for their peers as
-    /// long as the setting `shutdown-timeout` allows.
+    /// Stops in order: accepts no more connections, closes those that are open, and waits for their
+    /// peers as long as the setting `shutdown-timeout` allows.
     pub async fn stop(self) {
         start::stop(&self.shared).await;
-        // The rest happens in drop.
+        // Dropping it does the rest.
     }
 }
 

@@ -1,4 +1,4 @@
-//! How a broker is made to be embedded.
+//! The builder of an embedded broker.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::config::{
     HttpListen, ListenAddress, PermissionEntry, Settings, Span, UserEntry, UserTagsEntry,
 };
 
-/// Makes a [`Broker`].
+/// Builds a [`Broker`].
 ///
 /// It starts with [`Settings::default`], but listens on no address: add some with
 /// [`Builder::listen`] and [`Builder::http`], or use [`Broker::connect`] alone. Messages live in memory only, unless
@@ -21,7 +21,7 @@ pub struct Builder {
 }
 
 impl Broker {
-    /// Begins to make a broker.
+    /// A builder with default settings.
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -39,7 +39,7 @@ impl Builder {
         }
     }
 
-    /// Starts from other settings, those of a file for example. Replaces all that was set before,
+    /// Starts from other settings, those of a file for example. Replaces all settings made before,
     /// `in-memory` too.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
@@ -61,34 +61,35 @@ impl Builder {
         self
     }
 
-    /// Also listens on this address; port 0 lets the system choose, see [`Broker::addresses`].
+    /// Adds an address to listen on for AMQP; port 0 lets the system choose, see
+    /// [`Broker::addresses`].
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.settings.amqp.push(ListenAddress::from(address));
         self
     }
 
-    /// Also serves the HTTP API on this address, see [`Broker::http_address`].
+    /// Adds an address to serve the HTTP API on, see [`Broker::http_address`].
     #[cfg(feature = "http")]
     pub fn http(mut self, address: SocketAddr) -> Self {
         self.settings.http = HttpListen::At(ListenAddress::from(address));
         self
     }
 
-    /// Keeps what is durable in this directory, which no other broker may use at the same time.
+    /// Keeps durable data in this directory, which no other broker may use at the same time.
     pub fn data(mut self, directory: impl Into<PathBuf>) -> Self {
         self.settings.data = Some(directory.into());
         self.settings.in_memory = false;
         self
     }
 
-    /// Adds a vhost beside the default one `/`.
+    /// Adds a vhost to the default one, `/`.
     pub fn vhost(mut self, name: impl Into<String>) -> Self {
         self.settings.vhost.push(name.into());
         self
     }
 
-    /// Adds a user that may do everything over AMQP, beside `guest` (password `guest`, from this
-    /// machine only, tag `administrator`). It has no tag, so that HTTP is closed to it: see
+    /// Adds a user that may do everything over AMQP, in addition to `guest` (password `guest`, from
+    /// this machine only, tag `administrator`). It has no tag, so it cannot use the HTTP API: see
     /// [`Self::user_tags`].
     pub fn user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
         let guest = self
@@ -104,8 +105,8 @@ impl Builder {
         self
     }
 
-    /// Gives a user added before tags, such as `administrator` or `monitoring`: what it may do over
-    /// HTTP. Once this is used, `guest` too has the tags that are given so, and no others.
+    /// Gives a user added before tags, such as `administrator` or `monitoring`: its rights over
+    /// HTTP. Once this is used, `guest` too has only the tags that are given so.
     pub fn user_tags(mut self, user: impl Into<String>, tags: &[&str]) -> Self {
         self.settings.user_tags.push(UserTagsEntry {
             user: user.into(),
@@ -115,7 +116,7 @@ impl Builder {
     }
 
     /// Restricts a user in a vhost (`*`: in all) to names that match these regular expressions; a
-    /// user that is restricted anywhere may enter only the vhosts that are named so.
+    /// user that is restricted anywhere may access only the vhosts that are named so.
     pub fn permission(
         mut self,
         user: impl Into<String>,
@@ -140,8 +141,7 @@ impl Builder {
 
     /// Starts the broker in the current tokio runtime.
     ///
-    /// # Errors
-    /// When an address cannot be listened on, or a name or pattern is bad.
+    /// When an address cannot be listened on, or a name or pattern is invalid.
     pub async fn start(self) -> Result<Broker, StartError> {
         Broker::start(self.settings).await
     }

@@ -1,4 +1,4 @@
-//! Writes checkpoints beside the traffic.
+//! The task that writes checkpoints while the broker runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::shared::Shared;
 use crate::node::checkpoint::{CheckpointStep, Checkpointer};
 use crate::store::StoreState;
 
-/// How often it is looked whether one is due, at most.
+/// Shortest interval of checks whether one is due.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// Writes a checkpoint whenever one is due, until the broker ends.
@@ -24,7 +24,7 @@ pub(super) async fn write(shared: Arc<Shared>, mut checkpointer: Checkpointer<Br
             CheckpointStep::After(copied) => store.until_durable(copied).await,
             CheckpointStep::Idle => {
                 tokio::time::sleep(INTERVAL).await;
-                // On a full disk one may be due for what was let go.
+                // On a full disk a checkpoint may be due because records were released.
                 if store.state() == StoreState::Open {
                     store.until_commit().await;
                 }

@@ -1,18 +1,19 @@
-//! The two clocks, read here and nowhere else.
+//! The two clocks, read here and nowhere else in the server.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::base::{Millis, Now, Timestamp};
 use crate::node::Clock;
 
-/// Reads both times of a [`Now`].
+/// Reads both clocks for a [`Now`].
 ///
-/// The forward clock is the time since the machine booted: it never jumps, and on Linux it counts while
-/// the machine is suspended, so that a message that expired meanwhile is gone when the lid opens.
+/// The monotonic clock is the time since the machine booted: it never jumps, and on Linux it counts
+/// while the machine is suspended, so that a message that expired meanwhile is gone when the lid
+/// opens.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SystemClock {
     start: Duration,
-    /// The same moment, for what is to be measured.
+    /// The moment of the start, for measuring.
     begun: Instant,
 }
 
@@ -26,7 +27,7 @@ impl SystemClock {
         }
     }
 
-    /// Both times.
+    /// The current time of both clocks.
     pub(super) fn now(self) -> Now {
         Now::new(self.mono(), wall())
     }
@@ -41,7 +42,7 @@ impl SystemClock {
         self.mono().since(Millis(START_MS))
     }
 
-    /// The moment at which the forward clock shows `at`, or [`NAP`] from now where that is sooner: a
+    /// The moment at which the monotonic clock shows `at`, or [`NAP`] from now if that is sooner: a
     /// sleeper that wakes early sleeps again.
     #[allow(clippy::disallowed_methods, reason = "this is the clock of the broker")]
     pub(super) fn instant(self, at: Millis) -> tokio::time::Instant {
@@ -61,8 +62,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// The longest sleep: the runtime's timers stand still while the machine is suspended, so a deadline
-/// that passed meanwhile is seen at most this late.
+/// The longest sleep: the runtime's timers stop while the machine is suspended, so a deadline that
+/// passed meanwhile is noticed at most this late.
 const NAP: Duration = Duration::from_mins(1);
 
 fn boot_time() -> Duration {
@@ -82,15 +83,15 @@ fn boot_time() -> Duration {
 fn wall() -> Timestamp {
     let wall = SystemTime::now();
     let ms = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
-    // Before 1970 counts backwards: a machine without a battery may start there.
+    // Times before 1970 are negative: a machine without a battery may start there.
     Timestamp(
         wall.duration_since(UNIX_EPOCH)
             .map_or_else(|error| -ms(error.duration()), ms),
     )
 }
 
-/// What the forward clock shows at the start: more than the age of any message, so that one that is
-/// read back has a time of arrival.
+/// The monotonic time at the start, in milliseconds: more than the age of any message, so that one
+/// that is read back has a time of arrival.
 const START_MS: u64 = 1 << 42;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The task of one connection: reads, lets gateway and core work, writes.
+//! The task of one connection: reads, has gateway and core work, writes.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -20,29 +20,30 @@ use crate::base::limits::SOCKET_DROP_MS;
 use crate::base::{Millis, Name, Now};
 use crate::node::{Connection, Output};
 
-/// How passwords come that a connection has checked.
+/// The way of a password that a connection has checked.
 const PLAIN: LoginWay = LoginWay::Sasl(Mechanism::Plain);
-/// Bytes of one read: the least, so that idle connections take little memory, and the most, to
+/// Bytes of one read: the minimum, so that idle connections take little memory, and the maximum, to
 /// which it grows while reads fill it.
 const READ_BYTES_MIN: usize = 4 * 1024;
 const READ_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of one read while frames arrive that are larger than that: whole frames, so that what is there
-/// of one need not move to a larger buffer.
+/// Bytes of one read while larger frames arrive: whole frames, so that the beginning of one need
+/// not move to a larger buffer.
 const READ_FRAME_BYTES_MAX: usize = 256 * 1024;
-/// Bytes that a connection reads and writes before others have their turn. No more than one large read:
-/// a publisher that stays longer gets ahead of the consumers of its queue, and what waits there is no
-/// more in the processor's cache, and has to be written, when its turn comes.
+/// Bytes that a connection reads and writes before others have a turn. No more than one large read:
+/// a publisher with longer turns gets ahead of the consumers of its queue, and the waiting messages
+/// leave the processor's cache, and have to be written, before their turn comes.
 const TURN_BYTES: usize = READ_BYTES_MAX;
-/// A peer that does not close its side after our close gets this long to read it.
+/// Time that a peer has to read a close before the socket is dropped, if it does not close its
+/// side.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// A password that is being checked.
+/// The check of a password that is under way.
 type Check = Pin<Box<dyn Future<Output = Result<Name, LoginError>> + Send>>;
-/// A piece of a message that is being read back; none: it could not be.
+/// The reading of a piece of a message; none: it could not be read.
 type PieceRead = JoinHandle<Option<Bytes>>;
 
-/// One connection. A turn: write what is there and read what has come, let gateway and core work,
-/// collect the output; sleep only when nothing of this got on.
+/// One connection. A turn: write the output and read the input, have gateway and core work, collect
+/// the output; sleep only when none of this made progress.
 pub(super) struct Driver<R, W> {
     shared: Arc<Shared>,
     connection: Connection<BrokerDisk>,
@@ -50,30 +51,31 @@ pub(super) struct Driver<R, W> {
     reader: R,
     writer: W,
     input: BytesMut,
-    /// Bytes of the next read.
+    /// Size of the next read, in bytes.
     read_bytes: usize,
     output: Output,
-    /// The writer has bytes that the socket did not take yet.
+    /// Whether the writer has bytes that the socket did not take yet.
     unflushed: bool,
-    /// Bytes read and written since others had their turn.
+    /// Bytes read and written since other connections had a turn.
     moved_bytes: usize,
-    /// The check of a password that is under way.
+    /// The check of a password that is under way; none: there is none.
     login: Option<Check>,
     sleep: Pin<Box<Sleep>>,
-    /// For when `sleep` is set.
+    /// The deadline that `sleep` is set for.
     armed: Millis,
-    /// When the socket is dropped, whatever the peer has read by then: once the connection is closing.
+    /// When the socket is dropped, whatever the peer has read by then: set once the connection is
+    /// closing.
     drop_at: Option<Millis>,
-    /// The reading of a piece of a message, and of which.
+    /// The number of the stream whose piece is being read, and the reading.
     reading: Option<(u64, PieceRead)>,
 }
 
-/// What a turn's waiting brought.
+/// The progress made while waiting in a turn.
 #[derive(Clone, Copy, Default)]
 struct Woken {
     progress: bool,
     timeout: bool,
-    /// The peer's side is closed, or the socket is broken.
+    /// Whether the peer's side is closed, or the socket is broken.
     disconnected: bool,
 }
 
@@ -108,7 +110,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
-    /// Serves the connection until it is over.
+    /// Serves the connection until it ends.
     pub(super) async fn run(mut self) {
         loop {
             self.turn();
@@ -118,7 +120,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
                 return;
             }
             if self.is_overdue() {
-                // A peer that does not read never takes our close: to wait for it would be forever.
+                // A peer that does not read never takes the close: waiting for it would last
+                // forever.
                 self.disconnect().await;
                 return;
             }
@@ -140,7 +143,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
-    /// Whether it is closing and the peer had its time to read so.
+    /// Whether it is closing and the peer has had its time to read the close.
     fn is_overdue(&mut self) -> bool {
         if !self.connection.gateway().is_closing() {
             return false;
@@ -151,7 +154,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         drop_at <= now
     }
 
-    /// Requeues what this connection holds, in slices; others have their turns meanwhile.
+    /// Requeues the deliveries of this connection, in slices; other connections have turns
+    /// meanwhile.
     async fn disconnect(&mut self) {
         self.connection.disconnect(&self.output);
         while self.connection.go_on_leaving() {
@@ -159,8 +163,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
-    /// Gives the thread to other connections after each piece of what arrives or leaves: the sockets of
-    /// those that wait are not even looked at before.
+    /// Yields the thread after each piece of input or output: otherwise the sockets of waiting
+    /// connections would not even be polled.
     async fn let_others_in(&mut self) {
         if self.moved_bytes >= TURN_BYTES {
             self.moved_bytes = 0;
@@ -168,7 +172,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
-    /// Begins to read what a message needs to be sent on.
+    /// Begins to read a piece that a message needs to be sent on.
     fn fetch(&mut self) {
         if let Some(fetch) = self.connection.poll_fetch()
             && let Some(store) = self.shared.node.store.clone()
@@ -179,13 +183,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
-    /// Tells and does what others want of this connection.
+    /// Serves requests of other tasks to this connection.
     fn serve_handle(&mut self, now: Now) {
         let Some(wants) = self.handle.take_wants() else {
             return;
         };
         for asker in wants.sessions {
-            // Who has gone meanwhile need not know.
+            // The asking task may have ended meanwhile.
             let _ = asker.send(self.connection.gateway().sessions());
         }
         if let Some(why) = wants.close {
@@ -194,7 +198,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
-    /// Lets the node work on what has come, and collects the output.
+    /// Has the node handle the input, and collects the output.
     fn turn(&mut self) {
         let now = self.shared.clock.now();
         if self.shared.is_stopping() {
@@ -216,7 +220,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         self.fetch();
     }
 
-    /// Sets the timer when it would fire too late; one that fires early is set again.
+    /// Sets the timer if it would fire too late; one that fires early is set again.
     fn arm(&mut self) {
         let due = self.connection.next_deadline();
         let due = self.drop_at.map_or(due, |at| due.min(at));
@@ -226,7 +230,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
-    /// Writes and reads what can be without waiting; ready when anything got on.
+    /// Writes and reads what is possible without waiting; ready when there was any progress.
     fn poll_io(&mut self, context: &mut Context<'_>) -> Poll<Woken> {
         let mut woken = Woken::default();
         self.poll_write(context, &mut woken);
@@ -246,7 +250,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
-    /// Hands the gateway the verdict about a password, if there is one.
+    /// Passes the verdict on a password to the gateway, if there is one.
     fn poll_login(&mut self, context: &mut Context<'_>) -> bool {
         let verdict = self
             .login
@@ -261,7 +265,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         true
     }
 
-    /// Hands the gateway a piece that was read, if there is one.
+    /// Passes a piece that was read to the gateway, if there is one.
     fn poll_reading(&mut self, context: &mut Context<'_>) -> bool {
         let Some((stream, reading)) = &mut self.reading else {
             return false;
@@ -294,7 +298,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
                 Poll::Pending => break,
             }
         }
-        // A TLS stream keeps what the socket does not take.
+        // A TLS stream keeps the bytes that the socket does not take.
         if self.unflushed {
             match Pin::new(&mut self.writer).poll_flush(context) {
                 Poll::Ready(Ok(())) => {
@@ -307,9 +311,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
-    /// Makes room for the next read, and says how much. Where reads are large and a larger frame has
-    /// begun, it is the rest of that: the next frame then begins in a buffer of its own, and none has to
-    /// move to another.
+    /// Reserves capacity for the next read, and returns its size. Where reads are large and a
+    /// larger frame has begun, it is the rest of that: the next frame then begins in a buffer of
+    /// its own, and none has to move to another.
     fn make_room(&mut self) -> usize {
         let mut room = self.read_bytes;
         if self.read_bytes >= READ_BYTES_MAX
@@ -343,8 +347,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
-    /// Ends our side and waits a moment for the peer's: closing a socket with unread input would
-    /// make the system drop what the peer has not read yet.
+    /// Shuts the write side down and waits a moment for the peer's: closing a socket with unread
+    /// input would make the system drop what the peer has not read yet.
     async fn linger(&mut self) {
         let gone = async {
             let _ = self.writer.shutdown().await;

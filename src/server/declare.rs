@@ -1,4 +1,4 @@
-//! Queues, exchanges and bindings, declared by the program that embeds the broker.
+//! Declaring queues, exchanges and bindings, for programs that embed the broker.
 
 use super::admin::Admin;
 use crate::base::Name;
@@ -7,11 +7,11 @@ use crate::management::Refusal;
 use crate::wire::Value;
 
 impl Admin {
-    /// Declares a durable queue, with arguments such as `x-dead-letter-exchange`; it may be there
-    /// already, with the same. Ready once it is durable; whether it was made.
+    /// Declares a durable queue, with arguments such as `x-dead-letter-exchange`; it may exist
+    /// already, with the same. Ready once it is durable; returns whether it was created.
     ///
-    /// # Errors
-    /// 400: an argument makes no sense. 404: no such vhost. 409: it is there with other arguments.
+    /// 400: an argument is invalid. 404: there is no such vhost. 409: it exists with other
+    /// arguments.
     pub async fn declare_queue(
         &self,
         vhost: &str,
@@ -30,10 +30,9 @@ impl Admin {
         Ok(matches!(reply, Reply::QueueDeclared { created: true, .. }))
     }
 
-    /// Deletes a queue with what is in it; how many messages were ready.
+    /// Deletes a queue with its messages; returns the number of ready ones.
     ///
-    /// # Errors
-    /// 404: no such vhost.
+    /// 404: there is no such vhost.
     pub async fn delete_queue(&self, vhost: &str, name: &str) -> Result<u64, Refusal> {
         let delete = QueueCommand::Delete {
             connection: None,
@@ -48,10 +47,10 @@ impl Admin {
     }
 
     /// Declares a durable exchange of a kind: `direct`, `fanout`, `topic`, `headers` or
-    /// `x-local-random`. Ready once it is durable; whether it was made.
+    /// `x-local-random`. Ready once it is durable; returns whether it was created.
     ///
-    /// # Errors
-    /// 400: an argument makes no sense. 404: no such vhost. 409: it is there and another one.
+    /// 400: an argument is invalid. 404: there is no such vhost. 409: it exists with other
+    /// properties.
     pub async fn declare_exchange(
         &self,
         vhost: &str,
@@ -74,11 +73,10 @@ impl Admin {
         ))
     }
 
-    /// Binds a queue to an exchange by a key, or by what the exchange's kind asks for. Ready once it is
-    /// durable.
+    /// Binds a queue to an exchange by a key, or by arguments if the exchange's kind needs them.
+    /// Ready once it is durable.
     ///
-    /// # Errors
-    /// 404: no such vhost, exchange or queue.
+    /// 404: there is no such vhost, exchange or queue.
     pub async fn bind_queue(
         &self,
         vhost: &str,

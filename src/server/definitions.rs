@@ -1,4 +1,4 @@
-//! Definitions of the running broker: out of it as JSON, and into it item by item.
+//! Definitions of the running broker: export to JSON, and import item by item.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,18 +20,18 @@ use crate::management::definitions::{self, Broker, ImportStep, Problem, VhostPar
 use crate::management::http::json::reading::memory_bytes;
 use crate::management::{Refusal, Status};
 
-/// Problems that one answer names; all are in the log.
+/// Problems that one answer names, at most; all are in the log.
 const NAMED_MAX: usize = 100;
 
-/// What an import did.
+/// The result of an import.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Imported {
-    /// Items that were applied.
+    /// Number of items that were applied.
     pub applied: usize,
-    /// What is not supported here, and so was left out.
+    /// Items that are not supported, and so were left out.
     pub left_out: Vec<LeftOut>,
-    /// What was taken and probably does not do what was meant.
+    /// Warnings about items that were applied and probably do not do what was meant.
     pub warnings: Vec<String>,
 }
 
@@ -39,14 +39,14 @@ pub struct Imported {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct LeftOut {
-    /// Which.
+    /// The item, for example `queue 'q' in vhost '/'`.
     pub item: String,
-    /// Why.
+    /// Why it was left out.
     pub why: String,
 }
 
 impl Imported {
-    /// For an answer.
+    /// The result as the JSON of an answer.
     pub fn to_json(&self) -> Json {
         let left_out = self.left_out.iter().take(NAMED_MAX);
         let left_out = left_out.map(|left| json!({ "item": left.item, "reason": left.why }));
@@ -60,11 +60,10 @@ impl Imported {
 }
 
 impl Admin {
-    /// The definitions of the broker, or of one vhost, in RabbitMQ's form. Looks at some objects at
-    /// a time; takes long on a large broker, so call it where nobody waits.
+    /// The definitions of the broker, or of one vhost, in RabbitMQ's format. Reads some objects at
+    /// a time; takes long on a large broker, so it should be called on a thread that may block.
     ///
-    /// # Errors
-    /// 404: no such vhost. 500: a vhost failed.
+    /// 404: there is no such vhost. 500: a vhost failed.
     pub fn export_definitions(&self, vhost: Option<&str>) -> Result<Json, Refusal> {
         let shared = self.shared();
         let registry = self.registry();
@@ -86,14 +85,13 @@ impl Admin {
         Ok(definitions::broker(broker, &all?))
     }
 
-    /// Imports definitions, of one vhost into one if it is named. What is not supported here is left
-    /// out, said in the log and in the answer. What makes no sense refuses the whole before anything
-    /// is changed. Once begun it goes to its end, also if the future is dropped; what a crash cuts off
-    /// the next start carries out. Ready once all is durable.
+    /// Imports definitions, of one vhost into one if it is named. Unsupported items are left out,
+    /// with a line in the log and in the answer. An invalid item refuses the whole before anything
+    /// is changed. Once begun it is completed, also if the future is dropped; after a crash the
+    /// next start completes it. Ready once all is durable.
     ///
-    /// # Errors
-    /// 400: it makes no sense; the text names each bad item. Others: an item was refused by what is
-    /// there already; the text names it and says what was applied.
+    /// 400: it is invalid; the text names each invalid item. Others: an item contradicts existing
+    /// objects; the text names it and says what was applied.
     pub async fn import_definitions(
         &self,
         json: &Json,
@@ -102,7 +100,7 @@ impl Admin {
         self.import(json.clone(), vhost.cloned()).await
     }
 
-    /// The same. Reading a large file takes long: that is done beside what is served.
+    /// The same. A large file takes long to parse: that is done on a thread that may block.
     pub(super) async fn import(
         &self,
         json: Json,
@@ -134,14 +132,14 @@ impl Admin {
         };
         let (admin, (done, imported)) = (self.clone(), oneshot::channel());
         self.shared().spawn(async move {
-            // Who asked may be gone.
+            // The caller may have gone away.
             let _ = done.send(admin.carry_out(plan, Some(import)).await);
         });
         let stopped = |_| internal("the broker stopped before all was imported".to_owned());
         imported.await.map_err(stopped)?
     }
 
-    /// Carries out all steps; writes the import down first, unless that was done.
+    /// Carries out all steps; records the import first, unless that was done.
     async fn carry_out(&self, plan: Plan, import: Option<Import>) -> Result<Imported, Refusal> {
         let shared = self.shared();
         let one_at_a_time = shared.imports.lock().await;
@@ -169,7 +167,7 @@ impl Admin {
                 }
             }
             imported.applied += 1;
-            // Large files leave room for others.
+            // Large files let other tasks run in between.
             tokio::task::yield_now().await;
         }
         if is_kept {
@@ -197,8 +195,8 @@ impl Admin {
         Ok(imported)
     }
 
-    /// Carries out one step; the record to wait for, and what it declared if there is something to warn of:
-    /// that may come with the items that follow.
+    /// Carries out one step; returns the record to wait for, and the declared object if it may need
+    /// a warning: the items that follow may make that needless.
     async fn take_step(&self, step: ImportStep) -> Result<(Lsn, Option<Doubtful>), Refusal> {
         let (vhost, command) = match step {
             ImportStep::Change(change) => {
@@ -221,7 +219,8 @@ impl Admin {
         }
     }
 
-    /// What is to be warned of once all is there: in the log, and the first of it for the answer.
+    /// The warnings that apply once everything is imported: all in the log, the first of them for
+    /// the answer.
     async fn judge(&self, doubtful: &[(String, Name, Declared)]) -> Vec<String> {
         let mut told = Vec::new();
         for (what, vhost, declared) in doubtful {
@@ -241,12 +240,12 @@ impl Admin {
     }
 }
 
-/// What an item declared in a vhost, about which there may be something to say.
+/// An object that an item declared in a vhost, which may need a warning.
 type Doubtful = (Name, Declared);
 
-/// What an import is to do.
+/// The steps of an import.
 struct Plan {
-    /// What each step is for, and the step.
+    /// The name of each item, and its step.
     steps: Vec<(String, ImportStep)>,
     left_out: Vec<LeftOut>,
     /// Its memory, until all is carried out.
@@ -293,7 +292,7 @@ impl Plan {
     }
 }
 
-/// Does what takes long beside what is served.
+/// Runs long work on a thread that may block.
 async fn beside<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
@@ -301,8 +300,8 @@ async fn beside<T: Send + 'static>(
     done.unwrap_or_else(|_| Err(internal("reading the definitions failed".to_owned())))
 }
 
-/// The same with hashes where passwords stand in clear, and whether there were any: the journal never
-/// has them in clear.
+/// The same with hashes for passwords in clear, and whether there were any: the journal never has
+/// them in clear.
 async fn with_hashes(mut json: Json) -> Result<(Json, bool), Refusal> {
     let mut is_changed = false;
     let users = json.get_mut("users").and_then(Json::as_array_mut);
@@ -318,7 +317,7 @@ async fn with_hashes(mut json: Json) -> Result<(Json, bool), Refusal> {
     Ok((json, is_changed))
 }
 
-/// Carries out what a crash cut off, then imports the file that the settings name.
+/// Completes an import that a crash interrupted, then imports the file that the settings name.
 pub(super) async fn import_at_start(
     admin: &Admin,
     file: Option<DefinitionsFile>,
@@ -330,7 +329,7 @@ pub(super) async fn import_at_start(
     }
 }
 
-/// Carries out what a crash cut off. What is refused now is said in the log: it is no reason not to
+/// Completes an import that a crash interrupted. A refusal is only logged: it does not prevent the
 /// start.
 async fn finish_interrupted(admin: &Admin) {
     let Some(import) = admin.registry().import().cloned() else {
@@ -353,7 +352,7 @@ async fn finish_interrupted(admin: &Admin) {
     }
 }
 
-/// The file of definitions that the settings name, read before anything is begun.
+/// The definitions file that the settings name, read before anything is started.
 pub(super) struct DefinitionsFile {
     file: PathBuf,
     json: Json,
@@ -373,7 +372,8 @@ impl DefinitionsFile {
         Ok(Self { file, json })
     }
 
-    /// It names users: then nobody expects another one beside them, unless it says what `guest` may do.
+    /// Whether it defines users: then no `guest` is added, unless the file defines that user's
+    /// rights.
     pub(super) fn has_users(&self) -> bool {
         let entries = |list| {
             self.json
@@ -386,7 +386,7 @@ impl DefinitionsFile {
         entries("users").next().is_some() && !entries("permissions").any(is_guest)
     }
 
-    /// Imports it.
+    /// Imports the file.
     async fn load(&self, admin: &Admin) -> Result<(), StartError> {
         let imported = admin.import_definitions(&self.json, None).await;
         imported.map_err(|refusal| cannot_load(&self.file, refusal.why))?;

@@ -1,18 +1,18 @@
-//! File descriptors: how many the process may have open, and what of that connections may take.
+//! File descriptors: how many the process may open, and how many of these connections may use.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::Settings;
 
-/// Of all descriptors this share is kept from AMQP connections, but not more than
-/// [`SPARE_MAX`]: segments of the journal, HTTP, listeners, files that are read again.
+/// Divisor: the share of all descriptors that AMQP connections may not use, but not more than
+/// [`SPARE_MAX`]: for segments of the journal, HTTP, listeners, files that are reloaded.
 const SPARE_SHARE: u64 = 4;
 const SPARE_MAX: u64 = 2_048;
-/// The part of what is spare that HTTP may take.
+/// Divisor: the share of these that HTTP may use.
 const HTTP_SHARE: u64 = 2;
 
-/// Lets the process open as many files as the system allows it; systems set the limit below that for
-/// the sake of programs that cannot count far. Call it once, before anything is opened.
+/// Raises the limit of open files to the most that the system allows; the default is lower for the
+/// sake of programs that use `select`. To be called once, before anything is opened.
 pub(super) fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
@@ -27,7 +27,7 @@ pub(super) fn raise_limit() {
     }
 }
 
-/// Files and sockets that are open, and how many may be, where the system says so.
+/// Number of open files and sockets, and the limit, where the system tells them.
 #[allow(
     clippy::disallowed_methods,
     reason = "the system tells it in a directory only"
@@ -39,8 +39,8 @@ pub(super) fn open_files() -> (Option<u64>, Option<u64>) {
     (open, getrlimit(Resource::Nofile).current)
 }
 
-/// The settings with no more connections than there are descriptors for: those that exist, the
-/// journal and HTTP go on when too many want to connect.
+/// The settings with no more connections than there are descriptors for: existing connections, the
+/// journal and HTTP go on when too many clients connect.
 pub(super) fn fit(settings: Settings) -> Settings {
     // None: there is no limit.
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! What goes wrong in the server, and what peers are told.
+//! Errors of the server, and errors that peers are told.
 
 use std::fmt;
 use std::ops::Deref;
@@ -63,7 +63,7 @@ impl Eq for Cause {}
 #[non_exhaustive]
 #[error("{file}: {why}")]
 pub struct TlsError {
-    /// Which file.
+    /// The path of the file.
     pub file: String,
     /// What is wrong with it.
     #[source]
@@ -77,25 +77,25 @@ pub enum StartError {
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: {why}")]
     Listen {
-        /// Which.
+        /// The address as configured.
         address: String,
         /// What the system said.
         #[source]
         why: Cause,
     },
-    /// A setting that is wrong by itself or beside another.
+    /// A setting is invalid by itself or in combination with another.
     #[error("setting '{name}': {why}")]
     Setting {
-        /// The name of the object.
+        /// The setting's name.
         name: &'static str,
         /// What is wrong.
         #[source]
         why: Cause,
     },
-    /// A name of a vhost or user that cannot be.
+    /// The name of a vhost or user is invalid.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// A permission that is no regular expression.
+    /// A permission is not a regular expression.
     #[error("setting 'permission': {0}")]
     Pattern(#[from] PatternError),
     /// The data directory cannot be used.
@@ -109,32 +109,32 @@ pub enum StartError {
         #[source]
         why: Cause,
     },
-    /// A file for TLS is bad.
+    /// A file for TLS cannot be used.
     #[error("TLS file {0}")]
     Tls(#[from] TlsError),
     /// The definitions of the settings cannot be imported.
     #[error("definitions file {file}: {why}")]
     Definitions {
-        /// Which.
+        /// The path of the file.
         file: String,
         /// What is wrong with it.
         #[source]
         why: Cause,
     },
-    /// The runtime could not be made.
+    /// The runtime could not be created.
     #[error("cannot start worker threads: {why}")]
     Runtime {
         /// What the system said.
         #[source]
         why: Cause,
     },
-    /// The setting `log` is no filter.
+    /// The setting `log` is not a filter.
     #[error(
         "setting 'log' = \"{filter}\": {why}; it takes a filter such as info or \
              warn,coroner::server=debug"
     )]
     LogFilter {
-        /// As given.
+        /// The filter as given.
         filter: String,
         /// What is wrong with it.
         #[source]
@@ -151,7 +151,7 @@ impl StartError {
     }
 }
 
-/// The broker goes down. [AMQP 2.8.16]
+/// The error for peers when the broker stops. [AMQP 2.8.16]
 pub(super) fn stopping() -> AmqpError {
     error(
         ConnectionError::ConnectionForced,
@@ -159,7 +159,8 @@ pub(super) fn stopping() -> AmqpError {
     )
 }
 
-/// An operator closed the connection; in RabbitMQ's words, which clients look for. [AMQP 2.8.16]
+/// The error for a connection that an operator closed; in RabbitMQ's words, which clients look for.
+/// [AMQP 2.8.16]
 pub(super) fn closed_by_operator(why: &str) -> AmqpError {
     error(
         ConnectionError::ConnectionForced,

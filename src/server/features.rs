@@ -1,4 +1,5 @@
-//! What a build without all features refuses, so that no setting is taken and not followed.
+//! Checks of settings against the features of the build, so that no setting is accepted and
+//! ignored.
 
 use super::errors::{Cause, StartError};
 use crate::config::{HttpListen, Settings};

@@ -1,4 +1,4 @@
-//! Where others ask a connection for what it is, or ask it to go.
+//! The handle of a connection, by which other tasks describe and close it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use crate::base::{ConnectionId, Timestamp};
 use crate::gateway::{ConnectionInfo, SessionInfo};
 use crate::node::Outbox;
 
-/// What others see of one connection, and where they ask it for something.
+/// What other tasks can see of one connection, and their requests to it.
 #[derive(Debug)]
 pub(super) struct ConnectionHandle {
     pub(super) id: ConnectionId,
@@ -21,23 +21,23 @@ pub(super) struct ConnectionHandle {
     pub(super) outbox: Arc<Outbox>,
     local: Option<SocketAddr>,
     info: OnceLock<ConnectionInfo>,
-    /// Somebody wants something; looked at in every turn.
+    /// Whether there is a request; checked in every turn.
     wanted: AtomicBool,
     wants: RankedMutex<rank::ConnectionWants, Wants>,
-    /// It was closed, and goes once its peer has read so.
+    /// Whether it was closed, and ends once its peer has read the close.
     pub(super) closing: AtomicBool,
-    /// Octets read and written, and sessions open.
+    /// Octets read so far; `sent` and the number of sessions follow.
     pub(super) received: AtomicU64,
     pub(super) sent: AtomicU64,
     pub(super) sessions: AtomicU32,
 }
 
-/// What others want.
+/// Requests of other tasks to a connection.
 #[derive(Debug, Default)]
 pub(super) struct Wants {
-    /// To be told of its sessions.
+    /// Tasks that wait for a description of its sessions.
     pub(super) sessions: Vec<oneshot::Sender<Vec<SessionInfo>>>,
-    /// That it goes, and why.
+    /// The reason for which it is to be closed; none: it is not.
     pub(super) close: Option<String>,
 }
 
@@ -63,12 +63,12 @@ impl ConnectionHandle {
         }
     }
 
-    /// Where it came in.
+    /// The address that it connected to.
     pub(super) fn local(&self) -> SocketAddr {
         self.local.unwrap_or(Peer::IN_PROCESS.address)
     }
 
-    /// Its name: both addresses (as RabbitMQ); without a socket, its number.
+    /// The connection's name: both addresses (as RabbitMQ); without a socket, its number.
     pub(super) fn name(&self) -> String {
         match self.local {
             Some(local) => format!("{} -> {local}", self.peer.address),
@@ -76,7 +76,7 @@ impl ConnectionHandle {
         }
     }
 
-    /// What state it is in, as RabbitMQ calls it.
+    /// Its state in RabbitMQ's words.
     pub(super) fn state(&self) -> &'static str {
         if self.closing.load(Ordering::Relaxed) {
             "closing"
@@ -87,17 +87,17 @@ impl ConnectionHandle {
         }
     }
 
-    /// What it is, once it is open.
+    /// Its description, once it is open.
     pub(super) fn info(&self) -> Option<&ConnectionInfo> {
         self.info.get()
     }
 
-    /// It is open.
+    /// Sets the description, now that it is open.
     pub(super) fn set_info(&self, info: ConnectionInfo) {
         let _ = self.info.set(info);
     }
 
-    /// Asks for its sessions.
+    /// Asks for a description of its sessions.
     pub(super) fn ask_sessions(&self) -> oneshot::Receiver<Vec<SessionInfo>> {
         let (answer, asked) = oneshot::channel();
         self.wants.lock().sessions.push(answer);
@@ -105,7 +105,7 @@ impl ConnectionHandle {
         asked
     }
 
-    /// Asks it to go.
+    /// Asks it to close, with this reason.
     pub(super) fn ask_to_close(&self, why: String) {
         self.wants.lock().close = Some(why);
         self.wake();
@@ -116,7 +116,7 @@ impl ConnectionHandle {
         self.outbox.wake();
     }
 
-    /// What others want, if anything.
+    /// Takes the requests, if there are any.
     pub(super) fn take_wants(&self) -> Option<Wants> {
         if !self.wanted.load(Ordering::Relaxed) || !self.wanted.swap(false, Ordering::Acquire) {
             return None;

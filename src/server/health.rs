@@ -1,19 +1,21 @@
-//! Whether the broker works: asked by probes, by systemd's watchdog, and by people.
+//! The health of the broker, for probes, systemd's watchdog, and operators.
 
 use std::time::Duration;
 
 use super::shared::Shared;
 use crate::store::StoreState;
 
-/// A vhost that nobody gets at for so long does not work: holds take less than a millisecond.
+/// Time that a vhost's lock may be held before the vhost counts as broken: holds take less than a
+/// millisecond.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
-/// The journal's thread comes round ten times a second; a sync may take long on a busy disk.
+/// Time, in milliseconds, that the journal's thread may take for a round, of which it makes several
+/// a second; a sync may take long on a busy disk.
 const JOURNAL_SILENCE_MS_MAX: u64 = 10_000;
 
 impl Shared {
     /// Why the broker does not work, if it does not: a vhost's core that failed or is held for too
-    /// long, a journal that failed or whose thread does not come round. Blocks, while a vhost is
-    /// held, up to a second for each.
+    /// long, a journal that failed or whose thread hangs. Blocks, while a vhost is held, up to a
+    /// second for each.
     pub(super) fn ailment(&self) -> Option<String> {
         for vhost in self.all_vhosts() {
             let name = vhost.name();

@@ -1,4 +1,4 @@
-//! The journal's thread: it sleeps until something is to be committed.
+//! The journal's thread: sleeps until something is to be committed.
 
 use std::io;
 use std::thread::JoinHandle;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::BrokerDisk;
 use crate::node::committer::{Committer, CommitterStep};
 
-/// Starts it. It ends when the waker of its store says so, and what waits is written, or when the
+/// Starts the thread. It ends when its store's waker says so, after writing what waits, or when the
 /// store fails.
 pub(super) fn start(committer: Committer<BrokerDisk>) -> io::Result<JoinHandle<()>> {
     let thread = std::thread::Builder::new().name("journal".to_owned());
@@ -34,11 +34,11 @@ fn run(mut committer: Committer<BrokerDisk>) {
         }
         match committer.commit() {
             Ok(again) => more = again,
-            // The store has said so in the log; nothing is confirmed any more.
+            // The store has logged the error; nothing is confirmed any more.
             Err(_) => return,
         }
         if stop && !more {
-            // As above.
+            // The store has logged the error.
             let _ = committer.close();
             return;
         }

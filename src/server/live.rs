@@ -1,10 +1,10 @@
-//! Settings that hold from the moment a SIGHUP has them loaded.
+//! Settings that take effect when a SIGHUP reloads them.
 
 use super::setup;
 use super::shared::Shared;
 use crate::config::{self, Settings};
 
-/// These settings. Everything that looks at one of them asks `Shared::live`.
+/// The names of these settings, which are read from `Shared::live`.
 pub(super) const KEYS: &[&str] = &[
     "collect-statistics-interval",
     "connections-max",
@@ -20,7 +20,7 @@ pub(super) const KEYS: &[&str] = &[
     "stats-interval",
 ];
 
-/// Makes what changed hold from now on; the names of what does.
+/// Applies the settings that changed; returns their names.
 pub(super) fn follow(shared: &Shared, old: &Settings, new: &Settings) -> Vec<&'static str> {
     let changed = config::changed(old, new);
     let mut taken: Vec<_> = KEYS

@@ -1,4 +1,4 @@
-//! The log of the process: its form, its level, and the change of its level while it runs.
+//! The log of the process: its format, its level, and the change of its level while it runs.
 
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -7,33 +7,33 @@ use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 use super::errors::{Cause, StartError};
 use crate::config::{LogFormat, Settings};
 
-/// RabbitMQ's words for levels that have others here.
+/// RabbitMQ's words for levels with other names here.
 const OTHER_WORDS: [(&str, &str); 4] = [
     ("warning", "warn"),
     ("critical", "error"),
     ("none", "off"),
     ("notice", "info"),
 ];
-/// What a level is.
+/// The levels, from no lines to all.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// A level that cannot be set.
+/// Why a level cannot be set.
 #[derive(Debug)]
 pub(super) enum BadLevel {
-    /// It is none.
+    /// It is not a level; the text says why.
     Wrong(String),
-    /// The log of this process is not ours.
+    /// The log of this process belongs to the program that embeds the broker.
     Foreign,
 }
 
-/// Changes what is logged from now on.
+/// Changes the level of the log.
 #[derive(Clone, Debug)]
 pub(super) struct LogControl {
     filter: reload::Handle<EnvFilter, Registry>,
 }
 
 impl LogControl {
-    /// Starts the log on standard error.
+    /// Starts logging to standard error.
     pub(super) fn start(settings: &Settings) -> Result<Self, StartError> {
         let (filter, handle) = reload::Layer::new(filter(settings)?);
         let log = tracing_subscriber::registry().with(filter);
@@ -46,17 +46,17 @@ impl LogControl {
         Ok(Self { filter: handle })
     }
 
-    /// What is logged now.
+    /// The current level.
     pub(super) fn level(&self) -> Option<String> {
         self.filter.with_current(ToString::to_string).ok()
     }
 
-    /// Logs from now on what this level says, or what it says module by module, until the settings of the
-    /// log change or the broker ends. What it is then.
+    /// Sets the level, or levels by module, until the settings of the log change or the broker
+    /// ends. Returns the level as it is then.
     pub(super) fn set(&self, level: &str) -> Result<String, BadLevel> {
         let other = OTHER_WORDS.iter().find(|(word, _)| *word == level);
         let level = other.map_or(level, |(_, ours)| ours);
-        // A word that is no level would be taken for the name of a module.
+        // An unknown word would be taken for the name of a module.
         let parts = level.split(',').map(|part| part.rsplit('=').next());
         if let Some(word) = parts.flatten().find(|word| !LEVELS.contains(&word.trim())) {
             let levels = LEVELS.join(", ");
@@ -70,7 +70,7 @@ impl LogControl {
         self.level().ok_or(BadLevel::Foreign)
     }
 
-    /// Logs what these settings say.
+    /// Sets the level that these settings say.
     pub(super) fn follow(&self, settings: &Settings) -> Result<(), StartError> {
         let filter = filter(settings)?;
         if self.filter.reload(filter).is_err() {

@@ -1,4 +1,4 @@
-//! Passwords, checked off the threads that serve connections: the one door for AMQP and HTTP.
+//! Checking of passwords, off the threads that serve connections: used by AMQP and HTTP.
 //!
 //! ```text
 //!  login -- too many failures? -- known for a minute? -- queue -- two at once: the hash -- verdict
@@ -18,13 +18,13 @@ use crate::access::{
 use crate::base::{Millis, Name};
 use crate::gateway::Environment;
 
-/// Passwords that are hashed at a time: each takes a processor and some MiB for it.
+/// Passwords that are hashed at a time: each takes a processor and some MiB.
 const HASHES_MAX: usize = 2;
-/// Passwords that wait for that, and for how long.
+/// Passwords that wait for that, at most.
 const QUEUE_MAX: usize = 4_096;
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(8);
-/// A refusal takes this long from the question, whatever the reason, in milliseconds: time tells
-/// nobody who exists, guessing takes long, and a mistaken client does not come back at once.
+/// Time from the request to a refusal, whatever the reason, in milliseconds: the time tells nobody
+/// which users exist, guessing takes long, and a misconfigured client does not reconnect at once.
 const REFUSAL_MS: u64 = 500;
 
 /// Checks passwords. Cheap to clone.
@@ -34,7 +34,7 @@ pub(super) struct Logins {
     clock: SystemClock,
     hashes: Arc<Semaphore>,
     queue: Arc<Semaphore>,
-    /// Dear hashes that were computed so far.
+    /// Number of slow hashes computed so far.
     hashed: Arc<AtomicU64>,
 }
 
@@ -49,8 +49,8 @@ impl Logins {
         }
     }
 
-    /// Whether this is a user's password, and it may come from there: its name. Refusals are
-    /// counted, logged and held back.
+    /// Checks that this is a user's password, and that it may log in from this address; returns its
+    /// name. Refusals are counted, logged and delayed.
     pub(super) async fn login(
         &self,
         credentials: Credentials,
@@ -70,7 +70,7 @@ impl Logins {
         result
     }
 
-    /// Dear hashes that were computed so far.
+    /// Number of slow hashes computed so far.
     pub(super) fn hashed(&self) -> u64 {
         self.hashed.load(Ordering::Relaxed)
     }
@@ -87,13 +87,13 @@ impl Logins {
         let Ok(Ok(permit)) = permit else {
             return Err(LoginError::Busy);
         };
-        // Meanwhile others may have tried the same.
+        // Another task may have checked the same password meanwhile.
         if let Some(user) = self.remembered(&credentials, peer)? {
             return check_place(&user, peer).map(|()| name);
         }
         let user = self.user(&credentials);
         let source = peer.address.ip();
-        // Those that are hashed at once must not be more than may still fail.
+        // No more may be hashed at once than may still fail.
         self.charge(source, &credentials.user)?;
         let logins = self.clone();
         let checked = tokio::task::spawn_blocking(move || {
@@ -101,7 +101,7 @@ impl Logins {
             let hash = hash.map(|password| &password.hash);
             let (verified, dear) = verify(hash, &credentials.password);
             logins.hashed.fetch_add(dear, Ordering::Relaxed);
-            // Here, so that it counts and lets others go on also when the peer has gone away.
+            // Here, so that it counts and frees the place also when the peer has gone away.
             let user = user.filter(|_| verified);
             if let Some(user) = &user {
                 let mut guard = logins.environment.guard.lock();
@@ -117,7 +117,8 @@ impl Logins {
         check_place(&user, peer).map(|()| name)
     }
 
-    /// The user, if its password is known to be this one; an error if too many failed before.
+    /// The user, if its password is remembered to be this one; an error if too many logins failed
+    /// before.
     fn remembered(
         &self,
         credentials: &Credentials,
@@ -129,7 +130,7 @@ impl Logins {
         Ok(user.filter(|user| guard.remembers(now, user, &credentials.password)))
     }
 
-    /// Counts a guess that is about to be judged, if there may be one more.
+    /// Counts a guess that is about to be checked; an error if there were too many.
     fn charge(&self, source: IpAddr, user: &str) -> Result<(), LoginError> {
         let mut guard = self.environment.guard.lock();
         guard.charge(self.now(), source, user)
@@ -145,8 +146,8 @@ impl Logins {
     }
 }
 
-/// Whether the password is the one, and how many dear hashes it took to say so: a wrong one takes
-/// one for any user, known or unknown.
+/// Whether the password is right, and how many slow hashes that took: a wrong one takes one for any
+/// user, known or unknown.
 fn verify(hash: Option<&PasswordHash>, password: &str) -> (bool, u64) {
     let password = password.as_bytes();
     let verified = hash.is_some_and(|hash| hash.verify(password));

@@ -1,11 +1,11 @@
-//! The memory that the system counts for this process.
+//! The memory of this process, as the system counts it.
 
-/// Memory of this process that is in use, in bytes, where the system says so.
+/// Resident memory of this process in bytes, where the system tells it.
 pub(super) fn resident_bytes() -> Option<u64> {
     of_status("VmRSS:")
 }
 
-/// Address space of this process, in bytes, where the system says so.
+/// Address space of this process in bytes, where the system tells it.
 pub(super) fn virtual_bytes() -> Option<u64> {
     of_status("VmSize:")
 }

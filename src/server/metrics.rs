@@ -1,4 +1,4 @@
-//! Snapshots for metrics: copied out of the broker a slice at a time.
+//! Snapshots for metrics, copied from the broker a slice at a time.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -12,12 +12,12 @@ use crate::base::{Millis, Name, invariant};
 use crate::metrics::{self, Detail, Links, Queues, Snapshot};
 
 impl Shared {
-    /// All metrics as text. Looks at every queue, so it is not for tasks that move messages.
+    /// All metrics as text. Reads every queue, so it is not for tasks that move messages.
     pub(super) fn metrics(&self, detail: Detail) -> String {
         metrics::render(&self.snapshot(detail), detail)
     }
 
-    /// The same under RabbitMQ's names.
+    /// The same with RabbitMQ's names.
     pub(super) fn rabbitmq_metrics(&self, detail: Detail) -> String {
         metrics::rabbitmq::render(&self.snapshot(detail), detail)
     }
@@ -79,7 +79,7 @@ impl Shared {
     }
 }
 
-/// Time of processors that this process took.
+/// Processor time of this process, in milliseconds.
 fn processor_ms() -> u64 {
     let spent = clock_gettime(ClockId::ProcessCPUTime);
     let (seconds, nanoseconds) = (spent.tv_sec, spent.tv_nsec);

@@ -5,10 +5,9 @@
 //!  socket --> Driver --> Gateway --> Vhost (core behind one lock) --> Outbox --> other Drivers
 //!     ^          |  one task per connection: read, work, write
 //!     +----------+
-//! ```
 //! Promises: the core's lock is held for a batch and never across an await; effects reach each
-//! connection in the order of the core; who has nothing to do sleeps. Never: no decision about
-//! messages or the protocol.
+//! connection in the order of the core; tasks without work sleep. Never: no decision about messages
+//! or the protocol.
 //!
 //! Read first: [`Broker`], then `connection` (a turn), `vhost` (a batch), `http` (the HTTP API).
 

@@ -1,4 +1,4 @@
-//! What stands for TLS in a build without it: nothing of it can be made.
+//! The placeholder for TLS in a build without it: no value of it can exist.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::config::Settings;
 pub(super) enum Tls {}
 
 impl Tls {
-    /// Nothing. Settings that ask for TLS were refused before.
+    /// Always none. Settings that ask for TLS were refused before.
     #[allow(clippy::unnecessary_wraps, reason = "as the one that reads files")]
     pub(super) fn new(_: &Settings) -> Result<Option<Arc<Self>>, TlsError> {
         Ok(None)

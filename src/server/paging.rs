@@ -1,4 +1,4 @@
-//! The two threads of the pager: one reads messages back, the other lets them leave.
+//! The two threads of the pager: one pages messages in, the other evicts them.
 
 use std::io;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use crate::node::pager::{EvictionJob, NextJob};
 use crate::node::paging::{Paging, Worked};
 use crate::node::{Clock, Node};
 
-/// How often memory is looked at, and given back, when nobody says that there is too much.
+/// Interval at which memory is checked, and freed memory returned, without a wake-up.
 const IDLE: Duration = Duration::from_secs(1);
-/// The same once nothing had to leave so many times.
+/// The same after several checks without eviction.
 const STILL: Duration = Duration::from_secs(5);
 const STILL_TIMES: u32 = 10;
-/// How long to wait when nothing may leave at this moment.
+/// Wait when nothing can be evicted at this moment.
 const PAUSE: Duration = Duration::from_millis(2);
-/// How long to wait for something to leave before more is read back.
+/// Wait for eviction before more is paged in.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// Starts them, unless messages can go nowhere.
+/// Starts the threads, unless there is no place for evicted messages.
 pub(super) fn start(node: &Node<BrokerDisk>) -> io::Result<Vec<JoinHandle<()>>> {
     if !node.pager.has_place() {
         return Ok(Vec::new());
@@ -77,9 +77,9 @@ fn run_leaves(paging: &Paging<BrokerDisk>, clock: &dyn Clock) {
     }
 }
 
-/// Has the allocator give memory back to the system that was freed a while ago. It does so when it
-/// is asked for a large piece or gets one back, and when little goes on there is none. This one
-/// comes from the system: a piece of what was freed would be what is not given back.
+/// Makes the allocator return memory to the system that was freed a while ago. It does so when it
+/// is asked for a large piece or gets one back, which does not happen while the broker is idle.
+/// This piece comes from the system: a piece of the freed memory would itself not be returned.
 fn release_freed_memory() {
     /// Aligned so coarsely that the allocator asks the system for it.
     #[repr(align(131_072))]

@@ -18,20 +18,20 @@ use crate::access::{Tag, User};
 use crate::config::{ConfigError, GUEST, Settings};
 use crate::store::StoreState;
 
-/// Exit code for a bad setting (`EX_USAGE` of sysexits): a supervisor need not try again.
+/// Exit code for an invalid setting (`EX_USAGE` of sysexits): a supervisor need not try again.
 const EXIT_USAGE: u8 = 64;
-/// Exit code for what failed while starting.
+/// Exit code for a failed start.
 const EXIT_FAILURE: u8 = 1;
-/// Exit code when the broker failed itself (`EX_SOFTWARE` of sysexits).
+/// Exit code when the broker itself failed (`EX_SOFTWARE` of sysexits).
 const EXIT_SOFTWARE: u8 = 70;
-/// How soon another `stats-interval` is noticed.
+/// Time after which a changed `stats-interval` is noticed.
 const STATS_LOOK: Duration = Duration::from_secs(5);
 
-/// Runs a broker until SIGTERM, SIGINT or its own failure. Prints what it listens on, one line
-/// `listening amqp ADDR:PORT` or `listening http ADDR:PORT` each, on standard output.
+/// Runs a broker until SIGTERM, SIGINT or its own failure. Prints the addresses that it listens on,
+/// one line `listening amqp ADDR:PORT` or `listening http ADDR:PORT` each, on standard output.
 ///
-/// `warnings`, of what gave the settings, are logged first. At SIGHUP the settings are loaded again;
-/// systemd is told what goes on.
+/// `warnings` about the settings are logged first. A SIGHUP reloads the settings; systemd is
+/// notified of the state.
 ///
 /// # Errors
 /// When it cannot start.
@@ -53,9 +53,10 @@ pub fn run(
     Ok(code)
 }
 
-/// What runs the tasks: so many threads, or for 0 one less than there are processors, which leaves one to
-/// the journal, to the system's network and to clients on the same machine. A single one is the main
-/// thread itself: it hands nothing to others, and wakes nobody for a connection whose bytes have come.
+/// The runtime of the tasks, with this many threads, or for 0 one less than there are processors,
+/// which leaves one to the journal, to the system's network and to clients on the same machine. A
+/// single one is the main thread itself: it passes nothing to others, and wakes no thread for a
+/// connection whose bytes have arrived.
 fn runtime(workers: u16) -> std::io::Result<Runtime> {
     let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let workers = match workers {
@@ -131,7 +132,7 @@ async fn serve(
     Ok(code)
 }
 
-/// What to do next, for somebody who sees a broker start for the first time.
+/// Hints for somebody who sees a broker start for the first time.
 fn welcome(broker: &Broker) -> String {
     let settings = &broker.shared().settings;
     let registry = broker.shared().node.environment.registry();
@@ -162,8 +163,8 @@ fn welcome(broker: &Broker) -> String {
     text + " Commands: coroner --help"
 }
 
-/// The signals that a process is sent. Listened for from the start: what nobody listens for ends
-/// the process.
+/// The signals that a process is sent. Listened for from the start: a signal without a listener
+/// ends the process.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -180,7 +181,7 @@ impl Signals {
     }
 }
 
-/// Logs what the broker does, every `stats-interval`, which may change meanwhile; 0: not at all.
+/// Logs the broker's counters every `stats-interval`, which may change meanwhile; 0: not at all.
 async fn report(shared: Arc<Shared>) {
     let (mut last, mut waited) = (None, Duration::ZERO);
     loop {
@@ -198,7 +199,7 @@ async fn report(shared: Arc<Shared>) {
         }
         waited = Duration::ZERO;
         let mut stats = shared.stats();
-        // What others do on the disk is no news of ours.
+        // Changes of the disk by other programs do not count as news.
         stats.alarms.disk_free_bytes = None;
         if last.as_ref() != Some(&stats) {
             tracing::debug!(target: "coroner::stats", "{}", shared.stats());
@@ -223,8 +224,8 @@ fn say(line: &str) {
 }
 
 impl StartError {
-    /// The exit code of a process that could not start: 64 if that is so until a setting, or a file that
-    /// one names, is changed; 1 if trying again may help.
+    /// The exit code of a process that could not start: 64 if it cannot until a setting, or a file
+    /// that one names, is changed; 1 if trying again may help.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Setting { .. }

@@ -1,4 +1,4 @@
-//! What is said while a long journal is read, so that nobody believes that the start hangs.
+//! Progress in the log while a long journal is read, so that the start does not seem to hang.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use crate::node::recover::ReadingProgress;
 
-/// How long reading may take before a word is said, and between two words.
+/// Time of reading before the first line, and between two lines.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of a MiB.
 const MIB: u64 = 1 << 20;
 
-/// Says in the log how far reading has come, once a second until it is dropped.
+/// Logs the progress of reading, once a second until it is dropped.
 pub(super) struct Telling {
     _until_dropped: Option<Sender<()>>,
 }
 
-/// Begins to.
+/// Starts logging the progress.
 pub(super) fn tell(progress: Arc<ReadingProgress>) -> Telling {
     let (sender, receiver) = channel();
     let named = thread::Builder::new().name("start".to_owned());
@@ -29,7 +29,7 @@ pub(super) fn tell(progress: Arc<ReadingProgress>) -> Telling {
         });
     });
     Telling {
-        // Without a thread nothing is said; the start goes on.
+        // Without a thread nothing is logged; the start goes on.
         _until_dropped: started.is_ok().then_some(sender),
     }
 }

@@ -1,5 +1,5 @@
-//! Samples what is counted, for the rates of the HTTP API: by name, a slice of a vhost at a time,
-//! beside the tasks that move messages. Nothing is counted for this.
+//! The task that samples counters for the rates of the HTTP API: a slice of a vhost at a time,
+//! beside the tasks that move messages. The counters exist anyway.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,10 +13,10 @@ use crate::base::{Millis, Name};
 use crate::management::samples::{ChurnSample, ConnectionSample, QueueSeen, VhostSample};
 use crate::node::Failed;
 
-/// How often it is looked whether rates are wanted, while they are not.
+/// Interval of checks whether rates are wanted, while they are not.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// Takes a sample of everything at each interval, until the broker ends.
+/// Takes a sample of all counters at each interval, until the broker ends.
 pub(super) async fn sample(shared: Arc<Shared>) {
     loop {
         let interval = shared.live.read().collect_statistics_interval;
@@ -25,7 +25,7 @@ pub(super) async fn sample(shared: Arc<Shared>) {
             continue;
         }
         for vhost in shared.all_vhosts() {
-            // One that failed or was deleted counts nothing any more.
+            // A failed or deleted vhost counts nothing any more.
             let _ = sample_vhost(&vhost, shared.clock.now().mono).await;
         }
         sample_connections(&shared, shared.clock.now().mono);

@@ -1,4 +1,4 @@
-//! From the settings to the registry, the cores and the journal that a broker begins with.
+//! Recovery at the start: from the settings to the registry, the cores and the journal.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::node::committer::Committer;
 use crate::node::recover::{NotRecovered, ReadingProgress, RecoveryPlan};
 use crate::store::{self, Missing};
 
-/// What a start gives: the registry and the cores of all its vhosts, and the journal unless all
-/// lives in memory.
+/// The result of recovery: the registry, the cores of all vhosts, and the journal unless everything
+/// is in memory.
 pub(super) struct Recovered {
     pub(super) cores: Vec<Core>,
     pub(super) registry: Registry,
     pub(super) store: Option<Arc<Store>>,
-    /// What commits to it.
+    /// The committer of the journal; none without one.
     pub(super) committer: Option<Committer<BrokerDisk>>,
 }
 
-/// Makes registry and cores, out of the data directory if there is to be one; what the settings
-/// name is in them; a fresh broker whose definitions bring users gets no `guest` beside them.
+/// Recovers registry and cores, from the data directory if there is one, and adds what the settings
+/// name; a new broker whose definitions have users gets no `guest`.
 pub(super) fn recover(
     settings: &Settings,
     brings_users: bool,
@@ -69,7 +69,7 @@ pub(super) fn recover(
         NotRecovered::Registry(error) => error,
     })?;
     drop(telling);
-    // What cannot be used is left as it is.
+    // A directory that cannot be used is left as it is.
     keep_private(directory);
     let (segments, facts) = recovered.read;
     tracing::info!(directory = %directory.display(), segments, facts, "journal opened");
@@ -81,7 +81,8 @@ pub(super) fn recover(
     })
 }
 
-/// Makes the directory the owner's only and says so; who cannot (it belongs to somebody else) is told.
+/// Makes the directory accessible to its owner only and logs that; if that fails (it belongs to
+/// another user), logs a warning.
 fn keep_private(directory: &Path) {
     let tightened = store::keep_private(directory);
     let directory = directory.display();
@@ -98,7 +99,7 @@ fn keep_private(directory: &Path) {
     }
 }
 
-/// Adds what the settings name; also gives the facts of that.
+/// Adds what the settings name; also returns the facts for it.
 fn complete(
     settings: &Settings,
     brings_users: bool,

@@ -1,4 +1,4 @@
-//! The broker as a service: what systemd is told, and what a SIGHUP changes.
+//! The broker as a service: notifications to systemd, and SIGHUP.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use super::log::LogControl;
 use super::shared::Shared;
 use crate::config::{self, ConfigError, Settings};
 
-/// Tells systemd, if it wants to be told.
+/// Notifies systemd, if it asks for that.
 pub(super) fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::warn!(%error, "cannot tell systemd");
     }
 }
 
-/// Feeds systemd's watchdog, if it has one, twice in its time, as long as the broker works.
+/// Notifies systemd's watchdog, if it has one, twice in its interval, as long as the broker works.
 pub(super) async fn feed_watchdog(shared: Arc<Shared>) {
     let Some(limit) = sd_notify::watchdog_enabled() else {
         return;
@@ -33,8 +33,7 @@ pub(super) async fn feed_watchdog(shared: Arc<Shared>) {
     }
 }
 
-/// Loads the settings again at each SIGHUP and does what they say, as far as it can be done while
-/// the broker runs.
+/// Reloads the settings at each SIGHUP and applies those that can change while the broker runs.
 pub(super) async fn follow_settings(
     mut hangup: Signal,
     shared: Arc<Shared>,
@@ -93,9 +92,10 @@ fn touches_at_once(name: &str) -> bool {
     LOG_KEYS.contains(&name) || ACCESS_KEYS.contains(&name)
 }
 
-/// Settings of the log that change while the broker runs.
+/// Settings of the log, which can change while the broker runs.
 const LOG_KEYS: [&str; 2] = ["frame-trace", "log"];
-/// Settings of vhosts, users and permissions that do. What they no longer name stays.
+/// Settings of vhosts, users and permissions that can change. Objects that they no longer name
+/// stay.
 const ACCESS_KEYS: [&str; 4] = ["loopback-user", "permission", "user", "vhost"];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! From settings to a registry and to the options of the gateways.
+//! Setup: from the settings to a registry and to the options of node and gateways.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,16 +27,16 @@ use super::clock::SystemClock;
 use super::errors::StartError;
 use super::{BrokerDisk, SpillTarget, Store};
 
-/// With less memory budget than this for each slot of a block, in bytes, blocks are smaller.
+/// Memory budget for each slot of a block, in bytes, below which blocks are smaller.
 const BUDGET_OF_SLOT_BYTES: u64 = 16 * 1024;
-/// What `--announce-rabbitmq` announces. A client that knows this version takes `x-delivery-count` for
-/// every return: see [`GatewayOptions::counts_returns`].
+/// The product and version that `--announce-rabbitmq` announces. A client that knows this version
+/// takes `x-delivery-count` for the number of all returns: see [`GatewayOptions::counts_returns`].
 const RABBITMQ: (&str, &str) = ("RabbitMQ", "4.0.5");
-/// Capabilities of every `open`. [surface 5]
+/// Capabilities that every `open` offers. [surface 5]
 const CAPABILITIES: [&str; 2] = ["LINK_PAIR_V1_0", "ANONYMOUS-RELAY"];
 
 /// What the settings name and the registry does not have, or has otherwise: vhosts, users with
-/// their passwords, tags, permissions; `guest` if it is wanted and they name nobody. What they do
+/// their passwords, tags, permissions; `guest` if it is wanted and they name no user. What they do
 /// not name is left as it is.
 pub(super) fn missing(
     settings: &Settings,
@@ -46,7 +46,7 @@ pub(super) fn missing(
 ) -> Result<Vec<RegistryFact>, StartError> {
     let mut facts = Vec::new();
     let named = settings.vhosts().filter(|name| {
-        // Like guest, the default vhost that nobody asked for stays deleted.
+        // Like guest, a default vhost that no setting names stays deleted.
         is_fresh || *name != DEFAULT_VHOST || settings.vhost.iter().any(|named| named == name)
     });
     let named: Vec<Name> = named.map(Name::from).collect();
@@ -87,8 +87,8 @@ pub(super) fn missing(
     Ok(facts)
 }
 
-/// A user as configured, unless it is there with this password and these tags. A user that is there
-/// keeps its tags where the settings say nothing of them.
+/// A user as configured, unless it exists with this password and these tags. An existing user keeps
+/// its tags if the settings name none.
 fn user(settings: &Settings, entry: &UserEntry, registry: &Registry) -> Option<RegistryFact> {
     let tags = || settings.tags(&entry.name).into_iter().map(Tag::from_word);
     let mut user = match registry.user(&entry.name) {
@@ -118,7 +118,8 @@ fn user(settings: &Settings, entry: &UserEntry, registry: &Registry) -> Option<R
     Some(RegistryFact::UserSet(Box::new(user)))
 }
 
-/// Says who of the settings is what, when a broker starts: tags undo over HTTP what permissions forbid.
+/// Logs the users of the settings when a broker starts: tags permit over HTTP what permissions
+/// forbid.
 pub(super) fn say_users(settings: &Settings, registry: &Registry) {
     for entry in settings.users(false) {
         let Some(user) = registry.user(&entry.name) else {
@@ -142,7 +143,7 @@ pub(super) fn say_users(settings: &Settings, registry: &Registry) {
     }
 }
 
-/// Permissions as configured, unless they are there.
+/// Permissions as configured, unless they exist.
 fn permissions(
     registry: &Registry,
     vhost: &Name,
@@ -160,7 +161,7 @@ fn permissions(
     })
 }
 
-/// A registry without anything in it.
+/// An empty registry with the settings' options.
 pub(super) fn registry(settings: &Settings) -> Registry {
     let loopback_users = settings.loopback_user.iter();
     Registry::new(
@@ -169,7 +170,7 @@ pub(super) fn registry(settings: &Settings) -> Registry {
     )
 }
 
-/// Hashes a password for a user. Takes about 30 ms: not on a thread that serves connections.
+/// Hashes a password for a user. Takes about 30 ms: not for a thread that serves connections.
 pub(super) fn hash(password: &str) -> Password {
     Password::new(salts(), password)
 }
@@ -181,7 +182,7 @@ fn salts() -> Salts {
     }
 }
 
-/// Sizes and rules of the journal as configured. A segment has room for the largest message.
+/// Options of the journal as configured. A segment has room for the largest message.
 pub(super) fn store_options(settings: &Settings) -> store::StoreOptions {
     let largest = settings
         .max_message_size
@@ -202,7 +203,7 @@ pub(super) fn store_options(settings: &Settings) -> store::StoreOptions {
     }
 }
 
-/// How long commits wait for more to join them, as configured.
+/// The wait of commits for more records, as configured.
 pub(super) const fn group_commit(settings: &Settings) -> GroupCommit {
     match settings.commit_delay.ms {
         0 => GroupCommit::new(GroupCommit::DELAY_US_DEFAULT),
@@ -210,7 +211,7 @@ pub(super) const fn group_commit(settings: &Settings) -> GroupCommit {
     }
 }
 
-/// Where messages beyond the memory budget go as configured.
+/// Where messages beyond the memory budget are evicted to, as configured.
 fn paging_place(settings: &Settings, store: Option<Arc<Store>>) -> SpillTarget {
     if settings.memory_budget.0 == 0 {
         return SpillTarget::Nowhere;
@@ -232,7 +233,7 @@ fn paging_place(settings: &Settings, store: Option<Arc<Store>>) -> SpillTarget {
     }
 }
 
-/// A node around what a data directory held.
+/// A node with the content of a data directory.
 pub(super) fn node(
     settings: &Settings,
     registry: Registry,
@@ -254,7 +255,8 @@ pub(super) fn node(
     })
 }
 
-/// Slots of the blocks that are evicted together: fewer if little memory is given to messages.
+/// Size of the blocks that are evicted together, as a power of 2: smaller if little memory is given
+/// to messages.
 fn block_shift(settings: &Settings) -> u32 {
     if settings.memory_budget.0 == 0 {
         return BLOCK_SHIFT_MAX;
@@ -263,17 +265,18 @@ fn block_shift(settings: &Settings) -> u32 {
     slots.max(1).ilog2().min(BLOCK_SHIFT_MAX)
 }
 
-/// A seed nobody can guess, for the hashers of one broker.
+/// A random seed for the hash tables of one broker.
 pub(super) fn seed() -> Seed {
     Seed(u64::from_ne_bytes(random()))
 }
 
-/// What names of temporary queues begin with: those of an earlier start must not mean these.
+/// A new prefix for names of temporary queues: names of an earlier start must not match these
+/// queues.
 fn temporary_prefix() -> String {
     format!("{TEMPORARY_PREFIX}{:032x}-", u128::from_ne_bytes(random()))
 }
 
-/// How the core of a vhost is made.
+/// Options of a vhost's core.
 pub(super) fn core_options(
     settings: &Settings,
     vhost: &Name,
@@ -315,17 +318,17 @@ pub(crate) fn random<const BYTES: usize>() -> [u8; BYTES] {
     bytes
 }
 
-/// Random bytes that are in the memory of this broker only.
+/// A random secret, kept in the memory of this broker only.
 fn secret() -> Secret {
     Secret(random::<SECRET_BYTES>())
 }
 
-/// How long connections may say nothing, in milliseconds; 0: for ever.
+/// The idle timeout of connections, in milliseconds; 0: none.
 pub(super) fn idle_time_out_ms(settings: &Settings) -> u32 {
     u32::try_from(settings.idle_timeout.ms).unwrap_or(u32::MAX)
 }
 
-/// How gateways behave as configured.
+/// The settings of gateways, as configured.
 fn options(settings: &Settings, registry: &Registry, seed: Seed) -> GatewayOptions {
     let u32 = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     let anonymous_user = registry.user(&settings.anonymous_user);

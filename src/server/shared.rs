@@ -1,4 +1,5 @@
-//! What all tasks of a broker share: its vhosts, connections and counts; how they start and end.
+//! What all tasks of a broker share: its vhosts, connections and counters, and starting and ending
+//! tasks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::management::samples::{ChurnSample, ConnectionSample};
 use crate::node::{Node, Sampled};
 use crate::store::{StoreState, StoreStats};
 
-/// What is known of connections.
+/// Samples of connections, for rates.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionRates {
     pub(super) octets: Sampled<ConnectionSample>,
@@ -32,18 +33,18 @@ pub(super) struct ConnectionRates {
 
 /// What all tasks of a broker share.
 pub(super) struct Shared {
-    /// The broker itself: vhosts, journal, alarms, what gateways share.
+    /// The node: vhosts, journal, alarms, environment of the gateways.
     pub(super) node: Arc<Node<BrokerDisk>>,
     pub(super) clock: SystemClock,
-    /// As the broker began.
+    /// The settings at the start.
     pub(super) settings: Settings,
-    /// As they were loaded last: for the settings that hold from then on, [`KEYS`](super::live::KEYS).
+    /// The settings as last loaded: for those that can change, [`KEYS`](super::live::KEYS).
     pub(super) live: RankedRwLock<rank::LiveSettings, Settings>,
-    /// Held while definitions are imported: one after the other.
+    /// Held while definitions are imported: one import at a time.
     pub(super) imports: tokio::sync::Mutex<()>,
-    /// The one door for passwords.
+    /// The checking of passwords.
     pub(super) logins: Logins,
-    /// Certificates of the listeners that have some.
+    /// Certificates of the TLS listeners; none: there are no such listeners.
     pub(super) tls: Option<Arc<Tls>>,
     pub(super) threads: RankedMutex<rank::Threads, Threads>,
     /// When the broker started.
@@ -52,12 +53,12 @@ pub(super) struct Shared {
         RankedMutex<rank::Connections, BTreeMap<ConnectionId, Arc<ConnectionHandle>>>,
     pub(super) tasks: RankedMutex<rank::Tasks, JoinSet<()>>,
     pub(super) stopping: AtomicBool,
-    /// Where it can be reached.
+    /// The addresses that it listens on.
     pub(super) addresses: Addresses,
     pub(super) connections: AtomicU32,
     pub(super) connections_total: AtomicU64,
     pub(super) connections_refused: AtomicU64,
-    /// How fast the octets of connections and their number rise.
+    /// Samples of connections' octets and of churn, for rates.
     pub(super) rates: ConnectionRates,
     /// Messages taken over HTTP.
     #[cfg(feature = "http")]
@@ -68,7 +69,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Fires what is due in a vhost from now on.
+    /// Starts the task that drives the timers of a vhost.
     pub(super) fn run_vhost(&self, vhost: Arc<Vhost>) {
         self.spawn(timer::run(vhost, self.clock));
     }
@@ -80,12 +81,12 @@ impl Shared {
     /// Starts a task that ends with the broker.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks.lock();
-        // Those that are done need not be kept.
+        // Finished tasks are not kept.
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task);
     }
 
-    /// Makes every connection look again.
+    /// Wakes the tasks of all connections.
     pub(super) fn wake_all(&self) {
         for handle in self.handles() {
             handle.outbox.wake();
@@ -115,7 +116,8 @@ impl Shared {
         }
     }
 
-    /// Connections and queues that came and went, in the order in which the HTTP API names them.
+    /// Connections and queues opened, closed, declared, created and deleted, in the order of the
+    /// HTTP API.
     pub(super) fn churn(&self) -> [u64; 5] {
         let connections = self.connection_counts();
         let queues = self.node.vhosts.queue_churn();
@@ -133,7 +135,7 @@ impl Shared {
         self.node.vhosts.all()
     }
 
-    /// How the journal is and what it did; none: messages live in memory only.
+    /// State and counters of the journal; none: messages live in memory only.
     pub(super) fn journal(&self) -> Option<(StoreState, StoreStats)> {
         let store = self.node.store.as_ref()?;
         Some((store.state(), store.stats()))
@@ -191,18 +193,18 @@ pub(super) struct Threads {
     pub(super) journal: Option<JoinHandle<()>>,
 }
 
-/// How many connections there were and are.
+/// Numbers of connections.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ConnectionCounts {
     pub(super) open: u64,
-    /// Since the start.
+    /// Connections accepted since the start.
     pub(super) taken: u64,
-    /// Dropped because there were too many.
+    /// Connections dropped because there were too many.
     pub(super) refused: u64,
 }
 
 impl ConnectionCounts {
-    /// Connections that were taken and have ended.
+    /// Accepted connections that have ended.
     pub(super) const fn ended(&self) -> u64 {
         self.taken.saturating_sub(self.open)
     }

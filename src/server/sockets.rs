@@ -1,4 +1,4 @@
-//! Listening sockets: bound, and where they can be reached.
+//! Listening sockets and their addresses.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -10,11 +10,11 @@ use super::errors::StartError;
 use super::tls::Tls;
 use crate::config::{HttpListen, ListenAddress, Settings};
 
-/// Connections that wait to be taken; the system may allow fewer. Clients beyond it try again after one
-/// second, two, four, so after a restart all of them must find room.
+/// Connections that may wait to be accepted; the system may allow fewer. Clients beyond it try
+/// again after one second, two, four, so after a restart all of them must find room.
 const BACKLOG: u32 = 4_096;
 
-/// Binds an address of the settings: the first that its name stands for and that can be bound.
+/// Binds an address of the settings: the first that its name resolves to and that can be bound.
 async fn bind(address: &ListenAddress) -> Result<TcpListener, StartError> {
     let bound = async {
         let mut result = Err(ErrorKind::AddrNotAvailable.into());
@@ -43,7 +43,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Where a broker can be reached: real ports, in the order of the settings.
+/// The addresses that a broker listens on, with real ports, in the order of the settings.
 #[derive(Clone, Debug)]
 pub(super) struct Addresses {
     pub(super) amqp: Vec<SocketAddr>,
@@ -54,7 +54,7 @@ pub(super) struct Addresses {
     pub(super) https: Vec<SocketAddr>,
 }
 
-/// The sockets of a broker, bound and not served yet.
+/// The listening sockets of a broker, bound and not served yet.
 pub(super) struct Listeners {
     pub(super) amqp: Vec<TcpListener>,
     pub(super) amqps: Vec<TcpListener>,
@@ -64,7 +64,7 @@ pub(super) struct Listeners {
 }
 
 impl Listeners {
-    /// Binds what the settings name.
+    /// Binds the addresses of the settings.
     pub(super) async fn bind(settings: &Settings) -> Result<Self, StartError> {
         Ok(Self {
             tls: Tls::new(settings)?,
@@ -93,7 +93,7 @@ impl Listeners {
         }
     }
 
-    /// The certificates, if there are any.
+    /// The TLS side of the listeners, if there is one.
     pub(super) fn tls(&self) -> Option<Arc<Tls>> {
         self.tls.clone()
     }

@@ -1,4 +1,4 @@
-//! How a broker begins and ends: journal, vhosts, threads, and the tasks that watch over them.
+//! Start and stop of a broker: journal, vhosts, threads, and tasks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -20,8 +20,8 @@ use crate::config::Settings;
 use crate::node::alarm::Limits;
 use crate::node::checkpoint::Checkpointer;
 
-/// Binds the listeners, takes up what the journal holds, and starts the core of each vhost and
-/// what watches over them. Nothing is accepted yet.
+/// Binds the listeners, recovers the journal, and starts the core of each vhost and the tasks that
+/// watch over them. Nothing is accepted yet.
 pub(super) async fn start(
     settings: Settings,
     brings_users: bool,
@@ -71,7 +71,7 @@ pub(super) async fn start(
     Ok((shared, listeners))
 }
 
-/// Starts what looks after memory and disk, and at what is counted.
+/// Starts the tasks that check memory and disk, and that sample counters.
 fn watch(shared: &Arc<Shared>) {
     let live = Arc::clone(shared);
     let limits = move || {
@@ -93,8 +93,8 @@ fn watch(shared: &Arc<Shared>) {
     }
 }
 
-/// Closes all connections, waits for their peers as long as the settings allow, then ends what
-/// runs beside them.
+/// Closes all connections, waits for their peers as long as the settings allow, then ends tasks and
+/// threads.
 pub(super) async fn stop(shared: &Shared) {
     shared.stopping.store(true, Ordering::Release);
     shared.wake_all();
@@ -118,12 +118,12 @@ pub(super) async fn stop(shared: &Shared) {
         store.journal_waker().stop();
     }
     drop(tokio::task::spawn_blocking(move || join(journal)).await);
-    // What the tasks hold goes with them: the data directory is free when this returns.
+    // Tasks are dropped with what they hold: the data directory is free when this returns.
     let mut tasks = std::mem::take(&mut *shared.tasks.lock());
     tasks.shutdown().await;
 }
 
-/// Ends everything at once.
+/// Ends everything at once, without waiting for peers.
 pub(super) fn let_go(shared: &Shared) {
     shared.stopping.store(true, Ordering::Release);
     shared.tasks.lock().abort_all();

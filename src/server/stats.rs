@@ -1,4 +1,4 @@
-//! Counters of a running broker, for people.
+//! Counters of a running broker, for the embedding program and the log.
 
 use std::fmt;
 
@@ -24,49 +24,49 @@ use crate::store::{StoreState, StoreStats};
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Connections open now.
+    /// Number of open connections.
     pub connections: u32,
-    /// Connections taken since the start.
+    /// Connections accepted since the start.
     pub connections_total: u64,
     /// Connections dropped because there were too many.
     pub connections_refused: u64,
-    /// Each vhost, by name.
+    /// Counters of each vhost, by name.
     pub vhosts: Vec<VhostStats>,
-    /// What stops publishers, as it was seen last; looked at ten times a second.
+    /// The alarms as of the last check; checked ten times a second while anything happens.
     pub alarms: Alarms,
-    /// What waiting messages take.
+    /// Memory and disk that waiting messages take.
     pub memory: MemoryStats,
-    /// The journal; none: messages live in memory only.
+    /// State and counters of the journal; none: messages live in memory only.
     pub store: Option<JournalStats>,
 }
 
-/// What waiting messages take, over all vhosts.
+/// Memory and disk that waiting messages take, over all vhosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct MemoryStats {
     /// The setting `memory-budget`, in bytes.
     pub budget_bytes: u64,
-    /// Memory of all messages with what is kept of each, about, in bytes.
+    /// Estimated memory of all messages, in bytes.
     pub used_bytes: u64,
-    /// Messages in memory.
+    /// Number of messages in memory.
     pub messages: u64,
-    /// Messages on disk until it is their turn.
+    /// Number of messages on disk only.
     pub paged_out_messages: u64,
-    /// Bytes of their bare messages.
+    /// Bytes of the bare messages on disk only.
     pub paged_out_bytes: u64,
-    /// Bytes on disk of those that are not in the journal.
+    /// Bytes on disk of messages that are not in the journal.
     pub spilled_bytes: u64,
-    /// Blocks of messages read back so far.
+    /// Number of blocks of messages read back so far.
     pub loads: u64,
 }
 
-/// State and figures of the journal.
+/// State and counters of the journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct JournalStats {
-    /// How it is.
+    /// Whether it works, is full or failed.
     pub state: StoreState,
-    /// What it did.
+    /// The counters of the store.
     pub figures: StoreStats,
 }
 

@@ -1,4 +1,4 @@
-//! The time of a vhost: what is due in it, and its long work.
+//! The task that drives the timers of a vhost, and its sliced work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use super::Vhost;
 use super::clock::SystemClock;
 use super::yielding::{Turns, either};
 
-/// How long the work of a vhost waits each time for the journal to catch up.
+/// Wait of a vhost's work for the journal to catch up, each time.
 const JOURNAL_MOMENT: Duration = Duration::from_millis(1);
 
-/// Fires what is due in a vhost, and does its long work in slices.
+/// Does what is due in a vhost, and its sliced work.
 pub(super) async fn run(vhost: Arc<Vhost>, clock: SystemClock) {
     let mut turns = Turns::default();
     while let Ok(due) = vhost.tick() {

@@ -1,4 +1,5 @@
-//! TLS: certificates from PEM files, reloaded when they change; who a client certificate names.
+//! TLS: certificates from PEM files, reloaded when they change; the user that a client certificate
+//! names.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -25,14 +26,14 @@ use crate::base::locks::{RankedMutex, RankedRwLock, rank};
 use crate::base::{Name, Timestamp};
 use crate::config::{Settings, TlsLoginFrom};
 
-/// How often the files are looked at.
+/// Interval at which the files are checked for changes.
 const WATCH_INTERVAL: Duration = Duration::from_secs(5);
 /// Largest PEM file that is read, in bytes: a bundle of all public authorities has a quarter of it.
 const PEM_BYTES_MAX: u64 = 1 << 20;
 /// Sessions that can be resumed, over all clients.
 const SESSIONS_MAX: usize = 1_024;
 
-/// Which files, and what they are for.
+/// The files, and their purpose.
 #[derive(Clone, Debug)]
 struct Files {
     certificate: PathBuf,
@@ -41,28 +42,28 @@ struct Files {
     client_required: bool,
 }
 
-/// What the files held.
+/// The loaded content of the files.
 #[derive(Clone)]
 struct Loaded {
     config: Arc<ServerConfig>,
     ends: Ending,
 }
 
-/// When the files were changed, and their sizes.
+/// Modification times of the files, and their sizes.
 type Stamp = Vec<Option<(SystemTime, u64)>>;
 
 /// The TLS side of listeners.
 pub(super) struct Tls {
     files: Files,
     login_from: TlsLoginFrom,
-    /// For one handshake.
+    /// Time limit of one handshake.
     timeout: Duration,
     loaded: RankedRwLock<rank::TlsLoaded, Loaded>,
     stamp: RankedMutex<rank::TlsStamp, Stamp>,
 }
 
 impl Tls {
-    /// Reads the files that the settings name; nothing if they name none.
+    /// Loads the files that the settings name; none if they name none.
     pub(super) fn new(settings: &Settings) -> Result<Option<Arc<Self>>, TlsError> {
         let (Some(certificate), Some(key)) = (&settings.tls_certificate, &settings.tls_key) else {
             return Ok(None);
@@ -84,8 +85,7 @@ impl Tls {
         })))
     }
 
-    /// Reads the files anew, for connections from now on. When they are bad, what was read before
-    /// stays.
+    /// Reloads the files, for new connections. When they are invalid, the loaded ones stay.
     pub(super) fn reload(&self) -> Result<(), TlsError> {
         *self.stamp.lock() = self.files.stamp();
         let loaded = self.files.load()?;
@@ -93,12 +93,12 @@ impl Tls {
         Ok(())
     }
 
-    /// What in the files ends before this time.
+    /// The certificates in the files that expire before this time.
     pub(super) fn ending(&self, before: Timestamp) -> Ending {
         self.loaded.read().ends.before(before)
     }
 
-    /// The files with our certificate, and with the authorities of clients.
+    /// The files with the broker's certificate, and with the authorities of clients.
     pub(super) fn certificate_files(&self) -> (&Path, Option<&Path>) {
         (&self.files.certificate, self.files.client_ca.as_deref())
     }
@@ -128,7 +128,7 @@ impl Tls {
         }
     }
 
-    /// Makes a TLS connection of a fresh one; `None` if the peer does not.
+    /// Makes a TLS connection over a new stream; none if the handshake fails.
     pub(super) async fn accept<S>(
         &self,
         stream: S,
@@ -162,7 +162,7 @@ impl Tls {
     fn describe(&self, connection: &ServerConnection) -> TlsPeer {
         let version = connection.protocol_version();
         let suite = connection.negotiated_cipher_suite();
-        // They are there only if they were verified.
+        // They are present only if they were verified.
         let certificate = connection.peer_certificates().and_then(<[_]>::first);
         TlsPeer {
             version: version
@@ -244,7 +244,8 @@ impl Files {
     }
 }
 
-/// The ends of all certificates in a file, in its order; one that cannot be read has ended.
+/// The expiry times of all certificates in a file, in its order; one that cannot be read counts as
+/// expired.
 fn ends_of(certificates: &[CertificateDer<'_>]) -> Vec<Timestamp> {
     let ends = certificates.iter().map(|certificate| {
         let read = x509_cert::Certificate::from_der(certificate).ok()?;

@@ -99,7 +99,7 @@ impl Messages {
         self.held
     }
 
-    /// Messages in whatever state.
+    /// Number of messages in whatever state.
     pub const fn live(&self) -> u64 {
         self.ready + self.held + self.dying
     }

@@ -181,7 +181,7 @@ impl Connection {
         }
     }
 
-    /// Closes the connection; what was staged before is still written before the close.
+    /// Closes the connection with an error or none; what was staged before is still written first.
     pub fn close(&mut self, now: Now, error: Option<Error>) {
         match self.phase {
             Phase::Closing | Phase::Discarding | Phase::Closed => {}

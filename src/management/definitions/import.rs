@@ -37,7 +37,7 @@ pub enum ImportStep {
     Command(Name, Box<Command>),
 }
 
-/// Why an item cannot be imported.
+/// Why an item of a file is not imported.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Problem {
     /// RabbitMQ has this and we have not: the rest is imported.

@@ -280,7 +280,7 @@ fn place(object: &mut Map<String, Value>, path: &[String], value: Value) {
     here.insert(last.clone(), value);
 }
 
-/// Absent values first, then truths, numbers, texts.
+/// Orders absent values first, then booleans, numbers, texts.
 fn compare(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => {

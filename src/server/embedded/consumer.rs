@@ -8,10 +8,10 @@ use crate::base::limits::EMBEDDED_CREDIT_MAX;
 use crate::server::Broker;
 use crate::wire::performative::Role;
 
-/// Messages that a consumer may have undecided, unless it says otherwise.
+/// Undecided messages that a consumer may have, by default.
 const CREDIT_DEFAULT: u32 = 100;
 
-/// How a [`Consumer`] is made; see [`Broker::consumer`].
+/// Builds a [`Consumer`]; see [`Broker::consumer`].
 #[derive(Debug)]
 #[must_use = "a builder does nothing until it is opened"]
 pub struct ConsumerBuilder<'a> {
@@ -63,14 +63,15 @@ impl Broker {
 }
 
 impl ConsumerBuilder<'_> {
-    /// In another vhost than `/`.
+    /// Sets the vhost. Default: `/`.
     pub fn vhost(mut self, name: impl Into<String>) -> Self {
         self.vhost = name.into();
         self
     }
 
-    /// How many messages it may have undecided, from 1 to 10,000; those that [`Consumer::next`] has not
-    /// told yet count, too. Default: 100. Others are refused by [`Self::open`].
+    /// Sets how many messages it may have undecided, from 1 to 10,000; those that
+    /// [`Consumer::next`] has not returned yet count, too. Default: 100. Others are refused by
+    /// [`Self::open`].
     pub fn credit(mut self, messages: u32) -> Self {
         self.credit = messages;
         self
@@ -78,8 +79,8 @@ impl ConsumerBuilder<'_> {
 
     /// Begins to consume. Must be called within the tokio runtime.
     ///
-    /// # Errors
-    /// When there is no such vhost or queue, or somebody else consumes it alone, or the credit cannot be.
+    /// When there is no such vhost or queue, or another consumer has it exclusively, or the credit
+    /// is out of range.
     pub async fn open(self) -> Result<Consumer, LinkError> {
         if !(1..=EMBEDDED_CREDIT_MAX).contains(&self.credit) {
             return Err(LinkError::Credit {
@@ -109,12 +110,12 @@ impl ConsumerBuilder<'_> {
     }
 }
 
-/// Consumes from one queue. When it is dropped, all that is undecided goes back to the queue, in its old
-/// place.
+/// Consumes from one queue. When it is dropped, all undecided messages are requeued, to their old
+/// positions.
 #[derive(Debug)]
 pub struct Consumer {
     arriving: mpsc::Receiver<Result<Delivery, LinkError>>,
-    /// The engine ends when this is dropped.
+    /// The engine's task ends when this is dropped.
     _open: mpsc::Sender<Command>,
 }
 

@@ -14,7 +14,7 @@ use crate::wire::{
     HeaderFields, PropertyField, Reader, SectionIndex, SectionKind, Value, first_section, walk,
 };
 
-/// The annotation that tells of deaths.
+/// The annotation with the death history.
 const DEATHS: &str = "x-opt-deaths";
 
 /// All deaths of a message in one queue for one reason, as the broker recorded them.
@@ -23,19 +23,19 @@ const DEATHS: &str = "x-opt-deaths";
 pub struct Death {
     /// The queue that it died in.
     pub queue: String,
-    /// Why: `rejected`, `expired`, `maxlen` or `delivery_limit`.
+    /// The reason: `rejected`, `expired`, `maxlen` or `delivery_limit`.
     pub reason: String,
-    /// How often.
+    /// How often it died there for this reason.
     pub count: u64,
-    /// When it died there for this reason first.
+    /// When it first died there for this reason.
     pub first_time: SystemTime,
-    /// When it did last.
+    /// When it last died there for this reason.
     pub last_time: SystemTime,
-    /// The exchange that it had been published to before.
+    /// The exchange that it had been published to before the first of these deaths.
     pub exchange: String,
-    /// The routing keys that it had then.
+    /// The routing keys that it had then, CC included.
     pub routing_keys: Vec<String>,
-    /// The ttl that it had then.
+    /// The ttl that it had then; none if it had none.
     pub ttl: Option<Duration>,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Settlement {
     pub(super) state: DeliveryState,
 }
 
-/// A message that a [`Consumer`](super::Consumer) was given, and has to decide on.
+/// A message that a [`Consumer`](super::Consumer) received, and has to decide on.
 ///
 /// One that is dropped undecided has failed: it goes back to its queue and the attempt is counted, as with
 /// `modify(true, false)`.
@@ -103,7 +103,7 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// Reads a message of the broker; nothing if it is none.
+    /// Decodes a message of the broker; none if it is not one.
     pub(super) fn read(
         payload: &Bytes,
         id: Serial,
@@ -123,58 +123,58 @@ impl Delivery {
         })
     }
 
-    /// Its body: the bytes of its data; of a message with a value or a sequence as body, these sections
-    /// as they are encoded.
+    /// The body: the bytes of its data; of a message with a value or a sequence as body, the
+    /// encoded sections.
     pub fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// The same, to keep without a copy.
+    /// The body, to keep without a copy.
     pub fn body_bytes(&self) -> Bytes {
         self.body.clone()
     }
 
-    /// Its deaths, the latest first; none: it never died.
+    /// The death history, the latest first; empty: it never died.
     pub fn deaths(&self) -> &[Death] {
         &self.deaths
     }
 
-    /// How many times its delivery failed before.
+    /// How many deliveries of it failed before.
     pub fn delivery_count(&self) -> u32 {
         self.header.delivery_count.unwrap_or(0)
     }
 
-    /// Whether it is kept on disk.
+    /// Whether it is durable, so that it survives a restart in a durable queue.
     pub fn is_durable(&self) -> bool {
         self.header.durable.unwrap_or(false)
     }
 
-    /// Its priority, if it was given one.
+    /// The priority; none if it has none.
     pub const fn priority(&self) -> Option<u8> {
         self.header.priority
     }
 
-    /// Its id, of whatever type.
+    /// Property `message-id`, of any type.
     pub fn message_id(&self) -> Option<Value> {
         self.message.property(PropertyField::MessageId)
     }
 
-    /// The id of the message that it answers.
+    /// Property `correlation-id`: the id of the message that it answers.
     pub fn correlation_id(&self) -> Option<Value> {
         self.message.property(PropertyField::CorrelationId)
     }
 
-    /// Its subject.
+    /// Property `subject`, if it has one.
     pub fn subject(&self) -> Option<&str> {
         self.message.subject()
     }
 
-    /// Where answers go.
+    /// Property `reply-to`: the address for answers.
     pub fn reply_to(&self) -> Option<&str> {
         self.message.reply_to()
     }
 
-    /// An application property.
+    /// The application property of this name.
     pub fn property(&self, name: &str) -> Option<Value> {
         self.message.application_property(name)
     }
@@ -187,23 +187,25 @@ impl Delivery {
             .map(|(_, value)| value)
     }
 
-    /// It is done: the queue forgets it.
+    /// Accepts the message: it is removed from the queue.
     pub fn accept(mut self) {
         self.settle(DeliveryState::Accepted);
     }
 
-    /// It is wrong: it dies, and goes where its queue sends dead letters. The error is kept as evidence.
+    /// Rejects the message: it dies, and is dead-lettered if its queue does that. The error is kept
+    /// as evidence.
     pub fn reject(mut self, error: Option<AmqpError>) {
         let error = error.map(|error| error.to_wire().into());
         self.settle(DeliveryState::Rejected { error });
     }
 
-    /// It goes back as if it had never been here.
+    /// Releases the message: it is requeued as if it had never been delivered.
     pub fn release(mut self) {
         self.settle(DeliveryState::Released);
     }
 
-    /// It goes back; the attempt counts as failed, or it is not for this consumer: then it dies.
+    /// Requeues the message with the attempt counted as failed, or, if it is not for this consumer,
+    /// lets it die.
     pub fn modify(mut self, delivery_failed: bool, undeliverable_here: bool) {
         self.settle(modified(delivery_failed, undeliverable_here));
     }
@@ -211,7 +213,7 @@ impl Delivery {
     fn settle(&mut self, state: DeliveryState) {
         if let Some(settle) = self.settle.take() {
             let id = self.id;
-            // With its consumer gone it is back in the queue already.
+            // Without its consumer the message is requeued already.
             let _ = settle.send(Settlement { id, state });
         }
     }
@@ -231,7 +233,7 @@ const fn modified(delivery_failed: bool, undeliverable_here: bool) -> DeliverySt
     }
 }
 
-/// Annotations by name, and the deaths that one of them tells.
+/// Annotations by name, and the death history in one of them.
 type Annotations = (Vec<(String, Value)>, Vec<Death>);
 
 fn annotations(payload: &Bytes, index: &SectionIndex) -> Option<Annotations> {
@@ -256,7 +258,7 @@ fn annotations(payload: &Bytes, index: &SectionIndex) -> Option<Annotations> {
     Some((annotations, deaths))
 }
 
-/// The bytes of data sections, joined; of other sections as they are.
+/// The bytes of data sections, joined; other sections as they are encoded.
 fn data(payload: &Bytes, mut sections: &[u8]) -> Bytes {
     let (whole, mut joined) = (sections, Vec::new());
     while !sections.is_empty() {

@@ -1,4 +1,4 @@
-//! The task of a publisher or consumer: a client's engine over a stream in memory.
+//! The task of a publisher or consumer: the engine of a client over a stream in memory.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -25,27 +25,27 @@ use crate::wire::performative::{
     Target, TargetArchetype,
 };
 
-/// What a publisher wants.
+/// A request of a publisher to its task.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// To publish.
+    /// Publishes a message.
     Publish {
-        /// Encoded.
+        /// The encoded message.
         message: Bytes,
-        /// Who waits for what becomes of it.
+        /// Receives the outcome.
         outcome: oneshot::Sender<Result<Outcome, LinkError>>,
     },
 }
 
-/// The way of messages to a consumer, and of its decisions back.
+/// The channels of messages to a consumer, and of its decisions back.
 pub(super) struct Deliveries {
     pub(super) out: mpsc::Sender<Result<Delivery, LinkError>>,
     pub(super) settle: mpsc::UnboundedSender<Settlement>,
-    /// Bounded by the credit.
+    /// The consumer's decisions; bounded by the credit.
     pub(super) settled: mpsc::UnboundedReceiver<Settlement>,
 }
 
-/// What is to be opened.
+/// The link to be opened.
 pub(super) struct End {
     pub(super) role: Role,
     pub(super) address: Option<String>,
@@ -110,17 +110,17 @@ struct Engine {
     output: Vec<u8>,
     written: usize,
     sleep: Pin<Box<Sleep>>,
-    /// For when `sleep` is set.
+    /// The deadline that `sleep` is set for.
     armed: Millis,
     handle: Option<LinkHandle>,
-    /// Who waits for the link, until the broker has decided.
+    /// Receives whether the link was accepted, until the broker has decided.
     opened: Option<oneshot::Sender<Result<(), LinkError>>>,
     commands: mpsc::Receiver<Command>,
-    /// Who waits for outcomes, by token.
+    /// Receivers of outcomes, by token.
     publishes: BTreeMap<u64, oneshot::Sender<Result<Outcome, LinkError>>>,
     next_token: u64,
     deliveries: Option<Deliveries>,
-    /// Deliveries that the consumer has not decided on.
+    /// Number of deliveries that the consumer has not decided on.
     undecided: u32,
 }
 
@@ -130,7 +130,7 @@ impl Engine {
         self.fail(&LinkError::Stopped);
     }
 
-    /// Does what can be done; ready when anything was. False: it is over.
+    /// Does what is possible; ready when there was any progress. False: it has ended.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<bool> {
         let mut progress = self.poll_commands(context) | self.poll_settled(context);
         let Some(written) = self.poll_write(context) else {
@@ -168,7 +168,8 @@ impl Engine {
         }
     }
 
-    /// Writes what the engine has to say; whether anything was written, nothing if nobody reads it.
+    /// Writes the engine's output; returns whether anything was written, none if the stream is
+    /// closed.
     fn poll_write(&mut self, context: &mut Context<'_>) -> Option<bool> {
         let mut progress = false;
         loop {
@@ -193,7 +194,7 @@ impl Engine {
         }
     }
 
-    /// Takes as many publishes as there is credit for. When nobody can ask any more, it ends.
+    /// Takes as many publishes as there is credit for. When all publishers are dropped, it ends.
     fn poll_commands(&mut self, context: &mut Context<'_>) -> bool {
         if self.link.is_closing() {
             return false;
@@ -233,14 +234,14 @@ impl Engine {
             Err(Unsendable::TooLarge { max_bytes }) => {
                 let _ = outcome.send(Err(LinkError::TooLarge { bytes, max_bytes }));
             }
-            // It had credit, so it is gone; who waits is told of that.
+            // There was credit, so the link has ended; the publisher is told of that.
             Err(_) => {
                 let _ = outcome.send(Err(LinkError::Stopped));
             }
         }
     }
 
-    /// Passes on what the consumer decided, and gives credit for as much.
+    /// Passes on the consumer's decisions, and gives as much credit.
     fn poll_settled(&mut self, context: &mut Context<'_>) -> bool {
         let (Some(deliveries), Some(handle)) = (&mut self.deliveries, self.handle) else {
             return false;
@@ -311,7 +312,7 @@ impl Engine {
         }
     }
 
-    /// The broker accepted the link.
+    /// Continues after the broker accepted the link.
     fn begin(&mut self, link: LinkHandle) {
         if self.end.role == Role::Receiver {
             self.link.set_credit(link, self.end.credit);
@@ -328,8 +329,8 @@ impl Engine {
         self.undecided += 1;
         let settle = deliveries.settle.clone();
         if let Some(delivery) = Delivery::read(payload, delivery_id, settle) {
-            // There is room for as many as there was credit for. One that nobody takes is dropped, and
-            // so given back.
+            // There is room for as many as there was credit for. A delivery that nobody takes is
+            // dropped, and so requeued.
             drop(deliveries.out.try_send(Ok(delivery)));
         } else {
             let state = DeliveryState::Rejected { error: None };
@@ -341,12 +342,12 @@ impl Engine {
 
     fn tell(&mut self, token: u64, state: &DeliveryState) {
         if let Some(outcome) = self.publishes.remove(&token) {
-            // Who does not wait any more need not know.
+            // The publisher may have stopped waiting.
             let _ = outcome.send(Ok(Outcome::of(state)));
         }
     }
 
-    /// The link is gone.
+    /// Ends with the error of a detached link.
     fn end_with(&mut self, error: Option<&Error>) {
         let refused = self.opened.is_some();
         let why = match error.map(AmqpError::of) {
@@ -358,7 +359,7 @@ impl Engine {
         self.link.close(self.shared.clock.now(), None);
     }
 
-    /// Tells everybody who waits why it will be in vain; the first reason counts.
+    /// Tells all waiting callers why it ended; the first reason counts.
     fn fail(&mut self, why: &LinkError) {
         if let Some(opened) = self.opened.take() {
             let _ = opened.send(Err(why.clone()));

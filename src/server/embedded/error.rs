@@ -1,4 +1,4 @@
-//! What goes wrong on a link, as data.
+//! Errors of a link, as data.
 
 use std::fmt;
 
@@ -7,15 +7,15 @@ use thiserror::Error;
 use crate::wire::Value;
 use crate::wire::performative::{Error as WireError, Fields, Symbol};
 
-/// An error as AMQP has it: a condition for programs, a description for people. [AMQP 2.8.14]
+/// An error of AMQP: a condition for programs, a description for people. [AMQP 2.8.14]
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct AmqpError {
-    /// Its condition, such as `amqp:not-found`.
+    /// The condition, such as `amqp:not-found`.
     pub condition: String,
-    /// What was wrong.
+    /// A text for people.
     pub description: Option<String>,
-    /// More about it, by name.
+    /// Further information, by name.
     pub info: Vec<(String, Value)>,
 }
 
@@ -64,29 +64,29 @@ impl std::error::Error for AmqpError {}
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum LinkError {
-    /// The broker refused to begin: there is no such vhost, queue or exchange.
+    /// The broker refused the link: there is no such vhost, queue or exchange.
     #[error("the broker refused the link")]
     Refused(#[source] AmqpError),
-    /// The broker ended it: its queue was deleted, for example.
+    /// The broker ended the link: its queue was deleted, for example.
     #[error("the broker ended the link")]
     Ended(#[source] AmqpError),
-    /// A message is larger than the broker takes. Nothing else happened.
+    /// The message is larger than the broker accepts. Nothing else happened.
     #[error("the message has {bytes} bytes, more than the {max_bytes} that the broker takes")]
     TooLarge {
-        /// Its size, encoded.
+        /// Size of the encoded message, in bytes.
         bytes: u64,
-        /// The most that is taken.
+        /// The largest size that is accepted, in bytes.
         max_bytes: u64,
     },
-    /// A consumer is to have another number of messages undecided than it can. Nothing else happened.
+    /// The credit of a consumer is out of range. Nothing else happened.
     #[error("a consumer has from 1 to {max} messages of credit, not {messages}")]
     Credit {
-        /// What was asked for.
+        /// The credit that was asked for, in messages.
         messages: u32,
-        /// The most that it may have.
+        /// The highest credit, in messages.
         max: u32,
     },
-    /// The broker stopped, or it has as many connections as it takes.
+    /// The broker stopped, or it has as many connections as it accepts.
     #[error("the broker stopped or takes no more connections")]
     Stopped,
 }

@@ -8,8 +8,8 @@ use crate::wire::{
     HeaderFields, SectionKind, Value, encode_value, write_binary, write_descriptor, write_header,
 };
 
-/// A message to publish: a body of bytes, and what AMQP says about it. Durable unless it is made
-/// [`transient`](Message::transient).
+/// A message to publish: a body of bytes, with header, properties and annotations. Durable unless
+/// it is made [`transient`](Message::transient).
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use = "a message does nothing until it is published"]
 pub struct Message {
@@ -45,73 +45,74 @@ impl Message {
         }
     }
 
-    /// Kept in memory only: it does not outlive the broker, and is accepted without the journal.
+    /// Makes it transient: it is kept in memory only, does not survive a restart, and is accepted
+    /// without the journal.
     pub const fn transient(mut self) -> Self {
         self.header.durable = Some(false);
         self
     }
 
-    /// Dies when it was not consumed within this time; in whole milliseconds, at most 49 days.
+    /// Sets the time to live, after which it dies; in whole milliseconds, at most 49 days.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.header.ttl_ms = Some(u32::try_from(ttl.as_millis()).unwrap_or(u32::MAX));
         self
     }
 
-    /// Its priority.
+    /// Sets the priority; the default is 4.
     pub const fn priority(mut self, priority: u8) -> Self {
         self.header.priority = Some(priority);
         self
     }
 
-    /// Its id.
+    /// Sets the property `message-id`.
     pub fn message_id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
     }
 
-    /// Where it goes, through a publisher without an address of its own.
+    /// Sets the address, for a publisher without an address of its own.
     pub fn to(mut self, address: impl Into<String>) -> Self {
         self.to = Some(address.into());
         self
     }
 
-    /// Its subject: the routing key, where the publisher's address has none.
+    /// Sets the subject, which is the routing key if the publisher's address has none.
     pub fn subject(mut self, subject: impl Into<String>) -> Self {
         self.subject = Some(subject.into());
         self
     }
 
-    /// Where answers go.
+    /// Sets the address for answers.
     pub fn reply_to(mut self, address: impl Into<String>) -> Self {
         self.reply_to = Some(address.into());
         self
     }
 
-    /// The id of the message that it answers.
+    /// Sets the id of the message that it answers.
     pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
         self.correlation_id = Some(id.into());
         self
     }
 
-    /// The type of its body, such as `application/json`.
+    /// Sets the type of its body, such as `application/json`.
     pub fn content_type(mut self, content_type: impl Into<String>) -> Self {
         self.content_type = Some(content_type.into());
         self
     }
 
-    /// Adds a message annotation; its name begins with `x-`.
+    /// Adds a message annotation; its name must begin with `x-`.
     pub fn annotation(mut self, name: impl Into<String>, value: Value) -> Self {
         self.annotations.push((name.into(), value));
         self
     }
 
-    /// Adds an application property: what selectors and headers exchanges look at.
+    /// Adds an application property, for selectors and headers exchanges.
     pub fn property(mut self, name: impl Into<String>, value: Value) -> Self {
         self.properties.push((name.into(), value));
         self
     }
 
-    /// The bytes of a transfer. [AMQP 3.2]
+    /// The encoded message, as the payload of a transfer. [AMQP 3.2]
     pub(super) fn encode(&self) -> Bytes {
         let mut out = Vec::with_capacity(self.body.len() + 64);
         write_header(&mut out, &self.header);

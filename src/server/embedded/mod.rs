@@ -1,10 +1,10 @@
-//! Publishers and consumers of a program that embeds the broker: no socket, no login, no codec to choose.
+//! Publishers and consumers in a program that embeds the broker: without socket, login and codec.
 //!
 //! ```text
 //!  Publisher, Consumer --commands--> Engine (a client's side of `link`) --bytes in memory--> a connection
-//! ```
-//! Each is a connection with one link, so that what holds for AMQP clients holds for it: credit, alarms,
-//! outcomes once they are durable, bounds. Only its login is ours: it may do everything in its vhost.
+//! Each is a connection with one link, so that the rules for AMQP clients hold for it: credit,
+//! alarms, outcomes once they are durable, bounds. Only its login is special: it may do everything
+//! in its vhost.
 
 mod consumer;
 mod delivery;

@@ -8,22 +8,22 @@ use crate::base::limits::EMBEDDED_WAITING_MAX;
 use crate::server::Broker;
 use crate::wire::performative::{DeliveryState, Role};
 
-/// What became of a published message.
+/// The outcome of a published message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Each queue that it is for has it, as safe as the settings promise: a durable message in a durable
-    /// queue is in the journal.
+    /// Each queue that it was routed to has it, as safe as the settings promise: a durable message
+    /// in a durable queue is in the journal.
     Accepted,
-    /// It was not taken, or not by all: a full queue that refuses, for example.
+    /// A queue did not take it: a full queue that refuses, for example.
     Rejected(Option<AmqpError>),
-    /// No queue is bound for it; nobody has it.
+    /// It was routed to no queue.
     Released,
-    /// It comes back changed. This broker does not answer so.
+    /// The peer wants it changed. This broker does not answer so.
     Modified {
-        /// The attempt counts as failed.
+        /// Whether the attempt counts as failed.
         delivery_failed: bool,
-        /// It is not to be sent here again.
+        /// Whether it must not be sent here again.
         undeliverable_here: bool,
     },
 }
@@ -49,7 +49,7 @@ impl Outcome {
     }
 }
 
-/// How a [`Publisher`] is made; see [`Broker::publisher`].
+/// Builds a [`Publisher`]; see [`Broker::publisher`].
 #[derive(Debug)]
 #[must_use = "a builder does nothing until it is opened"]
 pub struct PublisherBuilder<'a> {
@@ -86,13 +86,13 @@ impl Broker {
 }
 
 impl PublisherBuilder<'_> {
-    /// In another vhost than `/`.
+    /// Sets the vhost. Default: `/`.
     pub fn vhost(mut self, name: impl Into<String>) -> Self {
         self.vhost = name.into();
         self
     }
 
-    /// Without an address: each message says by [`Message::to`] where it goes.
+    /// Without an address: each message has one, set by [`Message::to`].
     pub fn anonymous(mut self) -> Self {
         self.address = None;
         self
@@ -114,19 +114,18 @@ impl PublisherBuilder<'_> {
     }
 }
 
-/// Publishes to one address. Clones share its link; when the last one is dropped, it ends.
+/// Publishes to one address. Clones share its link, which is detached when the last one is dropped.
 #[derive(Clone, Debug)]
 pub struct Publisher {
     commands: mpsc::Sender<Command>,
 }
 
 impl Publisher {
-    /// Publishes a message and waits for its outcome, first of all for credit: in an alarm as long as
-    /// that lasts. May be called again meanwhile; messages go in the order of the calls.
+    /// Publishes a message and waits for its outcome, and first for credit: in an alarm as long as
+    /// that lasts. May be called again meanwhile; messages are sent in the order of the calls.
     ///
-    /// # Errors
-    /// When the broker ended the link, or the message is too large. Then nobody knows whether it was
-    /// taken, except with [`LinkError::TooLarge`].
+    /// When the broker ended the link, or the message is too large. Then it is not known whether it
+    /// was accepted, except with [`LinkError::TooLarge`].
     pub async fn publish(&self, message: impl Into<Message>) -> Result<Outcome, LinkError> {
         let (outcome, told) = oneshot::channel();
         let publish = Command::Publish {

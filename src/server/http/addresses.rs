@@ -1,4 +1,4 @@
-//! Where the broker can be reached, as the HTTP API tells it.
+//! The broker's addresses, as the HTTP API lists them.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use crate::management::http::json::overview::Listener;
 use crate::server::sockets::Addresses;
 
 impl Addresses {
-    /// Where one can connect.
+    /// The listeners for AMQP and HTTP.
     pub(super) fn listeners(&self) -> Vec<Listener> {
         let of = |protocol, addresses: &[SocketAddr]| -> Vec<_> {
             addresses

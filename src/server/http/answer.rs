@@ -1,4 +1,4 @@
-//! Long answers: what waits for clients to take it is bounded over all requests, and counts as memory.
+//! Long answers: the bytes that wait to be sent are bounded over all requests, and count as memory.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,9 +12,9 @@ use crate::base::limits::{HTTP_ANSWERS_BYTES_MAX, HTTP_BODY_BYTES_MAX};
 use crate::base::{Charge, Gauge};
 use crate::management::http::Failure;
 
-/// The room of answers that show messages.
+/// The bound on bytes of answers that show messages.
 static ROOM: Semaphore = Semaphore::const_new(HTTP_ANSWERS_BYTES_MAX);
-/// What is given to the connection at a time, in bytes: it copies that.
+/// Bytes that are given to the connection at a time, which copies them.
 const SLICE_BYTES: usize = 64 * 1024;
 
 /// An answer that is written before it is sent. Its bytes count until the client has taken them.
@@ -26,7 +26,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// An empty one, to be written piece by piece.
+    /// An empty answer, to be written piece by piece.
     pub(super) fn new(kept: &Gauge) -> Self {
         Self {
             text: String::new(),
@@ -35,7 +35,7 @@ impl Answer {
         }
     }
 
-    /// One that is written already and has bounds of its own.
+    /// A complete answer with bounds of its own.
     pub(super) fn written(text: String, kept: &Gauge) -> Self {
         let kept = kept.charge(text.capacity() as u64);
         Self {
@@ -50,15 +50,15 @@ impl Answer {
         self.text.is_empty()
     }
 
-    /// Writes more, which has bounds of its own.
+    /// Appends a piece with bounds of its own.
     pub(super) fn append(&mut self, piece: &impl fmt::Display) {
         use fmt::Write;
-        // A string takes everything.
+        // Writing to a string cannot fail.
         let _ = write!(self.text, "{piece}");
         self.kept.set(self.text.len() as u64);
     }
 
-    /// Writes more, if there is room for it. The first [`HTTP_BODY_BYTES_MAX`] need none.
+    /// Appends a piece, if the bound allows it. The first [`HTTP_BODY_BYTES_MAX`] are not counted.
     pub(super) fn write(&mut self, piece: &impl fmt::Display) -> Result<(), Failure> {
         self.append(piece);
         let wanted = self.text.len().saturating_sub(HTTP_BODY_BYTES_MAX);
@@ -80,7 +80,7 @@ impl Answer {
         Ok(())
     }
 
-    /// What is sent.
+    /// The body to send.
     pub(super) fn into_body(self) -> impl Body<Data = Bytes, Error = std::convert::Infallible> {
         Sending {
             rest: Bytes::from(self.text),

@@ -1,4 +1,4 @@
-//! The API: from a request to its endpoint.
+//! The API: dispatch of requests to their endpoints.
 
 use std::sync::Arc;
 
@@ -32,27 +32,27 @@ use crate::management::http::{
 use crate::server::Vhost;
 use crate::server::shared::Shared;
 
-/// The header that says why a connection is closed.
+/// The header with the reason for closing a connection.
 const REASON: &str = "x-reason";
 
-/// What every request is handled with.
+/// The state that every request is handled with.
 #[derive(Clone)]
 struct Api {
     shared: Arc<Shared>,
     bodies: Arc<Bodies>,
 }
 
-/// One request that was let in.
+/// One request with its authenticated user.
 pub(super) struct Call<'a> {
     pub(super) shared: &'a Arc<Shared>,
     pub(super) identity: Identity,
-    /// Where the user is.
+    /// The address of the client.
     pub(super) peer: Peer,
     pub(super) params: Params,
     pub(super) query: Query,
-    /// What the body says, until somebody takes it; none: it was empty.
+    /// The parsed body, until it is taken; none: it was empty.
     body: RankedMutex<rank::HttpBody, Option<Value>>,
-    /// The header X-Reason.
+    /// The header X-Reason, if present.
     pub(super) reason: Option<String>,
 }
 
@@ -118,7 +118,7 @@ async fn handle(
         Ok(reply) => reply.response(api.shared.node.alarms.connections()),
         Err(failure) => {
             let mut refused = reply::failure(&failure);
-            // What is left of the body is not waited for.
+            // The rest of the body is not waited for.
             if matches!(failure.status, 408 | 413) {
                 door::close(&mut refused);
             }
@@ -132,7 +132,7 @@ async fn handle(
 }
 
 impl Api {
-    /// Reads a body, and what it says; its room is taken until it is dropped.
+    /// Reads and parses a body; its share of the bound is held until it is dropped.
     async fn read(
         &self,
         endpoint: Endpoint,
@@ -146,7 +146,7 @@ impl Api {
         }
         let bytes_max = endpoint.body_bytes_max();
         let mut held = self.bodies.read(&head.headers, body, bytes_max).await?;
-        // Nothing asks what is in the body of these.
+        // The body of these is ignored.
         if matches!(
             head.method,
             HttpMethod::GET | HttpMethod::HEAD | HttpMethod::DELETE
@@ -159,7 +159,7 @@ impl Api {
         let (said, kept) = if bytes.len() <= HTTP_READ_AT_ONCE_BYTES_MAX {
             (read_body(&bytes, values_max, &mut kept)?, kept)
         } else {
-            // What was read of one that is refused counts until it is freed, which takes its time.
+            // The memory of a refused body counts until it is freed, which takes its time.
             let read = move || Ok((read_body(&bytes, values_max, &mut kept)?, kept));
             aside(read).await?
         };
@@ -169,7 +169,7 @@ impl Api {
     }
 }
 
-/// Whether the route is open to the user, and the vhost in its path is there.
+/// Checks that the user may use the route, and that the vhost of its path exists.
 fn admit(
     shared: &Shared,
     route: &Route,
@@ -246,7 +246,7 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
         Endpoint::Environment => process::environment(&call),
         Endpoint::LogLevel => process::log_level(&call),
         Endpoint::PutLogLevel => process::put_log_level(&call),
-        // All leaders are here.
+        // All leaders are on this node.
         Endpoint::Rebalance => Ok(Reply::Done),
         Endpoint::Version => Ok(checks::version()),
         Endpoint::HealthAlarms | Endpoint::HealthLocalAlarms => Ok(checks::alarms(&call)),
@@ -323,12 +323,12 @@ async fn answer(endpoint: Endpoint, call: Call<'_>) -> Result<Reply, Failure> {
 }
 
 impl Call<'_> {
-    /// What the body says, once; none: it is empty.
+    /// Takes the parsed body; none: it is empty, or was taken.
     pub(super) fn take_body(&self) -> Option<Value> {
         self.body.lock().take()
     }
 
-    /// The fields of the body, once.
+    /// Takes the fields of the body.
     pub(super) fn fields(&self) -> Result<Fields, Failure> {
         Fields::of_body(self.take_body())
     }

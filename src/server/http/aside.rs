@@ -1,21 +1,21 @@
-//! Work of requests that takes long: beside the tasks that move messages, some pieces at a time.
+//! Long work of requests, on threads that may block, some pieces at a time.
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::base::limits::HTTP_ASIDE_MAX;
 use crate::management::http::Failure;
 
-/// Who may work now.
+/// Permits for such work.
 static TURNS: Semaphore = Semaphore::const_new(HTTP_ASIDE_MAX);
 
-/// Does work that takes long beside the tasks that move messages, once it is its turn.
+/// Runs long work beside the tasks that move messages, once there is a permit.
 pub(super) async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     let turn = turn().await?;
     let done = tokio::task::spawn_blocking(move || {
         let done = work();
-        // Here, so that a client that goes away does not let more run at once.
+        // Inside the work, so that a client that goes away does not let more run at once.
         drop(turn);
         done
     });

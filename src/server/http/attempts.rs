@@ -1,4 +1,4 @@
-//! Attempts to log in.
+//! Routes to login attempts.
 
 use serde_json::{Value, json};
 

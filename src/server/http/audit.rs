@@ -7,7 +7,7 @@ use crate::base::Name;
 use crate::gateway::{Asked, AuditLog};
 use crate::management::http::{Failure, Identity, Params, Route};
 
-/// A request that was let in, as the audit log is to tell of it.
+/// A request as the audit log names it.
 pub(super) struct Audited {
     route: &'static Route,
     peer: Peer,
@@ -17,7 +17,7 @@ pub(super) struct Audited {
 }
 
 impl Audited {
-    /// What is asked for.
+    /// The action and object of a request.
     pub(super) fn new(
         route: &'static Route,
         peer: &Peer,
@@ -33,7 +33,8 @@ impl Audited {
         }
     }
 
-    /// Tells what came of it. Who looked is told of only where he may not.
+    /// Logs the result of the request. Requests that only read are logged only when they are
+    /// forbidden.
     pub(super) fn tell(&self, log: &AuditLog, answered: &Result<Reply, Failure>) {
         match (self.route.change(), answered) {
             (Some(action), Ok(reply)) => {
@@ -63,7 +64,7 @@ impl Audited {
 }
 
 impl Call<'_> {
-    /// Tells of one of several things that a request changed.
+    /// Logs one of several changes that a request made.
     pub(super) fn audit_granted(&self, action: &str, object: &str) {
         let asked = Asked {
             user: &self.identity.name,
@@ -78,7 +79,7 @@ impl Call<'_> {
     }
 }
 
-/// The status of what is new.
+/// The status code of a created object.
 const CREATED: u16 = 201;
-/// The status of what was done.
+/// The status code of a change without a body.
 const NO_CONTENT: u16 = 204;

@@ -1,4 +1,4 @@
-//! Bodies of requests: bounded each and together, and none may come at a snail's pace.
+//! Bodies of requests: bounded each and together, with a minimum rate.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -18,15 +18,15 @@ use crate::base::limits::{
 use crate::base::{Charge, Gauge};
 use crate::management::http::Failure;
 
-/// The room that large bodies have together.
+/// The bound on large bodies together.
 #[derive(Debug)]
 pub(super) struct Bodies {
     bytes: Semaphore,
-    /// What is held, for the alarms.
+    /// The gauge of the bytes held, for the alarms.
     kept: Gauge,
 }
 
-/// A body, and its part of the room until it is dropped.
+/// A body, with its share of the bound until it is dropped.
 #[derive(Debug)]
 pub(super) struct HeldBody<'a> {
     pub(super) bytes: Vec<u8>,
@@ -35,12 +35,12 @@ pub(super) struct HeldBody<'a> {
 }
 
 impl HeldBody<'_> {
-    /// A charge for what is read out of it.
+    /// A charge for what is parsed from it.
     pub(super) fn charge(&self) -> Charge {
         self.kept.gauge().charge(0)
     }
 
-    /// The bytes are gone, what was read out of them is here.
+    /// Replaces the bytes by what was parsed from them.
     pub(super) fn says(&mut self, kept: Charge) {
         self.kept = kept;
     }
@@ -54,8 +54,8 @@ impl Bodies {
         }
     }
 
-    /// Reads a body of at most so many bytes. Room is taken for what has come, not for what is
-    /// announced; the first [`HTTP_BODY_BYTES_MAX`] need none, so that small requests never wait.
+    /// Reads a body of at most `bytes_max` bytes. Only arrived bytes count, not announced ones; the
+    /// first [`HTTP_BODY_BYTES_MAX`] do not count, so that small requests never wait.
     pub(super) async fn read(
         &self,
         headers: &HeaderMap,
@@ -114,7 +114,7 @@ impl Bodies {
     }
 }
 
-/// When the next bytes must be there.
+/// When the next bytes must have arrived.
 fn deadline(begun: Instant, arrived: usize) -> Instant {
     let owed_ms = arrived as u64 * 1_000 / HTTP_BODY_RATE_MIN;
     begun + Duration::from_millis(HTTP_BODY_GRACE_MS + owed_ms)
@@ -134,7 +134,7 @@ async fn next(body: &mut Body) -> Result<Option<Bytes>, Failure> {
         };
         let frame = frame
             .map_err(|error| Failure::bad_request(format!("the body cannot be read: {error}")))?;
-        // What are no data are trailers, which say nothing here.
+        // Anything but data is trailers, which are ignored.
         if let Ok(data) = frame.into_data() {
             return Ok(Some(data));
         }

@@ -1,4 +1,4 @@
-//! The node and the checks of its health.
+//! Routes to the node and to health checks.
 
 use chrono::DateTime;
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ use crate::management::http::{Failure, Listing};
 use crate::server::descriptors::open_files;
 use crate::server::memory::resident_bytes;
 
-/// Units of time that a certificate may have left, in milliseconds (as RabbitMQ counts them).
+/// Units of time for the expiry of certificates, in milliseconds (as RabbitMQ counts them).
 const TIME_UNITS: [(&str, i64); 4] = [
     ("days", DAY_MS),
     ("weeks", 7 * DAY_MS),
@@ -144,7 +144,7 @@ pub(super) fn certificate_expiration(call: &Call<'_>) -> Result<Reply, Failure> 
     ))
 }
 
-/// Times as RabbitMQ writes them here, in UTC.
+/// Times in RabbitMQ's format for these answers, in UTC.
 fn in_words(times: &[Timestamp]) -> Vec<String> {
     let times = times
         .iter()
@@ -178,7 +178,7 @@ pub(super) fn node(call: &Call<'_>) -> Result<Reply, Failure> {
     Ok(Reply::Json(listing.project(node_json(call))))
 }
 
-/// Categories of memory that RabbitMQ has, and Coroner has nothing of or does not tell apart.
+/// Categories of memory that RabbitMQ has, and Coroner does not have or does not distinguish.
 const NO_MEMORY: [&str; 22] = [
     "connection_readers",
     "connection_writers",
@@ -204,15 +204,15 @@ const NO_MEMORY: [&str; 22] = [
     "reserved_unallocated",
 ];
 
-/// `GET /api/nodes/NAME/memory`: messages and topology are `binary`, what is kept for connections is
-/// `connection_other`, what of the process is counted nowhere is `allocated_unused`.
+/// `GET /api/nodes/NAME/memory`: messages and topology are `binary`, memory of connections is
+/// `connection_other`, uncounted memory of the process is `allocated_unused`.
 pub(super) fn node_memory(call: &Call<'_>) -> Result<Reply, Failure> {
     if *call.params.get("name") != *call.shared.settings.node_name {
         return Err(Failure::not_found());
     }
     let board = &call.shared.node.alarms;
     let connections = board.connections().bytes();
-    // Looked at a moment ago: connections may take more by now.
+    // The alarms are as of the last check: connections may take more by now.
     let counted = board.alarms().memory_used_bytes.max(connections);
     let process = resident_bytes().unwrap_or(counted);
     let mut memory: Map<String, Value> = NO_MEMORY
@@ -249,7 +249,7 @@ fn node_json(call: &Call<'_>) -> Value {
         "os_pid": std::process::id().to_string(),
         "uptime": shared.uptime_ms(),
         "processors": std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-        // What the process takes, as in RabbitMQ; what the alarm looks at stands beside it.
+        // The memory of the process, as in RabbitMQ; that of the alarm is in another field.
         "mem_used": resident_bytes().unwrap_or(alarms.memory_used_bytes),
         "mem_counted": alarms.memory_used_bytes,
         "mem_limit": live.memory_limit.0,

@@ -1,4 +1,4 @@
-//! Connections, their sessions and links, and consumers.
+//! Routes to connections, their sessions and links, and consumers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,12 +24,12 @@ use crate::server::handle::ConnectionHandle;
 use crate::server::shared::Shared;
 use crate::server::yielding::give_way;
 
-/// How long a connection may take to tell of its sessions.
+/// Time that a connection has to describe its sessions.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes of a reason that a peer is told.
+/// Bytes of a reason that a peer is told, at most.
 const REASON_BYTES_MAX: usize = 256;
 
-/// A connection. Those that are not open yet have no user and vhost.
+/// The JSON of a connection. Those that are not open yet have no user and vhost.
 fn describe(shared: &Shared, handle: &ConnectionHandle) -> Value {
     let (peer, local) = (handle.peer.address, handle.local());
     let tls = handle.peer.tls.as_ref();
@@ -265,14 +265,14 @@ pub(super) async fn consumers(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Resul
     .await
 }
 
-/// Which consumers a caller sees: monitors all, others their own.
+/// The filter for the consumers that a caller sees: monitors all, others their own.
 pub(super) struct ConsumerSight {
     shared: Arc<Shared>,
     only_of: Option<Name>,
 }
 
 impl ConsumerSight {
-    /// Those of some consumers of a vhost that are seen, described.
+    /// Those of a vhost's consumers that the caller sees, as JSON.
     pub(super) fn seen<'a>(
         &'a self,
         vhost: &'a Name,
@@ -290,13 +290,13 @@ impl ConsumerSight {
     }
 }
 
-/// Whether a connection is a user's.
+/// Whether a connection is of this user.
 fn is_of(shared: &Shared, connection: ConnectionId, user: &Name) -> bool {
     let handle = shared.handle(connection);
     handle.is_some_and(|handle| handle.info().is_some_and(|info| info.user == *user))
 }
 
-/// Where the connection of a consumer is.
+/// Name, user and address of a consumer's connection.
 fn place(shared: &Shared, connection: ConnectionId) -> ChannelPlace {
     let handle = shared.handle(connection);
     ChannelPlace {

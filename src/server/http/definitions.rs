@@ -1,4 +1,4 @@
-//! Definitions: everything declared, as one file.
+//! Routes to definitions: everything declared, as one file.
 
 use super::answer::Answer;
 use super::api::Call;
@@ -19,8 +19,8 @@ pub(super) async fn export(call: &Call<'_>, vhost: Option<Name>) -> Result<Reply
     .await
 }
 
-/// `POST /api/definitions` and `POST /api/definitions/VHOST`: 204; 200 with lists if something of
-/// it is not supported here, or probably not as it was meant.
+/// `POST /api/definitions` and `POST /api/definitions/VHOST`: 204; 200 with lists if items are not
+/// supported, or will probably not do what was meant.
 pub(super) async fn import(call: &Call<'_>, vhost: Option<Name>) -> Result<Reply, Failure> {
     let Some(json) = call.take_body() else {
         return Err(Failure::bad_request("not JSON: there is no body"));

@@ -1,5 +1,5 @@
-//! What is looked at of every request before anything else: the head as HTTP has it, and whether
-//! another site made a browser send it.
+//! Checks of every request before anything else: the size of its head, and whether another site
+//! made a browser send it.
 
 use std::sync::Arc;
 
@@ -16,23 +16,24 @@ use crate::base::limits::HTTP_HEAD_BYTES_MAX;
 use crate::gateway::{Asked, Environment};
 use crate::management::http::{Failure, Method, Source};
 
-/// How a connection came in.
+/// How a connection was accepted.
 #[derive(Clone, Debug, Default)]
 pub(in crate::server) struct Entrance {
-    /// By a loopback address.
+    /// Whether it came to a loopback address.
     pub(super) is_loopback: bool,
-    /// Beyond the bound on connections: it is served `/health` only.
+    /// Whether it is beyond the bound on connections: then only `/health` is served.
     pub(super) health_only: bool,
 }
 
-/// What a browser says of the page that made it ask.
+/// The header in which a browser says which page made the request.
 const FETCH_SITE: &str = "sec-fetch-site";
-/// What a line of the head has beside name and value.
+/// Bytes of a header line besides name and value.
 const FIELD_OVERHEAD: usize = 4;
-/// The status of what another site sent.
+/// The status code for requests of another site.
 const FORBIDDEN: u16 = 403;
 
-/// Refuses what must not be served, and serves all else. The audit log has what another site sent.
+/// Refuses requests that must not be served, and serves all others. Requests of another site are in
+/// the audit log.
 pub(super) async fn check(
     (entrance, hosts): (Entrance, Arc<[String]>),
     (environment, peer): (Arc<Environment>, Peer),
@@ -59,7 +60,7 @@ pub(super) async fn check(
     next.run(Request::from_parts(head, body)).await
 }
 
-/// The connection ends with this answer.
+/// Marks the connection to end with this answer.
 pub(super) fn close(response: &mut Response<Body>) {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);
@@ -97,7 +98,7 @@ fn check_head(head: &request::Parts, entrance: &Entrance, hosts: &[String]) -> R
     source(head).check(method, entrance.is_loopback, hosts)
 }
 
-/// Where a request comes from. A field that is no text counts as a foreign one.
+/// The source of a request. A header that is not text counts as one of another site.
 pub(super) fn source(head: &request::Parts) -> Source<'_> {
     let text = |name: &str| {
         let value = head.headers.get(name);

@@ -1,4 +1,5 @@
-//! Listings: slices under the lock, everything else outside, beside the tasks that move messages.
+//! Routes to listings: slices under the lock, everything else outside, beside the tasks that move
+//! messages.
 
 use std::sync::Arc;
 
@@ -29,13 +30,13 @@ use crate::node::Failed;
 use crate::server::Vhost;
 use crate::server::yielding::give_way;
 
-/// Queues of which everything is copied under one hold of the lock.
+/// Queues that are copied completely under one hold of the lock.
 const DETAILS_SLICE: usize = 64;
 /// Queues of a long listing that are described before they are handed to the client.
 const PIECE: usize = 4 * DETAILS_SLICE;
 
-/// A listing of objects, written one by one where it wants all of them as they come; else they are
-/// gathered first. Both count as memory. Make it where nobody waits.
+/// A listing of objects, written one by one if all of them are wanted in their natural order;
+/// otherwise they are collected first. Both count as memory. To be used on a thread that may block.
 pub(super) struct Objects<'l> {
     listing: &'l Listing,
     written: Answer,
@@ -53,7 +54,7 @@ impl<'l> Objects<'l> {
         }
     }
 
-    /// One more.
+    /// Adds an object.
     pub(super) fn push(&mut self, object: Value) {
         if self.listing.takes_all_in_order() {
             let separator = if self.written.is_empty() { '[' } else { ',' };
@@ -65,12 +66,12 @@ impl<'l> Objects<'l> {
         }
     }
 
-    /// More.
+    /// Adds several objects.
     pub(super) fn extend(&mut self, objects: impl IntoIterator<Item = Value>) {
         objects.into_iter().for_each(|object| self.push(object));
     }
 
-    /// The listing.
+    /// The answer with the listing.
     pub(super) fn reply(mut self) -> Result<Reply, Failure> {
         if self.listing.takes_all_in_order() {
             let end = if self.written.is_empty() { "[]" } else { "]" };
@@ -83,7 +84,7 @@ impl<'l> Objects<'l> {
     }
 }
 
-/// The listing of these.
+/// The answer with a listing of these objects.
 pub(super) fn listed(
     listing: &Listing,
     kept: &Gauge,
@@ -94,7 +95,7 @@ pub(super) fn listed(
     all.reply()
 }
 
-/// What is counted over the queues of a vhost.
+/// Totals over the queues of a vhost.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Totals {
     pub(super) messages: QueueTotals,
@@ -179,7 +180,7 @@ pub(super) fn vhost_totals(vhost: &Vhost) -> Result<Totals, Failed> {
     }
 }
 
-/// A vhost that is listed, with what its objects are described by.
+/// A vhost to list, with the context of its objects.
 struct Listed {
     vhost: Arc<Vhost>,
     policies: Policies,
@@ -219,14 +220,15 @@ pub(super) async fn queues(call: &Call<'_>, vhosts: Vec<Arc<Vhost>>) -> Result<R
     let serving = Arc::clone(&shared);
     shared.spawn(async move {
         let is_whole = write_all(Arc::new(found), &mut items).await;
-        // What changed since the answer began: without its end nobody takes it for one.
+        // Objects may have changed since the answer began: without its end the client cannot take
+        // it for complete.
         serving.declared_is_durable().await;
         items.end(is_whole).await;
     });
     Ok(Reply::Chunks(chunks))
 }
 
-/// Writes what was found, as fast as the client takes it; false if something failed.
+/// Writes the listing, as fast as the client takes it; false if something failed.
 async fn write_all(found: Arc<SelectedQueues>, items: &mut Items) -> bool {
     for start in (0..found.names.len()).step_by(PIECE) {
         let here = Arc::clone(&found);
@@ -240,10 +242,11 @@ async fn write_all(found: Arc<SelectedQueues>, items: &mut Items) -> bool {
     true
 }
 
-/// The queues that a listing wants, by name: 100,000 names take little, 100,000 descriptions not.
+/// The queues that a listing wants, by name: 100,000 names take little memory, 100,000 descriptions
+/// do not.
 struct SelectedQueues {
     listed: Vec<Listed>,
-    /// Index of the vhost, and name.
+    /// Index of the vhost, and name of the queue.
     names: Vec<(usize, Name)>,
     listing: Listing,
     node: String,
@@ -288,8 +291,7 @@ impl SelectedQueues {
         Ok(found)
     }
 
-    /// Adds names with what they are sorted by; only for other fields than the name it takes a look
-    /// at the queues.
+    /// Adds names with their sort keys; reads the queues only if the key is not the name.
     fn add_keyed(
         &self,
         index: usize,
@@ -319,14 +321,14 @@ impl SelectedQueues {
         Ok(())
     }
 
-    /// Describes what was found, with the wanted fields.
+    /// Describes the selected queues, with the wanted fields.
     fn describe(&self, mut item: impl FnMut(Value)) -> Result<(), Failed> {
         self.each(&self.names, |place, details| {
             item(self.listing.project(queue::queue(place, details)));
         })
     }
 
-    /// A piece of that from an index on, written one behind the other with commas between.
+    /// A part of the listing from an index on, with commas between the objects.
     fn piece(&self, start: usize) -> Result<Vec<u8>, Failed> {
         let names = self.names.get(start..).unwrap_or_default();
         let mut piece = Vec::new();
@@ -340,7 +342,7 @@ impl SelectedQueues {
         Ok(piece)
     }
 
-    /// Looks at queues, some under each hold of a lock; those that went meanwhile are left out.
+    /// Visits queues, some under each hold of a lock; those deleted meanwhile are left out.
     fn each(
         &self,
         names: &[(usize, Name)],
@@ -399,7 +401,7 @@ pub(super) async fn queue(call: &Call<'_>) -> Result<Reply, Failure> {
     .await
 }
 
-/// The consumers of a queue that are seen, some under each hold of the lock.
+/// The consumers of a queue that the caller sees, some under each hold of the lock.
 fn consumers_of(vhost: &Vhost, name: &Name, sight: &ConsumerSight) -> Result<Vec<Value>, Failed> {
     let (mut all, mut after) = (Vec::new(), Some(0));
     while let Some(arrival) = after {
@@ -494,7 +496,7 @@ pub(super) fn each_binding(
     }
 }
 
-/// The bindings that the default exchange has to every queue.
+/// The implied bindings of the default exchange to every queue.
 pub(super) fn each_implied(vhost: &Vhost, mut visit: impl FnMut(&Binding)) -> Result<(), Failed> {
     let mut after: Option<Name> = None;
     loop {

@@ -7,16 +7,16 @@ use crate::access::{LoginWay, Peer};
 use crate::management::http::{Failure, Identity, basic_credentials};
 use crate::server::shared::Shared;
 
-/// Why a request is not let in.
+/// Why a request has no authenticated user.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// It does not say who asks.
+    /// It has no credentials.
     Nobody,
-    /// It does, but wrongly.
+    /// Its credentials are wrong.
     Wrong(Failure),
 }
 
-/// Who asks.
+/// Authenticates a request.
 pub(super) async fn identify(
     shared: &Shared,
     peer: &Peer,
@@ -29,7 +29,7 @@ pub(super) async fn identify(
     let Some(credentials) = credentials else {
         return Err(Refused::Wrong(Failure::unauthenticated()));
     };
-    // A refusal comes late and is logged there.
+    // A refusal is delayed and logged there.
     let name = shared
         .logins
         .login(credentials, peer.clone(), LoginWay::Basic)

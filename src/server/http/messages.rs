@@ -1,4 +1,4 @@
-//! Messages: published, taken, looked at.
+//! Routes to messages: publish, get, browse.
 
 use std::sync::Arc;
 
@@ -25,19 +25,19 @@ use crate::message::{KeyRule, Message, Route};
 use crate::node::ShownMessage;
 use crate::server::Store;
 
-/// What the aliveness test declares and publishes.
+/// The queue that the aliveness test declares and publishes to.
 const ALIVENESS_QUEUE: &str = "aliveness-test";
-/// How long its message may stay there, in milliseconds.
+/// Time to live of its message, in milliseconds.
 const ALIVENESS_TTL_MS: u64 = 60_000;
-/// Messages that it takes at most until it finds its own.
+/// Messages that it takes until it finds its own, at most.
 const ALIVENESS_TAKEN_MAX: u64 = 256;
-/// Messages that one request takes or looks at, at most.
+/// Messages that one request takes or browses, at most.
 const COUNT_MAX: u64 = 10_000;
 /// Messages that are copied under one hold of the core's lock: sharing each costs little.
 const BROWSE_SLICE: usize = 128;
-/// Messages that one look at a queue shows unless asked otherwise.
+/// Messages that one request browses by default.
 const BROWSE_COUNT: u64 = 50;
-/// Bytes of bare messages that one look shows at most, and one more message.
+/// Bytes of bare messages that one request browses at most, and one more message.
 const BROWSE_BYTES_MAX: usize = 64 << 20;
 
 /// `POST /api/exchanges/VHOST/NAME/publish`.
@@ -97,7 +97,7 @@ fn compose(fields: &Fields, bytes_max: u64, key_rule: KeyRule) -> Result<(Name, 
     Ok((publication.routing_key, message))
 }
 
-/// Whether the user may publish to the exchange in the path.
+/// Checks that the user may publish to the exchange in the path.
 pub(super) fn may_publish(call: &Call<'_>) -> Result<(), Failure> {
     let exchange = exchange_name(call, "name");
     let registry = call.shared.node.environment.registry();
@@ -121,7 +121,7 @@ pub(super) fn may_publish(call: &Call<'_>) -> Result<(), Failure> {
     )))
 }
 
-/// Whether the user may read the queue in the path.
+/// Checks that the user may read the queue in the path.
 pub(super) fn may_read(call: &Call<'_>) -> Result<(), Failure> {
     let name = call.params.get("name");
     if call.permissions().allow(Right::Read, &name) {
@@ -150,9 +150,9 @@ fn check_user_id(call: &Call<'_>, message: &Message) -> Result<(), Failure> {
     )))
 }
 
-/// `GET /api/aliveness-test/VHOST`: a message goes through a queue that stays (as RabbitMQ). It takes
-/// the rights to declare the queue, to publish to it and to read it; messages of others that it finds
-/// there go back to their places.
+/// `GET /api/aliveness-test/VHOST`: a message passes through a queue that stays (as RabbitMQ). It
+/// requires the permissions to declare the queue, to publish to it and to read it; other messages
+/// that it finds there are requeued.
 pub(super) async fn aliveness(call: &Call<'_>) -> Result<Reply, Failure> {
     let name = Name::from(ALIVENESS_QUEUE);
     require(
@@ -174,7 +174,7 @@ pub(super) async fn aliveness(call: &Call<'_>) -> Result<Reply, Failure> {
     .await?;
     let visitor = Visitor::enter(call)?;
     let message = json!({
-        // What is left behind by a test that was cut off goes by itself.
+        // The message of an interrupted test expires.
         "properties": { "message_id": visitor.unique_name(), "expiration": ALIVENESS_TTL_MS },
         "routing_key": ALIVENESS_QUEUE,
         "payload": "test_message",
@@ -234,7 +234,7 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Reply, Failure> {
     let (deliveries, store) = (Arc::clone(&taken), call.shared.node.store.clone());
     let identity = call.identity.clone();
     let mut answer = Answer::new(call.shared.node.alarms.connections());
-    // Before they are settled: what cannot be read is not lost.
+    // Before they are settled: a message that cannot be read is not lost.
     let messages = aside(move || {
         let total = deliveries.len() as u64;
         let behind = (1..).map(|index: u64| left + total.saturating_sub(index));
@@ -277,7 +277,7 @@ fn whole(store: Option<&Store>, message: &Arc<Message>) -> Result<Arc<Message>, 
     whole.map(Arc::new).ok_or_else(missing)
 }
 
-/// `GET /api/queues/VHOST/NAME/messages`: a look that changes nothing.
+/// `GET /api/queues/VHOST/NAME/messages`: browses without changing anything.
 pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
     let query = &call.query;
     let showing = showing(
@@ -344,7 +344,7 @@ pub(super) async fn browse(call: &Call<'_>) -> Result<Reply, Failure> {
     .await
 }
 
-/// Which messages a look shows.
+/// The state of the messages to browse.
 fn wanted_state(query: &Query) -> Result<MessageState, Failure> {
     match query.get("state").unwrap_or("ready") {
         "ready" => Ok(MessageState::Ready),
@@ -378,7 +378,7 @@ fn shown(
     Ok(json)
 }
 
-/// The queue in the path, if the user may read it and it is no other connection's own.
+/// The queue in the path, if the user may read it and it is not exclusive to a connection.
 fn readable_queue(call: &Call<'_>) -> Result<Name, Failure> {
     may_read(call)?;
     let name = call.params.get("name");

@@ -1,4 +1,4 @@
-//! `/metrics`, `/metrics/per-object`, and both under RabbitMQ's names: `/metrics/rabbitmq`,
+//! `/metrics`, `/metrics/per-object`, and both with RabbitMQ's names: `/metrics/rabbitmq`,
 //! `/metrics/detailed`.
 
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::management::http::{Access, Failure};
 use crate::metrics::{self, Detail};
 use crate::server::shared::Shared;
 
-/// How the figures are written.
+/// Writes the metrics at a level of detail.
 type Write = fn(&Shared, Detail) -> String;
 
-/// The routes. Anybody may ask unless the setting `metrics-login` is on.
+/// The routes. They need no login unless the setting `metrics-login` is on.
 pub(super) fn router(shared: &Arc<Shared>) -> Router {
     let by = |detail, write: Write| {
         get(

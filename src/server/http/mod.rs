@@ -4,10 +4,9 @@
 //!  accept --> places --> serve (any stream) --> door --> router --> api: route, login, rights,
 //!                                                              |         body, endpoint
 //!                                                              `-----> whatever else is merged there
-//! ```
 //! Promises: connections, headers, bodies and waiting are bounded; a listing holds a core's lock
-//! for one slice at a time; nothing of a body is read before it is known that its sender may send it;
-//! what takes long runs aside. Never: no decision about names, rights or shapes (those are in
+//! for one slice at a time; nothing of a body is read before the sender's permission is checked;
+//! long work runs aside. Never: no decision about names, permissions or shapes (those are in
 //! `management::http`).
 
 mod addresses;
@@ -64,7 +63,7 @@ const HEADERS_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Everything that is served over HTTP. What else is to be served is merged here.
+/// All routes that are served over HTTP; further routers are merged here.
 pub(super) fn router(shared: &Arc<Shared>) -> Router {
     Router::new()
         .merge(api::router(shared))
@@ -73,7 +72,7 @@ pub(super) fn router(shared: &Arc<Shared>) -> Router {
         .merge(page::router())
 }
 
-/// Takes connections, over TLS if it is given, until the broker ends.
+/// Accepts connections, over TLS if it is given, until the broker ends.
 pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Option<Arc<Tls>>) {
     let router = router(&shared);
     let max = usize::try_from(shared.settings.http_connections_max).unwrap_or(usize::MAX);
@@ -108,7 +107,7 @@ pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>, tls: Opti
     }
 }
 
-/// Serves a connection while it has its place.
+/// Serves a connection as long as it has its place.
 async fn keep_place(place: HttpAdmission, serving: impl Future<Output = ()>) {
     match place {
         HttpAdmission::Ordinary(held) => {
@@ -143,7 +142,7 @@ async fn secure_and_serve(
     }
 }
 
-/// Serves one connection, over whatever stream it comes.
+/// Serves one connection, over any stream.
 pub(super) async fn serve<S>(
     router: Router,
     stream: S,

@@ -1,4 +1,4 @@
-//! Queues, exchanges and bindings: one at a time, and their changes.
+//! Routes to single queues, exchanges and bindings, and to their changes.
 
 use super::api::Call;
 use super::aside::aside;
@@ -15,10 +15,10 @@ use crate::management::http::{Failure, Listing};
 use crate::management::samples;
 use crate::management::{BindingBody, DeleteIf, ExchangeBody, QueueBody, Refusal};
 
-/// The name under which the API knows the default exchange.
+/// The name of the default exchange in the API.
 const DEFAULT_EXCHANGE: &str = "amq.default";
 
-/// The exchange that a path names.
+/// The exchange in a path.
 pub(super) fn exchange_name(call: &Call<'_>, param: &str) -> Name {
     let name = call.params.get(param);
     if name == DEFAULT_EXCHANGE {
@@ -32,7 +32,7 @@ pub(super) async fn put_queue(call: &Call<'_>) -> Result<Reply, Failure> {
     let fields = call.fields()?;
     let body = QueueBody {
         durable: fields.flag("durable", false)?,
-        // A queue cannot belong to a connection that ends with the answer.
+        // A queue cannot be exclusive to a connection that ends with the answer.
         exclusive: false,
         auto_delete: fields.flag("auto_delete", false)?,
         arguments: fields.arguments("arguments")?,
@@ -134,7 +134,7 @@ pub(super) async fn delete_exchange(call: &Call<'_>) -> Result<Reply, Failure> {
     Ok(Reply::Done)
 }
 
-/// What is in the path is missing: RabbitMQ has one answer for all of these.
+/// The answer for a missing object of the path: RabbitMQ has one for all of these.
 pub(super) fn resource_gone(failure: Failure) -> Failure {
     if failure.status == 404 {
         return Failure::not_found();
@@ -142,7 +142,7 @@ pub(super) fn resource_gone(failure: Failure) -> Failure {
     failure
 }
 
-/// `GET /api/bindings/VHOST/e/SOURCE/q/DESTINATION` and its likes.
+/// `GET /api/bindings/VHOST/e/SOURCE/q/DESTINATION` and its variants.
 pub(super) async fn bindings_between(call: &Call<'_>) -> Result<Reply, Failure> {
     list(call, Some(source(call)), Some(destination(call)?)).await
 }
@@ -204,12 +204,12 @@ async fn list(
     .await
 }
 
-/// The source that the path names.
+/// The source exchange in the path.
 pub(super) fn source(call: &Call<'_>) -> Name {
     exchange_name(call, "source")
 }
 
-/// The destination that the path names; its type is a letter in the path (as RabbitMQ).
+/// The destination in the path; its type is a letter in the path (as RabbitMQ).
 pub(super) fn destination(call: &Call<'_>) -> Result<Destination, Failure> {
     let name = call.params.get("destination");
     match &*call.params.get("type") {
@@ -242,7 +242,7 @@ async fn find_bindings(call: &Call<'_>, of: BindingsOf) -> Result<Vec<Binding>, 
     .await
 }
 
-/// `POST /api/bindings/VHOST/e/SOURCE/q/DESTINATION` and its likes.
+/// `POST /api/bindings/VHOST/e/SOURCE/q/DESTINATION` and its variants.
 pub(super) async fn bind(call: &Call<'_>) -> Result<Reply, Failure> {
     let fields = call.fields()?;
     let body = BindingBody {
@@ -259,8 +259,8 @@ pub(super) async fn bind(call: &Call<'_>) -> Result<Reply, Failure> {
     Ok(Reply::CreatedAt(format!("{destination}/{key}")))
 }
 
-/// The binding that a path names with a properties key: the key stands in it, so that only those with
-/// that key are looked at.
+/// The binding whose properties key is in the path: the key is a part of it, so only bindings with
+/// that key are examined.
 async fn find_binding(call: &Call<'_>) -> Result<Binding, Failure> {
     let props = call.params.get("props");
     let key = topology::key_of(&props).ok_or_else(Failure::not_found)?;

@@ -1,4 +1,4 @@
-//! `/`: what somebody sees who opens the address of the API in a browser. It has no login, and tells
+//! `/`: the page shown to a browser that opens the address of the API. It needs no login, and shows
 //! nothing of this broker.
 
 use axum::Router;
@@ -7,7 +7,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::{Response, StatusCode};
 use axum::routing::get;
 
-/// The page.
+/// The HTML of the page.
 const PAGE: &str = r#"<!DOCTYPE html>
 <html lang="en">
 <meta charset="utf-8">
@@ -29,10 +29,10 @@ to manage it in a browser is not there yet; until then:</p>
 </ul>
 </html>
 "#;
-/// Nothing is loaded from anywhere, and nobody frames it.
+/// The content security policy: nothing is loaded, and the page cannot be framed.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
 
-/// `/`.
+/// The route `/`.
 pub(super) fn router() -> Router {
     Router::new().route("/", get(answer))
 }

@@ -1,5 +1,5 @@
-//! Parameters of vhosts and of the broker, in their general form. What a broker without plugins
-//! has: operator policies and limits of vhosts can be set and removed so; policies are shown.
+//! Routes to parameters of vhosts and of the broker. Without plugins these are: operator policies
+//! and limits of vhosts, which can be set and removed; policies, which are shown.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::management::{Change, VhostLimit};
 use crate::server::Vhost;
 use crate::server::shared::Shared;
 
-/// The one name that limits of a vhost have.
+/// The one name of a vhost's limits.
 const LIMITS: &str = "limits";
 
-/// What has parameters.
+/// The components that have parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Component {
     Policy,
@@ -165,7 +165,7 @@ fn check_limits_name(call: &Call<'_>) -> Result<(), Failure> {
     Err(Failure::bad_request(why))
 }
 
-/// Sets all limits of a vhost: those that are not named, or negative, are lifted.
+/// Sets all limits of a vhost: those that are missing, or negative, are removed.
 async fn put_limits(call: &Call<'_>, value: &Fields) -> Result<Reply, Failure> {
     let vhost = call.params.get("vhost");
     let given = |name| -> Result<Option<u64>, Failure> {
@@ -237,7 +237,7 @@ pub(super) fn global_get(call: &Call<'_>) -> Result<Reply, Failure> {
     Ok(Reply::Json(global_json(&name, value)))
 }
 
-/// `PUT /api/global-parameters/NAME`. Any of them is kept and exported; none does anything here.
+/// `PUT /api/global-parameters/NAME`. All are kept and exported; none has an effect.
 pub(super) async fn global_put(call: &Call<'_>) -> Result<Reply, Failure> {
     let fields = call.fields()?;
     fields.require(&["value"])?;

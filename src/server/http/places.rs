@@ -1,5 +1,5 @@
-//! How many HTTP connections there may be, all together and from one address, and who is served
-//! beyond that.
+//! The bound on HTTP connections, all together and from one address, and the places beyond it for
+//! health checks.
 //!
 //! ```text
 //!  accepted --> room in all, and for its address --> Place::Ordinary
@@ -17,7 +17,7 @@ use crate::base::limits::{HTTP_ADDRESS_PERCENT_MAX, HTTP_HEALTH_CONNECTIONS_MAX}
 use crate::base::locks::{RankedMutex, rank};
 use crate::base::{Millis, uncount};
 
-/// Between two lines of the log about connections beyond the bound, in milliseconds.
+/// Interval between two log lines about connections beyond the bound, in milliseconds.
 const LINES_MS: u64 = 10_000;
 
 /// The places of one listener.
@@ -32,14 +32,14 @@ pub(super) struct Places {
 struct PlacesTaken {
     all: usize,
     by_network: BTreeMap<Vec<u8>, usize>,
-    /// Those beyond the bound, the oldest first, and how they are told to go.
+    /// Those beyond the bound, the oldest first, with the sender that ends each.
     health: VecDeque<(u64, oneshot::Sender<()>)>,
     next: u64,
-    /// When the last line was logged, and connections beyond the bound since then.
+    /// When the last line was logged, and the number of connections beyond the bound since then.
     line: (Option<Millis>, u64),
 }
 
-/// The place of a connection until it is dropped.
+/// The place of a connection, until it is dropped.
 #[derive(Debug)]
 pub(super) struct HeldPlace {
     places: Arc<Places>,
@@ -52,12 +52,12 @@ enum Of {
     Health(u64),
 }
 
-/// What a connection gets.
+/// How a connection is admitted.
 #[derive(Debug)]
 pub(super) enum HttpAdmission {
-    /// Everything is served.
+    /// All routes are served.
     Ordinary(HeldPlace),
-    /// `/health` is, until the place is needed.
+    /// Only `/health` is served, until the place is needed.
     Health(HeldPlace, oneshot::Receiver<()>),
 }
 
@@ -71,7 +71,7 @@ impl Places {
         })
     }
 
-    /// A place for a connection from there.
+    /// A place for a connection from this address.
     pub(super) fn take(self: &Arc<Self>, now: Millis, address: IpAddr) -> HttpAdmission {
         let network = network(address);
         let mut taken = self.taken.lock();

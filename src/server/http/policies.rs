@@ -1,4 +1,4 @@
-//! Policies and operator policies.
+//! Routes to policies and operator policies.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::management::http::{Failure, Fields, Listing};
 use crate::management::{Operations, Refusal};
 use crate::server::Vhost;
 
-/// `GET /api/policies` and `GET /api/policies/VHOST`, and their operator siblings.
+/// `GET /api/policies` and `GET /api/policies/VHOST`, and the same for operator policies.
 pub(super) async fn list(
     call: &Call<'_>,
     operator: bool,
@@ -50,7 +50,7 @@ pub(super) async fn put(call: &Call<'_>, operator: bool) -> Result<Reply, Failur
     put_fields(call, operator, &call.fields()?).await
 }
 
-/// Sets a policy that has these fields.
+/// Sets a policy with these fields.
 pub(super) async fn put_fields(
     call: &Call<'_>,
     operator: bool,
@@ -62,7 +62,7 @@ pub(super) async fn put_fields(
     let priority = fields.integer("priority")?.unwrap_or_default();
     let apply_to = fields.text("apply-to")?.unwrap_or("all").to_owned();
     let definition = fields.arguments("definition")?;
-    // The expression is compiled, which takes some milliseconds.
+    // The regular expression is compiled, which takes some milliseconds.
     let policy = aside(move || {
         let spec = PolicySpec {
             name,

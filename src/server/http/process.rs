@@ -1,4 +1,4 @@
-//! What the process runs with: its settings and its log.
+//! Routes to the process: its settings and its log.
 
 #[cfg(feature = "cli")]
 use serde_json::json;
@@ -11,10 +11,10 @@ use crate::management::http::Failure;
 #[cfg(feature = "cli")]
 use crate::server::log::{BadLevel, LogControl};
 
-/// Why there is no level of the log.
+/// Why there is no level of the log in an embedded broker.
 const EMBEDDED: &str = "the log belongs to the program that embeds this broker";
 
-/// `GET /api/environment`: the settings of now, those that a SIGHUP changed included.
+/// `GET /api/environment`: the current settings, those changed by a SIGHUP included.
 #[cfg(feature = "cli")]
 #[allow(clippy::unnecessary_wraps, reason = "without the feature it fails")]
 pub(super) fn environment(call: &Call<'_>) -> Result<Reply, Failure> {
@@ -22,8 +22,8 @@ pub(super) fn environment(call: &Call<'_>) -> Result<Reply, Failure> {
     Ok(Reply::Json(json!({ "settings": settings })))
 }
 
-/// `GET /api/environment` without what reads and writes settings by name: those of the program that embeds the
-/// broker are in its code.
+/// `GET /api/environment` without the table of settings: those of an embedding program are in its
+/// code.
 #[cfg(not(feature = "cli"))]
 pub(super) fn environment(_: &Call<'_>) -> Result<Reply, Failure> {
     Err(Failure::bad_request(
@@ -65,13 +65,13 @@ pub(super) fn put_log_level(call: &Call<'_>) -> Result<Reply, Failure> {
     }
 }
 
-/// `GET /api/log-level` of a program that embeds the broker.
+/// `GET /api/log-level` in an embedded broker.
 #[cfg(not(feature = "cli"))]
 pub(super) fn log_level(_: &Call<'_>) -> Result<Reply, Failure> {
     Err(Failure::bad_request(EMBEDDED))
 }
 
-/// `PUT /api/log-level` of a program that embeds the broker.
+/// `PUT /api/log-level` in an embedded broker.
 #[cfg(not(feature = "cli"))]
 pub(super) fn put_log_level(_: &Call<'_>) -> Result<Reply, Failure> {
     Err(Failure::bad_request(EMBEDDED))

@@ -1,4 +1,4 @@
-//! Answers as HTTP responses.
+//! Answers of endpoints as HTTP responses.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -19,35 +19,36 @@ use crate::management::http::{Failure, Method};
 
 /// Bytes that are written before they are handed over.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Chunks that wait for the client.
+/// Chunks that may wait for the client.
 const CHUNKS_WAITING: usize = 4;
 
-/// What an endpoint answers.
+/// The answer of an endpoint.
 #[derive(Debug)]
 pub(super) enum Reply {
-    /// 200 with this.
+    /// 200 with this JSON.
     Json(Value),
-    /// 200 with JSON that is written already: writing much of it keeps a thread that moves messages.
+    /// 200 with JSON that is written already: writing much of it would block a thread that moves
+    /// messages.
     Written(String),
-    /// 200 with JSON that is written already, in its room.
+    /// 200 with JSON that is written already, and counts against the bound.
     Roomy(Answer),
-    /// 200 with an array that may be long.
+    /// 200 with an array that may be long, sent in chunks.
     Chunks(Chunks),
-    /// 201: something new is there, or 204: it was there and is as asked.
+    /// 201: an object was created, or 204: it existed and is as asked.
     Stored {
         created: bool,
         warnings: Vec<Warning>,
     },
-    /// 201, and where what was made is found.
+    /// 201 with the location of the created object.
     CreatedAt(String),
-    /// 204.
+    /// 204 without a body.
     Done,
     /// 503 with what is wrong.
     Unhealthy(Value),
 }
 
 impl Reply {
-    /// Its status, as a number.
+    /// The status code of HTTP.
     pub(super) const fn status(&self) -> u16 {
         match self {
             Self::Json(_) | Self::Written(_) | Self::Roomy(_) | Self::Chunks(_) => 200,
@@ -57,7 +58,7 @@ impl Reply {
         }
     }
 
-    /// What is long counts until it is sent.
+    /// The response; long bodies count in the gauge until they are sent.
     pub(super) fn response(self, kept: &Gauge) -> Response<Body> {
         let empty = |status| body(Response::builder().status(status), Body::empty());
         match self {
@@ -93,7 +94,7 @@ impl Reply {
     }
 }
 
-/// A refusal as a response.
+/// The response to a refused request.
 pub(super) fn failure(failure: &Failure) -> Response<Body> {
     let status = StatusCode::from_u16(failure.status);
     json(
@@ -102,7 +103,7 @@ pub(super) fn failure(failure: &Failure) -> Response<Body> {
     )
 }
 
-/// Nobody came, or somebody we do not know.
+/// The response to a request without authenticated user.
 pub(super) fn refused(refused: &Refused) -> Response<Body> {
     match refused {
         Refused::Wrong(why) => failure(why),
@@ -114,7 +115,8 @@ pub(super) fn refused(refused: &Refused) -> Response<Body> {
     }
 }
 
-/// The methods of a path: to a client that asks for them, or that asked with another one.
+/// The response with the methods of a path: to a client that asks for them, or that used another
+/// one.
 pub(super) fn allowed(status: StatusCode, methods: &[Method]) -> Response<Body> {
     let mut names: Vec<&str> = methods.iter().map(|method| method.as_str()).collect();
     if names.contains(&"GET") {
@@ -125,7 +127,7 @@ pub(super) fn allowed(status: StatusCode, methods: &[Method]) -> Response<Body> 
     body(response.header(ALLOW, names.join(", ")), Body::empty())
 }
 
-/// 200 with a text.
+/// A response with status 200 and a text.
 pub(super) fn text(content_type: &str, text: String) -> Response<Body> {
     let response = Response::builder()
         .header(CACHE_CONTROL, "no-cache")
@@ -133,7 +135,7 @@ pub(super) fn text(content_type: &str, text: String) -> Response<Body> {
     body(response, Body::from(text))
 }
 
-/// What will probably not do as meant goes into a header: these answers have no body.
+/// Adds a header with a warning: these answers have no body.
 fn warn(response: &mut Response<Body>, warning: &Warning) {
     let text = warning.to_string().replace(['"', '\\'], "'");
     if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{text}\"").as_bytes()) {
@@ -141,14 +143,14 @@ fn warn(response: &mut Response<Body>, warning: &Warning) {
     }
 }
 
-/// Says that a crash may undo what is shown.
+/// Adds a header which says that a crash may undo what is shown.
 pub(super) fn warn_of_undurable(response: &mut Response<Body>) {
     let text = "199 - \"not all of what is shown is durable: the disk is slow, full or failed\"";
     let headers = response.headers_mut();
     headers.append(WARNING, HeaderValue::from_static(text));
 }
 
-/// A JSON value.
+/// A response with a JSON value.
 pub(super) fn json(status: StatusCode, value: &Value) -> Response<Body> {
     json_body(status, Body::from(value.to_string()))
 }
@@ -161,7 +163,7 @@ fn json_body(status: StatusCode, content: Body) -> Response<Body> {
     body(response, content)
 }
 
-/// The builder fails on bad headers only, and ours are written here.
+/// Builds a response: the builder fails on invalid headers only, and these are constants.
 fn body(response: axum::http::response::Builder, body: Body) -> Response<Body> {
     response.body(body).unwrap_or_else(|_| {
         let mut response = Response::new(Body::empty());
@@ -174,7 +176,7 @@ fn body(response: axum::http::response::Builder, body: Body) -> Response<Body> {
 #[derive(Debug)]
 pub(super) struct Chunks(mpsc::Receiver<Option<Bytes>>);
 
-/// Where the items of such a body go.
+/// The writing end of such a body.
 #[derive(Debug)]
 pub(super) struct Items {
     chunks: mpsc::Sender<Option<Bytes>>,
@@ -183,7 +185,7 @@ pub(super) struct Items {
 }
 
 impl Chunks {
-    /// An array, and where its items are written: a slow client keeps no thread waiting.
+    /// An array, and its writing end: a slow client blocks no thread.
     pub(super) fn of_array() -> (Items, Self) {
         let (chunks, receiver) = mpsc::channel(CHUNKS_WAITING);
         let items = Items {
@@ -196,7 +198,7 @@ impl Chunks {
 }
 
 impl Items {
-    /// Writes some items, with commas between them; false once the client is gone.
+    /// Writes some items, with commas between them; false once the client has gone away.
     pub(super) async fn items(&mut self, items: &[u8]) -> bool {
         if items.is_empty() {
             return true;
@@ -208,14 +210,14 @@ impl Items {
         self.buffer.len() < CHUNK_BYTES || self.hand_over().await
     }
 
-    /// Ends the array. What `is_whole` denies ends the connection without the end of the array, so
-    /// that nobody takes a part for the whole.
+    /// Ends the array. If it is not complete, the connection is ended without the end of the array,
+    /// so that the client cannot take a part for the whole.
     pub(super) async fn end(mut self, is_whole: bool) {
         if is_whole {
             self.buffer.push(b']');
             self.hand_over().await;
         } else {
-            // The client may be gone.
+            // The client may have gone away.
             let _ = self.chunks.send(None).await;
         }
     }

@@ -1,5 +1,5 @@
-//! Rights on what a path names, asked before anything of a body is read: a body of a message may be
-//! large, and who may not send it must not make anybody wait.
+//! Checks of permissions on the objects of a path, before anything of a body is read: the body of a
+//! message may be large, and a client that may not send it must not keep others waiting.
 
 use super::api::Call;
 use super::messages;
@@ -9,8 +9,8 @@ use crate::broker::{Destination, ObjectKind};
 use crate::management::Refusal;
 use crate::management::http::{Endpoint, Failure};
 
-/// Whether the user has the rights that the route takes on what its path names. Those that what is
-/// in the body takes are asked for when it is carried out.
+/// Checks the permissions of a route on the object of its path. Those on objects in the body are
+/// checked when the operation is carried out.
 pub(super) fn check(endpoint: Endpoint, call: &Call<'_>) -> Result<(), Failure> {
     let configure = Right::Configure;
     match endpoint {
@@ -36,7 +36,7 @@ pub(super) fn check(endpoint: Endpoint, call: &Call<'_>) -> Result<(), Failure> 
     }
 }
 
-/// Whether the user has a right on something in the vhost of the path.
+/// Checks a permission on an object in the vhost of the path.
 pub(super) fn require(
     call: &Call<'_>,
     right: Right,

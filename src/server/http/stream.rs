@@ -1,4 +1,4 @@
-//! The stream of an HTTP connection: who does not take its answers is let go.
+//! The stream of an HTTP connection: a peer that does not read its answers is disconnected.
 
 use std::io;
 use std::pin::Pin;
@@ -10,15 +10,15 @@ use tokio::time::{Instant, Sleep};
 
 use crate::base::limits::{HTTP_WRITE_RATE_MIN, HTTP_WRITE_STALL_MS};
 
-/// A stream whose peer may make it wait for so long only. What it takes gives it time again, so that
-/// one that takes [`HTTP_WRITE_RATE_MIN`] is never let go.
+/// A stream whose peer may block writing for a bounded time only. What it reads gives it time
+/// again, so that one that reads at [`HTTP_WRITE_RATE_MIN`] is never disconnected.
 #[derive(Debug)]
 pub(super) struct Paced<S> {
     stream: S,
-    /// How long the peer may still take nothing.
+    /// Time that the peer may still block.
     patience: Duration,
     patience_max: Duration,
-    /// Since when it takes nothing, and the end of patience.
+    /// Since when it blocks, and the end of its time.
     waiting: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
@@ -36,7 +36,7 @@ impl<S> Paced<S> {
         }
     }
 
-    /// The peer took so many bytes.
+    /// Notes that the peer took this many bytes.
     fn went_on(&mut self, bytes: usize) {
         if let Some((since, _)) = self.waiting.take() {
             self.patience = self.patience.saturating_sub(now() - since);
@@ -46,7 +46,7 @@ impl<S> Paced<S> {
         self.patience = self.patience.min(self.patience_max);
     }
 
-    /// It takes nothing now: an error once patience is over.
+    /// Waits for a blocking peer: an error once its time is over.
     fn wait<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         let patience = self.patience;
         let begin = || {

@@ -1,4 +1,4 @@
-//! Vhosts, users, permissions, limits.
+//! Routes to vhosts, users, permissions and limits.
 
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ async fn describe(call: &Call<'_>, names: Vec<Name>) -> Result<Vec<Value>, Failu
     Ok(described)
 }
 
-/// Makes a change whose target is in the path.
+/// Carries out a change of the object in the path.
 pub(super) async fn change(call: &Call<'_>, change: Change) -> Result<Reply, Failure> {
     let created = call.admin().change(change).await?;
     Ok(Reply::Stored {
@@ -65,7 +65,7 @@ pub(super) async fn change(call: &Call<'_>, change: Change) -> Result<Reply, Fai
     })
 }
 
-/// Removes what is in the path.
+/// Deletes the object in the path.
 pub(super) async fn remove(call: &Call<'_>, change: Change) -> Result<Reply, Failure> {
     let removed = call.admin().change(change).await;
     removed.map_err(|refusal| resource_gone(refusal.into()))?;
@@ -209,20 +209,20 @@ fn topic_permissions_of<'a>(
     })
 }
 
-/// Which permissions are listed.
+/// The permissions to list.
 #[derive(Clone, Copy)]
 pub(super) enum Of {
-    /// All.
+    /// Those of all users in all vhosts.
     All,
-    /// Those in the vhost in the path.
+    /// Those in the vhost of the path.
     Vhost,
-    /// Those of the user in the path.
+    /// Those of the user of the path.
     User,
-    /// Those of the user in the vhost.
+    /// Those of the user in the vhost of the path.
     UserInVhost,
 }
 
-/// Listings of permissions, and the one of a user in a vhost.
+/// Lists permissions, or shows those of a user in a vhost.
 pub(super) async fn permissions(call: &Call<'_>, of: Of) -> Result<Reply, Failure> {
     let registry = call.shared.node.environment.registry();
     let (vhost, user) = known(call, &registry, of)?;
@@ -240,7 +240,7 @@ pub(super) async fn permissions(call: &Call<'_>, of: Of) -> Result<Reply, Failur
     .await
 }
 
-/// Listings of topic permissions.
+/// Lists topic permissions.
 pub(super) async fn topic_permissions(call: &Call<'_>, of: Of) -> Result<Reply, Failure> {
     let registry = call.shared.node.environment.registry();
     let (vhost, user) = known(call, &registry, of)?;
@@ -256,7 +256,7 @@ pub(super) async fn topic_permissions(call: &Call<'_>, of: Of) -> Result<Reply, 
     .await
 }
 
-/// Vhost and user of the path, which must be there.
+/// Vhost and user of the path, which must exist.
 fn known(
     call: &Call<'_>,
     registry: &Registry,
@@ -299,7 +299,8 @@ pub(super) async fn put_permissions(call: &Call<'_>) -> Result<Reply, Failure> {
     .map_err(as_bad_request)
 }
 
-/// The path names what is made here; what is missing is beside it (as RabbitMQ).
+/// The path names the new object; a missing object is beside it, so the request is bad (as
+/// RabbitMQ).
 fn as_bad_request(failure: Failure) -> Failure {
     if failure.status == 404 {
         return Failure::bad_request(failure.reason);
@@ -371,7 +372,7 @@ pub(super) fn user_limits(call: &Call<'_>, of: Of) -> Result<Reply, Failure> {
     Ok(Reply::Json(listed.collect()))
 }
 
-/// The value of a limit; a negative one means that there is none.
+/// The value of a limit; a negative one means none.
 fn limit(call: &Call<'_>) -> Result<Option<u64>, Failure> {
     let fields = call.fields()?;
     fields.require(&["value"])?;

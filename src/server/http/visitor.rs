@@ -1,4 +1,4 @@
-//! A connection to a core that lasts as long as one request: what publishes and takes messages.
+//! A connection to a core for the duration of one request, which publishes and takes messages.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -20,23 +20,23 @@ use crate::server::admin::Admin;
 
 /// Bytes of messages that one request takes at most, and one more message.
 const TAKEN_BYTES_MAX: u64 = 64 << 20;
-/// How long more messages are waited for when none come though some were asked for.
+/// Time to wait for more messages when none arrive though some were asked for.
 const QUIET: Duration = Duration::from_millis(500);
-/// How long an outcome is waited for.
+/// Time to wait for an outcome.
 const OUTCOME_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// It leaves when it is dropped, also when the request is given up.
+/// A connection to a core; it is closed when dropped, also when the request is cancelled.
 pub(super) struct Visitor {
     admin: Admin,
     vhost: Arc<Vhost>,
     id: ConnectionId,
-    /// Of its session, its consumer and its publisher too: there is one of each.
+    /// The number of its session, its consumer and its publisher too: there is one of each.
     number: u64,
     outbox: Arc<Outbox>,
 }
 
 impl Visitor {
-    /// Enters the vhost in the path.
+    /// Connects to the core of the vhost in the path.
     pub(super) fn enter(call: &Call<'_>) -> Result<Self, Failure> {
         let number = call.shared.node.environment.next_id();
         let visitor = Self {
@@ -61,7 +61,7 @@ impl Visitor {
         Ok(visitor)
     }
 
-    /// A name that no other visitor of this broker has.
+    /// A name that is unique in this broker.
     pub(super) fn unique_name(&self) -> String {
         format!("visitor-{}", self.number)
     }
@@ -109,7 +109,7 @@ impl Visitor {
         Ok(outcome)
     }
 
-    /// Takes up to `count` messages that wait in a queue, and as many bytes as one request may.
+    /// Takes up to `count` ready messages of a queue, and as many bytes as one request may.
     pub(super) async fn take(&self, queue: &Name, count: u64) -> Result<Vec<Delivery>, Failure> {
         let consumer = ConsumerId(self.number);
         self.apply(Command::Consume(Consume {
@@ -143,13 +143,13 @@ impl Visitor {
             }
             let more = poll_fn(|context| self.outbox.poll_ready(context));
             if tokio::time::timeout(QUIET, more).await.is_err() {
-                // What is left does not fit.
+                // The next message does not fit.
                 return Ok(taken);
             }
         }
     }
 
-    /// Settles what was taken; ready once that is durable.
+    /// Settles taken messages; ready once that is durable.
     pub(super) async fn settle(
         &self,
         taken: &[Delivery],
@@ -190,7 +190,7 @@ impl Visitor {
 impl Drop for Visitor {
     fn drop(&mut self) {
         let connection = self.id;
-        // A core that failed has forgotten everybody.
+        // A core that failed has no connections any more.
         let _ = self.vhost.work(|now, core, effects| {
             core.apply(now, Command::ConnectionClose { connection }, effects);
         });

@@ -13,23 +13,23 @@ use crate::node::Failed;
 use crate::server::Vhost;
 use crate::server::admin::Admin;
 
-/// Stands for the connection of a request: no queue belongs to it.
+/// The connection id of requests: no queue is exclusive to it.
 const NO_CONNECTION: ConnectionId = ConnectionId(0);
 
 impl Call<'_> {
-    /// Where the memory of answers is counted.
+    /// The gauge of answers' memory.
     pub(super) fn kept(&self) -> Gauge {
         self.shared.node.alarms.connections().clone()
     }
 
-    /// The vhost in the path.
+    /// The vhost in the path, if it exists.
     pub(super) fn vhost(&self) -> Result<Arc<Vhost>, Failure> {
         let vhost = self.shared.node.vhosts.get(&self.params.get("vhost"));
         vhost.ok_or_else(Failure::not_found)
     }
 
-    /// Carries out operations of the user on the vhost in the path; ready once what they changed
-    /// is durable.
+    /// Carries out operations of the user on the vhost in the path; ready once their changes are
+    /// durable.
     pub(super) async fn operate<T>(
         &self,
         work: impl FnOnce(&mut Operations<'_>) -> Result<(T, Lsn), Refusal>,
@@ -37,7 +37,7 @@ impl Call<'_> {
         self.operate_after(|_| true, work).await
     }
 
-    /// The same for what declares a queue or an exchange: its policies are looked for first, in pieces.
+    /// The same for declaring a queue or an exchange: its policies are searched first, in slices.
     pub(super) async fn declare<T>(
         &self,
         declared: (ObjectKind, &Name),
@@ -48,7 +48,7 @@ impl Call<'_> {
         self.operate_after(prepare, work).await
     }
 
-    /// The same once it is prepared, which is asked for under a hold of its own each time but the last.
+    /// The same after `prepare`, which is called under holds of its own until it is done.
     async fn operate_after<T>(
         &self,
         mut prepare: impl FnMut(&mut Operations<'_>) -> bool,
@@ -77,7 +77,8 @@ impl Call<'_> {
                     return None;
                 }
                 let done = work.take().map(|work| work(&mut operations))?;
-                // What was found as it should be may itself not be durable yet.
+                // Also for an operation that found nothing to do: the state it found may not be
+                // durable yet.
                 Some(done.map(|(done, lsn)| (done, lsn.max(core.topology_lsn()))))
             });
             if let Some(done) = done.map_err(failed)? {
@@ -89,20 +90,20 @@ impl Call<'_> {
         }
     }
 
-    /// What changes the broker.
+    /// A handle for changes of the broker.
     pub(super) fn admin(&self) -> Admin {
         Admin::new(Arc::clone(self.shared))
     }
 
-    /// What the user may do in the vhost in the path; an administrator without permissions there
-    /// may look at everything and do nothing.
+    /// The user's permissions in the vhost of the path; an administrator without permissions there
+    /// may read everything and change nothing.
     pub(super) fn permissions(&self) -> Arc<Permissions> {
         let registry = self.shared.node.environment.registry();
         let found = registry.permissions(&self.params.get("vhost"), &self.identity.name);
         found.map_or_else(|| Arc::new(Permissions::none()), Arc::clone)
     }
 
-    /// What it may do with topic exchanges there; none: anything.
+    /// Its topic permissions there; none: all keys are permitted.
     fn topics(&self) -> Option<Arc<TopicMap>> {
         let registry = self.shared.node.environment.registry();
         let vhost = self.params.get("vhost");
@@ -110,7 +111,7 @@ impl Call<'_> {
     }
 }
 
-/// What is told of a vhost whose core failed.
+/// The answer when a vhost's core has failed.
 pub(super) fn failed(_: Failed) -> Failure {
     Failure::unavailable("the vhost failed")
 }

@@ -163,13 +163,13 @@ impl Sections<'_> {
 
 /// The decoded body.
 enum Body {
-    /// Data sections, joined.
+    /// Data sections, joined to one.
     Data(Vec<u8>),
     /// A value.
     Value(Value),
     /// Sequences.
     Sequences(Vec<Value>),
-    /// There is none.
+    /// The message has no body section.
     Absent,
 }
 
