@@ -1,5 +1,5 @@
-//! Attempts to log in, counted until somebody sets them back: by protocol, and by who tried from
-//! where.
+//! Login attempts, counted until an operator resets them: by protocol, and by user and source
+//! address.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,17 +7,17 @@ use std::net::IpAddr;
 use super::mechanism::LoginWay;
 use crate::base::Name;
 
-/// Sources that are told apart; what others do counts by protocol only.
+/// Sources that are counted separately; further ones count by protocol only.
 const SOURCES_MAX: usize = 1_024;
-/// Bytes of a user name that are kept: whoever tries may say anything.
+/// Bytes of a user name that are kept: clients may send any name.
 const USER_BYTES_MAX: usize = 64;
 
-/// What was tried.
+/// Numbers of login attempts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tries {
-    /// Let in.
+    /// Attempts that succeeded.
     pub succeeded: u64,
-    /// Refused, for whatever reason.
+    /// Attempts that were refused, for whatever reason.
     pub failed: u64,
 }
 
@@ -31,18 +31,18 @@ impl Tries {
     }
 }
 
-/// Who tried, from where, by which protocol.
+/// The protocol, address and user name of an attempt.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Source {
-    /// `amqp10` or `http`.
+    /// The protocol: `amqp10` or `http`.
     pub protocol: &'static str,
     /// The peer's address.
     pub address: IpAddr,
-    /// The beginning of the name that was given.
+    /// The beginning of the user name that was given.
     pub user: Name,
 }
 
-/// Attempts so far.
+/// Counts of login attempts.
 #[derive(Clone, Debug, Default)]
 pub struct Attempts {
     by_protocol: BTreeMap<&'static str, Tries>,
@@ -50,7 +50,7 @@ pub struct Attempts {
 }
 
 impl Attempts {
-    /// Counts one.
+    /// Counts one attempt.
     pub fn note(&mut self, way: LoginWay, address: IpAddr, user: &str, succeeded: bool) {
         let protocol = match way {
             LoginWay::Basic => "http",
@@ -70,26 +70,26 @@ impl Attempts {
         }
     }
 
-    /// By protocol, those that were used.
+    /// The counts by protocol, of those that were used.
     pub fn by_protocol(&self) -> impl Iterator<Item = (&'static str, Tries)> {
         self.by_protocol
             .iter()
             .map(|(protocol, tries)| (*protocol, *tries))
     }
 
-    /// By source.
+    /// The counts by source.
     pub fn by_source(&self) -> impl Iterator<Item = (&Source, Tries)> {
         self.by_source
             .iter()
             .map(|(source, tries)| (source, *tries))
     }
 
-    /// Begins to count by protocol anew.
+    /// Resets the counts by protocol.
     pub fn reset_protocols(&mut self) {
         self.by_protocol.clear();
     }
 
-    /// Begins to count by source anew.
+    /// Resets the counts by source.
     pub fn reset_sources(&mut self) {
         self.by_source.clear();
     }

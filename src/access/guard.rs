@@ -1,4 +1,4 @@
-//! Who may try to log in again and again: failures by source and user, and successes that need not
+//! Protection against password guessing: failures by source and user; and successes that need not
 //! be computed again.
 
 use std::net::IpAddr;
@@ -9,8 +9,8 @@ use super::secret::{SECRET_BYTES, Secret};
 use super::user::User;
 use crate::base::{Map, Millis, Seed};
 
-/// Failed logins of one user from one source before the next must wait, and how long one takes to
-/// be forgotten, in milliseconds.
+/// Failed logins of one user from one source before the next is refused, and the time after which
+/// one is forgotten, in milliseconds.
 const USER_FAILURES: Allowance = Allowance {
     burst: 10,
     forget_ms: 2_000,
@@ -20,12 +20,12 @@ const SOURCE_FAILURES: Allowance = Allowance {
     burst: 100,
     forget_ms: 100,
 };
-/// Sources and users that are remembered for their failures.
+/// Sources and users whose failures are remembered, at most.
 const FAILURES_MAX: usize = 16_384;
-/// Successes that are remembered, and for how long, in milliseconds.
+/// Successes that are remembered, at most; the time for that follows, in milliseconds.
 const SUCCESSES_MAX: usize = 8_192;
 const SUCCESS_MS: u64 = 60_000;
-/// Lines about refused logins that are logged in a second; the rest is counted.
+/// Lines about refused logins that are logged in a second; further ones are counted.
 const LINES_PER_SECOND: u32 = 5;
 
 #[derive(Clone, Copy)]
@@ -34,39 +34,39 @@ struct Allowance {
     forget_ms: u64,
 }
 
-/// What a login is remembered by: a keyed hash, as long for a long name as for a short one.
+/// The key of a login in the tables: a keyed hash, equally long for every name.
 type HashedKey = [u8; SECRET_BYTES];
 
-/// Attempts to log in that were counted, each once.
+/// Numbers of login attempts; each counts once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LoginCounts {
-    /// Let in.
+    /// Attempts that succeeded.
     pub accepted: u64,
-    /// Refused for what they said.
+    /// Attempts refused for their credentials.
     pub refused: u64,
-    /// Refused without a look at it: too many had failed before, or too many passwords waited.
+    /// Attempts refused without a check: too many had failed before, or too many passwords waited.
     pub limited: u64,
 }
 
-/// Remembers failures and successes of one broker. The memory is bounded.
+/// Remembers failures and successes of one broker, in bounded memory.
 ///
 /// A failure counts against its user at its source, and against its source; so a stranger who
-/// guesses does not lock out the user, who comes from elsewhere.
+/// guesses does not lock out the user, who logs in from elsewhere.
 #[derive(Debug)]
 pub struct LoginGuard {
     secret: Secret,
     /// When the failures of a source, or of a user there, are forgotten.
     failures: Map<HashedKey, Millis>,
-    /// Until when a success is remembered.
+    /// When a success is forgotten.
     successes: Map<HashedKey, Millis>,
-    /// In the order of [`LoginWay::ALL`].
+    /// The counts, in the order of [`LoginWay::ALL`].
     counts: [LoginCounts; LoginWay::ALL.len()],
-    /// The second of the last line about a refusal, lines in it, refusals without one.
+    /// The second of the last log line about a refusal, lines in it, refusals without a line.
     lines: (u64, u32, u64),
 }
 
 impl LoginGuard {
-    /// A guard that has seen nobody. The secret is for this one only.
+    /// A guard without memories. The secret is for this guard only.
     pub fn new(seed: Seed, secret: Secret) -> Self {
         Self {
             secret,
@@ -77,12 +77,12 @@ impl LoginGuard {
         }
     }
 
-    /// Whether this user may be tried from this source now.
+    /// Checks that this user may try to log in from this source now.
     pub fn admit(&self, now: Millis, source: IpAddr, user: &str) -> Result<(), LoginError> {
         for (hashed_key, allowance) in self.hashed_keys(source, user) {
             let full_ms = allowance.burst * allowance.forget_ms;
             let forgotten = self.failures.get(&hashed_key).copied().unwrap_or(now);
-            // One more failure would be more than the allowance.
+            // One more failure would exceed the allowance.
             if forgotten.since(now) + allowance.forget_ms > full_ms {
                 return Err(LoginError::TooManyFailures);
             }
@@ -95,7 +95,7 @@ impl LoginGuard {
             if self.failures.len() >= FAILURES_MAX {
                 self.failures.retain(|_, forgotten| *forgotten > now);
             }
-            // Where there are too many even so, those that are remembered already still count.
+            // When the table is full, failures of remembered keys still count.
             if self.failures.len() < FAILURES_MAX || self.failures.contains_key(&hashed_key) {
                 let forgotten = self.failures.entry(hashed_key).or_insert(now);
                 *forgotten = (*forgotten).max(now).plus(allowance.forget_ms);
@@ -103,16 +103,16 @@ impl LoginGuard {
         }
     }
 
-    /// Lets a proof of identity be judged, and counts it as wrong from now on, in one step: of many
-    /// that were begun at once no more are judged than the allowance. Who finds it right takes that
-    /// back by [`LoginGuard::forgive`].
+    /// Permits a proof of identity to be checked, and counts it as wrong, in one step: of many that
+    /// were begun at once no more are checked than the allowance. If it is right,
+    /// [`LoginGuard::forgive`] takes that back.
     pub fn charge(&mut self, now: Millis, source: IpAddr, user: &str) -> Result<(), LoginError> {
         self.admit(now, source, user)?;
         self.note_failure(now, source, user);
         Ok(())
     }
 
-    /// Takes back what [`LoginGuard::charge`] counted: the proof was right.
+    /// Takes back the count of [`LoginGuard::charge`]: the proof was right.
     pub fn forgive(&mut self, source: IpAddr, user: &str) {
         for (hashed_key, allowance) in self.hashed_keys(source, user) {
             if let Some(forgotten) = self.failures.get_mut(&hashed_key) {
@@ -121,13 +121,14 @@ impl LoginGuard {
         }
     }
 
-    /// Whether the user, as it is now, logged in with this password within the last minute.
+    /// Whether the user, unchanged since, logged in with this password within the last minute.
     pub fn remembers(&self, now: Millis, user: &User, password: &str) -> bool {
         let until = self.successes.get(&self.success(user, password));
         until.is_some_and(|until| *until > now)
     }
 
-    /// Remembers for a minute that this password was right. A user that is changed is another one.
+    /// Remembers for a minute that this password was right. After a change of the user it does not
+    /// count.
     pub fn remember(&mut self, now: Millis, user: &User, password: &str) {
         if self.successes.len() >= SUCCESSES_MAX {
             self.successes.retain(|_, until| *until > now);
@@ -139,8 +140,8 @@ impl LoginGuard {
         self.successes.insert(hashed_key, now.plus(SUCCESS_MS));
     }
 
-    /// Counts what became of an attempt. For a refusal: how many there were since the last line of
-    /// the log about one, this one included, if another line may be written.
+    /// Counts the result of an attempt. For a refusal it returns the number of refusals since the
+    /// last log line about one, this one included, if another line may be written.
     pub fn note_result(
         &mut self,
         now: Millis,
@@ -170,19 +171,19 @@ impl LoginGuard {
         Some(unsaid + 1)
     }
 
-    /// Refusals that had no line of the log; they are told now.
+    /// Takes the number of refusals without a log line, to be logged now.
     pub const fn take_unsaid(&mut self) -> u64 {
         let (second, lines, unsaid) = self.lines;
         self.lines = (second, lines, 0);
         unsaid
     }
 
-    /// What was counted, by way.
+    /// The counts by way of login.
     pub fn counts(&self) -> impl Iterator<Item = (LoginWay, LoginCounts)> {
         LoginWay::ALL.into_iter().zip(self.counts)
     }
 
-    /// A key nobody else has, for what must not be guessed.
+    /// The secret of this broker, for values that must not be guessed.
     pub const fn secret(&self) -> &Secret {
         &self.secret
     }
@@ -206,8 +207,8 @@ impl LoginGuard {
     }
 }
 
-/// The address of an IPv4 source; of an IPv6 one its network of 64 bits, since all of that is one
-/// customer's.
+/// The bytes of an IPv4 address; of an IPv6 address those of its network of 64 bits, since all of
+/// that belongs to one customer.
 pub fn network(source: IpAddr) -> Vec<u8> {
     match source.to_canonical() {
         IpAddr::V4(address) => address.octets().to_vec(),

@@ -1,4 +1,4 @@
-//! Password hashes: Argon2id for our own, RabbitMQ's salted SHA-256 and SHA-512, so that its
+//! Password hashes: Argon2id for new passwords, RabbitMQ's salted SHA-256 and SHA-512, so that its
 //! exported users work here.
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
@@ -7,34 +7,34 @@ use subtle::ConstantTimeEq;
 
 /// Bytes of salt in front of RabbitMQ's hashes.
 pub const RABBIT_SALT_BYTES: usize = 4;
-/// Bytes of salt of our own hashes.
+/// Bytes of salt of Argon2id hashes.
 pub const SALT_BYTES: usize = 16;
 /// Bytes of an Argon2id hash.
 pub(super) const ARGON2_BYTES: usize = 32;
 
-/// Alignment of the memory that a hash takes, in bytes. Allocators get what is aligned so coarsely
-/// from the system and give it back at once; what they keep for later would be as much as an idle
-/// broker takes. In a library the allocator is the program's affair.
+/// Alignment of a hash's memory, in bytes. With such a coarse alignment allocators get it from the
+/// system and return it at once; otherwise they would keep as much as an idle broker takes. In a
+/// library the choice of the allocator is the program's.
 #[cfg(feature = "cli")]
 const MEMORY_ALIGN: usize = 128 * 1024;
 
-/// The memory that a hash takes.
+/// The memory of a hash computation.
 #[cfg(feature = "cli")]
 type Memory = aligned_vec::AVec<Block, aligned_vec::ConstAlign<MEMORY_ALIGN>>;
 #[cfg(not(feature = "cli"))]
 type Memory = Vec<Block>;
 
-/// What one Argon2id hash costs.
+/// The cost of an Argon2id hash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Argon2Cost {
     /// Memory, in KiB.
     pub memory_kib: u32,
-    /// Passes over it.
+    /// Number of passes over the memory.
     pub passes: u32,
 }
 
 impl Argon2Cost {
-    /// What new hashes cost: 7 MiB, five passes, one lane; about 20 ms.
+    /// The cost of new hashes: 7 MiB, five passes, one lane; about 20 ms.
     ///
     /// Choice: of the settings that OWASP calls equal to each other, the one with the least memory:
     /// two of them at once must fit beside a thousand connections.
@@ -42,13 +42,13 @@ impl Argon2Cost {
         memory_kib: 7 * 1024,
         passes: 5,
     };
-    /// The most that a stored hash may ask for: 64 MiB and 16 passes.
+    /// The highest cost of a stored hash: 64 MiB and 16 passes.
     pub const MAX: Self = Self {
         memory_kib: 64 * 1024,
         passes: 16,
     };
 
-    /// Whether it is one that can be computed, and not too dear to do so at each login.
+    /// Whether it can be computed, and is not too high for each login.
     pub(super) fn is_sound(self) -> bool {
         (8..=Self::MAX.memory_kib).contains(&self.memory_kib)
             && (1..=Self::MAX.passes).contains(&self.passes)
@@ -60,39 +60,39 @@ impl Argon2Cost {
 pub enum PasswordHash {
     /// `SHA-256(salt | password)`: RabbitMQ's `rabbit_password_hashing_sha256`.
     RabbitSha256 {
-        /// Its salt.
+        /// The random salt.
         salt: [u8; RABBIT_SALT_BYTES],
-        /// The hash.
+        /// The 32 bytes of the hash.
         digest: [u8; 32],
     },
     /// `SHA-512(salt | password)`: RabbitMQ's `rabbit_password_hashing_sha512`.
     RabbitSha512 {
-        /// Its salt.
+        /// The random salt.
         salt: [u8; RABBIT_SALT_BYTES],
-        /// The hash.
+        /// The 64 bytes of the hash.
         digest: [u8; 64],
     },
     /// Argon2id, version 19, one lane. [RFC 9106]
     Argon2id {
-        /// Its salt.
+        /// The random salt.
         salt: [u8; SALT_BYTES],
-        /// What computing it costs.
+        /// The cost it was computed with.
         cost: Argon2Cost,
-        /// The hash.
+        /// The 32 bytes of the hash.
         digest: [u8; ARGON2_BYTES],
     },
 }
 
 impl PasswordHash {
-    /// The hash of no known password, as dear to check as one of our own.
+    /// A hash of no known password, which costs as much to check as a new one.
     pub const NOBODY: Self = Self::Argon2id {
         salt: [0; SALT_BYTES],
         cost: Argon2Cost::DEFAULT,
         digest: [0; ARGON2_BYTES],
     };
 
-    /// Hashes a password with Argon2id and a salt that the caller drew at random. Takes about 20 ms:
-    /// not on a thread that others wait for.
+    /// Hashes a password with Argon2id and a random salt from the caller. Takes about 20 ms: not
+    /// for a thread that others wait for.
     pub fn argon2id(salt: [u8; SALT_BYTES], password: &[u8]) -> Self {
         let cost = Argon2Cost::DEFAULT;
         Self::Argon2id {
@@ -114,8 +114,8 @@ impl PasswordHash {
         Self::RabbitSha512 { salt, digest }
     }
 
-    /// Whether this is the password; an empty one never is (as RabbitMQ). Looks at every byte
-    /// whatever the first ones say. As dear as making the hash.
+    /// Whether this is the password; an empty one never is (as RabbitMQ). Compares every byte
+    /// whatever the first ones are. Costs as much as making the hash.
     pub fn verify(&self, password: &[u8]) -> bool {
         let same = match self {
             Self::RabbitSha256 { salt, digest } => {
@@ -134,7 +134,7 @@ impl PasswordHash {
         bool::from(same) && !password.is_empty()
     }
 
-    /// Whether checking it takes next to no time.
+    /// Whether checking it takes almost no time.
     pub fn is_cheap(&self) -> bool {
         !matches!(self, Self::Argon2id { .. })
     }
@@ -157,7 +157,7 @@ fn salted<D: Digest>(salt: [u8; RABBIT_SALT_BYTES], password: &[u8]) -> sha2::di
     hasher.finalize()
 }
 
-/// `None`: the cost is out of bounds, or there is no memory for it.
+/// The hash; none: the cost is out of bounds, or there is no memory for it.
 fn argon2(salt: [u8; SALT_BYTES], cost: Argon2Cost, password: &[u8]) -> Option<[u8; ARGON2_BYTES]> {
     let params = Params::new(cost.memory_kib, cost.passes, 1, Some(ARGON2_BYTES)).ok()?;
     let mut digest = [0; ARGON2_BYTES];

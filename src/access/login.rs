@@ -1,17 +1,17 @@
-//! Who a peer is: what SASL PLAIN, EXTERNAL and ANONYMOUS say, and where users may come from.
+//! Authentication: SASL PLAIN, EXTERNAL and ANONYMOUS, and from where users may log in.
 
 use thiserror::Error;
 
 use super::{Peer, User};
 
-/// What a PLAIN response says. [RFC 4616]
+/// The content of a PLAIN response. [RFC 4616]
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// The user to act as; empty: the one that logs in.
     pub authorization_id: String,
     /// The user that logs in.
     pub user: String,
-    /// Its password.
+    /// The user's password, in clear.
     pub password: String,
 }
 
@@ -29,23 +29,23 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// Why a login was refused. The peer is told no more than SASL outcome `auth` (code 1).
+/// Why a login was refused. The peer only gets the SASL outcome `auth` (code 1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum LoginError {
     /// The response is not `[authzid] NUL authcid NUL passwd`.
     #[error("malformed PLAIN response")]
     Malformed,
-    /// No user of that name, or another password, or a user without one.
+    /// There is no such user, the password is wrong, or the user has none.
     #[error("unknown user or wrong password")]
     Credentials,
-    /// The user has a hash of RabbitMQ's and nothing that SCRAM could be checked against.
+    /// The user has a hash of RabbitMQ's and no keys that SCRAM could use.
     #[error(
         "the password was imported as a hash of RabbitMQ's, which SCRAM cannot use: log in with \
          PLAIN, or set the password again"
     )]
     NoScramKeys,
-    /// The user may come from this machine only.
+    /// The user may log in from this machine only.
     #[error("user may only log in from loopback")]
     LoopbackOnly,
     /// Acting as another user is not offered.
@@ -54,13 +54,13 @@ pub enum LoginError {
     /// The client insists on binding the login to a TLS channel, which is not offered.
     #[error("SCRAM with channel binding is not offered")]
     ChannelBinding,
-    /// Too many logins from there failed.
+    /// Too many logins of that user or source failed.
     #[error("too many failed logins")]
     TooManyFailures,
     /// Too many passwords wait to be checked.
     #[error("too many passwords wait to be checked")]
     Busy,
-    /// The client certificate names no user that exists.
+    /// The client certificate names no existing user.
     #[error("no user of the client certificate's name")]
     Certificate,
     /// No user is configured for anonymous peers.
@@ -68,7 +68,7 @@ pub enum LoginError {
     NoAnonymous,
 }
 
-/// Reads a PLAIN response: `[authzid] NUL authcid NUL passwd`. [RFC 4616]
+/// Parses a PLAIN response: `[authzid] NUL authcid NUL passwd`. [RFC 4616]
 pub fn parse_plain(response: &[u8]) -> Result<Credentials, LoginError> {
     let text = std::str::from_utf8(response).map_err(|_| LoginError::Malformed)?;
     let mut parts = text.split('\0');
@@ -87,7 +87,7 @@ pub fn parse_plain(response: &[u8]) -> Result<Credentials, LoginError> {
     })
 }
 
-/// Refuses to act as somebody else.
+/// Refuses to act as another user.
 pub fn check_authorization(credentials: &Credentials) -> Result<(), LoginError> {
     let acting_as = credentials.authorization_id.as_str();
     if !acting_as.is_empty() && acting_as != credentials.user {
@@ -96,7 +96,7 @@ pub fn check_authorization(credentials: &Credentials) -> Result<(), LoginError> 
     Ok(())
 }
 
-/// Decides on EXTERNAL: `user` is the one that the client certificate names, if there is one.
+/// Checks an EXTERNAL login: `user` is the one that the client certificate names, if there is one.
 /// [RFC 4422 appendix A]
 pub fn external(user: Option<&User>, response: &[u8], peer: &Peer) -> Result<(), LoginError> {
     let user = user.ok_or(LoginError::Certificate)?;
@@ -106,12 +106,13 @@ pub fn external(user: Option<&User>, response: &[u8], peer: &Peer) -> Result<(),
     check_place(user, peer)
 }
 
-/// Decides on ANONYMOUS (and on peers without a SASL layer): `user` is the one configured for them.
+/// Checks an ANONYMOUS login (or a peer without a SASL layer): `user` is the one configured for
+/// these.
 pub fn anonymous(user: Option<&User>, peer: &Peer) -> Result<(), LoginError> {
     check_place(user.ok_or(LoginError::NoAnonymous)?, peer)
 }
 
-/// Refuses a user that comes from where it may not.
+/// Refuses a user that may not log in from this address.
 pub fn check_place(user: &User, peer: &Peer) -> Result<(), LoginError> {
     if user.loopback_only && !peer.is_loopback() {
         return Err(LoginError::LoopbackOnly);

@@ -1,4 +1,4 @@
-//! SASL mechanisms, and which of them a peer is offered.
+//! SASL mechanisms, and the choice of those that a peer is offered.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,21 +6,21 @@ use std::str::FromStr;
 use super::peer::Peer;
 use super::scram::ScramHash;
 
-/// A SASL mechanism, in the order of our preference. [AMQP 5.3.3.1]
+/// A SASL mechanism, in order of preference. [AMQP 5.3.3.1]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Mechanism {
-    /// The client certificate says who it is. [RFC 4422 appendix A]
+    /// EXTERNAL: the client certificate names the user. [RFC 4422 appendix A]
     External,
-    /// A proof of the password. [RFC 5802]
+    /// SCRAM: a proof of the password. [RFC 5802]
     Scram(ScramHash),
-    /// The password in clear. [RFC 4616]
+    /// PLAIN: the password in clear. [RFC 4616]
     Plain,
-    /// Nobody in particular. [RFC 4505]
+    /// ANONYMOUS: no user in particular. [RFC 4505]
     Anonymous,
 }
 
 impl Mechanism {
-    /// All of them.
+    /// All mechanisms, in order of preference.
     pub const ALL: [Self; 5] = [
         Self::External,
         Self::Scram(ScramHash::Sha512),
@@ -29,7 +29,7 @@ impl Mechanism {
         Self::Anonymous,
     ];
 
-    /// Its registered name.
+    /// The mechanism's registered name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::External => "EXTERNAL",
@@ -41,19 +41,19 @@ impl Mechanism {
     }
 }
 
-/// How somebody says who it is.
+/// The way of a login.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoginWay {
-    /// By SASL.
+    /// By a SASL mechanism.
     Sasl(Mechanism),
     /// By Basic authentication over HTTP. [RFC 7617]
     Basic,
-    /// In no way that is known: SASL out of order.
+    /// In no known way: SASL frames out of order.
     Unknown,
 }
 
 impl LoginWay {
-    /// All of them.
+    /// All ways, in the order of their counts.
     pub const ALL: [Self; 7] = {
         let [external, sha512, sha256, plain, anonymous] = Mechanism::ALL;
         [
@@ -67,12 +67,12 @@ impl LoginWay {
         ]
     };
 
-    /// The way that a mechanism of this name is.
+    /// The way of a mechanism with this name.
     pub fn of_mechanism(name: &str) -> Self {
         name.parse().map_or(Self::Unknown, Self::Sasl)
     }
 
-    /// Its word, in logs and metrics.
+    /// The word for it in logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Sasl(mechanism) => mechanism.as_str(),
@@ -97,19 +97,19 @@ impl fmt::Display for Mechanism {
     }
 }
 
-/// Which mechanisms there are.
+/// The configuration of mechanisms.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mechanisms {
-    /// Those that are switched on.
+    /// The mechanisms that are enabled.
     pub enabled: Vec<Mechanism>,
-    /// Whether passwords in clear are taken over connections that others can read.
+    /// Whether passwords in clear are accepted over connections that others can read.
     pub plain_without_tls: bool,
     /// Whether there is a user for anonymous peers.
     pub has_anonymous: bool,
 }
 
 impl Mechanisms {
-    /// Those for this peer, in the order of our preference; may be none.
+    /// The mechanisms to offer to this peer, in order of preference; may be empty.
     pub fn offered(&self, peer: &Peer) -> Vec<Mechanism> {
         let offered = Mechanism::ALL.into_iter().filter(|mechanism| {
             let possible = match mechanism {

@@ -1,8 +1,8 @@
 //! Layer 3: users, passwords, tags, permissions, limits: data and pure checks.
 //!
 //! Promises: checks are functions of data; comparing passwords takes the same time for every wrong
-//! one of a length; what is secret is printed by no `Debug`. Never: no clock, no random number
-//! (salts, nonces and times are arguments), no lookup by itself.
+//! one of a length; secrets are not printed by `Debug`. Never: no clock, no random number (salts,
+//! nonces and times are arguments), no lookup of users.
 //!
 //! Read first: [`User`], [`Password`], [`Permissions`], [`parse_plain`], [`ScramExchange`].
 

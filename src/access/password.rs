@@ -8,33 +8,33 @@ use thiserror::Error;
 use super::hash::{ARGON2_BYTES, Argon2Cost, PasswordHash, RABBIT_SALT_BYTES, SALT_BYTES};
 use super::scram::ScramKeys;
 
-/// RabbitMQ's words for the hashes it makes, and ours for our own.
+/// Names of hash algorithms: RabbitMQ's, and Coroner's for its own.
 const RABBIT_SHA256: &str = "rabbit_password_hashing_sha256";
 const RABBIT_SHA512: &str = "rabbit_password_hashing_sha512";
 const ARGON2ID: &str = "coroner_password_hashing_argon2id";
 
-/// First bytes of the stored form.
+/// First bytes of the stored form, by algorithm.
 const CODE_RABBIT_SHA256: u8 = 1;
 const CODE_RABBIT_SHA512: u8 = 2;
 const CODE_ARGON2ID: u8 = 3;
 const CODE_NO_SCRAM: u8 = 0;
 const CODE_SCRAM: u8 = 1;
 
-/// Random bytes for one password, drawn by the caller.
+/// Random salts for one password, from the caller.
 #[derive(Clone, Copy, Debug)]
 pub struct Salts {
-    /// For the hash.
+    /// The salt of the hash.
     pub hash: [u8; SALT_BYTES],
-    /// For the SCRAM keys.
+    /// The salt of the SCRAM keys.
     pub scram: [u8; SALT_BYTES],
 }
 
-/// What is kept of a password.
+/// The kept form of a password.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Password {
-    /// To check a password that is given in clear.
+    /// The hash, to check a password in clear.
     pub hash: PasswordHash,
-    /// To check a proof of it; none where only a hash was imported.
+    /// The keys, to check a SCRAM proof; none where only a hash was imported.
     pub scram: Option<Box<ScramKeys>>,
 }
 
@@ -68,8 +68,8 @@ impl Password {
         }
     }
 
-    /// Reads what a definitions file or a request says: RabbitMQ's `password_hash` and
-    /// `hashing_algorithm`, or what [`Password::to_text`] wrote. Users of such a hash of RabbitMQ
+    /// Parses the fields of a definitions file or a request: RabbitMQ's `password_hash` and
+    /// `hashing_algorithm`, or the output of [`Password::to_text`]. Users with a hash of RabbitMQ's
     /// cannot use SCRAM.
     pub fn from_text(password_hash: &str, algorithm: &str) -> Result<Self, PasswordError> {
         let algorithm = [RABBIT_SHA256, RABBIT_SHA512, ARGON2ID]
@@ -88,8 +88,8 @@ impl Password {
         password.ok_or(PasswordError::Hash { algorithm })
     }
 
-    /// `password_hash` and `hashing_algorithm` for a definitions file. RabbitMQ imports a user with
-    /// a hash of ours, but no password logs it in there.
+    /// The fields `password_hash` and `hashing_algorithm` for a definitions file. RabbitMQ imports
+    /// a user with a hash of Coroner's, but no password logs it in there.
     pub fn to_text(&self) -> (String, &'static str) {
         match &self.hash {
             PasswordHash::RabbitSha256 { salt, digest } => {
@@ -142,7 +142,7 @@ impl Password {
         bytes
     }
 
-    /// Reads the stored form; `None` if it is not one.
+    /// Parses the stored form; none if it is not one.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (&code, rest) = bytes.split_first()?;
         let (hash, rest) = match code {

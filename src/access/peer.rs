@@ -1,34 +1,34 @@
-//! Where a peer comes from and how its bytes travel.
+//! The peer of a connection: its address, and how its bytes are protected.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::base::Name;
 
-/// The other side of a connection.
+/// The peer of a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Peer {
-    /// Its address; of an in-process stream, the loopback address with port 0.
+    /// The peer's address; of an in-process stream, the loopback address with port 0.
     pub address: SocketAddr,
-    /// How its bytes are protected; none: not at all.
+    /// The TLS connection; none: its bytes are not protected.
     pub tls: Option<TlsPeer>,
-    /// It is the program that embeds the broker: it needs no login and may do everything.
+    /// Whether it is the program that embeds the broker: it needs no login and may do everything.
     pub is_embedder: bool,
 }
 
-/// What is known of a TLS connection.
+/// The properties of a TLS connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsPeer {
     /// The protocol version, such as `TLSv1.3`.
     pub version: &'static str,
     /// The cipher suite, such as `TLS13_AES_256_GCM_SHA384`.
     pub cipher: &'static str,
-    /// The user that the verified client certificate names; none: no certificate, or one that
-    /// names nobody.
+    /// The user that the verified client certificate names; none: no certificate, or one without a
+    /// user.
     pub certificate_user: Option<Name>,
 }
 
 impl Peer {
-    /// A peer within our own process.
+    /// A peer within the same process.
     pub const IN_PROCESS: Self = Self::at(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
 
     /// The program that embeds the broker.
@@ -38,7 +38,7 @@ impl Peer {
         peer
     };
 
-    /// A peer at an address, whose bytes are not protected.
+    /// A peer at an address, without TLS.
     pub const fn at(address: SocketAddr) -> Self {
         Self {
             address,
@@ -47,12 +47,12 @@ impl Peer {
         }
     }
 
-    /// Whether it is on the same machine: a loopback address, or our own process.
+    /// Whether it is on the same machine: a loopback address, or the same process.
     pub fn is_loopback(&self) -> bool {
         self.address.ip().to_canonical().is_loopback()
     }
 
-    /// Whether others can read what it sends: neither TLS nor the same machine.
+    /// Whether others can read its bytes: neither TLS nor the same machine.
     pub fn is_readable_by_others(&self) -> bool {
         self.tls.is_none() && !self.is_loopback()
     }

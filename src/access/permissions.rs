@@ -1,4 +1,4 @@
-//! What a user may do with the names of a vhost.
+//! Permissions of users on the names of a vhost.
 
 use fancy_regex::{Regex, RegexBuilder};
 use thiserror::Error;
@@ -11,19 +11,19 @@ use crate::base::limits::{
     SEARCH_PATTERN_BACKTRACKS_MAX, SEARCH_PATTERN_BYTES_MAX, SEARCH_PATTERN_COMPILED_BYTES_MAX,
 };
 
-/// The three rights.
+/// The three kinds of permissions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Right {
-    /// Declare and delete.
+    /// To declare and delete.
     Configure,
-    /// Publish into; bind as destination.
+    /// To publish into; to bind as destination.
     Write,
-    /// Consume from, purge; bind as source.
+    /// To consume from, to purge; to bind as source.
     Read,
 }
 
 impl Right {
-    /// Its word, for messages to people.
+    /// The word for it in error texts.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Configure => "configure",
@@ -33,8 +33,8 @@ impl Right {
     }
 }
 
-/// A regular expression over names, with look-around as RabbitMQ's users write it: found anywhere
-/// unless anchored.
+/// A regular expression for names, with look-around as RabbitMQ's users write it: matched anywhere
+/// in the name unless anchored.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,
@@ -42,7 +42,7 @@ pub struct Pattern {
     matcher: Matcher,
 }
 
-/// What decides. Most users may do nothing or everything, which takes no compiled expression.
+/// How it is matched. Most users may do nothing or everything, which needs no compiled expression.
 #[derive(Clone, Debug)]
 enum Matcher {
     Nothing,
@@ -50,23 +50,23 @@ enum Matcher {
     Regex(Regex),
 }
 
-/// Memory of a compiled expression, about, in bytes: of any, and so many times its text.
+/// Estimated memory of a compiled expression, in bytes: of any, and a factor for its text.
 const COMPILED_BYTES: usize = 12 * 1024;
 const COMPILED_PARTS: usize = 128;
 
-/// A pattern that is no regular expression.
+/// Why a pattern cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("'{pattern}' is not a regular expression: {why}")]
 #[non_exhaustive]
 pub struct PatternError {
-    /// The pattern.
+    /// The pattern as given.
     pub pattern: String,
     /// What is wrong with it.
     pub why: String,
 }
 
 impl Pattern {
-    /// Matches nothing.
+    /// A pattern that matches nothing.
     pub const fn nothing() -> Self {
         Self {
             text: String::new(),
@@ -75,7 +75,7 @@ impl Pattern {
         }
     }
 
-    /// Compiles a permission: the empty one allows nothing (as RabbitMQ: no name is empty).
+    /// Compiles a permission: the empty one permits nothing (as RabbitMQ: no name is empty).
     pub fn new(pattern: &str) -> Result<Self, PatternError> {
         if pattern.is_empty() {
             return Ok(Self::nothing());
@@ -88,8 +88,8 @@ impl Pattern {
         Self::compile_within(pattern, pattern, POLICY_PATTERN_BACKTRACKS_MAX)
     }
 
-    /// Compiles what a request looks for names with: shorter, and with less to do for each name,
-    /// since there may be many. Takes up to a millisecond, so call it where nobody waits.
+    /// Compiles the search pattern of a request: shorter, and cheaper for each name, since there
+    /// may be many. Takes up to a millisecond, so it should be called on a thread that may block.
     pub fn of_search(pattern: &str) -> Result<Self, PatternError> {
         Self::check_length(pattern, SEARCH_PATTERN_BYTES_MAX)?;
         let mut builder = RegexBuilder::new(pattern);
@@ -98,8 +98,8 @@ impl Pattern {
         Self::built(pattern, &builder)
     }
 
-    /// Refuses a pattern that is larger than those that are kept. What is in a journal already is
-    /// taken as it is.
+    /// Refuses a pattern larger than the broker keeps. Patterns that a journal already has are
+    /// taken as they are.
     pub fn check_kept(pattern: &str) -> Result<(), PatternError> {
         Self::check_kept_as(pattern, pattern)
     }
@@ -155,12 +155,12 @@ impl Pattern {
         })
     }
 
-    /// As given.
+    /// The text as given.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Memory that it takes beside itself, about, in bytes.
+    /// Estimated heap memory, in bytes.
     pub fn kept_bytes(&self) -> u64 {
         let compiled = match self.matcher {
             Matcher::Nothing | Matcher::Everything => 0,
@@ -169,8 +169,8 @@ impl Pattern {
         (self.text.len() + compiled) as u64
     }
 
-    /// Whether the name matches. A pattern that backtracks too long over it does not: what cannot
-    /// be decided in bounded time is not allowed.
+    /// Whether the name matches. If the pattern backtracks too long, it does not: what cannot be
+    /// decided in bounded time is not permitted.
     pub fn matches(&self, name: &str) -> bool {
         match &self.matcher {
             Matcher::Nothing => false,
@@ -190,8 +190,8 @@ impl Pattern {
         }
     }
 
-    /// Refuses a pattern of names that may take milliseconds over one of them: names are matched under
-    /// the core's lock. Beside [`Pattern::check_kept`].
+    /// Refuses a pattern of names that may take milliseconds for one name: names are matched under
+    /// the core's lock. In addition to [`Pattern::check_kept`].
     pub fn check_names(pattern: &str) -> Result<(), PatternError> {
         let shape = Shape::of(pattern);
         let (bound, of) = if shape.looks_everywhere() {
@@ -216,7 +216,7 @@ impl Pattern {
     }
 }
 
-/// Bounds what is compiled: repetitions of large classes and calls of groups multiply.
+/// Bounds the compiled size: repetitions of large classes and calls of groups multiply.
 fn bound(builder: &mut RegexBuilder, bytes_max: usize) {
     builder.delegate_size_limit(bytes_max);
     builder.delegate_dfa_size_limit(bytes_max);
@@ -224,7 +224,7 @@ fn bound(builder: &mut RegexBuilder, bytes_max: usize) {
     builder.max_prog_size(bytes_max / INSTRUCTION_BYTES);
 }
 
-/// About what an instruction of a compiled expression takes.
+/// Estimated memory of an instruction of a compiled expression, in bytes.
 const INSTRUCTION_BYTES: usize = 32;
 
 impl PartialEq for Pattern {
@@ -235,7 +235,7 @@ impl PartialEq for Pattern {
 
 impl Eq for Pattern {}
 
-/// A user's permissions in one vhost. A user without any may not enter it.
+/// A user's permissions in one vhost. A user without any may not access it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Permissions {
     /// Names it may declare and delete.
@@ -256,7 +256,7 @@ impl Permissions {
         })
     }
 
-    /// Nothing.
+    /// Permissions on nothing.
     pub const fn none() -> Self {
         Self {
             configure: Pattern::nothing(),
@@ -265,13 +265,13 @@ impl Permissions {
         }
     }
 
-    /// Everything in the vhost.
+    /// Permissions on everything in the vhost.
     pub fn all() -> Result<Self, PatternError> {
         Self::new(".*", ".*", ".*")
     }
 
-    /// Whether `right` is given on a queue or exchange of this name. The default exchange is
-    /// checked under the name `amq.default` (as RabbitMQ).
+    /// Whether the user has `right` on a queue or exchange of this name. The default exchange is
+    /// checked as `amq.default` (as RabbitMQ).
     pub fn allow(&self, right: Right, name: &str) -> bool {
         self.of(right).matches(checked_name(name))
     }
@@ -298,17 +298,18 @@ const fn checked_name(name: &str) -> &str {
     }
 }
 
-/// A user's permissions on the routing keys of one topic exchange, beside those of the vhost.
+/// A user's permissions on the routing keys of one topic exchange, in addition to those of the
+/// vhost.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TopicPermissions {
-    /// Keys it may publish with.
+    /// Routing keys it may publish with.
     pub write: Pattern,
-    /// Keys it may bind with.
+    /// Routing keys it may bind with.
     pub read: Pattern,
 }
 
 impl TopicPermissions {
-    /// Compiles both patterns; `{username}` and `{vhost}` in them stand for these names (as
+    /// Compiles both patterns; `{username}` and `{vhost}` in them are replaced by these names (as
     /// RabbitMQ).
     pub fn new(write: &str, read: &str, user: &str, vhost: &str) -> Result<Self, PatternError> {
         let compile =
@@ -342,12 +343,12 @@ fn topic_source(pattern: &str, user: &str, vhost: &str) -> String {
     source.replace("{vhost}", &fancy_regex::escape(vhost))
 }
 
-/// Expressions that are found in every name.
+/// Expressions that match every name.
 const EVERYTHING: [&str; 2] = [".*", ""];
 /// Characters of a pattern that an error repeats, where it is too long.
 const SHOWN_CHARS_MAX: usize = 64;
 
-/// The name by which permissions know the default exchange.
+/// The name of the default exchange in permissions.
 pub const DEFAULT_EXCHANGE_NAME: &str = "amq.default";
 
 #[cfg(test)]

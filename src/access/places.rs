@@ -1,29 +1,30 @@
-//! How long matching a regular expression may take, by its text.
+//! Estimates of how long matching a regular expression may take, from its text.
 
-/// What a match of an expression with a name costs depends on this.
+/// The properties of an expression that determine the cost of a match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Shape {
-    /// Its places where more than one character may stand, or one more than once, with repetitions counted
+    /// Places in it where several characters may match, or one repeatedly, with repetitions counted
     /// out: a match is in as many states at a time.
     pub(super) places: usize,
-    /// It repeats something a number of times.
+    /// Whether it repeats a part a number of times.
     is_counted: bool,
-    /// It may be tried in more than one way: it looks around, refers to a group, or keeps what it found.
+    /// Whether it may be tried in several ways: it looks around, refers to a group, or keeps what
+    /// it found.
     looks_around: bool,
-    /// It is tried at the beginning of a name only.
+    /// Whether it is tried at the beginning of a name only.
     is_anchored: bool,
 }
 
-/// What stands in a group, or is repeated.
+/// A part of an expression: the content of a group, or what is repeated.
 #[derive(Clone, Copy, Default)]
 struct Part {
-    /// See [`Shape::places`].
+    /// The number of such places in it, see [`Shape::places`].
     places: usize,
-    /// Characters and places.
+    /// Number of characters and places.
     length: usize,
 }
 
-/// What calling a group counts, which may be of any size.
+/// Places that a call of a group counts for, which may be of any size.
 const CALL_PLACES: usize = 64;
 
 impl Part {
@@ -47,7 +48,7 @@ impl Part {
         }
     }
 
-    /// The same so many times: whatever stands in it may stand in several places.
+    /// The part repeated this many times: each of its characters may match in several places.
     const fn times(self, count: usize) -> Self {
         let length = self
             .length
@@ -60,7 +61,7 @@ impl Part {
 }
 
 impl Shape {
-    /// Of what is not compiled.
+    /// The shape of an expression that is not compiled.
     pub(super) const NOTHING: Self = Self {
         places: 0,
         is_counted: false,
@@ -68,14 +69,14 @@ impl Shape {
         is_anchored: false,
     };
 
-    /// Of an expression that is one; of another text it says anything.
+    /// The shape of a valid expression; unspecified for another text.
     pub(super) fn of(text: &str) -> Self {
         let mut shape = Self {
             looks_around: may_look_around(text),
             is_anchored: is_anchored(text),
             ..Self::default()
         };
-        // What stands in each group that is open, with what was read last.
+        // The content of each open group, with the part that was read last.
         let mut open: Vec<(Part, Part)> = Vec::new();
         let (mut all, mut last) = (Part::default(), Part::default());
         let mut rest = text;
@@ -127,12 +128,12 @@ impl Shape {
         shape
     }
 
-    /// Whether what it looks for is looked for from each character of a name on.
+    /// Whether it is looked for from each character of a name on.
     pub(super) const fn looks_everywhere(self) -> bool {
         self.looks_around && !self.is_anchored
     }
 
-    /// What a match with a name of so many bytes may take, about, in nanoseconds. Measured with
+    /// Estimated cost of a match with a name of this many bytes, in nanoseconds. Measured with
     /// expressions that are in another set of states after each character; others take far less.
     pub(super) fn match_ns(self, name_bytes: usize) -> u64 {
         let (bytes, places) = (name_bytes as u64, self.places as u64);
@@ -145,8 +146,8 @@ impl Shape {
     }
 }
 
-/// Whether an expression begins with that of the beginning, if nothing stands beside it. What sets `m`
-/// would make it that of a line.
+/// Whether an expression begins with the anchor of the beginning, without alternatives. The flag
+/// `m` would make it the anchor of a line.
 fn is_anchored(text: &str) -> bool {
     let flags = text.split("(?").skip(1).map(|group| {
         let end = group.find(|char: char| !char.is_ascii_lowercase() && char != '-');
@@ -159,14 +160,14 @@ fn is_anchored(text: &str) -> bool {
         && !flags.into_iter().any(|flags| flags.contains('m'))
 }
 
-/// The first character, and what stands behind it.
+/// The first character, and the text behind it.
 fn first(text: &str) -> Option<(char, &str)> {
     let mut chars = text.chars();
     let char = chars.next()?;
     Some((char, chars.as_str()))
 }
 
-/// What stands behind a backslash.
+/// Reads the part behind a backslash.
 fn escaped(rest: &mut &str) -> Part {
     let Some((char, behind)) = first(rest) else {
         return Part::LITERAL;
@@ -188,7 +189,7 @@ fn escaped(rest: &mut &str) -> Part {
     }
 }
 
-/// What stands behind a class of characters.
+/// The text behind a class of characters.
 fn behind_class(rest: &str) -> &str {
     let (mut depth, mut is_escaped, mut is_first) = (1, false, true);
     let mut rest = rest;
@@ -211,7 +212,7 @@ fn behind_class(rest: &str) -> &str {
     rest
 }
 
-/// What stands behind that which says of what kind a group is.
+/// The text behind the kind of a group.
 fn behind_group_kind(rest: &str) -> &str {
     let Some(kind) = rest.strip_prefix('?') else {
         return rest;
@@ -227,7 +228,7 @@ fn behind_group_kind(rest: &str) -> &str {
     rest
 }
 
-/// The most that `{3}`, `{3,}` or `{3,5}` repeats, and what stands behind it.
+/// The highest count of `{3}`, `{3,}` or `{3,5}`, and the text behind it.
 fn counted(rest: &str) -> Option<(usize, &str)> {
     let (counts, behind) = rest.strip_prefix('{')?.split_once('}')?;
     let read = |count: &str| count.trim().parse::<usize>().ok();
@@ -239,8 +240,8 @@ fn counted(rest: &str) -> Option<(usize, &str)> {
     Some((count, behind))
 }
 
-/// Whether an expression may be one that is tried in more than one way: one with look-around, groups
-/// that are named or atomic, references or possessive repetitions. May say yes of others.
+/// Whether an expression may be tried in several ways: with look-around, groups that are named or
+/// atomic, references or possessive repetitions. May be true for others.
 fn may_look_around(text: &str) -> bool {
     let groups = text.matches("(?").count();
     let possessive = ["++", "*+", "?+", "}+"];
@@ -249,7 +250,7 @@ fn may_look_around(text: &str) -> bool {
     }
     let mut chars = text.chars();
     while let Some(char) = chars.next() {
-        // What is escaped is a character as a rule, or a class.
+        // An escaped character is usually a character, or a class.
         let escaped = if char == '\\' { chars.next() } else { None };
         if escaped.is_some_and(|one| one.is_alphanumeric() && !"dDsSwWbB".contains(one)) {
             return true;

@@ -6,9 +6,8 @@
 //!    <------  r=CNONCE+SNONCE,s=SALT,i=4096
 //!    c=biws,r=CNONCE+SNONCE,p=PROOF       ------>  ScramExchange::finish
 //!    <------  v=SIGNATURE
-//! ```
-//! Channel binding is not offered: a client that asks for it (`p=`) is refused; one that could and
-//! believes that we cannot (`y`) goes on.
+//! Channel binding is not offered: a client that asks for it (`p=`) is refused; one that supports
+//! it and believes that the server does not (`y`) goes on.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -20,24 +19,24 @@ use super::hash::SALT_BYTES;
 use super::login::LoginError;
 use super::secret::Secret;
 
-/// Rounds of PBKDF2 of new keys: what RFC 7677 asks for at least. Clients take them at each login.
+/// Rounds of PBKDF2 of new keys: the minimum of RFC 7677. Clients compute them at each login.
 const ROUNDS: u32 = 4_096;
-/// The most rounds that stored keys may ask of clients.
+/// The highest number of rounds that stored keys may ask of clients.
 const ROUNDS_MAX: u32 = 1_000_000;
 /// Longest nonce of a client, in bytes: it is sent back.
 const CLIENT_NONCE_BYTES_MAX: usize = 256;
 
-/// Which hash a SCRAM mechanism uses.
+/// The hash of a SCRAM mechanism.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ScramHash {
-    /// SCRAM-SHA-256.
+    /// SCRAM-SHA-256. [RFC 7677]
     Sha256,
     /// SCRAM-SHA-512.
     Sha512,
 }
 
-/// What a server keeps of a password for SCRAM. The password cannot be computed from it, nor can a
-/// login be made with it, without having seen one.
+/// The keys that a server keeps of a password for SCRAM. The password cannot be computed from them,
+/// nor do they suffice for a login without having seen one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ScramKeys {
     salt: [u8; SALT_BYTES],
@@ -78,8 +77,8 @@ impl ScramKeys {
         }
     }
 
-    /// Keys of nobody: the same salt for a name each time, so that an answer does not tell who
-    /// exists.
+    /// Keys for a user without any: the same salt for a name each time, so that an answer does not
+    /// tell which users exist.
     fn nobody(user: &str, secret: &Secret) -> Self {
         Self {
             salt: fixed(&secret.mac(&[b"scram salt", user.as_bytes()])),
@@ -189,12 +188,12 @@ impl ClientFirst {
     }
 }
 
-/// An exchange that has begun.
+/// An exchange after its first message.
 #[derive(Clone, Debug)]
 pub struct ScramExchange {
     hash: ScramHash,
     keys: ScramKeys,
-    /// Whether the keys are somebody's.
+    /// Whether the keys are those of an existing user.
     is_known: bool,
     user: String,
     nonce: String,
@@ -204,8 +203,8 @@ pub struct ScramExchange {
 }
 
 impl ScramExchange {
-    /// Begins; `keys` are those of the user, if it has any. Returns the first answer too. The nonce
-    /// must never have been used.
+    /// Begins; `keys` are those of the user, if it has any. Also returns the first answer. The
+    /// nonce must never have been used.
     pub fn begin(
         hash: ScramHash,
         first: ClientFirst,
@@ -214,7 +213,7 @@ impl ScramExchange {
         secret: &Secret,
     ) -> (Self, String) {
         let is_known = keys.is_some();
-        // For everybody, so that time tells nobody who exists.
+        // Done for every user, so that the time does not tell which users exist.
         let nobody = ScramKeys::nobody(&first.user, secret);
         let keys = keys.cloned().unwrap_or(nobody);
         let nonce = format!("{}{nonce}", first.nonce);
@@ -233,12 +232,12 @@ impl ScramExchange {
         (exchange, answer)
     }
 
-    /// The user that the client says it is.
+    /// The user name that the client gave.
     pub fn user(&self) -> &str {
         &self.user
     }
 
-    /// Checks the client's proof; returns ours.
+    /// Checks the client's proof; returns the server's.
     pub fn finish(&self, message: &[u8]) -> Result<String, LoginError> {
         let text = std::str::from_utf8(message).map_err(|_| LoginError::Malformed)?;
         let (unproven, proof) = text.rsplit_once(",p=").ok_or(LoginError::Malformed)?;
@@ -267,7 +266,7 @@ impl ScramExchange {
     }
 }
 
-/// A name in which `,` and `=` are written `=2C` and `=3D`.
+/// Decodes a name in which `,` and `=` are written `=2C` and `=3D`.
 fn unescape(name: &str) -> Option<String> {
     let mut parts = name.split('=');
     let mut plain = parts.next()?.to_owned();
@@ -315,7 +314,7 @@ fn mac(hash: ScramHash, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
 
 fn mac_with<M: Mac + KeyInit>(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
     let Ok(mut mac) = <M as KeyInit>::new_from_slice(key) else {
-        // HMAC takes a key of any length; an empty result equals nothing.
+        // HMAC takes a key of any length; an empty result equals no proof.
         return Vec::new();
     };
     for part in parts {

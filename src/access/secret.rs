@@ -1,11 +1,11 @@
-//! A key that exists in the memory of one broker only.
+//! A secret key that exists in the memory of one broker only.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// Bytes of a secret, and of what [`Secret::mac`] makes.
+/// Bytes of a secret, and of the output of [`Secret::mac`].
 pub const SECRET_BYTES: usize = 32;
 
 /// Random bytes, drawn at the start of the broker and never written anywhere.
@@ -26,7 +26,7 @@ impl Secret {
         mac.finalize().into_bytes().into()
     }
 
-    /// A text that nobody can guess; another one for each number.
+    /// A text that cannot be guessed; a different one for each number.
     pub fn nonce(&self, number: u64) -> String {
         BASE64.encode(self.mac(&[b"nonce", &number.to_be_bytes()]))
     }

@@ -1,28 +1,28 @@
-//! A user and what it is called.
+//! Users, their tags and limits.
 
 use crate::base::Name;
 
 use super::Password;
 
-/// What a user may do beyond its permissions. (RabbitMQ's tags)
+/// A tag of a user, which permits more than its permissions do. (RabbitMQ's tags)
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Tag {
-    /// Everything: users, vhosts, permissions, operator policies.
+    /// Permits everything over HTTP: users, vhosts, permissions, operator policies.
     Administrator,
-    /// Sees all connections and nodes.
+    /// Permits listing all connections and nodes.
     Monitoring,
-    /// Sets policies in the vhosts it may enter.
+    /// Permits setting policies in the vhosts that the user may access.
     Policymaker,
-    /// Uses the management API in the vhosts it may enter.
+    /// Permits the management API in the vhosts that the user may access.
     Management,
-    /// May publish with another user's `user-id`.
+    /// Permits publishing with another user's `user-id`.
     Impersonator,
     /// A word without a meaning here.
     Other(Name),
 }
 
 impl Tag {
-    /// The tag of this word.
+    /// The tag that a word names.
     pub fn from_word(word: &str) -> Self {
         match word {
             "administrator" => Self::Administrator,
@@ -34,7 +34,7 @@ impl Tag {
         }
     }
 
-    /// Its word.
+    /// The word in the API, `administrator` for example.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Administrator => "administrator",
@@ -47,28 +47,29 @@ impl Tag {
     }
 }
 
-/// Limits of one user; absent: none.
+/// Limits of one user; an absent one: unlimited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct UserLimits {
-    /// Connections at a time.
+    /// Connections open at a time.
     pub connections_max: Option<u32>,
-    /// RabbitMQ's `max-channels`, kept and given back. It counts channels of AMQP 0-9-1 only: RabbitMQ
+    /// RabbitMQ's `max-channels`, kept and listed. It counts channels of AMQP 0-9-1 only: RabbitMQ
+    /// 4.0.5 permits sessions of AMQP 1.0 beyond it, and so does this broker.
     /// 4.0.5 lets sessions of AMQP 1.0 beyond it, and so does this broker.
     pub sessions_max: Option<u32>,
 }
 
-/// A user.
+/// A user of the broker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct User {
-    /// Its name.
+    /// The user's name.
     pub name: Name,
-    /// Its password; none: cannot log in with one.
+    /// The user's password; none: it cannot log in with one.
     pub password: Option<Password>,
-    /// Sorted, each once.
+    /// The user's tags, sorted, each once.
     pub tags: Vec<Tag>,
-    /// May come from this machine only (the default of `guest`).
+    /// Whether it may log in from this machine only (the default of `guest`).
     pub loopback_only: bool,
-    /// Limits.
+    /// The user's limits.
     pub limits: UserLimits,
 }
 
@@ -78,8 +79,8 @@ impl User {
         self.tags.contains(tag)
     }
 
-    /// Whether it may put `user_id` into a message: its own name, or any name as impersonator.
-    /// [AMQP 3.2.4]
+    /// Whether it may publish with this `user_id`: its own name, or any name as impersonator. [AMQP
+    /// 3.2.4]
     pub fn may_send_as(&self, user_id: &[u8]) -> bool {
         user_id == self.name.as_bytes() || self.has_tag(&Tag::Impersonator)
     }
