@@ -1,78 +1,78 @@
-//! What is wrong with a selector.
+//! Errors in selectors.
 
 use thiserror::Error;
 
-/// Why a text is not a selector. Places count characters from 1.
+/// Why a text is not a selector. Positions count characters from 1.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SelectorError {
     /// The text is too long.
     #[error("the selector has {bytes} bytes, at most {max} are allowed")]
     TooLong {
-        /// Its length.
+        /// Its length in bytes.
         bytes: usize,
-        /// The longest.
+        /// The greatest length in bytes.
         max: usize,
     },
-    /// Parentheses, signs and NOT are nested too deep.
+    /// Parentheses, signs and NOT are nested too deeply.
     #[error("the selector is nested deeper than {max} at character {at}")]
     TooDeep {
-        /// The bound.
+        /// The greatest depth.
         max: usize,
-        /// Where.
+        /// Position of the first that is too deep.
         at: usize,
     },
-    /// More names and constants than are looked at.
+    /// There are too many names and constants.
     #[error("the selector has more than {max} names and constants at character {at}")]
     TooManyValues {
-        /// The bound.
+        /// The greatest number.
         max: usize,
-        /// Where.
+        /// Position of the first beyond it.
         at: usize,
     },
-    /// A pattern of LIKE that is too long.
+    /// A pattern of LIKE is too long.
     #[error("a LIKE pattern has {chars} characters, at most {max} are allowed")]
     PatternTooLong {
-        /// Its length.
+        /// Its length in characters.
         chars: usize,
-        /// The longest.
+        /// The greatest length in characters.
         max: usize,
     },
-    /// A string without an end.
+    /// A string has no closing quote.
     #[error("the string that begins at character {at} has no end")]
     OpenString {
-        /// Where it begins.
+        /// Position of its opening quote.
         at: usize,
     },
-    /// A number that cannot be read.
+    /// A number cannot be read.
     #[error("'{text}' at character {at} is not a number")]
     Number {
-        /// As written.
+        /// The number as written.
         text: String,
-        /// Where.
+        /// Position of the number.
         at: usize,
     },
-    /// A character that means nothing here.
+    /// A character has no meaning in selectors.
     #[error("unexpected character '{found}' at character {at}")]
     Character {
-        /// Which.
+        /// The character as written.
         found: char,
-        /// Where.
+        /// Position of the character.
         at: usize,
     },
-    /// Another word than the grammar asks for.
+    /// A word is not allowed where it is.
     #[error("expected {expected} at character {at}, found {found}")]
     Unexpected {
-        /// What may stand here.
+        /// The words that are allowed there.
         expected: &'static str,
-        /// What does.
+        /// The word that is there.
         found: String,
-        /// Where.
+        /// Position of the word.
         at: usize,
     },
-    /// The escape character of LIKE stands in front of something else than itself, `%` or `_`.
+    /// The escape character of LIKE precedes a character other than itself, `%` or `_`.
     #[error("the LIKE pattern '{pattern}' escapes nothing, or an ordinary character")]
     Escape {
-        /// The pattern.
+        /// The pattern as written.
         pattern: String,
     },
 }

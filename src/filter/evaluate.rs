@@ -1,4 +1,4 @@
-//! Running a program against one message, in the three-valued logic of SQL.
+//! Evaluation of a program for one message, in the three-valued logic of SQL.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -9,10 +9,10 @@ use crate::base::limits::PROPERTIES_LOOKED_AT_BYTES;
 use crate::base::{Meter, Step};
 use crate::message::Message;
 
-/// What stands on the stack.
+/// A value on the stack.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Operand<'a> {
-    /// Missing, of a type that selectors know nothing of, or not to be decided.
+    /// Missing, of a type that selectors do not have, or not to be decided.
     Unknown,
     Bool(bool),
     Exact(i64),
@@ -20,8 +20,8 @@ pub(super) enum Operand<'a> {
     Text(Cow<'a, str>),
 }
 
-/// What is left of a program's last step; nothing if that cannot be found out in time, or if a
-/// property that is asked for stands behind all that are looked at.
+/// The result of a program's last step; none if it cannot be computed in time, or if a property
+/// that it needs is behind all that are examined.
 pub(super) fn run<'a>(
     program: &'a Program,
     message: &'a Message,
@@ -91,7 +91,7 @@ struct FieldsOf<'a> {
     program: &'a Program,
     message: &'a Message,
     failures: u32,
-    /// The application properties that the program names, once one of them was asked for.
+    /// The application properties that the program names, once one of them was needed.
     properties: Option<Vec<Operand<'a>>>,
 }
 
@@ -104,14 +104,14 @@ impl<'a> FieldsOf<'a> {
             let found = self.properties.as_ref()?.get(*place);
             return Some(found.cloned().unwrap_or(Operand::Unknown));
         }
-        // To find one, those in front of it are passed.
+        // Finding one means passing those in front of it.
         let bytes = self.message.properties_len();
         meter.charge(Step::Bytes16, bytes / 16);
         (bytes <= PROPERTIES_LOOKED_AT_BYTES)
             .then(|| fields::read(field, self.message, self.failures))
     }
 
-    /// Finds the application properties in one walk. The first of a name counts.
+    /// Finds the application properties in one pass. The first of a name counts.
     fn find(&self, meter: &mut Meter) -> Option<Vec<Operand<'a>>> {
         let mut found: Vec<Option<Operand<'a>>> = vec![None; self.program.names.len()];
         let mut missing = found.len();
@@ -139,7 +139,7 @@ impl<'a> FieldsOf<'a> {
     }
 }
 
-/// Counts a text that is about to be compared.
+/// Charges for comparing a text.
 fn charge_text(meter: &mut Meter, operand: &Operand<'_>) {
     if let Operand::Text(text) = operand {
         meter.charge(Step::Bytes16, text.len() / 16);
@@ -164,7 +164,8 @@ fn constant_operand(constant: &Constant) -> Operand<'_> {
     }
 }
 
-/// IN and LIKE of a value that is no text: unknown if it is missing, else false.
+/// The result of IN and LIKE for a value that is not a text: unknown if it is missing, otherwise
+/// false.
 fn not_text(operand: &Operand<'_>) -> Operand<'static> {
     match operand {
         Operand::Unknown => Operand::Unknown,
@@ -187,7 +188,7 @@ fn all(left: &Operand<'_>, right: &Operand<'_>) -> Operand<'static> {
     }
 }
 
-/// Values of unlike types compare as false; texts and booleans know only equal and not.
+/// Compares two values: false for unlike types; texts and booleans can only be equal or not.
 fn compare(comparison: Comparison, left: &Operand<'_>, right: &Operand<'_>) -> Operand<'static> {
     let order = match (left, right) {
         (Operand::Unknown, _) | (_, Operand::Unknown) => return Operand::Unknown,
@@ -230,7 +231,8 @@ fn number(operand: &Operand<'_>) -> Option<f64> {
     }
 }
 
-/// Exact numbers wrap around as in Java; a division by zero of exact numbers has no result.
+/// Calculates: exact numbers wrap around as in Java; a division by zero of exact numbers has no
+/// result.
 fn calculate(
     calculation: Calculation,
     left: &Operand<'_>,

@@ -1,4 +1,4 @@
-//! What a selector sees of a message.
+//! The fields of a message that selectors can name.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -8,10 +8,10 @@ use super::program::Field;
 use crate::message::Message;
 use crate::wire::{PropertyField, Reader, Value, ValueKind, decode_value};
 
-/// Priority of a message that names none. [AMQP 3.2.1]
+/// Priority of a message without one. [AMQP 3.2.1]
 const PRIORITY_DEFAULT: u8 = 4;
 
-/// One field of a message that failed so often in its queue.
+/// Reads one field of a message; `failures`: its failed deliveries in its queue.
 pub(super) fn read<'a>(field: &Field, message: &'a Message, failures: u32) -> Operand<'a> {
     let property = |field| message.property(field);
     let value = match field {
@@ -47,19 +47,19 @@ pub(super) fn read<'a>(field: &Field, message: &'a Message, failures: u32) -> Op
         Field::GroupId => property(PropertyField::GroupId),
         Field::GroupSequence => property(PropertyField::GroupSequence),
         Field::ReplyToGroupId => property(PropertyField::ReplyToGroupId),
-        // Those stand in a table, see `evaluate`.
+        // Properties are in a table, see `evaluate`.
         Field::Property(_) => None,
     };
     value.map_or(Operand::Unknown, |value| operand(value, is_id(field)))
 }
 
-/// The value of an application property, in place.
+/// Reads the value of an application property, in place.
 pub(super) fn property(encoded: &[u8]) -> Operand<'_> {
     let mut reader = Reader::new(encoded);
     match reader.kind() {
         Some(ValueKind::String) => reader.string().map_or(Operand::Unknown, text),
         Some(ValueKind::Symbol) => reader.symbol().map_or(Operand::Unknown, text),
-        // Selectors know nothing of these, and they may be large.
+        // Selectors do not have these types, and they may be large.
         Some(
             ValueKind::Binary
             | ValueKind::List
@@ -82,7 +82,7 @@ fn text(text: &str) -> Operand<'_> {
     Operand::Text(Cow::Borrowed(text))
 }
 
-/// A value of the type it has for selectors. Ids that are no strings read as JMS clients show them.
+/// A value with its type in selectors. Ids that are not strings read as JMS clients show them.
 fn operand(value: Value, is_id: bool) -> Operand<'static> {
     let owned = |text: String| Operand::Text(Cow::Owned(text));
     match value {
@@ -115,7 +115,7 @@ fn operand(value: Value, is_id: bool) -> Operand<'static> {
 fn hex_text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
-        // Writing into a string cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02X}");
     }
     text

@@ -4,7 +4,7 @@ use super::SelectorError;
 use crate::base::limits::LIKE_CHARS_MAX;
 use crate::base::{Meter, Step};
 
-/// A pattern, taken apart.
+/// A parsed pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Pattern(Vec<Piece>);
 
@@ -42,14 +42,14 @@ impl Pattern {
                 max: LIKE_CHARS_MAX,
             });
         }
-        // Several `%` behind one another say what one does.
+        // Several `%` in a row mean the same as one.
         pieces.dedup_by(|a, b| *a == Piece::Any && *b == Piece::Any);
         Ok(Self(pieces))
     }
 
-    /// Whether a text has this form. The last `%` that was passed is the only place to go back to,
-    /// so that this takes at most the product of both lengths, and about the length of the text as a
-    /// rule. Each step is counted; with the last that is left it does not match.
+    /// Whether a text matches. The last `%` that was passed is the only position to backtrack to,
+    /// so this takes at most the product of both lengths, and usually about the length of the text.
+    /// Each step is charged; when the meter is used up it does not match.
     pub(super) fn matches(&self, text: &str, meter: &mut Meter) -> bool {
         let (mut pieces, mut rest) = (self.0.as_slice(), text.chars());
         let mut back = None;

@@ -1,12 +1,11 @@
-//! Layer 4: which messages a consumer wants: the JMS message selector. [JMS 2.0 3.8.1]
+//! Layer 4: the selectors of consumers: JMS message selectors. [JMS 2.0 3.8.1]
 //!
 //! ```text
 //!   text --> tokens --> parser --> program (postfix) --> evaluate(message) --> true, false, unknown
-//! ```
 //! Promises: parsing takes time and memory in proportion to the text, nested at most 32 deep;
-//! evaluating takes a bounded time, whatever the message; a selector matches only what it says is
-//! true, never what is unknown or would take too long.
-//! Never: no state, no queue. Read first: [`Selector`].
+//! evaluating takes a bounded time, whatever the message; a selector matches only if it is true,
+//! never if it is unknown or would take too long. Never: no state, no queue. Read first:
+//! [`Selector`].
 
 mod error;
 mod evaluate;

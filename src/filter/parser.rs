@@ -1,4 +1,4 @@
-//! From words to a program.
+//! The parser: from tokens to a program.
 //!
 //! ```text
 //!   or       = and { OR and }
@@ -19,7 +19,7 @@ use super::program::{Calculation, Comparison, Constant, Field, Op, Program};
 use super::tokens::{Token, TokenKind, tokens};
 use crate::base::limits::SELECTOR_VALUES_MAX;
 
-/// Parentheses, signs and negations one within another at most.
+/// Depth of parentheses, signs and negations, at most.
 const DEPTH_MAX: usize = 32;
 
 /// Parses a whole selector.
@@ -43,9 +43,9 @@ struct Parser<'a> {
     tokens: &'a [Token],
     depth: usize,
     program: Vec<Op>,
-    /// The application properties, each with its place in the table of their values.
+    /// The application properties, each with its index in the table of their values.
     names: BTreeMap<&'a str, usize>,
-    /// Names and constants so far.
+    /// Number of names and constants so far.
     values: usize,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Parser<'a> {
     }
 
     fn advance(&mut self) {
-        // The end stays, so that looking behind it finds it again.
+        // The end token stays, so that reading beyond it finds it again.
         if let [_, rest @ ..] = self.tokens
             && !rest.is_empty()
         {
@@ -99,7 +99,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Passes a word if it stands here.
+    /// Consumes a token if it is of this kind.
     fn takes(&mut self, kind: &TokenKind) -> bool {
         let found = self.peek() == kind;
         if found {
@@ -184,7 +184,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The tests that are words.
+    /// Parses the tests that are words.
     fn word_test(&mut self) -> Parsed {
         if self.takes_word("is") {
             let negated = self.takes_word("not");
@@ -291,7 +291,7 @@ impl<'a> Parser<'a> {
         if negative {
             self.program.push(Op::Negate);
         } else if signs > 0 {
-            // A plus keeps a number, and makes nothing a number that is none.
+            // A plus keeps a number, and makes anything else unknown.
             self.program.extend([Op::Negate, Op::Negate]);
         }
         Ok(())

@@ -1,17 +1,18 @@
-//! A selector as a postfix program for a machine with a stack.
+//! Selectors as postfix programs for a stack machine.
 
 use super::like::Pattern;
 
-/// A selector, ready to be asked.
+/// A parsed selector, ready for evaluation.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Program {
     pub(super) ops: Vec<Op>,
-    /// The application properties it names, sorted, each with its place in the table of their values.
+    /// The application properties it names, sorted, each with its index in the table of their
+    /// values.
     pub(super) names: Box<[(Box<str>, usize)]>,
 }
 
 impl Program {
-    /// The place of an application property in the table.
+    /// The index of an application property in the table.
     pub(super) fn place(&self, name: &str) -> Option<usize> {
         let found = self
             .names
@@ -20,26 +21,27 @@ impl Program {
     }
 }
 
-/// One step: takes its operands from the stack and puts its result there.
+/// One step: takes its operands from the stack and pushes its result.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Op {
-    /// Puts a constant there.
+    /// Pushes a constant.
     Constant(Constant),
-    /// Puts a field or application property of the message there.
+    /// Pushes a field or application property of the message.
     Field(Field),
-    /// The two upper values, compared.
+    /// Compares the two upper values.
     Compare(Comparison),
-    /// Whether the lowest of three values lies between the two above it, or is one of them.
+    /// Tests whether the lowest of three values is between the two above it, or equal to one of
+    /// them.
     Between,
-    /// The two upper values, calculated.
+    /// Calculates with the two upper values.
     Calculate(Calculation),
-    /// The number on top with the other sign.
+    /// Changes the sign of the number on top.
     Negate,
-    /// Whether the text on top is one of these.
+    /// Tests whether the text on top is one of these.
     In(Box<[String]>),
-    /// Whether the text on top has this form.
+    /// Tests whether the text on top matches this pattern.
     Like(Box<Pattern>),
-    /// Whether the value on top is missing.
+    /// Tests whether the value on top is missing.
     IsNull,
     And,
     Or,
@@ -72,16 +74,16 @@ pub(super) enum Calculation {
     Divide,
 }
 
-/// What a name in a selector stands for.
+/// The field that a name in a selector stands for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Field {
     /// Header durable, as `PERSISTENT` or `NON_PERSISTENT`.
     DeliveryMode,
     /// Header priority; 4 if absent.
     Priority,
-    /// Header durable.
+    /// Header durable, as a boolean.
     Durable,
-    /// Failed deliveries so far, plus 1.
+    /// Number of failed deliveries, plus 1.
     DeliveryCount,
     MessageId,
     CorrelationId,
@@ -96,13 +98,13 @@ pub(super) enum Field {
     GroupId,
     GroupSequence,
     ReplyToGroupId,
-    /// An application property, by its place in the table.
+    /// An application property, by its index in the table.
     Property(usize),
 }
 
 impl Field {
-    /// The JMS header names, those of the AMQP JMS mapping, and `amqp.` names for every field that
-    /// selectors may look at. Any other name is an application property.
+    /// The field for a name: the JMS header names, those of the AMQP JMS mapping, and `amqp.` names
+    /// for every field that selectors may use. Any other name is an application property.
     pub(super) fn named(name: &str, property: impl FnOnce(&str) -> usize) -> Self {
         match name {
             "JMSDeliveryMode" => Self::DeliveryMode,

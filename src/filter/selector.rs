@@ -1,4 +1,4 @@
-//! A selector, parsed once and asked often.
+//! Selectors, parsed once and evaluated often.
 
 use super::SelectorError;
 use super::evaluate::{self, Operand};
@@ -8,7 +8,7 @@ use crate::base::Meter;
 use crate::base::limits::SELECTOR_BYTES_MAX;
 use crate::message::Message;
 
-/// Which messages a consumer wants. [JMS 2.0 3.8.1]
+/// The filter of a consumer for messages. [JMS 2.0 3.8.1]
 ///
 /// ```
 /// # use coroner::filter::Selector;
@@ -23,9 +23,8 @@ pub struct Selector {
 impl Selector {
     /// Parses a selector.
     ///
-    /// # Errors
-    /// When it is longer than 16 KiB, has more than 1,024 values, is nested deeper than 32, or is no
-    /// selector.
+    /// When it is longer than 16 KiB, has more than 1,024 values, is nested deeper than 32, or is
+    /// not a selector.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         if text.len() > SELECTOR_BYTES_MAX {
             return Err(SelectorError::TooLong {
@@ -37,8 +36,8 @@ impl Selector {
         Ok(Self { program })
     }
 
-    /// Whether it is true of a message that failed so often in its queue. Not if it is unknown, and not
-    /// if finding out would take longer than one hold of the core's lock may.
+    /// Whether it is true for a message with this many failed deliveries in its queue. False if it
+    /// is unknown, and if evaluating would take longer than one hold of the core's lock may.
     pub fn asks(&self, message: &Message, failures: u32) -> Answer {
         let mut meter = Meter::default();
         let result = evaluate::run(&self.program, message, failures, &mut meter);
@@ -48,17 +47,17 @@ impl Selector {
         }
     }
 
-    /// Whether it is true of a message: [`Selector::asks`] without what that took.
+    /// Whether it is true for a message: [`Selector::asks`] without the cost.
     pub fn matches(&self, message: &Message, failures: u32) -> bool {
         self.asks(message, failures).matches
     }
 }
 
-/// What a selector says of a message.
+/// The result of evaluating a selector for a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// The message is wanted.
+    /// Whether the message is wanted.
     pub matches: bool,
-    /// What finding out took, estimated.
+    /// Estimated cost of the evaluation, in nanoseconds.
     pub spent_ns: u64,
 }

@@ -1,12 +1,12 @@
-//! The words of a selector.
+//! The tokens of a selector.
 
 use super::SelectorError;
 
-/// One word and where it stands.
+/// One token and its position.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Token {
     pub(super) kind: TokenKind,
-    /// Counts characters from 1.
+    /// Its position, in characters from 1.
     pub(super) at: usize,
 }
 
@@ -34,7 +34,7 @@ pub(super) enum TokenKind {
 }
 
 impl TokenKind {
-    /// As an error message shows it.
+    /// The token as an error message shows it.
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Word(word) => format!("'{word}'"),
@@ -59,7 +59,7 @@ impl TokenKind {
     }
 }
 
-/// Splits a selector into words. The last one is [`TokenKind::End`].
+/// Splits a selector into tokens. The last one is [`TokenKind::End`].
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, SelectorError> {
     let mut scanner = Scanner {
         rest: text,
@@ -82,7 +82,7 @@ struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    /// One more word; false at the end.
+    /// Reads one more token; false at the end.
     fn token(&mut self) -> Result<bool, SelectorError> {
         let blank = self.prefix(char::is_whitespace);
         self.take(blank.len());
@@ -108,7 +108,7 @@ impl<'a> Scanner<'a> {
         self.rest.get(..end).unwrap_or_default()
     }
 
-    /// Goes on behind so many bytes, which end with a character.
+    /// Skips this many bytes, which end with a character.
     fn take(&mut self, bytes: usize) -> &'a str {
         let (taken, rest) = self.rest.split_at(bytes);
         self.at += taken.chars().count();
@@ -126,7 +126,7 @@ impl<'a> Scanner<'a> {
         self.take(name.len()).to_owned()
     }
 
-    /// A string in single quotes; a doubled quote stands for one.
+    /// Reads a string in single quotes; a doubled quote stands for one.
     fn text(&mut self) -> Result<TokenKind, SelectorError> {
         let at = self.at;
         let mut text = String::new();
@@ -146,8 +146,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A number as Java writes it: decimal, hexadecimal or octal with an optional `L`, or with a
-    /// fraction or an exponent and an optional `F` or `D`.
+    /// Reads a number as Java writes it: decimal, hexadecimal or octal with an optional `L`, or
+    /// with a fraction or an exponent and an optional `F` or `D`.
     fn number(&mut self) -> Result<TokenKind, SelectorError> {
         let at = self.at;
         let mut end = self.prefix(|c| c.is_ascii_alphanumeric() || c == '.').len();
@@ -195,8 +195,9 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// A Java identifier: also `$` and `_`. Dots and dashes are no part of one, but `amqp.` names and
-/// vendors' property names have them and nothing else could be meant.
+/// Whether a character can begin a name: a Java identifier, which also has `$` and `_`. Dots and
+/// dashes are not part of one, but `amqp.` names and vendors' property names have them and nothing
+/// else could be meant.
 fn starts_name(c: char) -> bool {
     c.is_alphabetic() || c == '_' || c == '$'
 }
