@@ -1,5 +1,5 @@
-//! Settings from environment variables: also the value that stands in a file, the items of a list one
-//! by one, and what is in the environment without being ours.
+//! Settings from environment variables: also values in files, items of a list one by one, and
+//! variables with the prefix that are not settings.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,38 +10,39 @@ use super::error::ConfigError;
 use super::load::{ENVIRONMENT, Given, given, nearest_setting};
 use super::table::{Key, SettingSyntax, find};
 
-/// The prefix of our environment variables.
+/// The prefix of Coroner's environment variables.
 const PREFIX: &str = "CORONER_";
-/// Names the configuration file, so it is no setting of its own.
+/// The variable with the path of the configuration file; not a setting.
 const FILE_VARIABLE: &str = "CORONER_CONFIG";
-/// A variable whose name ends so names a file with the value: how secrets come into containers.
+/// Suffix of variables with the path of a file that has the value: how secrets come into
+/// containers.
 const IN_FILE: &str = "_FILE";
 /// The largest file with the value of one setting, in bytes: a value, not a book.
 const VALUE_FILE_BYTES_MAX: usize = 64 * 1024;
 
-/// What is in the environment.
+/// The content of the environment.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
-    /// The settings.
+    /// The settings that were given.
     pub given: Vec<Given>,
-    /// What has our prefix and is no setting, a sentence each. Never with a value: it may be a password.
+    /// Variables with the prefix that are not settings, a sentence each. Never with a value: it may
+    /// be a password.
     pub warnings: Vec<String>,
 }
 
-/// The part of a list that one variable gives: `CORONER_USER_2` gives its second item.
+/// The number of a list's item that one variable gives: `CORONER_USER_2` gives the second item.
 type Item = Option<u32>;
 
-/// What was collected for one setting.
+/// The values collected for one setting.
 #[derive(Default)]
 struct Collected {
     origins: Vec<String>,
     items: BTreeMap<Item, (String, Vec<Value>)>,
 }
 
-/// The settings among environment variables (name, value).
+/// Reads the settings among environment variables (name, value).
 ///
-/// # Errors
-/// When a value is not UTF-8, cannot be read from its file, or is there twice.
+/// When a value is not UTF-8, cannot be read from its file, or is given twice.
 pub fn from_environment(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<Environment, ConfigError> {
@@ -99,7 +100,7 @@ pub fn from_environment(
     })
 }
 
-/// The setting that a variable gives, which item of it, and whether the value stands in a file.
+/// The setting that a variable gives, which item of it, and whether the value is in a file.
 fn setting(variable: &str) -> Option<(&'static Key, Item, bool)> {
     let name = variable.strip_prefix(PREFIX)?;
     let alone = |name: &str| find(&name.to_lowercase().replace('_', "-"));
@@ -115,14 +116,14 @@ fn setting(variable: &str) -> Option<(&'static Key, Item, bool)> {
         .or_else(in_file)
 }
 
-/// The values that a text gives: one, the items of a list between commas or in a JSON array, or the
-/// lines of a file.
+/// The values in a text: one, the items of a list between commas or in a JSON array, or the lines
+/// of a file.
 fn texts(key: &Key, item: Item, in_file: bool, text: &str) -> Vec<Value> {
     let trimmed = text.trim();
     if key.shape != SettingSyntax::List || item.is_some() {
         return vec![Value::from(text)];
     }
-    // An IPv6 address begins like an array, and is none.
+    // An IPv6 address begins like an array, but is not one.
     if trimmed.starts_with('[')
         && let Ok(Value::Array(items)) = serde_json::from_str(trimmed)
     {
@@ -138,7 +139,7 @@ fn texts(key: &Key, item: Item, in_file: bool, text: &str) -> Vec<Value> {
     items.map(Value::from).collect()
 }
 
-/// One setting of all that was found for it.
+/// One setting from all values that were found for it.
 fn together(key: &'static Key, collected: Collected) -> Given {
     let mut origins = collected.origins;
     origins.sort_unstable();
@@ -151,7 +152,7 @@ fn together(key: &'static Key, collected: Collected) -> Given {
     given(key, texts.collect(), origin)
 }
 
-/// What stands in the file that a variable names, without the end of its last line.
+/// The content of the file that a variable names, without the end of its last line.
 fn value_in_file(variable: &str, path: &str) -> Result<String, ConfigError> {
     #[allow(
         clippy::disallowed_methods,
@@ -184,7 +185,8 @@ fn unusable(variable: &str, why: String) -> ConfigError {
     }
 }
 
-/// Whether a variable is what Kubernetes and Docker put into containers that run beside a service.
+/// Whether a variable is one that Kubernetes and Docker set in containers that run beside a
+/// service.
 fn is_injected(variable: &str, value: &str) -> bool {
     let addresses = ["tcp://", "udp://", "sctp://"];
     variable.ends_with("_SERVICE_HOST")

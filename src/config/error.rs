@@ -1,4 +1,4 @@
-//! Why a configuration was refused. Always the operator's fault, always named.
+//! Why a configuration was refused: always the operator's fault, always with the setting's name.
 
 use thiserror::Error;
 
@@ -6,7 +6,7 @@ use thiserror::Error;
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A setting with a value that it cannot have.
+    /// A setting has an invalid value.
     #[error("setting '{name}' = {value} ({origin}): {why}; it takes {takes}")]
     BadValue {
         /// Name of the setting.
@@ -15,12 +15,12 @@ pub enum ConfigError {
         value: String,
         /// Flag, environment variable or file that gave it.
         origin: String,
-        /// What is wrong.
+        /// What is wrong with it.
         why: String,
-        /// What would be right.
+        /// The values that are right.
         takes: &'static str,
     },
-    /// A setting that does not exist.
+    /// There is no setting of that name.
     #[error("unknown setting '{name}' = {value} ({origin}); {hint}")]
     Unknown {
         /// The name as given.
@@ -32,28 +32,28 @@ pub enum ConfigError {
         /// The nearest existing name, or where to find the list.
         hint: String,
     },
-    /// An environment variable that cannot be used.
+    /// An environment variable cannot be used.
     #[error("environment variable {variable}: {why}")]
     Variable {
-        /// Its name.
+        /// The variable's name.
         variable: String,
-        /// What is wrong.
+        /// What is wrong with it.
         why: String,
     },
     /// The configuration file could not be read.
     #[error("cannot read configuration file '{path}': {why}")]
     Unreadable {
-        /// Its path.
+        /// The path of the file.
         path: String,
-        /// What the system said.
+        /// The error text of the system.
         why: String,
     },
     /// The configuration file is not TOML.
     #[error("configuration file '{path}' is not valid TOML: {why}")]
     NotToml {
-        /// Its path.
+        /// The path of the file.
         path: String,
-        /// What the parser said.
+        /// The error text of the parser.
         why: String,
     },
     /// Neither a setting nor the environment says where durable data goes.

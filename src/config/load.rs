@@ -1,5 +1,5 @@
-//! Layers defaults, file, environment and flags into [`Settings`]. The only place that reads a
-//! configuration file.
+//! The loader: layers defaults, file, environment and flags into [`Settings`]. The only place that
+//! reads a configuration file.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,10 +14,10 @@ use super::system_memory;
 use super::table::{Key, SHARES_OF_MEMORY, SettingSyntax, TABLE, find};
 use crate::base::nearest;
 
-/// What the origin of a setting from the environment begins with.
+/// Beginning of the origin of a setting from the environment.
 pub(super) const ENVIRONMENT: &str = "environment variable ";
 
-/// One setting as somebody gave it.
+/// One setting with its value and its origin.
 #[derive(Clone, Debug)]
 pub struct Given {
     key: &'static Key,
@@ -26,14 +26,14 @@ pub struct Given {
 }
 
 impl Given {
-    /// All items of a list.
+    /// A list with all its items.
     pub(super) fn list(key: &'static Key, items: Vec<Value>, origin: String) -> Self {
         let value = Value::Array(items);
         Self { key, value, origin }
     }
 }
 
-/// Puts layers over the defaults: a later layer wins.
+/// Applies layers to the defaults: a later layer wins.
 pub fn load(layers: impl IntoIterator<Item = Given>) -> Result<Settings, ConfigError> {
     let layers = layers.into_iter().map(|given| (given.key.name, given));
     let mut given: BTreeMap<&str, Given> = layers.collect();
@@ -45,7 +45,7 @@ pub fn load(layers: impl IntoIterator<Item = Given>) -> Result<Settings, ConfigE
     let defaults = fields(&Settings::default());
     let mut values = defaults.clone();
     for (name, given) in &given {
-        // Each alone over the defaults: then it is known whose value does not fit.
+        // Each is tried alone over the defaults, to find the one that is invalid.
         let mut alone = defaults.clone();
         alone.insert((*name).to_owned(), given.value.clone());
         read(alone).map_err(|why| bad_value(name, &given.value, Some(given), why))?;
@@ -62,7 +62,7 @@ pub fn load(layers: impl IntoIterator<Item = Given>) -> Result<Settings, ConfigE
     }
 }
 
-/// The bytes of a share of the memory such as `40%`, if that is what this is and the setting takes it.
+/// The bytes of a share of the memory such as `40%`, if the text is one and the setting takes it.
 fn share_of_memory(
     name: &str,
     value: &Value,
@@ -92,7 +92,7 @@ pub(super) fn fields(settings: &Settings) -> Map<String, Value> {
     }
 }
 
-/// The opposite of [`fields`]; otherwise what is wrong.
+/// The opposite of [`fields`]; the error says what is wrong.
 fn read(values: Map<String, Value>) -> Result<Settings, String> {
     Settings::deserialize(Value::Object(values)).map_err(|error| {
         let why = error.to_string();
@@ -102,7 +102,7 @@ fn read(values: Map<String, Value>) -> Result<Settings, String> {
     })
 }
 
-/// Settings as (name, value), for people: passwords are left out.
+/// Settings as (name, value), to be shown: passwords are left out.
 pub fn shown(settings: &Settings) -> Map<String, Value> {
     let mut fields = fields(settings);
     if let Some(Value::Array(users)) = fields.get_mut("user") {
@@ -119,7 +119,7 @@ pub fn default_texts() -> Vec<(String, String)> {
     entries.map(|(name, value)| (name, plain(&value))).collect()
 }
 
-/// The names of the settings in which two differ.
+/// The names of the settings that differ.
 pub fn changed(old: &Settings, new: &Settings) -> Vec<&'static str> {
     let (old, new) = (fields(old), fields(new));
     let names = TABLE.iter().map(|key| key.name);
@@ -158,7 +158,7 @@ pub fn from_file(path: &str) -> Result<Vec<Given>, ConfigError> {
 pub(super) fn from_toml(path: &str, text: &str) -> Result<Vec<Given>, ConfigError> {
     let entries: BTreeMap<String, toml::Spanned<toml::Value>> =
         toml::from_str(text).map_err(|error| {
-            // Not its whole text: that shows the line, in which a password may stand.
+            // Not its whole text: that shows the line, which may have a password.
             let line = error.span().map_or(1, |span| line_of(text, span.start));
             ConfigError::NotToml {
                 path: path.to_owned(),
@@ -170,7 +170,7 @@ pub(super) fn from_toml(path: &str, text: &str) -> Result<Vec<Given>, ConfigErro
         let origin = format!("in file {path}, line {line}");
         let value = from_toml_value(value.into_inner());
         match find(&name) {
-            // A single text where a list is meant is its only item.
+            // A single text where a list is expected is its only item.
             Some(key) if key.shape == SettingSyntax::List && value.is_string() => {
                 Ok(Given::list(key, vec![value], origin))
             }
@@ -181,12 +181,12 @@ pub(super) fn from_toml(path: &str, text: &str) -> Result<Vec<Given>, ConfigErro
     entries.collect()
 }
 
-/// The line, from 1, in which a byte stands.
+/// The number of the line with this byte, from 1.
 fn line_of(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }
 
-/// What is in a table or is a time is no setting: it stays an object, which every setting refuses.
+/// A table or a time is not a setting: it stays an object, which every setting refuses.
 fn from_toml_value(value: toml::Value) -> Value {
     match value {
         toml::Value::String(text) => Value::from(text),
@@ -198,16 +198,15 @@ fn from_toml_value(value: toml::Value) -> Value {
     }
 }
 
-/// Where durable data goes if nothing else says so: `coroner-data` in the user's state directory.
+/// The default directory of durable data: `coroner-data` in the user's state directory.
 ///
-/// # Errors
-/// When these variables do not tell where that is.
+/// When these variables do not name it.
 pub fn from_state_directory(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<Given, ConfigError> {
     let (mut state, mut home) = (None, None);
     for (name, value) in variables {
-        // The specification of the directories has relative ones ignored.
+        // The specification says that relative paths are to be ignored.
         let path = PathBuf::from(value);
         match name.to_str() {
             Some("XDG_STATE_HOME") if path.is_absolute() => state = Some(path),
@@ -236,7 +235,8 @@ pub(super) fn given(key: &'static Key, texts: Vec<String>, origin: String) -> Gi
     Given { key, value, origin }
 }
 
-/// A text that does not fit its shape stays text: then the refusal can show it.
+/// Parses a value by its shape. A text that does not fit stays text, so that the refusal can show
+/// it.
 fn one_value(shape: SettingSyntax, text: String) -> Value {
     match shape {
         SettingSyntax::Integer => text
@@ -279,7 +279,7 @@ fn is_in_environment(given: Option<&Given>) -> bool {
     given.is_some_and(|given| given.origin.starts_with(ENVIRONMENT))
 }
 
-/// The setting that was probably meant by this name.
+/// The known setting nearest to this name.
 pub(super) fn nearest_setting(name: &str) -> Option<&'static Key> {
     nearest(name, TABLE.iter().map(|key| key.name)).and_then(find)
 }

@@ -10,23 +10,24 @@ use super::values::{
     SaslMechanism, Span, SyncSetting, TlsLoginFrom, UndeliverableSetting, UserEntry, UserTagsEntry,
 };
 
-/// The largest message that the journal takes, in bytes: a segment must have room for it.
+/// The largest message that the journal can store, in bytes: a segment must have room for it.
 const STORED_MESSAGE_BYTES_MAX: u64 = 1 << 30;
-/// The user of a fresh broker, and its password, where no user is named.
+/// The user of a new broker, and its password, if no user is named.
 pub(crate) const GUEST: &str = "guest";
 /// The tag of the first user.
 const ADMINISTRATOR: &str = "administrator";
-/// The longest time that a commit may wait for more to join it.
+/// The longest time that a commit may wait for further records, in milliseconds.
 const COMMIT_DELAY_MS_MAX: u64 = 1_000;
-/// The largest file of the journal, in bytes: places in it are 32 bits wide, with room to spare.
+/// The largest segment of the journal, in bytes: offsets in it are 32 bits wide, with room to
+/// spare.
 const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 /// The registered port of AMQP over TLS.
 const AMQPS_PORT: u16 = 5671;
 /// In a permission: every vhost.
 pub const ANY_VHOST: &str = "*";
 
-/// Everything that can be set. [`Settings::default`] is the one source of defaults; what each
-/// setting means is said once, in `config::TABLE`.
+/// All settings. [`Settings::default`] is the one source of defaults; the meaning of each setting
+/// is in `config::TABLE` only.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "cli", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "cli", serde(rename_all = "kebab-case", deny_unknown_fields))]
@@ -96,7 +97,7 @@ pub struct Settings {
     pub log_format: LogFormat,
     pub frame_trace: bool,
     pub stats_interval: Span,
-    /// `collect-statistics-interval`
+    /// The interval of samples for rates, `collect-statistics-interval`.
     pub collect_statistics_interval: Span,
 }
 
@@ -178,12 +179,13 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Where durable data goes; nowhere if messages are to live in memory.
+    /// The directory of durable data; none if messages are to live in memory.
     pub fn data_directory(&self) -> Option<&Path> {
         self.data.as_deref().filter(|_| !self.in_memory)
     }
 
-    /// The first setting that is wrong by itself or beside another: its name and what is wrong.
+    /// The first setting that is invalid by itself or in combination with another: its name and
+    /// what is wrong.
     pub fn problem(&self) -> Option<(&'static str, String)> {
         let frame = u64::from(limits::FRAME_BYTES_MIN)..=u64::from(u32::MAX);
         if !frame.contains(&self.max_frame_size.0) {
@@ -272,8 +274,8 @@ impl Settings {
         None
     }
 
-    /// Where AMQP over TLS is listened for: as set; else, when there is a certificate, on port 5671
-    /// beside each address of AMQP without TLS.
+    /// The addresses for AMQP over TLS: as set; otherwise, with a certificate, port 5671 of each
+    /// address of AMQP without TLS.
     pub fn amqps_addresses(&self) -> Vec<ListenAddress> {
         if self.amqps.is_empty() && self.tls_certificate.is_some() {
             let hosts: BTreeSet<_> = self.amqp.iter().map(ListenAddress::host).collect();
@@ -331,8 +333,8 @@ impl Settings {
         None
     }
 
-    /// How much of the evidence of deaths receivers get that do not say: without a setting the error, and
-    /// nothing where RabbitMQ's rules are kept.
+    /// How much evidence of deaths a receiver gets that does not ask for a level: by default the
+    /// error, and none where RabbitMQ's rules are kept.
     pub fn evidence(&self) -> DeathEvidence {
         let unset = if self.strict {
             DeathEvidence::None
@@ -361,8 +363,9 @@ impl Settings {
         std::iter::once(self.default_vhost.as_str()).chain(others.map(|(_, name)| name.as_str()))
     }
 
-    /// The tags that a user of the settings is made with. Over HTTP they undo what `permission`
-    /// forbids, so they are given by name; only the first user needs none, unless it is restricted.
+    /// The tags that a user of the settings is created with. Over HTTP they permit what
+    /// `permission` forbids, so they must be named; only the first user needs none, unless it is
+    /// restricted.
     pub fn tags(&self, user: &str) -> Vec<&str> {
         let entry = self.user_tags.iter().find(|entry| entry.user == user);
         if let Some(entry) = entry {
@@ -379,8 +382,8 @@ impl Settings {
         Vec::new()
     }
 
-    /// The users to make sure of: those that are named; if none is, `guest` where `is_fresh`, so that
-    /// a guest that was deleted stays so.
+    /// The users to create if missing: those that are named; without any, `guest` where `is_fresh`,
+    /// so that a deleted guest stays so.
     pub fn users(&self, is_fresh: bool) -> impl Iterator<Item = UserEntry> {
         let guest = UserEntry {
             name: GUEST.to_owned(),

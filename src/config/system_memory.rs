@@ -1,14 +1,14 @@
-//! How much memory this process may take: what a share such as `40%` is a share of.
+//! The memory that this process may use, of which a share such as `40%` is taken.
 
 use std::path::{Path, PathBuf};
 
-/// Where control groups are.
+/// The directory of control groups.
 const GROUPS: &str = "/sys/fs/cgroup";
-/// Control groups that lie in one another, at most: the system's own bound is far below.
+/// Depth of nested control groups, at most: the system's own bound is far below.
 const GROUP_DEPTH_MAX: usize = 256;
 
-/// The memory of this system, or less where a container has a bound, in bytes. `None` where the system
-/// does not say.
+/// The memory of this system, or less where a container has a limit, in bytes; none where the
+/// system does not tell it.
 pub(super) fn total() -> Option<u64> {
     let system = read("/proc/meminfo").and_then(|text| system_bytes(&text))?;
     let group = read("/proc/self/cgroup").unwrap_or_default();
@@ -34,8 +34,8 @@ fn system_bytes(text: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// The files that bound this process by its `/proc/self/cgroup`: of its own group and of all around it,
-/// and of the older form of groups as a container sees it.
+/// The files with the limits of this process by its `/proc/self/cgroup`: of its own group and of
+/// all around it, and of the older version of groups as a container sees it.
 fn bounds(group: &str) -> Vec<PathBuf> {
     let own = group.lines().find_map(|line| line.strip_prefix("0::/"));
     let own = Path::new(GROUPS).join(own.unwrap_or_default());
@@ -48,7 +48,7 @@ fn bounds(group: &str) -> Vec<PathBuf> {
     files
 }
 
-/// A bound in bytes; `max` is none.
+/// A limit in bytes; `max` is none.
 fn group_bytes(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }

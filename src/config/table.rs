@@ -1,32 +1,32 @@
-//! The names of all settings, what each means and what it takes: the one source for flags,
-//! environment variables, file keys, `--help` and error messages.
+//! The table of all settings, with their meanings and values: the one source for flags, environment
+//! variables, file keys, `--help` and error messages.
 
-/// How a setting is written.
+/// The syntax of a setting's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SettingSyntax {
-    /// One text.
+    /// A single text.
     Text,
     /// Several texts: a flag may be repeated, a file has an array, the environment commas, numbered
     /// variables or a JSON array.
     List,
-    /// A whole number.
+    /// An integer.
     Integer,
     /// `true` or `false`, also as `yes`, `on` and `1`; the flag alone means `true`.
     Switch,
 }
 
-/// One setting.
+/// One setting of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key {
-    /// Its name: `--NAME`, `CORONER_NAME` with `_` for `-`, `NAME = ...` in the file.
+    /// The setting's name: `--NAME`, `CORONER_NAME` with `_` for `-`, `NAME = ...` in the file.
     pub name: &'static str,
-    /// How it is written.
+    /// The syntax of its value.
     pub shape: SettingSyntax,
-    /// Stands for the value in `--help`.
+    /// Placeholder for the value in `--help`.
     pub value_name: &'static str,
-    /// What it takes, for error messages.
+    /// The values it takes, for error messages.
     pub takes: &'static str,
-    /// What it means.
+    /// The meaning, for `--help` and the documentation.
     pub help: &'static str,
 }
 

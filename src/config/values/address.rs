@@ -1,4 +1,4 @@
-//! Where the broker listens.
+//! Addresses to listen on.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,18 +11,18 @@ pub struct ListenAddress {
 }
 
 impl ListenAddress {
-    /// A port of a host.
+    /// An address from a host and a port.
     pub fn new(host: &str, port: u16) -> Self {
         let host = host.to_owned();
         Self { host, port }
     }
 
-    /// Host name or address, without the brackets of an IPv6 address.
+    /// The host name or address, without the brackets of an IPv6 address.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Port; 0 lets the system choose.
+    /// The port; 0 lets the system choose.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -73,16 +73,16 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// Where HTTP is served: `auto`, `off` or an address.
+/// The address for HTTP: `auto`, `off` or an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum HttpListen {
-    /// On [`HttpListen::AUTO`], or nowhere when another process has that address: so that a second
-    /// broker can be tried beside a first one.
+    /// [`HttpListen::AUTO`], or none when another process has that address: so that a second broker
+    /// can be tried beside a first one.
     Auto,
-    /// Nowhere.
+    /// No address: HTTP is not served.
     Off,
-    /// There; the broker does not start when it cannot.
+    /// This address; the broker does not start when it cannot be bound.
     At(ListenAddress),
 }
 
@@ -90,7 +90,7 @@ impl HttpListen {
     /// What `auto` stands for: the port of RabbitMQ's management, on this machine only.
     pub const AUTO: &'static str = "127.0.0.1:15672";
 
-    /// The address, if there is to be one.
+    /// The address to bind, if there is one.
     pub fn address(&self) -> Option<ListenAddress> {
         match self {
             Self::Auto => Self::AUTO.parse().ok(),

@@ -1,4 +1,4 @@
-//! Users and permissions, a line each.
+//! Users and permissions, one line each.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,9 +6,9 @@ use std::str::FromStr;
 /// `NAME:PASSWORD` of a user. Prints its name only.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UserEntry {
-    /// Login name.
+    /// The user's name.
     pub name: String,
-    /// Password in clear; hashed before it is kept.
+    /// The password in clear; hashed before it is kept.
     pub password: String,
 }
 
@@ -43,9 +43,9 @@ impl fmt::Debug for UserEntry {
 /// `NAME=TAG,TAG` of a user, or with spaces between the tags. Nothing behind the `=`: no tag.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UserTagsEntry {
-    /// Login name.
+    /// The user's name.
     pub user: String,
-    /// Words such as `administrator`.
+    /// The tags, such as `administrator`.
     pub tags: Vec<String>,
 }
 
@@ -73,12 +73,12 @@ impl fmt::Display for UserTagsEntry {
     }
 }
 
-/// `USER VHOST CONFIGURE WRITE READ`: what a user may do in a vhost, three regular expressions.
+/// `USER VHOST CONFIGURE WRITE READ`: a user's permissions in a vhost, three regular expressions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PermissionEntry {
-    /// Login name.
+    /// The user's name.
     pub user: String,
-    /// Vhost, or `*` for every vhost.
+    /// The vhost, or `*` for every vhost.
     pub vhost: String,
     /// Names it may declare and delete.
     pub configure: String,

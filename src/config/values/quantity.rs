@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ByteSize(pub u64);
 
-/// What values are printed with: it never rounds.
+/// Units for printing, which never rounds.
 const SIZE_UNITS: [(&str, u64); 5] = [
     ("GiB", 1 << 30),
     ("MiB", 1 << 20),
@@ -17,8 +17,8 @@ const SIZE_UNITS: [(&str, u64); 5] = [
     ("KiB", 1 << 10),
 ];
 
-/// What a unit of bytes stands for, in either case: KiB, MiB, GiB and TiB, also as K, M, G and T, are
-/// powers of 1,024; kB, MB, GB and TB are powers of 1,000. So has RabbitMQ it.
+/// The factor of a unit of bytes, in either case: KiB, MiB, GiB and TiB, also as K, M, G and T, are
+/// powers of 1,024; kB, MB, GB and TB are powers of 1,000. So it is in RabbitMQ.
 fn size_factor(unit: &str) -> Option<u64> {
     Some(match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 1,
@@ -34,7 +34,7 @@ fn size_factor(unit: &str) -> Option<u64> {
     })
 }
 
-/// The digits that a text begins with, and what is behind them.
+/// The digits at the beginning of a text, and the rest.
 fn split_digits(text: &str) -> (&str, &str) {
     let end = text.bytes().take_while(u8::is_ascii_digit).count();
     text.split_at_checked(end).unwrap_or((text, ""))
@@ -74,10 +74,10 @@ impl fmt::Display for ByteSize {
     }
 }
 
-/// A length of time: `500ms`, `30s`, `1m30s`, `60d`; `0` where a setting can be switched off.
+/// A length of time: `500ms`, `30s`, `1m30s`, `60d`; `0` where a setting can be disabled.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Span {
-    /// Milliseconds.
+    /// Its length in milliseconds.
     pub ms: u64,
 }
 
@@ -87,7 +87,7 @@ impl Span {
         Self { ms: seconds * 1000 }
     }
 
-    /// The same as a standard duration.
+    /// The same length as a standard duration.
     pub const fn duration(self) -> Duration {
         Duration::from_millis(self.ms)
     }
@@ -105,7 +105,7 @@ const TIME_UNITS: [(&str, u64); 5] = [
 impl FromStr for Span {
     type Err = String;
 
-    /// Numbers with a unit each, the longest unit first and each at most once.
+    /// Parses numbers with a unit each, the longest unit first and each at most once.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut rest = text.trim();
         if rest == "0" {

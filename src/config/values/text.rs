@@ -1,4 +1,4 @@
-//! The types of setting values as files have them: as text.
+//! Setting values as text, for files and environment.
 
 use std::fmt;
 
@@ -10,7 +10,8 @@ use super::{
     SaslMechanism, Span, SyncSetting, TlsLoginFrom, UndeliverableSetting, UserEntry, UserTagsEntry,
 };
 
-/// Reads and writes these types as text; numbers are taken too where they make sense.
+/// Implements reading and writing these types as text; numbers are accepted too where they make
+/// sense.
 macro_rules! as_text {
     ($($name:ident),+) => {$(
         impl Serialize for $name {

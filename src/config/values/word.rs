@@ -1,4 +1,4 @@
-//! Settings that are one of a few words.
+//! Settings whose value is one of a few words.
 
 use std::fmt;
 use std::str::FromStr;
@@ -42,13 +42,13 @@ words!(
     }
 );
 words!(
-    /// How much of the evidence of deaths receivers get that do not say.
+    /// How much evidence of deaths a receiver gets that does not ask for a level.
     DeathEvidence {
-        /// None of it, as RabbitMQ.
+        /// No evidence, as RabbitMQ.
         None = "none",
         /// Condition and description of the latest death.
         Error = "error",
-        /// Also who caused it, and the error of each entry.
+        /// In addition who caused the latest death, and the error of each entry.
         Full = "full"
     }
 );
@@ -75,15 +75,15 @@ words!(
     SyncSetting {
         /// Before anything is confirmed.
         Always = "always",
-        /// At intervals.
+        /// At an interval, set by `sync-interval`.
         Interval = "interval",
-        /// When the system likes.
+        /// When the system does it.
         Never = "never"
     }
 );
 
 words!(
-    /// Where in a client certificate the user's name stands.
+    /// The field of a client certificate with the user's name.
     TlsLoginFrom {
         /// The common name of its subject.
         CommonName = "common-name",
@@ -93,17 +93,17 @@ words!(
 );
 
 words!(
-    /// A way to log in.
+    /// A SASL mechanism for logins.
     SaslMechanism {
-        /// By client certificate.
+        /// By the client certificate.
         External = "EXTERNAL",
-        /// By a proof of the password.
+        /// By a proof of the password, with SHA-512.
         ScramSha512 = "SCRAM-SHA-512",
-        /// By a proof of the password.
+        /// By a proof of the password, with SHA-256.
         ScramSha256 = "SCRAM-SHA-256",
         /// By the password in clear.
         Plain = "PLAIN",
-        /// As the user for strangers.
+        /// As the user that is configured for anonymous peers.
         Anonymous = "ANONYMOUS"
     }
 );
